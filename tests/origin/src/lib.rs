@@ -1,0 +1,1 @@
+//! Scriptable faulty origin.

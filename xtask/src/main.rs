@@ -1,0 +1,2 @@
+//! The only automation: setup, demo, test.
+fn main() {}
