@@ -1,1 +1,47 @@
-//! The Tidegate engine.
+//! # Tidegate: one resilience engine, as a pure state machine
+//!
+//! Core decides; the host does the I/O. An [`Engine`] has no clock, no source of randomness, no threads and no
+//! callbacks: `now` is always an argument, randomness is a seed. A host tells it what happened ([`Event`]) and carries
+//! out the [`Step`] it gets back. Same policy, same events, same seed: the same decisions, in every language.
+//!
+//! ```
+//! use tidegate::{Action, Class, Engine, Event, Options, Outcome, Policy, Request, Time, Value, Verdict};
+//!
+//! let mut engine = Engine::new(7, Options::default());
+//! let policy = Policy::from_pairs("payments", &[("preset", Value::Text("http"))]).unwrap();
+//! let policy = engine.policy(policy).unwrap();
+//! let now = Time::from_micros(0);
+//! let route = engine.route(policy, "https://api.example", now);
+//!
+//! let (call, step) = engine.begin(route, &Request::default(), now);
+//! assert_eq!(step.action, Action::Attempt { attempt: 1, hedge: false });
+//! // … the host makes the attempt; it works …
+//! let step = engine.on(call, Event::Finished { attempt: 1, outcome: Outcome::of(Class::Ok) }, now);
+//! assert!(matches!(step.action, Action::Done { verdict: Verdict::Ok, .. }));
+//! ```
+//!
+//! The rooms: [`Policy`] (what is wanted), [`Engine`] (what is decided), [`wire`] (how it crosses a border), and the
+//! parts on the side ([`RetryBudget`], [`Backoff`], [`parse_retry_after`]) for people who want just one.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod action;
+mod classify;
+mod engine;
+mod outcome;
+mod policy;
+mod retry;
+pub mod rng;
+mod time;
+pub mod wire;
+
+pub use action::{
+    Action, CallId, Event, Flags, Lane, PolicyId, Request, RouteId, Step, TargetId, Verdict, Wait,
+};
+pub use classify::{HttpFailure, class_of_status};
+pub use engine::{Clash, Counts, EDGES, Engine, Options, PoolView, RouteView, Snapshot};
+pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
+pub use policy::{Domain, Key, Policy, PolicyError, TABLE, Value};
+pub use retry::{Backoff, Hints, Jitter, RetryBudget, Rounding, WindowSettings, parse_retry_after};
+pub use time::{Duration, Time, WallTime};

@@ -1,0 +1,301 @@
+//! What the engine asks and what it answers: requests, events, steps.
+
+use crate::outcome::{Criticality, Outcome};
+use crate::time::Duration;
+
+/// Names a call: slot (24 bits) and generation (29 bits, from 1 on). A stale id is never mistaken for a live call.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CallId(u64);
+
+/// Names a route: slot (20 bits) and generation (33 bits, from 1 on).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RouteId(u64);
+
+/// Names a path within a route, for `hold`; [`TargetId::NONE`] where there is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TargetId(u64);
+
+/// Names a policy within its engine.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PolicyId(pub(crate) u32);
+
+macro_rules! word {
+    ($name:ident, $slot_bits:literal, $generation_bits:literal) => {
+        impl $name {
+            pub(crate) const SLOT_BITS: u32 = $slot_bits;
+            pub(crate) const GENERATIONS: u64 = (1 << $generation_bits) - 1;
+
+            pub(crate) const fn new(slot: u32, generation: u64) -> Self {
+                Self(generation << $slot_bits | slot as u64)
+            }
+
+            pub(crate) const fn slot(self) -> u32 {
+                (self.0 & ((1 << $slot_bits) - 1)) as u32
+            }
+
+            pub(crate) const fn generation(self) -> u64 {
+                self.0 >> $slot_bits
+            }
+
+            /// The id as a number below 2^53.
+            pub const fn to_word(self) -> u64 {
+                self.0
+            }
+
+            /// The id a host gives back. Any number is safe: one that names nothing is answered as stale.
+            pub const fn from_word(word: u64) -> Self {
+                Self(word & ((1 << 53) - 1))
+            }
+        }
+    };
+}
+word!(CallId, 24, 29);
+word!(RouteId, 20, 33);
+
+impl TargetId {
+    /// No target.
+    pub const NONE: Self = Self(0);
+
+    /// The id as a number below 2^53.
+    pub const fn to_word(self) -> u64 {
+        self.0
+    }
+
+    /// The id a host gives back.
+    pub const fn from_word(word: u64) -> Self {
+        Self(word & ((1 << 53) - 1))
+    }
+}
+
+impl PolicyId {
+    /// The id as a number.
+    pub const fn to_word(self) -> u32 {
+        self.0
+    }
+
+    /// The id a host gives back; one that names nothing is answered as an error.
+    pub const fn from_word(word: u32) -> Self {
+        Self(word)
+    }
+}
+
+/// What a call needs to say about itself before its first attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(clippy::struct_excessive_bools)] // one flags word on the wire: they are independent facts about the request
+pub struct Request {
+    /// Time left of the caller's own deadline.
+    pub remaining: Option<Duration>,
+    /// The call within which this one is made: its slot is shared and its retries are not multiplied.
+    pub parent: Option<CallId>,
+    /// The path it goes to, where the policy holds by path.
+    pub target: TargetId,
+    /// How much it matters.
+    pub criticality: Criticality,
+    /// Can its body be sent again?
+    pub replayable: bool,
+    /// Is a repeat harmless: an idempotent method, or an idempotency key?
+    pub idempotent: bool,
+    /// Can the host stop a running attempt?
+    pub abortable: bool,
+    /// May this call wait in a queue here?
+    pub may_park: bool,
+    /// Are slot and deadline kept until the body has been read?
+    pub slot_until_body: bool,
+    /// Tokens of a rate limit that it takes.
+    pub cost: u16,
+}
+
+impl Default for Request {
+    /// A request that may be repeated, stopped and parked, and whose answer is whole when it arrives.
+    fn default() -> Self {
+        Self {
+            remaining: None,
+            parent: None,
+            target: TargetId::NONE,
+            criticality: Criticality::Normal,
+            replayable: true,
+            idempotent: true,
+            abortable: true,
+            may_park: true,
+            slot_until_body: false,
+            cost: 1,
+        }
+    }
+}
+
+/// What happened to a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// Its timer fired (early and late firings are both fine).
+    Timer,
+    /// Its owner asks how things stand.
+    Poll,
+    /// Its caller gave up.
+    Cancel,
+    /// The head of an answer of class `ok` has arrived: it wins, its body may follow.
+    Headers {
+        /// Which attempt.
+        attempt: u8,
+    },
+    /// An attempt ended.
+    Finished {
+        /// Which attempt.
+        attempt: u8,
+        /// How.
+        outcome: Outcome,
+    },
+}
+
+/// The engine's answer to an event: what to do now, and when to ask again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a step not carried out is a call lost"]
+pub struct Step {
+    /// Attempts to stop now: bit (n − 1) mod 8 for attempt n.
+    pub stop: u8,
+    /// What to do.
+    pub action: Action,
+    /// The call's only timer, from `now`; it replaces the one before.
+    pub next: Option<Duration>,
+    /// What else this step made.
+    pub flags: Flags,
+}
+
+/// What a step made besides its action.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flags {
+    /// Other calls can go on: see `Engine::take_wakes`.
+    pub wakes: bool,
+    /// Commands for a store are waiting.
+    pub commands: bool,
+}
+
+/// What the host is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Start this attempt, once.
+    Attempt {
+        /// Its number, from 1 on.
+        attempt: u8,
+        /// Is it a hedge beside a running attempt?
+        hedge: bool,
+    },
+    /// Wait until `next`, or until told.
+    Wait {
+        /// What for.
+        why: Wait,
+    },
+    /// The call has ended; its id is stale from now on.
+    Done {
+        /// Why it ended as it did.
+        verdict: Verdict,
+        /// Whose answer or failure the caller gets.
+        result: Option<Lane>,
+        /// When another try would make sense.
+        retry_in: Option<Duration>,
+    },
+}
+
+/// What a call waits for. The order is the wire's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+#[allow(missing_docs)] // the names are the vocabulary of `docs/architecture.md`
+pub enum Wait {
+    Running = 0,
+    Backoff,
+    Hold,
+    Rate,
+    Queue,
+    Store,
+    Body,
+}
+
+impl Wait {
+    /// All reasons in wire order.
+    pub const ALL: [Self; 7] =
+        [Self::Running, Self::Backoff, Self::Hold, Self::Rate, Self::Queue, Self::Store, Self::Body];
+}
+
+/// The place of an attempt in the words of the wire: (n − 1) mod 8. At most four run at once, and attempt n does not
+/// start while n − 8 still runs (R11), so it is never ambiguous.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lane(u8);
+
+impl Lane {
+    /// The lane of attempt `attempt` (numbered from 1).
+    pub const fn of(attempt: u8) -> Self {
+        Self(attempt.wrapping_sub(1) & 7)
+    }
+
+    /// Its number, 0 to 7.
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+
+    /// Its bit in a stop word.
+    pub const fn bit(self) -> u8 {
+        1 << self.0
+    }
+}
+
+macro_rules! verdicts {
+    ($($name:ident = $text:literal, $doc:literal;)*) => {
+        /// Why a call ended as it did. The order is the wire's.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        #[repr(u8)]
+        pub enum Verdict { $(#[doc = $doc] $name),* }
+
+        impl Verdict {
+            /// All verdicts in wire order.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The name in telemetry and in errors.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text),* }
+            }
+        }
+    };
+}
+verdicts! {
+    Ok = "ok", "It worked.";
+    NotRetryable = "not_retryable", "The failure is of a class that is not retried.";
+    Attempts = "attempts", "All attempts are used up.";
+    Method = "method", "A repeat could happen twice: the method is not idempotent and there is no key.";
+    OneShotBody = "one_shot_body", "The body cannot be sent again.";
+    Opinion = "opinion", "The caller's predicate, the policy's statuses or the server said not to.";
+    Nested = "nested", "A call around this one retries already.";
+    RetryAfterTooLong = "retry_after_too_long", "The server asked for a longer wait than `max_retry_after`.";
+    WouldOutliveDeadline = "would_outlive_deadline", "The wait before the next attempt ends after the deadline.";
+    TimeLimit = "time_limit", "Elapsed time and the next wait exceed `retry_time_limit`.";
+    Budget = "budget", "The retry budget is spent.";
+    Readmission = "readmission", "The next attempt was refused a slot.";
+    ForcedOpen = "forced_open", "An operator refuses all calls.";
+    BreakerOpen = "breaker_open", "The circuit breaker is open.";
+    Throttled = "throttled", "The adaptive throttle refused it.";
+    RateLimited = "rate_limited", "The rate limit is used up.";
+    QueueFull = "queue_full", "The bulkhead is full, and so is its queue.";
+    AcquireTimeout = "acquire_timeout", "No slot came free within `acquire_timeout`.";
+    QueueShed = "queue_shed", "The queue's delay was over target.";
+    Displaced = "displaced", "A call of higher criticality took its place.";
+    HoldFull = "hold_full", "Too many calls are held already.";
+    StoreUnavailable = "store_unavailable", "The shared store is gone and the policy says to refuse.";
+    DeadlineBefore = "deadline_before", "The deadline had passed before the call began.";
+    DeadlineQueued = "deadline_queued", "The deadline passed while the call was waiting.";
+    CostAboveBurst = "cost_above_burst", "The call costs more than the rate limit can ever hold.";
+    Deadline = "deadline", "The deadline passed during an attempt.";
+    Cancelled = "cancelled", "The caller gave up.";
+    Lost = "lost", "The host had not reported for so long that the call was given up.";
+    Stale = "stale", "The call has ended before; deliver the outcome at hand.";
+    StaleRoute = "stale_route", "The route has been evicted; ask for it again.";
+}
+
+impl Step {
+    /// A step without timer, stops or flags.
+    pub(crate) const fn plain(action: Action) -> Self {
+        Self { stop: 0, action, next: None, flags: Flags { wakes: false, commands: false } }
+    }
+
+    /// A call's end without a result.
+    pub(crate) const fn done(verdict: Verdict) -> Self {
+        Self::plain(Action::Done { verdict, result: None, retry_in: None })
+    }
+}

@@ -1,0 +1,166 @@
+//! The engine: events in, steps out.
+//!
+//! `call.rs` is the automaton. `arena.rs` holds the calls, `route.rs` what is kept per key, `queue.rs` the permits,
+//! `ledger.rs` the charges and counts, `lease.rs` what takes a place back, `snapshot.rs` the view from outside.
+
+mod arena;
+mod call;
+mod lease;
+mod ledger;
+mod queue;
+mod route;
+mod snapshot;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub use call::EDGES;
+pub use ledger::Counts;
+pub use snapshot::{PoolView, RouteView, Snapshot};
+
+use crate::action::{CallId, Flags, PolicyId, RouteId};
+use crate::classify::{HttpFailure, classify};
+use crate::outcome::{Class, Outcome};
+use crate::policy::Policy;
+use crate::time::{Clock, Time, WallTime};
+
+/// How an engine is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// How many routes it keeps state for; 1 to 524,288.
+    pub max_routes: u32,
+}
+
+impl Default for Options {
+    /// 10,000 routes.
+    fn default() -> Self {
+        Self { max_routes: 10_000 }
+    }
+}
+
+impl Options {
+    /// The same with another bound on routes.
+    #[must_use]
+    pub const fn max_routes(self, max_routes: u32) -> Self {
+        Self { max_routes }
+    }
+}
+
+/// A policy that this engine cannot take in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Clash {
+    /// The policy's name.
+    pub name: String,
+    /// The rule it breaks.
+    pub rule: &'static str,
+}
+
+impl fmt::Display for Clash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "policy = {:?}: {}", self.name, self.rule)
+    }
+}
+
+impl std::error::Error for Clash {}
+
+/// A policy and what has happened under it.
+#[derive(Debug)]
+struct Entry {
+    policy: Policy,
+    counts: Counts,
+}
+
+/// The engine: a pure state machine for all calls of a process.
+///
+/// `now` is always the last argument, on a monotonic clock of the host's, in microseconds; readings that run back are
+/// absorbed (R10). No method blocks, allocates per call in steady state, calls back, or panics.
+#[derive(Debug)]
+pub struct Engine {
+    seed: u64,
+    clock: Clock,
+    /// Calls begun so far.
+    ordinal: u64,
+    policies: Vec<Entry>,
+    by_name: BTreeMap<String, u16>,
+    routes: route::Routes,
+    calls: arena::Arena,
+    wakes: Vec<CallId>,
+}
+
+impl Engine {
+    /// An engine without policies. The seed is all the randomness there is.
+    pub fn new(seed: u64, options: Options) -> Self {
+        Self {
+            seed,
+            clock: Clock::default(),
+            ordinal: 0,
+            policies: Vec::new(),
+            by_name: BTreeMap::new(),
+            routes: route::Routes::new(options.max_routes),
+            calls: arena::Arena::default(),
+            wakes: Vec::new(),
+        }
+    }
+
+    /// Takes a policy in. The same name with the same settings is the same policy.
+    ///
+    /// # Errors
+    /// The same name with other settings, or more than 65,535 policies.
+    pub fn policy(&mut self, policy: Policy) -> Result<PolicyId, Clash> {
+        let clash = |policy: Policy, rule| Err(Clash { name: policy.name, rule });
+        if let Some(number) = self.by_name.get(policy.name()) {
+            if self.policies[usize::from(*number)].policy == policy {
+                return Ok(PolicyId(u32::from(*number)));
+            }
+            return clash(policy, "there is a policy of this name with other settings");
+        }
+        let Ok(number) = u16::try_from(self.policies.len()) else {
+            return clash(policy, "an engine holds at most 65,536 policies; make them once, not per call");
+        };
+        self.by_name.insert(policy.name().to_owned(), number);
+        self.policies.push(Entry { policy, counts: Counts::default() });
+        Ok(PolicyId(u32::from(number)))
+    }
+
+    /// The route of a key under a policy. Total: a policy that this engine does not have gives a route that is stale.
+    ///
+    /// Keys are cut at 512 bytes. Where `max_routes` are in use, new keys share the policy's `overflow` route.
+    pub fn route(&mut self, policy: PolicyId, key: &str, now: Time) -> RouteId {
+        let now = self.clock.observe(now);
+        match self.policies.get(policy.0 as usize) {
+            Some(entry) => self.routes.intern(policy.0 as u16, &entry.policy, key, now),
+            None => RouteId::from_word(0),
+        }
+    }
+
+    /// Moves the ids of calls that can go on now into `out`: each owner is to `Poll`. Drain it under the same lock as
+    /// the step that set the flag.
+    pub fn take_wakes(&mut self, out: &mut Vec<CallId>) {
+        out.append(&mut self.wakes);
+    }
+
+    /// May a request of this method be repeated without an idempotency key (semantics 2.2)?
+    pub fn retries_method(&self, policy: PolicyId, method: &str) -> bool {
+        self.policies.get(policy.0 as usize).is_some_and(|entry| entry.policy.retry.methods.contains(method))
+    }
+
+    /// The outcome of an HTTP answer under a policy (semantics 1.4); `wall` is for HTTP dates.
+    pub fn classify(&self, policy: PolicyId, failure: &HttpFailure<'_>, wall: WallTime) -> Outcome {
+        match self.policies.get(policy.0 as usize) {
+            Some(entry) => classify(&entry.policy, failure, wall),
+            None => Outcome::of(Class::Permanent),
+        }
+    }
+
+    /// In the child of a fork: calls of the parent are none of ours, and its random numbers neither. Routes and
+    /// budgets stay.
+    pub fn after_fork(&mut self, seed: u64, now: Time) -> Flags {
+        self.clock.observe(now);
+        self.seed = seed;
+        self.calls.clear();
+        self.routes.clear_calls();
+        self.wakes.clear();
+        Flags::default()
+    }
+}

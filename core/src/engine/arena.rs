@@ -1,0 +1,297 @@
+//! The arena of calls: 64 bytes each, named by integer handles with a generation.
+
+use super::call::edge;
+use crate::action::{CallId, Lane, Verdict};
+use crate::outcome::Criticality;
+use crate::time::Time;
+
+/// Where a call stands. The transition table is in `call.rs`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum State {
+    /// The slot is free (or retired).
+    Free,
+    /// Waiting for a permit.
+    Queued,
+    /// A permit was handed to it; it has not claimed it yet.
+    Granted,
+    /// Refused while waiting; its owner has not been told yet.
+    Refused,
+    /// An attempt runs.
+    Running,
+    /// Its answer's body is being read.
+    Body,
+    /// Sleeping out a backoff, or waiting for a stopped attempt to unwind.
+    Backoff,
+    /// It has ended, but attempts that could not be stopped, or calls within it, are still out.
+    Ended,
+    /// Given up on, because its host did not report; the next event is told so.
+    Lost,
+}
+
+/// No slot: the end of a list, no parent.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// One call.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    /// Its ordinal in the engine: what its random draws depend on.
+    pub ordinal: u64,
+    /// When it began.
+    pub started: Time,
+    /// When its deadline is; never, if it has none.
+    pub deadline: Time,
+    /// The moment its state is about: the attempt's end, the backoff's end, the end of `acquire_timeout`, the lease's end.
+    pub moment: Time,
+    /// Running, Body, Backoff: since when. Queued, Granted: its two neighbours in the list.
+    aux: u64,
+    generation: u32,
+    pub route: u32,
+    /// The slot of the call it is nested in.
+    pub parent: u32,
+    pub policy: u16,
+    pub flags: u16,
+    pub cost: u16,
+    /// Calls nested in it that have not ended.
+    pub children: u16,
+    pub state: State,
+    /// Attempts started.
+    pub attempts: u8,
+    /// Attempts started and not yet reported, by lane.
+    pub lanes: u8,
+    /// Those of `lanes` that we have stopped and that could not be stopped at once; the verdict while Refused.
+    pub stopped: u8,
+}
+
+// A live call is one cache line while one attempt runs (architecture, "Locks, memory, processes").
+const _: () = assert!(size_of::<Call>() == 64);
+
+/// The bits of [`Call::flags`]; the first seven are those of a request's flags word.
+pub(super) mod flag {
+    pub const REPLAYABLE: u16 = 1 << 2;
+    pub const IDEMPOTENT: u16 = 1 << 3;
+    pub const ABORTABLE: u16 = 1 << 4;
+    pub const MAY_PARK: u16 = 1 << 5;
+    pub const UNTIL_BODY: u16 = 1 << 6;
+    /// Holds a permit of its route's pool.
+    pub const HOLDS: u16 = 1 << 7;
+    /// Lies within a call that retries.
+    pub const NESTED: u16 = 1 << 8;
+}
+
+impl Call {
+    /// A call that has just begun, in no list.
+    pub fn new(ordinal: u64, started: Time, route: u32, policy: u16) -> Self {
+        Self {
+            ordinal,
+            started,
+            deadline: Time::NEVER,
+            moment: Time::NEVER,
+            aux: 0,
+            generation: 0,
+            route,
+            parent: NONE,
+            policy,
+            flags: 0,
+            cost: 1,
+            children: 0,
+            state: State::Free,
+            attempts: 0,
+            lanes: 0,
+            stopped: 0,
+        }
+    }
+
+    pub fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub fn criticality(&self) -> Criticality {
+        match self.flags & 3 {
+            0 => Criticality::BestEffort,
+            1 => Criticality::Degraded,
+            2 => Criticality::Normal,
+            _ => Criticality::Critical,
+        }
+    }
+
+    /// Takes it to another state, along an edge of the transition table.
+    #[inline]
+    pub fn go(&mut self, to: State) {
+        debug_assert!(edge(self.state, to), "no edge {:?} → {to:?}", self.state);
+        self.state = to;
+    }
+
+    /// Since when the attempt runs or the backoff lasts.
+    pub fn since(&self) -> Time {
+        Time::from_micros(self.aux)
+    }
+
+    pub fn set_since(&mut self, now: Time) {
+        self.aux = now.as_micros();
+    }
+
+    /// The slots before and after it in its list.
+    pub fn links(&self) -> (u32, u32) {
+        (self.aux as u32, (self.aux >> 32) as u32)
+    }
+
+    pub fn set_links(&mut self, before: u32, after: u32) {
+        self.aux = u64::from(before) | u64::from(after) << 32;
+    }
+
+    /// The lane of its newest attempt.
+    pub fn lane(&self) -> Lane {
+        Lane::of(self.attempts)
+    }
+
+    /// Why it was refused while it waited.
+    pub fn refusal(&self) -> Verdict {
+        Verdict::ALL[usize::from(self.stopped)]
+    }
+}
+
+/// All calls, in slots that are used again; an id names a slot and its generation.
+#[derive(Debug, Default)]
+pub(super) struct Arena {
+    calls: Vec<Call>,
+    /// Slots that can be used again.
+    free: Vec<u32>,
+    /// The next slot that the reaper looks at.
+    cursor: u32,
+    live: u32,
+}
+
+impl Arena {
+    /// Puts a call into a slot; `None` when all 2^24 are taken.
+    #[inline]
+    pub fn insert(&mut self, mut call: Call) -> Option<u32> {
+        let slot = if let Some(slot) = self.free.pop() {
+            let place = &mut self.calls[slot as usize];
+            call.generation = place.generation;
+            *place = call;
+            slot
+        } else {
+            let slot = self.calls.len() as u32;
+            if slot >> CallId::SLOT_BITS != 0 {
+                return None;
+            }
+            call.generation = 1;
+            self.calls.push(call);
+            slot
+        };
+        self.live += 1;
+        Some(slot)
+    }
+
+    /// Frees a slot: its id is stale from now on. A slot whose generations are used up is retired.
+    #[inline]
+    pub fn remove(&mut self, slot: u32) {
+        let call = &mut self.calls[slot as usize];
+        call.state = State::Free;
+        self.live -= 1;
+        if u64::from(call.generation) < CallId::GENERATIONS {
+            call.generation += 1;
+            self.free.push(slot);
+        }
+    }
+
+    /// The slot that an id names, if the call is still there.
+    #[inline]
+    pub fn find(&self, id: CallId) -> Option<u32> {
+        let call = self.calls.get(id.slot() as usize)?;
+        (u64::from(call.generation) == id.generation() && call.state != State::Free).then_some(id.slot())
+    }
+
+    pub fn id(&self, slot: u32) -> CallId {
+        CallId::new(slot, u64::from(self.calls[slot as usize].generation))
+    }
+
+    /// The next slot for the reaper, round and round.
+    #[inline]
+    pub fn next_to_reap(&mut self) -> Option<u32> {
+        if self.calls.is_empty() {
+            return None;
+        }
+        let slot = self.cursor;
+        self.cursor = if slot + 1 < self.calls.len() as u32 { slot + 1 } else { 0 };
+        Some(slot)
+    }
+
+    /// Frees every slot that is taken.
+    pub fn clear(&mut self) {
+        for slot in 0..self.calls.len() as u32 {
+            if self.calls[slot as usize].state != State::Free {
+                self.remove(slot);
+            }
+        }
+    }
+
+    /// Calls in slots, those that linger included.
+    pub fn live(&self) -> u32 {
+        self.live
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Call)> {
+        (0..).zip(&self.calls).filter(|(_, call)| call.state != State::Free)
+    }
+}
+
+impl core::ops::Index<u32> for Arena {
+    type Output = Call;
+
+    #[inline]
+    fn index(&self, slot: u32) -> &Call {
+        &self.calls[slot as usize]
+    }
+}
+
+impl core::ops::IndexMut<u32> for Arena {
+    #[inline]
+    fn index_mut(&mut self, slot: u32) -> &mut Call {
+        &mut self.calls[slot as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call() -> Call {
+        let mut call = Call::new(0, Time::from_micros(0), 0, 0);
+        call.go(State::Running);
+        call
+    }
+
+    #[test]
+    fn a_stale_id_never_names_the_next_call_in_its_slot() {
+        let mut arena = Arena::default();
+        let slot = arena.insert(call()).unwrap();
+        let id = arena.id(slot);
+        assert_eq!(arena.find(id), Some(slot));
+        arena.remove(slot);
+        assert_eq!(arena.find(id), None);
+        let again = arena.insert(call()).unwrap();
+        assert_eq!(again, slot);
+        assert_eq!(arena.find(id), None);
+        assert_ne!(arena.id(again), id);
+    }
+
+    #[test]
+    fn a_slot_whose_generations_are_used_up_is_retired() {
+        let mut arena = Arena::default();
+        let slot = arena.insert(call()).unwrap();
+        arena[slot].generation = CallId::GENERATIONS as u32;
+        let id = arena.id(slot);
+        arena.remove(slot);
+        assert_eq!(arena.find(id), None);
+        assert_ne!(arena.insert(call()).unwrap(), slot);
+    }
+
+    #[test]
+    fn generations_start_at_one_so_no_id_is_zero() {
+        let mut arena = Arena::default();
+        let slot = arena.insert(call()).unwrap();
+        assert_eq!(arena.id(slot).generation(), 1);
+        assert_ne!(arena.id(slot).to_word(), 0);
+    }
+}

@@ -1,0 +1,118 @@
+//! What keeps a call's place, and what takes it back: nesting, lingering, and the reaper (R9).
+//!
+//! A permit is a lease where core knows its end. A host that has not reported for 60 s beyond that end loses the
+//! call; its next event is told so.
+
+use super::Engine;
+use super::arena::{NONE, State, flag};
+use super::call::GRACE;
+use super::queue::patience;
+use crate::action::{CallId, Step, Verdict};
+use crate::time::Time;
+
+/// Slots that each `begin`, and each look of a waiter, examines.
+const EXAMINED: u32 = 2;
+
+impl Engine {
+    /// Notes the call around a new one, if that still goes on: its permit is shared, its retries are not multiplied.
+    pub(super) fn nest(&mut self, slot: u32, parent: CallId) {
+        let Some(parent) = self.calls.find(parent).filter(|parent| *parent != slot) else { return };
+        let around = &mut self.calls[parent];
+        if matches!(around.state, State::Ended | State::Lost) {
+            return;
+        }
+        let retries = self.policies[usize::from(around.policy)].policy.retry.max_attempts > 1;
+        let nested = if retries || around.has(flag::NESTED) { flag::NESTED } else { 0 };
+        // Beyond 65,535 nested calls at once the next ones ask for permits of their own.
+        let adopted = around.children.checked_add(1);
+        around.children = adopted.unwrap_or(around.children);
+        let call = &mut self.calls[slot];
+        call.flags |= nested;
+        if adopted.is_some() {
+            call.parent = parent;
+        }
+    }
+
+    /// Frees a call that has ended, or lets it linger while attempts or nested calls are out. The permit goes with it,
+    /// so nothing that still runs under a permit runs without one.
+    #[inline]
+    pub(super) fn settle(&mut self, slot: u32, now: Time) {
+        let mut slot = slot;
+        loop {
+            let call = &mut self.calls[slot];
+            if call.lanes != 0 || call.children != 0 {
+                if call.state != State::Ended {
+                    call.go(State::Ended);
+                }
+                return;
+            }
+            let (route, parent, holds) = (call.route, call.parent, call.has(flag::HOLDS));
+            call.go(State::Free);
+            self.calls.remove(slot);
+            if holds {
+                self.release(route, now);
+            }
+            self.routes.leave(route);
+            if parent == NONE {
+                return;
+            }
+            self.calls[parent].children -= 1;
+            if self.calls[parent].state != State::Ended {
+                return;
+            }
+            slot = parent;
+        }
+    }
+
+    /// Gives up on a call whose host is overdue: what it holds goes on, its next event is answered `Lost`.
+    pub(super) fn lose(&mut self, slot: u32, now: Time) {
+        self.leave_queue(slot);
+        if self.calls[slot].state == State::Backoff {
+            self.refund(slot, now);
+        }
+        self.count_end(slot, Verdict::Lost);
+        let call = &mut self.calls[slot];
+        let (route, holds) = (call.route, call.has(flag::HOLDS));
+        call.flags &= !flag::HOLDS;
+        call.lanes = 0;
+        call.moment = now.after(GRACE);
+        call.go(State::Lost);
+        if holds {
+            self.release(route, now);
+        }
+    }
+
+    /// The host of a lost call has reported after all.
+    pub(super) fn told(&mut self, slot: u32, now: Time) -> Step {
+        self.settle(slot, now);
+        Step::done(Verdict::Lost)
+    }
+
+    /// Examines the next slots for leases that have run out; never that of `but`, whose own event this is.
+    #[inline]
+    pub(super) fn reap(&mut self, now: Time, but: u32) {
+        for _ in 0..EXAMINED {
+            let Some(slot) = self.calls.next_to_reap() else { return };
+            if slot != but && self.calls[slot].state != State::Free {
+                self.examine(slot, now);
+            }
+        }
+    }
+
+    fn examine(&mut self, slot: u32, now: Time) {
+        let call = &self.calls[slot];
+        let over = |moment: Time| moment != Time::NEVER && moment <= now;
+        let overdue = |moment: Time| moment != Time::NEVER && over(moment.after(GRACE));
+        match call.state {
+            State::Granted if over(call.moment) => self.lose(slot, now),
+            State::Queued | State::Running | State::Body if overdue(patience(call)) => self.lose(slot, now),
+            State::Backoff | State::Refused if overdue(call.moment) => self.lose(slot, now),
+            State::Ended if call.lanes != 0 && over(call.moment) => {
+                self.calls[slot].lanes = 0;
+                self.settle(slot, now);
+            }
+            State::Lost if call.children == 0 && over(call.moment) => self.settle(slot, now),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What became of an attempt: the classes every component decides by (semantics 1.1, 1.2).
+
+use crate::time::Duration;
+
+/// The class of an attempt's end. All components decide by class; none looks at statuses or exceptions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Class {
+    /// It worked.
+    Ok = 0,
+    /// It failed in a way that may pass: a 5xx, a broken connection.
+    Transient = 1,
+    /// The server asked for less load: a 429.
+    Throttled = 2,
+    /// Our own attempt timeout ended it.
+    Timeout = 3,
+    /// It failed before the request left: refused, no such host, no free connection in the pool.
+    NeverSent = 4,
+    /// A concurrency conflict; another try may win.
+    Conflict = 5,
+    /// The caller's fault; the downstream is healthy.
+    Permanent = 6,
+    /// Declared by the policy as no evidence of anything.
+    Ignored = 7,
+    /// The caller gave up.
+    Cancelled = 8,
+}
+
+impl Class {
+    /// All classes in wire order.
+    pub const ALL: [Self; 9] = [
+        Self::Ok,
+        Self::Transient,
+        Self::Throttled,
+        Self::Timeout,
+        Self::NeverSent,
+        Self::Conflict,
+        Self::Permanent,
+        Self::Ignored,
+        Self::Cancelled,
+    ];
+
+    /// The "retryable" column of semantics 1.2.
+    pub const fn retryable(self) -> bool {
+        matches!(self, Self::Transient | Self::Throttled | Self::Timeout | Self::NeverSent | Self::Conflict)
+    }
+}
+
+/// A kind of outcome, 0 to 31: 0 to 8 are the classes in their order, 9 to 31 are declared by the policy, each with a
+/// base class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kind(u8);
+
+impl Kind {
+    /// The kind with this number; numbers above 31 do not exist.
+    pub const fn new(number: u8) -> Option<Self> {
+        if number < 32 { Some(Self(number)) } else { None }
+    }
+
+    /// Its number on the wire.
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+
+    /// Its class, where it is one of the nine; kinds declared by a policy answer `None`.
+    pub const fn class(self) -> Option<Class> {
+        if (self.0 as usize) < Class::ALL.len() { Some(Class::ALL[self.0 as usize]) } else { None }
+    }
+}
+
+impl From<Class> for Kind {
+    fn from(class: Class) -> Self {
+        Self(class as u8)
+    }
+}
+
+/// What the caller's predicate, or the server's `x-should-retry`, says about a retry.
+///
+/// It changes what is *retryable*, never what is safe: methods and one-shot bodies are judged from the request alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Opinion {
+    /// No opinion: the class decides.
+    #[default]
+    None = 0,
+    /// Retry, although the class would not.
+    Retry = 1,
+    /// Do not retry, although the class would.
+    DoNot = 2,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// What kind of end it was.
+    pub kind: Kind,
+    /// What the predicate or the server said about a retry.
+    pub opinion: Opinion,
+    /// How long the server asked us to wait.
+    pub retry_after: Option<Duration>,
+}
+
+impl Outcome {
+    /// An outcome of a plain class, without opinion or Retry-After.
+    pub const fn of(class: Class) -> Self {
+        Self { kind: Kind(class as u8), opinion: Opinion::None, retry_after: None }
+    }
+
+    /// The same with the server's Retry-After.
+    #[must_use]
+    pub const fn retry_after(self, span: Duration) -> Self {
+        Self { retry_after: Some(span), ..self }
+    }
+}
+
+/// How much a call matters; only queues look at it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[repr(u8)]
+pub enum Criticality {
+    /// May be dropped at any time.
+    BestEffort = 0,
+    /// Dropped before normal work.
+    Degraded = 1,
+    /// What a call is unless it says otherwise.
+    #[default]
+    Normal = 2,
+    /// Dropped last.
+    Critical = 3,
+}

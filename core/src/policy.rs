@@ -1,0 +1,86 @@
+//! Policies: named sets of components, built from one table of keys.
+//!
+//! A policy comes in as (key, value) pairs, by whatever road: the typed options of a language, or a document. Every
+//! road ends in [`Policy::from_pairs`], so there is one validator, and it reports *all* mistakes at once, each with the
+//! key, the value and the rule (semantics 0.3).
+
+mod check;
+mod presets;
+mod table;
+
+pub use check::{PolicyError, Value};
+pub use table::{Domain, Key, TABLE};
+
+use crate::classify::Methods;
+use crate::retry::{Backoff, WindowSettings};
+use crate::time::Duration;
+
+/// A validated policy.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Policy {
+    pub(crate) name: String,
+    pub(crate) deadline: Duration,
+    pub(crate) attempt_timeout: Duration,
+    pub(crate) slot_until_body: bool,
+    pub(crate) retry: Retry,
+    pub(crate) bulkhead: Option<Bulkhead>,
+}
+
+/// The retry component. A policy without one makes one attempt.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Retry {
+    pub(crate) max_attempts: u8,
+    pub(crate) time_limit: Duration,
+    pub(crate) methods: Methods,
+    pub(crate) statuses: Vec<u16>,
+    pub(crate) respect_retry_after: bool,
+    pub(crate) max_retry_after: Duration,
+    pub(crate) backoff: Backoff,
+    pub(crate) budget: Option<WindowSettings>,
+}
+
+/// The fixed bulkhead.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Bulkhead {
+    pub(crate) max_concurrency: u32,
+    pub(crate) max_queue: u32,
+    pub(crate) acquire_timeout: Duration,
+}
+
+impl Policy {
+    /// Builds a policy from pairs. Spans are numbers of microseconds; lists repeat their key; `preset` names the
+    /// built-in policy to start from, and pairs override it whatever their order.
+    ///
+    /// # Errors
+    /// All mistakes at once, each naming the key, the value and the rule.
+    ///
+    /// ```
+    /// use tidegate::{Policy, Value};
+    /// let policy = Policy::from_pairs("payments", &[
+    ///     ("preset", Value::Text("http")),
+    ///     ("deadline", Value::Number(10e6)),
+    ///     ("bulkhead.max_concurrency", Value::Number(10.0)),
+    /// ]).unwrap();
+    /// assert_eq!(policy.name(), "payments");
+    ///
+    /// let errors = Policy::from_pairs("p", &[
+    ///     ("retry.max_attempts", Value::Number(0.0)),
+    ///     ("retrys", Value::Number(1.0)),
+    /// ]).unwrap_err();
+    /// assert_eq!(errors.len(), 2);
+    /// assert_eq!(errors[0].to_string(), "retry.max_attempts = 0: must be a whole number from 1 to 255");
+    /// ```
+    pub fn from_pairs(name: &str, pairs: &[(&str, Value<'_>)]) -> Result<Self, Vec<PolicyError>> {
+        check::build(name, pairs)
+    }
+
+    /// The policy's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Do slot and deadline of a streamed answer last until its body has been read (`slot_until = "body"`)?
+    pub fn slot_until_body(&self) -> bool {
+        self.slot_until_body
+    }
+}

@@ -1,0 +1,422 @@
+//! The validator: pairs in, a policy or all mistakes out.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::table::{Domain, Key, TABLE};
+use super::{Bulkhead, Policy, Retry, presets};
+use crate::classify::{METHODS, Methods};
+use crate::retry::{Backoff, Jitter, Rounding, WindowSettings};
+use crate::time::Duration;
+
+/// A value of a pair. Flags are the numbers 0 and 1, spans are microseconds, `none` is the text `none`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Value<'a> {
+    /// A number.
+    Number(f64),
+    /// A word.
+    Text(&'a str),
+}
+
+/// One mistake in a policy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PolicyError {
+    /// The key, dotted.
+    pub key: String,
+    /// The value, as it was understood.
+    pub value: String,
+    /// The rule it breaks.
+    pub rule: String,
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}: {}", self.key, self.value, self.rule)
+    }
+}
+
+impl std::error::Error for PolicyError {}
+
+/// Words and names longer than this are a mistake, and are not echoed whole.
+const LONGEST: usize = 100;
+
+pub(super) fn build(name: &str, pairs: &[(&str, Value<'_>)]) -> Result<Policy, Vec<PolicyError>> {
+    let mut errors = Vec::new();
+    if name.is_empty() || name.len() > LONGEST || name.chars().any(char::is_control) {
+        errors.push(PolicyError {
+            key: "policy".into(),
+            value: quoted(name),
+            rule: format!("a name has 1 to {LONGEST} bytes and no control characters"),
+        });
+    }
+    let mut given = Settings::default();
+    for (key, value) in pairs {
+        if let Err(error) = given.add(key, *value) {
+            errors.push(error);
+        }
+    }
+    let mut settings = Settings::default();
+    if let Some(Stored::Word(preset)) = given.0.get("preset").and_then(|v| v.first()) {
+        for (key, value) in presets::pairs(preset) {
+            settings.add(key, *value).expect("presets are valid: a test builds each");
+        }
+    }
+    settings.0.append(&mut given.0);
+    settings.check_across(&mut errors);
+    if errors.is_empty() { Ok(settings.policy(name)) } else { Err(errors) }
+}
+
+/// A value that has passed its key's domain.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Stored {
+    Span(Duration),
+    Whole(u32),
+    Real(f64),
+    Flag(bool),
+    Word(&'static str),
+}
+
+/// Checked values by key; lists hold several.
+#[derive(Default)]
+struct Settings(BTreeMap<&'static str, Vec<Stored>>);
+
+impl Settings {
+    fn add(&mut self, path: &str, value: Value<'_>) -> Result<(), PolicyError> {
+        let Some(key) = TABLE.iter().find(|key| key.path == path) else {
+            let known: Vec<_> = TABLE.iter().map(|key| key.path).collect();
+            return Err(PolicyError {
+                key: clipped(path),
+                value: shown(value, false),
+                rule: format!("no such key; the keys are {}", known.join(", ")),
+            });
+        };
+        let is_span = matches!(key.domain, Domain::Span { .. });
+        let fail = |rule: String| PolicyError { key: path.into(), value: shown(value, is_span), rule };
+        // A key whose value is wrong still counts as given: it must not be reported as absent too.
+        let values = self.0.entry(key.path).or_default();
+        let stored = parse(key, value).map_err(fail)?;
+        if !values.is_empty() && !matches!(key.domain, Domain::Statuses | Domain::Methods) {
+            return Err(fail("is given more than once".into()));
+        }
+        values.push(stored);
+        Ok(())
+    }
+
+    fn uses(&self, component: &str) -> bool {
+        self.0.keys().any(|key| key.starts_with(component))
+    }
+
+    /// Rules that join several keys.
+    fn check_across(&self, errors: &mut Vec<PolicyError>) {
+        let mut fail = |key: &str, value: String, rule: &str| {
+            errors.push(PolicyError { key: key.into(), value, rule: rule.into() });
+        };
+        let meaningful = self.0.keys().any(|key| !matches!(*key, "preset" | "slot_until"));
+        if !meaningful && !self.0.contains_key("preset") {
+            fail("policy", "(empty)".into(), "an empty policy does nothing; give it at least one component");
+        }
+        let (base, max) = (self.span("retry.backoff.base"), self.span("retry.backoff.max"));
+        if max < base {
+            fail(
+                "retry.backoff.max",
+                max.to_string(),
+                &format!("must be at least retry.backoff.base ({base})"),
+            );
+        }
+        if self.uses("bulkhead.") && !self.0.contains_key("bulkhead.max_concurrency") {
+            fail("bulkhead.max_concurrency", "(absent)".into(), "is required where there is a bulkhead");
+        }
+    }
+
+    /// The policy of checked settings.
+    fn policy(&self, name: &str) -> Policy {
+        let retry = Retry {
+            max_attempts: if self.uses("retry.") { self.whole("retry.max_attempts") as u8 } else { 1 },
+            time_limit: self.span_or_none("retry.retry_time_limit"),
+            methods: self.methods("retry.methods"),
+            statuses: self.statuses("retry.statuses"),
+            respect_retry_after: self.flag("retry.respect_retry_after"),
+            max_retry_after: match self.0.contains_key("retry.max_retry_after") {
+                true => self.span("retry.max_retry_after"),
+                false => self.span("retry.backoff.max"),
+            },
+            backoff: Backoff {
+                base: self.span("retry.backoff.base"),
+                multiplier: self.real("retry.backoff.multiplier"),
+                max: self.span("retry.backoff.max"),
+                jitter: match self.word("retry.backoff.jitter") {
+                    "none" => Jitter::None,
+                    _ => Jitter::FullFloor,
+                },
+            },
+            budget: (self.word("retry.budget.kind") == "window").then(|| WindowSettings {
+                ttl: self.span("retry.budget.ttl"),
+                min_retries_per_sec: self.real("retry.budget.min_retries_per_sec"),
+                percent_can_retry: self.real("retry.budget.percent_can_retry"),
+                rounding: match self.word("retry.budget.rounding") {
+                    "ceil" => Rounding::Ceil,
+                    _ => Rounding::Floor,
+                },
+            }),
+        };
+        Policy {
+            name: name.into(),
+            deadline: self.span_or_none("deadline"),
+            attempt_timeout: self.span_or_none("attempt_timeout"),
+            slot_until_body: self.word("slot_until") == "body",
+            retry,
+            bulkhead: self.uses("bulkhead.").then(|| Bulkhead {
+                max_concurrency: self.whole("bulkhead.max_concurrency"),
+                max_queue: self.whole("bulkhead.max_queue"),
+                acquire_timeout: self.span("bulkhead.acquire_timeout"),
+            }),
+        }
+    }
+
+    /// The value of a key, or its default, which is written as a document would write it.
+    fn stored(&self, path: &str) -> Option<Stored> {
+        if let Some(value) = self.0.get(path).and_then(|values| values.first()) {
+            return Some(*value);
+        }
+        let key = TABLE.iter().find(|key| key.path == path)?;
+        let value = match key.domain {
+            Domain::Span { .. } => Value::Number(span_text(key.default)?),
+            Domain::Flag => Value::Number(f64::from(u8::from(key.default == "true"))),
+            Domain::Count { .. } | Domain::Real { .. } => Value::Number(key.default.parse().ok()?),
+            _ => Value::Text(key.default),
+        };
+        parse(key, value).ok()
+    }
+
+    fn span(&self, path: &str) -> Duration {
+        match self.stored(path) {
+            Some(Stored::Span(span)) => span,
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn span_or_none(&self, path: &str) -> Duration {
+        if self.0.contains_key(path) { self.span(path) } else { Duration::MAX }
+    }
+
+    fn whole(&self, path: &str) -> u32 {
+        match self.stored(path) {
+            Some(Stored::Whole(n)) => n,
+            _ => 0,
+        }
+    }
+
+    fn real(&self, path: &str) -> f64 {
+        match self.stored(path) {
+            Some(Stored::Real(x)) => x,
+            _ => 0.0,
+        }
+    }
+
+    fn flag(&self, path: &str) -> bool {
+        matches!(self.stored(path), Some(Stored::Flag(true)))
+    }
+
+    fn word(&self, path: &str) -> &'static str {
+        match self.stored(path) {
+            Some(Stored::Word(word)) => word,
+            _ => "",
+        }
+    }
+
+    /// A list's values, or those of its default, whose words stand apart by blanks.
+    fn list(&self, path: &str) -> Vec<Stored> {
+        if let Some(values) = self.0.get(path) {
+            return values.clone();
+        }
+        let Some(key) = TABLE.iter().find(|key| key.path == path) else { return Vec::new() };
+        let words = key.default.split(' ').map(|word| word.parse().map_or(Value::Text(word), Value::Number));
+        words.filter_map(|value| parse(key, value).ok()).collect()
+    }
+
+    fn methods(&self, path: &str) -> Methods {
+        let words =
+            self.list(path).into_iter().filter_map(|v| if let Stored::Word(w) = v { Some(w) } else { None });
+        words.fold(Methods::default(), Methods::with)
+    }
+
+    fn statuses(&self, path: &str) -> Vec<u16> {
+        let numbers = self.list(path).into_iter();
+        let mut all: Vec<_> =
+            numbers.filter_map(|v| if let Stored::Whole(n) = v { Some(n as u16) } else { None }).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// A value checked against its key's domain; the error is the rule.
+fn parse(key: &Key, value: Value<'_>) -> Result<Stored, String> {
+    match key.domain {
+        Domain::Span { min, max, none } => match value {
+            Value::Text("none") if none => Ok(Stored::Span(Duration::MAX)),
+            Value::Number(n) if n >= min.as_micros() as f64 && n <= max.as_micros() as f64 => {
+                Ok(Stored::Span(Duration::from_micros(n as u64)))
+            }
+            _ => Err(format!(
+                "must be a span from {min} to {}{}",
+                Days(max),
+                if none { ", or none" } else { "" }
+            )),
+        },
+        Domain::Count { min, max, none } => match value {
+            Value::Text("none") if none => Ok(Stored::Whole(u32::MAX)),
+            Value::Number(n) if n >= f64::from(min) && n <= f64::from(max) && n.trunc() == n => {
+                Ok(Stored::Whole(n as u32))
+            }
+            _ => Err(format!(
+                "must be a whole number from {min} to {max}{}",
+                if none { ", or none" } else { "" }
+            )),
+        },
+        Domain::Real { min, max } => match value {
+            Value::Number(n) if n >= min && n <= max => Ok(Stored::Real(n)),
+            _ => Err(format!("must be a finite number from {min} to {max}")),
+        },
+        Domain::Flag => match value {
+            Value::Number(n) if n == 0.0 || n == 1.0 => Ok(Stored::Flag(n == 1.0)),
+            _ => Err("must be true or false".into()),
+        },
+        Domain::Choice(words) => match value {
+            Value::Text(text) => words.iter().find(|word| **word == text).map(|word| Stored::Word(word)),
+            Value::Number(_) => None,
+        }
+        .ok_or_else(|| format!("must be one of {}", words.join(", "))),
+        Domain::Statuses => match value {
+            Value::Number(n) if (500.0..=599.0).contains(&n) && n.trunc() == n => Ok(Stored::Whole(n as u32)),
+            Value::Number(n) if n == 408.0 || n == 429.0 => Ok(Stored::Whole(n as u32)),
+            _ => Err("must be a status that can be retried: 408, 429 or 500 to 599".into()),
+        },
+        Domain::Methods => match value {
+            Value::Text(text) => {
+                METHODS.iter().find(|method| **method == text).map(|method| Stored::Word(method))
+            }
+            Value::Number(_) => None,
+        }
+        .ok_or_else(|| format!("must be one of {}, in capitals", METHODS.join(", "))),
+    }
+}
+
+/// Whole days, for bounds.
+struct Days(Duration);
+
+impl fmt::Display for Days {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} days", self.0.as_micros() / 86_400_000_000)
+    }
+}
+
+/// Microseconds of a default such as `100ms` or `5s`.
+fn span_text(text: &str) -> Option<f64> {
+    let (number, unit) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1e3),
+        None => (text.strip_suffix('s')?, 1e6),
+    };
+    Some(number.parse::<f64>().ok()? * unit)
+}
+
+/// A value as its writer would know it again.
+fn shown(value: Value<'_>, is_span: bool) -> String {
+    match value {
+        Value::Text(text) => quoted(text),
+        Value::Number(n) if is_span => format!("{}s", n / 1e6),
+        Value::Number(n) => n.to_string(),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("{:?}", clipped(text))
+}
+
+fn clipped(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(pairs: &[(&str, Value<'_>)]) -> Vec<String> {
+        build("p", pairs).unwrap_err().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn every_default_in_the_table_passes_its_own_domain() {
+        for key in TABLE.iter().filter(|key| !key.default.is_empty() && !key.default.starts_with("retry.")) {
+            let list = matches!(key.domain, Domain::Statuses | Domain::Methods);
+            let found = if list {
+                !Settings::default().list(key.path).is_empty()
+            } else {
+                Settings::default().stored(key.path).is_some()
+            };
+            assert!(found, "{} = {}", key.path, key.default);
+        }
+    }
+
+    #[test]
+    fn every_preset_builds() {
+        for name in presets::NAMES {
+            let policy = build(name, &[("preset", Value::Text(name))]).unwrap();
+            assert_eq!(policy.name(), *name);
+        }
+    }
+
+    #[test]
+    fn pairs_override_a_preset_whatever_their_order() {
+        let policy =
+            build("p", &[("deadline", Value::Number(1e6)), ("preset", Value::Text("http"))]).unwrap();
+        assert_eq!(policy.deadline, Duration::from_secs(1));
+        assert_eq!(policy.retry.max_retry_after, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn all_mistakes_are_reported_at_once() {
+        let found = errors(&[
+            ("retry.max_attempts", Value::Number(256.0)),
+            ("retry.backoff.base", Value::Number(-1.0)),
+            ("retry.budget.ttl", Value::Number(f64::NAN)),
+            ("bulkhead.max_queue", Value::Text("lots")),
+            ("no.such", Value::Number(1.0)),
+        ]);
+        assert_eq!(found.len(), 6, "{found:#?}");
+        assert_eq!(found[0], "retry.max_attempts = 256: must be a whole number from 1 to 255");
+        assert_eq!(found[1], "retry.backoff.base = -0.000001s: must be a span from 0s to 365 days");
+        assert!(found[2].starts_with("retry.budget.ttl = NaNs: must be a span from 10us"));
+        assert_eq!(
+            found[3],
+            "bulkhead.max_queue = \"lots\": must be a whole number from 0 to 10000000, or none"
+        );
+        assert!(found[4].starts_with("no.such = 1: no such key; the keys are preset, deadline"));
+        assert_eq!(found[5], "bulkhead.max_concurrency = (absent): is required where there is a bulkhead");
+    }
+
+    #[test]
+    fn rules_across_keys() {
+        assert_eq!(
+            errors(&[]),
+            ["policy = (empty): an empty policy does nothing; give it at least one component"]
+        );
+        assert_eq!(
+            errors(&[("retry.backoff.base", Value::Number(6e6))]),
+            ["retry.backoff.max = 5s: must be at least retry.backoff.base (6s)"]
+        );
+        assert_eq!(
+            errors(&[("deadline", Value::Number(1e6)), ("deadline", Value::Number(1e6))]),
+            ["deadline = 1s: is given more than once"]
+        );
+    }
+
+    #[test]
+    fn a_policy_without_retry_makes_one_attempt() {
+        let policy = build("p", &[("deadline", Value::Number(1e6))]).unwrap();
+        assert_eq!(policy.retry.max_attempts, 1);
+    }
+}

@@ -1,0 +1,100 @@
+//! The one table of keys. Validation reads it; the JSON Schema, the typed options and the reference page are made
+//! from it. A new key is one line here and one line where it is used.
+
+use crate::time::Duration;
+
+/// One key of a policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its path, dotted.
+    pub path: &'static str,
+    /// What values it takes.
+    pub domain: Domain,
+    /// Its default, as it would be written; empty where there is none.
+    pub default: &'static str,
+    /// What it means, in one sentence.
+    pub doc: &'static str,
+}
+
+/// What values a key takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Domain {
+    /// A span of time between two bounds, in microseconds; `none` where that is allowed.
+    Span {
+        /// Shortest.
+        min: Duration,
+        /// Longest.
+        max: Duration,
+        /// May it be `none`?
+        none: bool,
+    },
+    /// A whole number between two bounds; `none` where that is allowed.
+    Count {
+        /// Least.
+        min: u32,
+        /// Greatest.
+        max: u32,
+        /// May it be `none`?
+        none: bool,
+    },
+    /// A finite number between two bounds.
+    Real {
+        /// Least.
+        min: f64,
+        /// Greatest.
+        max: f64,
+    },
+    /// `true` or `false`.
+    Flag,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// HTTP statuses that mean failure; the key is repeated.
+    Statuses,
+    /// HTTP methods; the key is repeated.
+    Methods,
+}
+
+/// The longest span a policy may name: 365 days. Longer is a mistake of units.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
+const MICRO: Duration = Duration::from_micros(1);
+
+const fn key(path: &'static str, domain: Domain, default: &'static str, doc: &'static str) -> Key {
+    Key { path, domain, default, doc }
+}
+
+const fn span(min: Duration) -> Domain {
+    Domain::Span { min, max: YEAR, none: false }
+}
+
+const fn count(min: u32, max: u32) -> Domain {
+    Domain::Count { min, max, none: false }
+}
+
+/// All keys, in the order of the reference page.
+#[rustfmt::skip]
+pub const TABLE: &[Key] = &[
+    key("preset", Domain::Choice(super::presets::NAMES), "", "The built-in policy to start from."),
+    key("deadline", span(MICRO), "", "Time for the whole call: queueing, backoff, attempts and reading the body."),
+    key("attempt_timeout", span(MICRO), "", "Time for one attempt; running out of it is retryable."),
+    key("slot_until", Domain::Choice(&["body", "headers"]), "body", "How long a streamed answer keeps its slot and its deadline."),
+    key("retry.max_attempts", count(1, 255), "3", "Attempts in all; the first counts, 1 disables retries."),
+    key("retry.retry_time_limit", span(Duration::ZERO), "", "Elapsed time plus the next wait must fit into this."),
+    key("retry.methods", Domain::Methods, "GET HEAD OPTIONS PUT DELETE", "Methods that may be repeated without an idempotency key."),
+    key("retry.statuses", Domain::Statuses, "408 429 502 503 504", "HTTP statuses that are retried."),
+    key("retry.respect_retry_after", Domain::Flag, "true", "Wait at least as long as the server's Retry-After says."),
+    key("retry.max_retry_after", span(Duration::ZERO), "retry.backoff.max", "A server that asks for a longer wait than this ends the call."),
+    key("retry.backoff.kind", Domain::Choice(&["exponential"]), "exponential", "How the computed delay grows: base · multiplier^(n−1) before retry n."),
+    key("retry.backoff.base", span(Duration::ZERO), "100ms", "The delay before the first retry, before jitter."),
+    key("retry.backoff.multiplier", Domain::Real { min: 1.0, max: 1_000.0 }, "2", "The growth from one retry to the next."),
+    key("retry.backoff.max", span(Duration::ZERO), "5s", "The longest computed delay, before jitter."),
+    key("retry.backoff.jitter", Domain::Choice(&["full_floor", "none"]), "full_floor", "How the delay d is spread: full_floor draws from [0.1·d, d]."),
+    key("retry.budget.kind", Domain::Choice(&["window", "none"]), "window", "What bounds the added load: window is a share of recent calls plus a floor."),
+    key("retry.budget.ttl", span(Duration::from_micros(10)), "10s", "How long a call or a retry counts."),
+    key("retry.budget.min_retries_per_sec", Domain::Real { min: 0.0, max: 1e9 }, "10", "Retries per second that are free of any ratio."),
+    key("retry.budget.percent_can_retry", Domain::Real { min: 0.0, max: 1e6 }, "0.2", "Retries allowed per recent call, as a fraction."),
+    key("retry.budget.rounding", Domain::Choice(&["floor", "ceil"]), "floor", "How the share of calls is rounded."),
+    key("bulkhead.kind", Domain::Choice(&["fixed"]), "fixed", "What sets the limit of concurrent calls."),
+    key("bulkhead.max_concurrency", count(1, 1_000_000_000), "", "Calls in flight at once."),
+    key("bulkhead.max_queue", Domain::Count { min: 0, max: 10_000_000, none: true }, "0", "Calls that may wait for a slot; 0 is no queue, none is unbounded."),
+    key("bulkhead.acquire_timeout", Domain::Span { min: Duration::ZERO, max: YEAR, none: true }, "1s", "How long a call waits for a slot; 0 fails fast, none waits for ever."),
+];

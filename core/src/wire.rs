@@ -1,0 +1,177 @@
+//! The numeric border: steps, events and requests as integers below 2^53.
+//!
+//! Five languages hang on this layout; `tests/vectors/wire` pins it. Low bits come first.
+//!
+//! | word | bits |
+//! |---|---|
+//! | step | 0–1 action (0 Done, 1 Attempt, 2 Wait) · 2 wakes · 3 commands · 4–11 stop · 12–21 detail · 22–52 span |
+//! | … detail of Done | 12–17 verdict · 18–21 result: 0 none, else 8 \| lane |
+//! | … detail of Attempt | 12–19 number · 20 hedge |
+//! | … detail of Wait | 12–15 why |
+//! | event | 0–2 tag · 3–10 attempt · 11–15 kind · 16–17 opinion · 18–48 Retry-After in ms |
+//! | request flags | 0–1 criticality · 2 replayable · 3 idempotent · 4 abortable · 5 may park · 6 slot until body · 7–22 cost |
+//!
+//! A span is 0 for none, else 1 + d, saturating in its 31 bits: microseconds for Attempt and Wait (35 minutes; longer
+//! waits chain), milliseconds rounded up for `retry_in` and Retry-After (24.8 days).
+
+use crate::action::{Action, CallId, Event, Flags, Lane, Request, Step, TargetId, Verdict, Wait};
+use crate::outcome::{Criticality, Kind, Opinion, Outcome};
+use crate::time::Duration;
+
+const SPAN: u64 = (1 << 31) - 1;
+
+/// A span in 31 bits: 0 none, else 1 + d, saturating.
+fn pack_span(units: Option<u64>) -> u64 {
+    units.map_or(0, |d| d.saturating_add(1).min(SPAN))
+}
+
+fn unpack_span(bits: u64) -> Option<u64> {
+    (bits & SPAN).checked_sub(1)
+}
+
+/// The word of a step.
+///
+/// ```
+/// use tidegate::{Action, Duration, Flags, Step, wire};
+/// let step = Step {
+///     stop: 0,
+///     action: Action::Attempt { attempt: 1, hedge: false },
+///     next: Some(Duration::from_millis(1)),
+///     flags: Flags::default(),
+/// };
+/// assert_eq!(wire::pack_step(step), 1 | 1 << 12 | 1001 << 22);
+/// assert_eq!(wire::unpack_step(wire::pack_step(step)), Some(step));
+/// ```
+#[inline]
+pub fn pack_step(step: Step) -> u64 {
+    let (tag, detail, span) = match step.action {
+        Action::Done { verdict, result, retry_in } => {
+            let lane = result.map_or(0, |lane| 8 | u64::from(lane.number()));
+            (0, verdict as u64 | lane << 6, pack_span(retry_in.map(Duration::as_millis_ceil)))
+        }
+        Action::Attempt { attempt, hedge } => {
+            (1, u64::from(attempt) | u64::from(hedge) << 8, pack_span(step.next.map(Duration::as_micros)))
+        }
+        Action::Wait { why } => (2, why as u64, pack_span(step.next.map(Duration::as_micros))),
+    };
+    tag | u64::from(step.flags.wakes) << 2
+        | u64::from(step.flags.commands) << 3
+        | u64::from(step.stop) << 4
+        | detail << 12
+        | span << 22
+}
+
+/// The step of a word; `None` for a word that no step has.
+pub fn unpack_step(word: u64) -> Option<Step> {
+    if word >> 53 != 0 {
+        return None;
+    }
+    let (detail, span) = (word >> 12 & 0x3ff, unpack_span(word >> 22));
+    let (action, next) = match word & 3 {
+        0 => {
+            let verdict = *Verdict::ALL.get((detail & 0x3f) as usize)?;
+            let result = match detail >> 6 {
+                0 => None,
+                lane @ 8..=15 => Some(Lane::of((lane & 7) as u8 + 1)),
+                _ => return None,
+            };
+            (Action::Done { verdict, result, retry_in: span.map(Duration::from_millis) }, None)
+        }
+        1 if detail >> 9 == 0 => {
+            (Action::Attempt { attempt: (detail & 0xff) as u8, hedge: detail >> 8 & 1 == 1 }, span)
+        }
+        2 if detail >> 4 == 0 => (Action::Wait { why: *Wait::ALL.get(detail as usize)? }, span),
+        _ => return None,
+    };
+    let flags = Flags { wakes: word >> 2 & 1 == 1, commands: word >> 3 & 1 == 1 };
+    Some(Step { stop: (word >> 4) as u8, action, next: next.map(Duration::from_micros), flags })
+}
+
+/// The word of an event.
+pub fn pack_event(event: Event) -> u64 {
+    match event {
+        Event::Timer => 0,
+        Event::Poll => 1,
+        Event::Cancel => 2,
+        Event::Headers { attempt } => 3 | u64::from(attempt) << 3,
+        Event::Finished { attempt, outcome } => 4 | u64::from(attempt) << 3 | pack_outcome(outcome),
+    }
+}
+
+/// The event of a word; `None` for a word that no event has.
+#[inline]
+pub fn unpack_event(word: u64) -> Option<Event> {
+    let attempt = (word >> 3) as u8;
+    let event = match word & 7 {
+        0 => Event::Timer,
+        1 => Event::Poll,
+        2 => Event::Cancel,
+        3 => Event::Headers { attempt },
+        4 => return Some(Event::Finished { attempt, outcome: unpack_outcome(word)? }),
+        _ => return None,
+    };
+    let known = if word & 7 == 3 { 0x7ff } else { 7 };
+    (word & !known == 0).then_some(event)
+}
+
+/// An outcome at its place in a Finished word (bits 11 to 48): a host adds tag and attempt.
+pub fn pack_outcome(outcome: Outcome) -> u64 {
+    u64::from(outcome.kind.number()) << 11
+        | (outcome.opinion as u64) << 16
+        | pack_span(outcome.retry_after.map(Duration::as_millis_ceil)) << 18
+}
+
+#[inline]
+fn unpack_outcome(word: u64) -> Option<Outcome> {
+    if word >> 49 != 0 {
+        return None;
+    }
+    Some(Outcome {
+        kind: Kind::new((word >> 11 & 31) as u8)?,
+        opinion: match word >> 16 & 3 {
+            0 => Opinion::None,
+            1 => Opinion::Retry,
+            2 => Opinion::DoNot,
+            _ => return None,
+        },
+        retry_after: unpack_span(word >> 18).map(Duration::from_millis),
+    })
+}
+
+/// The four numbers of a request: flags, remaining microseconds (0 none, else 1 + d), parent (0 none), target.
+pub fn pack_request(request: &Request) -> [u64; 4] {
+    let flags = request.criticality as u64
+        | u64::from(request.replayable) << 2
+        | u64::from(request.idempotent) << 3
+        | u64::from(request.abortable) << 4
+        | u64::from(request.may_park) << 5
+        | u64::from(request.slot_until_body) << 6
+        | u64::from(request.cost) << 7;
+    let remaining = request.remaining.map_or(0, |d| d.as_micros().saturating_add(1).min((1 << 53) - 1));
+    [flags, remaining, request.parent.map_or(0, CallId::to_word), request.target.to_word()]
+}
+
+/// The request of four numbers; `None` where the flags have bits that no request has.
+#[inline]
+pub fn unpack_request(flags: u64, remaining: u64, parent: u64, target: u64) -> Option<Request> {
+    if flags >> 23 != 0 {
+        return None;
+    }
+    Some(Request {
+        remaining: remaining.checked_sub(1).map(Duration::from_micros),
+        parent: (parent != 0).then(|| CallId::from_word(parent)),
+        target: TargetId::from_word(target),
+        criticality: match flags & 3 {
+            0 => Criticality::BestEffort,
+            1 => Criticality::Degraded,
+            2 => Criticality::Normal,
+            _ => Criticality::Critical,
+        },
+        replayable: flags >> 2 & 1 == 1,
+        idempotent: flags >> 3 & 1 == 1,
+        abortable: flags >> 4 & 1 == 1,
+        may_park: flags >> 5 & 1 == 1,
+        slot_until_body: flags >> 6 & 1 == 1,
+        cost: (flags >> 7) as u16,
+    })
+}
