@@ -22,6 +22,7 @@ pub struct PolicyId(pub(crate) u32);
 macro_rules! word {
     ($name:ident, $slot_bits:literal, $generation_bits:literal) => {
         impl $name {
+            #[allow(dead_code)] // the arena bounds its slots by it; routes are bounded far below
             pub(crate) const SLOT_BITS: u32 = $slot_bits;
             pub(crate) const GENERATIONS: u64 = (1 << $generation_bits) - 1;
 

@@ -2,7 +2,6 @@
 
 use super::call::edge;
 use crate::action::{CallId, Lane, Verdict};
-use crate::outcome::Criticality;
 use crate::time::Time;
 
 /// Where a call stands. The transition table is in `call.rs`.
@@ -50,7 +49,6 @@ pub(super) struct Call {
     pub parent: u32,
     pub policy: u16,
     pub flags: u16,
-    pub cost: u16,
     /// Calls nested in it that have not ended.
     pub children: u16,
     pub state: State,
@@ -92,7 +90,6 @@ impl Call {
             parent: NONE,
             policy,
             flags: 0,
-            cost: 1,
             children: 0,
             state: State::Free,
             attempts: 0,
@@ -103,15 +100,6 @@ impl Call {
 
     pub fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
-    }
-
-    pub fn criticality(&self) -> Criticality {
-        match self.flags & 3 {
-            0 => Criticality::BestEffort,
-            1 => Criticality::Degraded,
-            2 => Criticality::Normal,
-            _ => Criticality::Critical,
-        }
     }
 
     /// Takes it to another state, along an edge of the transition table.

@@ -30,11 +30,14 @@ pub const EDGES: &[(&str, &str, &str)] = &[
     ("Queued",  "Granted", "a permit came free (wake)"),
     ("Queued",  "Refused", "its patience had ended when a permit came free (wake)"),
     ("Queued",  "Free",    "acquire timeout, deadline or cancel (Done)"),
+    ("Queued",  "Ended",   "the same, while a nested call is out"),
     ("Queued",  "Lost",    "its host has not come for 60 s"),
     ("Granted", "Running", "claimed"),
     ("Granted", "Free",    "deadline or cancel: the permit goes on (Done)"),
+    ("Granted", "Ended",   "the same, while a nested call is out"),
     ("Granted", "Lost",    "unclaimed for 5 s: the permit goes on"),
     ("Refused", "Free",    "its owner came (Done)"),
+    ("Refused", "Ended",   "the same, while a nested call is out"),
     ("Refused", "Lost",    "its host has not come for 60 s"),
     ("Running", "Body",    "the head of a good answer"),
     ("Running", "Running", "failed, and the next attempt starts at once"),
@@ -70,7 +73,6 @@ impl Engine {
             | u16::from(request.abortable) << 4
             | u16::from(request.may_park) << 5
             | u16::from(request.slot_until_body) << 6;
-        call.cost = request.cost;
         let own = self.policies[usize::from(call.policy)].policy.deadline;
         call.deadline = limit(now, own.min(request.remaining.unwrap_or(Duration::MAX)));
         let Some(slot) = self.calls.insert(call) else {
@@ -100,7 +102,6 @@ impl Engine {
             (State::Ended | State::Free, _) => Step::done(Verdict::Stale),
             (State::Lost, _) => self.told(slot, now),
             (_, Event::Cancel) => self.end(slot, Verdict::Cancelled, None, None, now),
-            (_, Event::Timer | Event::Poll) => self.evaluate(slot, now),
             (State::Running, Event::Headers { attempt }) if self.runs(slot, attempt) => self.head(slot, now),
             (State::Running, Event::Finished { attempt, outcome }) if self.runs(slot, attempt) => {
                 self.calls[slot].lanes &= !Lane::of(attempt).bit();
@@ -120,7 +121,7 @@ impl Engine {
                 self.unwound(slot, attempt);
                 self.evaluate(slot, now)
             }
-            (_, Event::Headers { .. }) => self.evaluate(slot, now),
+            (_, Event::Timer | Event::Poll | Event::Headers { .. }) => self.evaluate(slot, now),
         };
         self.answer(step)
     }
@@ -133,10 +134,9 @@ impl Engine {
             State::Queued => self.still_queued(slot, now),
             State::Granted => self.claim(slot, now),
             State::Refused => self.end(slot, call.refusal(), None, None, now),
-            State::Running if out_of_time => self.end(slot, Verdict::Deadline, None, None, now),
+            State::Running | State::Body if out_of_time => self.end(slot, Verdict::Deadline, None, None, now),
             State::Running if call.moment <= now => self.time_out(slot, now),
             State::Running => wait(Wait::Running, call.moment.min(call.deadline), now),
-            State::Body if out_of_time => self.end(slot, Verdict::Deadline, None, None, now),
             State::Body => wait(Wait::Body, call.deadline, now),
             State::Backoff if out_of_time => self.end(slot, Verdict::Deadline, Some(call.lane()), None, now),
             State::Backoff if call.moment <= now => self.start(slot, now),
@@ -265,7 +265,7 @@ impl Engine {
         }
         self.calls[slot].moment = Time::NEVER;
         self.calls[slot].go(State::Body);
-        wait(Wait::Body, self.calls[slot].deadline, now)
+        self.evaluate(slot, now)
     }
 
     /// A waiter's own look at the queue; it also takes back grants that nobody claimed.

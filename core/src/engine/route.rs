@@ -39,7 +39,7 @@ pub(super) struct Route {
 /// All routes.
 #[derive(Debug)]
 pub(super) struct Routes {
-    routes: Vec<Route>,
+    slots: Vec<Route>,
     free: Vec<u32>,
     by_key: BTreeMap<(u16, Box<str>), u32>,
     /// The ends of the list of routes without calls, least recently used first.
@@ -54,7 +54,7 @@ pub(super) struct Routes {
 impl Routes {
     pub fn new(max: u32) -> Self {
         Self {
-            routes: Vec::new(),
+            slots: Vec::new(),
             free: Vec::new(),
             by_key: BTreeMap::new(),
             oldest: NONE,
@@ -100,13 +100,13 @@ impl Routes {
             free: false,
         };
         let slot = if let Some(slot) = self.free.pop() {
-            let place = &mut self.routes[slot as usize];
+            let place = &mut self.slots[slot as usize];
             let generation = place.generation;
             *place = Route { generation, ..route };
             slot
         } else {
-            self.routes.push(route);
-            (self.routes.len() - 1) as u32
+            self.slots.push(route);
+            (self.slots.len() - 1) as u32
         };
         self.link(slot);
         slot
@@ -115,23 +115,23 @@ impl Routes {
     /// Puts a route without calls at the recently used end.
     fn link(&mut self, slot: u32) {
         let newest = core::mem::replace(&mut self.newest, slot);
-        let route = &mut self.routes[slot as usize];
+        let route = &mut self.slots[slot as usize];
         (route.before, route.after) = (newest, NONE);
         match newest {
             NONE => self.oldest = slot,
-            newest => self.routes[newest as usize].after = slot,
+            newest => self.slots[newest as usize].after = slot,
         }
     }
 
     fn unlink(&mut self, slot: u32) {
-        let Route { before, after, .. } = self.routes[slot as usize];
+        let Route { before, after, .. } = self.slots[slot as usize];
         match before {
             NONE => self.oldest = after,
-            before => self.routes[before as usize].after = after,
+            before => self.slots[before as usize].after = after,
         }
         match after {
             NONE => self.newest = before,
-            after => self.routes[after as usize].before = before,
+            after => self.slots[after as usize].before = before,
         }
     }
 
@@ -139,7 +139,7 @@ impl Routes {
     fn evict(&mut self, now: Time) -> bool {
         let (mut slot, mut victim) = (self.oldest, None);
         for _ in 0..LOOKED_AT {
-            let Some(route) = self.routes.get_mut(slot as usize) else { break };
+            let Some(route) = self.slots.get_mut(slot as usize) else { break };
             if !route.overflow {
                 victim.get_or_insert(slot);
                 if route.budget.as_mut().is_none_or(|budget| budget.is_fresh(now)) {
@@ -151,7 +151,7 @@ impl Routes {
         }
         let Some(slot) = victim else { return false };
         self.unlink(slot);
-        let route = &mut self.routes[slot as usize];
+        let route = &mut self.slots[slot as usize];
         self.by_key.remove(&(route.policy, core::mem::take(&mut route.key)));
         route.free = true;
         self.evictions += 1;
@@ -164,45 +164,41 @@ impl Routes {
 
     #[inline]
     pub fn find(&self, id: RouteId) -> Option<u32> {
-        let route = self.routes.get(id.slot() as usize)?;
+        let route = self.slots.get(id.slot() as usize)?;
         (route.generation == id.generation() && !route.free).then_some(id.slot())
     }
 
     fn id(&self, slot: u32) -> RouteId {
-        RouteId::new(slot, self.routes[slot as usize].generation)
+        RouteId::new(slot, self.slots[slot as usize].generation)
     }
 
     /// One call more: a route with calls is not idle.
     #[inline]
     pub fn enter(&mut self, slot: u32) {
-        if self.routes[slot as usize].active == 0 {
+        if self.slots[slot as usize].active == 0 {
             self.unlink(slot);
         }
-        self.routes[slot as usize].active += 1;
+        self.slots[slot as usize].active += 1;
     }
 
     /// One call less; with the last one it becomes the most recently used idle route.
     #[inline]
     pub fn leave(&mut self, slot: u32) {
-        let route = &mut self.routes[slot as usize];
+        let route = &mut self.slots[slot as usize];
         route.active -= 1;
         if route.active == 0 {
             self.link(slot);
         }
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Route)> {
-        (0..).zip(&mut self.routes).filter(|(_, route)| !route.free)
-    }
-
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Route)> {
-        (0..).zip(&self.routes).filter(|(_, route)| !route.free)
+        (0..).zip(&self.slots).filter(|(_, route)| !route.free)
     }
 
     /// After a fork: no calls anywhere.
     pub fn clear_calls(&mut self) {
-        for slot in 0..self.routes.len() as u32 {
-            let route = &mut self.routes[slot as usize];
+        for slot in 0..self.slots.len() as u32 {
+            let route = &mut self.slots[slot as usize];
             if let Some(pool) = &mut route.pool {
                 *pool =
                     Pool { in_flight: 0, waiting: List::default(), granted: List::default(), ..pool.clone() };
@@ -227,14 +223,14 @@ impl core::ops::Index<u32> for Routes {
 
     #[inline]
     fn index(&self, slot: u32) -> &Route {
-        &self.routes[slot as usize]
+        &self.slots[slot as usize]
     }
 }
 
 impl core::ops::IndexMut<u32> for Routes {
     #[inline]
     fn index_mut(&mut self, slot: u32) -> &mut Route {
-        &mut self.routes[slot as usize]
+        &mut self.slots[slot as usize]
     }
 }
 

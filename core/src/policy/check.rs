@@ -136,10 +136,11 @@ impl Settings {
             methods: self.methods("retry.methods"),
             statuses: self.statuses("retry.statuses"),
             respect_retry_after: self.flag("retry.respect_retry_after"),
-            max_retry_after: match self.0.contains_key("retry.max_retry_after") {
-                true => self.span("retry.max_retry_after"),
-                false => self.span("retry.backoff.max"),
-            },
+            max_retry_after: self.span(if self.0.contains_key("retry.max_retry_after") {
+                "retry.max_retry_after"
+            } else {
+                "retry.backoff.max"
+            }),
             backoff: Backoff {
                 base: self.span("retry.backoff.base"),
                 multiplier: self.real("retry.backoff.multiplier"),
@@ -251,6 +252,7 @@ impl Settings {
 }
 
 /// A value checked against its key's domain; the error is the rule.
+#[allow(clippy::float_cmp)] // whole numbers are exactly whole, flags exactly 0 or 1
 fn parse(key: &Key, value: Value<'_>) -> Result<Stored, String> {
     match key.domain {
         Domain::Span { min, max, none } => match value {
@@ -266,7 +268,7 @@ fn parse(key: &Key, value: Value<'_>) -> Result<Stored, String> {
         },
         Domain::Count { min, max, none } => match value {
             Value::Text("none") if none => Ok(Stored::Whole(u32::MAX)),
-            Value::Number(n) if n >= f64::from(min) && n <= f64::from(max) && n.trunc() == n => {
+            Value::Number(n) if n >= f64::from(min) && n <= f64::from(max) && n.fract() == 0.0 => {
                 Ok(Stored::Whole(n as u32))
             }
             _ => Err(format!(
@@ -288,7 +290,9 @@ fn parse(key: &Key, value: Value<'_>) -> Result<Stored, String> {
         }
         .ok_or_else(|| format!("must be one of {}", words.join(", "))),
         Domain::Statuses => match value {
-            Value::Number(n) if (500.0..=599.0).contains(&n) && n.trunc() == n => Ok(Stored::Whole(n as u32)),
+            Value::Number(n) if (500.0..=599.0).contains(&n) && n.fract() == 0.0 => {
+                Ok(Stored::Whole(n as u32))
+            }
             Value::Number(n) if n == 408.0 || n == 429.0 => Ok(Stored::Whole(n as u32)),
             _ => Err("must be a status that can be retried: 408, 429 or 500 to 599".into()),
         },
