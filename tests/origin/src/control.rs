@@ -1,0 +1,126 @@
+//! The control port: a separate listener, so that no fault reaches it and nothing on it is counted.
+
+use crate::script::Script;
+use crate::server::Stage;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::time::sleep;
+
+/// Serves the control port for ever.
+pub(crate) async fn control(stage: Arc<Stage>, listener: TcpListener) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            sleep(Duration::from_millis(5)).await; // out of descriptors
+            continue;
+        };
+        let _ = stream.set_nodelay(true);
+        let stage = stage.clone();
+        let service = service_fn(move |request| {
+            let stage = stage.clone();
+            async move { Ok::<_, Infallible>(route(&stage, request).await) }
+        });
+        tokio::spawn(async move {
+            let mut http = http1::Builder::new();
+            http.header_read_timeout(None);
+            let _ = http.serve_connection(TokioIo::new(stream), service).await; // its client left: nothing to do
+        });
+    }
+}
+
+type Answer = Response<Full<Bytes>>;
+
+async fn route(stage: &Stage, request: Request<Incoming>) -> Answer {
+    let path = request.uri().path().to_owned();
+    let Some((method, _)) = ROUTES.iter().find(|(_, known)| *known == path) else {
+        let known: Vec<String> = ROUTES.iter().map(|(method, path)| format!("{method} {path}")).collect();
+        return refuse(StatusCode::NOT_FOUND, format!("{path}: unknown; known: {}", known.join(", ")));
+    };
+    if request.method() != method {
+        return refuse(
+            StatusCode::METHOD_NOT_ALLOWED,
+            format!("{path} is for {method}, not {}", request.method()),
+        );
+    }
+    let run = stage.run();
+    match path.as_str() {
+        "/script" => script(stage, request.into_body()).await,
+        "/reset" => {
+            stage.play(None).await;
+            done()
+        }
+        "/stats" => json_answer(StatusCode::OK, &run.ledger.stats(stage.open())),
+        "/log" => json_answer(StatusCode::OK, &run.ledger.log()),
+        _ => match bucket(request.uri().query().unwrap_or_default()) {
+            Ok(width) => {
+                let (bucket, buckets) = run.ledger.series(width);
+                json_answer(StatusCode::OK, &json!({"bucket": bucket, "buckets": buckets}))
+            }
+            Err(why) => refuse(StatusCode::BAD_REQUEST, why),
+        },
+    }
+}
+
+const ROUTES: [(Method, &str); 5] = [
+    (Method::PUT, "/script"),
+    (Method::POST, "/reset"),
+    (Method::GET, "/stats"),
+    (Method::GET, "/log"),
+    (Method::GET, "/series"),
+];
+
+async fn script(stage: &Stage, body: Incoming) -> Answer {
+    const LARGEST: usize = 16 * 1024 * 1024;
+    let read = Limited::new(body, LARGEST).collect().await.map_err(|error| error.to_string());
+    let script = read.and_then(|body| {
+        let bytes = body.to_bytes();
+        Script::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| error.to_string())
+    });
+    match script {
+        Ok(script) => {
+            stage.play(Some(script)).await;
+            done()
+        }
+        Err(why) => refuse(StatusCode::BAD_REQUEST, why),
+    }
+}
+
+fn bucket(query: &str) -> Result<f64, String> {
+    let mut width = 1.0;
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if key != "bucket" {
+            return Err(format!("{key} = {value:?}: unknown key; known here: bucket"));
+        }
+        let number: Option<f64> = value.parse().ok();
+        width = number
+            .filter(|width| (0.0..=86_400.0).contains(width))
+            .ok_or_else(|| format!("bucket = {value:?}: must be a number of seconds from 0 to 86400"))?;
+    }
+    Ok(width)
+}
+
+fn done() -> Answer {
+    json_answer(StatusCode::OK, &json!({"ok": true}))
+}
+
+fn refuse(status: StatusCode, why: impl Into<String>) -> Answer {
+    json_answer(status, &json!({"error": why.into()}))
+}
+
+fn json_answer(status: StatusCode, value: &impl serde::Serialize) -> Answer {
+    let text = serde_json::to_vec(value).expect("maps with text keys and finite numbers are JSON");
+    let mut answer = Response::new(Full::new(Bytes::from(text)));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
+}

@@ -1,0 +1,170 @@
+//! Answers that go wrong on the wire, below what an HTTP server would ever send.
+
+use crate::script::Dist;
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use hyper::header::HeaderMap;
+use hyper::{StatusCode, Version};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+use socket2::SockRef;
+use std::convert::Infallible;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+
+/// How a connection ends once hyper has let go of it.
+#[derive(Debug)]
+pub(crate) struct Exit {
+    /// Written first, as it is.
+    pub bytes: Vec<u8>,
+    /// RST instead of FIN.
+    pub reset: bool,
+}
+
+/// Where a request leaves the exit for its connection: hyper passes errors on by reference only.
+#[derive(Clone, Default)]
+pub(crate) struct ExitSlot(Arc<Mutex<Option<Exit>>>);
+
+impl ExitSlot {
+    /// Stores `exit` and makes the error that stops hyper.
+    pub(crate) fn leave(&self, exit: Exit) -> Ended {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(exit);
+        Ended
+    }
+
+    pub(crate) fn take(&self) -> Option<Exit> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Tells hyper to write nothing and to give up the connection.
+#[derive(Debug)]
+pub(crate) struct Ended;
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the script ends this connection")
+    }
+}
+
+impl std::error::Error for Ended {}
+
+impl Exit {
+    pub(crate) fn reset() -> Self {
+        Self { bytes: Vec::new(), reset: true }
+    }
+
+    pub(crate) fn close() -> Self {
+        Self { bytes: Vec::new(), reset: false }
+    }
+
+    pub(crate) fn garbage() -> Self {
+        Self { bytes: b"\x00\xfe\xffthis is not HTTP\r\n\r\n".to_vec(), reset: false }
+    }
+
+    /// A head that promises all of `body`, and `sent` bytes of it.
+    pub(crate) fn partial(
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &[u8],
+        sent: usize,
+        reset: bool,
+    ) -> Self {
+        let mut bytes =
+            format!("{:?} {status}\r\ncontent-length: {}\r\n", Version::HTTP_11, body.len()).into_bytes();
+        for (name, value) in headers {
+            bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        }
+        bytes.extend(b"\r\n");
+        bytes.extend(&body[..sent]);
+        Self { bytes, reset }
+    }
+
+    /// Ends the connection. Errors mean that the client was faster, which ends it as well.
+    pub(crate) async fn play(self, mut stream: TcpStream) {
+        let written = stream.write_all(&self.bytes).await;
+        if self.reset {
+            if written.is_ok() && !self.bytes.is_empty() {
+                // A reset overtakes what the client has not read yet on some systems.
+                sleep(Duration::from_millis(5)).await;
+            }
+            let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+        } else {
+            // Closing over unread bytes would send an RST behind the FIN.
+            let mut rest = [0; 4096];
+            while stream.try_read(&mut rest).is_ok_and(|n| n > 0) {}
+            let _ = stream.shutdown().await;
+        }
+    }
+}
+
+/// The body of an answer.
+pub(crate) enum AnswerBody {
+    Whole(Bytes),
+    Slow(SlowBody),
+}
+
+/// A body sent in small pieces with a pause before each.
+pub(crate) struct SlowBody {
+    rest: Bytes,
+    chunk_bytes: usize,
+    every: Dist,
+    rng: Xoshiro256PlusPlus,
+    pause: Pin<Box<Sleep>>,
+}
+
+impl SlowBody {
+    pub(crate) fn new(body: Bytes, chunk_bytes: usize, every: Dist, seed: u64) -> Self {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let pause = Box::pin(sleep(every.draw(&mut rng)));
+        Self { rest: body, chunk_bytes, every, rng, pause }
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = match self.get_mut() {
+            Self::Whole(body) => std::mem::take(body),
+            Self::Slow(slow) if slow.rest.is_empty() => Bytes::new(),
+            Self::Slow(slow) => {
+                if slow.pause.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                let pause = slow.every.draw(&mut slow.rng);
+                slow.pause.as_mut().reset(Instant::now() + pause);
+                slow.rest.split_to(slow.chunk_bytes.min(slow.rest.len()))
+            }
+        };
+        Poll::Ready((!piece.is_empty()).then(|| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(rest) | Self::Slow(SlowBody { rest, .. }) => rest.is_empty(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(rest) | Self::Slow(SlowBody { rest, .. }) => SizeHint::with_exact(rest.len() as u64),
+        }
+    }
+}
+
+/// Sleeps, unless there is nothing to sleep: a timer costs at least a millisecond.
+pub(crate) async fn pause(span: Duration) {
+    if !span.is_zero() {
+        sleep_until(Instant::now() + span).await;
+    }
+}
