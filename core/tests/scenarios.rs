@@ -1,10 +1,10 @@
 //! Short stories, each the address of one sentence of the semantics or of one rule.
 
-use tidegate::{
-    Action, CallId, Class, Duration, EDGES, Engine, Event, Opinion, Options, Outcome, Policy, PolicyId, Request, RouteId,
-    Step, Time, Value, Verdict, Wait,
-};
 use Value::{Number, Text};
+use tidegate::{
+    Action, CallId, Class, Duration, EDGES, Engine, Event, Opinion, Options, Outcome, Policy, PolicyId,
+    Request, RouteId, Step, Time, Value, Verdict, Wait,
+};
 
 const SECOND: u64 = 1_000_000;
 
@@ -92,7 +92,8 @@ fn a_failure_is_retried_after_a_backoff_within_its_bounds() {
 
 #[test]
 fn the_order_of_a_decision_is_class_method_body_attempts_retry_after_deadline_budget() {
-    let none = [("retry.budget.min_retries_per_sec", Number(0.0)), ("retry.budget.percent_can_retry", Number(0.0))];
+    let none =
+        [("retry.budget.min_retries_per_sec", Number(0.0)), ("retry.budget.percent_can_retry", Number(0.0))];
     let mut host = Host::new(&http(&[none[0], none[1], ("deadline", Number(2e6))]));
     let long = of(Class::Throttled).retry_after(Duration::from_secs(3_600));
     let fits_not = of(Class::Throttled).retry_after(Duration::from_secs(3));
@@ -151,7 +152,11 @@ fn an_attempt_timeout_stops_the_attempt_and_is_retryable() {
     let (call, step) = host.begin(Request::default(), 0);
     assert_eq!(step.next, Some(Duration::from_secs(1)));
     let step = host.engine.on(call, Event::Timer, at(SECOND - 1));
-    assert_eq!((step.stop, step.next), (0, Some(Duration::from_micros(1))), "an early timer is told the rest");
+    assert_eq!(
+        (step.stop, step.next),
+        (0, Some(Duration::from_micros(1))),
+        "an early timer is told the rest"
+    );
     let step = host.engine.on(call, Event::Timer, at(SECOND));
     assert_eq!((step.stop, step.action), (1, Action::Wait { why: Wait::Backoff }));
     // The attempt finished all the same: too late.
@@ -176,7 +181,8 @@ fn a_zero_backoff_goes_on_at_once_but_for_the_owner_of_a_stopped_attempt() {
 #[test]
 fn the_deadline_cuts_an_attempt_and_is_not_retryable() {
     let mut host = Host::new(&http(&[("deadline", Number(1e6)), ("attempt_timeout", Number(5e6))]));
-    let (call, step) = host.begin(Request { remaining: Some(Duration::from_millis(500)), ..Request::default() }, 0);
+    let (call, step) =
+        host.begin(Request { remaining: Some(Duration::from_millis(500)), ..Request::default() }, 0);
     assert_eq!(step.next, Some(Duration::from_millis(500)), "7.3: the earlier deadline wins");
     let step = host.engine.on(call, Event::Timer, at(500_000));
     assert_eq!((verdict(step), step.stop), (Verdict::Deadline, 1));
@@ -213,7 +219,8 @@ fn a_freed_permit_is_handed_to_the_first_waiter_in_the_same_step() {
 
 #[test]
 fn a_grant_that_nobody_claims_goes_on_after_five_seconds() {
-    let mut host = Host::new(&[&bulkhead(1.0, 2.0)[..], &[("bulkhead.acquire_timeout", Text("none"))]].concat());
+    let mut host =
+        Host::new(&[&bulkhead(1.0, 2.0)[..], &[("bulkhead.acquire_timeout", Text("none"))]].concat());
     let first = host.start(Request::default(), 0);
     let (sleeper, patient) = (host.park(0), host.park(0));
     let _ = host.finish(first, 1, of(Class::Ok), 0);
@@ -225,6 +232,27 @@ fn a_grant_that_nobody_claims_goes_on_after_five_seconds() {
 }
 
 #[test]
+fn an_unclaimed_grant_is_found_by_the_reaper_too() {
+    let mut host = Host::new(&bulkhead(1.0, 1.0));
+    let first = host.start(Request::default(), 0);
+    let sleeper = host.park(0);
+    let _ = host.finish(first, 1, of(Class::Ok), 0);
+    assert_eq!(host.wakes(), [sleeper]);
+    // Nothing else happens on this route; calls on another one pass by.
+    let (policy, here) = (host.policy, host.route);
+    host.route = host.engine.route(policy, "elsewhere", at(5 * SECOND));
+    for _ in 0..2 {
+        let other = host.start(Request::default(), 5 * SECOND);
+        let _ = host.finish(other, 1, of(Class::Ok), 5 * SECOND);
+    }
+    let snapshot = host.engine.snapshot(at(5 * SECOND));
+    assert_eq!((snapshot.lost, snapshot.waiting), (1, 0));
+    host.route = here;
+    host.start(Request::default(), 5 * SECOND);
+    assert_eq!(verdict(host.poll(sleeper, 5 * SECOND)), Verdict::Lost);
+}
+
+#[test]
 fn acquire_timeouts() {
     let mut host = Host::new(&[&bulkhead(1.0, 2.0)[..], &[("deadline", Number(3e6))]].concat());
     let first = host.start(Request::default(), 0);
@@ -232,7 +260,8 @@ fn acquire_timeouts() {
     let step = host.poll(waiter, SECOND - 1);
     assert_eq!((step.action, step.next), (Action::Wait { why: Wait::Queue }, Some(Duration::from_micros(1))));
     assert_eq!(verdict(host.poll(waiter, SECOND)), Verdict::AcquireTimeout);
-    let (waiter, _) = host.begin(Request { remaining: Some(Duration::from_millis(5)), ..Request::default() }, SECOND);
+    let (waiter, _) =
+        host.begin(Request { remaining: Some(Duration::from_millis(5)), ..Request::default() }, SECOND);
     assert_eq!(verdict(host.poll(waiter, SECOND + 5_000)), Verdict::DeadlineQueued);
     // A waiter whose patience has ended when a permit comes free is failed, not granted (4.4).
     let late = host.park(SECOND + 6_000);
@@ -240,7 +269,8 @@ fn acquire_timeouts() {
     assert_eq!(host.wakes(), [late]);
     assert_eq!(verdict(host.poll(late, 2 * SECOND + 6_000)), Verdict::AcquireTimeout);
     // 0 fails fast, and so does a host that cannot park.
-    let mut host = Host::new(&[&bulkhead(1.0, 2.0)[..], &[("bulkhead.acquire_timeout", Number(0.0))]].concat());
+    let mut host =
+        Host::new(&[&bulkhead(1.0, 2.0)[..], &[("bulkhead.acquire_timeout", Number(0.0))]].concat());
     host.start(Request::default(), 0);
     assert_eq!(verdict(host.begin(Request::default(), 0).1), Verdict::AcquireTimeout);
     let (_, step) = host.begin(Request { may_park: false, ..Request::default() }, 0);
@@ -267,7 +297,11 @@ fn an_attempt_that_cannot_be_stopped_keeps_its_permit_until_it_is_reported() {
 
 #[test]
 fn at_most_four_attempts_of_a_call_run_at_once() {
-    let more = [("attempt_timeout", Number(1e6)), ("retry.max_attempts", Number(50.0)), ("retry.backoff.base", Number(0.0))];
+    let more = [
+        ("attempt_timeout", Number(1e6)),
+        ("retry.max_attempts", Number(50.0)),
+        ("retry.backoff.base", Number(0.0)),
+    ];
     let mut host = Host::new(&[&more[..], &[("retry.budget.kind", Text("none"))]].concat());
     let call = host.start(Request { abortable: false, ..Request::default() }, 0);
     for attempt in 1..=3u8 {
@@ -277,9 +311,25 @@ fn at_most_four_attempts_of_a_call_run_at_once() {
     }
     let _ = host.engine.on(call, Event::Timer, at(4 * SECOND));
     let step = host.poll(call, 4 * SECOND);
-    assert_eq!((step.action, step.next), (Action::Wait { why: Wait::Running }, Some(Duration::from_secs(60))));
+    assert_eq!(
+        (step.action, step.next),
+        (Action::Wait { why: Wait::Running }, Some(Duration::from_secs(60)))
+    );
     let step = host.finish(call, 2, of(Class::Transient), 5 * SECOND);
-    assert_eq!(step.action, Action::Attempt { attempt: 5, hedge: false }, "one has unwound: the next may start");
+    assert_eq!(
+        step.action,
+        Action::Attempt { attempt: 5, hedge: false },
+        "one has unwound: the next may start"
+    );
+    // The others never report. After 60 s they are presumed gone, and their lanes serve again.
+    let _ = host.engine.on(call, Event::Timer, at(6 * SECOND));
+    assert_eq!(host.poll(call, 66 * SECOND - 1).action, Action::Wait { why: Wait::Running });
+    assert_eq!(host.poll(call, 66 * SECOND).action, Action::Attempt { attempt: 6, hedge: false });
+    for attempt in 6..9 {
+        let step = host.finish(call, attempt, of(Class::Transient), 66 * SECOND);
+        assert_eq!(step.action, Action::Attempt { attempt: attempt + 1, hedge: false });
+    }
+    assert_eq!(verdict(host.finish(call, 9, of(Class::Ok), 66 * SECOND)), Verdict::Ok);
 }
 
 #[test]
@@ -306,15 +356,24 @@ fn nested_calls_share_the_permit_and_do_not_multiply_retries() {
 
 #[test]
 fn a_streamed_answer_keeps_slot_and_deadline_until_its_body_ends() {
-    let settings = [&bulkhead(1.0, 0.0)[..], &[("deadline", Number(2e6)), ("attempt_timeout", Number(1e6))]].concat();
+    let settings =
+        [&bulkhead(1.0, 0.0)[..], &[("deadline", Number(2e6)), ("attempt_timeout", Number(1e6))]].concat();
     let mut host = Host::new(&settings);
     let streamed = Request { slot_until_body: true, ..Request::default() };
     let call = host.start(streamed, 0);
     let step = host.engine.on(call, Event::Headers { attempt: 1 }, at(10));
     assert_eq!(step.action, Action::Wait { why: Wait::Body });
-    assert_eq!(step.next, Some(Duration::from_micros(2 * SECOND - 10)), "the attempt timeout ends at the headers");
+    assert_eq!(
+        step.next,
+        Some(Duration::from_micros(2 * SECOND - 10)),
+        "the attempt timeout ends at the headers"
+    );
     assert_eq!(verdict(host.begin(streamed, 20).1), Verdict::QueueFull);
-    assert_eq!(verdict(host.finish(call, 1, of(Class::Transient), 30)), Verdict::NotRetryable, "never mid-body");
+    assert_eq!(
+        verdict(host.finish(call, 1, of(Class::Transient), 30)),
+        Verdict::NotRetryable,
+        "never mid-body"
+    );
     let call = host.start(streamed, 40);
     let _ = host.engine.on(call, Event::Headers { attempt: 1 }, at(50));
     let step = host.engine.on(call, Event::Timer, at(40 + 2 * SECOND));
@@ -323,7 +382,8 @@ fn a_streamed_answer_keeps_slot_and_deadline_until_its_body_ends() {
 
 #[test]
 fn the_budget_bounds_retries_and_a_cancelled_backoff_is_refunded() {
-    let budget = [("retry.budget.min_retries_per_sec", Number(0.1)), ("retry.budget.percent_can_retry", Number(0.0))];
+    let budget =
+        [("retry.budget.min_retries_per_sec", Number(0.1)), ("retry.budget.percent_can_retry", Number(0.0))];
     let mut host = Host::new(&http(&budget));
     let (one, two) = (host.start(Request::default(), 0), host.start(Request::default(), 0));
     assert_eq!(host.finish(one, 1, of(Class::Transient), 0).action, Action::Wait { why: Wait::Backoff });
@@ -365,7 +425,10 @@ fn routes_are_bounded_and_the_pinned_ones_stay() {
     assert_eq!(engine.route(policy, "busy", at(2_000)), busy, "a route with a call is never evicted");
     let snapshot = engine.snapshot(at(2_000));
     assert_eq!((snapshot.routes.len(), snapshot.route_evictions, snapshot.route_overflows), (3, 998, 0));
-    assert_eq!(verdict(engine.on(call, Event::Finished { attempt: 1, outcome: of(Class::Ok) }, at(2_000))), Verdict::Ok);
+    assert_eq!(
+        verdict(engine.on(call, Event::Finished { attempt: 1, outcome: of(Class::Ok) }, at(2_000))),
+        Verdict::Ok
+    );
     // A stale route is answered, not obeyed.
     let old = engine.route(policy, "old", at(2_000));
     for n in 0..3 {
@@ -388,7 +451,11 @@ fn when_every_route_is_pinned_new_keys_share_the_overflow_route() {
     assert_eq!(c, d);
     let (call, step) = engine.begin(c, &Request::default(), at(0));
     assert!(matches!(step.action, Action::Attempt { .. }));
-    assert_eq!(verdict(engine.begin(d, &Request::default(), at(0)).1), Verdict::QueueFull, "the pool is shared too");
+    assert_eq!(
+        verdict(engine.begin(d, &Request::default(), at(0)).1),
+        Verdict::QueueFull,
+        "the pool is shared too"
+    );
     let snapshot = engine.snapshot(at(0));
     assert_eq!(snapshot.route_overflows, 2);
     assert!(snapshot.routes.iter().any(|route| route.key == "overflow" && route.active == 1));
@@ -435,7 +502,8 @@ fn ids_that_name_nothing_are_answered() {
 fn the_drawn_table_is_the_table_that_runs() {
     let mut drawn = String::from("stateDiagram-v2\n");
     for (from, to, why) in EDGES {
-        let place = |state: &str, end: bool| if state == "Free" && end { "[*]".to_owned() } else { state.to_owned() };
+        let place =
+            |state: &str, end: bool| if state == "Free" && end { "[*]".to_owned() } else { state.to_owned() };
         let why = why.replace(':', " –");
         drawn += &format!("    {} --> {}: {why}\n", place(from, true), place(to, true));
     }

@@ -206,9 +206,11 @@ mod tests {
         assert!(!budget.try_withdraw(at(1)));
         budget.refund(at(0), at(2_000_000));
         assert!(budget.try_withdraw(at(2_000_000)));
-        // The first charge's slice is gone: its refund must not undo the second charge.
-        budget.refund(at(0), at(11_000_000));
-        assert!(!budget.try_withdraw(at(11_000_000)));
+        // The first charge's slice is gone, and the newest stands in its place: that charge must not be undone.
+        budget.refund(at(2_000_000), at(2_000_000));
+        assert!(budget.try_withdraw(at(10_500_000)));
+        budget.refund(at(0), at(10_600_000));
+        assert!(!budget.try_withdraw(at(10_600_000)));
     }
 
     #[test]
