@@ -56,7 +56,7 @@ pub(super) struct Call {
     pub attempts: u8,
     /// Attempts started and not yet reported, by lane.
     pub lanes: u8,
-    /// Those of `lanes` that we have stopped and that could not be stopped at once; the verdict while Refused.
+    /// Attempts that we have stopped and that have not unwound, by lane; the verdict while Refused.
     pub stopped: u8,
 }
 

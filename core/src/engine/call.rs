@@ -49,8 +49,8 @@ pub const EDGES: &[(&str, &str, &str)] = &[
     ("Body",    "Ended",   "ended (Done), but attempts or nested calls are still out"),
     ("Body",    "Lost",    "overdue by 60 s"),
     ("Backoff", "Running", "the wait is over"),
-    ("Backoff", "Free",    "cancelled or out of time: refunded (Done)"),
-    ("Backoff", "Ended",   "cancelled or out of time (Done), but attempts or nested calls are still out"),
+    ("Backoff", "Free",    "cancelled, out of time, or a stopped attempt had an answer: refunded (Done)"),
+    ("Backoff", "Ended",   "the same, while attempts or nested calls are out"),
     ("Backoff", "Lost",    "overdue by 60 s"),
     ("Ended",   "Free",    "the last of them was reported, or 60 s have passed"),
     ("Lost",    "Free",    "its host was told (Done), or another 60 s have passed"),
@@ -117,9 +117,12 @@ impl Engine {
                 };
                 self.end(slot, verdict, Some(lane), None, now)
             }
-            (_, Event::Finished { attempt, .. }) => {
-                self.unwound(slot, attempt);
-                self.evaluate(slot, now)
+            (_, Event::Finished { attempt, outcome }) => {
+                if self.unwound(slot, attempt) && self.class(outcome) == Class::Ok {
+                    self.end(slot, Verdict::Ok, Some(Lane::of(attempt)), None, now)
+                } else {
+                    self.evaluate(slot, now)
+                }
             }
             (_, Event::Timer | Event::Poll | Event::Headers { .. }) => self.evaluate(slot, now),
         };
@@ -173,6 +176,7 @@ impl Engine {
         }
         call.attempts += 1;
         call.lanes |= next.bit();
+        call.stopped &= !next.bit();
         call.set_since(now);
         call.moment = limit(now, self.policies[usize::from(call.policy)].policy.attempt_timeout);
         let (attempt, until) = (call.attempts, call.moment.min(call.deadline));
@@ -248,10 +252,9 @@ impl Engine {
     fn time_out(&mut self, slot: u32, now: Time) -> Step {
         let call = &mut self.calls[slot];
         let bit = call.lane().bit();
+        call.stopped |= bit;
         if call.has(flag::ABORTABLE) {
             call.lanes &= !bit;
-        } else {
-            call.stopped |= bit;
         }
         self.decide(slot, Outcome::of(Class::Timeout), bit, now)
     }
@@ -327,14 +330,17 @@ impl Engine {
         attempt == call.attempts && attempt != 0 && call.lanes & !call.stopped & Lane::of(attempt).bit() != 0
     }
 
-    /// A stopped attempt has unwound.
-    fn unwound(&mut self, slot: u32, attempt: u8) {
+    /// A stopped attempt has unwound. True where it is the newest and the next has not started: if it has an answer all
+    /// the same, that is not thrown away to ask for it once more.
+    fn unwound(&mut self, slot: u32, attempt: u8) -> bool {
         let call = &mut self.calls[slot];
         let bit = Lane::of(attempt).bit() & call.stopped;
-        if attempt != 0 && call.state != State::Refused {
-            call.lanes &= !bit;
-            call.stopped &= !bit;
+        if bit == 0 || attempt == 0 || call.state == State::Refused {
+            return false;
         }
+        call.lanes &= !bit;
+        call.stopped &= !bit;
+        attempt == call.attempts && call.state == State::Backoff
     }
 
     /// The class of an outcome's kind. Kinds of a policy's own have no place in a policy yet, so an unknown one is
