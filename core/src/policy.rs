@@ -33,7 +33,8 @@ pub(crate) struct Retry {
     pub(crate) time_limit: Duration,
     pub(crate) methods: Methods,
     pub(crate) statuses: Vec<u16>,
-    pub(crate) retry_after: RetryAfterMode,
+    /// What a server's Retry-After does.
+    pub(crate) mode: RetryAfterMode,
     pub(crate) max_retry_after: Duration,
     pub(crate) backoff: Backoff,
     /// The base after a throttled outcome.

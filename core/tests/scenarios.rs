@@ -523,13 +523,12 @@ fn ids_that_name_nothing_are_answered() {
 /// The transition table as a diagram; `docs/architecture.md` holds it, and this keeps it true.
 #[test]
 fn the_drawn_table_is_the_table_that_runs() {
-    let mut drawn = String::from("stateDiagram-v2\n");
-    for (from, to, why) in EDGES {
-        let place =
-            |state: &str, end: bool| if state == "Free" && end { "[*]".to_owned() } else { state.to_owned() };
+    let place = |state: &'static str| if state == "Free" { "[*]" } else { state };
+    let lines = EDGES.iter().map(|(from, to, why)| {
         let why = why.replace(':', " –");
-        drawn += &format!("    {} --> {}: {why}\n", place(from, true), place(to, true));
-    }
+        format!("    {} --> {}: {why}\n", place(from), place(to))
+    });
+    let drawn = format!("stateDiagram-v2\n{}", lines.collect::<String>());
     let page = include_str!("../../docs/architecture.md");
     assert!(page.contains(&drawn), "docs/architecture.md should hold:\n{drawn}");
 }

@@ -156,7 +156,7 @@ impl Settings {
             time_limit: self.span_or_none("retry.retry_time_limit"),
             methods: self.methods("retry.methods"),
             statuses: self.statuses("retry.statuses"),
-            retry_after: match self.word("retry.retry_after") {
+            mode: match self.word("retry.retry_after") {
                 _ if !self.flag("retry.respect_retry_after") => RetryAfterMode::Ignore,
                 "exact" => RetryAfterMode::Exact,
                 "clamp_5s" => RetryAfterMode::Clamp,

@@ -36,13 +36,13 @@ pub(crate) fn wait_before_retry(
     let base = if throttled { retry.throttled_base } else { retry.backoff.base };
     let backoff = Backoff { base, ..retry.backoff };
     let computed = backoff.nth_delay(u32::from(n), |i| draw(Purpose::Backoff, i as u8));
-    let Some(asked) = retry_after.filter(|_| retry.retry_after != RetryAfterMode::Ignore) else {
+    let Some(asked) = retry_after.filter(|_| retry.mode != RetryAfterMode::Ignore) else {
         return Ok(computed);
     };
     if asked > retry.max_retry_after {
         return Err(Verdict::RetryAfterTooLong);
     }
-    Ok(match retry.retry_after {
+    Ok(match retry.mode {
         RetryAfterMode::Ignore => computed,
         RetryAfterMode::Exact => asked,
         RetryAfterMode::Clamp => asked.clamp(computed, computed.plus(CLAMP)),
