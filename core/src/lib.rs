@@ -43,5 +43,8 @@ pub use classify::{HttpFailure, class_of_status};
 pub use engine::{Clash, Counts, EDGES, Engine, Options, PoolView, RouteView, Snapshot};
 pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
 pub use policy::{Domain, Key, Policy, PolicyError, TABLE, Value};
-pub use retry::{Backoff, Hints, Jitter, RetryBudget, Rounding, WindowSettings, parse_retry_after};
+pub use retry::{
+    Backoff, Growth, Hints, Jitter, QuotaSettings, RatioBudget, RatioSettings, RetryBudget, RetryQuota,
+    Rounding, ShareBudget, ShareSettings, TokenBudget, TokenSettings, WindowSettings, parse_retry_after,
+};
 pub use time::{Duration, Time, WallTime};

@@ -49,6 +49,8 @@ pub(super) struct Call {
     pub parent: u32,
     pub policy: u16,
     pub flags: u16,
+    /// What its last retry cost in its budget's own unit, as long as that matters.
+    pub charge: u16,
     /// Calls nested in it that have not ended.
     pub children: u16,
     pub state: State,
@@ -90,6 +92,7 @@ impl Call {
             parent: NONE,
             policy,
             flags: 0,
+            charge: 0,
             children: 0,
             state: State::Free,
             attempts: 0,

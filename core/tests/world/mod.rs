@@ -100,6 +100,24 @@ pub const POLICIES: &[Pairs] = &[
         ("bulkhead.acquire_timeout", Number(0.0)),
         ("deadline", Number(1e6)),
     ],
+    &[
+        ("retry.budget.kind", Text("ratio")),
+        ("retry.budget.ratio", Number(0.3)),
+        ("retry.backoff.jitter", Text("decorrelated")),
+    ],
+    &[
+        ("retry.budget.kind", Text("share")),
+        ("retry.budget.min_retries", Number(1.0)),
+        ("retry.max_attempts", Number(6.0)),
+        ("attempt_timeout", Number(300e3)),
+        ("retry.retry_after", Text("clamp_5s")),
+    ],
+    &[("preset", Text("grpc"))],
+    &[
+        ("preset", Text("aws_2026")),
+        ("retry.budget.capacity", Number(20.0)),
+        ("attempt_timeout", Number(500e3)),
+    ],
 ];
 
 /// What the host knows of a call.
@@ -168,7 +186,7 @@ impl World {
     pub fn run(&mut self, op: &Op) {
         match *op {
             Op::Begin { policy, key, remaining, flags, parent } => {
-                self.begin(policy, key, remaining, flags, parent)
+                self.begin(policy, key, remaining, flags, parent);
             }
             Op::Pass(span) => {
                 self.reading += span;
@@ -234,9 +252,9 @@ impl World {
         let request = Request {
             remaining: remaining.map(Duration::from_micros),
             parent: parent.as_ref().map(|call| call.id),
-            replayable: flags & 3 != 0,
-            idempotent: flags & 12 != 0,
-            abortable: flags & 48 != 0,
+            replayable: flags & 0b11 != 0,
+            idempotent: flags & 0b1100 != 0,
+            abortable: flags & 0b11_0000 != 0,
             may_park: flags & 64 != 0,
             slot_until_body: flags & 128 != 0,
             ..Request::default()
@@ -246,7 +264,7 @@ impl World {
         assert!(self.by_id.insert(id, self.calls.len()).is_none(), "ids are never used twice");
         let own = POLICIES[policy].iter().find_map(|pair| match pair {
             ("deadline", Number(n)) => Some(*n as u64),
-            ("preset", _) => Some(30_000_000),
+            ("preset", Text("http")) => Some(30_000_000),
             _ => None,
         });
         let deadline = match (own, remaining) {
@@ -389,6 +407,7 @@ impl World {
                         if let Event::Finished { outcome, .. } = event
                             && let Some(asked) = outcome.retry_after
                             && call.failure == Some(outcome)
+                            && call.policy < 7
                         {
                             assert!(until >= time.saturating_add(asked.as_micros()), "2.7: never early");
                         }
@@ -407,7 +426,7 @@ impl World {
                     // whose host stays away for another 60 s is forgotten.
                     Verdict::Lost => assert!(silence >= 5_000_000, "lost after {silence} µs: {call:?}"),
                     Verdict::Stale => {
-                        assert!(silence >= 60_000_000, "forgotten after {silence} µs: {call:?}")
+                        assert!(silence >= 60_000_000, "forgotten after {silence} µs: {call:?}");
                     }
                     _ => {}
                 }
@@ -461,6 +480,10 @@ impl World {
                     0 | 1 => 1.2 * *calls as f64 + 10.0 * seconds + 110.0,
                     3 => 1.2 * *calls as f64 + 0.5 * seconds + 1.1,
                     2 => 255.0 * *calls as f64,
+                    6 => 1.3 * *calls as f64,
+                    7 => 6.0 * *calls as f64,
+                    8 => 1.1 * *calls as f64 + 5.0,
+                    9 => 2.0 * *calls as f64 + 4.0,
                     _ => *calls as f64,
                 };
                 assert!(
