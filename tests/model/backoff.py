@@ -38,9 +38,12 @@ def growth(backoff: Backoff, base: int, n: int) -> int:
     return min(delay, backoff.max)
 
 
-def draw(backoff: Backoff, base: int, n: int, previous: int | None, x: int) -> int:
-    """2.5: the delay with its jitter, for the 64 random bits `x`. Every bound is rounded down to whole µs first."""
-    d = growth(backoff, base, n)
+def draw(backoff: Backoff, base: int, xs: list[int]) -> int:
+    """2.5: the delay before retry n with its jitter; `xs` are the 64 random bits of retries 1 to n.
+
+    Every bound is rounded down to whole µs first.
+    """
+    d, x = growth(backoff, base, len(xs)), xs[-1]
     if backoff.jitter == "none":
         return d
     if backoff.jitter == "full":
@@ -52,9 +55,10 @@ def draw(backoff: Backoff, base: int, n: int, previous: int | None, x: int) -> i
     if backoff.jitter == "bounded":  # "d is capped, the draw is not"
         return rng.uniform(x, int((1.0 - backoff.jitter_ratio) * d), int((1.0 + backoff.jitter_ratio) * d))
     # decorrelated: U(b, min(max, 3·previous)), "previous = b at first, then the delay drawn"
-    low = min(base, backoff.max)
-    high = min(backoff.max, 3 * (low if previous is None else previous))
-    return rng.uniform(x, low, high)
+    previous = low = min(base, backoff.max)
+    for each in xs:
+        previous = rng.uniform(each, low, min(backoff.max, 3 * previous))
+    return previous
 
 
 def with_retry_after(mode: str, computed: int, r: int, left: int | None, x: int) -> int:
@@ -65,7 +69,7 @@ def with_retry_after(mode: str, computed: int, r: int, left: int | None, x: int)
         return min(max(r, computed), computed + FIVE_SECONDS)
     if mode == "ignore":
         return computed
-    wait = r + rng.uniform(x, 0, r // 10)
-    if left is not None and wait >= left:  # "the jitter cut to fit the deadline, never below r"
-        wait = max(r, left - 1)
-    return max(computed, wait)
+    high = r + r // 10
+    if left is not None and high >= left:  # "the jitter cut to fit the deadline, never below r"
+        high = max(r, left - 1)
+    return max(computed, rng.uniform(x, r, high))

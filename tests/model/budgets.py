@@ -100,7 +100,7 @@ class Ratio(NoBudget):
 
     def micros(self) -> int:
         """The ratio in micro-tokens."""
-        return round(self.ratio * MICRO)
+        return int(self.ratio * MICRO + 0.5)
 
     def cap(self) -> int:
         """The most that can be saved."""
@@ -167,7 +167,7 @@ class Tokens(NoBudget):
 
     def success(self, last: Charge | None) -> None:
         """Ratio per success."""
-        self.balance = min(self.maximum * MICRO, self.balance + round(self.ratio * MICRO))
+        self.balance = min(self.maximum * MICRO, self.balance + int(self.ratio * MICRO + 0.5))
 
     def failure(self) -> None:
         """One per failure."""

@@ -45,6 +45,7 @@ class Route:
     budget: budgets.NoBudget
     in_flight: int = 0
     queue: list[Call] = field(default_factory=list)
+    granted: list[Call] = field(default_factory=list)
     calls: int = 0
 
 
@@ -62,6 +63,7 @@ class Call:
     deadline: int | None = None
     parent: Call | None = None
     children: int = 0
+    nested: bool = False  # does a call around it retry?
     holds: bool = False
     patience: int | None = None  # when it stops queueing
     attempt: int = 0  # the last that started
@@ -69,9 +71,10 @@ class Call:
     attempt_end: int | None = None
     stopped: list[int] = field(default_factory=list)  # told to stop and not reported since
     retry_at: int = 0
+    given_up: int = 0  # when stopped attempts are waited for no longer
     pending: budgets.Charge | None = None  # paid for and not started
     paid: list[budgets.Charge] = field(default_factory=list)  # retries that have started
-    drawn: int | None = None  # the last delay drawn
+    flying: budgets.Charge | None = None  # the one of them that runs
     over: int | None = None  # when its lease ends; None: never
 
     def out(self) -> bool:
@@ -120,17 +123,13 @@ class Engine:
                 self.settle(call, now)
             return done("stale")
         if call.state == "lost":  # R9: "answered Lost"
-            if call.children:
-                call.state, call.over = "ended", None
-            else:
-                self.release(call, now)
+            call.state, call.over = "ended", None
+            self.settle(call, now)
             return done("lost")
-        if call.state == "queued" and kind in ("timer", "poll"):
-            self.reap_two(now, call)  # R9: "any waiter's timer"
         if kind == "cancel":
             return self.end(call, "cancelled", None, None, now)
         if kind == "headers" and call.state == "running" and call.running and attempt == call.attempt:
-            call.route.budget.success(call.paid[-1] if call.paid else None)
+            self.succeed(call)
             if not call.request.slot_until_body:
                 return self.end(call, "ok", attempt, None, now, reported=True)
             call.state = "body"
@@ -145,57 +144,61 @@ class Engine:
     def finished(self, call: Call, attempt: int, outcome: Outcome, now: int) -> Step | None:
         """An attempt was reported. 7.5: "a late outcome is taken as it is"."""
         if call.state == "body" and attempt == call.attempt:
-            verdict = "ok" if outcome.kind == "ok" else "not_retryable"
+            verdict = outcome.kind if outcome.kind in ("ok", "cancelled") else "not_retryable"
             return self.end(call, verdict, attempt, None, now, reported=True)
         if call.state == "running" and call.running and attempt == call.attempt:
             call.running = False
             return self.judge(call, outcome, 0, now)
         if attempt in call.stopped:
             call.stopped.remove(attempt)
-            if call.state == "backoff" and outcome.kind == "ok":
-                # "an answer that a stopped attempt has all the same … ends the call with it, and the retry is refunded"
+            if call.state == "backoff" and outcome.kind == "ok" and attempt == call.attempt:
+                # "an answer that a stopped attempt has all the same, reported before the next one starts, ends the call
+                # with it, and the retry is refunded"; what is refunded is not paid back again by the success
                 self.refund(call, now)
-                call.route.budget.success(call.paid[-1] if call.paid else None)
+                call.paid.clear()
+                self.succeed(call)
                 return self.end(call, "ok", attempt, None, now, reported=True)
         return None
 
     def judge(self, call: Call, outcome: Outcome, stop: int, now: int) -> Step | None:
         """2.6: class → method and body → attempts → Retry-After → delay → budget → wait. None: go on waiting."""
         policy, budget, attempt = call.route.policy, call.route.budget, call.attempt
-        if attempt > 1 and call.paid:
-            budget.retry_over(call.paid[-1])
-        if outcome.kind in RETRYABLE:
-            budget.failure()
         if outcome.kind == "ok":
-            budget.success(call.paid[-1] if call.paid else None)
+            self.succeed(call)
             return self.end(call, "ok", attempt, None, now, reported=True)
 
-        def over(verdict: str, retry_in: int | None = None) -> Step:
+        self.retry_over(call)
+        if outcome.kind in RETRYABLE:
+            budget.failure()
+
+        def over(verdict: str) -> Step:  # 2.7: "expose `retry_at`"
+            retry_in = outcome.retry_after if outcome.kind in RETRYABLE else None
             return self.end(call, verdict, attempt, retry_in, now, stop)
 
-        retryable = outcome.kind in RETRYABLE or outcome.opinion == "retry"
-        if not retryable:
-            return over("not_retryable")
-        if outcome.opinion == "do_not":
+        if outcome.kind == "cancelled":  # 1.1: the caller gave up, and the host says so by the attempt
+            return over("cancelled")
+        if outcome.opinion == "do_not":  # an opinion takes the place of the class, both ways
             return over("opinion")
+        if outcome.kind not in RETRYABLE and outcome.opinion != "retry":
+            return over("not_retryable")
         if not call.request.idempotent and outcome.kind != "never_sent":
             return over("method")
         if not call.request.replayable:
             return over("one_shot_body")
-        if any(other.route.policy.max_attempts > 1 for other in self.ancestors(call)):
-            return over("nested")
         if attempt >= policy.max_attempts:
             return over("attempts")
+        if call.nested:
+            return over("nested")
         r = outcome.retry_after if policy.respect and policy.mode != "ignore" else None
         if r is not None and r > policy.max_retry_after:
-            return over("retry_after_too_long", r)
+            return over("retry_after_too_long")
         left = None if call.deadline is None else max(0, call.deadline - now)
         base = policy.throttled_base if outcome.kind == "throttled" else policy.backoff.base
-        x = rng.bits(self.seed, call.ordinal, rng.BACKOFF, attempt)
-        delay = drawn = backoff.draw(policy.backoff, base, attempt, call.drawn, x)
+        xs = [rng.bits(self.seed, call.ordinal, rng.BACKOFF, n) for n in range(1, attempt + 1)]
+        delay = backoff.draw(policy.backoff, base, xs)
         if r is not None:
             x = rng.bits(self.seed, call.ordinal, rng.RETRY_AFTER, attempt)
-            delay = backoff.with_retry_after(policy.mode, drawn, r, left, x)
+            delay = backoff.with_retry_after(policy.mode, delay, r, left, x)
         if left is not None and delay >= left:
             return over("would_outlive_deadline")
         if policy.time_limit is not None and now - call.began + delay > policy.time_limit:
@@ -203,8 +206,8 @@ class Engine:
         charge = budget.withdraw(now, outcome.kind, call.route.calls)
         if charge is None:
             return over("budget")
-        call.pending, call.drawn = charge, drawn
-        call.state, call.retry_at = "backoff", now + delay
+        call.pending = charge
+        call.state, call.retry_at, call.given_up = "backoff", now + delay, now + OVERDUE
         if stop:  # R3: "a step that stops the last running attempt answers Wait{Backoff}"
             return self.wait(call, "backoff", call.retry_at, now, stop)
         return None
@@ -214,23 +217,30 @@ class Engine:
     def evaluate(self, call: Call, now: int) -> Step:
         """R3: `Poll` is the truth."""
         late = call.deadline is not None and now >= call.deadline
-        if call.state in ("queued", "refused"):
-            if late:
-                return self.end(call, "deadline_queued", None, None, now)
-            if call.patience is not None and now >= call.patience:
-                return self.end(call, "acquire_timeout", None, None, now)
+        if call.state == "queued":  # R9: "any waiter's timer"
+            self.reap_two(now, call)
+            self.revoke(call.route, now)
+        if call.state == "queued" and impatient(call, now):
+            return self.end(call, refusal(call), None, None, now)
+        if call.state == "queued":
             return self.wait(call, "queue", earliest(call.patience, call.deadline, now + MAX_PARK), now)
+        if call.state == "refused":
+            return self.end(call, refusal(call), None, None, now)
         if call.state == "granted":
             if late:
                 return self.end(call, "deadline_queued", None, None, now)
             return self.start(call, now)
         if call.state == "backoff":
-            if late:
-                return self.end(call, "would_outlive_deadline", call.attempt, None, now)
+            if late:  # the failure at hand is the result
+                return self.end(call, "deadline", call.attempt, None, now)
             if now < call.retry_at:
                 return self.wait(call, "backoff", call.retry_at, now)
-            if self.blocked(call):
-                return self.wait(call, "backoff", earliest(call.deadline, now + MAX_PARK), now)
+            if self.blocked(call) and now < call.given_up:
+                step = self.wait(call, "running", earliest(call.deadline, call.given_up), now)
+                call.over = call.given_up + OVERDUE
+                return step
+            if self.blocked(call):  # R12: "at most 60 s later"
+                call.stopped.clear()
             return self.start(call, now)
         if late:  # running or body; 7.1: "the deadline is not" retryable
             return self.end(call, "deadline", None, None, now)
@@ -256,7 +266,7 @@ class Engine:
             call.route.budget.deposit(now)
         if call.pending is not None:
             call.paid.append(call.pending)
-            call.pending = None
+            call.flying, call.pending = call.pending, None
         call.attempt += 1
         call.state, call.running = "running", True
         timeout = call.route.policy.attempt_timeout
@@ -269,43 +279,41 @@ class Engine:
 
     def wait(self, call: Call, why: str, until: int | None, now: int, stop: int = 0) -> Step:
         """The call waits for its one timer (R4)."""
-        call.over = later(until, OVERDUE)
+        call.over = later(until if why != "queue" else earliest(call.patience, call.deadline), OVERDUE)
         return {"action": "wait", "why": why, "next_us": span(until, now), "stop": stop}
 
     # ---- admission ----
 
     def admit(self, call: Call, now: int) -> Step:
         """Deadline, then bulkhead, then the first attempt."""
-        policy, request = call.route.policy, call.request
-        parent = request.parent
-        if parent is not None and parent.state in ("new", "gone"):
-            parent = None
+        policy, request, parent = call.route.policy, call.request, call.request.parent
         spans = [span for span in (policy.deadline, request.remaining) if span is not None]
         call.deadline = now + min(spans) if spans else None
-        call.parent = parent
-        if parent is not None:  # 7.3: "deadlines nest: the earlier wins"
-            call.deadline = earliest(call.deadline, parent.deadline)
+        if parent is not None and parent.state not in ("gone", "ended", "lost"):  # R1: else "the id is stale"
+            call.parent = parent
+            call.nested = parent.nested or parent.route.policy.max_attempts > 1
+            call.deadline = earliest(call.deadline, parent.deadline)  # 7.3: "deadlines nest: the earlier wins"
+        self.enter(call)
         if call.deadline is not None and now >= call.deadline:  # 7.2: "expired before the start: refused"
-            return done("deadline_before")
+            return self.end(call, "deadline_before", None, None, now)
         route = call.route
         if policy.max_concurrency is not None and not any(
             other.holds and other.route is route for other in self.ancestors(call)
         ):
+            self.revoke(route, now)
             if route.in_flight < policy.max_concurrency and not route.queue:
                 route.in_flight += 1
                 call.holds = True
             else:
                 full = policy.max_queue is not None and len(route.queue) >= policy.max_queue
                 if full or not request.may_park:
-                    return done("queue_full")
+                    return self.end(call, "queue_full", None, None, now)
                 if policy.acquire_timeout == 0:
-                    return done("acquire_timeout")
+                    return self.end(call, "acquire_timeout", None, None, now)
                 call.patience = later(now, policy.acquire_timeout)
-                self.enter(call)
                 call.state = "queued"
                 route.queue.append(call)
-                return self.evaluate(call, now)
-        self.enter(call)
+                return self.wait(call, "queue", earliest(call.patience, call.deadline, now + MAX_PARK), now)
         return self.start(call, now)
 
     def ancestors(self, call: Call) -> list[Call]:
@@ -352,8 +360,7 @@ class Engine:
         if call.state in ("running", "body") and not reported and call.running:
             stop |= lane_bit(call.attempt)
             call.stopped.append(call.attempt)
-        if call.running and call.paid:
-            call.route.budget.retry_over(call.paid[-1])
+        self.retry_over(call)
         call.running = False
         if call in call.route.queue:
             call.route.queue.remove(call)
@@ -361,6 +368,17 @@ class Engine:
         call.over = now + OVERDUE if call.out() else None
         self.settle(call, now)
         return done(verdict, result, retry_in, stop)
+
+    def succeed(self, call: Call) -> None:
+        """A success is counted once, at the head of the answer where that comes first (7.1)."""
+        self.retry_over(call)
+        call.route.budget.success(call.paid[-1] if call.paid else None)
+
+    def retry_over(self, call: Call) -> None:
+        """A retry is in flight from its charge to its outcome, or to the head of its answer."""
+        if call.flying is not None:
+            call.route.budget.retry_over(call.flying)
+            call.flying = None
 
     def settle(self, call: Call, now: int) -> None:
         """ADR 0005: an ended call lingers until its attempts are reported and its nested calls have ended."""
@@ -388,12 +406,12 @@ class Engine:
         limit = route.policy.max_concurrency
         while limit is not None and route.in_flight < limit and route.queue:
             waiter = route.queue.pop(0)
-            until = earliest(waiter.patience, waiter.deadline)
-            if until is not None and now >= until:  # 4.4: "is failed, not granted"
-                waiter.state = "refused"
+            if impatient(waiter, now):  # 4.4: "is failed, not granted"
+                waiter.state, waiter.over = "refused", now + OVERDUE
             else:
                 waiter.state, waiter.holds = "granted", True
                 waiter.over = now + UNCLAIMED
+                route.granted.append(waiter)
                 route.in_flight += 1
             self.woken.append(waiter)
 
@@ -402,18 +420,22 @@ class Engine:
     def reap_two(self, now: int, but: Call | None) -> None:
         """R9: two slots of the arena are looked at, round robin."""
         for _ in range(min(2, len(self.arena))):
-            self.cursor %= len(self.arena)
             call = self.arena[self.cursor]
-            self.cursor += 1
+            self.cursor = (self.cursor + 1) % len(self.arena)
             if call is not None and call is not but and call.over is not None and now >= call.over:
+                self.reap(call, now)
+
+    def revoke(self, route: Route, now: int) -> None:
+        """R9: "reaped by the next event that touches it": grants of the pool that nobody claimed in 5 s."""
+        while route.granted and (route.granted[0].state != "granted" or (route.granted[0].over or now) <= now):
+            call = route.granted.pop(0)
+            if call.state == "granted":
                 self.reap(call, now)
 
     def reap(self, call: Call, now: int) -> None:
         """The host has not come in time."""
         if call.state == "lost":
-            if call.children:
-                call.state, call.over = "ended", None
-            else:
+            if not call.children:
                 self.release(call, now)
         elif call.state == "ended":
             call.stopped.clear()
@@ -421,9 +443,9 @@ class Engine:
             self.settle(call, now)
         else:
             self.refund(call, now)
-            if call.running and call.paid:
-                call.route.budget.retry_over(call.paid[-1])
+            self.retry_over(call)
             call.running = False
+            call.stopped.clear()
             if call in call.route.queue:
                 call.route.queue.remove(call)
             call.state = "lost"
@@ -462,6 +484,19 @@ def done(verdict: str, result: int | None = None, retry_in: int | None = None, s
 def lane_bit(attempt: int) -> int:
     """Bit (n − 1) mod 8."""
     return 1 << (attempt - 1) % 8
+
+
+def impatient(call: Call, now: int) -> bool:
+    """Has this waiter's patience ended: its `acquire_timeout` or its deadline?"""
+    until = earliest(call.patience, call.deadline)
+    return until is not None and now >= until
+
+
+def refusal(call: Call) -> str:
+    """Which of the two ended it: the earlier, and the deadline where they are the same."""
+    if call.deadline is not None and (call.patience is None or call.deadline <= call.patience):
+        return "deadline_queued"
+    return "acquire_timeout"
 
 
 def earliest(*moments: int | None) -> int | None:

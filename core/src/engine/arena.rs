@@ -135,6 +135,12 @@ impl Call {
         Lane::of(self.attempts)
     }
 
+    /// The bit of an attempt that may be out; none for a number that names no attempt of this call (R11).
+    pub fn started_as(&self, attempt: u8) -> u8 {
+        let out = (1..=self.attempts).contains(&attempt) && self.attempts - attempt < 8;
+        if out { Lane::of(attempt).bit() } else { 0 }
+    }
+
     /// Why it was refused while it waited.
     pub fn refusal(&self) -> Verdict {
         Verdict::ALL[usize::from(self.stopped)]

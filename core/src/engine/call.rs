@@ -95,7 +95,8 @@ impl Engine {
         };
         let step = match (self.calls[slot].state, event) {
             (State::Ended, Event::Finished { attempt, .. }) => {
-                self.calls[slot].lanes &= !Lane::of(attempt).bit();
+                let started = self.calls[slot].started_as(attempt);
+                self.calls[slot].lanes &= !started;
                 self.settle(slot, now);
                 Step::done(Verdict::Stale)
             }
@@ -336,8 +337,8 @@ impl Engine {
     /// the same, that is not thrown away to ask for it once more.
     fn unwound(&mut self, slot: u32, attempt: u8) -> bool {
         let call = &mut self.calls[slot];
-        let bit = Lane::of(attempt).bit() & call.stopped;
-        if bit == 0 || attempt == 0 || call.state == State::Refused {
+        let bit = call.started_as(attempt) & call.stopped;
+        if bit == 0 || call.state == State::Refused {
             return false;
         }
         call.lanes &= !bit;

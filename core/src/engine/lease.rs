@@ -14,7 +14,8 @@ use crate::time::Time;
 const EXAMINED: u32 = 2;
 
 impl Engine {
-    /// Notes the call around a new one, if that still goes on: its permit is shared, its retries are not multiplied.
+    /// Notes the call around a new one, if that still goes on: its permit is shared, its retries are not multiplied, and
+    /// its deadline holds.
     pub(super) fn nest(&mut self, slot: u32, parent: CallId) {
         let Some(parent) = self.calls.find(parent).filter(|parent| *parent != slot) else { return };
         let around = &mut self.calls[parent];
@@ -26,8 +27,10 @@ impl Engine {
         // Beyond 65,535 nested calls at once the next ones ask for permits of their own.
         let adopted = around.children.checked_add(1);
         around.children = adopted.unwrap_or(around.children);
+        let deadline = around.deadline;
         let call = &mut self.calls[slot];
         call.flags |= nested;
+        call.deadline = call.deadline.min(deadline); // the earlier wins (semantics 7.3)
         if adopted.is_some() {
             call.parent = parent;
         }
