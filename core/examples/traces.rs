@@ -154,6 +154,8 @@ struct Trace {
     /// A clock that jumps.
     jumpy: bool,
     nested: bool,
+    /// Attempts that cannot be stopped and are seldom reported: up to four, and eight, of one call are out (R11).
+    stubborn: bool,
 }
 
 /// Spans that meet each other often.
@@ -164,7 +166,8 @@ impl Trace {
         let mut dice = Dice { seed, trace, drawn: 0 };
         let now = dice.of(&[0, 5, 1_000_000, 1 << 40]);
         let (silent, jumpy, nested) = (dice.chance(20), dice.chance(10), dice.chance(40));
-        Self { dice, now, calls: Vec::new(), silent, jumpy, nested }
+        let stubborn = dice.chance(15);
+        Self { dice, now, calls: Vec::new(), silent, jumpy, nested, stubborn }
     }
 
     fn run(mut self) -> Json {
@@ -190,6 +193,19 @@ impl Trace {
 
     fn policy(&mut self, name: &str) -> Json {
         let dice = &mut self.dice;
+        if self.stubborn {
+            let base = dice.of(&[0, 0, 1, 1_000, 100_000]);
+            let pairs = json!([
+                ["attempt_timeout", dice.of(&[1, 1_000, 50_000])],
+                ["retry.max_attempts", dice.of(&[9, 12, 255])],
+                ["retry.backoff.base", base],
+                ["retry.backoff.jitter", "none"],
+                ["retry.retry_after", "exact"],
+                ["retry.budget.kind", dice.of(&["none", "quota", "share"])],
+                ["bulkhead.max_concurrency", dice.of(&[1, 2])],
+            ]);
+            return json!({ "name": name, "pairs": pairs });
+        }
         let mut pairs: Vec<Json> = Vec::new();
         let mut put = |key: &str, value: Json| pairs.push(json!([key, value]));
         if dice.chance(10) {
@@ -340,7 +356,8 @@ impl Trace {
 
     fn entry(&mut self, policies: u64) -> Json {
         let live: Vec<usize> = (0..self.calls.len()).filter(|n| self.calls[*n].live).collect();
-        if live.is_empty() || self.dice.chance(if live.len() > 6 { 10 } else { 25 }) {
+        let more = if self.stubborn { 4 } else { 25 };
+        if live.is_empty() || self.dice.chance(if live.len() > 6 { 10 } else { more }) {
             return self.begin(policies);
         }
         let old = self.dice.chance(8);
@@ -352,7 +369,7 @@ impl Trace {
     fn begin(&mut self, policies: u64) -> Json {
         let dice = &mut self.dice;
         let mut flags = 2 | 1 << 7;
-        for (bit, percent) in [(2, 93), (3, 90), (4, 75), (5, 92), (6, 40)] {
+        for (bit, percent) in [(2, 93), (3, 90), (4, if self.stubborn { 5 } else { 75 }), (5, 92), (6, 40)] {
             flags |= u64::from(dice.chance(percent)) << bit;
         }
         let remaining =
@@ -371,6 +388,17 @@ impl Trace {
 
     fn event(&mut self, attempt: u64) -> u64 {
         let dice = &mut self.dice;
+        if self.stubborn {
+            let any = 1 + dice.below(attempt.max(1));
+            let early = dice.of(&[attempt, attempt, attempt, any]);
+            let wait = dice.of(&[0, 0, 1]);
+            return match dice.below(100) {
+                0..60 => 1,
+                60 => 2,
+                61..65 => 4 | early << 3,
+                _ => 4 | early << 3 | 1 << 11 | wait << 18,
+            };
+        }
         let attempt = match dice.below(100) {
             0..90 => attempt,
             90..97 => dice.below(attempt.max(1)) + 1,

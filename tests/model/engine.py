@@ -236,9 +236,7 @@ class Engine:
             if now < call.retry_at:
                 return self.wait(call, "backoff", call.retry_at, now)
             if self.blocked(call) and now < call.given_up:
-                step = self.wait(call, "running", earliest(call.deadline, call.given_up), now)
-                call.over = call.given_up + OVERDUE
-                return step
+                return self.wait(call, "running", earliest(call.deadline, call.given_up), now)
             if self.blocked(call):  # R12: "at most 60 s later"
                 call.stopped.clear()
             return self.start(call, now)
@@ -279,7 +277,11 @@ class Engine:
 
     def wait(self, call: Call, why: str, until: int | None, now: int, stop: int = 0) -> Step:
         """The call waits for its one timer (R4)."""
-        call.over = later(until if why != "queue" else earliest(call.patience, call.deadline), OVERDUE)
+        if call.state == "queued":  # a waiter is overdue 60 s after its patience
+            until_overdue = earliest(call.patience, call.deadline)
+        else:
+            until_overdue = call.retry_at if call.state == "backoff" else until
+        call.over = later(until_overdue, OVERDUE)
         return {"action": "wait", "why": why, "next_us": span(until, now), "stop": stop}
 
     # ---- admission ----
@@ -422,7 +424,12 @@ class Engine:
         for _ in range(min(2, len(self.arena))):
             call = self.arena[self.cursor]
             self.cursor = (self.cursor + 1) % len(self.arena)
-            if call is not None and call is not but and call.over is not None and now >= call.over:
+            if call is None or call is but:
+                continue
+            over = call.over
+            if call.state == "backoff" and self.blocked(call):  # it was told to come when those are given up
+                over = max(call.retry_at, call.given_up) + OVERDUE
+            if over is not None and now >= over:
                 self.reap(call, now)
 
     def revoke(self, route: Route, now: int) -> None:

@@ -17,8 +17,6 @@ use crate::time::{Duration, Time};
 const MAX_PARK: Duration = Duration::from_secs(1);
 /// How long a stopped attempt may take to unwind, and how long a host may be late, before we go on without it (R9, R12).
 pub(super) const GRACE: Duration = Duration::from_secs(60);
-/// Attempts of one call that may run at once (R11).
-const AT_ONCE: u32 = 4;
 
 /// The transition table: from, to, and what takes a call there. `Free` is before `begin` and after the end.
 /// A debug build checks every step against it, and a test draws it (`docs/architecture.md`).
@@ -169,9 +167,12 @@ impl Engine {
     fn start(&mut self, slot: u32, now: Time) -> Step {
         let call = &mut self.calls[slot];
         let next = Lane::of(call.attempts + 1);
-        if call.lanes.count_ones() >= AT_ONCE || call.lanes & next.bit() != 0 {
+        if call.blocked() {
             let given_up = call.since().after(GRACE);
             if given_up > now {
+                if call.state != State::Backoff {
+                    call.go(State::Backoff);
+                }
                 return wait(Wait::Running, given_up.min(call.deadline), now);
             }
             call.lanes = 0;

@@ -107,6 +107,8 @@ impl Engine {
         match call.state {
             State::Granted if over(call.moment) => self.lose(slot, now),
             State::Queued | State::Running | State::Body if overdue(patience(call)) => self.lose(slot, now),
+            // Its host was told to come when the stopped attempts are given up (R11), not when the delay ends.
+            State::Backoff if call.blocked() && !overdue(call.since().after(GRACE)) => {}
             State::Backoff | State::Refused if overdue(call.moment) => self.lose(slot, now),
             State::Ended if call.lanes != 0 && over(call.moment) => {
                 self.calls[slot].lanes = 0;
