@@ -23,11 +23,11 @@ class Outcome:
 
 def class_of(status: int) -> str:
     """1.4: "2xx and 3xx ok · 429 throttled · 408 and 5xx transient · other 4xx permanent"."""
-    if 200 <= status < 400:
+    if status < 400:
         return "ok"
     if status == 429:
         return "throttled"
-    if status == 408 or 500 <= status < 600:
+    if status == 408 or status >= 500:
         return "transient"
     return "permanent"
 
@@ -50,7 +50,7 @@ def rate_limit(value: bytes) -> int | None:
 
 def epoch_or_delta(value: bytes, wall: int) -> int | None:
     """2.8: "`X-RateLimit-Reset` (an epoch from 1704067200 on, else a delta)"."""
-    seconds = reader.integer(value) if len(value) <= reader.LONGEST else None
+    seconds = reader.integer(value) if len(value.strip(b" \t")) <= reader.LONGEST else None
     if seconds is not None and seconds >= reader.FIRST_EPOCH:
         return min(max(0, seconds * 1_000_000 - wall), reader.SATURATED)
     return reader.scaled(value, 1_000_000)
@@ -63,28 +63,30 @@ def classify(policy: Policy, status: int, headers: list[tuple[bytes, bytes]], wa
     def lines(name: str) -> list[bytes]:
         return [value for key, value in headers if key.lower() == name.encode()]
 
+    if kind == "ok":
+        return Outcome(kind)
     waits = [longest([reader.retry_after(value, wall) for value in lines("retry-after")])]
     for name in ("retry-after-ms", "x-ms-retry-after-ms"):
         waits.append(longest([reader.scaled(value, 1_000) for value in lines(name)]))
+
+    said = {value.strip(b" \t") for value in lines("x-should-retry")}
+    opinion = "retry" if b"true" in said else "none"
+    if b"false" in said:  # of several opinions "do not" wins
+        opinion = "do_not"
+    pushback: list[int | None] = []
+    for value in lines("grpc-retry-pushback-ms"):  # ADR 0006: "negative or unreadable means do not retry"
+        wait = None if b"-" in value else reader.scaled(value, 1_000)
+        opinion = "do_not" if wait is None else opinion
+        pushback.append(wait)
+    waits.append(longest(pushback))
     if kind == "throttled":  # ADR 0006: "the quota headers count only for answers of class `throttled`"
         waits.append(longest([rate_limit(value) for value in lines("ratelimit")]))
-        waits.append(longest([reader.scaled(value, 1_000_000) for value in lines("ratelimit-reset")]))
+        waits.append(longest([epoch_or_delta(value, wall) for value in lines("ratelimit-reset")]))
         waits.append(longest([epoch_or_delta(value, wall) for value in lines("x-ratelimit-reset")]))
 
-    opinion = "none"
-    if any(value.strip().lower() == b"true" for value in lines("x-should-retry")):
-        opinion = "retry"
-    if any(value.strip().lower() == b"false" for value in lines("x-should-retry")):
+    # 1.4: "a 500 that is not listed is … not retried"; the server's own word stands above the list
+    if opinion == "none" and kind in RETRYABLE and status not in policy.statuses:
         opinion = "do_not"
-    for value in lines("grpc-retry-pushback-ms"):
-        # ADR 0006: "negative or unreadable means do not retry"
-        if reader.integer(value) is None or value.strip().startswith(b"-"):
-            opinion = "do_not"
-        else:
-            waits.append(reader.scaled(value, 1_000))
-    # 1.4: "a 500 that is not listed is … not retried"
-    if kind in RETRYABLE and status not in policy.statuses:
-        opinion = "do_not"
-    # "Retry-After wins when several are present"; then the order of 2.8
+    # 2.8: "Retry-After wins when several are present", then the most authoritative
     found = [wait for wait in waits if wait is not None]
     return Outcome(kind, opinion, found[0] if found else None)

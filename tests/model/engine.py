@@ -98,9 +98,13 @@ class Engine:
 
     # ---- the two events of the border ----
 
-    def begin(self, policy: Policy, key: str, request: Request, reading: int, name: str) -> tuple[Call, Step]:
+    def begin(self, policy: Policy, key: str | None, request: Request, reading: int, name: str) -> tuple[Call, Step]:
         """A call begins."""
         now = self.clock(reading)
+        if key is None:  # an id that names no route: nothing begins
+            self.reap_two(now, None)
+            call = Call(name, Route(policy, budgets.NoBudget()), request, self.begun, now, state="gone")
+            return call, self.finish(done("stale_route"))
         route = self.routes.setdefault((policy.name, key), Route(policy, policy.new_budget()))
         call = Call(name, route, request, self.begun, now)
         self.begun += 1

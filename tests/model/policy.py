@@ -17,7 +17,7 @@ METHODS = "GET HEAD OPTIONS PUT DELETE".split()
 KNOWN_METHODS = "GET HEAD OPTIONS PUT DELETE QUERY TRACE POST PATCH CONNECT".split()
 STATUSES = [408, 429, 502, 503, 504]
 
-# key -> (kind, least, greatest, may it be `none`?) or ("choice", words)
+# key -> (least, may it be `none`?); at most a year, in µs, a fraction is cut off
 SPANS: dict[str, tuple[int, bool]] = {
     "deadline": (1, False),
     "attempt_timeout": (1, False),
@@ -29,6 +29,7 @@ SPANS: dict[str, tuple[int, bool]] = {
     "retry.budget.ttl": (10, False),
     "bulkhead.acquire_timeout": (0, True),
 }
+# key -> (least, greatest, may it be `none`?)
 COUNTS: dict[str, tuple[int, int, bool]] = {
     "retry.max_attempts": (1, 255, False),
     "retry.backoff.exponent": (1, 8, False),
@@ -180,7 +181,7 @@ def allowed(key: str, value: Value) -> bool:
     """Does the key take this value?"""
     if key in SPANS:
         least, none = SPANS[key]
-        return (none and value == "none") or (whole(value) and least <= float(value) <= YEAR)
+        return (none and value == "none") or (not isinstance(value, (str, bool)) and least <= value <= YEAR)
     if key in COUNTS:
         low, high, none = COUNTS[key]
         return (none and value == "none") or (whole(value) and low <= float(value) <= high)

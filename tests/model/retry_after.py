@@ -12,10 +12,11 @@ MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 FIRST_EPOCH = 1_704_067_200
 
 CLOCK = r"(?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)"
+MONTH = r"(?P<mon>[A-Z][a-z]{2})"
 FORMS = [
-    re.compile(rf"(?P<day>[A-Z][a-z]{{2}}), (?P<d>\d\d) (?P<mon>[A-Z][a-z]{{2}}) (?P<y>\d{{4}}) {CLOCK} GMT", re.A),
-    re.compile(rf"(?P<day>[A-Z][a-z]+), (?P<d>\d\d)-(?P<mon>[A-Z][a-z]{{2}})-(?P<y>\d\d) {CLOCK} GMT", re.A),
-    re.compile(rf"(?P<day>[A-Z][a-z]{{2}}) (?P<mon>[A-Z][a-z]{{2}}) (?P<d>[ \d]\d) {CLOCK} (?P<y>\d{{4}})", re.A),
+    re.compile(rf"(?P<day>[A-Z][a-z]{{2}}), (?P<d>\d\d) {MONTH} (?P<y>\d{{4}}) {CLOCK} GMT", re.A),
+    re.compile(rf"(?P<day>[A-Z][a-z]+), (?P<d>\d\d)-{MONTH}-(?P<y>\d\d) {CLOCK} GMT", re.A),
+    re.compile(rf"(?P<day>[A-Z][a-z]{{2}}) {MONTH} (?P<d>[ \d]\d) {CLOCK} (?P<y>\d{{4}})", re.A),
 ]
 
 
@@ -32,9 +33,8 @@ def date(text: str) -> int | None:
             return None
         hour, minute, second = int(found["h"]), int(found["m"]), int(found["s"])
         try:
-            moment = datetime.datetime(
-                year, MONTHS.index(found["mon"]) + 1, int(found["d"]), hour, minute, second, tzinfo=datetime.timezone.utc
-            )
+            month, day = MONTHS.index(found["mon"]) + 1, int(found["d"])
+            moment = datetime.datetime(year, month, day, hour, minute, second, tzinfo=datetime.timezone.utc)
         except ValueError:
             return None
         name = DAYS[moment.weekday()]
@@ -53,9 +53,10 @@ def integer(text: bytes) -> int | None:
 
 
 def scaled(text: bytes, unit: int) -> int | None:
-    """An integer in units of so many µs, saturating at 2^53 − 1 µs; longer than 64 bytes only digits count."""
+    """An integer in units of so many µs, saturating at 2^53 − 1 µs; longer than 64 bytes digits alone saturate."""
+    text = text.strip(b" \t")
     if len(text) > LONGEST:
-        return SATURATED if re.fullmatch(rb"[0-9]+", text) and text.strip(b"0") else (0 if re.fullmatch(rb"0+", text) else None)
+        return SATURATED if re.fullmatch(rb"[0-9]+", text) else None
     value = integer(text)
     return None if value is None else min(value * unit, SATURATED)
 
@@ -63,10 +64,11 @@ def scaled(text: bytes, unit: int) -> int | None:
 def retry_after(value: bytes, wall: int) -> int | None:
     """2.8: the wait in µs that a Retry-After says at wall-clock time `wall` (µs); None where it says none."""
     seconds = scaled(value, 1_000_000)
+    value = value.strip(b" \t")
     if seconds is not None or len(value) > LONGEST:
         return seconds
     try:
-        moment = date(value.decode("ascii").strip(" \t"))
+        moment = date(value.decode("ascii"))
     except UnicodeDecodeError:
         return None
     return None if moment is None else min(max(0, moment * 1_000_000 - wall), SATURATED)

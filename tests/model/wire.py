@@ -1,13 +1,12 @@
 """The words of the border, packed by an independent hand from architecture.md ("Words").
 
-Slow and obvious on purpose: a word is a list of (bits, value) fields, low bits first. Run it to write
-``tests/vectors/wire/words.json``; core and every binding check themselves against that file.
+Slow and obvious on purpose: a word is a list of (bits, value) fields, low bits first. ``generate.py`` writes
+``tests/vectors/wire/words.json`` with it; core and every binding check themselves against that file.
 """
 
 from __future__ import annotations
 
 import json
-import pathlib
 from typing import Any
 
 VERDICTS = """ok not_retryable attempts method one_shot_body opinion nested retry_after_too_long would_outlive_deadline
@@ -162,20 +161,15 @@ def requests() -> list[dict[str, Any]]:
     return found
 
 
-def main() -> None:
-    """Write the vectors, one case a line."""
+def text() -> str:
+    """The vectors, one case a line."""
     families = {
         "steps": [{"word": step_word(step), "step": step} for step in steps()],
         "events": [{"word": event_word(event), "event": event} for event in events()],
         "requests": [{"words": request_words(request), "request": request} for request in requests()],
     }
-    lines = ['{"source": "tests/model/wire.py, from architecture.md (Words)"']
+    lines = ['{"family": "wire", "origin": "model", "source": "tests/model/wire.py, from architecture.md (Words)"']
     for name, cases in families.items():
         rows = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
         lines.append(f',"{name}": [\n{rows}\n]')
-    path = pathlib.Path(__file__).parents[1] / "vectors" / "wire" / "words.json"
-    path.write_text("\n".join(lines) + "\n}\n")
-
-
-if __name__ == "__main__":
-    main()
+    return "\n".join(lines) + "\n}\n"
