@@ -174,7 +174,12 @@ impl Settings {
             } else {
                 "retry.backoff.base"
             }),
-            budget: self.budget(),
+            // A policy that makes one attempt keeps no books on retries.
+            budget: if self.uses("retry.") && self.whole("retry.max_attempts") > 1 {
+                self.budget()
+            } else {
+                None
+            },
         };
         Policy {
             name: name.into(),
