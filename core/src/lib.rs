@@ -44,7 +44,8 @@ pub use engine::{Clash, Counts, EDGES, Engine, Options, PoolView, RouteView, Sna
 pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
 pub use policy::{Domain, Key, Policy, PolicyError, TABLE, Value};
 pub use retry::{
-    Backoff, Growth, Hints, Jitter, QuotaSettings, RatioBudget, RatioSettings, RetryBudget, RetryQuota,
-    Rounding, ShareBudget, ShareSettings, TokenBudget, TokenSettings, WindowSettings, parse_retry_after,
+    Backoff, CubicRate, ErrorInfo, Growth, Hints, Jitter, QuotaSettings, RatioBudget, RatioSettings,
+    RetryBudget, RetryError, RetryQuota, RetryStrategy, RetryToken, Rounding, ShareBudget, ShareSettings,
+    StrategySettings, TokenBudget, TokenSettings, WindowSettings, parse_retry_after,
 };
 pub use time::{Duration, Time, WallTime};
