@@ -105,7 +105,7 @@ fn wall_clock() {
             thread::scope(|scope| {
                 let other = scope.spawn(|| locked(&shared, CALLS, *failures));
                 let mine = locked(&shared, CALLS, *failures);
-                (mine + other.join().expect("no panic")) / 2.0
+                f64::midpoint(mine, other.join().expect("no panic"))
             })
         });
         println!("{name:>10}: core {alone:6.1}   with lock and clock {one:6.1}   two threads {two:6.1}");
