@@ -42,6 +42,8 @@ pub use action::{
 pub use classify::{HttpFailure, class_of_status};
 pub use engine::{Clash, Counts, EDGES, Engine, Options, PoolView, RouteView, Snapshot};
 pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
+#[cfg(feature = "documents")]
+pub use policy::{Document, UnknownPolicy};
 pub use policy::{Domain, Key, Policy, PolicyError, TABLE, Value};
 pub use retry::{Backoff, Hints, Jitter, RetryBudget, Rounding, WindowSettings, parse_retry_after};
 pub use time::{Duration, Time, WallTime};

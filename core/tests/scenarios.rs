@@ -172,8 +172,15 @@ fn an_answer_that_a_stopped_attempt_has_all_the_same_is_not_asked_for_again() {
     let mut host = Host::new(&http(&[("attempt_timeout", Number(1e6)), budget]));
     for _ in 0..3 {
         let call = host.start(Request::default(), 0);
-        assert_eq!(host.engine.on(call, Event::Timer, at(SECOND)).action, Action::Wait { why: Wait::Backoff });
-        assert_eq!(verdict(host.finish(call, 1, of(Class::Ok), SECOND)), Verdict::Ok, "and its retry is refunded");
+        assert_eq!(
+            host.engine.on(call, Event::Timer, at(SECOND)).action,
+            Action::Wait { why: Wait::Backoff }
+        );
+        assert_eq!(
+            verdict(host.finish(call, 1, of(Class::Ok), SECOND)),
+            Verdict::Ok,
+            "and its retry is refunded"
+        );
     }
     // Once the next attempt runs, the answer of the one before is late.
     let call = host.start(Request { abortable: false, ..Request::default() }, SECOND);

@@ -54,6 +54,13 @@ pub enum Domain {
     Methods,
 }
 
+impl Domain {
+    /// Does the key hold several values?
+    pub const fn is_list(&self) -> bool {
+        matches!(self, Self::Statuses | Self::Methods)
+    }
+}
+
 /// The longest span a policy may name: 365 days. Longer is a mistake of units.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
 const MICRO: Duration = Duration::from_micros(1);

@@ -168,7 +168,7 @@ impl World {
     pub fn run(&mut self, op: &Op) {
         match *op {
             Op::Begin { policy, key, remaining, flags, parent } => {
-                self.begin(policy, key, remaining, flags, parent)
+                self.begin(policy, key, remaining, flags, parent);
             }
             Op::Pass(span) => {
                 self.reading += span;
@@ -234,9 +234,9 @@ impl World {
         let request = Request {
             remaining: remaining.map(Duration::from_micros),
             parent: parent.as_ref().map(|call| call.id),
-            replayable: flags & 3 != 0,
-            idempotent: flags & 12 != 0,
-            abortable: flags & 48 != 0,
+            replayable: flags & 0b11 != 0,
+            idempotent: flags & 0b1100 != 0,
+            abortable: flags & 0b11_0000 != 0,
             may_park: flags & 64 != 0,
             slot_until_body: flags & 128 != 0,
             ..Request::default()
@@ -407,7 +407,7 @@ impl World {
                     // whose host stays away for another 60 s is forgotten.
                     Verdict::Lost => assert!(silence >= 5_000_000, "lost after {silence} µs: {call:?}"),
                     Verdict::Stale => {
-                        assert!(silence >= 60_000_000, "forgotten after {silence} µs: {call:?}")
+                        assert!(silence >= 60_000_000, "forgotten after {silence} µs: {call:?}");
                     }
                     _ => {}
                 }
