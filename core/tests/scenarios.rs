@@ -1,5 +1,7 @@
 //! Short stories, each the address of one sentence of the semantics or of one rule.
 
+use std::fmt::Write;
+
 use Value::{Number, Text};
 use tidegate::{
     Action, CallId, Class, Duration, EDGES, Engine, Event, Opinion, Options, Outcome, Policy, PolicyId,
@@ -528,7 +530,7 @@ fn the_drawn_table_is_the_table_that_runs() {
         let place =
             |state: &str, end: bool| if state == "Free" && end { "[*]".to_owned() } else { state.to_owned() };
         let why = why.replace(':', " –");
-        drawn += &format!("    {} --> {}: {why}\n", place(from, true), place(to, true));
+        writeln!(drawn, "    {} --> {}: {why}", place(from, true), place(to, true)).unwrap();
     }
     let page = include_str!("../../docs/architecture.md");
     assert!(page.contains(&drawn), "docs/architecture.md should hold:\n{drawn}");
