@@ -74,6 +74,8 @@ pub(super) mod flag {
     pub const HOLDS: u16 = 1 << 7;
     /// Lies within a call that retries.
     pub const NESTED: u16 = 1 << 8;
+    /// The budget that its retry was charged to is gone.
+    pub const FORFEIT: u16 = 1 << 9;
 }
 
 impl Call {

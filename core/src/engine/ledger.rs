@@ -3,6 +3,7 @@
 //! A retry is charged when it is decided, and refunded once if it never starts (semantics 2.15).
 
 use super::Engine;
+use super::arena::flag;
 use crate::action::Verdict;
 use crate::time::Time;
 
@@ -41,14 +42,20 @@ impl Counts {
 impl Engine {
     /// Pays for the next attempt of a call.
     pub(super) fn charge(&mut self, slot: u32, now: Time) -> Charge {
-        let route = self.calls[slot].route;
+        let call = &mut self.calls[slot];
+        call.flags &= !flag::FORFEIT;
+        let route = call.route;
         let paid = self.routes[route].budget.as_mut().is_none_or(|budget| budget.try_withdraw(now));
         if paid { Charge::Granted } else { Charge::Refused }
     }
 
     /// The paid attempt of a call in backoff will not start; it was charged when the backoff began.
     pub(super) fn refund(&mut self, slot: u32, now: Time) {
-        let (route, charged) = (self.calls[slot].route, self.calls[slot].since());
+        let call = &self.calls[slot];
+        let (route, charged) = (call.route, call.since());
+        if call.has(flag::FORFEIT) {
+            return;
+        }
         if let Some(budget) = &mut self.routes[route].budget {
             budget.refund(charged, now);
         }
