@@ -45,5 +45,8 @@ pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
 #[cfg(feature = "documents")]
 pub use policy::{Document, UnknownPolicy};
 pub use policy::{Domain, Key, Policy, PolicyError, TABLE, Value};
-pub use retry::{Backoff, Hints, Jitter, RetryBudget, Rounding, WindowSettings, parse_retry_after};
+pub use retry::{
+    Backoff, Growth, Hints, Jitter, QuotaSettings, RatioBudget, RatioSettings, RetryBudget, RetryQuota,
+    Rounding, ShareBudget, ShareSettings, TokenBudget, TokenSettings, WindowSettings, parse_retry_after,
+};
 pub use time::{Duration, Time, WallTime};

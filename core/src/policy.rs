@@ -18,7 +18,7 @@ pub use document::{Document, UnknownPolicy};
 pub use table::{Domain, Key, TABLE};
 
 use crate::classify::Methods;
-use crate::retry::{Backoff, WindowSettings};
+use crate::retry::{Backoff, BudgetSettings, RetryAfterMode};
 use crate::time::Duration;
 
 /// A validated policy.
@@ -40,10 +40,13 @@ pub(crate) struct Retry {
     pub(crate) time_limit: Duration,
     pub(crate) methods: Methods,
     pub(crate) statuses: Vec<u16>,
-    pub(crate) respect_retry_after: bool,
+    /// What a server's Retry-After does.
+    pub(crate) mode: RetryAfterMode,
     pub(crate) max_retry_after: Duration,
     pub(crate) backoff: Backoff,
-    pub(crate) budget: Option<WindowSettings>,
+    /// The base after a throttled outcome.
+    pub(crate) throttled_base: Duration,
+    pub(crate) budget: Option<BudgetSettings>,
 }
 
 /// The fixed bulkhead.

@@ -5,7 +5,11 @@ mod budget;
 mod retry_after;
 mod wait;
 
-pub use backoff::{Backoff, Jitter};
-pub use budget::{RetryBudget, Rounding, WindowSettings};
+pub use backoff::{Backoff, Growth, Jitter};
+pub(crate) use budget::{Budget, BudgetSettings};
+pub use budget::{
+    QuotaSettings, RatioBudget, RatioSettings, RetryBudget, RetryQuota, Rounding, ShareBudget, ShareSettings,
+    TokenBudget, TokenSettings, WindowSettings,
+};
 pub use retry_after::{Hints, parse_retry_after};
-pub(crate) use wait::wait_before_retry;
+pub(crate) use wait::{RetryAfterMode, wait_before_retry};

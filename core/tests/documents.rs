@@ -99,7 +99,7 @@ limit = 3
             r#"line 3: policy.payments.preset = "htpp": must be one of http"#,
             r#"line 4: policy.payments.deadline = 10: must be a span with a unit, such as "250ms" or "2s"; a bare number has none"#,
             r"line 5: policy.payments.retry.max_attempts = 0: must be a whole number from 1 to 255",
-            r#"line 6: policy.payments.retry.backoff.bse = "1s": no such key; did you mean retry.backoff.base? the keys of retry.backoff are kind, base, multiplier, max, jitter"#,
+            r#"line 6: policy.payments.retry.backoff.bse = "1s": no such key; did you mean retry.backoff.base? the keys of retry.backoff are KEYS"#,
             r#"line 6: policy.payments.retry.backoff.base = "1d": must be a span such as "250ms" or "2s": a number and one of us, ms, s, m, h"#,
             r"line 7: policy.payments.retry.statuses = 503: must be a list, such as [408, 429]",
             r#"line 9: policy."eu west".bulkhead.max_concurrency = (absent): is required where there is a bulkhead"#,
@@ -107,8 +107,14 @@ limit = 3
             r"line 12: policy.empty = (empty): an empty policy does nothing; give it at least one component",
             r"line 14: pool = (a table): no such section; named pools are not there yet, and a bulkhead is its policy's own",
         ]
-        .map(|line| line.replace("must be one of http", &presets()))
+        .map(|line| line.replace("must be one of http", &presets()).replace("KEYS", &backoff_keys()))
     );
+}
+
+/// The keys of backoff, whatever there are.
+fn backoff_keys() -> String {
+    let keys: Vec<_> = TABLE.iter().filter_map(|key| key.path.strip_prefix("retry.backoff.")).collect();
+    keys.join(", ")
 }
 
 /// The rule of the key `preset`, whatever presets there are.

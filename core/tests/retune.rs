@@ -223,7 +223,7 @@ fn calls_in_flight_finish_under_the_settings_they_began_under() {
 #[test]
 fn old_settings_are_forgotten_when_their_calls_have_ended() {
     let mut host = Host::new(&vec![("deadline", Number(1e9))]);
-    for n in 0..200_000_u32 {
+    for n in 0..70_000_u32 {
         let call = host.engine.begin(host.route, &Request::default(), at(0)).0;
         let settings = vec![("deadline", Number(f64::from(n + 1)))];
         assert!(host.engine.retune(host.policy, built(&settings), at(0)).is_ok(), "after {n}");
@@ -231,7 +231,7 @@ fn old_settings_are_forgotten_when_their_calls_have_ended() {
             host.engine.on(call, Event::Finished { attempt: 1, outcome: Outcome::of(Class::Ok) }, at(0));
         assert_eq!(verdict(step), Verdict::Ok);
     }
-    assert_eq!(host.engine.snapshot(at(0)).policies[0].1.ended(Verdict::Ok), 200_000);
+    assert_eq!(host.engine.snapshot(at(0)).policies[0].1.ended(Verdict::Ok), 70_000);
 }
 
 #[test]
@@ -251,6 +251,48 @@ fn a_budget_keeps_its_window_where_the_ttl_stays() {
     assert_eq!(left(&host), Some(2));
     host.retune(&vec![("retry.budget.kind", Text("none"))], 10);
     assert_eq!(left(&host), None);
+}
+
+#[test]
+fn every_kind_of_budget_goes_on_with_what_it_has_counted() {
+    let kind = |kind, more: &[(&'static str, f64)]| -> Pairs {
+        let first = [("retry.budget.kind", Text(kind)), ("retry.backoff.jitter", Text("none"))];
+        first.into_iter().chain(more.iter().map(|(key, value)| (*key, Number(*value)))).collect()
+    };
+    for (before, then, after, now) in [
+        // Six failures of ten tokens: none above half. Of twenty, four.
+        (
+            kind("tokens", &[("retry.budget.max", 10.0), ("retry.budget.ratio", 0.1)]),
+            0,
+            kind("tokens", &[("retry.budget.max", 20.0), ("retry.budget.ratio", 0.1)]),
+            4,
+        ),
+        // Each retry in flight costs 5 of 40: two are left, and of 50 four.
+        (
+            kind("quota", &[("retry.budget.capacity", 40.0)]),
+            2,
+            kind("quota", &[("retry.budget.capacity", 50.0)]),
+            4,
+        ),
+        (
+            kind("share", &[("retry.budget.min_retries", 8.0)]),
+            2,
+            kind("share", &[("retry.budget.min_retries", 7.0)]),
+            1,
+        ),
+        // Six calls earn three retries; as many are taken, and a lower price gives none back.
+        (kind("ratio", &[("retry.budget.ratio", 0.5)]), 0, kind("ratio", &[("retry.budget.ratio", 1.0)]), 0),
+    ] {
+        let mut host = Host::new(&before);
+        for _ in 0..6 {
+            let call = host.start(0);
+            let _ = host.finish(call, 1, Class::Transient, 0);
+        }
+        let left = |host: &Host| host.engine.snapshot(at(0)).routes[0].budget;
+        assert_eq!(left(&host), Some(then), "{before:?}");
+        host.retune(&after, 0);
+        assert_eq!(left(&host), Some(now), "{after:?}");
+    }
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Short stories, each the address of one sentence of the semantics or of one rule.
 
-use std::fmt::Write;
-
 use Value::{Number, Text};
 use tidegate::{
     Action, CallId, Class, Duration, EDGES, Engine, Event, Opinion, Options, Outcome, Policy, PolicyId,
@@ -525,13 +523,72 @@ fn ids_that_name_nothing_are_answered() {
 /// The transition table as a diagram; `docs/architecture.md` holds it, and this keeps it true.
 #[test]
 fn the_drawn_table_is_the_table_that_runs() {
-    let mut drawn = String::from("stateDiagram-v2\n");
-    for (from, to, why) in EDGES {
-        let place =
-            |state: &str, end: bool| if state == "Free" && end { "[*]".to_owned() } else { state.to_owned() };
+    let place = |state: &'static str| if state == "Free" { "[*]" } else { state };
+    let lines = EDGES.iter().map(|(from, to, why)| {
         let why = why.replace(':', " –");
-        writeln!(drawn, "    {} --> {}: {why}", place(from, true), place(to, true)).unwrap();
-    }
+        format!("    {} --> {}: {why}\n", place(from), place(to))
+    });
+    let drawn = format!("stateDiagram-v2\n{}", lines.collect::<String>());
     let page = include_str!("../../docs/architecture.md");
     assert!(page.contains(&drawn), "docs/architecture.md should hold:\n{drawn}");
+}
+
+/// The policies whose budgets keep their books per call: whatever ends a call, nothing is left behind.
+#[test]
+fn share_and_quota_get_back_what_a_call_held_whatever_ends_it() {
+    let share = [("retry.budget.kind", Text("share")), ("retry.budget.min_retries", Number(1.0))];
+    let quota = [("retry.budget.kind", Text("quota")), ("retry.budget.capacity", Number(5.0))];
+    for budget in [share, quota] {
+        let more = [("attempt_timeout", Number(1e6)), ("retry.backoff.base", Number(1e5))];
+        let mut host = Host::new(&[&more[..], &budget].concat());
+        let paid = |host: &mut Host, now: u64| {
+            let call = host.start(Request::default(), now);
+            let step = host.finish(call, 1, of(Class::Transient), now);
+            (call, step)
+        };
+        for round in 0..3u64 {
+            let now = round * 10 * SECOND;
+            let (call, step) = paid(&mut host, now);
+            assert_eq!(
+                step.action,
+                Action::Wait { why: Wait::Backoff },
+                "round {round}: the one retry is there"
+            );
+            assert_eq!(verdict(paid(&mut host, now).1), Verdict::Budget, "and only one");
+            if round > 0 {
+                assert!(matches!(host.poll(call, now + SECOND).action, Action::Attempt { attempt: 2, .. }));
+            }
+            let step = match round {
+                0 => host.engine.on(call, Event::Cancel, at(now)),
+                _ => host.finish(call, 2, of(Class::Ok), now + SECOND),
+            };
+            assert!(matches!(step.action, Action::Done { .. }));
+        }
+    }
+}
+
+#[test]
+fn the_modes_of_retry_after() {
+    let throttled = of(Class::Throttled).retry_after(Duration::from_secs(3));
+    let delay = |mode: &str, outcome: Outcome| {
+        let more = [("retry.retry_after", Text(mode)), ("retry.backoff.jitter", Text("none"))];
+        let mut host = Host::new(&[&more[..], &[("retry.backoff.base", Number(1e6))]].concat());
+        let call = host.start(Request::default(), 0);
+        let step = host.finish(call, 1, outcome, 0);
+        if matches!(step.action, Action::Attempt { .. }) { 0 } else { step.next.unwrap().as_micros() }
+    };
+    assert!((3_000_000..=3_300_000).contains(&delay("floor", throttled)));
+    assert_eq!(delay("exact", throttled), 3_000_000);
+    assert_eq!(delay("exact", of(Class::Throttled).retry_after(Duration::ZERO)), 0);
+    assert_eq!(delay("ignore", of(Class::Throttled).retry_after(Duration::from_secs(3_600))), 1_000_000);
+    assert_eq!(delay("clamp_5s", throttled), 3_000_000);
+    assert_eq!(delay("clamp_5s", of(Class::Throttled).retry_after(Duration::ZERO)), 1_000_000);
+    let mut host = Host::new(&[
+        ("retry.retry_after", Text("clamp_5s")),
+        ("retry.backoff.jitter", Text("none")),
+        ("retry.max_retry_after", Number(60e6)),
+    ]);
+    let call = host.start(Request::default(), 0);
+    let step = host.finish(call, 1, of(Class::Throttled).retry_after(Duration::from_secs(30)), 0);
+    assert_eq!(step.next, Some(Duration::from_millis(5_100)));
 }

@@ -1,2 +1,129 @@
-//! The only automation: setup, demo, test.
-fn main() {}
+//! The only automation of this repository: `cargo xtask <command>`, on a laptop and in CI alike.
+//!
+//! Std-only, so that it compiles in a second on a new clone. What it needs beyond cargo (Python packages) it installs
+//! into `target/`, pinned, and only when missing.
+
+mod demo;
+mod gate;
+mod generate;
+mod report;
+mod run;
+mod setup;
+mod test;
+mod wheel;
+
+use run::{Cmd, Error, Result};
+use setup::Shop;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command> [--no-install] [arguments]
+
+  setup               install what the other commands need (Python packages, into target/venv)
+  test                everything CI runs: format, lints, tests, types, stubs, wheel; ends with the counts
+  demo [arguments]    the brownout demo against the built package and origin; table and plots in target/demo
+  generate [--check]  rewrite the committed generated files; with --check only say whether they are current
+  bench [arguments]   what a call costs: core, then Python side by side with peers
+  gate [--accept]     instructions per call in core against the accepted figures; with --accept writes the new ones
+  dist                release wheel and source distribution, into dist/
+
+  --no-install        install nothing from the network; what is missing is named and stops the command
+
+The interpreter is the first of $PYTHON, python3.11, python3, python3.10, python3.12, python3.13 that is 3.10 or newer.
+";
+
+fn main() -> ExitCode {
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    let install = take_flag(&mut args, "--no-install").is_none();
+    let command = if args.is_empty() { String::from("help") } else { args.remove(0) };
+    match dispatch(&command, args, install) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitCode> {
+    if matches!(command, "help" | "--help" | "-h") {
+        print!("{USAGE}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let shop = Shop::open(install)?;
+    match command {
+        "setup" => no_more(&args).and_then(|()| setup::setup(&shop))?,
+        "test" => {
+            no_more(&args)?;
+            return Ok(test::test(&shop));
+        }
+        "demo" => demo::demo(&shop, &args)?,
+        "generate" => {
+            let check = take_flag(&mut args, "--check").is_some();
+            no_more(&args)?;
+            generate::generate(&shop, check)?;
+        }
+        "gate" => {
+            let accept = take_flag(&mut args, "--accept").is_some();
+            no_more(&args)?;
+            gate::gate(&shop, accept)?;
+        }
+        "bench" => demo::bench(&shop, &args)?,
+        "dist" => no_more(&args).and_then(|()| demo::dist(&shop))?,
+        other => {
+            eprint!("{USAGE}");
+            return Err(Error(format!("there is no command `{other}`")));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes the flag out of the arguments, if it is there.
+fn take_flag(args: &mut Vec<String>, flag: &str) -> Option<String> {
+    let at = args.iter().position(|arg| arg == flag)?;
+    Some(args.remove(at))
+}
+
+fn no_more(args: &[String]) -> Result {
+    match args {
+        [] => Ok(()),
+        [first, ..] => {
+            Err(Error(format!("unexpected argument `{first}`; `cargo xtask` alone prints the usage")))
+        }
+    }
+}
+
+/// cargo, in the repository's root.
+fn cargo(shop: &Shop) -> Cmd {
+    Cmd::new("cargo").cwd(&shop.root).env("CARGO_TARGET_DIR", &shop.target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(String::from).collect()
+    }
+
+    #[test]
+    fn flags_are_taken_out_of_the_arguments_wherever_they_stand() {
+        let mut args = words("--seed 7 --no-install --quick");
+        assert!(take_flag(&mut args, "--no-install").is_some());
+        assert_eq!(args, words("--seed 7 --quick"));
+        assert!(take_flag(&mut args, "--no-install").is_none());
+    }
+
+    #[test]
+    fn a_left_over_argument_is_named() {
+        assert_eq!(no_more(&[]), Ok(()));
+        assert!(no_more(&words("--chek")).is_err_and(|error| error.0.contains("`--chek`")));
+    }
+
+    #[test]
+    fn every_command_stands_in_the_usage() {
+        for command in ["setup", "test", "demo", "generate", "bench", "gate", "dist"] {
+            assert!(USAGE.contains(&format!("\n  {command}")), "{command}");
+        }
+    }
+}

@@ -49,6 +49,8 @@ pub(super) struct Call {
     pub parent: u32,
     pub policy: u16,
     pub flags: u16,
+    /// What its last retry cost in its budget's own unit, as long as that matters.
+    pub charge: u16,
     /// Calls nested in it that have not ended.
     pub children: u16,
     pub state: State,
@@ -74,8 +76,6 @@ pub(super) mod flag {
     pub const HOLDS: u16 = 1 << 7;
     /// Lies within a call that retries.
     pub const NESTED: u16 = 1 << 8;
-    /// The budget that its retry was charged to is gone.
-    pub const FORFEIT: u16 = 1 << 9;
 }
 
 impl Call {
@@ -92,6 +92,7 @@ impl Call {
             parent: NONE,
             policy,
             flags: 0,
+            charge: 0,
             children: 0,
             state: State::Free,
             attempts: 0,

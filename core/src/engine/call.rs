@@ -119,6 +119,8 @@ impl Engine {
             }
             (_, Event::Finished { attempt, outcome }) => {
                 if self.unwound(slot, attempt) && self.class(outcome) == Class::Ok {
+                    self.refund(slot, now);
+                    self.count_outcome(slot, Class::Ok);
                     self.end(slot, Verdict::Ok, Some(Lane::of(attempt)), None, now)
                 } else {
                     self.evaluate(slot, now)
@@ -189,11 +191,12 @@ impl Engine {
     fn decide(&mut self, slot: u32, outcome: Outcome, stop: u8, now: Time) -> Step {
         let class = self.class(outcome);
         let lane = self.calls[slot].lane();
+        self.count_outcome(slot, class);
         if class == Class::Ok {
             return self.end(slot, Verdict::Ok, Some(lane), None, now);
         }
         let ended = match self.next_delay(slot, class, outcome, now) {
-            Ok(delay) => match self.charge(slot, now) {
+            Ok(delay) => match self.charge(slot, class, now) {
                 Charge::Granted => {
                     let call = &mut self.calls[slot];
                     call.set_since(now);
@@ -237,8 +240,8 @@ impl Engine {
             return Err(Verdict::Nested);
         }
         let left = call.deadline.since(now);
-        let draw = |purpose| rng::bits(self.seed, call.ordinal, purpose, call.attempts);
-        let delay = wait_before_retry(retry, call.attempts, outcome.retry_after, left, draw)?;
+        let draw = |purpose, n| rng::bits(self.seed, call.ordinal, purpose, n);
+        let delay = wait_before_retry(retry, call.attempts, class, outcome.retry_after, left, draw)?;
         if delay >= left {
             return Err(Verdict::WouldOutliveDeadline);
         }
@@ -261,6 +264,7 @@ impl Engine {
 
     /// The head of a good answer: the attempt timeout ends here, slot and deadline go on where the body counts.
     fn head(&mut self, slot: u32, now: Time) -> Step {
+        self.count_outcome(slot, Class::Ok);
         if !self.calls[slot].has(flag::UNTIL_BODY) {
             let lane = self.calls[slot].lane();
             self.calls[slot].lanes &= !lane.bit();
@@ -310,9 +314,7 @@ impl Engine {
         now: Time,
     ) -> Step {
         self.leave_queue(slot);
-        if self.calls[slot].state == State::Backoff {
-            self.refund(slot, now);
-        }
+        self.forgo(slot, now);
         self.count_end(slot, verdict);
         let call = &mut self.calls[slot];
         let stop = call.lanes & !call.stopped;

@@ -67,9 +67,7 @@ impl Engine {
     /// Gives up on a call whose host is overdue: what it holds goes on, its next event is answered `Lost`.
     pub(super) fn lose(&mut self, slot: u32, now: Time) {
         self.leave_queue(slot);
-        if self.calls[slot].state == State::Backoff {
-            self.refund(slot, now);
-        }
+        self.forgo(slot, now);
         self.count_end(slot, Verdict::Lost);
         let call = &mut self.calls[slot];
         let (route, holds) = (call.route, call.has(flag::HOLDS));

@@ -3,8 +3,9 @@
 //! A retry is charged when it is decided, and refunded once if it never starts (semantics 2.15).
 
 use super::Engine;
-use super::arena::flag;
+use super::arena::State;
 use crate::action::Verdict;
+use crate::outcome::Class;
 use crate::time::Time;
 
 /// What the budget said.
@@ -41,23 +42,45 @@ impl Counts {
 
 impl Engine {
     /// Pays for the next attempt of a call.
-    pub(super) fn charge(&mut self, slot: u32, now: Time) -> Charge {
+    pub(super) fn charge(&mut self, slot: u32, class: Class, now: Time) -> Charge {
         let call = &mut self.calls[slot];
-        call.flags &= !flag::FORFEIT;
-        let route = call.route;
-        let paid = self.routes[route].budget.as_mut().is_none_or(|budget| budget.try_withdraw(now));
-        if paid { Charge::Granted } else { Charge::Refused }
+        let route = &mut self.routes[call.route];
+        let Some(budget) = &mut route.budget else { return Charge::Granted };
+        match budget.try_charge(class, route.active, now) {
+            Some(charge) => {
+                call.charge = charge;
+                Charge::Granted
+            }
+            None => Charge::Refused,
+        }
     }
 
-    /// The paid attempt of a call in backoff will not start; it was charged when the backoff began.
+    /// The paid attempt of a call will not start; it was charged when the backoff began.
     pub(super) fn refund(&mut self, slot: u32, now: Time) {
-        let call = &self.calls[slot];
-        let (route, charged) = (call.route, call.since());
-        if call.has(flag::FORFEIT) {
-            return;
+        let call = &mut self.calls[slot];
+        if let Some(budget) = &mut self.routes[call.route].budget
+            && call.charge != 0
+        {
+            budget.refund(call.charge, call.since(), now);
         }
-        if let Some(budget) = &mut self.routes[route].budget {
-            budget.refund(charged, now);
+        call.charge = 0;
+    }
+
+    /// A call ends or is lost: a retry that has not started is refunded, one that runs is in flight no more.
+    pub(super) fn forgo(&mut self, slot: u32, now: Time) {
+        match self.calls[slot].state {
+            State::Backoff => self.refund(slot, now),
+            State::Running => self.count_outcome(slot, Class::Cancelled),
+            _ => {}
+        }
+    }
+
+    /// Tells the budget how an attempt ended.
+    #[inline]
+    pub(super) fn count_outcome(&mut self, slot: u32, class: Class) {
+        let call = &mut self.calls[slot];
+        if let Some(budget) = &mut self.routes[call.route].budget {
+            call.charge = budget.on_outcome(class, call.charge);
         }
     }
 
@@ -70,7 +93,7 @@ impl Engine {
         if call.attempts > 1 {
             counts.retries += 1;
         } else if let Some(budget) = &mut self.routes[call.route].budget {
-            budget.deposit(now);
+            budget.on_call(now);
         }
     }
 

@@ -11,7 +11,7 @@ use super::queue::Pool;
 use super::{Clash, Counts, Engine, Entry};
 use crate::action::{Flags, PolicyId};
 use crate::policy::Policy;
-use crate::retry::RetryBudget;
+use crate::retry::Budget;
 use crate::time::Time;
 
 impl Engine {
@@ -116,17 +116,17 @@ impl Engine {
         let to = self.policies[usize::from(number)].policy.retry.budget;
         let kept = match (&mut self.routes[route].budget, to) {
             (None, None) => true,
-            (Some(budget), Some(to)) => budget.retune(to),
+            (Some(budget), Some(to)) => budget.retune(&to),
             _ => false,
         };
         if kept {
             return;
         }
-        self.routes[route].budget = to.map(RetryBudget::new);
+        self.routes[route].budget = to.as_ref().map(Budget::new);
         // What was paid to the budget that is gone is not refunded by the one that is there now.
-        let paid = self.calls.iter().filter(|(_, call)| call.route == route && call.state == State::Backoff);
+        let paid = self.calls.iter().filter(|(_, call)| call.route == route && call.charge != 0);
         for slot in paid.map(|(slot, _)| slot).collect::<Vec<_>>() {
-            self.calls[slot].flags |= flag::FORFEIT;
+            self.calls[slot].charge = 0;
         }
     }
 }

@@ -9,7 +9,7 @@ use super::arena::NONE;
 use super::queue::{List, Pool};
 use crate::action::RouteId;
 use crate::policy::Policy;
-use crate::retry::RetryBudget;
+use crate::retry::Budget;
 use crate::time::Time;
 
 /// How many idle routes an eviction looks at, oldest first, for one that is as good as new. It bounds the work of a
@@ -26,7 +26,7 @@ pub(super) struct Route {
     pub policy: u16,
     key: Box<str>,
     pub pool: Option<Pool>,
-    pub budget: Option<RetryBudget>,
+    pub budget: Option<Budget>,
     /// Calls in it, lingering ones included.
     pub active: u32,
     /// Its neighbours among the idle routes, while it is idle.
@@ -92,7 +92,7 @@ impl Routes {
             policy: number,
             key,
             pool: policy.bulkhead.as_ref().map(Pool::new),
-            budget: policy.retry.budget.map(RetryBudget::new),
+            budget: policy.retry.budget.as_ref().map(Budget::new),
             active: 0,
             before: NONE,
             after: NONE,
@@ -207,6 +207,9 @@ impl Routes {
                     granted: List::default(),
                     ..pool.clone()
                 };
+            }
+            if let Some(budget) = &mut route.budget {
+                budget.forget_calls();
             }
             if route.active > 0 {
                 route.active = 1;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::arena::{NONE, State, flag};
 use super::{Counts, Engine};
+use crate::retry::Budget;
 use crate::time::Time;
 
 /// The engine at one moment.
@@ -79,7 +80,7 @@ impl Engine {
                     policy: name(route.policy),
                     key: route.key().to_owned(),
                     active: route.active,
-                    budget: route.budget.clone().map(|mut budget| budget.balance(now)),
+                    budget: route.budget.clone().map(|mut budget| budget.balance(route.active, now)),
                     // A pool without a limit is what is left of a bulkhead that was taken away.
                     pool: route.pool.as_ref().filter(|pool| pool.limit != u32::MAX).map(|pool| PoolView {
                         limit: pool.limit,
@@ -120,6 +121,14 @@ impl Engine {
             let count = |state| calls.iter().filter(|call| call.state == state).count() as u32;
             if route.active != calls.len() as u32 {
                 return Err(format!("route {slot}: active {} but {} calls", route.active, calls.len()));
+            }
+            let paid = calls.iter().filter(|call| call.charge != 0).count() as u32;
+            if let Some(in_flight) = route.budget.as_ref().and_then(Budget::in_flight)
+                && in_flight != paid
+            {
+                return Err(format!(
+                    "route {slot}: {in_flight} retries in flight but {paid} calls have one (I10)"
+                ));
             }
             let Some(pool) = &route.pool else { continue };
             let holding = calls.iter().filter(|call| call.has(flag::HOLDS)).count() as u32;

@@ -7,7 +7,10 @@ use super::suggest::unknown_key;
 use super::table::{Domain, Key, TABLE};
 use super::{Bulkhead, Policy, Retry, presets, span};
 use crate::classify::{METHODS, Methods};
-use crate::retry::{Backoff, Jitter, Rounding, WindowSettings};
+use crate::retry::{
+    Backoff, BudgetSettings, Growth, Jitter, QuotaSettings, RatioSettings, RetryAfterMode, Rounding,
+    ShareSettings, TokenSettings, WindowSettings,
+};
 use crate::time::Duration;
 
 /// A value of a pair. Flags are the numbers 0 and 1, spans are microseconds, `none` is the text `none`.
@@ -108,6 +111,15 @@ pub(super) fn build_written<'a>(
 pub(super) fn rule_of(key: &Key) -> String {
     parse(key, Value::Text("")).err().unwrap_or_default()
 }
+
+/// Keys without a default that a choice needs: where the first key has the second's value, the third must stand.
+const NEEDED: &[(&str, &str, &str)] = &[
+    ("retry.backoff.kind", "polynomial", "retry.backoff.exponent"),
+    ("retry.backoff.jitter", "bounded", "retry.backoff.jitter_ratio"),
+    ("retry.budget.kind", "ratio", "retry.budget.ratio"),
+    ("retry.budget.kind", "tokens", "retry.budget.ratio"),
+    ("retry.budget.kind", "tokens", "retry.budget.max"),
+];
 
 /// A value that has passed its key's domain.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -211,6 +223,15 @@ impl Settings {
                 &format!("must be at least retry.backoff.base ({base})"),
             );
         }
+        if self.word("preset") == "grpc" && self.whole("retry.max_attempts") > 5 {
+            let attempts = self.whole("retry.max_attempts").to_string();
+            fail("retry.max_attempts", attempts, "gRPC allows at most 5 attempts");
+        }
+        for (chooser, choice, needed) in NEEDED {
+            if self.word(chooser) == *choice && !self.0.contains_key(needed) {
+                fail(needed, "(absent)".into(), &format!("is required where {chooser} is {choice}"));
+            }
+        }
         if self.uses("bulkhead.") && !self.0.contains_key("bulkhead.max_concurrency") {
             fail("bulkhead.max_concurrency", "(absent)".into(), "is required where there is a bulkhead");
         }
@@ -223,30 +244,30 @@ impl Settings {
             time_limit: self.span_or_none("retry.retry_time_limit"),
             methods: self.methods("retry.methods"),
             statuses: self.statuses("retry.statuses"),
-            respect_retry_after: self.flag("retry.respect_retry_after"),
+            mode: match self.word("retry.retry_after") {
+                _ if !self.flag("retry.respect_retry_after") => RetryAfterMode::Ignore,
+                "exact" => RetryAfterMode::Exact,
+                "clamp_5s" => RetryAfterMode::Clamp,
+                "ignore" => RetryAfterMode::Ignore,
+                _ => RetryAfterMode::Floor,
+            },
             max_retry_after: self.span(if self.0.contains_key("retry.max_retry_after") {
                 "retry.max_retry_after"
             } else {
                 "retry.backoff.max"
             }),
-            backoff: Backoff {
-                base: self.span("retry.backoff.base"),
-                multiplier: self.real("retry.backoff.multiplier"),
-                max: self.span("retry.backoff.max"),
-                jitter: match self.word("retry.backoff.jitter") {
-                    "none" => Jitter::None,
-                    _ => Jitter::FullFloor,
-                },
-            },
-            budget: (self.word("retry.budget.kind") == "window").then(|| WindowSettings {
-                ttl: self.span("retry.budget.ttl"),
-                min_retries_per_sec: self.real("retry.budget.min_retries_per_sec"),
-                percent_can_retry: self.real("retry.budget.percent_can_retry"),
-                rounding: match self.word("retry.budget.rounding") {
-                    "ceil" => Rounding::Ceil,
-                    _ => Rounding::Floor,
-                },
+            backoff: self.backoff(),
+            throttled_base: self.span(if self.0.contains_key("retry.backoff.throttled_base") {
+                "retry.backoff.throttled_base"
+            } else {
+                "retry.backoff.base"
             }),
+            // A policy that makes one attempt keeps no books on retries.
+            budget: if self.uses("retry.") && self.whole("retry.max_attempts") > 1 {
+                self.budget()
+            } else {
+                None
+            },
         };
         Policy {
             name: name.into(),
@@ -261,6 +282,65 @@ impl Settings {
                 acquire_timeout: self.span("bulkhead.acquire_timeout"),
             }),
         }
+    }
+
+    fn backoff(&self) -> Backoff {
+        Backoff {
+            growth: match self.word("retry.backoff.kind") {
+                "constant" => Growth::Constant,
+                "linear" => Growth::Linear,
+                "polynomial" => Growth::Polynomial(self.whole("retry.backoff.exponent") as u8),
+                _ => Growth::Exponential(self.real("retry.backoff.multiplier")),
+            },
+            base: self.span("retry.backoff.base"),
+            max: self.span("retry.backoff.max"),
+            jitter: match self.word("retry.backoff.jitter") {
+                "none" => Jitter::None,
+                "full" => Jitter::Full,
+                "equal" => Jitter::Equal,
+                "decorrelated" => Jitter::Decorrelated,
+                "bounded" => Jitter::Bounded(self.real("retry.backoff.jitter_ratio")),
+                _ => Jitter::FullFloor,
+            },
+        }
+    }
+
+    fn budget(&self) -> Option<BudgetSettings> {
+        let throttled = if self.0.contains_key("retry.budget.throttled_cost") {
+            "retry.budget.throttled_cost"
+        } else {
+            "retry.budget.cost"
+        };
+        Some(match self.word("retry.budget.kind") {
+            "window" => BudgetSettings::Window(WindowSettings {
+                ttl: self.span("retry.budget.ttl"),
+                min_retries_per_sec: self.real("retry.budget.min_retries_per_sec"),
+                percent_can_retry: self.real("retry.budget.percent_can_retry"),
+                rounding: match self.word("retry.budget.rounding") {
+                    "ceil" => Rounding::Ceil,
+                    _ => Rounding::Floor,
+                },
+            }),
+            "ratio" => BudgetSettings::Ratio(RatioSettings {
+                ratio: self.real("retry.budget.ratio"),
+                min_throughput: self.whole("retry.budget.min_throughput"),
+            }),
+            "share" => BudgetSettings::Share(ShareSettings {
+                share: self.real("retry.budget.share"),
+                min_retries: self.whole("retry.budget.min_retries"),
+            }),
+            "tokens" => BudgetSettings::Tokens(TokenSettings {
+                max: self.whole("retry.budget.max"),
+                ratio: self.real("retry.budget.ratio"),
+            }),
+            "quota" => BudgetSettings::Quota(QuotaSettings {
+                capacity: self.whole("retry.budget.capacity"),
+                cost: self.whole("retry.budget.cost") as u16,
+                timeout_cost: self.whole("retry.budget.timeout_cost") as u16,
+                throttled_cost: self.whole(throttled) as u16,
+            }),
+            _ => return None,
+        })
     }
 
     /// The value of a key, or its default, which is written as a document would write it.
@@ -494,6 +574,25 @@ mod tests {
         assert_eq!(
             errors(&[("deadline", Value::Number(1e6)), ("deadline", Value::Number(1e6))]),
             ["deadline = 1s: is given more than once"]
+        );
+    }
+
+    #[test]
+    fn keys_that_a_choice_needs_and_limits_of_a_preset() {
+        assert_eq!(
+            errors(&[
+                ("retry.backoff.kind", Value::Text("polynomial")),
+                ("retry.budget.kind", Value::Text("tokens"))
+            ]),
+            [
+                "retry.backoff.exponent = (absent): is required where retry.backoff.kind is polynomial",
+                "retry.budget.ratio = (absent): is required where retry.budget.kind is tokens",
+                "retry.budget.max = (absent): is required where retry.budget.kind is tokens",
+            ]
+        );
+        assert_eq!(
+            errors(&[("preset", Value::Text("grpc")), ("retry.max_attempts", Value::Number(6.0))]),
+            ["retry.max_attempts = 6: gRPC allows at most 5 attempts"]
         );
     }
 

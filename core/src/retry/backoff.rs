@@ -3,67 +3,117 @@
 use crate::rng;
 use crate::time::Duration;
 
-/// Exponential backoff with jitter.
+/// How long to wait before retry n: growth, cap, jitter.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Backoff {
+    /// How the delay grows from one retry to the next.
+    pub growth: Growth,
     /// The delay before the first retry.
     pub base: Duration,
-    /// The growth from one retry to the next; at least 1.
-    pub multiplier: f64,
     /// The longest delay, before jitter.
     pub max: Duration,
     /// How the delay is spread.
     pub jitter: Jitter,
 }
 
-/// How a delay d is spread.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// How a delay of base b grows with the number n of the retry (1, 2, …).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Growth {
+    /// b
+    Constant,
+    /// b·n
+    Linear,
+    /// b·m^(n−1), m at least 1.
+    Exponential(f64),
+    /// b·n^k
+    Polynomial(u8),
+}
+
+/// How a delay d is spread. Every bound is rounded down to whole microseconds before the draw.
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Jitter {
     /// Not at all.
     None,
-    /// U(0.1·d, d): spread as widely as `full`, and never a retry at once.
+    /// U(0, d)
+    Full,
+    /// U(0.1·d, d): spread nearly as widely as `full`, and never a retry at once.
     FullFloor,
+    /// d/2 + U(0, d/2)
+    Equal,
+    /// U(b, min(max, 3·previous)), previous = b at first, then the delay drawn. It replaces the growth; there is never
+    /// a spike at the cap.
+    Decorrelated,
+    /// U((1−j)·d, (1+j)·d): d is capped, the draw is not.
+    Bounded(f64),
 }
 
 impl Backoff {
-    /// The delay before retry `n` (1, 2, …), without jitter: `base · multiplier^(n−1)`, at most `max`.
+    /// The delay before retry `n` without jitter, at most `max`.
     ///
-    /// The product is taken left to right in `f64`, one multiplication a step, so that it is the same everywhere; it
-    /// stops at the cap, so no `n` and no setting overflows. Bounds are rounded down to whole microseconds.
+    /// Powers saturate in integers; the exponential product is taken left to right in `f64`, one multiplication a
+    /// step, so that it is the same everywhere, and stops at the cap. No `n` and no setting overflows.
     pub fn ceiling(&self, n: u32) -> Duration {
-        let max = self.max.as_micros() as f64;
-        let mut delay = self.base.as_micros() as f64;
-        if delay > 0.0 && self.multiplier > 1.0 {
-            for _ in 1..n {
-                if delay >= max {
-                    break;
-                }
-                delay *= self.multiplier;
-            }
-        }
-        if delay >= max { self.max } else { Duration::from_micros(delay as u64) }
+        let base = self.base.as_micros();
+        let delay = match self.growth {
+            Growth::Constant => base,
+            Growth::Linear => base.saturating_mul(u64::from(n)),
+            Growth::Polynomial(k) => base.saturating_mul(u64::from(n).saturating_pow(u32::from(k))),
+            Growth::Exponential(multiplier) => exponential(base, multiplier, n, self.max.as_micros()),
+        };
+        Duration::from_micros(delay).min(self.max)
     }
 
-    /// The delay before retry `n`, spread by 64 random bits.
+    /// The delay before retry `n`, spread by 64 random bits. `previous` is the delay before retry n − 1; before the
+    /// first retry, and for every jitter but `decorrelated`, it does not matter.
     ///
     /// ```
-    /// use tidegate::{Backoff, Duration, Jitter};
+    /// use tidegate::{Backoff, Duration, Growth, Jitter};
     /// let backoff = Backoff {
+    ///     growth: Growth::Exponential(2.0),
     ///     base: Duration::from_millis(100),
-    ///     multiplier: 2.0,
     ///     max: Duration::from_secs(5),
     ///     jitter: Jitter::FullFloor,
     /// };
-    /// assert_eq!(backoff.delay(3, 0), Duration::from_millis(40));
-    /// assert_eq!(backoff.delay(3, u64::MAX), Duration::from_millis(400));
+    /// assert_eq!(backoff.delay(3, Duration::ZERO, 0), Duration::from_millis(40));
+    /// assert_eq!(backoff.delay(3, Duration::ZERO, u64::MAX), Duration::from_millis(400));
     /// ```
-    pub fn delay(&self, n: u32, bits: u64) -> Duration {
-        let ceiling = self.ceiling(n).as_micros();
+    pub fn delay(&self, n: u32, previous: Duration, bits: u64) -> Duration {
+        let d = self.ceiling(n).as_micros();
         Duration::from_micros(match self.jitter {
-            Jitter::None => ceiling,
-            Jitter::FullFloor => rng::uniform(bits, ceiling / 10, ceiling),
+            Jitter::None => d,
+            Jitter::Full => rng::uniform(bits, 0, d),
+            Jitter::FullFloor => rng::uniform(bits, d / 10, d),
+            Jitter::Equal => d / 2 + rng::uniform(bits, 0, d / 2),
+            Jitter::Decorrelated => {
+                let previous = if n <= 1 { self.base } else { previous.max(self.base) };
+                let high = previous.as_micros().saturating_mul(3).min(self.max.as_micros());
+                rng::uniform(bits, self.base.as_micros().min(high), high)
+            }
+            Jitter::Bounded(j) => {
+                rng::uniform(bits, (d as f64 * (1.0 - j)) as u64, (d as f64 * (1.0 + j)) as u64)
+            }
         })
     }
+
+    /// The delay before retry `n` of a call, whose draw for retry i is `draw(i)`: nothing needs to be remembered.
+    pub fn nth_delay(&self, n: u32, draw: impl Fn(u32) -> u64) -> Duration {
+        let first = if self.jitter == Jitter::Decorrelated { 1 } else { n };
+        (first..=n).fold(self.base, |previous, i| self.delay(i, previous, draw(i)))
+    }
+}
+
+fn exponential(base: u64, multiplier: f64, n: u32, max: u64) -> u64 {
+    let (mut delay, cap) = (base as f64, max as f64);
+    if base == 0 || multiplier <= 1.0 {
+        return base;
+    }
+    for _ in 1..n {
+        if delay >= cap {
+            return max;
+        }
+        delay *= multiplier;
+    }
+    delay as u64
 }
 
 #[cfg(test)]
@@ -71,33 +121,90 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn backoff(base: u64, multiplier: f64, max: u64) -> Backoff {
-        Backoff {
-            base: Duration::from_micros(base),
-            multiplier,
-            max: Duration::from_micros(max),
-            jitter: Jitter::FullFloor,
-        }
+    fn growth() -> impl Strategy<Value = Growth> {
+        prop_oneof![
+            Just(Growth::Constant),
+            Just(Growth::Linear),
+            (1.0f64..1_000.0).prop_map(Growth::Exponential),
+            (1u8..=8).prop_map(Growth::Polynomial),
+        ]
+    }
+
+    fn jitter() -> impl Strategy<Value = Jitter> {
+        prop_oneof![
+            Just(Jitter::None),
+            Just(Jitter::Full),
+            Just(Jitter::FullFloor),
+            Just(Jitter::Equal),
+            Just(Jitter::Decorrelated),
+            (0.0f64..=1.0).prop_map(Jitter::Bounded),
+        ]
     }
 
     proptest! {
         /// I15: for any n and any setting the delay stays inside its bounds and never falls from one n to the next.
         #[test]
         fn delays_are_bounded_and_monotone(
-            base in 0u64..=u64::MAX, multiplier in 1.0f64..1_000.0, max in 0u64..=u64::MAX, n in 1u32..=u32::MAX, bits: u64,
+            growth in growth(), jitter in jitter(), base: u64, max: u64, n in 1u32..=u32::MAX, previous: u64, bits: u64,
         ) {
-            let it = backoff(base.min(max), multiplier, max);
-            let ceiling = it.ceiling(n);
-            prop_assert!(ceiling <= it.max);
-            prop_assert!(it.ceiling(n.saturating_add(1)) >= ceiling);
-            let delay = it.delay(n, bits);
-            prop_assert!(delay <= ceiling && delay.as_micros() >= ceiling.as_micros() / 10);
+            let it = Backoff { growth, base: Duration::from_micros(base.min(max)), max: Duration::from_micros(max), jitter };
+            let d = it.ceiling(n);
+            prop_assert!(d <= it.max);
+            prop_assert!(it.ceiling(n.saturating_add(1)) >= d);
+            let delay = it.delay(n, Duration::from_micros(previous), bits);
+            match jitter {
+                Jitter::None => prop_assert_eq!(delay, d),
+                Jitter::Full => prop_assert!(delay <= d),
+                Jitter::FullFloor => prop_assert!(delay <= d && delay.as_micros() >= d.as_micros() / 10),
+                Jitter::Equal => prop_assert!(delay <= d && delay.as_micros() >= d.as_micros() / 2),
+                Jitter::Decorrelated => prop_assert!(delay <= it.max && delay >= it.base),
+                Jitter::Bounded(j) => prop_assert!(delay.as_micros() as f64 <= d.as_micros() as f64 * (1.0 + j)),
+            }
         }
     }
 
+    fn millis(backoff: &Backoff, n: u32) -> u64 {
+        backoff.ceiling(n).as_micros() / 1_000
+    }
+
     #[test]
-    fn a_multiplier_of_one_is_constant_even_for_huge_n() {
-        assert_eq!(backoff(1_000, 1.0, 5_000_000).ceiling(u32::MAX), Duration::from_micros(1_000));
-        assert_eq!(backoff(0, 2.0, 5_000_000).ceiling(u32::MAX), Duration::ZERO);
+    fn the_growths_are_those_of_the_specification() {
+        let of = |growth, base, max| Backoff {
+            growth,
+            base: Duration::from_millis(base),
+            max: Duration::from_millis(max),
+            jitter: Jitter::None,
+        };
+        // Graph: 3 s · n², at most 180 s (semantics 2.4).
+        let graph = of(Growth::Polynomial(2), 3_000, 180_000);
+        assert_eq!(
+            (1..=10).map(|n| millis(&graph, n) / 1_000).collect::<Vec<_>>(),
+            [3, 12, 27, 48, 75, 108, 147, 180, 180, 180]
+        );
+        let linear = of(Growth::Linear, 500, 1_600);
+        assert_eq!((1..=4).map(|n| millis(&linear, n)).collect::<Vec<_>>(), [500, 1_000, 1_500, 1_600]);
+        let exponential = of(Growth::Exponential(2.0), 100, 5_000);
+        assert_eq!([1, 2, 6, 7, u32::MAX].map(|n| millis(&exponential, n)), [100, 200, 3_200, 5_000, 5_000]);
+        assert_eq!(millis(&of(Growth::Exponential(1.0), 100, 5_000), u32::MAX), 100);
+        assert_eq!(millis(&of(Growth::Constant, 70, 5_000), u32::MAX), 70);
+        assert_eq!(millis(&of(Growth::Exponential(2.0), 0, 5_000), u32::MAX), 0);
+    }
+
+    #[test]
+    fn decorrelated_follows_its_own_draws_without_being_told_them() {
+        let it = Backoff {
+            growth: Growth::Constant,
+            base: Duration::from_millis(50),
+            max: Duration::from_secs(2),
+            jitter: Jitter::Decorrelated,
+        };
+        let draw = |i: u32| rng::bits(9, 1, rng::Purpose::Backoff, i as u8);
+        let mut previous = it.base;
+        for n in 1..=20 {
+            let delay = it.delay(n, previous, draw(n));
+            assert_eq!(it.nth_delay(n, draw), delay);
+            assert!(delay >= it.base && delay.as_micros() <= (3 * previous.as_micros()).min(2_000_000));
+            previous = delay;
+        }
     }
 }

@@ -1,289 +1,169 @@
-//! The windowed retry budget (semantics 2.10; Finagle's `RetryBudget`).
+//! Retry budgets: what bounds the load that retries add. Five kinds behind one interface, with honest names
+//! (semantics 2.10 to 2.15); four of them are called "retry budget" elsewhere, and they are not the same thing.
 
-use crate::time::{Duration, Time};
+mod quota;
+mod ratio;
+mod share;
+mod tokens;
+mod window;
 
-/// The settings of a windowed budget.
+pub use quota::{QuotaSettings, RetryQuota};
+pub use ratio::{RatioBudget, RatioSettings};
+pub use share::{ShareBudget, ShareSettings};
+pub use tokens::{TokenBudget, TokenSettings};
+pub use window::{RetryBudget, Rounding, WindowSettings};
+
+use crate::outcome::Class;
+use crate::time::Time;
+
+/// The settings of a budget, by kind.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct WindowSettings {
-    /// How long a deposit or a withdrawal counts; at least 10 µs.
-    pub ttl: Duration,
-    /// Retries per second that are allowed whatever the number of calls.
-    pub min_retries_per_sec: f64,
-    /// Retries allowed per recent call, as a fraction.
-    pub percent_can_retry: f64,
-    /// How the share of calls is rounded.
-    pub rounding: Rounding,
+pub(crate) enum BudgetSettings {
+    Window(WindowSettings),
+    Ratio(RatioSettings),
+    Share(ShareSettings),
+    Tokens(TokenSettings),
+    Quota(QuotaSettings),
 }
 
-impl Default for WindowSettings {
-    /// 20 % of the calls of the last 10 s, plus 10 a second.
-    fn default() -> Self {
-        Self {
-            ttl: Duration::from_secs(10),
-            min_retries_per_sec: 10.0,
-            percent_can_retry: 0.2,
-            rounding: Rounding::Floor,
-        }
-    }
-}
-
-/// How `deposits · percent` becomes a whole number of retries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rounding {
-    /// Down, as the seed document has it.
-    Floor,
-    /// Up, as the released `httpware` has it.
-    Ceil,
-}
-
-const SLICES: usize = 10;
-
-/// A budget over a sliding window of ten slices: each call deposits, each retry withdraws, and a retry is refused when
-/// `withdrawn ≥ round(deposits · percent) + floor(min_retries_per_sec · ttl)`.
-///
-/// An entry counts for 0.9 to 1 `ttl`. Memory is constant; debts expire with the window. The bound it gives is
-/// `attempts ≤ (1 + percent) · calls + min_retries_per_sec · (seconds + 1.1 · ttl)` (semantics 2.17).
-///
-/// ```
-/// use tidegate::{RetryBudget, Time, WindowSettings};
-/// let now = Time::from_micros(0);
-/// let mut budget = RetryBudget::new(WindowSettings::default());
-/// for _ in 0..5 {
-///     budget.deposit(now);
-/// }
-/// assert_eq!(budget.balance(now), 101);
-/// assert!(budget.try_withdraw(now));
-/// ```
+/// A budget of any kind, as the engine uses it.
 #[derive(Clone, Debug)]
-pub struct RetryBudget {
-    settings: WindowSettings,
-    floor: u64,
-    slices: [Slice; SLICES],
-    totals: Slice,
-    /// The newest slice's number, counted from `anchor`, and the moment it ends.
-    current: u64,
-    current_ends: Time,
-    /// The first moment seen: slices are counted from here, so that no decision depends on the clock's origin.
-    anchor: Option<Time>,
+pub(crate) enum Budget {
+    Window(RetryBudget),
+    Ratio(RatioBudget),
+    Share(ShareBudget),
+    Tokens(TokenBudget),
+    Quota(RetryQuota),
 }
 
-#[derive(Clone, Copy, Default, Debug)]
-struct Slice {
-    deposits: u32,
-    withdrawals: u32,
-}
-
-impl RetryBudget {
-    /// A budget whose window is empty.
-    pub fn new(settings: WindowSettings) -> Self {
-        let seconds = settings.ttl.as_micros() as f64 / 1e6;
-        Self {
-            settings,
-            floor: (settings.min_retries_per_sec * seconds).floor() as u64,
-            slices: [Slice::default(); SLICES],
-            totals: Slice::default(),
-            current: 0,
-            current_ends: Time::from_micros(0),
-            anchor: None,
+impl Budget {
+    pub(crate) fn new(settings: &BudgetSettings) -> Self {
+        match settings {
+            BudgetSettings::Window(settings) => Self::Window(RetryBudget::new(*settings)),
+            BudgetSettings::Ratio(settings) => Self::Ratio(RatioBudget::new(*settings)),
+            BudgetSettings::Share(settings) => Self::Share(ShareBudget::new(*settings)),
+            BudgetSettings::Tokens(settings) => Self::Tokens(TokenBudget::new(*settings)),
+            BudgetSettings::Quota(settings) => Self::Quota(RetryQuota::new(*settings)),
         }
     }
 
-    /// Counts one call.
+    /// A call starts its first attempt: its one deposit.
     #[inline]
-    pub fn deposit(&mut self, now: Time) {
-        self.roll(now);
-        // A slice that is full stops counting: it then allows fewer retries, never more.
-        if self.totals.deposits < u32::MAX {
-            self.slices[self.current as usize % SLICES].deposits += 1;
-            self.totals.deposits += 1;
+    pub(crate) fn on_call(&mut self, now: Time) {
+        match self {
+            Self::Window(budget) => budget.deposit(now),
+            Self::Ratio(budget) => budget.on_call(),
+            Self::Share(_) | Self::Tokens(_) | Self::Quota(_) => {}
         }
     }
 
-    /// Takes one retry, if there is one to take.
-    pub fn try_withdraw(&mut self, now: Time) -> bool {
-        if self.balance(now) == 0 || self.totals.withdrawals == u32::MAX {
-            return false;
+    /// An attempt ended with an outcome. `charge` is what the call's last retry cost, 0 if there was none; what is left
+    /// of it is returned.
+    #[inline]
+    pub(crate) fn on_outcome(&mut self, class: Class, charge: u16) -> u16 {
+        match self {
+            Self::Window(_) | Self::Ratio(_) => 0,
+            Self::Share(budget) => {
+                budget.on_end(charge != 0);
+                0
+            }
+            Self::Tokens(budget) => {
+                if class == Class::Ok {
+                    budget.on_success();
+                } else if class.retryable() {
+                    budget.on_failure();
+                }
+                0
+            }
+            Self::Quota(budget) => {
+                if class == Class::Ok {
+                    budget.on_success(charge);
+                    0
+                } else {
+                    charge
+                }
+            }
         }
-        self.slices[self.current as usize % SLICES].withdrawals += 1;
-        self.totals.withdrawals += 1;
+    }
+
+    /// Pays for a retry after a failure of this class; `calls` are in flight. The charge, if there was enough.
+    pub(crate) fn try_charge(&mut self, class: Class, calls: u32, now: Time) -> Option<u16> {
+        match self {
+            Self::Window(budget) => budget.try_withdraw(now).then_some(1),
+            Self::Ratio(budget) => budget.try_withdraw().then_some(1),
+            Self::Share(budget) => budget.try_acquire(calls).then_some(1),
+            Self::Tokens(budget) => budget.allows().then_some(1),
+            Self::Quota(budget) => budget.try_acquire(class),
+        }
+    }
+
+    /// The retry charged at `charged` will not start.
+    pub(crate) fn refund(&mut self, charge: u16, charged: Time, now: Time) {
+        match self {
+            Self::Window(budget) => budget.refund(charged, now),
+            Self::Ratio(budget) => budget.refund(),
+            Self::Share(budget) => budget.on_end(charge != 0),
+            Self::Tokens(_) => {}
+            Self::Quota(budget) => budget.refund(charge),
+        }
+    }
+
+    /// Retries that could be taken now, for people to look at.
+    pub(crate) fn balance(&mut self, calls: u32, now: Time) -> u64 {
+        match self {
+            Self::Window(budget) => budget.balance(now),
+            Self::Ratio(budget) => budget.balance(),
+            Self::Share(budget) => budget.balance(calls),
+            Self::Tokens(budget) => budget.balance(),
+            Self::Quota(budget) => budget.balance(),
+        }
+    }
+
+    /// Goes on with other settings of the same kind, with what it has counted; false, and nothing changes, where its
+    /// counts would mean something else.
+    pub(crate) fn retune(&mut self, to: &BudgetSettings) -> bool {
+        match (self, to) {
+            (Self::Window(budget), BudgetSettings::Window(to)) => return budget.retune(*to),
+            (Self::Ratio(budget), BudgetSettings::Ratio(to)) => budget.retune(*to),
+            (Self::Share(budget), BudgetSettings::Share(to)) => budget.retune(*to),
+            (Self::Tokens(budget), BudgetSettings::Tokens(to)) => budget.retune(*to),
+            (Self::Quota(budget), BudgetSettings::Quota(to)) => budget.retune(*to),
+            _ => return false,
+        }
         true
     }
 
-    /// Gives a retry back that was withdrawn at `charged` and never started. Does nothing once it has left the window.
-    pub fn refund(&mut self, charged: Time, now: Time) {
-        self.roll(now);
-        let number = self.slice_of(charged);
-        let slice = &mut self.slices[number as usize % SLICES];
-        if self.current.saturating_sub(number) < SLICES as u64 && slice.withdrawals > 0 {
-            slice.withdrawals -= 1;
-            self.totals.withdrawals -= 1;
-        }
-    }
-
-    /// Retries that could be taken now.
-    pub fn balance(&mut self, now: Time) -> u64 {
-        self.roll(now);
-        let share = f64::from(self.totals.deposits) * self.settings.percent_can_retry;
-        let share = match self.settings.rounding {
-            Rounding::Floor => share.floor(),
-            Rounding::Ceil => share.ceil(),
-        };
-        (share as u64).saturating_add(self.floor).saturating_sub(u64::from(self.totals.withdrawals))
-    }
-
-    /// Goes on with other settings and the same window; false, and nothing changes, where the window is another.
-    pub(crate) fn retune(&mut self, settings: WindowSettings) -> bool {
-        let same = self.settings.ttl == settings.ttl;
-        if same {
-            (self.floor, self.settings) = (Self::new(settings).floor, settings);
-        }
-        same
-    }
-
-    /// Is it as if new: nothing in the window?
+    /// Is it as if new?
     pub(crate) fn is_fresh(&mut self, now: Time) -> bool {
-        self.roll(now);
-        self.totals.deposits == 0 && self.totals.withdrawals == 0
+        match self {
+            Self::Window(budget) => budget.is_fresh(now),
+            Self::Ratio(budget) => budget.is_fresh(),
+            Self::Share(budget) => budget.is_fresh(),
+            Self::Tokens(budget) => budget.is_fresh(),
+            Self::Quota(budget) => budget.is_fresh(),
+        }
     }
 
-    /// Moves the window up to `now`, in at most ten steps however much time has passed.
-    #[inline]
-    fn roll(&mut self, now: Time) {
-        if now < self.current_ends && self.anchor.is_some() {
-            return;
+    /// Retries in flight, where the kind counts them.
+    pub(crate) fn in_flight(&self) -> Option<u32> {
+        match self {
+            Self::Share(budget) => Some(budget.in_flight()),
+            _ => None,
         }
-        let anchor = *self.anchor.get_or_insert(now);
-        let ttl = u128::from(self.settings.ttl.as_micros());
-        let number = self.slice_of(now).max(self.current);
-        let end = u128::from(anchor.as_micros()) + ((u128::from(number) + 1) * ttl).div_ceil(SLICES as u128);
-        self.current_ends = Time::from_micros(u64::try_from(end).unwrap_or(u64::MAX));
-        for gone in (self.current + 1..=number).rev().take(SLICES) {
-            let slice = core::mem::take(&mut self.slices[gone as usize % SLICES]);
-            self.totals.deposits -= slice.deposits;
-            self.totals.withdrawals -= slice.withdrawals;
-        }
-        self.current = number;
     }
 
-    /// The number of the slice that `moment` lies in, counted from the first moment seen.
-    fn slice_of(&self, moment: Time) -> u64 {
-        let elapsed = moment.since(self.anchor.unwrap_or(moment)).as_micros();
-        let number = u128::from(elapsed) * SLICES as u128 / u128::from(self.settings.ttl.as_micros().max(1));
-        u64::try_from(number).unwrap_or(u64::MAX)
+    /// After a fork: the parent's retries in flight are none of ours.
+    pub(crate) fn forget_calls(&mut self) {
+        if let Self::Share(budget) = self {
+            budget.forget_calls();
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
+/// One token in micro-tokens: fractions are added without drift.
+const TOKEN: u64 = 1_000_000;
 
-    fn at(micros: u64) -> Time {
-        Time::from_micros(micros)
-    }
-
-    #[test]
-    fn follows_the_published_vector() {
-        let text = include_str!("../../../tests/vectors/published/budget_window.json");
-        let vector: serde_json::Value = serde_json::from_str(text).unwrap();
-        let mut budget = RetryBudget::new(WindowSettings::default());
-        let mut checked = 0;
-        for step in vector["steps"].as_array().unwrap() {
-            let times = step["times"].as_u64().unwrap_or(1);
-            match step["op"].as_str().unwrap() {
-                "deposit" => (0..times).for_each(|_| budget.deposit(at(5))),
-                "balance" => {
-                    assert_eq!(budget.balance(at(5)), step["expect"].as_u64().unwrap());
-                    checked += 1;
-                }
-                "withdraw" => {
-                    let granted = (0..times).filter(|_| budget.try_withdraw(at(5))).count();
-                    assert_eq!(granted as u64, step["granted"].as_u64().unwrap());
-                    checked += 1;
-                }
-                other => panic!("unknown op {other}"),
-            }
-        }
-        assert_eq!(checked, 3);
-    }
-
-    #[test]
-    fn a_refund_goes_back_to_the_slice_it_came_from_and_only_while_that_counts() {
-        let settings = WindowSettings { min_retries_per_sec: 0.1, ..WindowSettings::default() };
-        let mut budget = RetryBudget::new(settings);
-        assert!(budget.try_withdraw(at(0)));
-        assert!(!budget.try_withdraw(at(1)));
-        budget.refund(at(0), at(2_000_000));
-        assert!(budget.try_withdraw(at(2_000_000)));
-        // The first charge's slice is gone, and the newest stands in its place: that charge must not be undone.
-        budget.refund(at(2_000_000), at(2_000_000));
-        assert!(budget.try_withdraw(at(10_500_000)));
-        budget.refund(at(0), at(10_600_000));
-        assert!(!budget.try_withdraw(at(10_600_000)));
-    }
-
-    #[test]
-    fn rounding_floor_and_ceil_differ_by_the_fraction() {
-        let settings = WindowSettings { min_retries_per_sec: 0.0, ..WindowSettings::default() };
-        for (rounding, expected) in [(Rounding::Floor, 0), (Rounding::Ceil, 1)] {
-            let mut budget = RetryBudget::new(WindowSettings { rounding, ..settings });
-            budget.deposit(at(0));
-            assert_eq!(budget.balance(at(0)), expected);
-        }
-    }
-
-    /// The slow model: every entry with the number of its slice, the rule as it is written.
-    struct Model {
-        settings: WindowSettings,
-        anchor: Option<u64>,
-        deposits: Vec<u64>,
-        withdrawals: Vec<u64>,
-    }
-
-    impl Model {
-        fn counted(&self, entries: &[u64], now: u64) -> usize {
-            let number = |t: u64| {
-                u128::from(t - self.anchor.unwrap()) * 10 / u128::from(self.settings.ttl.as_micros())
-            };
-            entries.iter().filter(|t| number(now) - number(**t) < 10).count()
-        }
-
-        fn balance(&self, now: u64) -> u64 {
-            let share = (self.counted(&self.deposits, now) as f64 * self.settings.percent_can_retry).floor();
-            let floor =
-                (self.settings.min_retries_per_sec * self.settings.ttl.as_micros() as f64 / 1e6).floor();
-            (share as u64 + floor as u64).saturating_sub(self.counted(&self.withdrawals, now) as u64)
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn agrees_with_the_slow_model(
-            origin in prop_oneof![Just(0u64), Just(1), Just(1 << 53), Just(u64::MAX - 10_000_000_000)],
-            ttl in 10u64..5_000_000,
-            percent in 0.0f64..1.5,
-            floor in 0.0f64..20.0,
-            steps in prop::collection::vec((0u64..2_000_000, 0u8..4), 1..120),
-        ) {
-            let settings = WindowSettings {
-                ttl: Duration::from_micros(ttl), min_retries_per_sec: floor, percent_can_retry: percent, rounding: Rounding::Floor,
-            };
-            let mut budget = RetryBudget::new(settings);
-            let mut model = Model { settings, anchor: None, deposits: vec![], withdrawals: vec![] };
-            let mut now = origin;
-            for (gap, op) in steps {
-                now += gap;
-                model.anchor.get_or_insert(now);
-                match op {
-                    0 | 1 => { budget.deposit(at(now)); model.deposits.push(now); }
-                    _ => {
-                        let granted = model.balance(now) > 0;
-                        prop_assert_eq!(budget.try_withdraw(at(now)), granted);
-                        if granted { model.withdrawals.push(now); }
-                    }
-                }
-                prop_assert_eq!(budget.balance(at(now)), model.balance(now));
-            }
-        }
-    }
+/// A fraction of a token, rounded to the nearest micro-token.
+fn micro_tokens(tokens: f64) -> u64 {
+    (tokens * TOKEN as f64 + 0.5) as u64
 }

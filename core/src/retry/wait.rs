@@ -1,27 +1,56 @@
 //! The wait before the next attempt: the computed backoff and what the server asked for, put together (semantics 2.7).
 
 use crate::action::Verdict;
+use crate::outcome::Class;
 use crate::policy::Retry;
+use crate::retry::Backoff;
 use crate::rng::{self, Purpose};
 use crate::time::Duration;
 
-/// The wait before retry `n`, mode `floor`: the longer of the computed backoff and `r + U(0, r/10)`, the jitter cut to
-/// fit into `left`, the wait never below r.
+/// What a policy does with a server's Retry-After.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RetryAfterMode {
+    /// The longer of the computed backoff and r + U(0, r/10), never below r.
+    Floor,
+    /// r itself, without jitter; 0 waits 0.
+    Exact,
+    /// r clamped to [t, t + 5 s], t the computed delay.
+    Clamp,
+    /// As if it were not there.
+    Ignore,
+}
+
+const CLAMP: Duration = Duration::from_secs(5);
+
+/// The wait before retry `n`, after a failure of this class. A server that asks for more than `max_retry_after` ends
+/// the call; the jitter on top of what it asks for is cut to fit into `left`.
 pub(crate) fn wait_before_retry(
     retry: &Retry,
     n: u8,
+    class: Class,
     retry_after: Option<Duration>,
     left: Duration,
-    draw: impl Fn(Purpose) -> u64,
+    draw: impl Fn(Purpose, u8) -> u64,
 ) -> Result<Duration, Verdict> {
-    let computed = retry.backoff.delay(u32::from(n), draw(Purpose::Backoff));
-    let Some(asked) = retry_after.filter(|_| retry.respect_retry_after) else { return Ok(computed) };
+    let throttled = class == Class::Throttled;
+    let base = if throttled { retry.throttled_base } else { retry.backoff.base };
+    let backoff = Backoff { base, ..retry.backoff };
+    let computed = backoff.nth_delay(u32::from(n), |i| draw(Purpose::Backoff, i as u8));
+    let Some(asked) = retry_after.filter(|_| retry.mode != RetryAfterMode::Ignore) else {
+        return Ok(computed);
+    };
     if asked > retry.max_retry_after {
         return Err(Verdict::RetryAfterTooLong);
     }
-    let asked = asked.as_micros();
-    let fits = left.as_micros().saturating_sub(1);
-    let high = asked.saturating_add(asked / 10).min(fits).max(asked);
-    let spread = Duration::from_micros(rng::uniform(draw(Purpose::RetryAfter), asked, high));
-    Ok(computed.max(spread))
+    Ok(match retry.mode {
+        RetryAfterMode::Ignore => computed,
+        RetryAfterMode::Exact => asked,
+        RetryAfterMode::Clamp => asked.clamp(computed, computed.plus(CLAMP)),
+        RetryAfterMode::Floor => {
+            let asked = asked.as_micros();
+            let fits = left.as_micros().saturating_sub(1);
+            let high = asked.saturating_add(asked / 10).min(fits).max(asked);
+            computed.max(Duration::from_micros(rng::uniform(draw(Purpose::RetryAfter, n), asked, high)))
+        }
+    })
 }

@@ -100,6 +100,24 @@ pub const POLICIES: &[Pairs] = &[
         ("bulkhead.acquire_timeout", Number(0.0)),
         ("deadline", Number(1e6)),
     ],
+    &[
+        ("retry.budget.kind", Text("ratio")),
+        ("retry.budget.ratio", Number(0.3)),
+        ("retry.backoff.jitter", Text("decorrelated")),
+    ],
+    &[
+        ("retry.budget.kind", Text("share")),
+        ("retry.budget.min_retries", Number(1.0)),
+        ("retry.max_attempts", Number(6.0)),
+        ("attempt_timeout", Number(300e3)),
+        ("retry.retry_after", Text("clamp_5s")),
+    ],
+    &[("preset", Text("grpc"))],
+    &[
+        ("preset", Text("aws_2026")),
+        ("retry.budget.capacity", Number(20.0)),
+        ("attempt_timeout", Number(500e3)),
+    ],
 ];
 
 /// What the host knows of a call.
@@ -107,6 +125,8 @@ pub const POLICIES: &[Pairs] = &[
 pub struct Known {
     pub id: CallId,
     pub policy: usize,
+    /// Which of [`POLICIES`] it has its settings from.
+    settings: usize,
     key: u8,
     request: Request,
     deadline: Option<u64>,
@@ -269,7 +289,7 @@ impl World {
         assert!(self.by_id.insert(id, self.calls.len()).is_none(), "ids are never used twice");
         let own = POLICIES[self.settings[policy]].iter().find_map(|pair| match pair {
             ("deadline", Number(n)) => Some(*n as u64),
-            ("preset", _) => Some(30_000_000),
+            ("preset", Text("http")) => Some(30_000_000),
             _ => None,
         });
         let deadline = match (own, remaining) {
@@ -282,6 +302,7 @@ impl World {
         self.calls.push(Known {
             id,
             policy,
+            settings: self.settings[policy],
             key,
             request,
             deadline: deadline.map(|span| self.time.saturating_add(span)),
@@ -412,6 +433,7 @@ impl World {
                         if let Event::Finished { outcome, .. } = event
                             && let Some(asked) = outcome.retry_after
                             && call.failure == Some(outcome)
+                            && call.settings < 7
                         {
                             assert!(until >= time.saturating_add(asked.as_micros()), "2.7: never early");
                         }
@@ -496,6 +518,10 @@ impl World {
                     0 | 1 => 1.2 * *calls as f64 + 10.0 * seconds + 110.0,
                     3 => 1.2 * *calls as f64 + 0.5 * seconds + 1.1,
                     2 => 255.0 * *calls as f64,
+                    6 => 1.3 * *calls as f64,
+                    7 => 6.0 * *calls as f64,
+                    8 => 1.1 * *calls as f64 + 5.0,
+                    9 => 2.0 * *calls as f64 + 4.0,
                     _ => *calls as f64,
                 };
                 assert!(

@@ -1,0 +1,125 @@
+//! The retry quota (semantics 2.14; the AWS SDKs' standard mode): retries cost, successes refund.
+
+use crate::outcome::Class;
+
+/// The settings of a quota.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QuotaSettings {
+    /// Tokens when full.
+    pub capacity: u32,
+    /// What a retry costs.
+    pub cost: u16,
+    /// What a retry after an attempt timeout costs.
+    pub timeout_cost: u16,
+    /// What a retry after a throttled outcome costs.
+    pub throttled_cost: u16,
+}
+
+impl Default for QuotaSettings {
+    /// 500; 5 a retry, 10 after a timeout.
+    fn default() -> Self {
+        Self { capacity: 500, cost: 5, timeout_cost: 10, throttled_cost: 5 }
+    }
+}
+
+/// Starts full. A retry is refused where it costs more than is left. A success refunds the cost of the call's last
+/// retry only; a success at the first try gives 1. Never above `capacity`.
+///
+/// ```
+/// use tidegate::{Class, QuotaSettings, RetryQuota};
+/// let mut quota = RetryQuota::new(QuotaSettings { capacity: 15, ..QuotaSettings::default() });
+/// let cost = quota.try_acquire(Class::Transient).unwrap();
+/// assert_eq!((cost, quota.available()), (5, 10));
+/// quota.on_success(cost);
+/// assert_eq!(quota.available(), 15);
+/// ```
+#[derive(Clone, Debug)]
+pub struct RetryQuota {
+    settings: QuotaSettings,
+    available: u32,
+}
+
+impl RetryQuota {
+    /// A full quota.
+    pub fn new(settings: QuotaSettings) -> Self {
+        Self { settings, available: settings.capacity }
+    }
+
+    /// Pays for a retry after a failure of this class; the cost, if there was enough.
+    pub fn try_acquire(&mut self, class: Class) -> Option<u16> {
+        let cost = match class {
+            Class::Timeout => self.settings.timeout_cost,
+            Class::Throttled => self.settings.throttled_cost,
+            _ => self.settings.cost,
+        };
+        self.available = self.available.checked_sub(u32::from(cost))?;
+        Some(cost)
+    }
+
+    /// A call has succeeded, whose last retry cost `cost`: 0 if there was none.
+    pub fn on_success(&mut self, cost: u16) {
+        self.refund(cost.max(1));
+    }
+
+    /// Gives a charge back.
+    pub fn refund(&mut self, cost: u16) {
+        self.available = self.available.saturating_add(u32::from(cost)).min(self.settings.capacity);
+    }
+
+    /// Tokens left.
+    pub fn available(&self) -> u32 {
+        self.available
+    }
+
+    pub(crate) fn balance(&self) -> u64 {
+        u64::from(self.available) / u64::from(self.settings.cost.max(1))
+    }
+
+    /// Goes on with other settings: what is missing to the full stays missing.
+    pub(crate) fn retune(&mut self, to: QuotaSettings) {
+        let missing = self.settings.capacity - self.available;
+        *self = Self { settings: to, available: to.capacity.saturating_sub(missing) };
+    }
+
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.available == self.settings.capacity
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One call: a status for each attempt, retried until 200, the third attempt, or an empty quota.
+    fn call(quota: &mut RetryQuota, statuses: &[u16]) -> usize {
+        let mut last = 0;
+        for (place, status) in statuses.iter().enumerate() {
+            if *status == 200 {
+                quota.on_success(last);
+                return place + 1;
+            }
+            match quota.try_acquire(Class::Transient) {
+                Some(cost) if place < 2 => last = cost,
+                Some(cost) => quota.refund(cost),
+                None => return place + 1,
+            }
+        }
+        statuses.len()
+    }
+
+    #[test]
+    fn follows_the_sdks_shared_vector() {
+        // Quota 15: [500, 502, 200] leaves 10, then [500, 200] leaves 10 (research/testing.md 3.0).
+        let mut quota = RetryQuota::new(QuotaSettings { capacity: 15, ..QuotaSettings::default() });
+        assert_eq!((call(&mut quota, &[500, 502, 200]), quota.available()), (3, 10));
+        assert_eq!((call(&mut quota, &[500, 200]), quota.available()), (2, 10));
+        // 500 → after three retries 458 → success 472 → next clean success 473 (research/seeds.md 5).
+        let mut quota = RetryQuota::new(QuotaSettings { cost: 14, ..QuotaSettings::default() });
+        let costs: Vec<_> = (0..3).filter_map(|_| quota.try_acquire(Class::Transient)).collect();
+        assert_eq!((costs.len(), quota.available()), (3, 458));
+        quota.on_success(costs[2]);
+        assert_eq!(quota.available(), 472);
+        quota.on_success(0);
+        assert_eq!(quota.available(), 473);
+    }
+}

@@ -1,0 +1,85 @@
+//! The ratio budget (semantics 2.11): each call earns a fraction of a retry.
+
+use super::{TOKEN, micro_tokens};
+
+/// The settings of a ratio budget.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RatioSettings {
+    /// What a call earns, in retries; above 0, at most 1.
+    pub ratio: f64,
+    /// Retries are free until this many calls have been made.
+    pub min_throughput: u32,
+}
+
+/// Each call adds `ratio`, up to `max(1, min_throughput · ratio)`; a retry costs 1, and is free while calls ≤
+/// `min_throughput`. In whole micro-tokens: with 0.1 the first retry is earned by call 10, not by call 11.
+///
+/// `attempts ≤ (1 + ratio) · calls + min_throughput · (max_attempts − 1)` (semantics 2.17).
+///
+/// ```
+/// use tidegate::{RatioBudget, RatioSettings};
+/// let mut budget = RatioBudget::new(RatioSettings { ratio: 0.1, min_throughput: 0 });
+/// for _ in 0..9 {
+///     budget.on_call();
+/// }
+/// assert!(!budget.try_withdraw());
+/// budget.on_call();
+/// assert!(budget.try_withdraw());
+/// ```
+#[derive(Clone, Debug)]
+pub struct RatioBudget {
+    earned: u64,
+    cap: u64,
+    min_throughput: u64,
+    calls: u64,
+    tokens: u64,
+}
+
+impl RatioBudget {
+    /// A budget that has earned nothing.
+    pub fn new(settings: RatioSettings) -> Self {
+        let earned = micro_tokens(settings.ratio);
+        let min_throughput = u64::from(settings.min_throughput);
+        Self { earned, cap: TOKEN.max(min_throughput * earned), min_throughput, calls: 0, tokens: 0 }
+    }
+
+    /// Counts one call.
+    pub fn on_call(&mut self) {
+        self.calls = self.calls.saturating_add(1);
+        self.tokens = (self.tokens + self.earned).min(self.cap);
+    }
+
+    /// Takes one retry, if it is free or there is one to take.
+    pub fn try_withdraw(&mut self) -> bool {
+        if self.calls <= self.min_throughput {
+            return true;
+        }
+        let granted = self.tokens >= TOKEN;
+        if granted {
+            self.tokens -= TOKEN;
+        }
+        granted
+    }
+
+    /// Gives a retry back that was withdrawn and never started. A free one is not given back.
+    pub fn refund(&mut self) {
+        if self.calls > self.min_throughput {
+            self.tokens = (self.tokens + TOKEN).min(self.cap);
+        }
+    }
+
+    /// Whole retries that could be taken now.
+    pub fn balance(&self) -> u64 {
+        self.tokens / TOKEN
+    }
+
+    /// Goes on with other settings: what has been earned stays, up to the new cap.
+    pub(crate) fn retune(&mut self, to: RatioSettings) {
+        let new = Self::new(to);
+        *self = Self { calls: self.calls, tokens: self.tokens.min(new.cap), ..new };
+    }
+
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.calls == 0
+    }
+}

@@ -1,0 +1,68 @@
+//! The token budget (semantics 2.13; gRPC A6 retry throttling): failures take, successes give, half must be left.
+
+use super::{TOKEN, micro_tokens};
+
+/// The settings of a token budget.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TokenSettings {
+    /// Tokens when full; 1 to 1,000.
+    pub max: u32,
+    /// What a success gives back; above 0.
+    pub ratio: f64,
+}
+
+/// Starts full; each retryable failure takes 1, each success gives `ratio`; a retry is allowed while more than half
+/// of `max` is left. Clamped to [0, max], so that no day of success buys an hour of storm.
+///
+/// ```
+/// use tidegate::{TokenBudget, TokenSettings};
+/// let mut budget = TokenBudget::new(TokenSettings { max: 10, ratio: 0.1 });
+/// (0..5).for_each(|_| budget.on_failure());
+/// assert!(!budget.allows(), "exactly half is not above half");
+/// budget.on_success();
+/// assert!(budget.allows());
+/// ```
+#[derive(Clone, Debug)]
+pub struct TokenBudget {
+    max: u64,
+    gain: u64,
+    tokens: u64,
+}
+
+impl TokenBudget {
+    /// A full budget.
+    pub fn new(settings: TokenSettings) -> Self {
+        let max = u64::from(settings.max) * TOKEN;
+        Self { max, gain: micro_tokens(settings.ratio), tokens: max }
+    }
+
+    /// A retryable failure, first attempts included.
+    pub fn on_failure(&mut self) {
+        self.tokens = self.tokens.saturating_sub(TOKEN);
+    }
+
+    /// A success.
+    pub fn on_success(&mut self) {
+        self.tokens = (self.tokens + self.gain).min(self.max);
+    }
+
+    /// May there be a retry now?
+    pub fn allows(&self) -> bool {
+        self.tokens > self.max / 2
+    }
+
+    /// Failures that would still leave retries allowed.
+    pub fn balance(&self) -> u64 {
+        self.tokens.saturating_sub(self.max / 2).div_ceil(TOKEN)
+    }
+
+    /// Goes on with other settings: what is missing to the full stays missing.
+    pub(crate) fn retune(&mut self, to: TokenSettings) {
+        let new = Self::new(to);
+        *self = Self { tokens: new.max.saturating_sub(self.max - self.tokens), ..new };
+    }
+
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.tokens == self.max
+    }
+}

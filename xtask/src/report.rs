@@ -1,0 +1,283 @@
+//! What `cargo xtask test` found: counts read from the runners' closing lines, and the summary at the end.
+
+use crate::run::{Error, Output, Result, seconds};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How many tests a runner reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Ran, and held.
+    pub passed: u32,
+    /// Ran, and did not hold; errors outside a test's body too.
+    pub failed: u32,
+    /// Did not run to a verdict: skipped, ignored, expected to fail.
+    pub skipped: u32,
+}
+
+/// The end of one step.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It did what it should. A plain check (format, types) has no counts.
+    Passed(Counts),
+    /// It did not; the text says what to look at.
+    Failed(Counts, String),
+    /// It had nothing to run on, for this reason. Never called passed.
+    NotRun(String),
+}
+
+/// Everything that was done, in order.
+#[derive(Default)]
+pub struct Report {
+    steps: Vec<Step>,
+}
+
+struct Step {
+    group: &'static str,
+    title: String,
+    verdict: Verdict,
+    took: Duration,
+}
+
+impl Counts {
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+
+    /// Sums cargo's `test result:` lines: one per test binary, and one for the doctests.
+    pub fn from_cargo(text: &str) -> Self {
+        let mut sum = Self::default();
+        for line in text.lines().filter_map(|line| line.trim().strip_prefix("test result: ")) {
+            for (number, word) in numbered(line.split_once(". ").map_or(line, |(_, counts)| counts), ';') {
+                match word {
+                    "passed" => sum.passed += number,
+                    "failed" => sum.failed += number,
+                    "ignored" => sum.skipped += number,
+                    _ => {}
+                }
+            }
+        }
+        sum
+    }
+
+    /// Reads pytest's closing line: `== 2 failed, 31 passed, 1 skipped in 0.12s ==`, with or without the rules.
+    pub fn from_pytest(text: &str) -> Self {
+        let mut sum = Self::default();
+        let lines = text.lines().rev().map(|line| line.trim_matches([' ', '=']));
+        let closing = lines.filter_map(|line| line.rsplit_once(" in ")).find_map(|(counts, took)| {
+            (took.starts_with(|c: char| c.is_ascii_digit()) && numbered(counts, ',').next().is_some())
+                .then_some(counts)
+        });
+        for (number, word) in numbered(closing.unwrap_or_default(), ',') {
+            match word {
+                "passed" => sum.passed += number,
+                "failed" | "error" | "errors" => sum.failed += number,
+                "skipped" | "xfailed" | "xpassed" => sum.skipped += number,
+                _ => {}
+            }
+        }
+        sum
+    }
+}
+
+/// The `3 passed` of a list of such.
+fn numbered(text: &str, between: char) -> impl Iterator<Item = (u32, &str)> {
+    text.split(between).filter_map(|part| {
+        let (number, word) = part.trim().split_once(' ')?;
+        Some((number.parse().ok()?, word.trim()))
+    })
+}
+
+impl Verdict {
+    /// A step without counts.
+    pub fn check<T>(result: Result<T>) -> Self {
+        match result {
+            Ok(_) => Self::Passed(Counts::default()),
+            Err(Error(why)) => Self::Failed(Counts::default(), why),
+        }
+    }
+
+    /// A test runner's step. A runner that says it succeeded but ran nothing is not believed.
+    pub fn tests(result: Result<Output>, count: impl Fn(&str) -> Counts) -> Self {
+        let output = match result {
+            Ok(output) => output,
+            Err(Error(why)) => return Self::Failed(Counts::default(), why),
+        };
+        let counts = count(&output.text);
+        if !output.status.success() || counts.failed > 0 {
+            Self::Failed(counts, output.error().0)
+        } else if counts.passed == 0 {
+            Self::Failed(counts, format!("no test passed: {}", output.error()))
+        } else {
+            Self::Passed(counts)
+        }
+    }
+}
+
+impl Report {
+    /// Announces a step, does it, notes and prints its verdict. Returns whether it passed.
+    pub fn step(&mut self, group: &'static str, title: &str, work: impl FnOnce() -> Verdict) -> bool {
+        println!("\n── {}: {title}", group.to_lowercase());
+        let started = Instant::now();
+        let verdict = work();
+        let took = started.elapsed();
+        match &verdict {
+            Verdict::Passed(_) => println!("   passed in {}", seconds(took)),
+            Verdict::Failed(_, why) => println!("   FAILED after {}: {why}", seconds(took)),
+            Verdict::NotRun(why) => println!("   not run: {why}"),
+        }
+        let passed = matches!(verdict, Verdict::Passed(_));
+        self.steps.push(Step { group, title: title.to_owned(), verdict, took });
+        passed
+    }
+
+    /// Prints the summary. The exit code is a success if nothing failed.
+    pub fn close(&self) -> ExitCode {
+        println!("\n{}", self.summary());
+        let failed = self.steps.iter().any(|step| matches!(step.verdict, Verdict::Failed(..)));
+        if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+
+    /// Every step with its time, a line per language, what failed, what was not run, and the counts on a line alone.
+    fn summary(&self) -> String {
+        let mut lines = vec![String::from("── summary")];
+        for Step { group, title, verdict, took } in &self.steps {
+            let word = match verdict {
+                Verdict::Passed(_) => "passed",
+                Verdict::Failed(..) => "FAILED",
+                Verdict::NotRun(_) => "not run",
+            };
+            lines.push(format!("{word:<8} {:>12}  {}: {title}", seconds(*took), group.to_lowercase()));
+        }
+        lines.push(format!("\n{:<16}{:<9}{:>8}{:>8}{:>9}   steps", "", "", "passed", "failed", "skipped"));
+        let mut groups: Vec<&str> = Vec::new();
+        for step in &self.steps {
+            if !groups.contains(&step.group) {
+                groups.push(step.group);
+            }
+        }
+        let mut total = Counts::default();
+        for group in groups {
+            let (line, counts) = self.row(group);
+            lines.push(line);
+            total.add(counts);
+        }
+        for Step { group, title, verdict, .. } in &self.steps {
+            match verdict {
+                Verdict::Failed(_, why) => {
+                    lines.push(format!("\nFAILED   {}: {title}\n   {why}", group.to_lowercase()));
+                }
+                Verdict::NotRun(why) => {
+                    lines.push(format!("\nnot run  {}: {title}\n   {why}", group.to_lowercase()));
+                }
+                Verdict::Passed(_) => {}
+            }
+        }
+        lines.push(format!("\n{} passed, {} failed", total.passed, total.failed));
+        lines.join("\n")
+    }
+
+    /// One language's line of the table. A failed check without a failed test of its own counts as one: the closing
+    /// line must not look green when the exit code is red.
+    fn row(&self, group: &str) -> (String, Counts) {
+        let (mut sum, mut passed, mut failed, mut not_run) = (Counts::default(), 0, 0, 0);
+        for step in self.steps.iter().filter(|step| step.group == group) {
+            match &step.verdict {
+                Verdict::Passed(counts) => {
+                    passed += 1;
+                    sum.add(*counts);
+                }
+                Verdict::Failed(counts, _) => {
+                    failed += 1;
+                    sum.add(Counts { failed: counts.failed.max(1), ..*counts });
+                }
+                Verdict::NotRun(_) => not_run += 1,
+            }
+        }
+        let word = match (failed, passed) {
+            (0, 0) => "not run",
+            (0, _) => "passed",
+            _ => "FAILED",
+        };
+        let others = [(failed, "failed"), (not_run, "not run")].into_iter().filter(|(number, _)| *number > 0);
+        let others = others.fold(String::new(), |all, (number, word)| format!("{all}, {number} {word}"));
+        let Counts { passed: held, failed: fell, skipped } = sum;
+        let line = format!("{group:<16}{word:<9}{held:>8}{fell:>8}{skipped:>9}   {passed} passed{others}");
+        (line, sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(passed: u32, failed: u32, skipped: u32) -> Counts {
+        Counts { passed, failed, skipped }
+    }
+
+    #[test]
+    fn cargos_lines_are_summed() {
+        let text = "running 2 tests\n\
+            test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+            test result: FAILED. 10 passed; 3 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.20s\n";
+        assert_eq!(Counts::from_cargo(text), counts(12, 3, 1));
+        assert_eq!(Counts::from_cargo("error: could not compile"), counts(0, 0, 0));
+    }
+
+    #[test]
+    fn pytests_closing_line_is_read_with_and_without_rules() {
+        let long = "== short test summary info ==\nFAILED t.py::a - in 3\n=== 2 failed, 31 passed, 1 skipped in 0.12s ===\n";
+        assert_eq!(Counts::from_pytest(long), counts(31, 2, 1));
+        assert_eq!(Counts::from_pytest("..\n7 passed in 61.20s (0:01:01)\n"), counts(7, 0, 0));
+        assert_eq!(Counts::from_pytest("1 passed, 1 xfailed, 3 warnings, 2 errors in 0.1s"), counts(1, 2, 1));
+        assert_eq!(Counts::from_pytest("no tests ran in 0.01s"), counts(0, 0, 0));
+    }
+
+    #[test]
+    fn text_after_the_closing_line_does_not_hide_it() {
+        assert_eq!(
+            Counts::from_pytest("3 passed in 0.1s\nsys:1: warning found in 1 place\n"),
+            counts(3, 0, 0)
+        );
+    }
+
+    #[test]
+    fn a_runner_that_ran_nothing_has_not_passed() {
+        let nothing = || crate::run::Cmd::new("sh").args(["-c", "echo no tests ran in 0.01s"]).capture();
+        assert!(matches!(Verdict::tests(nothing(), Counts::from_pytest), Verdict::Failed(..)));
+    }
+
+    #[test]
+    fn the_last_line_is_red_when_a_check_without_tests_failed() {
+        let mut report = Report::default();
+        report.step("Rust core", "tests", || Verdict::Passed(counts(5, 0, 1)));
+        report.step("Python", "types", || Verdict::check::<()>(Err(Error("mypy".into()))));
+        report.step("Python", "wheel on CPython 3.13", || Verdict::NotRun("no python3.13".into()));
+        let summary = report.summary();
+        assert_eq!(summary.lines().last(), Some("5 passed, 1 failed"));
+        let row = summary.lines().find(|line| line.starts_with("Python")).expect("a line per language");
+        assert_eq!(
+            row.split_whitespace().collect::<Vec<_>>().join(" "),
+            "Python FAILED 0 1 0 0 passed, 1 failed, 1 not run"
+        );
+        assert_eq!(report.close(), ExitCode::FAILURE);
+    }
+
+    #[test]
+    fn a_language_whose_steps_do_not_follow_each_other_is_counted_once() {
+        let mut report = Report::default();
+        for group in ["Rust origin", "Rust tools", "Rust origin"] {
+            report.step(group, "tests", || Verdict::Passed(counts(1, 0, 0)));
+        }
+        assert_eq!(report.summary().lines().last(), Some("3 passed, 0 failed"));
+    }
+
+    #[test]
+    fn a_language_of_which_nothing_ran_is_not_called_passed() {
+        let mut report = Report::default();
+        report.step("Python", "tests", || Verdict::NotRun("no wheel".into()));
+        assert!(report.summary().contains("Python          not run"));
+    }
+}

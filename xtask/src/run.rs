@@ -1,0 +1,243 @@
+//! Running commands: one headed, timed step after another, with errors that name the command.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What went wrong, in words for the person at the terminal.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Error(pub String);
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error {
+    /// A closure for `map_err` that says what was being done: `fs::write(p, t).map_err(Error::at("write", p))`.
+    pub fn at<E: fmt::Display>(doing: &str, path: &Path) -> impl FnOnce(E) -> Self {
+        move |error| Self(format!("cannot {doing} {}: {error}", path.display()))
+    }
+}
+
+/// The result of everything here.
+pub type Result<T = ()> = std::result::Result<T, Error>;
+
+/// A command about to run, and what to do with its output.
+pub struct Cmd {
+    inner: Command,
+    line: String,
+}
+
+/// What a finished command left behind.
+pub struct Output {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Standard output and standard error, in the order in which they arrived.
+    pub text: String,
+    line: String,
+}
+
+impl Cmd {
+    /// A command that sees neither the caller's Python settings nor an active virtual environment: a stray
+    /// `PYTHONPATH` must not decide which `tidegate` is under test.
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        let mut inner = Command::new(program.as_ref());
+        for name in ["PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "CONDA_PREFIX"] {
+            inner.env_remove(name);
+        }
+        Self { inner, line: quoted(program.as_ref()) }
+    }
+
+    /// Adds one argument.
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.line.push(' ');
+        self.line.push_str(&quoted(arg.as_ref()));
+        self.inner.arg(arg);
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<A: AsRef<OsStr>>(self, args: impl IntoIterator<Item = A>) -> Self {
+        args.into_iter().fold(self, Self::arg)
+    }
+
+    /// Sets a variable in the command's environment. Ours are part of the command as errors show it: whoever repeats
+    /// it needs them.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        if name.starts_with("TIDEGATE_") {
+            self.line = format!("{name}={} {}", quoted(value.as_ref()), self.line);
+        }
+        self.inner.env(name, value);
+        self
+    }
+
+    /// Runs the command in this directory.
+    pub fn cwd(mut self, dir: &Path) -> Self {
+        self.inner.current_dir(dir);
+        self
+    }
+
+    /// Runs it and keeps what it printed to itself.
+    pub fn capture(self) -> Result<Output> {
+        self.piped(false)
+    }
+
+    /// Runs it, lets its output through, and keeps a copy.
+    pub fn stream(self) -> Result<Output> {
+        self.piped(true)
+    }
+
+    /// Runs it and shows its output only if it fails.
+    pub fn quiet(self) -> Result<Output> {
+        let output = self.capture()?;
+        if !output.status.success() {
+            println!("{}", output.text.trim_end());
+        }
+        output.ok()
+    }
+
+    /// Runs it on our own terminal: nothing is kept.
+    pub fn inherit(mut self) -> Result {
+        let status = self.inner.status().map_err(|error| cannot_start(&self.line, &error))?;
+        Output { status, text: String::new(), line: self.line }.ok().map(drop)
+    }
+
+    fn piped(mut self, show: bool) -> Result<Output> {
+        self.inner.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = self.inner.spawn().map_err(|error| cannot_start(&self.line, &error))?;
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let readers = [
+            child.stdout.take().map(|pipe| copy(pipe, show.then(std::io::stdout), &kept)),
+            child.stderr.take().map(|pipe| copy(pipe, show.then(std::io::stderr), &kept)),
+        ];
+        for reader in readers.into_iter().flatten() {
+            drop(reader.join());
+        }
+        let status = child.wait().map_err(|error| cannot_start(&self.line, &error))?;
+        let kept = kept.lock().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        Ok(Output { status, text: kept.unwrap_or_default(), line: self.line })
+    }
+}
+
+impl Output {
+    /// The output of a command that succeeded; else an error that names the command.
+    pub fn ok(self) -> Result<Self> {
+        if self.status.success() { Ok(self) } else { Err(self.error()) }
+    }
+
+    /// The error that names this command and how it ended.
+    pub fn error(&self) -> Error {
+        let how = match self.status.code() {
+            Some(code) => format!("exit code {code}"),
+            None => self.status.to_string(),
+        };
+        Error(format!("`{}` ended with {how}", self.line))
+    }
+}
+
+fn cannot_start(line: &str, error: &std::io::Error) -> Error {
+    Error(format!("cannot run `{line}`: {error}"))
+}
+
+/// Copies a pipe into `kept`, and to the terminal if asked, on a thread of its own so that neither pipe fills up.
+fn copy(
+    mut from: impl Read + Send + 'static,
+    mut to: Option<impl Write + Send + 'static>,
+    kept: &Arc<Mutex<Vec<u8>>>,
+) -> std::thread::JoinHandle<()> {
+    let kept = Arc::clone(kept);
+    std::thread::spawn(move || {
+        let mut buffer = [0_u8; 8192];
+        while let Ok(n @ 1..) = from.read(&mut buffer) {
+            if let Ok(mut kept) = kept.lock() {
+                kept.extend_from_slice(&buffer[..n]);
+            }
+            // A terminal that went away is no reason to stop the work.
+            if let Some(to) = &mut to {
+                drop(to.write_all(&buffer[..n]).and_then(|()| to.flush()));
+            }
+        }
+    })
+}
+
+/// The argument as one would type it.
+fn quoted(arg: &OsStr) -> String {
+    let text = arg.to_string_lossy();
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+/// Announces a step, does it, and says how long it took. For commands that stop at the first failure.
+pub fn step<T>(title: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    println!("── {title}");
+    let started = Instant::now();
+    let result = work();
+    if result.is_ok() {
+        println!("   done in {}", seconds(started.elapsed()));
+    }
+    result
+}
+
+/// A span for people: `0.4 s`, `12.3 s`, `2 min 05 s`.
+pub fn seconds(span: Duration) -> String {
+    match span.as_secs() {
+        0..60 => format!("{:.1} s", span.as_secs_f64()),
+        whole => format!("{} min {:02} s", whole / 60, whole % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_read_naturally() {
+        assert_eq!(seconds(Duration::from_millis(430)), "0.4 s");
+        assert_eq!(seconds(Duration::from_secs(125)), "2 min 05 s");
+    }
+
+    #[test]
+    fn a_failing_command_is_named_with_its_exit_code() {
+        let output =
+            Cmd::new("sh").args(["-c", "echo out; echo err >&2; exit 3"]).capture().expect("sh starts");
+        assert!(output.text.contains("out") && output.text.contains("err"));
+        assert_eq!(output.error().0, "`sh -c 'echo out; echo err >&2; exit 3'` ended with exit code 3");
+        assert!(output.ok().is_err());
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let error = Cmd::new("no-such-program-here").capture().err().expect("it does not exist");
+        assert!(error.0.starts_with("cannot run `no-such-program-here`: "), "{error}");
+    }
+
+    #[test]
+    fn the_callers_python_settings_do_not_leak_in() {
+        let command = Cmd::new("python");
+        let removed = |name: &str| command.inner.get_envs().any(|(n, value)| n == name && value.is_none());
+        assert!(removed("PYTHONPATH") && removed("VIRTUAL_ENV"));
+    }
+
+    #[test]
+    fn an_error_shows_our_own_variables_so_that_the_command_can_be_repeated() {
+        let command = Cmd::new("pytest").env("CARGO_TARGET_DIR", "/t").env("TIDEGATE_ORIGIN", "/o").arg("-q");
+        assert_eq!(command.line, "TIDEGATE_ORIGIN=/o pytest -q");
+    }
+
+    #[test]
+    fn quoting_leaves_plain_words_alone() {
+        assert_eq!(quoted(OsStr::new("--out=target/x.whl")), "--out=target/x.whl");
+        assert_eq!(quoted(OsStr::new("it's")), r"'it'\''s'");
+        assert_eq!(quoted(OsStr::new("")), "''");
+    }
+}

@@ -1,0 +1,228 @@
+//! `cargo xtask test`: everything CI runs. A failure does not stop what comes after; the end lists it all.
+
+use crate::cargo;
+use crate::demo::build_origin;
+use crate::gate;
+use crate::generate::check_stub;
+use crate::report::{Counts, Report, Verdict};
+use crate::run::{Cmd, Error, Result};
+use crate::setup::{Python, Shop, Venv, create, find_minor, find_python, python_environment};
+use crate::wheel;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::{env, fs, process};
+
+const RUST: &str = "Rust workspace";
+const CORE: &str = "Rust core";
+const ORIGIN: &str = "Rust origin";
+const TOOLS: &str = "Rust tools";
+const PYTHON: &str = "Python";
+
+/// Every minor version of Python the wheel promises to run on.
+const MINORS: [&str; 5] = ["3.10", "3.11", "3.12", "3.13", "3.14"];
+const SMOKE: &str = "bindings-python/tests/smoke_wheel.py";
+
+/// Runs everything and prints the summary.
+pub fn test(shop: &Shop) -> ExitCode {
+    let mut report = Report::default();
+    rust(shop, &mut report);
+    let mut origin = None;
+    report.step(ORIGIN, "build the program (release)", || keep(build_origin(shop), &mut origin));
+    python(shop, origin.as_deref(), &mut report);
+    report.close()
+}
+
+fn rust(shop: &Shop, report: &mut Report) {
+    let check =
+        |args: &[&str]| Verdict::check(cargo(shop).args(args).stream().and_then(crate::run::Output::ok));
+    report.step(RUST, "format", || check(&["fmt", "--all", "--check"]));
+    report
+        .step(RUST, "clippy", || check(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]));
+    let tests = |args: &[&str]| {
+        Verdict::tests(cargo(shop).args(["test", "--no-fail-fast"]).args(args).stream(), Counts::from_cargo)
+    };
+    report.step(CORE, "tests", || tests(&["-p", "tidegate"]));
+    report.step(ORIGIN, "tests", || tests(&["-p", "tidegate-origin"]));
+    // Whatever else the workspace holds, so that a new crate is tested without a change here. Not the Python binding: it
+    // is an extension module, which only an interpreter can load; clippy compiles it, pytest runs it.
+    let rest = [
+        "--workspace",
+        "--exclude",
+        "tidegate",
+        "--exclude",
+        "tidegate-origin",
+        "--exclude",
+        "tidegate-python",
+    ];
+    report.step(TOOLS, "tests", || tests(&rest));
+    report.step(CORE, "instructions per call", || gate::check(shop));
+}
+
+fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
+    let (mut venv, mut built) = (None, None);
+    report.step(PYTHON, "environment", || keep(python_environment(shop), &mut venv));
+    report.step(PYTHON, "build the wheel (release)", || match &venv {
+        Some(venv) => keep(wheel::build(shop, venv), &mut built),
+        None => Verdict::NotRun("there is no environment to build it in".into()),
+    });
+    let installed = report.step(PYTHON, "install the wheel", || match (&venv, &built) {
+        (Some(venv), Some(built)) => Verdict::check(install(shop, venv, built)),
+        _ => Verdict::NotRun("there is no wheel".into()),
+    });
+    let with_venv = |work: &dyn Fn(&Venv) -> Verdict| match &venv {
+        Some(venv) => work(venv),
+        None => Verdict::NotRun("there is no environment".into()),
+    };
+    let with_wheel = |work: &dyn Fn(&Venv) -> Verdict| {
+        if installed { with_venv(work) } else { Verdict::NotRun("the wheel is not installed".into()) }
+    };
+
+    report.step(PYTHON, "ruff: lint", || {
+        with_venv(&|venv| ruff(shop, venv, &["check", "--output-format", "concise"]))
+    });
+    report.step(PYTHON, "ruff: format", || with_venv(&|venv| ruff(shop, venv, &["format", "--check"])));
+    report.step(PYTHON, "stub of the native half is current", || {
+        with_venv(&|venv| Verdict::check(check_stub(shop, venv)))
+    });
+    report
+        .step(PYTHON, "mypy --strict", || with_wheel(&|venv| mypy(shop, venv, &["mypy", "--strict", "-p"])));
+    report.step(PYTHON, "stubtest", || with_wheel(&|venv| mypy(shop, venv, &["mypy.stubtest"])));
+    report.step(PYTHON, "tests", || with_wheel(&|venv| pytest(shop, venv, origin, "bindings-python/tests")));
+    report.step(PYTHON, "tests of the demo", || {
+        with_wheel(&|venv| pytest(shop, venv, origin, "examples/brownout"))
+    });
+    report.step(PYTHON, "the demo, shortened", || match origin {
+        Some(program) => with_wheel(&|venv| Verdict::check(short_demo(shop, venv, program))),
+        None => Verdict::NotRun("there is no origin".into()),
+    });
+
+    let main = venv.as_ref().and_then(|_| find_python().ok());
+    let Some((built, main)) = built.zip(main) else { return };
+    report.step(PYTHON, "published wheel with httpx, in a new environment", || {
+        if !shop.install {
+            return Verdict::NotRun("--no-install: httpx would have to be fetched".into());
+        }
+        Verdict::check(published(shop, &main, &built, Some("httpx"), origin))
+    });
+    for minor in MINORS.into_iter().filter(|minor| *minor != main.minor()) {
+        report.step(PYTHON, &format!("the same wheel on CPython {minor}"), || match find_minor(minor) {
+            Some(other) => Verdict::check(published(shop, &other, &built, None, origin)),
+            None => Verdict::NotRun(format!("python{minor} is not on this machine")),
+        });
+    }
+}
+
+/// Installs the wheel, and makes sure that it is what `import tidegate` finds.
+fn install(shop: &Shop, venv: &Venv, built: &Path) -> Result {
+    wheel::install(venv, built)?;
+    let file = wheel::location(venv, &shop.scratch("outside")?)?;
+    println!("   under test: {}", file.display());
+    Ok(())
+}
+
+/// ruff on every folder that holds Python.
+fn ruff(shop: &Shop, venv: &Venv, args: &[&str]) -> Verdict {
+    let folders = ["bindings-python", "bench", "examples", "tests"]
+        .into_iter()
+        .filter(|folder| shop.root.join(folder).is_dir());
+    let ruff =
+        Cmd::new(venv.bin("ruff")).cwd(&shop.root).env("RUFF_CACHE_DIR", shop.target.join("xtask/ruff"));
+    Verdict::check(ruff.args(args).args(folders).stream().and_then(crate::run::Output::ok))
+}
+
+/// mypy or its stubtest on the installed package, never on the source folder.
+fn mypy(shop: &Shop, venv: &Venv, args: &[&str]) -> Verdict {
+    let config = if args[0] == "mypy" { "--config-file" } else { "--mypy-config-file" };
+    let run = || {
+        let mypy = venv
+            .python()
+            .arg("-m")
+            .args(args)
+            .arg("tidegate")
+            .arg(config)
+            .arg(shop.root.join("pyproject.toml"));
+        mypy.env("MYPY_CACHE_DIR", shop.target.join("xtask/mypy"))
+            .cwd(&shop.scratch("outside")?)
+            .stream()?
+            .ok()
+    };
+    Verdict::check(run())
+}
+
+/// pytest, from a folder from which the source of the package cannot be imported.
+fn pytest(shop: &Shop, venv: &Venv, origin: Option<&Path>, folder: &str) -> Verdict {
+    let run = || {
+        let pytest =
+            venv.python().args(["-m", "pytest", "-p", "no:cacheprovider", "--rootdir"]).arg(&shop.root);
+        let pytest = pytest.arg("-c").arg(shop.root.join("pyproject.toml")).arg(shop.root.join(folder));
+        with_origin(pytest, origin).cwd(&shop.scratch("outside")?).stream()
+    };
+    Verdict::tests(run(), Counts::from_pytest)
+}
+
+/// The demo as people run it, but for its length: it has to come to its end and leave its figures and its plots.
+fn short_demo(shop: &Shop, venv: &Venv, origin: &Path) -> Result {
+    let out = shop.scratch("demo")?;
+    let demo = venv.script(&shop.root.join("examples/brownout/demo.py")).arg("--origin").arg(origin);
+    demo.arg("--out").arg(&out).arg("--quick").cwd(&out).stream()?.ok()?;
+    for name in ["result.json", "brownout.png", "brownout.svg"] {
+        let size = fs::metadata(out.join(name)).map_err(Error::at("look at", &out.join(name)))?.len();
+        if size == 0 {
+            return Err(Error(format!("the demo left an empty {name}")));
+        }
+    }
+    Ok(())
+}
+
+/// What a user gets: the wheel (and an extra's packages) in a new environment outside the tree, and the smoke script.
+fn published(
+    shop: &Shop,
+    python: &Python,
+    built: &Path,
+    extra: Option<&str>,
+    origin: Option<&Path>,
+) -> Result {
+    let outside = TempDir::new()?;
+    let venv = Venv { dir: outside.0.join("venv") };
+    create(shop, python, &venv)?;
+    match extra {
+        Some(extra) => {
+            let wanted = format!("{}[{extra}]", built.display());
+            let pip = venv.pip().args(["install", "--quiet", "--constraint"]).arg(shop.requirements());
+            pip.arg(wanted).quiet()?;
+        }
+        None => wheel::install(&venv, built)?,
+    }
+    let smoke = venv.python().arg(shop.root.join(SMOKE)).cwd(&outside.0);
+    with_origin(smoke, origin).stream()?.ok().map(drop)
+}
+
+/// Tests that need the faulty origin find its program in `TIDEGATE_ORIGIN`.
+fn with_origin(command: Cmd, origin: Option<&Path>) -> Cmd {
+    match origin {
+        Some(program) => command.env("TIDEGATE_ORIGIN", program),
+        None => command,
+    }
+}
+
+/// Keeps what a step made for the steps after it.
+fn keep<T>(result: Result<T>, slot: &mut Option<T>) -> Verdict {
+    Verdict::check(result.map(|made| *slot = Some(made)))
+}
+
+/// A folder outside the repository that is removed when we are done with it, however that ends.
+struct TempDir(PathBuf);
+
+impl TempDir {
+    fn new() -> Result<Self> {
+        let dir = env::temp_dir().join(format!("tidegate-published-{}", process::id()));
+        fs::create_dir_all(&dir).map_err(Error::at("make", &dir))?;
+        Ok(Self(dir))
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
