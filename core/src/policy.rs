@@ -15,7 +15,7 @@ mod table;
 pub use check::{PolicyError, Value};
 #[cfg(feature = "documents")]
 pub use document::{Document, UnknownPolicy};
-pub use table::{Domain, Key, TABLE};
+pub use table::{Domain, Key, TABLE, TABLES};
 
 use crate::classify::Methods;
 use crate::retry::{Backoff, BudgetSettings, RetryAfterMode};

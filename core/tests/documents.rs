@@ -338,8 +338,44 @@ fn a_document_prints_what_it_was_given_with_the_preset_spelled_out() {
     let text = document.to_toml();
     assert!(text.starts_with("[policy.\"a.b\"]\nbulkhead.max_concurrency = 5\nbulkhead.max_queue = \"none\"\n\n[policy.p]\ndeadline = \"1.5s\"\nretry.max_attempts = 3\nretry.statuses = [503,429]\nretry.respect_retry_after = false\n"), "{text}");
     assert!(text.contains("retry.backoff.multiplier = 2\n"), "{text}");
-    assert!(document.to_json().contains("\"max_queue\": \"none\""));
+    let small = Document::from_toml(
+        "policy.p.retry = { max_attempts = 2, statuses = [503, 429], budget.ttl = \"5s\" }",
+    );
+    let expected = r#"{
+  "policy": {
+    "p": {
+      "retry": {
+        "max_attempts": 2,
+        "statuses": [503,429],
+        "budget": {
+          "ttl": "5s"
+        }
+      }
+    }
+  }
+}
+"#;
+    assert_eq!(small.unwrap().to_json(), expected);
+    assert_eq!(Document::default().to_json(), "{\n  \"policy\": {}\n}\n");
     assert_eq!(Document::from_toml(&text).unwrap(), document);
+}
+
+#[test]
+fn the_validator_takes_the_shared_documents_that_it_should() {
+    let text = include_str!("../../tests/vectors/documents/documents.json");
+    let vectors: serde_json::Value = serde_json::from_str(text).unwrap();
+    let vectors = vectors["documents"].as_array().unwrap();
+    assert!(vectors.len() > 30);
+    for vector in vectors {
+        let read = Document::from_json(&vector["document"].to_string());
+        assert_eq!(read.is_ok(), vector["valid"].as_bool().unwrap(), "{}: {read:?}", vector["name"]);
+        assert_eq!(
+            read.err().map_or(0, |errors| errors.len()),
+            usize::from(vector["valid"] == false),
+            "{}",
+            vector["name"]
+        );
+    }
 }
 
 /// A value that a key may have.

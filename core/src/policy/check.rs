@@ -106,10 +106,11 @@ pub(super) fn build_written<'a>(
     if errors.is_empty() { Ok(settings.policy(name)) } else { Err(errors) }
 }
 
-/// The rule of a key's domain: "must be …".
-#[cfg(feature = "documents")]
-pub(super) fn rule_of(key: &Key) -> String {
-    parse(key, Value::Text("")).err().unwrap_or_default()
+impl Key {
+    /// The rule of the key's domain, as an error tells it: "must be …".
+    pub fn rule(&self) -> String {
+        parse(self, Value::Text("")).err().unwrap_or_default()
+    }
 }
 
 /// Keys without a default that a choice needs: where the first key has the second's value, the third must stand.

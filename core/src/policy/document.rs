@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::check::{self, LONGEST, Pair, clipped, quoted, rule_of};
+use super::check::{self, LONGEST, Pair, clipped, quoted};
 use super::suggest::{is_below, is_table, join, known_keys, nearest, unknown_key};
 use super::{Domain, Key, Policy, PolicyError, TABLE, Value, span};
 
@@ -340,7 +340,7 @@ fn value<'t>(key: &Key, node: &'t Node<'_>) -> Result<Value<'t>, String> {
         (Domain::Span { .. }, Node::Number(_)) => Err(span::NoSpan::Bare.rule().into()),
         (Domain::Flag, Node::Flag(on)) => Ok(Value::Number(f64::from(u8::from(*on)))),
         (Domain::Flag, _) | (_, Node::Table(_) | Node::List(_) | Node::Flag(_) | Node::Other) => {
-            Err(rule_of(key))
+            Err(key.rule())
         }
         (_, Node::Number(number)) => Ok(Value::Number(*number)),
         (_, Node::Text(text)) => Ok(Value::Text(text)),

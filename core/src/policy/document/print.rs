@@ -25,18 +25,39 @@ pub(super) fn toml(document: &Document) -> String {
 }
 
 pub(super) fn json(document: &Document) -> String {
-    let mut policies = serde_json::Map::new();
-    for policy in document.policies() {
-        let mut tree = Json::Object(serde_json::Map::new());
-        for (key, value) in values(policy) {
-            // Indexing by a key that is not there puts it in.
-            let place = key.path.split('.').fold(&mut tree, |table, name| &mut table[name]);
-            *place = value;
+    let policies = document.policies().map(|policy| {
+        let values: Vec<_> = values(policy).into_iter().map(|(key, value)| (key.path, value)).collect();
+        (policy.name(), object(&values, 4))
+    });
+    let policies = braces(policies, 2);
+    braces([("policy", policies)].into_iter(), 0) + "\n"
+}
+
+/// Keys and values nested by their dots, in the order they come. By hand, because the order of a `serde_json::Map`
+/// depends on a feature that any crate of a build can switch on.
+fn object(values: &[(&str, Json)], indent: usize) -> String {
+    let mut entries: Vec<(&str, String)> = Vec::new();
+    for (path, value) in values {
+        let Some((table, _)) = path.split_once('.') else {
+            entries.push((path, value.to_string()));
+            continue;
+        };
+        if entries.iter().all(|(name, _)| *name != table) {
+            let below = |path: &'_ str| path.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
+            let inner = values.iter().filter(|(path, _)| below(path));
+            let inner: Vec<_> =
+                inner.map(|(path, value)| (&path[table.len() + 1..], value.clone())).collect();
+            entries.push((table, object(&inner, indent + 2)));
         }
-        policies.insert(policy.name().into(), tree);
     }
-    let document = Json::Object([("policy".into(), Json::Object(policies))].into_iter().collect());
-    format!("{document:#}\n")
+    braces(entries.into_iter(), indent)
+}
+
+/// An object of values that are text already, one a line.
+fn braces<'a>(entries: impl Iterator<Item = (&'a str, String)>, indent: usize) -> String {
+    let lines: Vec<_> =
+        entries.map(|(key, value)| format!("{:indent$}  {}: {value}", "", Json::from(key))).collect();
+    if lines.is_empty() { "{}".into() } else { format!("{{\n{}\n{:indent$}}}", lines.join(",\n"), "") }
 }
 
 /// The keys that a policy was given, each with its value as both forms write it.
