@@ -46,7 +46,8 @@ pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
 pub use policy::{Document, UnknownPolicy};
 pub use policy::{Domain, Key, Policy, PolicyError, TABLE, TABLES, Value};
 pub use retry::{
-    Backoff, Growth, Hints, Jitter, QuotaSettings, RatioBudget, RatioSettings, RetryBudget, RetryQuota,
-    Rounding, ShareBudget, ShareSettings, TokenBudget, TokenSettings, WindowSettings, parse_retry_after,
+    Backoff, CubicRate, ErrorInfo, Growth, Hints, Jitter, QuotaSettings, RatioBudget, RatioSettings,
+    RetryBudget, RetryError, RetryQuota, RetryStrategy, RetryToken, Rounding, ShareBudget, ShareSettings,
+    StrategySettings, TokenBudget, TokenSettings, WindowSettings, parse_retry_after,
 };
 pub use time::{Duration, Time, WallTime};
