@@ -11,6 +11,7 @@ mod presets;
 mod span;
 mod suggest;
 mod table;
+mod written;
 
 pub use check::{PolicyError, Value};
 #[cfg(feature = "documents")]
@@ -25,7 +26,7 @@ use crate::time::Duration;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Policy {
     pub(crate) name: String,
-    pub(crate) written: check::Written,
+    pub(crate) written: written::Written,
     pub(crate) deadline: Duration,
     pub(crate) attempt_timeout: Duration,
     pub(crate) slot_until_body: bool,

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::suggest::unknown_key;
 use super::table::{Domain, Key, TABLE};
+use super::written::Written;
 use super::{Bulkhead, Policy, Retry, presets, span};
 use crate::classify::{METHODS, Methods};
 use crate::retry::{
@@ -132,42 +133,6 @@ pub(super) enum Stored {
     Word(&'static str),
 }
 
-/// What a policy was made from. How it was written is no part of what it is, so all of these are equal.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Written(Vec<(&'static str, Vec<Stored>)>);
-
-impl PartialEq for Written {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Written {
-    /// The pairs, in the order of the table; lists repeat their key.
-    pub fn pairs(&self) -> Vec<(&'static str, Value<'static>)> {
-        let given = |key: &Key| self.0.iter().find(|(path, _)| *path == key.path);
-        let pairs = TABLE
-            .iter()
-            .filter_map(given)
-            .flat_map(|(key, values)| values.iter().map(|value| (*key, value.plain())));
-        pairs.collect()
-    }
-}
-
-impl Stored {
-    /// The value as a pair has it.
-    fn plain(self) -> Value<'static> {
-        match self {
-            Self::Span(Duration::MAX) | Self::Whole(u32::MAX) => Value::Text("none"),
-            Self::Span(span) => Value::Number(span.as_micros() as f64),
-            Self::Whole(n) => Value::Number(f64::from(n)),
-            Self::Real(x) => Value::Number(x),
-            Self::Flag(on) => Value::Number(f64::from(u8::from(on))),
-            Self::Word(word) => Value::Text(word),
-        }
-    }
-}
-
 /// Checked values by key; lists hold several.
 #[derive(Default)]
 struct Settings(BTreeMap<&'static str, Vec<Stored>>);
@@ -195,12 +160,6 @@ impl Settings {
             self.0.entry(key.path).or_default();
         }
         PolicyError::new(clipped(path), "", rule)
-    }
-
-    /// What was given, a preset's pairs among it: the policy in full, as pairs.
-    fn written(&self) -> Written {
-        let pairs = self.0.iter().filter(|(key, _)| **key != "preset");
-        Written(pairs.map(|(key, values)| (*key, values.clone())).collect())
     }
 
     fn uses(&self, component: &str) -> bool {
@@ -272,7 +231,7 @@ impl Settings {
         };
         Policy {
             name: name.into(),
-            written: self.written(),
+            written: Written::new(&self.0),
             deadline: self.span_or_none("deadline"),
             attempt_timeout: self.span_or_none("attempt_timeout"),
             slot_until_body: self.word("slot_until") == "body",
