@@ -39,10 +39,12 @@ pub mod wire;
 pub use action::{
     Action, CallId, Event, Flags, Lane, PolicyId, Request, RouteId, Step, TargetId, Verdict, Wait,
 };
-pub use classify::{HttpFailure, class_of_status};
+pub use classify::{HttpFailure, METHODS, class_of_status};
 pub use engine::{Clash, Counts, EDGES, Engine, Options, PoolView, RouteView, Snapshot};
 pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
-pub use policy::{Domain, Key, Policy, PolicyError, TABLE, Value};
+#[cfg(feature = "documents")]
+pub use policy::{Document, UnknownPolicy};
+pub use policy::{Domain, Key, Policy, PolicyError, TABLE, TABLES, Value};
 pub use retry::{
     Backoff, CubicRate, ErrorInfo, Growth, Hints, Jitter, QuotaSettings, RatioBudget, RatioSettings,
     RetryBudget, RetryError, RetryQuota, RetryStrategy, RetryToken, Rounding, ShareBudget, ShareSettings,

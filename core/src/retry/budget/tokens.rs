@@ -56,6 +56,12 @@ impl TokenBudget {
         self.tokens.saturating_sub(self.max / 2).div_ceil(TOKEN)
     }
 
+    /// Goes on with other settings: what is missing to the full stays missing.
+    pub(crate) fn retune(&mut self, to: TokenSettings) {
+        let new = Self::new(to);
+        *self = Self { tokens: new.max.saturating_sub(self.max - self.tokens), ..new };
+    }
+
     pub(crate) fn is_fresh(&self) -> bool {
         self.tokens == self.max
     }
