@@ -1,1 +1,291 @@
-//! Native half of the Python package: conversions and nothing else.
+//! Native half of the Python package: conversions and nothing else. No logic here.
+//!
+//! Words are those of `core/src/wire.rs`. The lock is never held while Python code can run: ids are copied out under
+//! it, Python objects are made after it. Core is pure, so the one thing read here besides the arguments is the clock.
+
+use std::sync::OnceLock;
+
+use parking_lot::{Mutex, MutexGuard};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
+use tidegate::{
+    CallId, Counts, Domain, Engine as Core, HttpFailure, Options, Policy, PolicyId, RouteId, Snapshot, Step,
+    TABLE, Time, Value, Verdict, WallTime, wire,
+};
+
+pyo3::import_exception!(tidegate._errors, PolicyError);
+
+/// What a host says of one key.
+#[derive(FromPyObject)]
+enum Given {
+    Number(f64),
+    Text(String),
+}
+
+struct State {
+    core: Core,
+    manual: Option<u64>,
+    woken: Vec<CallId>,
+}
+
+impl State {
+    /// The ids that this step woke, drained under the lock that set the flag.
+    fn woken(&mut self, step: Step) -> Option<Vec<u64>> {
+        step.flags.wakes.then(|| {
+            self.core.take_wakes(&mut self.woken);
+            self.woken.drain(..).map(CallId::to_word).collect()
+        })
+    }
+}
+
+/// The engine of the core behind one short lock.
+///
+/// Without `manual_clock` it reads the system's monotonic clock itself, so that a call costs two crossings.
+#[pyclass(frozen, module = "tidegate._native")]
+struct Engine {
+    manual: bool,
+    state: Mutex<State>,
+}
+
+/// Microseconds on the process's monotonic clock. The origin is the first reading of the process.
+#[expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "the one clock read of this binding")]
+fn monotonic() -> Time {
+    use std::time::Instant;
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    let since = ORIGIN.get_or_init(Instant::now).elapsed();
+    Time::from_micros(since.as_secs() * 1_000_000 + u64::from(since.subsec_micros()))
+}
+
+impl Engine {
+    /// The lock and the time. The clock is read first: core absorbs the inversions of two threads.
+    fn at_now(&self) -> (MutexGuard<'_, State>, Time) {
+        let reading = if self.manual { Time::default() } else { monotonic() };
+        let state = self.state.lock();
+        let now = state.manual.map_or(reading, Time::from_micros);
+        (state, now)
+    }
+}
+
+#[pymethods]
+impl Engine {
+    #[new]
+    #[pyo3(signature = (seed, manual_clock = false))]
+    fn new(seed: u64, manual_clock: bool) -> Self {
+        let core = Core::new(seed, Options::default());
+        let state = State { core, manual: manual_clock.then_some(0), woken: Vec::new() };
+        Self { manual: manual_clock, state: Mutex::new(state) }
+    }
+
+    /// Takes a policy in: pairs of dotted keys and numbers or words, spans in microseconds.
+    ///
+    /// Raises `PolicyError` with every mistake there is.
+    #[pyo3(signature = (name, pairs: "list[tuple[str, float | str]]") -> "int")]
+    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
+    fn policy(&self, name: &str, pairs: Vec<(String, Given)>) -> PyResult<u32> {
+        let pairs: Vec<_> = pairs
+            .iter()
+            .map(|(key, value)| {
+                let value = match value {
+                    Given::Number(number) => Value::Number(*number),
+                    Given::Text(text) => Value::Text(text),
+                };
+                (key.as_str(), value)
+            })
+            .collect();
+        let policy = Policy::from_pairs(name, &pairs).map_err(|errors| {
+            let triples: Vec<_> =
+                errors.into_iter().map(|error| (error.key, error.value, error.rule)).collect();
+            PolicyError::new_err((triples,))
+        })?;
+        let taken = self.state.lock().core.policy(policy);
+        taken.map(PolicyId::to_word).map_err(|clash| {
+            let clash = ("policy".to_owned(), format!("{:?}", clash.name), clash.rule.to_owned());
+            PolicyError::new_err((vec![clash],))
+        })
+    }
+
+    /// The route of a key under a policy.
+    fn route(&self, policy: u32, key: &str) -> u64 {
+        let (mut state, now) = self.at_now();
+        state.core.route(PolicyId::from_word(policy), key, now).to_word()
+    }
+
+    /// Begins a call: its id and its first step, and the calls that can go on now where the step says so.
+    #[pyo3(signature = (route, flags, remaining, parent, target) -> "tuple[int, int] | tuple[int, int, list[int]]")]
+    fn begin<'py>(
+        &self,
+        py: Python<'py>,
+        route: u64,
+        flags: u64,
+        remaining: u64,
+        parent: u64,
+        target: u64,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let Some(request) = wire::unpack_request(flags, remaining, parent, target) else {
+            return Err(PyValueError::new_err(format!("no request has the flags {flags:#x}")));
+        };
+        let (mut state, now) = self.at_now();
+        let (call, step) = state.core.begin(RouteId::from_word(route), &request, now);
+        let woken = state.woken(step);
+        drop(state);
+        let (call, step) = (call.to_word(), wire::pack_step(step));
+        match woken {
+            None => (call, step).into_pyobject(py),
+            Some(woken) => (call, step, woken).into_pyobject(py),
+        }
+    }
+
+    /// Tells a call what happened: its next step, paired with the calls that can go on now where the step says so.
+    #[pyo3(signature = (call, event) -> "int | tuple[int, list[int]]")]
+    fn on<'py>(&self, py: Python<'py>, call: u64, event: u64) -> PyResult<Bound<'py, PyAny>> {
+        let Some(event) = wire::unpack_event(event) else {
+            return Err(PyValueError::new_err(format!("no event has the word {event:#x}")));
+        };
+        let (mut state, now) = self.at_now();
+        let step = state.core.on(CallId::from_word(call), event, now);
+        let woken = state.woken(step);
+        drop(state);
+        let step: Bound<'py, PyInt> = wire::pack_step(step).into_pyobject(py)?;
+        match woken {
+            None => Ok(step.into_any()),
+            Some(woken) => Ok((step, woken).into_pyobject(py)?.into_any()),
+        }
+    }
+
+    /// The outcome of an HTTP answer, at its place in the word of a Finished event.
+    #[pyo3(signature = (policy, status, headers: "list[tuple[bytes, bytes]]", wall_us) -> "int")]
+    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
+    fn classify(&self, policy: u32, status: u16, headers: Vec<(Vec<u8>, Vec<u8>)>, wall_us: u64) -> u64 {
+        let headers: Vec<_> =
+            headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
+        let failure = HttpFailure { status, headers: &headers };
+        let wall = WallTime::from_unix_micros(wall_us);
+        wire::pack_outcome(self.state.lock().core.classify(PolicyId::from_word(policy), &failure, wall))
+    }
+
+    /// May a request of this method be repeated without an idempotency key?
+    fn retries_method(&self, policy: u32, method: &str) -> bool {
+        self.state.lock().core.retries_method(PolicyId::from_word(policy), method)
+    }
+
+    /// Microseconds on this engine's clock.
+    fn now(&self) -> u64 {
+        self.at_now().1.as_micros()
+    }
+
+    /// Sets the manual clock, in microseconds.
+    fn set_now(&self, us: u64) -> PyResult<()> {
+        if !self.manual {
+            return Err(PyValueError::new_err(
+                "this engine reads the system's clock; make it with manual_clock = True",
+            ));
+        }
+        self.state.lock().manual = Some(us);
+        Ok(())
+    }
+
+    /// The state of everything, as plain dictionaries and lists.
+    #[pyo3(signature = () -> "dict[str, object]")]
+    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (state, now) = self.at_now();
+        let view = state.core.snapshot(now);
+        drop(state);
+        snapshot_dict(py, view)
+    }
+
+    /// In the child of a fork: drops the parent's calls and takes a seed of its own.
+    fn after_fork(&self, seed: u64) {
+        let (mut state, now) = self.at_now();
+        let _ = state.core.after_fork(seed, now);
+    }
+
+    /// The version of the core.
+    #[classattr]
+    fn version() -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
+}
+
+/// Core's table of keys: what each takes (`span`, `count`, `real`, `flag`, `choice`, `list`) and its default, as a
+/// document would write it; empty where there is none.
+#[pyfunction]
+#[pyo3(signature = () -> "dict[str, tuple[str, str]]")]
+fn keys(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    for key in TABLE {
+        let domain = match key.domain {
+            Domain::Span { .. } => "span",
+            Domain::Count { .. } => "count",
+            Domain::Real { .. } => "real",
+            Domain::Flag => "flag",
+            Domain::Choice(_) => "choice",
+            Domain::Statuses | Domain::Methods => "list",
+        };
+        dict.set_item(key.path, (domain, key.default))?;
+    }
+    Ok(dict)
+}
+
+/// Microseconds on the process's monotonic clock, which every engine without a manual clock shares.
+#[pyfunction(name = "monotonic")]
+fn monotonic_us() -> u64 {
+    monotonic().as_micros()
+}
+
+fn counts_dict<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("attempts", counts.attempts)?;
+    dict.set_item("retries", counts.retries)?;
+    let ends = PyDict::new(py);
+    for verdict in Verdict::ALL {
+        match counts.ended(*verdict) {
+            0 => {}
+            n => ends.set_item(verdict.name(), n)?,
+        }
+    }
+    dict.set_item("ends", ends)?;
+    Ok(dict)
+}
+
+fn snapshot_dict(py: Python<'_>, view: Snapshot) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("live", view.live)?;
+    dict.set_item("lingering", view.lingering)?;
+    dict.set_item("lost", view.lost)?;
+    dict.set_item("waiting", view.waiting)?;
+    dict.set_item("route_overflows", view.route_overflows)?;
+    dict.set_item("route_evictions", view.route_evictions)?;
+    let policies = PyDict::new(py);
+    for (name, counts) in view.policies {
+        policies.set_item(name, counts_dict(py, &counts)?)?;
+    }
+    dict.set_item("policies", policies)?;
+    let routes = PyList::empty(py);
+    for route in view.routes {
+        let item = PyDict::new(py);
+        item.set_item("policy", route.policy)?;
+        item.set_item("key", route.key)?;
+        item.set_item("active", route.active)?;
+        item.set_item("budget", route.budget)?;
+        let pool = route.pool.map(|pool| -> PyResult<_> {
+            let item = PyDict::new(py);
+            item.set_item("limit", pool.limit)?;
+            item.set_item("in_flight", pool.in_flight)?;
+            item.set_item("waiting", pool.waiting)?;
+            item.set_item("max_queue", pool.max_queue)?;
+            Ok(item)
+        });
+        item.set_item("pool", pool.transpose()?)?;
+        routes.append(item)?;
+    }
+    dict.set_item("routes", routes)?;
+    Ok(dict)
+}
+
+/// Tidegate's core, for the Python half. No part of the public API.
+#[pymodule(gil_used = false)]
+mod _native {
+    #[pymodule_export]
+    use super::{Engine, keys, monotonic_us};
+}

@@ -41,8 +41,7 @@ pub(crate) fn classify(policy: &Policy, failure: &HttpFailure<'_>, wall: WallTim
 }
 
 /// Methods a policy can name.
-pub(crate) const METHODS: &[&str] =
-    &["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "QUERY", "TRACE", "POST", "PATCH"];
+pub const METHODS: &[&str] = &["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "QUERY", "TRACE", "POST", "PATCH"];
 
 /// A set of [`METHODS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

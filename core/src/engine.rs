@@ -1,13 +1,15 @@
 //! The engine: events in, steps out.
 //!
 //! `call.rs` is the automaton. `arena.rs` holds the calls, `route.rs` what is kept per key, `queue.rs` the permits,
-//! `ledger.rs` the charges and counts, `lease.rs` what takes a place back, `snapshot.rs` the view from outside.
+//! `ledger.rs` the charges and counts, `lease.rs` what takes a place back, `retune.rs` other settings for a policy in
+//! use, `snapshot.rs` the view from outside.
 
 mod arena;
 mod call;
 mod lease;
 mod ledger;
 mod queue;
+mod retune;
 mod route;
 mod snapshot;
 
@@ -69,6 +71,8 @@ impl std::error::Error for Clash {}
 struct Entry {
     policy: Policy,
     counts: Counts,
+    /// The policy's number: its own place, or another's where these are old settings that calls in flight still have.
+    of: u16,
 }
 
 /// The engine: a pure state machine for all calls of a process.
@@ -119,7 +123,7 @@ impl Engine {
             return clash(policy, "an engine holds at most 65,536 policies; make them once, not per call");
         };
         self.by_name.insert(policy.name().to_owned(), number);
-        self.policies.push(Entry { policy, counts: Counts::default() });
+        self.policies.push(Entry { policy, counts: Counts::default(), of: number });
         Ok(PolicyId(u32::from(number)))
     }
 
@@ -128,8 +132,8 @@ impl Engine {
     /// Keys are cut at 512 bytes. Where `max_routes` are in use, new keys share the policy's `overflow` route.
     pub fn route(&mut self, policy: PolicyId, key: &str, now: Time) -> RouteId {
         let now = self.clock.observe(now);
-        match self.policies.get(policy.0 as usize) {
-            Some(entry) => self.routes.intern(policy.0 as u16, &entry.policy, key, now),
+        match self.number_of(policy) {
+            Some(number) => self.routes.intern(number, &self.policies[usize::from(number)].policy, key, now),
             None => RouteId::from_word(0),
         }
     }

@@ -39,12 +39,15 @@ pub mod wire;
 pub use action::{
     Action, CallId, Event, Flags, Lane, PolicyId, Request, RouteId, Step, TargetId, Verdict, Wait,
 };
-pub use classify::{HttpFailure, class_of_status};
+pub use classify::{HttpFailure, METHODS, class_of_status};
 pub use engine::{Clash, Counts, EDGES, Engine, Options, PoolView, RouteView, Snapshot};
 pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
-pub use policy::{Domain, Key, Policy, PolicyError, TABLE, Value};
+#[cfg(feature = "documents")]
+pub use policy::{Document, UnknownPolicy};
+pub use policy::{Domain, Key, Policy, PolicyError, TABLE, TABLES, Value};
 pub use retry::{
-    Backoff, Growth, Hints, Jitter, QuotaSettings, RatioBudget, RatioSettings, RetryBudget, RetryQuota,
-    Rounding, ShareBudget, ShareSettings, TokenBudget, TokenSettings, WindowSettings, parse_retry_after,
+    Backoff, CubicRate, ErrorInfo, Growth, Hints, Jitter, QuotaSettings, RatioBudget, RatioSettings,
+    RetryBudget, RetryError, RetryQuota, RetryStrategy, RetryToken, Rounding, ShareBudget, ShareSettings,
+    StrategySettings, TokenBudget, TokenSettings, WindowSettings, parse_retry_after,
 };
 pub use time::{Duration, Time, WallTime};

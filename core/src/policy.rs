@@ -5,11 +5,18 @@
 //! key, the value and the rule (semantics 0.3).
 
 mod check;
+#[cfg(feature = "documents")]
+mod document;
 mod presets;
+mod span;
+mod suggest;
 mod table;
+mod written;
 
 pub use check::{PolicyError, Value};
-pub use table::{Domain, Key, TABLE};
+#[cfg(feature = "documents")]
+pub use document::{Document, UnknownPolicy};
+pub use table::{Domain, Key, TABLE, TABLES};
 
 use crate::classify::Methods;
 use crate::retry::{Backoff, BudgetSettings, RetryAfterMode};
@@ -19,6 +26,7 @@ use crate::time::Duration;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Policy {
     pub(crate) name: String,
+    pub(crate) written: written::Written,
     pub(crate) deadline: Duration,
     pub(crate) attempt_timeout: Duration,
     pub(crate) slot_until_body: bool,
@@ -75,6 +83,25 @@ impl Policy {
     /// ```
     pub fn from_pairs(name: &str, pairs: &[(&str, Value<'_>)]) -> Result<Self, Vec<PolicyError>> {
         check::build(name, pairs)
+    }
+
+    /// The pairs that make this policy: what was given, in the order of the table, with its preset spelled out. Keys
+    /// left to their defaults are left out. `Policy::from_pairs` of them is this policy again.
+    ///
+    /// ```
+    /// use tidegate::{Policy, Value};
+    /// let policy = Policy::from_pairs("p", &[("preset", Value::Text("http")), ("deadline", Value::Number(1e6))]).unwrap();
+    /// assert_eq!(policy.to_pairs()[0], ("deadline", Value::Number(1e6)));
+    /// assert_eq!(Policy::from_pairs("p", &policy.to_pairs()).unwrap(), policy);
+    /// ```
+    pub fn to_pairs(&self) -> Vec<(&'static str, Value<'static>)> {
+        self.written.pairs()
+    }
+
+    /// The pairs of a preset, or nothing where there is none of this name. The names are the choices of the key
+    /// `preset` in [`TABLE`].
+    pub fn preset(name: &str) -> &'static [(&'static str, Value<'static>)] {
+        presets::pairs(name)
     }
 
     /// The policy's name.

@@ -2,7 +2,9 @@
 
 mod backoff;
 mod budget;
+mod cubic;
 mod retry_after;
+mod strategy;
 mod wait;
 
 pub use backoff::{Backoff, Growth, Jitter};
@@ -11,5 +13,7 @@ pub use budget::{
     QuotaSettings, RatioBudget, RatioSettings, RetryBudget, RetryQuota, Rounding, ShareBudget, ShareSettings,
     TokenBudget, TokenSettings, WindowSettings,
 };
+pub use cubic::CubicRate;
 pub use retry_after::{Hints, parse_retry_after};
+pub use strategy::{ErrorInfo, RetryError, RetryStrategy, RetryToken, StrategySettings};
 pub(crate) use wait::{RetryAfterMode, wait_before_retry};

@@ -27,7 +27,9 @@ pub fn demo(shop: &Shop, args: &[String]) -> Result {
 pub fn bench(shop: &Shop, args: &[String]) -> Result {
     let script = present(shop, "bench/python/happy_path.py")?;
     let venv = package(shop)?;
-    println!("── bench");
+    println!("── bench: core");
+    cargo(shop).args(["run", "-q", "--release", "-p", "tidegate-bench-core"]).inherit()?;
+    println!("── bench: python");
     venv.script(&script).args(args).inherit()
 }
 

@@ -1,5 +1,7 @@
-//! Generated files that are committed. So far one: the type stub of the Python package's native half.
+//! Generated files that are committed: what follows from core's table of keys (`tidegate-generate`, a crate of its own),
+//! and the type stub of the Python package's native half.
 
+use crate::cargo;
 use crate::run::{Error, Result, step};
 use crate::setup::{Shop, Venv, python_environment};
 use crate::wheel;
@@ -9,6 +11,15 @@ const STUB: &str = "bindings-python/python/tidegate/_native.pyi";
 
 /// `cargo xtask generate [--check]`.
 pub fn generate(shop: &Shop, check: bool) -> Result {
+    let title = if check {
+        "are the files made from the table of keys current?"
+    } else {
+        "generate from the table of keys"
+    };
+    step(title, || {
+        let run = cargo(shop).args(["run", "--quiet", "-p", "tidegate-generate", "--"]);
+        run.args(check.then_some("--check")).stream()?.ok()
+    })?;
     let venv = python_environment(shop)?;
     if check {
         return step("python: is the committed stub current?", || check_stub(shop, &venv));

@@ -4,6 +4,7 @@
 //! into `target/`, pinned, and only when missing.
 
 mod demo;
+mod gate;
 mod generate;
 mod report;
 mod run;
@@ -22,7 +23,8 @@ usage: cargo xtask <command> [--no-install] [arguments]
   test                everything CI runs: format, lints, tests, types, stubs, wheel; ends with the counts
   demo [arguments]    the brownout demo against the built package and origin; table and plots in target/demo
   generate [--check]  rewrite the committed generated files; with --check only say whether they are current
-  bench [arguments]   the happy path, side by side with peers
+  bench [arguments]   what a call costs: core, then Python side by side with peers
+  gate [--accept]     instructions per call in core against the accepted figures; with --accept writes the new ones
   dist                release wheel and source distribution, into dist/
 
   --no-install        install nothing from the network; what is missing is named and stops the command
@@ -60,6 +62,11 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
             let check = take_flag(&mut args, "--check").is_some();
             no_more(&args)?;
             generate::generate(&shop, check)?;
+        }
+        "gate" => {
+            let accept = take_flag(&mut args, "--accept").is_some();
+            no_more(&args)?;
+            gate::gate(&shop, accept)?;
         }
         "bench" => demo::bench(&shop, &args)?,
         "dist" => no_more(&args).and_then(|()| demo::dist(&shop))?,
@@ -115,7 +122,7 @@ mod tests {
 
     #[test]
     fn every_command_stands_in_the_usage() {
-        for command in ["setup", "test", "demo", "generate", "bench", "dist"] {
+        for command in ["setup", "test", "demo", "generate", "bench", "gate", "dist"] {
             assert!(USAGE.contains(&format!("\n  {command}")), "{command}");
         }
     }

@@ -158,6 +158,11 @@ pub fn create(shop: &Shop, python: &Python, venv: &Venv) -> Result {
 
 /// On Debian, as root: the package that the `venv` module needs. Anywhere else this fails, and the caller says what to do.
 fn install_debian_venv() -> bool {
+    install_debian("python3-venv")
+}
+
+/// Installs a package of Debian's. False where that cannot be done here.
+pub fn install_debian(package: &str) -> bool {
     let apt = |args: &[&str]| {
         Cmd::new("apt-get")
             .env("DEBIAN_FRONTEND", "noninteractive")
@@ -165,8 +170,8 @@ fn install_debian_venv() -> bool {
             .capture()
             .is_ok_and(|ran| ran.status.success())
     };
-    println!("   python3-venv is missing: trying apt-get");
-    apt(&["update", "-qq"]) && apt(&["install", "-y", "-qq", "--no-install-recommends", "python3-venv"])
+    println!("   {package} is missing: trying apt-get");
+    apt(&["update", "-qq"]) && apt(&["install", "-y", "-qq", "--no-install-recommends", package])
 }
 
 /// The interpreter for the main environment: the first suitable one.

@@ -2,6 +2,7 @@
 
 use crate::cargo;
 use crate::demo::build_origin;
+use crate::gate;
 use crate::generate::check_stub;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result};
@@ -54,6 +55,7 @@ fn rust(shop: &Shop, report: &mut Report) {
         "tidegate-python",
     ];
     report.step(TOOLS, "tests", || tests(&rest));
+    report.step(CORE, "instructions per call", || gate::check(shop));
 }
 
 fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
@@ -82,10 +84,16 @@ fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
     report.step(PYTHON, "stub of the native half is current", || {
         with_venv(&|venv| Verdict::check(check_stub(shop, venv)))
     });
-    report
-        .step(PYTHON, "mypy --strict", || with_wheel(&|venv| mypy(shop, venv, &["mypy", "--strict", "-p"])));
-    report.step(PYTHON, "stubtest", || with_wheel(&|venv| mypy(shop, venv, &["mypy.stubtest"])));
-    report.step(PYTHON, "tests", || with_wheel(&|venv| pytest(shop, venv, origin)));
+    report.step(PYTHON, "mypy --strict", || with_wheel(&|venv| mypy(shop, venv)));
+    report.step(PYTHON, "stubtest", || with_wheel(&|venv| stubtest(shop, venv)));
+    report.step(PYTHON, "tests", || with_wheel(&|venv| pytest(shop, venv, origin, "bindings-python/tests")));
+    report.step(PYTHON, "tests of the demo", || {
+        with_wheel(&|venv| pytest(shop, venv, origin, "examples/brownout"))
+    });
+    report.step(PYTHON, "the demo, shortened", || match origin {
+        Some(program) => with_wheel(&|venv| Verdict::check(short_demo(shop, venv, program))),
+        None => Verdict::NotRun("there is no origin".into()),
+    });
 
     let main = venv.as_ref().and_then(|_| find_python().ok());
     let Some((built, main)) = built.zip(main) else { return };
@@ -121,17 +129,19 @@ fn ruff(shop: &Shop, venv: &Venv, args: &[&str]) -> Verdict {
     Verdict::check(ruff.args(args).args(folders).stream().and_then(crate::run::Output::ok))
 }
 
-/// mypy or its stubtest on the installed package, never on the source folder.
-fn mypy(shop: &Shop, venv: &Venv, args: &[&str]) -> Verdict {
-    let config = if args[0] == "mypy" { "--config-file" } else { "--mypy-config-file" };
+/// mypy on the installed package, never on the source folder.
+fn mypy(shop: &Shop, venv: &Venv) -> Verdict {
+    typed(shop, venv, &["mypy", "--strict", "-p", "tidegate", "--config-file"])
+}
+
+/// The stub of the native half against the library itself. The rest is typed where it stands and has no stubs.
+fn stubtest(shop: &Shop, venv: &Venv) -> Verdict {
+    typed(shop, venv, &["mypy.stubtest", "tidegate._native", "--mypy-config-file"])
+}
+
+fn typed(shop: &Shop, venv: &Venv, args: &[&str]) -> Verdict {
     let run = || {
-        let mypy = venv
-            .python()
-            .arg("-m")
-            .args(args)
-            .arg("tidegate")
-            .arg(config)
-            .arg(shop.root.join("pyproject.toml"));
+        let mypy = venv.python().arg("-m").args(args).arg(shop.root.join("pyproject.toml"));
         mypy.env("MYPY_CACHE_DIR", shop.target.join("xtask/mypy"))
             .cwd(&shop.scratch("outside")?)
             .stream()?
@@ -141,17 +151,28 @@ fn mypy(shop: &Shop, venv: &Venv, args: &[&str]) -> Verdict {
 }
 
 /// pytest, from a folder from which the source of the package cannot be imported.
-fn pytest(shop: &Shop, venv: &Venv, origin: Option<&Path>) -> Verdict {
+fn pytest(shop: &Shop, venv: &Venv, origin: Option<&Path>, folder: &str) -> Verdict {
     let run = || {
         let pytest =
             venv.python().args(["-m", "pytest", "-p", "no:cacheprovider", "--rootdir"]).arg(&shop.root);
-        let pytest = pytest
-            .arg("-c")
-            .arg(shop.root.join("pyproject.toml"))
-            .arg(shop.root.join("bindings-python/tests"));
+        let pytest = pytest.arg("-c").arg(shop.root.join("pyproject.toml")).arg(shop.root.join(folder));
         with_origin(pytest, origin).cwd(&shop.scratch("outside")?).stream()
     };
     Verdict::tests(run(), Counts::from_pytest)
+}
+
+/// The demo as people run it, but for its length: it has to come to its end and leave its figures and its plots.
+fn short_demo(shop: &Shop, venv: &Venv, origin: &Path) -> Result {
+    let out = shop.scratch("demo")?;
+    let demo = venv.script(&shop.root.join("examples/brownout/demo.py")).arg("--origin").arg(origin);
+    demo.arg("--out").arg(&out).arg("--quick").cwd(&out).stream()?.ok()?;
+    for name in ["result.json", "brownout.png", "brownout.svg"] {
+        let size = fs::metadata(out.join(name)).map_err(Error::at("look at", &out.join(name)))?.len();
+        if size == 0 {
+            return Err(Error(format!("the demo left an empty {name}")));
+        }
+    }
+    Ok(())
 }
 
 /// What a user gets: the wheel (and an extra's packages) in a new environment outside the tree, and the smoke script.

@@ -77,6 +77,8 @@ pub(super) struct Pool {
     pub max_queue: u32,
     /// Permits given out: running, granted, or kept by a call that has ended and lingers.
     pub in_flight: u32,
+    /// Permits out beyond the limit since it shrank; nobody is evicted.
+    pub over: u32,
     pub waiting: List,
     pub granted: List,
 }
@@ -87,6 +89,7 @@ impl Pool {
             limit: settings.max_concurrency,
             max_queue: settings.max_queue,
             in_flight: 0,
+            over: 0,
             waiting: List::default(),
             granted: List::default(),
         }
@@ -143,7 +146,7 @@ impl Engine {
     }
 
     /// Hands out all permits that can be handed out (I3). A waiter whose patience has ended is failed, not granted.
-    fn hand_out(&mut self, route: u32, now: Time) {
+    pub(super) fn hand_out(&mut self, route: u32, now: Time) {
         let Some(pool) = &mut self.routes[route].pool else { return };
         while pool.in_flight < pool.limit {
             let Some(slot) = pool.waiting.head() else { return };
@@ -171,6 +174,7 @@ impl Engine {
     pub(super) fn release(&mut self, route: u32, now: Time) {
         let Some(pool) = &mut self.routes[route].pool else { return };
         pool.in_flight -= 1;
+        pool.over = pool.over.saturating_sub(1);
         if pool.waiting.len > 0 {
             self.hand_out(route, now);
         }

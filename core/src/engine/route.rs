@@ -200,8 +200,13 @@ impl Routes {
         for slot in 0..self.slots.len() as u32 {
             let route = &mut self.slots[slot as usize];
             if let Some(pool) = &mut route.pool {
-                *pool =
-                    Pool { in_flight: 0, waiting: List::default(), granted: List::default(), ..pool.clone() };
+                *pool = Pool {
+                    in_flight: 0,
+                    over: 0,
+                    waiting: List::default(),
+                    granted: List::default(),
+                    ..pool.clone()
+                };
             }
             if let Some(budget) = &mut route.budget {
                 budget.forget_calls();

@@ -1,5 +1,7 @@
 //! What the engine looks like from outside, pulled when somebody asks; and its own books, checked.
 
+use std::collections::BTreeMap;
+
 use super::arena::{NONE, State, flag};
 use super::{Counts, Engine};
 use crate::retry::Budget;
@@ -70,11 +72,7 @@ impl Engine {
             waiting: count(&[State::Queued, State::Granted, State::Refused]),
             route_overflows: self.routes.overflows,
             route_evictions: self.routes.evictions,
-            policies: self
-                .policies
-                .iter()
-                .map(|entry| (entry.policy.name().to_owned(), entry.counts.clone()))
-                .collect(),
+            policies: self.counts(),
             routes: self
                 .routes
                 .iter()
@@ -83,7 +81,8 @@ impl Engine {
                     key: route.key().to_owned(),
                     active: route.active,
                     budget: route.budget.clone().map(|mut budget| budget.balance(route.active, now)),
-                    pool: route.pool.as_ref().map(|pool| PoolView {
+                    // A pool without a limit is what is left of a bulkhead that was taken away.
+                    pool: route.pool.as_ref().filter(|pool| pool.limit != u32::MAX).map(|pool| PoolView {
                         limit: pool.limit,
                         in_flight: pool.in_flight,
                         waiting: pool.waiting.len(),
@@ -92,6 +91,21 @@ impl Engine {
                 })
                 .collect(),
         }
+    }
+
+    /// By policy: its name and what has happened under it, under old settings too.
+    fn counts(&self) -> Vec<(String, Counts)> {
+        let mut counts: BTreeMap<_, _> = (0..=u16::MAX)
+            .zip(&self.policies)
+            .filter(|(number, entry)| entry.of == *number)
+            .map(|(number, entry)| (number, (entry.policy.name().to_owned(), Counts::default())))
+            .collect();
+        for entry in &self.policies {
+            if let Some((_, sum)) = counts.get_mut(&entry.of) {
+                sum.add(&entry.counts);
+            }
+        }
+        counts.into_values().collect()
     }
 
     /// Checks the engine's own books: permits conserved (I1), capacity kept (I2), no admissible waiter left without a
@@ -121,7 +135,8 @@ impl Engine {
             if pool.in_flight != holding {
                 return Err(format!("route {slot}: {} permits out but {holding} held (I1)", pool.in_flight));
             }
-            if pool.in_flight > pool.limit {
+            // Work in flight is not evicted by a limit that shrinks; what is over it only ever falls.
+            if pool.in_flight > pool.limit.saturating_add(pool.over) {
                 return Err(format!("route {slot}: {} permits out of {} (I2)", pool.in_flight, pool.limit));
             }
             if pool.in_flight < pool.limit && pool.waiting.len() > 0 {

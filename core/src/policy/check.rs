@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::suggest::unknown_key;
 use super::table::{Domain, Key, TABLE};
-use super::{Bulkhead, Policy, Retry, presets};
+use super::written::Written;
+use super::{Bulkhead, Policy, Retry, presets, span};
 use crate::classify::{METHODS, Methods};
 use crate::retry::{
     Backoff, BudgetSettings, Growth, Jitter, QuotaSettings, RatioSettings, RetryAfterMode, Rounding,
@@ -30,10 +32,21 @@ pub struct PolicyError {
     pub value: String,
     /// The rule it breaks.
     pub rule: String,
+    /// The line of the document it stands in, from 1, if it comes from one.
+    pub line: Option<u32>,
+}
+
+impl PolicyError {
+    pub(super) fn new(key: impl Into<String>, value: impl Into<String>, rule: impl Into<String>) -> Self {
+        Self { key: key.into(), value: value.into(), rule: rule.into(), line: None }
+    }
 }
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
         write!(f, "{} = {}: {}", self.key, self.value, self.rule)
     }
 }
@@ -41,21 +54,42 @@ impl fmt::Display for PolicyError {
 impl std::error::Error for PolicyError {}
 
 /// Words and names longer than this are a mistake, and are not echoed whole.
-const LONGEST: usize = 100;
+pub(super) const LONGEST: usize = 100;
+
+/// A pair on its way to the validator, by whatever road.
+pub(super) struct Pair<'a> {
+    pub key: &'a str,
+    /// The value, or the rule that it broke on its way: a key whose value is wrong counts as given all the same.
+    pub value: Result<Value<'a>, String>,
+    /// The value as its writer wrote it, where that is known.
+    pub written: Option<&'a str>,
+    pub line: Option<u32>,
+}
 
 pub(super) fn build(name: &str, pairs: &[(&str, Value<'_>)]) -> Result<Policy, Vec<PolicyError>> {
+    let pairs = pairs.iter().map(|(key, value)| Pair { key, value: Ok(*value), written: None, line: None });
+    build_written(name, pairs)
+}
+
+/// The same for pairs that remember how and where they were written.
+pub(super) fn build_written<'a>(
+    name: &str,
+    pairs: impl Iterator<Item = Pair<'a>>,
+) -> Result<Policy, Vec<PolicyError>> {
     let mut errors = Vec::new();
     if name.is_empty() || name.len() > LONGEST || name.chars().any(char::is_control) {
-        errors.push(PolicyError {
-            key: "policy".into(),
-            value: quoted(name),
-            rule: format!("a name has 1 to {LONGEST} bytes and no control characters"),
-        });
+        let rule = format!("a name has 1 to {LONGEST} bytes and no control characters");
+        errors.push(PolicyError::new("policy", quoted(name), rule));
     }
     let mut given = Settings::default();
-    for (key, value) in pairs {
-        if let Err(error) = given.add(key, *value) {
-            errors.push(error);
+    for pair in pairs {
+        let added = match pair.value {
+            Ok(value) => given.add(pair.key, value),
+            Err(rule) => Err(given.add_wrong(pair.key, rule)),
+        };
+        if let Err(error) = added {
+            let value = pair.written.map_or(error.value, clipped);
+            errors.push(PolicyError { value, line: pair.line, ..error });
         }
     }
     let mut settings = Settings::default();
@@ -65,8 +99,19 @@ pub(super) fn build(name: &str, pairs: &[(&str, Value<'_>)]) -> Result<Policy, V
         }
     }
     settings.0.append(&mut given.0);
-    settings.check_across(&mut errors);
+    // A key that is wrong by itself says nothing about its relation to others.
+    let mut across = Vec::new();
+    settings.check_across(&mut across);
+    across.retain(|error| errors.iter().all(|own| own.key != error.key));
+    errors.append(&mut across);
     if errors.is_empty() { Ok(settings.policy(name)) } else { Err(errors) }
+}
+
+impl Key {
+    /// The rule of the key's domain, as an error tells it: "must be …".
+    pub fn rule(&self) -> String {
+        parse(self, Value::Text("")).err().unwrap_or_default()
+    }
 }
 
 /// Keys without a default that a choice needs: where the first key has the second's value, the third must stand.
@@ -80,7 +125,7 @@ const NEEDED: &[(&str, &str, &str)] = &[
 
 /// A value that has passed its key's domain.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Stored {
+pub(super) enum Stored {
     Span(Duration),
     Whole(u32),
     Real(f64),
@@ -95,23 +140,26 @@ struct Settings(BTreeMap<&'static str, Vec<Stored>>);
 impl Settings {
     fn add(&mut self, path: &str, value: Value<'_>) -> Result<(), PolicyError> {
         let Some(key) = TABLE.iter().find(|key| key.path == path) else {
-            let known: Vec<_> = TABLE.iter().map(|key| key.path).collect();
-            return Err(PolicyError {
-                key: clipped(path),
-                value: shown(value, false),
-                rule: format!("no such key; the keys are {}", known.join(", ")),
-            });
+            return Err(PolicyError::new(clipped(path), shown(value, false), unknown_key(path)));
         };
         let is_span = matches!(key.domain, Domain::Span { .. });
-        let fail = |rule: String| PolicyError { key: path.into(), value: shown(value, is_span), rule };
+        let fail = |rule: String| PolicyError::new(path, shown(value, is_span), rule);
         // A key whose value is wrong still counts as given: it must not be reported as absent too.
         let values = self.0.entry(key.path).or_default();
         let stored = parse(key, value).map_err(fail)?;
-        if !values.is_empty() && !matches!(key.domain, Domain::Statuses | Domain::Methods) {
+        if !values.is_empty() && !key.domain.is_list() {
             return Err(fail("is given more than once".into()));
         }
         values.push(stored);
         Ok(())
+    }
+
+    /// A value that was found wrong before it came here: its key counts as given too.
+    fn add_wrong(&mut self, path: &str, rule: String) -> PolicyError {
+        if let Some(key) = TABLE.iter().find(|key| key.path == path) {
+            self.0.entry(key.path).or_default();
+        }
+        PolicyError::new(clipped(path), "", rule)
     }
 
     fn uses(&self, component: &str) -> bool {
@@ -121,7 +169,7 @@ impl Settings {
     /// Rules that join several keys.
     fn check_across(&self, errors: &mut Vec<PolicyError>) {
         let mut fail = |key: &str, value: String, rule: &str| {
-            errors.push(PolicyError { key: key.into(), value, rule: rule.into() });
+            errors.push(PolicyError::new(key, value, rule));
         };
         let meaningful = self.0.keys().any(|key| !matches!(*key, "preset" | "slot_until"));
         if !meaningful && !self.0.contains_key("preset") {
@@ -174,10 +222,16 @@ impl Settings {
             } else {
                 "retry.backoff.base"
             }),
-            budget: self.budget(),
+            // A policy that makes one attempt keeps no books on retries.
+            budget: if self.uses("retry.") && self.whole("retry.max_attempts") > 1 {
+                self.budget()
+            } else {
+                None
+            },
         };
         Policy {
             name: name.into(),
+            written: Written::new(&self.0),
             deadline: self.span_or_none("deadline"),
             attempt_timeout: self.span_or_none("attempt_timeout"),
             slot_until_body: self.word("slot_until") == "body",
@@ -256,7 +310,7 @@ impl Settings {
         }
         let key = TABLE.iter().find(|key| key.path == path)?;
         let value = match key.domain {
-            Domain::Span { .. } => Value::Number(span_text(key.default)?),
+            Domain::Span { .. } => Value::Number(span::parse(key.default).ok()? as f64),
             Domain::Flag => Value::Number(f64::from(u8::from(key.default == "true"))),
             Domain::Count { .. } | Domain::Real { .. } => Value::Number(key.default.parse().ok()?),
             _ => Value::Text(key.default),
@@ -390,15 +444,6 @@ impl fmt::Display for Days {
     }
 }
 
-/// Microseconds of a default such as `100ms` or `5s`.
-fn span_text(text: &str) -> Option<f64> {
-    let (number, unit) = match text.strip_suffix("ms") {
-        Some(number) => (number, 1e3),
-        None => (text.strip_suffix('s')?, 1e6),
-    };
-    Some(number.parse::<f64>().ok()? * unit)
-}
-
 /// A value as its writer would know it again.
 fn shown(value: Value<'_>, is_span: bool) -> String {
     match value {
@@ -408,11 +453,11 @@ fn shown(value: Value<'_>, is_span: bool) -> String {
     }
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("{:?}", clipped(text))
 }
 
-fn clipped(text: &str) -> String {
+pub(super) fn clipped(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.into(),
@@ -430,8 +475,7 @@ mod tests {
     #[test]
     fn every_default_in_the_table_passes_its_own_domain() {
         for key in TABLE.iter().filter(|key| !key.default.is_empty() && !key.default.starts_with("retry.")) {
-            let list = matches!(key.domain, Domain::Statuses | Domain::Methods);
-            let found = if list {
+            let found = if key.domain.is_list() {
                 !Settings::default().list(key.path).is_empty()
             } else {
                 Settings::default().stored(key.path).is_some()

@@ -54,6 +54,13 @@ pub enum Domain {
     Methods,
 }
 
+impl Domain {
+    /// Does the key hold several values?
+    pub const fn is_list(&self) -> bool {
+        matches!(self, Self::Statuses | Self::Methods)
+    }
+}
+
 /// The longest span a policy may name: 365 days. Longer is a mistake of units.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
 const MICRO: Duration = Duration::from_micros(1);
@@ -111,3 +118,36 @@ pub const TABLE: &[Key] = &[
     key("bulkhead.max_queue", Domain::Count { min: 0, max: 10_000_000, none: true }, "0", "Calls that may wait for a slot; 0 is no queue, none is unbounded."),
     key("bulkhead.acquire_timeout", Domain::Span { min: Duration::ZERO, max: YEAR, none: true }, "1s", "How long a call waits for a slot; 0 fails fast, none waits for ever."),
 ];
+
+/// What the tables of keys are about, in the order of the reference page.
+#[rustfmt::skip]
+pub const TABLES: &[(&str, &str)] = &[
+    ("retry", "When to try again."),
+    ("retry.backoff", "How long to wait before a retry."),
+    ("retry.budget", "What bounds the load that retries add, per route."),
+    ("bulkhead", "How many calls may be in flight at once, per route."),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_of_keys_is_described_and_every_key_is_a_sentence() {
+        for key in TABLE {
+            for (dot, _) in key.path.match_indices('.') {
+                let table = &key.path[..dot];
+                assert!(TABLES.iter().any(|(path, _)| *path == table), "{table} is missing in TABLES");
+            }
+            assert!(
+                key.doc.ends_with('.') && !key.doc.contains(['|', '"', '\\']),
+                "{}: {}",
+                key.path,
+                key.doc
+            );
+        }
+        for (path, _) in TABLES {
+            assert!(super::super::suggest::is_table(path), "{path} has no keys");
+        }
+    }
+}

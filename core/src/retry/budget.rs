@@ -122,6 +122,20 @@ impl Budget {
         }
     }
 
+    /// Goes on with other settings of the same kind, with what it has counted; false, and nothing changes, where its
+    /// counts would mean something else.
+    pub(crate) fn retune(&mut self, to: &BudgetSettings) -> bool {
+        match (self, to) {
+            (Self::Window(budget), BudgetSettings::Window(to)) => return budget.retune(*to),
+            (Self::Ratio(budget), BudgetSettings::Ratio(to)) => budget.retune(*to),
+            (Self::Share(budget), BudgetSettings::Share(to)) => budget.retune(*to),
+            (Self::Tokens(budget), BudgetSettings::Tokens(to)) => budget.retune(*to),
+            (Self::Quota(budget), BudgetSettings::Quota(to)) => budget.retune(*to),
+            _ => return false,
+        }
+        true
+    }
+
     /// Is it as if new?
     pub(crate) fn is_fresh(&mut self, now: Time) -> bool {
         match self {

@@ -125,6 +125,8 @@ pub const POLICIES: &[Pairs] = &[
 pub struct Known {
     pub id: CallId,
     pub policy: usize,
+    /// Which of [`POLICIES`] it has its settings from.
+    settings: usize,
     key: u8,
     request: Request,
     deadline: Option<u64>,
@@ -146,6 +148,11 @@ pub struct Known {
 pub struct World {
     pub engine: Engine,
     policies: Vec<PolicyId>,
+    /// By policy: which of [`POLICIES`] it has the settings of, and whether these ever changed.
+    settings: Vec<usize>,
+    retuned: Vec<bool>,
+    /// By (policy, key): the permits that may be out; above the limit only what was out when the limit shrank.
+    allowed: BTreeMap<(usize, u8), usize>,
     pub calls: Vec<Known>,
     by_id: BTreeMap<CallId, usize>,
     /// The host's clock, and the engine's time as it must be.
@@ -168,6 +175,9 @@ impl World {
         Self {
             engine,
             policies,
+            settings: (0..POLICIES.len()).collect(),
+            retuned: vec![false; POLICIES.len()],
+            allowed: BTreeMap::new(),
             calls: Vec::new(),
             by_id: BTreeMap::new(),
             reading: origin,
@@ -241,6 +251,21 @@ impl World {
                 }
             }
         }
+        self.check();
+    }
+
+    /// Gives a policy the settings of another.
+    #[allow(dead_code)] // not every test retunes
+    pub fn retune(&mut self, policy: usize, to: usize) {
+        let settings = Policy::from_pairs(&format!("p{policy}"), POLICIES[to]).unwrap();
+        let flags = self.engine.retune(self.policies[policy], settings, self.now()).unwrap();
+        self.words.push(u64::from(flags.wakes));
+        self.settings[policy] = to;
+        self.retuned[policy] = true;
+        self.check();
+    }
+
+    fn check(&mut self) {
         self.deliver_wakes();
         self.engine.check().unwrap_or_else(|law| panic!("{law}"));
         self.check_bounds();
@@ -262,7 +287,7 @@ impl World {
         let route = self.engine.route(self.policies[policy], &format!("key{key}"), self.now());
         let (id, step) = self.engine.begin(route, &request, self.now());
         assert!(self.by_id.insert(id, self.calls.len()).is_none(), "ids are never used twice");
-        let own = POLICIES[policy].iter().find_map(|pair| match pair {
+        let own = POLICIES[self.settings[policy]].iter().find_map(|pair| match pair {
             ("deadline", Number(n)) => Some(*n as u64),
             ("preset", Text("http")) => Some(30_000_000),
             _ => None,
@@ -277,6 +302,7 @@ impl World {
         self.calls.push(Known {
             id,
             policy,
+            settings: self.settings[policy],
             key,
             request,
             deadline: deadline.map(|span| self.time.saturating_add(span)),
@@ -407,7 +433,7 @@ impl World {
                         if let Event::Finished { outcome, .. } = event
                             && let Some(asked) = outcome.retry_after
                             && call.failure == Some(outcome)
-                            && call.policy < 7
+                            && call.settings < 7
                         {
                             assert!(until >= time.saturating_add(asked.as_micros()), "2.7: never early");
                         }
@@ -460,20 +486,32 @@ impl World {
     }
 
     /// Bounds seen from the host's side, independent of the engine's own books.
-    fn check_bounds(&self) {
-        for (policy, pairs) in POLICIES.iter().enumerate() {
+    fn check_bounds(&mut self) {
+        for (policy, settings) in self.settings.clone().into_iter().enumerate() {
+            let pairs = POLICIES[settings];
             for key in 0..2u8 {
                 let limit = pairs.iter().find_map(|pair| match pair {
                     ("bulkhead.max_concurrency", Number(n)) => Some(*n as usize),
                     _ => None,
                 });
+                let limit = limit.unwrap_or(usize::MAX);
+                let here = |call: &&Known| {
+                    (call.policy, call.key) == (policy, key) && !call.shares && call.done.is_none()
+                };
                 // A host that has been silent for 60 s may have lost its call, and with it the permit (R9).
-                let running = self.calls.iter().filter(|call| {
-                    let here =
-                        (call.policy, call.key) == (policy, key) && self.time - call.heard < 60_000_000;
-                    here && !call.shares && call.done.is_none() && call.attempts > 0
-                });
-                assert!(limit.is_none_or(|limit| running.count() <= limit), "I2 at {policy}/{key}");
+                let running = self
+                    .calls
+                    .iter()
+                    .filter(here)
+                    .filter(|call| self.time - call.heard < 60_000_000 && call.attempts > 0);
+                // A limit that shrinks evicts nobody, and admits nobody either.
+                let held = self.calls.iter().filter(here).filter(|call| call.attempts > 0 || !call.queued);
+                let allowed = self.allowed.entry((policy, key)).or_insert(limit);
+                *allowed = limit.max(held.count().min(*allowed));
+                assert!(running.count() <= *allowed, "I2 at {policy}/{key}");
+                if self.retuned[policy] {
+                    continue;
+                }
                 let Some((calls, attempts)) = self.load.get(&(policy, key)) else { continue };
                 let seconds = (self.time - self.born) as f64 / 1e6;
                 let bound = match policy {

@@ -75,6 +75,12 @@ impl RetryQuota {
         u64::from(self.available) / u64::from(self.settings.cost.max(1))
     }
 
+    /// Goes on with other settings: what is missing to the full stays missing.
+    pub(crate) fn retune(&mut self, to: QuotaSettings) {
+        let missing = self.settings.capacity - self.available;
+        *self = Self { settings: to, available: to.capacity.saturating_sub(missing) };
+    }
+
     pub(crate) fn is_fresh(&self) -> bool {
         self.available == self.settings.capacity
     }

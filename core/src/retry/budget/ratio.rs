@@ -76,6 +76,12 @@ impl RatioBudget {
         self.tokens / TOKEN
     }
 
+    /// Goes on with other settings: what has been earned stays, up to the new cap.
+    pub(crate) fn retune(&mut self, to: RatioSettings) {
+        let new = Self::new(to);
+        *self = Self { calls: self.calls, tokens: self.tokens.min(new.cap), ..new };
+    }
+
     pub(crate) fn is_fresh(&self) -> bool {
         self.calls == 0
     }

@@ -53,6 +53,11 @@ impl ShareBudget {
         self.in_flight
     }
 
+    /// Goes on with other settings: retries in flight stay counted.
+    pub(crate) fn retune(&mut self, to: ShareSettings) {
+        self.settings = to;
+    }
+
     pub(crate) fn is_fresh(&self) -> bool {
         self.in_flight == 0
     }

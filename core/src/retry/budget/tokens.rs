@@ -56,7 +56,44 @@ impl TokenBudget {
         self.tokens.saturating_sub(self.max / 2).div_ceil(TOKEN)
     }
 
+    /// Goes on with other settings: what is missing to the full stays missing.
+    pub(crate) fn retune(&mut self, to: TokenSettings) {
+        let new = Self::new(to);
+        *self = Self { tokens: new.max.saturating_sub(self.max - self.tokens), ..new };
+    }
+
     pub(crate) fn is_fresh(&self) -> bool {
         self.tokens == self.max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn follows_the_published_defaults() {
+        let text = include_str!("../../../../tests/vectors/published/grpc_defaults.json");
+        let vector: serde_json::Value = serde_json::from_str(text).unwrap();
+        let tokens = &vector["tokens"];
+        let settings = TokenSettings {
+            max: tokens["max"].as_u64().unwrap() as u32,
+            ratio: tokens["ratio"].as_f64().unwrap(),
+        };
+        let above = tokens["retry_allowed_above"].as_u64().unwrap();
+        let mut budget = TokenBudget::new(settings);
+        for failures in 1..=20 {
+            budget.on_failure();
+            assert_eq!(
+                budget.allows(),
+                u64::from(settings.max).saturating_sub(failures) > above,
+                "{failures}"
+            );
+        }
+        // Clamped at 0: ten successes are one token, whatever came before.
+        (0..50).for_each(|_| budget.on_success());
+        assert!(!budget.allows());
+        budget.on_success();
+        assert!(budget.allows());
     }
 }

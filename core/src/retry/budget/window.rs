@@ -131,6 +131,15 @@ impl RetryBudget {
         (share as u64).saturating_add(self.floor).saturating_sub(u64::from(self.totals.withdrawals))
     }
 
+    /// Goes on with other settings and the same window; false, and nothing changes, where the window is another.
+    pub(crate) fn retune(&mut self, to: WindowSettings) -> bool {
+        let same = self.settings.ttl == to.ttl;
+        if same {
+            (self.floor, self.settings) = (Self::new(to).floor, to);
+        }
+        same
+    }
+
     /// Is it as if new: nothing in the window?
     pub(crate) fn is_fresh(&mut self, now: Time) -> bool {
         self.roll(now);

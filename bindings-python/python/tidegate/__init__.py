@@ -1,0 +1,69 @@
+"""Tidegate: retries with a budget, bulkheads and deadlines, decided by one engine for every language.
+
+A `Policy` is what happens around a call. It serves threads and event loops at once, as a function, a
+coroutine or a decorator:
+
+    payments = tidegate.Policy("payments", deadline=10.0, retry=tidegate.Retry(max_attempts=3))
+
+    payments.call(charge, order)            # in this thread
+    await payments.acall(charge, order)     # in this task
+
+    @payments
+    async def charge(order): ...
+
+Around an HTTP client it is a transport: `httpx.Client(transport=tidegate.httpx.Transport(policy=payments))`,
+after `import tidegate.httpx`. Spans are seconds or `timedelta`.
+"""
+
+from __future__ import annotations
+
+from . import _native
+from ._classify import Outcome
+from ._deadline import deadline
+from ._engine import Engine
+from ._errors import (
+    AttemptTimeout,
+    BreakerOpen,
+    BulkheadFull,
+    CallLost,
+    CostAboveBurst,
+    DeadlineExceeded,
+    ForcedOpen,
+    HoldFull,
+    PolicyError,
+    RateLimited,
+    Rejected,
+    StoreUnavailable,
+    Throttled,
+    TidegateError,
+)
+from ._options import Backoff, Budget, Bulkhead, Retry
+from ._policy import Caller, Policy
+
+__version__: str = _native.Engine.version
+
+__all__ = [
+    "AttemptTimeout",
+    "Backoff",
+    "BreakerOpen",
+    "Budget",
+    "Bulkhead",
+    "BulkheadFull",
+    "CallLost",
+    "Caller",
+    "CostAboveBurst",
+    "DeadlineExceeded",
+    "Engine",
+    "ForcedOpen",
+    "HoldFull",
+    "Outcome",
+    "Policy",
+    "PolicyError",
+    "RateLimited",
+    "Rejected",
+    "Retry",
+    "StoreUnavailable",
+    "Throttled",
+    "TidegateError",
+    "deadline",
+]

@@ -1,0 +1,136 @@
+"""The shell for asyncio: carries out steps in the caller's task, waits, wakes, cancels; decides nothing."""
+
+from __future__ import annotations
+
+from asyncio import Future, get_running_loop
+from asyncio.events import _get_running_loop
+from typing import TYPE_CHECKING, Any
+
+from ._deadline import SCOPE
+from ._engine import GONE
+from ._timers import Timers, timers_of
+from ._wire import ATTEMPT, ATTEMPT_SHIFT, DONE, FINISHED, LOW, POLL, SPAN_SHIFT, WAIT, WAIT_BODY
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from contextvars import Token
+
+    from ._run import Run
+
+
+async def drive(run: Run, step: int) -> Any:
+    """Carries out a call from this step to its end. Whatever interrupts it, the engine is told."""
+    try:
+        while True:
+            action = step & 3
+            if action == ATTEMPT:
+                step = await _attempt(run, step)
+            elif action == DONE:
+                run.call = 0
+                return run.conclude(step)
+            elif step & 0xF003 == WAIT_BODY:
+                return run.stream(step)
+            else:
+                step = await _park(run, step)
+    except BaseException:
+        run.abandon()
+        raise
+
+
+async def resume(run: Run, ok: bool, value: Any, timers: Timers | None) -> Any:
+    """Goes on after a first attempt that the fast path has made."""
+    try:
+        step = await _settle(run, 1, ok, value, timers)
+    except BaseException:
+        run.abandon()
+        raise
+    return await drive(run, step)
+
+
+def leave(token: Token[Any]) -> None:
+    """Restores the scope; a coroutine that is thrown away may be closed in another context."""
+    try:
+        SCOPE.reset(token)
+    except ValueError:
+        pass
+
+
+async def _attempt(run: Run, step: int) -> int:
+    attempt = run.attempts = step >> 12 & 0xFF
+    ok, timers = False, None
+    token = SCOPE.set((run.engine, run.call, None, run.scope))
+    if step > LOW:
+        timers = timers_of(run.engine)
+        timers.arm(get_running_loop(), run.call, (step >> SPAN_SHIFT) - 1)
+    try:
+        value = await run.start(attempt, (step >> SPAN_SHIFT) - 1)
+        ok = True
+    except BaseException as error:
+        value = error
+    leave(token)
+    return await _settle(run, attempt, ok, value, timers)
+
+
+async def _settle(run: Run, attempt: int, ok: bool, value: Any, timers: Timers | None) -> int:
+    """Tells our own stop from the caller's cancellation, reports the attempt, releases a failed result."""
+    run.attempts = attempt
+    stopped = None if timers is None else timers.disarm(run.call, None if ok else value)
+    if stopped is not None:
+        step, cancelled = stopped
+        if ok:
+            # It finished although it was stopped: an answer is not thrown away, and not asked for twice.
+            run.held[(attempt - 1) & 7] = (True, value)
+            return run.engine.on(run.call, FINISHED | attempt << ATTEMPT_SHIFT)
+        if cancelled:
+            raise value
+        run.stopped(attempt, value)
+        return step if step & 3 == DONE else run.engine.on(run.call, POLL)
+    step = run.report(attempt, ok, value)
+    if ok and step & 3 != DONE and step & 0xF003 != WAIT_BODY:
+        await run.release(value)
+    return step
+
+
+class _Parked:
+    """Wakes a task from any thread."""
+
+    __slots__ = ("future", "loop")
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self.loop = loop
+        self.future: Future[None] = loop.create_future()
+
+    def __call__(self) -> object:
+        if _get_running_loop() is self.loop:
+            self.set()
+            return None
+        try:
+            self.loop.call_soon_threadsafe(self.set)
+        except RuntimeError:
+            return GONE
+        return None
+
+    def set(self) -> None:
+        if not self.future.done():
+            self.future.set_result(None)
+
+
+async def _park(run: Run, step: int) -> int:
+    """Waits until there is something to do; registers, then polls, so that no wake is lost (R3)."""
+    engine, call = run.engine, run.call
+    timers = timers_of(engine)
+    parked = _Parked(get_running_loop())
+    engine.waiters[call] = parked
+    try:
+        while True:
+            step = engine.on(call, POLL)
+            if step & 3 != WAIT:
+                return step
+            us = (step >> SPAN_SHIFT) - 1
+            if us:
+                timers.park(call, parked.future, us)
+                await parked.future
+                parked.future = parked.loop.create_future()
+    finally:
+        engine.waiters.pop(call, None)
+        timers.parked.pop(call, None)

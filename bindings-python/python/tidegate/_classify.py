@@ -1,0 +1,99 @@
+"""What became of a plain callable: exceptions and results as outcomes (semantics 1.4)."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from ._errors import RateLimited, Rejected, Throttled
+from ._wire import KINDS, OPINIONS, pack_outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Class: TypeAlias = Literal[
+    "ok", "transient", "throttled", "timeout", "never_sent", "conflict", "permanent", "ignored", "cancelled"
+]
+
+TRANSIENT: Final = pack_outcome(KINDS["transient"])
+TIMEOUT: Final = pack_outcome(KINDS["timeout"])
+NEVER_SENT: Final = pack_outcome(KINDS["never_sent"])
+CONFLICT: Final = pack_outcome(KINDS["conflict"])
+PERMANENT: Final = pack_outcome(KINDS["permanent"])
+CANCELLED: Final = pack_outcome(KINDS["cancelled"])
+STOPPED: Final = -1
+"""The caller gave up: no outcome but a Cancel event, and the exception goes on untouched."""
+
+_TIMEOUTS: Final = {"asyncio.exceptions", "concurrent.futures._base", "socket"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a `classify` callable can answer where a class name says too little.
+
+    Args:
+        kind: The class of the outcome.
+        opinion: `"retry"` or `"do_not"`: whether to retry, whatever the class; None leaves it to the class.
+        retry_after: Seconds that the other side asked us to wait, or None.
+    """
+
+    kind: Class
+    opinion: Literal["retry", "do_not"] | None = None
+    retry_after: float | None = None
+
+
+Classify: TypeAlias = "Callable[[Any], Class | Outcome | None]"
+
+
+def of_exception(error: BaseException) -> int:
+    """The outcome of an exception that a plain callable raised."""
+    if not isinstance(error, Exception):
+        return STOPPED
+    if isinstance(error, Rejected):
+        # An inner policy's refusal: retryable, and no evidence about the far side (semantics 1.4).
+        if isinstance(error, (RateLimited, Throttled)):
+            return pack_outcome(KINDS["throttled"], retry_after=error.retry_in)
+        return CONFLICT
+    if isinstance(error, OSError):
+        if isinstance(error, ConnectionRefusedError):
+            return NEVER_SENT
+        socket = sys.modules.get("_socket")
+        return NEVER_SENT if socket is not None and isinstance(error, socket.gaierror) else TRANSIENT
+    # Before Python 3.11 asyncio and concurrent.futures had timeout errors of their own.
+    kind = type(error)
+    return TRANSIENT if kind.__name__ == "TimeoutError" and kind.__module__ in _TIMEOUTS else PERMANENT
+
+
+def by(classify: Classify, subject: Any, default: int) -> int:
+    """The outcome that the user's `classify` names; `default` where it has no opinion or is broken."""
+    try:
+        answer = classify(subject)
+        if answer is None:
+            return default
+        if isinstance(answer, str):
+            return pack_outcome(KINDS[answer])
+        return pack_outcome(KINDS[answer.kind], OPINIONS[answer.opinion], answer.retry_after)
+    except Exception as error:
+        _warn_once(classify, error)
+        return default
+
+
+_warned: set[int] = set()
+
+
+def _warn_once(classify: Classify, error: Exception) -> None:
+    if id(classify) in _warned:
+        return
+    _warned.add(id(classify))
+    import warnings
+
+    try:
+        warnings.warn(
+            f"tidegate: classify={classify!r} failed, and is ignored where it does:"
+            f" {type(error).__name__}: {error}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    except RuntimeWarning:
+        pass  # a warning that somebody turned into an error may not break the call either

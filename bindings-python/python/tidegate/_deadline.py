@@ -1,0 +1,106 @@
+"""What calls inherit from around them: deadlines and the call they are nested in, in one context variable."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ._clock import live_clocks, to_us
+from ._native import monotonic
+from ._wire import pack_remaining
+
+if TYPE_CHECKING:
+    from contextvars import Token
+    from types import TracebackType
+
+    from ._clock import Clock
+    from ._engine import Engine
+
+Scope: TypeAlias = "tuple[Engine | None, int, _Ends | None, Scope | None]"
+"""Engine and call that run here, the deadline that holds here, and the scope around this one."""
+
+SCOPE: Final[ContextVar[Any]] = ContextVar("tidegate.scope", default=None)
+
+
+class _Ends:
+    """One moment on every clock there is: the process's own, and those of tests."""
+
+    __slots__ = ("real", "tests")
+
+    def __init__(self, real: int, tests: dict[Clock, int]) -> None:
+        self.real = real
+        self.tests = tests
+
+    def left(self, engine: Engine) -> int:
+        if engine.clock is None:
+            return self.real - monotonic()
+        end = self.tests.get(engine.clock)
+        return (1 << 53) if end is None else end - engine.clock.now_us()
+
+
+def inherited(scope: Scope, engine: Engine) -> tuple[int, int]:
+    """What `begin` takes from around it: time left (0 none) and the call it is nested in (0 none)."""
+    limit, parent = 0, 0
+    level: Scope | None = scope
+    ends: _Ends | None = None
+    while level is not None:
+        if ends is None:
+            ends = level[2]
+        if not parent and level[0] is engine:
+            parent = level[1]
+        level = level[3]
+    if ends is not None:
+        limit = pack_remaining(ends.left(engine))
+    return limit, parent
+
+
+class deadline:  # noqa: N801 - it reads as a statement: `with tidegate.deadline(2.0):`
+    """Everything inside has to end within `span` from here; the earlier of nested deadlines wins.
+
+    It holds for all policies, follows the context (tasks, `asyncio.to_thread`), and is not seen by threads
+    that do not inherit one (`loop.run_in_executor`, `threading.Thread` before 3.14).
+
+    Args:
+        span: Seconds, or a `timedelta`. Zero or less refuses every call.
+
+    Raises:
+        ValueError: If `span` is not a number.
+
+    Example:
+        ```python
+        with tidegate.deadline(2.0):
+            policy.call(charge)
+        ```
+    """
+
+    __slots__ = ("_token", "_us")
+
+    def __init__(self, span: Any) -> None:
+        us = to_us(span)
+        if us != us or isinstance(us, str):
+            raise ValueError(f"a deadline is a number of seconds or a timedelta, not {span!r}")
+        self._us = int(min(max(us, 0.0), 2.0**53))
+        self._token: Token[Any] | None = None
+
+    def __enter__(self) -> deadline:
+        outer: Scope | None = SCOPE.get()
+        clocks = live_clocks()
+        ends = _Ends(monotonic() + self._us, {clock: clock.now_us() + self._us for clock in clocks})
+        level = outer
+        while level is not None:
+            around = level[2]
+            if around is not None:
+                ends.real = min(ends.real, around.real)
+                for clock, end in around.tests.items():
+                    ends.tests[clock] = min(ends.tests.get(clock, end), end)
+                break
+            level = level[3]
+        self._token = SCOPE.set((None, 0, ends, outer))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            SCOPE.reset(self._token)
+            self._token = None

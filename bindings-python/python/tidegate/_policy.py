@@ -1,0 +1,448 @@
+"""Policies, and the callers bound to them. The happy paths stand here, whole; the shells do the rest."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar, cast, overload
+
+from . import _async_lazy as lazy
+from ._clock import to_us
+from ._deadline import SCOPE, inherited
+from ._engine import default_engine
+from ._errors import PolicyError
+from ._options import TABLE, UNSET, pairs_of
+from ._run import Run, abandon
+from ._sync import drive, resume
+from ._wire import (
+    ABORTABLE,
+    COST_SHIFT,
+    CRITICALITIES,
+    DONE,
+    FINISHED_1,
+    FIRST,
+    IDEMPOTENT,
+    LOW,
+    MAY_PARK,
+    OK_1,
+    REPLAYABLE,
+    STALE_ROUTE,
+    pack_remaining,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+
+    from ._classify import Classify
+    from ._clock import Span
+    from ._deadline import Scope
+    from ._engine import Engine
+    from ._options import Bulkhead, Retry
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Criticality = Literal["best_effort", "degraded", "normal", "critical"]
+
+_names: Final = (f"unnamed-{number}" for number in count(1))
+
+
+class Caller:
+    """Makes calls under a policy: as a function, as a coroutine, as a decorator.
+
+    `Policy` is one, with the defaults; `Policy.at` makes others. One caller serves threads and any number of
+    event loops at once.
+    """
+
+    __slots__ = (
+        "_afast",
+        "_aflags",
+        "_begin",
+        "_classify",
+        "_engine",
+        "_fast",
+        "_flags",
+        "_limit",
+        "_on",
+        "_passing",
+        "_policy",
+        "_route",
+        "_route_key",
+    )
+
+    _policy: Policy
+
+    def _bind(
+        self,
+        policy: Policy,
+        route: str,
+        flags: int,
+        limit: int,
+        passing: str | None,
+    ) -> None:
+        engine = policy.engine
+        self._policy = policy
+        self._engine = engine
+        self._begin = engine.native.begin
+        self._on = engine.native.on
+        self._route_key = route
+        self._route = engine.native.route(policy._number, route)
+        self._flags = flags | MAY_PARK
+        self._aflags = flags | MAY_PARK | ABORTABLE
+        self._limit = limit
+        self._classify = policy._classify_by
+        self._passing = passing
+        self._afast = self._classify is None and passing is None
+        self._fast = self._afast and not policy._has_attempt_timeout
+
+    def call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Calls a function under the policy, in this thread.
+
+        Returns:
+            What the function returned.
+
+        Raises:
+            Rejected: If the policy refused the call before any attempt.
+            DeadlineExceeded: If the deadline passed before the call, or while it waited.
+            TypeError: If the policy has an `attempt_timeout`: a blocking function cannot be interrupted.
+                Tell it its time with `policy.at(pass_timeout="timeout")`, or use `acall`.
+            BaseException: The function's own exception, the same object, with a note that says why we
+                stopped.
+        """
+        scope = SCOPE.get()
+        if scope is None:
+            reply = self._begin(self._route, self._flags, self._limit, 0, 0)
+        else:
+            reply = self._begin(self._route, self._flags, *self._inherit(scope), 0)
+        call = reply[0]
+        try:
+            if reply[1] & LOW != FIRST or not self._fast:
+                self._check_sync()
+                self._engine.begun(reply)
+                failure: BaseException | None = None
+            else:
+                token = SCOPE.set((self._engine, call, None, scope))
+                try:
+                    result = fn(*args, **kwargs)
+                except BaseException as error:
+                    failure = error
+                    SCOPE.reset(token)
+                else:
+                    SCOPE.reset(token)
+                    done = self._on(call, FINISHED_1)
+                    if done != OK_1 and not isinstance(done, int):
+                        self._engine.wake(done[1])
+                    return result
+        except BaseException:
+            abandon(self._engine, call, 1)
+            raise
+        if failure is None:
+            return cast(T, drive(*self._fresh(scope, call, reply[1], self._flags, fn, args, kwargs)))
+        try:
+            return cast(T, resume(self._run(scope, call, fn, args, kwargs), failure))
+        finally:
+            del failure  # no cycle: exception, traceback, frame, exception
+
+    async def acall(self, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Awaits an async function under the policy, inline in the running task (asyncio).
+
+        Returns:
+            What the function returned.
+
+        Raises:
+            Rejected: If the policy refused the call before any attempt.
+            AttemptTimeout: If the last attempt ran out of `attempt_timeout`.
+            DeadlineExceeded: If the deadline passed.
+            asyncio.CancelledError: If the caller was cancelled; nothing is counted, and a slot goes on at
+            once.
+            BaseException: The function's own exception, the same object, with a note that says why we
+                stopped.
+        """
+        scope = SCOPE.get()
+        if scope is None:
+            reply = self._begin(self._route, self._aflags, self._limit, 0, 0)
+        else:
+            reply = self._begin(self._route, self._aflags, *self._inherit(scope), 0)
+        call = reply[0]
+        step = reply[1]
+        timers = None
+        try:
+            if step & LOW != FIRST or not self._afast:
+                self._engine.begun(reply)
+                failure: BaseException | None = None
+            else:
+                if step > LOW:
+                    timers = lazy.arm(self._engine, call, step)
+                token = SCOPE.set((self._engine, call, None, scope))
+                try:
+                    result = await fn(*args, **kwargs)
+                except BaseException as error:
+                    failure = error
+                    lazy.leave(token)
+                else:
+                    SCOPE.reset(token)
+                    if timers is not None and timers.running.pop(call, None) is None:
+                        run = self._run(scope, call, fn, args, kwargs)
+                        return cast(T, await lazy.resume(run, True, result, timers))
+                    done = self._on(call, FINISHED_1)
+                    if done != OK_1 and not isinstance(done, int):
+                        self._engine.wake(done[1])
+                    return result
+        except BaseException:
+            abandon(self._engine, call, 1)
+            raise
+        if failure is None:
+            return cast(T, await lazy.drive(*self._fresh(scope, call, step, self._aflags, fn, args, kwargs)))
+        try:
+            return cast(
+                T, await lazy.resume(self._run(scope, call, fn, args, kwargs), False, failure, timers)
+            )
+        finally:
+            del failure  # no cycle: exception, traceback, frame, exception
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, T]], /) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    @overload
+    def __call__(self, fn: Callable[P, T], /) -> Callable[P, T]: ...
+    def __call__(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
+        """Puts a function or an async function behind the policy, as a decorator.
+
+        Raises:
+            TypeError: If `fn` is a generator function: a part that has been consumed cannot be tried again.
+        """
+        import functools
+        import inspect
+
+        inner = fn
+        while isinstance(inner, functools.partial):
+            inner = inner.func
+        if not (inspect.isfunction(inner) or inspect.ismethod(inner)):
+            inner = getattr(inner, "__call__", inner)  # noqa: B004 - the bound method is what is looked at
+        if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+            raise TypeError(
+                f"{fn!r} is a generator function: what has been consumed of it cannot be tried again"
+            )
+        if inspect.iscoroutinefunction(inner):
+
+            @functools.wraps(fn)
+            async def awaiting(*args: Any, **kwargs: Any) -> Any:
+                return await self.acall(fn, *args, **kwargs)
+
+            return awaiting
+
+        @functools.wraps(fn)
+        def calling(*args: Any, **kwargs: Any) -> Any:
+            return self.call(fn, *args, **kwargs)
+
+        return calling
+
+    def _check_sync(self) -> None:
+        if self._policy._has_attempt_timeout and self._passing is None:
+            raise TypeError(
+                f"policy {self._policy.name!r} has an attempt_timeout, and a blocking function cannot be"
+                ' interrupted: name the parameter that takes its time, policy.at(pass_timeout="timeout"),'
+                " or use an async function"
+            )
+
+    def _run(self, scope: Scope | None, call: int, fn: Any, args: Any, kwargs: Any) -> Run:
+        policy = self._policy
+        return Run(
+            self._engine,
+            policy,
+            self._route_key,
+            scope,
+            call,
+            fn,
+            args,
+            kwargs,
+            self._classify,
+            self._passing,
+        )
+
+    def _fresh(
+        self, scope: Scope | None, call: int, step: int, flags: int, fn: Any, args: Any, kwargs: Any
+    ) -> tuple[Run, int]:
+        """A run from its first step on. A route that has been evicted is asked for again."""
+        while step & 3 == DONE and step >> 12 & 63 == STALE_ROUTE:
+            self._route = self._engine.native.route(self._policy._number, self._route_key)
+            limit, parent = (self._limit, 0) if scope is None else self._inherit(scope)
+            call, step = self._engine.begun(self._begin(self._route, flags, limit, parent, 0))
+        return self._run(scope, call, fn, args, kwargs), step
+
+    def _inherit(self, scope: Scope) -> tuple[int, int]:
+        limit, parent = inherited(scope, self._engine)
+        if self._limit:
+            limit = min(limit, self._limit) if limit else self._limit
+        return limit, parent
+
+
+class Policy(Caller):
+    """A named set of components: what happens around a call.
+
+    Args:
+        name: Its name in errors and telemetry; the same name with other settings is an error. A fresh one if
+            left out.
+        preset: The built-in policy to start from: `"http"` (3 attempts, 0.1 to 5 s, budget, 30 s deadline).
+        deadline: Time for the whole call, with queueing, backoff and reading the body: seconds or
+            `timedelta`.
+        attempt_timeout: Time for one attempt: seconds or `timedelta`. Running out of it is retryable.
+        slot_until: How long a streamed answer keeps its slot and its deadline: `"body"` (default) or
+            `"headers"`.
+        retry: A `Retry`, or a dict of its keys; one attempt if left out.
+        bulkhead: A `Bulkhead`, or a dict of its keys; no limit if left out.
+        classify: Called with the result or the exception of every attempt of a plain callable (and of an
+            HTTP client with its response or exception); answers the name of a class, an `Outcome`, or None
+            for the default.
+        engine: The engine that keeps its state; the process's own if left out.
+
+    Raises:
+        PolicyError: With every mistake there is: the key, the value and the rule.
+
+    Pickling keeps the settings, never the state: the other side makes the policy in its own default engine.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_classify_by",
+        "_config",
+        "_has_attempt_timeout",
+        "_max_retry_after",
+        "_named",
+        "_number",
+        "engine",
+        "name",
+    )
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        preset: str | None = None,
+        deadline: Span | None = None,
+        attempt_timeout: Span | None = None,
+        slot_until: Literal["body", "headers"] = "body",
+        retry: Retry | Mapping[str, Any] | None = None,
+        bulkhead: Bulkhead | Mapping[str, Any] | None = None,
+        classify: Classify | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        config = {
+            "preset": preset,
+            "deadline": deadline,
+            "attempt_timeout": attempt_timeout,
+            "slot_until": slot_until,
+            "retry": retry,
+            "bulkhead": bulkhead,
+        }
+        self._config: dict[str, Any] = {key: value for key, value in config.items() if value is not None}
+        self._named = name is not None
+        self._classify_by = classify
+        self.engine: Final = default_engine() if engine is None else engine
+        pairs = pairs_of(self._config)
+        if not isinstance(name, str | None):
+            raise PolicyError([("policy", repr(name), "a name is a string")])
+        self.name: Final[str] = next(_names) if name is None else name
+        self._number = self.engine.native.policy(self.name, pairs)
+        self._has_attempt_timeout = attempt_timeout is not None
+        self._max_retry_after = _seconds(pairs, "retry.max_retry_after")
+        if self._max_retry_after is None and preset is None:
+            self._max_retry_after = _seconds(pairs, "retry.backoff.max") or _written(
+                TABLE["retry.backoff.max"][1]
+            )
+        self._bind(self, "default", IDEMPOTENT | REPLAYABLE | 2 | 1 << COST_SHIFT, 0, None)
+
+    def at(
+        self,
+        *,
+        route: str = "default",
+        idempotent: bool = True,
+        replayable: bool = True,
+        criticality: Criticality = "normal",
+        deadline: Span | None = None,
+        cost: int = 1,
+        pass_timeout: str | None = None,
+    ) -> Caller:
+        """A caller with settings of its own. Make it once and keep it: making one costs more than a call.
+
+        Args:
+            route: The key that state is kept under: an origin, an endpoint, a tenant.
+            idempotent: Whether a repeat is harmless; if not, only what provably never left is tried again.
+            replayable: Whether the call can be made a second time at all.
+            criticality: How much it matters to a queue.
+            deadline: Time for each call, seconds or `timedelta`; the earlier of this and the policy's wins.
+            cost: Tokens of a rate limit that a call takes, 0 to 65,535.
+            pass_timeout: The name of a keyword parameter that takes the time of each attempt, in seconds
+                (None without end). A synchronous function under an `attempt_timeout` needs it, since nothing
+                can interrupt it.
+
+        Raises:
+            ValueError: If an argument is out of range.
+        """
+        if criticality not in CRITICALITIES:
+            raise ValueError(f"criticality = {criticality!r}: must be one of {', '.join(CRITICALITIES)}")
+        if not 0 <= cost <= 0xFFFF:
+            raise ValueError(f"cost = {cost!r}: must be a whole number from 0 to 65535")
+        flags = CRITICALITIES[criticality] | cost << COST_SHIFT
+        flags |= (IDEMPOTENT if idempotent else 0) | (REPLAYABLE if replayable else 0)
+        caller = Caller()
+        caller._bind(self, route, flags, limit_of(deadline), pass_timeout)
+        return caller
+
+    def __repr__(self) -> str:
+        given = (
+            f"{key}={value!r}"
+            for key, value in self._config.items()
+            if (key, value) != ("slot_until", "body")
+        )
+        return f"Policy({', '.join([repr(self.name), *given])})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.name if self._named else None, self._config, self._classify_by)
+
+    def _bulkhead_limits(self) -> tuple[int | None, int | None, float | None]:
+        pairs = dict(
+            pairs_of({key: value for key, value in self._config.items() if key in ("bulkhead", "preset")})
+        )
+
+        def limit(key: str) -> float | None:
+            value = pairs.get(key, UNSET)
+            if value is UNSET:
+                return _written(TABLE[key][1])
+            if isinstance(value, str):
+                return None
+            number: float = value
+            return number / 1e6 if TABLE[key][0] == "span" else number
+
+        concurrency, queue = limit("bulkhead.max_concurrency"), limit("bulkhead.max_queue")
+        patience = limit("bulkhead.acquire_timeout")
+        return (
+            None if concurrency is None else int(concurrency),
+            None if queue is None else int(queue),
+            patience,
+        )
+
+
+def limit_of(deadline: Span | None) -> int:
+    """A span as `begin` takes it: 0 for none."""
+    if deadline is None:
+        return 0
+    us = to_us(deadline)
+    if isinstance(us, str) or us != us:
+        raise ValueError(f"deadline = {deadline!r}: must be a number of seconds or a timedelta")
+    return pack_remaining(int(min(max(us, 0.0), 2.0**53)))
+
+
+def _rebuild(name: str | None, config: dict[str, Any], classify: Classify | None) -> Policy:
+    return Policy(name, classify=classify, **config)
+
+
+def _seconds(pairs: list[tuple[str, float | str]], key: str) -> float | None:
+    return next((value / 1e6 for path, value in pairs if path == key and not isinstance(value, str)), None)
+
+
+def _written(text: str) -> float | None:
+    """A default as core's table writes it: `100ms`, `5s`, `0`; None where there is none."""
+    if text.endswith("ms"):
+        return float(text[:-2]) / 1e3
+    if text.endswith("s") and text[:-1].replace(".", "").isdigit():
+        return float(text[:-1])
+    return float(text) if text.replace(".", "").isdigit() else None

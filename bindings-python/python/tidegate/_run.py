@@ -1,0 +1,172 @@
+"""A call that has left the happy path: what its shell needs to know, and how it ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from . import _classify
+from ._errors import AttemptTimeout
+from ._notes import add_note, note_of, refusal
+from ._wire import (
+    ATTEMPT_SHIFT,
+    CANCEL,
+    DEADLINE,
+    FINISHED,
+    HEADERS,
+    LOST,
+    SPAN_SHIFT,
+    STALE,
+    VERDICTS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._deadline import Scope
+    from ._engine import Engine
+    from ._policy import Policy
+
+HEAD: Final = -2
+"""A judgement: the head of a good answer, whose body follows."""
+
+
+def _nothing() -> None:
+    """What a call calls that an adapter makes: the adapter starts its attempts itself."""
+
+
+class Run:
+    """One call: its callable, its answers by lane, its place in the engine. Adapters refine it."""
+
+    __slots__ = (
+        "args",
+        "attempts",
+        "call",
+        "classify",
+        "engine",
+        "fn",
+        "held",
+        "kwargs",
+        "passing",
+        "policy",
+        "route",
+        "scope",
+    )
+
+    def __init__(
+        self,
+        engine: Engine,
+        policy: Policy,
+        route: str,
+        scope: Scope | None,
+        call: int,
+        fn: Callable[..., Any] = _nothing,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        classify: _classify.Classify | None = None,
+        passing: str | None = None,
+    ) -> None:
+        self.engine = engine
+        self.policy = policy
+        self.route = route
+        self.scope = scope
+        self.call = call
+        self.fn = fn
+        self.args = args
+        self.kwargs = kwargs or {}
+        self.classify = classify
+        self.passing = passing
+        self.attempts = 0
+        self.held: dict[int, tuple[bool, Any]] = {}
+
+    def start(self, attempt: int, us: int) -> Any:
+        """Makes an attempt; `us` is the time it has, below 0 without end (async: an awaitable)."""
+        del attempt
+        if self.passing is None:
+            return self.fn(*self.args, **self.kwargs)
+        return self.fn(*self.args, **{**self.kwargs, self.passing: us / 1e6 if us >= 0 else None})
+
+    def judge(self, ok: bool, value: Any) -> int:
+        """The outcome of an attempt: at its place in a word, or `STOPPED`, or `HEAD`."""
+        outcome = 0 if ok else _classify.of_exception(value)
+        if self.classify is None or outcome == _classify.STOPPED:
+            return outcome
+        return _classify.by(self.classify, value, outcome)
+
+    def release(self, value: Any) -> Any:
+        """Gives back what a failed result holds, before the next attempt or wait (async: an awaitable)."""
+
+    def deliver(self, value: Any, verdict: str, note: str | None, retry_in: float | None) -> Any:
+        """What the caller gets of a result."""
+        del verdict, note, retry_in
+        return value
+
+    def stream(self, step: int) -> Any:
+        """A good answer whose body follows: the caller gets it, and the call goes on until it is read."""
+        raise NotImplementedError
+
+    def report(self, attempt: int, ok: bool, value: Any) -> int:
+        """Tells the engine how an attempt ended; answers its step."""
+        outcome = self.judge(ok, value)
+        if outcome == _classify.STOPPED:
+            self.abandon()
+            raise value
+        self.held[(attempt - 1) & 7] = (ok, value)
+        if outcome == HEAD:
+            return self.engine.on(self.call, HEADERS | attempt << ATTEMPT_SHIFT)
+        return self.engine.on(self.call, FINISHED | attempt << ATTEMPT_SHIFT | outcome)
+
+    def abandon(self) -> None:
+        """The caller gave up: permits go on at once, also those of an attempt that nothing can stop (R12)."""
+        call, self.call = self.call, 0
+        if call:
+            abandon(self.engine, call, self.attempts)
+
+    def stopped(self, attempt: int, cause: BaseException) -> None:
+        """An attempt that we stopped: what its caller gets if it was the last."""
+        error = refusal("attempt_timeout", self.policy, self.route)
+        error.__cause__ = cause
+        self.held[(attempt - 1) & 7] = (False, error)
+
+    def conclude(self, step: int) -> Any:
+        """The end: the result, the original exception, or an error of our own."""
+        verdict, lane, span = step >> 12 & 63, step >> 18 & 15, (step >> SPAN_SHIFT) - 1
+        retry_in = None if span < 0 else span / 1000
+        name = VERDICTS[verdict]
+        last = self.held.get((self.attempts - 1) & 7)
+        held = self.held.get(lane & 7) if lane else last if verdict in (STALE, LOST) else None
+        if held is None or (held[0] and not self.intact(held[1])):
+            error: BaseException = refusal(name, self.policy, self.route, retry_in)
+            if last is not None and not last[0]:
+                cause: BaseException = last[1]
+                stopped = verdict == DEADLINE and isinstance(cause, AttemptTimeout)
+                error.__cause__ = cause.__cause__ if stopped else cause
+        else:
+            ok, value = held
+            note = note_of(name, self.attempts, retry_in, self.policy._max_retry_after)
+            if ok:
+                return self.deliver(value, name, note, retry_in)
+            add_note(value, self.note(name, note))
+            error = value
+        self.held = {}
+        try:
+            raise error
+        finally:
+            held = last = value = cause = None  # type: ignore[assignment]
+            del error  # no cycle: exception, traceback, frame, exception
+
+    def note(self, verdict: str, note: str | None) -> str | None:
+        """The note of a verdict; adapters may know better."""
+        del verdict
+        return note
+
+    def intact(self, value: Any) -> bool:
+        """Can this earlier result still be delivered?"""
+        del value
+        return True
+
+
+def abandon(engine: Engine, call: int, attempts: int) -> None:
+    """Cancels a call and reports its last attempt, which has unwound. A call that has ended does not mind."""
+    engine.on(call, CANCEL)
+    if attempts:
+        engine.on(call, FINISHED | attempts << ATTEMPT_SHIFT | _classify.CANCELLED)

@@ -1,0 +1,89 @@
+"""The shell for threads: carries out steps, waits, wakes, cancels. It decides nothing."""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+from typing import TYPE_CHECKING, Any
+
+from ._deadline import SCOPE
+from ._wire import ATTEMPT, DONE, POLL, SPAN_SHIFT, WAIT, WAIT_BODY
+
+if TYPE_CHECKING:
+    from ._run import Run
+
+
+def drive(run: Run, step: int) -> Any:
+    """Carries out a call from this step to its end. Whatever interrupts it, the engine is told."""
+    try:
+        while True:
+            action = step & 3
+            if action == ATTEMPT:
+                step = _attempt(run, step)
+            elif action == DONE:
+                run.call = 0
+                return run.conclude(step)
+            elif step & 0xF003 == WAIT_BODY:
+                return run.stream(step)
+            else:
+                step = _park(run, step)
+    except BaseException:
+        run.abandon()
+        raise
+
+
+def resume(run: Run, failure: BaseException) -> Any:
+    """Goes on after a first attempt that the fast path has made, and that failed."""
+    try:
+        step = settle(run, 1, False, failure)
+    except BaseException:
+        run.abandon()
+        raise
+    return drive(run, step)
+
+
+def _attempt(run: Run, step: int) -> int:
+    attempt = run.attempts = step >> 12 & 0xFF
+    ok = False
+    token = SCOPE.set((run.engine, run.call, None, run.scope))
+    try:
+        value = run.start(attempt, (step >> SPAN_SHIFT) - 1)
+        ok = True
+    except BaseException as error:
+        value = error
+    finally:
+        SCOPE.reset(token)
+    return settle(run, attempt, ok, value)
+
+
+def settle(run: Run, attempt: int, ok: bool, value: Any) -> int:
+    """Reports an attempt, and releases a failed result before anything else happens."""
+    run.attempts = attempt
+    step = run.report(attempt, ok, value)
+    if ok and step & 3 != DONE and step & 0xF003 != WAIT_BODY:
+        run.release(value)
+    return step
+
+
+def _park(run: Run, step: int) -> int:
+    """Waits until there is something to do; registers, then polls, so that no wake is lost (R3)."""
+    engine, call = run.engine, run.call
+    lock = allocate_lock()
+    lock.acquire()
+
+    def waker() -> None:
+        try:
+            lock.release()
+        except RuntimeError:
+            pass  # it has been woken already
+
+    engine.waiters[call] = waker
+    try:
+        step = engine.on(call, POLL)
+        while step & 3 == WAIT:
+            us = (step >> SPAN_SHIFT) - 1
+            if us:
+                engine.park(lock, us)
+            step = engine.on(call, POLL)
+        return step
+    finally:
+        engine.waiters.pop(call, None)

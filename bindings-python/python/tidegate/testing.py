@@ -1,0 +1,189 @@
+"""For tests: a clock that stands still until it is told, or until everybody waits."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ._clock import Clock
+
+if TYPE_CHECKING:
+    from ._engine import Engine
+    from ._timers import Timers
+
+__all__ = ["FakeClock"]
+
+_IDLE_TURNS = 20
+"""Turns of an event loop without anything happening on the clock, after which it counts as idle."""
+
+
+class FakeClock(Clock):
+    """A clock for an engine of its own: `Engine(seed=1, clock=FakeClock())`.
+
+    **In threads** a wait of the library (backoff, queue) moves the clock forward at once, so that a scenario
+    of ten minutes takes milliseconds. With `auto=False` it blocks until another thread says `tick`.
+
+    **In an event loop** `await clock.advance(seconds)` moves the clock through every moment at which
+    something is due, and lets the tasks run at each. With `autojump=True` nobody has to: once the loop has
+    been idle for a moment, the clock jumps to what is due next. `await clock.sleep(seconds)` is a sleep on
+    this clock, for the code under test.
+
+    Args:
+        auto: Whether a waiting thread moves the clock itself.
+        autojump: Whether an idle event loop moves the clock. Idle means that nothing has happened on the
+            clock for `threshold` real seconds and some turns of the loop.
+        threshold: Real seconds without anything happening, for `autojump`; give some where sockets are
+            involved.
+    """
+
+    def __init__(self, *, auto: bool = True, autojump: bool = False, threshold: float = 0.0) -> None:
+        super().__init__()
+        self._us = 0
+        self._auto = auto
+        self._autojump = autojump
+        self._threshold = threshold
+        self._engines: list[Engine] = []
+        self._timers: list[Timers] = []
+        self._sleepers: list[tuple[int, Any]] = []
+        self._threads: list[tuple[int, Any]] = []
+        self._guard = threading.Lock()
+        self._epoch = 0
+        self._watching: set[int] = set()
+
+    # What tests use.
+
+    def now(self) -> float:
+        """Seconds since the clock was made."""
+        return self._us / 1e6
+
+    def tick(self, seconds: float) -> None:
+        """Moves the clock, and wakes the threads whose wait is over. Event loops want `advance`."""
+        self._set(self._us + round(seconds * 1e6))
+
+    async def advance(self, seconds: float) -> None:
+        """Moves the clock through everything that falls due, and lets this loop's tasks run each time."""
+        target = self._us + round(seconds * 1e6)
+        await self._settle()
+        while (due := self._next()) is not None and due <= target:
+            self._set(max(due, self._us))
+            self._fire()
+            await self._settle()
+        self._set(max(target, self._us))
+        self._fire()
+        await self._settle()
+
+    async def sleep(self, seconds: float) -> None:
+        """A sleep on this clock."""
+        import asyncio
+
+        future = asyncio.get_running_loop().create_future()
+        entry = (self._us + round(seconds * 1e6), future)
+        self._sleepers.append(entry)
+        self._touched()
+        try:
+            await future
+        finally:
+            if entry in self._sleepers:
+                self._sleepers.remove(entry)
+
+    # What the library uses.
+
+    def now_us(self) -> int:
+        """Microseconds since the clock was made."""
+        return self._us
+
+    def attach(self, engine: Engine) -> None:
+        """Drives the engine's clock from now on."""
+        self._engines.append(engine)
+        engine.native.set_now(self._us)
+
+    def watch(self, timers: Timers) -> None:
+        """An event loop has timers on this clock."""
+        self._timers.append(timers)
+
+    def changed(self, timers: Timers) -> None:
+        """Something is waited for in an event loop."""
+        del timers
+        self._touched()
+
+    def park(self, lock: Any, us: int | None) -> None:
+        """A thread waits: for the span, or until the lock is released."""
+        if self._auto:
+            if us is not None and not lock.acquire(False):
+                self._set(self._us + us)
+            elif us is None:
+                lock.acquire()
+            return
+        entry = (self._us + us if us is not None else 1 << 62, lock)
+        with self._guard:
+            self._threads.append(entry)
+        try:
+            lock.acquire()
+        finally:
+            with self._guard:
+                if entry in self._threads:
+                    self._threads.remove(entry)
+
+    def _set(self, us: int) -> None:
+        with self._guard:
+            self._us = max(us, self._us)
+            for engine in self._engines:
+                engine.native.set_now(self._us)
+            due = [lock for moment, lock in self._threads if moment <= self._us]
+        for lock in due:
+            try:
+                lock.release()
+            except RuntimeError:
+                pass  # it has been woken already
+
+    def _next(self) -> int | None:
+        """The next moment at which something is due in an event loop."""
+        dues = [round(timers.next * 1e6) for timers in self._timers if timers.next != float("inf")]
+        dues += [moment for moment, future in self._sleepers if not future.done()]
+        return min(dues, default=None)
+
+    def _fire(self) -> None:
+        self._epoch += 1
+        for moment, future in list(self._sleepers):
+            if moment <= self._us and not future.done():
+                future.set_result(None)
+        for timers in self._timers:
+            if timers.next != float("inf") and round(timers.next * 1e6) <= self._us:
+                timers.fire()
+
+    async def _settle(self) -> None:
+        import asyncio
+
+        for _ in range(_IDLE_TURNS):
+            await asyncio.sleep(0)
+
+    def _touched(self) -> None:
+        """Something happened: an idle loop is watched for, from the start."""
+        self._epoch += 1
+        if not self._autojump:
+            return
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        if id(loop) not in self._watching:
+            self._watching.add(id(loop))
+            self._watch_idle(loop, self._epoch, _IDLE_TURNS)
+
+    def _watch_idle(self, loop: Any, epoch: int, turns: int) -> None:
+        if epoch != self._epoch:
+            epoch, turns = self._epoch, _IDLE_TURNS
+        if turns:
+            loop.call_soon(self._watch_idle, loop, epoch, turns - 1)
+        elif self._threshold:
+            loop.call_later(self._threshold, self._jump, loop, epoch)
+        else:
+            self._jump(loop, epoch)
+
+    def _jump(self, loop: Any, epoch: int) -> None:
+        if epoch == self._epoch and (due := self._next()) is not None:
+            self._set(max(due, self._us))
+            self._fire()
+        if self._next() is None:
+            self._watching.discard(id(loop))
+        else:
+            self._watch_idle(loop, self._epoch, _IDLE_TURNS)

@@ -1,0 +1,142 @@
+//! Other settings for a policy that is in use (semantics 0.6).
+//!
+//! What is a call's own stays as it was when the call began: its deadline, its attempts, its backoff, its patience in
+//! the queue. What calls share changes at once: permits and budgets. Nothing that runs is evicted, and what has been
+//! counted stays counted where it still means the same.
+
+use std::collections::BTreeSet;
+
+use super::arena::{NONE, State, flag};
+use super::queue::Pool;
+use super::{Clash, Counts, Engine, Entry};
+use crate::action::{Flags, PolicyId};
+use crate::policy::Policy;
+use crate::retry::Budget;
+use crate::time::Time;
+
+impl Engine {
+    /// Gives a policy other settings. Calls that have begun finish under the old ones, except for what they share with
+    /// others: a bulkhead's limit and a budget change at once. A limit that grows admits waiters in this step; one that
+    /// shrinks lets work in flight finish and admits nobody until it has. A bulkhead that is new counts the calls in
+    /// flight; one that is gone admits all that wait. A budget of the same kind and `ttl` keeps its window, another one
+    /// starts empty.
+    ///
+    /// Drain the wakes under the same lock, as after a step. Cost: one pass over calls and routes.
+    ///
+    /// # Errors
+    /// A policy that this engine does not have, another name, or no room for the old settings beside 65,535 others.
+    pub fn retune(&mut self, policy: PolicyId, to: Policy, now: Time) -> Result<Flags, Clash> {
+        let now = self.clock.observe(now);
+        let clash = |policy: Policy, rule| Err(Clash { name: policy.name, rule });
+        let Some(number) = self.number_of(policy) else {
+            return clash(to, "there is no such policy in this engine");
+        };
+        let entry = &self.policies[usize::from(number)];
+        if entry.policy.name() != to.name() {
+            return clash(to, "retune changes a policy's settings, not its name");
+        }
+        if entry.policy != to {
+            if !self.keep_for_calls(number) {
+                return clash(
+                    to,
+                    "an engine holds at most 65,536 policies, retuned ones with calls included",
+                );
+            }
+            self.policies[usize::from(number)].policy = to;
+            let routes = self.routes.iter().filter(|(_, route)| route.policy == number);
+            for route in routes.map(|(slot, _)| slot).collect::<Vec<_>>() {
+                self.retune_pool_of(route, number);
+                self.hand_out(route, now);
+                self.retune_budget_of(route, number);
+            }
+        }
+        Ok(Flags { wakes: !self.wakes.is_empty(), commands: false })
+    }
+
+    /// The number of a policy that was taken in; none for settings that only calls in flight still have.
+    pub(super) fn number_of(&self, policy: PolicyId) -> Option<u16> {
+        let number = u16::try_from(policy.0).ok()?;
+        let entry = self.policies.get(usize::from(number))?;
+        (entry.of == number).then_some(number)
+    }
+
+    /// Moves the present settings to an entry of their own, and the calls that began under them with it; false if
+    /// there is no room. The policy's number never changes, so ids and routes stay as they are.
+    fn keep_for_calls(&mut self, number: u16) -> bool {
+        let used: BTreeSet<_> = self.calls.iter().map(|(_, call)| call.policy).collect();
+        if !used.contains(&number) {
+            return true;
+        }
+        let unused = |(at, entry): (u16, &Entry)| (entry.of != at && !used.contains(&at)).then_some(at);
+        let place = (0..=u16::MAX).zip(&self.policies).find_map(unused);
+        let Ok(place) = place.map_or_else(|| u16::try_from(self.policies.len()), Ok) else { return false };
+        let old = self.policies[usize::from(number)].policy.clone();
+        let entry = Entry { policy: old, counts: Counts::default(), of: number };
+        if let Some(last) = self.policies.get_mut(usize::from(place)) {
+            let last = core::mem::replace(last, entry);
+            self.policies[usize::from(last.of)].counts.add(&last.counts);
+        } else {
+            self.policies.push(entry);
+        }
+        let slots = self.calls.iter().filter(|(_, call)| call.policy == number).map(|(slot, _)| slot);
+        for slot in slots.collect::<Vec<_>>() {
+            self.calls[slot].policy = place;
+        }
+        true
+    }
+
+    fn retune_pool_of(&mut self, route: u32, number: u16) {
+        let to = self.policies[usize::from(number)].policy.bulkhead;
+        if self.routes[route].pool.is_none() {
+            let Some(to) = &to else { return };
+            let in_flight = self.adopt(route);
+            self.routes[route].pool = Some(Pool { in_flight, ..Pool::new(to) });
+        }
+        let Some(pool) = &mut self.routes[route].pool else { return };
+        // A pool outlives its bulkhead, without a limit: its permits are out, and a bulkhead may come back.
+        pool.limit = to.map_or(u32::MAX, |to| to.max_concurrency);
+        pool.max_queue = to.map_or(0, |to| to.max_queue);
+        pool.over = pool.in_flight.saturating_sub(pool.limit);
+    }
+
+    /// Gives the calls in flight of a route the permits that they would hold had there been a bulkhead; how many.
+    fn adopt(&mut self, route: u32) -> u32 {
+        let here = |slot: u32| self.calls[slot].route == route && self.calls[slot].state != State::Lost;
+        let around = |slot: &u32| Some(self.calls[*slot].parent).filter(|parent| *parent != NONE);
+        let alone = |slot: u32| !std::iter::successors(around(&slot), around).any(here);
+        let slots = self.calls.iter().map(|(slot, _)| slot).filter(|slot| here(*slot) && alone(*slot));
+        let slots: Vec<_> = slots.collect();
+        for slot in &slots {
+            self.calls[*slot].flags |= flag::HOLDS;
+        }
+        slots.len() as u32
+    }
+
+    fn retune_budget_of(&mut self, route: u32, number: u16) {
+        let to = self.policies[usize::from(number)].policy.retry.budget;
+        let kept = match (&mut self.routes[route].budget, to) {
+            (None, None) => true,
+            (Some(budget), Some(to)) => budget.retune(&to),
+            _ => false,
+        };
+        if kept {
+            return;
+        }
+        self.routes[route].budget = to.as_ref().map(Budget::new);
+        // What was paid to the budget that is gone is not refunded by the one that is there now.
+        let paid = self.calls.iter().filter(|(_, call)| call.route == route && call.charge != 0);
+        for slot in paid.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            self.calls[slot].charge = 0;
+        }
+    }
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.attempts += other.attempts;
+        self.retries += other.retries;
+        for (sum, n) in self.ends.iter_mut().zip(other.ends) {
+            *sum += n;
+        }
+    }
+}

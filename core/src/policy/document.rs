@@ -1,0 +1,355 @@
+//! Policy documents: named policies as text, in TOML or JSON (semantics 0.8).
+//!
+//! A document is read into one tree ([`Item`]), whatever its form; the tree becomes the pairs of
+//! [`Policy::from_pairs`], whose validator stays the only one. All mistakes of all policies are reported at once.
+
+mod json;
+mod print;
+mod toml;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use super::check::{self, LONGEST, Pair, clipped, quoted};
+use super::suggest::{is_below, is_table, join, known_keys, nearest, unknown_key};
+use super::{Domain, Key, Policy, PolicyError, TABLE, Value, span};
+
+/// The longest document, in bytes.
+const LARGEST: usize = 256 * 1024;
+/// The most policies in one.
+const MOST: usize = 1_000;
+
+/// Named policies, read from a text and checked.
+///
+/// ```
+/// use tidegate::Document;
+/// let document = Document::from_toml(r#"
+///     [policy.payments]
+///     preset = "http"
+///     deadline = "10s"
+///     retry = { max_attempts = 3, statuses = [429, 503], budget = { kind = "window", ttl = "10s" } }
+///     bulkhead = { kind = "fixed", max_concurrency = 10, max_queue = 4 }
+/// "#).unwrap();
+/// assert_eq!(document.policy("payments").unwrap().name(), "payments");
+/// assert_eq!(
+///     document.policy("payment").unwrap_err().to_string(),
+///     "policy = \"payment\": no such policy; did you mean payments? the policies are payments",
+/// );
+///
+/// let errors = Document::from_toml("policy.payments.retry.max_attempts = 0").unwrap_err();
+/// assert_eq!(
+///     errors[0].to_string(),
+///     "line 1: policy.payments.retry.max_attempts = 0: must be a whole number from 1 to 255",
+/// );
+/// ```
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Document {
+    policies: BTreeMap<String, Policy>,
+}
+
+/// There is no policy of this name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownPolicy {
+    /// The name that was asked for.
+    pub name: String,
+    /// The names that there are.
+    pub known: Vec<String>,
+}
+
+impl fmt::Display for UnknownPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "policy = {}: no such policy; ", quoted(&self.name))?;
+        if let Some(meant) = nearest(&self.name, self.known.iter().map(String::as_str)) {
+            write!(f, "did you mean {meant}? ")?;
+        }
+        match self.known[..] {
+            [] => f.write_str("the document has none"),
+            _ => write!(f, "the policies are {}", self.known.join(", ")),
+        }
+    }
+}
+
+impl std::error::Error for UnknownPolicy {}
+
+impl Document {
+    /// Reads a document in TOML.
+    ///
+    /// # Errors
+    /// All mistakes of all policies, each with its line, the full key, the value as it was written and the rule. A text
+    /// that is not TOML is reported as such, with the place, and its policies are not looked at.
+    pub fn from_toml(text: &str) -> Result<Self, Vec<PolicyError>> {
+        read(text, toml::tree)
+    }
+
+    /// Reads a document in JSON: the same keys, nested.
+    ///
+    /// # Errors
+    /// As [`Document::from_toml`].
+    ///
+    /// ```
+    /// let text = r#"{"policy": {"payments": {"preset": "http", "deadline": "10s"}}}"#;
+    /// assert!(tidegate::Document::from_json(text).is_ok());
+    /// ```
+    pub fn from_json(text: &str) -> Result<Self, Vec<PolicyError>> {
+        read(text, json::tree)
+    }
+
+    /// The policy of this name.
+    ///
+    /// # Errors
+    /// There is none; the error lists those that there are.
+    pub fn policy(&self, name: &str) -> Result<&Policy, UnknownPolicy> {
+        let unknown = || UnknownPolicy { name: name.into(), known: self.policies.keys().cloned().collect() };
+        self.policies.get(name).ok_or_else(unknown)
+    }
+
+    /// All policies, by name.
+    pub fn policies(&self) -> impl Iterator<Item = &Policy> {
+        self.policies.values()
+    }
+
+    /// The document in TOML: what each policy was given, its preset spelled out, one key per line.
+    pub fn to_toml(&self) -> String {
+        print::toml(self)
+    }
+
+    /// The document in JSON: the same.
+    pub fn to_json(&self) -> String {
+        print::json(self)
+    }
+}
+
+impl FromIterator<Policy> for Document {
+    /// A document of these policies; of two with one name the later stays.
+    fn from_iter<I: IntoIterator<Item = Policy>>(policies: I) -> Self {
+        Self { policies: policies.into_iter().map(|policy| (policy.name().to_owned(), policy)).collect() }
+    }
+}
+
+/// A value and where it stands.
+struct Item<'a> {
+    node: Node<'a>,
+    /// As it was written; a table stands for itself.
+    written: Cow<'a, str>,
+    line: u32,
+}
+
+enum Node<'a> {
+    /// Keys and values in the order of the text; a key may stand there twice.
+    Table(Vec<(Cow<'a, str>, Item<'a>)>),
+    List(Vec<Item<'a>>),
+    Text(Cow<'a, str>),
+    Number(f64),
+    Flag(bool),
+    /// What no key takes: a date, null.
+    Other,
+}
+
+type Reader = fn(&str) -> Result<Item<'_>, Vec<PolicyError>>;
+
+/// The lines of a text.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn new(text: &str) -> Self {
+        Self(text.match_indices('\n').map(|(place, _)| place).collect())
+    }
+
+    /// The line of a place, from 1.
+    fn at(&self, place: usize) -> u32 {
+        1 + self.0.partition_point(|newline| *newline < place) as u32
+    }
+}
+
+fn read(text: &str, tree: Reader) -> Result<Document, Vec<PolicyError>> {
+    if text.len() > LARGEST {
+        let rule = format!("a document has at most {LARGEST} bytes");
+        return Err(vec![PolicyError::new("document", format!("({} bytes)", text.len()), rule)]);
+    }
+    let root = tree(text.strip_prefix('\u{feff}').unwrap_or(text))?;
+    let mut errors = Vec::new();
+    let mut document = Document::default();
+    let Node::Table(sections) = &root.node else {
+        return Err(vec![wrong("document", &root, "must be a table with the section policy")]);
+    };
+    for (name, section) in first_of_each(sections, "", &mut errors) {
+        match (name, &section.node) {
+            ("policy", Node::Table(policies)) if policies.len() > MOST => {
+                let rule = format!("a document has at most {MOST} policies");
+                let count = format!("({} policies)", policies.len());
+                errors.push(PolicyError { line: Some(section.line), ..PolicyError::new(name, count, rule) });
+            }
+            ("policy", Node::Table(policies)) => {
+                for (name, item) in first_of_each(policies, "policy", &mut errors) {
+                    match policy(name, item) {
+                        Ok(policy) => drop(document.policies.insert(name.into(), policy)),
+                        Err(mut more) => errors.append(&mut more),
+                    }
+                }
+            }
+            ("policy", _) => errors.push(wrong("policy", section, "must be a table of named policies")),
+            ("pool", _) => {
+                let rule =
+                    "no such section; named pools are not there yet, and a bulkhead is its policy's own";
+                errors.push(wrong("pool", section, rule));
+            }
+            _ => {
+                let meant =
+                    nearest(name, ["policy"]).map_or(String::new(), |near| format!("did you mean {near}? "));
+                let rule = format!("no such section; {meant}the only section is policy");
+                errors.push(wrong(&shown_key(name), section, &rule));
+            }
+        }
+    }
+    if errors.is_empty() { Ok(document) } else { Err(errors) }
+}
+
+/// The entries of a table; the second of a name is a mistake.
+fn first_of_each<'t, 'a>(
+    entries: &'t [(Cow<'a, str>, Item<'a>)],
+    path: &str,
+    errors: &mut Vec<PolicyError>,
+) -> Vec<(&'t str, &'t Item<'a>)> {
+    let mut seen = BTreeSet::new();
+    let mut first = Vec::new();
+    for (key, item) in entries {
+        if seen.insert(&**key) {
+            first.push((&**key, item));
+        } else {
+            errors.push(wrong(&join(path, &shown_key(key)), item, "is given more than once"));
+        }
+    }
+    first
+}
+
+fn wrong(key: &str, item: &Item<'_>, rule: &str) -> PolicyError {
+    PolicyError { line: Some(item.line), ..PolicyError::new(key, clipped(&item.written), rule) }
+}
+
+/// A name as it would be written in a path.
+fn shown_key(key: &str) -> String {
+    let bare = !key.is_empty() && key.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_');
+    if bare && key.len() <= LONGEST { key.into() } else { quoted(key) }
+}
+
+/// One policy: its tree as pairs, its mistakes with their full keys.
+fn policy(name: &str, item: &Item<'_>) -> Result<Policy, Vec<PolicyError>> {
+    let path = join("policy", &shown_key(name));
+    let Node::Table(entries) = &item.node else {
+        return Err(vec![wrong(&path, item, "must be a table of components")]);
+    };
+    let mut pairs = Pairs { preset: &[], found: Vec::new(), errors: Vec::new() };
+    if let Some((_, Item { node: Node::Text(preset), .. })) = entries.iter().find(|(key, _)| key == "preset")
+    {
+        pairs.preset = Policy::preset(preset);
+    }
+    pairs.table("", entries);
+    let Pairs { found, mut errors, .. } = pairs;
+    let lines: Vec<_> = found.iter().map(|pair| (pair.key, pair.line)).collect();
+    let built = check::build_written(name, found.into_iter());
+    let checked = built.as_ref().err().into_iter().flatten().cloned();
+    errors.extend(checked.map(|error| {
+        let given = lines.iter().find(|(key, _)| *key == error.key).and_then(|(_, line)| *line);
+        PolicyError { line: error.line.or(given).or(Some(item.line)), ..error }
+    }));
+    if errors.len() > 1 {
+        // What has other mistakes is not empty.
+        errors.retain(|error| error.key != "policy" || error.value != "(empty)");
+    }
+    match built {
+        Ok(policy) if errors.is_empty() => Ok(policy),
+        _ => {
+            errors.sort_by_key(|error| error.line);
+            let full = |key: &str| if key == "policy" { path.clone() } else { join(&path, key) };
+            Err(errors.into_iter().map(|error| PolicyError { key: full(&error.key), ..error }).collect())
+        }
+    }
+}
+
+/// The pairs of one policy.
+struct Pairs<'t> {
+    preset: &'static [(&'static str, Value<'static>)],
+    found: Vec<Pair<'t>>,
+    /// Mistakes in what is no pair: an unknown key, a table in place of a value.
+    errors: Vec<PolicyError>,
+}
+
+impl<'t> Pairs<'t> {
+    fn table(&mut self, table: &str, entries: &'t [(Cow<'_, str>, Item<'_>)]) {
+        for (name, item) in first_of_each(entries, table, &mut self.errors) {
+            // A key with a dot in it is no path: "retry.max_attempts" in quotes is a name that nobody knows.
+            let path = join(table, &if name.contains('.') { shown_key(name) } else { name.into() });
+            match (TABLE.iter().find(|key| key.path == path), &item.node) {
+                (Some(key), Node::List(items)) if key.domain.is_list() => self.list(key, item, items),
+                (Some(key), _) if key.domain.is_list() => {
+                    self.pair(key, item, Err(format!("must be a list, such as [{}]", sample(key))));
+                }
+                (Some(key), node) => self.pair(key, item, value(key, node)),
+                (None, Node::Table(entries)) if is_table(&path) => {
+                    if entries.is_empty() {
+                        self.presence(&path, item);
+                    }
+                    self.table(&path, entries);
+                }
+                (None, _) if is_table(&path) => {
+                    self.errors.push(wrong(&path, item, &format!("must be a table; {}", known_keys(&path))));
+                }
+                (None, _) => {
+                    let key = join(table, &shown_key(name));
+                    self.errors.push(wrong(&key, item, &unknown_key(&path)));
+                }
+            }
+        }
+    }
+
+    fn list(&mut self, key: &'static Key, whole: &'t Item<'_>, items: &'t [Item<'_>]) {
+        if items.is_empty() {
+            let rule = "must have at least one value; leave the key out for the default";
+            self.pair(key, whole, Err(rule.into()));
+        }
+        for item in items {
+            self.pair(key, item, value(key, &item.node));
+        }
+    }
+
+    fn pair(&mut self, key: &'static Key, item: &'t Item<'_>, value: Result<Value<'t>, String>) {
+        self.found.push(Pair { key: key.path, value, written: Some(&item.written), line: Some(item.line) });
+    }
+
+    /// An empty table is a component with every key left to its default: its first key says that it is there.
+    fn presence(&mut self, table: &str, item: &'t Item<'_>) {
+        let in_preset = self.preset.iter().any(|(key, _)| is_below(key, table));
+        let first = TABLE.iter().find(|key| is_below(key.path, table) && !key.default.is_empty());
+        if let (false, Some(key)) = (in_preset, first) {
+            let value = key.default.parse().map_or(Value::Text(key.default), Value::Number);
+            self.found.push(Pair { key: key.path, value: Ok(value), written: None, line: Some(item.line) });
+        }
+    }
+}
+
+/// A value as its key's pair has it, or the rule it breaks where only a document can tell: in a pair a span is a
+/// number of microseconds, and a flag is 0 or 1.
+fn value<'t>(key: &Key, node: &'t Node<'_>) -> Result<Value<'t>, String> {
+    match (key.domain, node) {
+        (Domain::Span { none: true, .. }, Node::Text(text)) if text == "none" => Ok(Value::Text("none")),
+        (Domain::Span { .. }, Node::Text(text)) => match span::parse(text) {
+            Ok(micros) => Ok(Value::Number(micros as f64)),
+            Err(mistake) => Err(mistake.rule().into()),
+        },
+        (Domain::Span { .. }, Node::Number(_)) => Err(span::NoSpan::Bare.rule().into()),
+        (Domain::Flag, Node::Flag(on)) => Ok(Value::Number(f64::from(u8::from(*on)))),
+        (Domain::Flag, _) | (_, Node::Table(_) | Node::List(_) | Node::Flag(_) | Node::Other) => {
+            Err(key.rule())
+        }
+        (_, Node::Number(number)) => Ok(Value::Number(*number)),
+        (_, Node::Text(text)) => Ok(Value::Text(text)),
+    }
+}
+
+/// Two values of a list, as they are written in a document.
+fn sample(key: &Key) -> String {
+    let words = key.default.split(' ').take(2);
+    let words = words.map(|word| if word.parse::<u16>().is_ok() { word.into() } else { quoted(word) });
+    words.collect::<Vec<_>>().join(", ")
+}

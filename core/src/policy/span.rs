@@ -1,0 +1,107 @@
+//! Spans as people write them: a number and a unit.
+
+/// The units, with their microseconds.
+const UNITS: [(&str, u64); 5] =
+    [("us", 1), ("ms", 1_000), ("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000)];
+
+/// Why a text is no span.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NoSpan {
+    /// It is a number without a unit.
+    Bare,
+    /// It is not a number and a unit.
+    Form,
+    /// It has a fraction of a microsecond.
+    TooFine,
+}
+
+#[cfg(feature = "documents")]
+impl NoSpan {
+    /// The rule that the text breaks.
+    pub const fn rule(self) -> &'static str {
+        match self {
+            Self::Bare => r#"must be a span with a unit, such as "250ms" or "2s"; a bare number has none"#,
+            Self::Form => r#"must be a span such as "250ms" or "2s": a number and one of us, ms, s, m, h"#,
+            Self::TooFine => "must be a span of whole microseconds",
+        }
+    }
+}
+
+/// Microseconds of a span such as `250ms`, `1.5s` or `1h`. Exact: integers only. What no integer holds is the longest
+/// span there is, which every range refuses.
+pub(super) fn parse(text: &str) -> Result<u64, NoSpan> {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let number = &text[..text.len() - unit.len()];
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|c| c.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) {
+        return Err(NoSpan::Form);
+    }
+    let micros = match UNITS.iter().find(|(name, _)| *name == unit) {
+        Some((_, micros)) => *micros,
+        None if unit.is_empty() => return Err(NoSpan::Bare),
+        None => return Err(NoSpan::Form),
+    };
+    let fraction = fraction.trim_end_matches('0');
+    // An hour's microseconds are 2^10 · 3^2 · 5^8: more than ten digits leave a fraction of one.
+    if fraction.len() > 10 {
+        return Err(NoSpan::TooFine);
+    }
+    let scale = 10_u128.pow(fraction.len() as u32);
+    let part = u128::from(micros) * fraction.parse::<u128>().unwrap_or(0);
+    if !part.is_multiple_of(scale) {
+        return Err(NoSpan::TooFine);
+    }
+    let whole = whole.parse().unwrap_or(u64::MAX).saturating_mul(micros);
+    Ok(whole.saturating_add((part / scale) as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Duration;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_span_is_a_number_and_a_unit() {
+        for (text, micros) in [
+            ("10us", 10),
+            ("250ms", 250_000),
+            ("2s", 2_000_000),
+            ("1m", 60_000_000),
+            ("1h", 3_600_000_000),
+            ("0s", 0),
+            ("1.5s", 1_500_000),
+            ("1.50000000000000000000000000000s", 1_500_000),
+            ("0.000001s", 1),
+            ("0.00000025h", 900),
+            ("0.05m", 3_000_000),
+            ("99999999999999999999h", u64::MAX),
+        ] {
+            assert_eq!(parse(text), Ok(micros), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_span_is_told_why() {
+        for text in ["5", "0", "1.5"] {
+            assert_eq!(parse(text), Err(NoSpan::Bare), "{text}");
+        }
+        for text in [
+            "", "s", "5 s", " 5s", "5S", "-1s", "+1s", ".5s", "5.s", "1.2.3s", "1e3s", "5d", "5sec", "٣s",
+            "none",
+        ] {
+            assert_eq!(parse(text), Err(NoSpan::Form), "{text}");
+        }
+        for text in ["1.5us", "0.0001ms", "0.0000001s", "1.00000000000001h"] {
+            assert_eq!(parse(text), Err(NoSpan::TooFine), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_duration_prints_is_read_back(micros in 0u64..u64::MAX) {
+            prop_assert_eq!(parse(&Duration::from_micros(micros).to_string()), Ok(micros));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What a policy was made from, so that it can be printed.
+
+use std::collections::BTreeMap;
+
+use super::check::{Stored, Value};
+use super::table::{Key, TABLE};
+use crate::time::Duration;
+
+/// What a policy was made from. How it was written is no part of what it is, so all of these are equal.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Written(Vec<(&'static str, Vec<Stored>)>);
+
+impl PartialEq for Written {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Written {
+    /// What was given, a preset's pairs among it: the policy in full.
+    pub(super) fn new(settings: &BTreeMap<&'static str, Vec<Stored>>) -> Self {
+        let pairs = settings.iter().filter(|(key, _)| **key != "preset");
+        Self(pairs.map(|(key, values)| (*key, values.clone())).collect())
+    }
+
+    /// The pairs, in the order of the table; lists repeat their key.
+    pub fn pairs(&self) -> Vec<(&'static str, Value<'static>)> {
+        let given = |key: &Key| self.0.iter().find(|(path, _)| *path == key.path);
+        let pairs = TABLE
+            .iter()
+            .filter_map(given)
+            .flat_map(|(key, values)| values.iter().map(|value| (*key, value.plain())));
+        pairs.collect()
+    }
+}
+
+impl Stored {
+    /// The value as a pair has it.
+    fn plain(self) -> Value<'static> {
+        match self {
+            Self::Span(Duration::MAX) | Self::Whole(u32::MAX) => Value::Text("none"),
+            Self::Span(span) => Value::Number(span.as_micros() as f64),
+            Self::Whole(n) => Value::Number(f64::from(n)),
+            Self::Real(x) => Value::Number(x),
+            Self::Flag(on) => Value::Number(f64::from(u8::from(on))),
+            Self::Word(word) => Value::Text(word),
+        }
+    }
+}

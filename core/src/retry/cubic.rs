@@ -1,0 +1,208 @@
+//! The cubic send rate of the AWS SDKs' adaptive mode (semantics 2.14): after a throttle the rate is cut, and grows back
+//! along a cubic curve that is flat where the throttle came.
+
+use crate::time::{Duration, Time};
+
+const BETA: f64 = 0.7;
+const SCALE: f64 = 0.4;
+const SMOOTH: f64 = 0.8;
+/// The rate is never less than this, in sends per second, and the bucket never smaller than one send.
+const MIN_RATE: f64 = 0.5;
+const MIN_CAPACITY: f64 = 1.0;
+/// The send rate is measured in half-second buckets.
+const BUCKET: u64 = 500_000;
+
+/// A token bucket whose rate follows the server's throttles. Off, and free, until the first one.
+///
+/// ```
+/// use tidegate::{CubicRate, Time};
+/// let second = |n: u64| Time::from_micros(n * 1_000_000);
+/// let mut rate = CubicRate::new(second(0));
+/// assert!(rate.acquire(second(1)).is_ok(), "never throttled: no limit");
+/// rate.on_response(true, second(1));
+/// assert!(rate.rate().is_some());
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CubicRate {
+    enabled: bool,
+    fill: f64,
+    capacity: f64,
+    tokens: f64,
+    refilled: Time,
+    last_max: f64,
+    throttled: Time,
+    /// Seconds from the throttle to the flat point of the curve.
+    window: f64,
+    /// Sends counted in the present half second, and the smoothed rate of those before.
+    sends: u32,
+    bucket: u64,
+    measured: f64,
+    born: Time,
+}
+
+impl CubicRate {
+    /// A rate without a limit, measured from `now` on.
+    pub fn new(now: Time) -> Self {
+        Self {
+            enabled: false,
+            fill: 0.0,
+            capacity: 0.0,
+            tokens: 0.0,
+            refilled: now,
+            last_max: 0.0,
+            throttled: now,
+            window: 0.0,
+            sends: 0,
+            bucket: 0,
+            measured: 0.0,
+            born: now,
+        }
+    }
+
+    /// Takes one send.
+    ///
+    /// # Errors
+    /// How long until there is one, where there is none now.
+    pub fn acquire(&mut self, now: Time) -> Result<(), Duration> {
+        if !self.enabled {
+            return Ok(());
+        }
+        self.refill(now);
+        if self.tokens >= 1.0 {
+            self.tokens -= 1.0;
+            return Ok(());
+        }
+        // Rounded up and never zero: a wait that ends a hair early would come back for another.
+        let micros = ((1.0 - self.tokens) / self.fill * 1e6).ceil() as u64;
+        Err(Duration::from_micros(micros.max(1)))
+    }
+
+    /// Counts an answer and moves the rate: a throttled one cuts it, any other lets it grow.
+    pub fn on_response(&mut self, throttled: bool, now: Time) {
+        self.measure(now);
+        let grown = if throttled {
+            let reached = if self.enabled { self.measured.min(self.fill) } else { self.measured };
+            self.cut(reached, now)
+        } else {
+            self.curve(now)
+        };
+        if self.enabled {
+            self.set_rate(grown.min(2.0 * self.measured), now);
+        }
+    }
+
+    /// Sends per second that are allowed, once there has been a throttle.
+    pub fn rate(&self) -> Option<f64> {
+        self.enabled.then_some(self.fill)
+    }
+
+    /// A throttle at this send rate: where the curve starts anew, and what is left of the rate.
+    fn cut(&mut self, reached: f64, now: Time) -> f64 {
+        self.last_max = reached;
+        self.throttled = now;
+        self.enabled = true;
+        self.window = cube_root(self.last_max * (1.0 - BETA) / SCALE);
+        reached * BETA
+    }
+
+    /// The cubic curve at this moment.
+    fn curve(&self, now: Time) -> f64 {
+        let dt = now.since(self.throttled).as_micros() as f64 / 1e6 - self.window;
+        SCALE * (dt * dt * dt) + self.last_max
+    }
+
+    fn set_rate(&mut self, rate: f64, now: Time) {
+        self.refill(now);
+        self.fill = rate.max(MIN_RATE);
+        self.capacity = rate.max(MIN_CAPACITY);
+        self.tokens = self.tokens.min(self.capacity);
+    }
+
+    fn refill(&mut self, now: Time) {
+        let elapsed = now.since(self.refilled).as_micros() as f64 / 1e6;
+        self.tokens = (self.tokens + elapsed * self.fill).min(self.capacity);
+        self.refilled = now.max(self.refilled);
+    }
+
+    /// `rate = sends / seconds`, smoothed, at each half second that has been completed.
+    fn measure(&mut self, now: Time) {
+        self.sends = self.sends.saturating_add(1);
+        let bucket = now.since(self.born).as_micros() / BUCKET;
+        if bucket > self.bucket {
+            let seconds = (bucket - self.bucket) as f64 * (BUCKET as f64 / 1e6);
+            self.measured = f64::from(self.sends) / seconds * SMOOTH + self.measured * (1.0 - SMOOTH);
+            self.sends = 0;
+            self.bucket = bucket;
+        }
+    }
+}
+
+/// The cube root by Newton's method: a fixed number of steps in `+ − × ÷`, so that it is the same everywhere. Starts
+/// within a factor of two by the exponent; six steps reach the last bit.
+fn cube_root(x: f64) -> f64 {
+    if x <= 0.0 || !x.is_finite() {
+        return 0.0;
+    }
+    let mut y = f64::from_bits(x.to_bits() / 3 + (1023 - 1023 / 3) * (1 << 52));
+    for _ in 0..6 {
+        y = (2.0 * y + x / (y * y)) / 3.0;
+    }
+    y
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn follows_the_published_table() {
+        let text = include_str!("../../../tests/vectors/published/aws_cubic.json");
+        let vectors: serde_json::Value = serde_json::from_str(text).unwrap();
+        let tolerance = vectors["tolerance"].as_f64().unwrap();
+        let at = |seconds: &serde_json::Value| Time::from_micros(seconds.as_u64().unwrap() * 1_000_000);
+        let mut checked = 0;
+        for trace in vectors["traces"].as_array().unwrap() {
+            let mut it = CubicRate::new(Time::from_micros(0));
+            // The tables start from a rate of `last_max` that was throttled at `last_throttle`.
+            it.cut(trace["last_max"].as_f64().unwrap(), at(&trace["last_throttle"]));
+            let mut rate = 0.0;
+            for row in trace["rows"].as_array().unwrap() {
+                let now = at(&row[0]);
+                rate = if row[1] == true { it.cut(rate, now) } else { it.curve(now) };
+                let expected = row[2].as_f64().unwrap();
+                assert!(
+                    (rate - expected).abs() <= tolerance * expected,
+                    "{} at {row}: {rate}",
+                    trace["name"]
+                );
+                checked += 1;
+            }
+        }
+        assert_eq!(checked, 15);
+    }
+
+    proptest! {
+        #[test]
+        fn the_cube_root_is_one(x in 1e-12f64..1e12) {
+            let y = cube_root(x);
+            prop_assert!((y * y * y / x - 1.0).abs() < 1e-14, "{y}");
+        }
+
+        /// Whatever happens, the rate is finite, at least the minimum, and the wait that is told is enough.
+        #[test]
+        fn rates_are_sane_and_waits_suffice(steps in prop::collection::vec((0u64..3_000_000, any::<bool>()), 1..200)) {
+            let (mut now, mut rate) = (0, CubicRate::new(Time::from_micros(0)));
+            for (gap, throttled) in steps {
+                now += gap;
+                if let Err(wait) = rate.acquire(Time::from_micros(now)) {
+                    prop_assert!(wait <= Duration::from_micros((1e6 / MIN_RATE) as u64 + 1), "{wait}");
+                    now += wait.as_micros();
+                    prop_assert_eq!(rate.acquire(Time::from_micros(now)), Ok(()));
+                }
+                rate.on_response(throttled, Time::from_micros(now));
+                prop_assert!(rate.rate().is_none_or(|rate| rate.is_finite() && rate >= MIN_RATE));
+            }
+        }
+    }
+}

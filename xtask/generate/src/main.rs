@@ -1,0 +1,90 @@
+//! Writes what follows from core's one table of keys: `cargo run -p tidegate-generate [-- --check]`.
+//!
+//! `cargo xtask generate` runs it. It is a crate of its own because xtask is std-only and does not wait for core to
+//! compile.
+
+mod facts;
+mod python;
+mod reference;
+mod schema;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::{env, fs};
+
+/// The generated files, by path from the root of the repository.
+fn files() -> [(&'static str, String); 3] {
+    [
+        ("docs/policy.schema.json", schema::text()),
+        ("docs/reference.md", reference::text()),
+        ("bindings-python/python/tidegate/_options_gen.py", python::text()),
+    ]
+}
+
+/// The files that are not what the table says.
+fn outdated(root: &Path) -> Vec<&'static str> {
+    let differs = |path: &str, text: &str| fs::read_to_string(root.join(path)).ok().as_deref() != Some(text);
+    files().into_iter().filter(|(path, text)| differs(path, text)).map(|(path, _)| path).collect()
+}
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let args: Vec<_> = env::args().skip(1).collect();
+    let outcome = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => write(&root),
+        ["--check"] => match outdated(&root)[..] {
+            [] => Ok(()),
+            ref paths => {
+                Err(format!("out of date: {}\nrun `cargo run -p tidegate-generate`", paths.join(", ")))
+            }
+        },
+        _ => Err("usage: cargo run -p tidegate-generate [-- --check]".into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn write(root: &Path) -> Result<(), String> {
+    for (path, text) in files() {
+        let full = root.join(path);
+        let folder = full.parent().unwrap_or(root);
+        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&full, text));
+        written.map_err(|error| format!("cannot write {path}: {error}"))?;
+        println!("{path}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_files_are_what_the_table_says() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        assert_eq!(outdated(&root), <[&str; 0]>::default(), "run `cargo run -p tidegate-generate`");
+    }
+
+    #[test]
+    fn every_key_and_every_preset_is_in_every_file() {
+        let [(_, schema), (_, reference), (_, python)] = files();
+        for key in tidegate::TABLE {
+            let name = key.path.rsplit('.').next().unwrap();
+            assert!(schema.contains(&format!("\"{name}\": {{")), "{} in the schema", key.path);
+            assert!(reference.contains(&format!("| `{name}` |")), "{} in the reference", key.path);
+            if key.path.contains('.') {
+                assert!(python.contains(&format!("\n    {name}: ")), "{} in the options", key.path);
+            }
+        }
+        for preset in facts::presets() {
+            assert!(
+                reference.contains(&format!("### `{preset}`")) && python.contains(&format!("\"{preset}\""))
+            );
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The typed options of the Python package. Formatted as `ruff format` leaves it, at 110 columns.
+
+use std::fmt::Write;
+
+use tidegate::{Domain, Duration, Key, TABLE, TABLES};
+
+use crate::facts::{Required, default_key, keys_of, name_of, presets, required, tables_of, values};
+
+const WIDTH: usize = 110;
+
+const HEAD: &str = r#"# Generated from core/src/policy/table.rs by `cargo xtask generate`; do not edit.
+"""The typed options of a policy: what is left out is left to core's one table of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Any, Final, Literal, TypeAlias
+
+
+class _Unset:
+    """Left to core's table."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "..."
+
+    def __reduce__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final[Any] = _Unset()
+
+
+class Options:
+    """Shows what was given, and nothing of what was left out."""
+
+    def __repr__(self) -> str:
+        given = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
+        shown = ", ".join(f"{name}={value!r}" for name, value in given if value is not UNSET)
+        return f"{type(self).__name__}({shown})"
+"#;
+
+pub fn text() -> String {
+    let required = required();
+    let mut text = HEAD.to_owned();
+    let names = presets().iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>();
+    assign(&mut text, "\n\n", "Preset: TypeAlias = Literal[", &names, "]");
+    text += "\"\"\"The built-in policies that a policy may start from.\"\"\"\n";
+    // A class stands before the one that has it as a field.
+    for (path, doc) in TABLES.iter().rev() {
+        class(&mut text, path, doc, &required);
+    }
+    text += "\n\nPRESENCE: Final = {\n";
+    for (path, _) in TABLES {
+        let first =
+            TABLE.iter().find(|key| key.path.starts_with(&format!("{path}.")) && !key.default.is_empty());
+        let _ = writeln!(text, "    \"{path}\": \"{}\",", first.map_or("", |key| key.path));
+    }
+    text +=
+        "}\n\"\"\"The key that says that a component is there where all its keys are left to core.\"\"\"\n";
+    text
+}
+
+fn class(text: &mut String, path: &str, doc: &str, required: &[Required]) {
+    let name = class_name(path);
+    let _ = write!(text, "\n\n@dataclass(frozen=True, kw_only=True, repr=False)\nclass {name}(Options):\n");
+    let _ = write!(text, "    \"\"\"{doc}\n\n    Args:\n");
+    for key in keys_of(path) {
+        let words = format!("{}: {} {}", name_of(key.path), key.doc, told(key, required));
+        wrap(text, &words, "        ", "            ");
+    }
+    for (below, doc) in tables_of(path) {
+        let none = if may_be_none(below) { "; None or `\"none\"` for none" } else { "" };
+        let words =
+            format!("{}: {doc} A `{}`, or a dict of its keys{none}.", name_of(below), class_name(below));
+        wrap(text, &words, "        ", "            ");
+    }
+    *text += "    \"\"\"\n\n";
+    for key in keys_of(path) {
+        field(text, key);
+    }
+    for (below, _) in tables_of(path) {
+        let none = if may_be_none(below) { " | Literal[\"none\"] | None" } else { "" };
+        let _ =
+            writeln!(text, "    {}: {} | Mapping[str, Any]{none} = UNSET", name_of(below), class_name(below));
+    }
+}
+
+/// `retry.budget` is `Budget`.
+fn class_name(path: &str) -> String {
+    let words = name_of(path).split('_').map(|word| word[..1].to_uppercase() + &word[1..]);
+    words.collect()
+}
+
+/// Can the whole table be switched off, by its kind?
+fn may_be_none(table: &str) -> bool {
+    let none = |key: &Key| matches!(key.domain, Domain::Choice(words) if words.contains(&"none"));
+    keys_of(table).any(|key| name_of(key.path) == "kind" && none(key))
+}
+
+/// Range, unit and default, in Python's terms.
+fn told(key: &Key, required: &[Required]) -> String {
+    let range = match key.domain {
+        Domain::Span { min, max, none } => {
+            let least = match min {
+                Duration::ZERO => "0".into(),
+                min => seconds(min),
+            };
+            let days = max.as_micros() / 86_400_000_000;
+            format!("Seconds or `timedelta`, {least} to {days} days{}", or_none(none))
+        }
+        Domain::Count { min, max, none } => format!("{} to {}{}", grouped(min), grouped(max), or_none(none)),
+        Domain::Real { min, max } if max >= 1e6 => format!("At least {min}"),
+        Domain::Real { min, max } => format!("{min} to {max}"),
+        Domain::Flag => "True or False".into(),
+        Domain::Choice(words) => {
+            let words: Vec<_> = words
+                .iter()
+                .map(|word| format!("`\"{word}\"`{}", if *word == key.default { " (default)" } else { "" }))
+                .collect();
+            words.join(", ")
+        }
+        Domain::Statuses | Domain::Methods => {
+            let mut values = values(key);
+            values[..1].make_ascii_uppercase();
+            values
+        }
+    };
+    match key.domain {
+        // The default is marked among the choices.
+        Domain::Choice(_) if !key.default.is_empty() => format!("{range}."),
+        _ => format!("{range}; {}.", default(key, required)),
+    }
+}
+
+fn default(key: &Key, required: &[Required]) -> String {
+    if let Some(other) = default_key(key) {
+        return format!("`{}` by default", other.path);
+    }
+    match (key.domain, key.default) {
+        (_, "") => match required.iter().filter(|rule| rule.path == key.path).collect::<Vec<_>>()[..] {
+            [] => "off by default".into(),
+            [Required { by: None, .. }] => "required".into(),
+            ref rules => {
+                let choice = |rule: &&Required| {
+                    rule.by.map(|(key, choice)| format!("{} `\"{choice}\"`", name_of(key)))
+                };
+                format!(
+                    "required with {}",
+                    rules.iter().filter_map(choice).collect::<Vec<_>>().join(" and with ")
+                )
+            }
+        },
+        (Domain::Flag, default) => format!("{} by default", if default == "true" { "True" } else { "False" }),
+        (Domain::Span { .. }, default) => format!("{} by default", seconds(micros(default))),
+        (_, default) => format!("{default} by default"),
+    }
+}
+
+/// A default such as `100ms`.
+fn micros(text: &str) -> Duration {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let number: f64 = text[..text.len() - unit.len()].parse().expect("a default of the table");
+    let scale = match unit {
+        "us" => 1.0,
+        "ms" => 1e3,
+        "s" => 1e6,
+        "m" => 60e6,
+        "h" => 3_600e6,
+        _ => panic!("{text} in the table has no unit"),
+    };
+    Duration::from_micros((number * scale) as u64)
+}
+
+/// `0.1 s`; below a millisecond `10 µs`, because nobody counts zeros.
+fn seconds(span: Duration) -> String {
+    match span.as_micros() {
+        micros @ 1..1_000 => format!("{micros} µs"),
+        micros => format!("{} s", micros as f64 / 1e6),
+    }
+}
+
+/// 1,000,000
+fn grouped(n: u32) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.char_indices() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn or_none(none: bool) -> &'static str {
+    if none { ", or None" } else { "" }
+}
+
+fn field(text: &mut String, key: &Key) {
+    let name = name_of(key.path);
+    let or_none = |none: bool| if none { " | None" } else { "" };
+    let kind = match key.domain {
+        Domain::Choice(words) => {
+            let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+            return assign(text, "", &format!("    {name}: Literal["), &words, "] = UNSET");
+        }
+        Domain::Span { none, .. } => format!("float | timedelta{}", or_none(none)),
+        Domain::Count { none, .. } => format!("int{}", or_none(none)),
+        Domain::Real { .. } => "float".into(),
+        Domain::Flag => "bool".into(),
+        Domain::Statuses => "Collection[int]".into(),
+        Domain::Methods => "Collection[str]".into(),
+    };
+    let _ = writeln!(text, "    {name}: {kind} = UNSET");
+}
+
+/// Items between brackets: on one line where they fit, else one a line.
+fn assign(text: &mut String, before: &str, open: &str, items: &[String], close: &str) {
+    let line = format!("{open}{}{close}", items.join(", "));
+    let indent = &open[..open.len() - open.trim_start().len()];
+    *text += before;
+    if line.chars().count() <= WIDTH {
+        *text += &(line + "\n");
+        return;
+    }
+    let _ = writeln!(text, "{open}");
+    for item in items {
+        let _ = writeln!(text, "{indent}    {item},");
+    }
+    let _ = writeln!(text, "{indent}{close}");
+}
+
+/// Words in lines of at most [`WIDTH`] characters.
+fn wrap(text: &mut String, words: &str, first: &str, rest: &str) {
+    let (mut line, mut empty) = (first.to_owned(), true);
+    for word in words.split(' ') {
+        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            let _ = writeln!(text, "{line}");
+            (line, empty) = (rest.to_owned(), true);
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line += word;
+        empty = false;
+    }
+    let _ = writeln!(text, "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_are_broken_as_ruff_breaks_them() {
+        let words: Vec<_> = (0..30).map(|n| format!("\"word{n}\"")).collect();
+        let mut text = String::new();
+        assign(&mut text, "", "    kind: Literal[", &words, "] = UNSET");
+        assert!(text.starts_with("    kind: Literal[\n        \"word0\",\n        \"word1\",\n"), "{text}");
+        assert!(text.ends_with("        \"word29\",\n    ] = UNSET\n"), "{text}");
+    }
+
+    #[test]
+    fn no_line_is_too_long() {
+        let text = text();
+        let long: Vec<_> = text.lines().filter(|line| line.chars().count() > WIDTH).collect();
+        assert!(long.is_empty(), "{long:#?}");
+    }
+
+    #[test]
+    fn numbers_read_naturally() {
+        assert_eq!(
+            (grouped(1), grouped(1_000), grouped(1_234_567)),
+            ("1".into(), "1,000".into(), "1,234,567".into())
+        );
+        assert_eq!(seconds(micros("100ms")), "0.1 s");
+        assert_eq!(seconds(Duration::from_micros(10)), "10 µs");
+    }
+}

@@ -1,0 +1,50 @@
+//! The reference page: one table per component, and what each preset sets.
+
+use std::fmt::Write;
+
+use tidegate::{Document, Policy, TABLES, Value};
+
+use crate::facts::{Required, keys_of, presets, required, values, when_absent};
+
+const HEAD: &str = "\
+<!-- Generated from core/src/policy/table.rs by `cargo xtask generate`; do not edit. -->
+
+# Policy reference
+
+Every key of a policy. A typed option of a language has the same name; a document nests or dots them, as in
+`retry.backoff.base`. In documents a span is a string with a unit (`us`, `ms`, `s`, `m`, `h`), such as `\"250ms\"` or `\"1.5s\"`;
+a bare number is an error. An empty table (`retry = {}`) is a component with all its defaults; a component that is left out
+is not there. `policy.schema.json` beside this page tells the same to editors.
+";
+
+pub fn text() -> String {
+    let required = required();
+    let mut page = HEAD.to_owned();
+    section(&mut page, "", "The policy itself", "Its components are the tables below.", &required);
+    for (path, doc) in TABLES {
+        section(&mut page, path, &format!("`{path}`"), doc, &required);
+    }
+    page += "\n## Presets\n\nA policy may start from one of these, `preset = \"http\"`, and override any key. What a preset leaves out \
+             has its default.\n";
+    for preset in presets() {
+        let _ = write!(page, "\n### `{preset}`\n\n```toml\n{}```\n", settings(preset));
+    }
+    page
+}
+
+fn section(page: &mut String, path: &str, title: &str, doc: &str, required: &[Required]) {
+    let _ =
+        write!(page, "\n## {title}\n\n{doc}\n\n| Key | Values | Default | Meaning |\n|---|---|---|---|\n");
+    for key in keys_of(path) {
+        let name = key.path.rsplit('.').next().unwrap_or(key.path);
+        let default = when_absent(key, required);
+        let _ = writeln!(page, "| `{name}` | {} | {default} | {} |", values(key), key.doc);
+    }
+}
+
+/// The pairs of a preset as a document writes them.
+fn settings(preset: &str) -> String {
+    let policy = Policy::from_pairs(preset, &[("preset", Value::Text(preset))]);
+    let document: Document = policy.into_iter().collect();
+    document.to_toml().lines().skip(1).map(|line| line.to_owned() + "\n").collect()
+}

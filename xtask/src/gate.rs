@@ -1,0 +1,126 @@
+//! The instruction-count gate: wall-clock figures move with the machine, instruction counts do not.
+//!
+//! `bench/core/instructions.txt` holds what a call costs in each scenario. A change that adds more than 5 % fails
+//! `cargo xtask test`; one that means to is accepted with `cargo xtask gate --accept`, and the new figures are committed.
+
+use crate::cargo;
+use crate::report::{Counts, Verdict};
+use crate::run::{Cmd, Error, Result};
+use crate::setup::{Shop, install_debian};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+
+/// What may be added before it counts as a regression.
+const TOLERANCE: f64 = 1.05;
+/// Calls of the two runs whose difference is measured: start-up and set-up fall out of it.
+const RUNS: [u64; 2] = [1_000, 11_000];
+
+/// `cargo xtask gate [--accept]`: prints the figures; with `--accept` writes them down.
+pub fn gate(shop: &Shop, accept: bool) -> Result {
+    let known = read(shop)?;
+    let mut text = String::new();
+    for (scenario, was) in &known {
+        let is = measure(shop, scenario)?;
+        println!("   {scenario}: {is} instructions per call, {was} accepted");
+        let _ = writeln!(text, "{scenario} {}", if accept { is } else { *was });
+    }
+    fs::write(file(shop), text).map_err(Error::at("write", &file(shop)))
+}
+
+/// The gate as a step of the tests: one test per scenario.
+pub fn check(shop: &Shop) -> Verdict {
+    if let Err(why) = valgrind(shop) {
+        return Verdict::NotRun(why.0);
+    }
+    let known = match read(shop) {
+        Ok(known) => known,
+        Err(why) => return Verdict::Failed(Counts::default(), why.0),
+    };
+    let (mut counts, mut slow) = (Counts::default(), Vec::new());
+    for (scenario, was) in known {
+        match measure(shop, &scenario) {
+            Ok(is) if within(is, was) => {
+                println!("   {scenario}: {is} instructions per call, {was} accepted");
+                counts.passed += 1;
+            }
+            Ok(is) => slow.push(format!("{scenario} takes {is} instructions per call, {was} accepted")),
+            Err(why) => slow.push(why.0),
+        }
+    }
+    counts.failed = u32::try_from(slow.len()).unwrap_or(u32::MAX);
+    if slow.is_empty() { Verdict::Passed(counts) } else { Verdict::Failed(counts, slow.join("; ")) }
+}
+
+fn within(is: u64, was: u64) -> bool {
+    is as f64 <= was as f64 * TOLERANCE
+}
+
+fn file(shop: &Shop) -> PathBuf {
+    shop.root.join("bench/core/instructions.txt")
+}
+
+fn read(shop: &Shop) -> Result<Vec<(String, u64)>> {
+    let text = fs::read_to_string(file(shop)).map_err(Error::at("read", &file(shop)))?;
+    text.lines().map(parse).collect()
+}
+
+/// A line of the file: a scenario and its count.
+fn parse(line: &str) -> Result<(String, u64)> {
+    let parsed = line.split_once(' ').and_then(|(name, count)| Some((name.to_owned(), count.parse().ok()?)));
+    parsed
+        .ok_or_else(|| Error(format!("bench/core/instructions.txt: `{line}` is not a scenario and a count")))
+}
+
+/// Instructions per call.
+fn measure(shop: &Shop, scenario: &str) -> Result<u64> {
+    cargo(shop).args(["build", "-q", "--release", "-p", "tidegate-bench-core"]).quiet()?;
+    let program = shop.target.join("release/tidegate-bench-core");
+    let mut totals = [0; 2];
+    for (calls, total) in RUNS.iter().zip(&mut totals) {
+        let scratch = shop.scratch("outside")?.join("callgrind.out");
+        let run = Cmd::new("valgrind")
+            .args(["--tool=callgrind", &format!("--callgrind-out-file={}", scratch.display())])
+            .arg(&program)
+            .args(["instructions", scenario, &calls.to_string()]);
+        *total = collected(&run.capture()?.ok()?.text)?;
+    }
+    Ok((totals[1] - totals[0]) / (RUNS[1] - RUNS[0]))
+}
+
+/// The total of callgrind's line `Collected : 1234`.
+fn collected(text: &str) -> Result<u64> {
+    let total = text.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
+    total.ok_or_else(|| Error("callgrind printed no `Collected` line".into()))
+}
+
+fn valgrind(shop: &Shop) -> Result {
+    let there = || Cmd::new("valgrind").arg("--version").capture().is_ok_and(|ran| ran.status.success());
+    if there() || shop.install && install_debian("valgrind") && there() {
+        return Ok(());
+    }
+    Err(Error("valgrind is not on this machine (Debian: apt-get install valgrind)".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_per_cent_more_is_the_most() {
+        assert!(within(105, 100) && within(50, 100));
+        assert!(!within(106, 100));
+    }
+
+    #[test]
+    fn lines_are_read_or_named() {
+        assert_eq!(parse("happy 912"), Ok(("happy".into(), 912)));
+        assert!(parse("happy").is_err_and(|error| error.0.contains("`happy`")));
+    }
+
+    #[test]
+    fn the_total_is_found_in_what_callgrind_prints() {
+        assert_eq!(collected("==1== Events    : Ir\n==1== Collected : 17072545\n"), Ok(17_072_545));
+        assert!(collected("==1== nothing").is_err());
+    }
+}
