@@ -212,7 +212,19 @@ impl Trace {
             put("preset", json!(dice.of(&["http", "httpware", "aws_standard", "aws_2026", "grpc"])));
         }
         if dice.chance(50) {
-            put("deadline", json!(dice.of(&[1, 1_000, 50_000, 200_000, 1_000_000, 2_500_000, 30_000_000])));
+            put(
+                "deadline",
+                json!(dice.of(&[
+                    1,
+                    1_000,
+                    50_000,
+                    200_000,
+                    1_000_000,
+                    2_500_000,
+                    30_000_000,
+                    4_000_000_000u64
+                ])),
+            );
         }
         if dice.chance(50) {
             put("attempt_timeout", json!(dice.of(&[1, 10_000, 50_000, 100_000, 1_000_000, 5_000_000])));
@@ -274,7 +286,7 @@ impl Trace {
             put("retry.retry_after", json!(dice.of(&["floor", "exact", "clamp_5s", "ignore"])));
         }
         if dice.chance(5) {
-            put("retry.respect_retry_after", json!("false"));
+            put("retry.respect_retry_after", json!(0));
         }
         if dice.chance(50) {
             put("retry.max_retry_after", json!(dice.of(&SPANS)));
@@ -330,8 +342,7 @@ impl Trace {
     /// Moves the clock: not at all, a little, to somebody's timer or just beside it, or far.
     fn advance(&mut self) {
         let dice = &mut self.dice;
-        let due: Vec<u64> =
-            self.calls.iter().filter(|call| call.live).filter_map(|call| call.due).collect();
+        let due: Vec<u64> = self.calls.iter().filter(|call| call.live).filter_map(|call| call.due).collect();
         self.now = match dice.below(100) {
             0..30 => self.now,
             30..70 if !due.is_empty() => {
@@ -372,8 +383,7 @@ impl Trace {
         for (bit, percent) in [(2, 93), (3, 90), (4, if self.stubborn { 5 } else { 75 }), (5, 92), (6, 40)] {
             flags |= u64::from(dice.chance(percent)) << bit;
         }
-        let remaining =
-            if dice.chance(20) { dice.of(&[1, 2, 1_001, 50_001, 100_001, 1_000_001]) } else { 0 };
+        let remaining = if dice.chance(20) { dice.of(&[1, 2, 1_001, 50_001, 100_001, 1_000_001]) } else { 0 };
         let parent = if self.nested && dice.chance(40) && !self.calls.is_empty() {
             let recent = self.calls.len().saturating_sub(1 + dice.below(4) as usize);
             json!(self.calls[recent].name)
@@ -410,7 +420,7 @@ impl Trace {
             40..45 => 2,
             45..52 => 3 | attempt << 3,
             _ => {
-                let kind = dice.of(&[0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 4, 5, 6, 7, 8]);
+                let kind = dice.of(&[0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 3, 4, 5, 6, 7, 8, 9, 31]);
                 let opinion = dice.of(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
                 let waits = [0, 1, 2, 11, 51, 101, 201, 1_001, 3_001];
                 let wait = if dice.chance(35) { dice.of(&waits) } else { 0 };
