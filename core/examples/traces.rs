@@ -145,6 +145,7 @@ struct Known {
     due: Option<u64>,
 }
 
+#[allow(clippy::struct_excessive_bools, reason = "independent traits of a trace")]
 struct Trace {
     dice: Dice,
     now: u64,

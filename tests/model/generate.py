@@ -482,6 +482,8 @@ def dump(value: Any, depth: int) -> str:
     if depth == 0 or not isinstance(value, (dict, list)) or not value:
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, list):
+        if not any(isinstance(item, (dict, list)) for item in value):
+            return json.dumps(value, ensure_ascii=False)
         return "[\n" + ",\n".join(dump(item, depth - 1) for item in value) + "\n]"
     return (
         "{\n"
@@ -506,12 +508,12 @@ def files() -> dict[str, str]:
     ):
         found[path] = dump(head(path.split("/")[0]) | case, 2) + "\n"
     for kind, cases in budget_files().items():
-        found[f"budget/{kind}.json"] = dump(head("budget") | {"kind": kind, "cases": cases}, 5) + "\n"
+        found[f"budget/{kind}.json"] = dump(head("budget") | {"kind": kind, "cases": cases}, 4) + "\n"
     engine: dict[str, list[Case]] = {}
     for script in scripts.read():
         engine.setdefault(script.family, []).append(engine_vector(script))
     for name, vectors in engine.items():
-        found[f"engine/{name}.json"] = dump(head("engine") | {"vectors": vectors}, 5) + "\n"
+        found[f"engine/{name}.json"] = dump(head("engine") | {"vectors": vectors}, 4) + "\n"
     return found
 
 
