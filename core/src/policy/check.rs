@@ -6,6 +6,7 @@ use std::fmt;
 use super::table::{Domain, Key, TABLE};
 use super::{Bulkhead, Policy, Retry, presets};
 use crate::classify::{METHODS, Methods};
+use crate::outcome::Class;
 use crate::retry::{
     Backoff, BudgetSettings, Growth, Jitter, QuotaSettings, RatioSettings, RetryAfterMode, Rounding,
     ShareSettings, TokenSettings, WindowSettings,
@@ -69,6 +70,17 @@ pub(super) fn build(name: &str, pairs: &[(&str, Value<'_>)]) -> Result<Policy, V
     if errors.is_empty() { Ok(settings.policy(name)) } else { Err(errors) }
 }
 
+/// The words of `retry_on`, and the classes each stands for.
+const CLASSES: &[(&str, &[Class])] = &[
+    ("transient", &[Class::Transient]),
+    ("throttled", &[Class::Throttled]),
+    ("timeout", &[Class::Timeout]),
+    ("never_sent", &[Class::NeverSent]),
+    ("conflict", &[Class::Conflict]),
+    ("infrastructure", &[Class::Transient, Class::NeverSent]),
+    ("concurrency", &[Class::Conflict]),
+];
+
 /// Keys without a default that a choice needs: where the first key has the second's value, the third must stand.
 const NEEDED: &[(&str, &str, &str)] = &[
     ("retry.backoff.kind", "polynomial", "retry.backoff.exponent"),
@@ -107,7 +119,7 @@ impl Settings {
         // A key whose value is wrong still counts as given: it must not be reported as absent too.
         let values = self.0.entry(key.path).or_default();
         let stored = parse(key, value).map_err(fail)?;
-        if !values.is_empty() && !matches!(key.domain, Domain::Statuses | Domain::Methods) {
+        if !values.is_empty() && !matches!(key.domain, Domain::Statuses | Domain::Methods | Domain::Classes) {
             return Err(fail("is given more than once".into()));
         }
         values.push(stored);
@@ -156,6 +168,7 @@ impl Settings {
             time_limit: self.span_or_none("retry.retry_time_limit"),
             methods: self.methods("retry.methods"),
             statuses: self.statuses("retry.statuses"),
+            classes: self.classes("retry.retry_on"),
             mode: match self.word("retry.retry_after") {
                 _ if !self.flag("retry.respect_retry_after") => RetryAfterMode::Ignore,
                 "exact" => RetryAfterMode::Exact,
@@ -321,6 +334,14 @@ impl Settings {
         words.fold(Methods::default(), Methods::with)
     }
 
+    /// A set of classes, a bit each.
+    fn classes(&self, path: &str) -> u16 {
+        let words =
+            self.list(path).into_iter().filter_map(|v| if let Stored::Word(w) = v { Some(w) } else { None });
+        let known = words.flat_map(|word| CLASSES.iter().filter(move |known| known.0 == word));
+        known.flat_map(|known| known.1).fold(0, |set, class| set | 1 << *class as u16)
+    }
+
     fn statuses(&self, path: &str) -> Vec<u16> {
         let numbers = self.list(path).into_iter();
         let mut all: Vec<_> =
@@ -376,6 +397,16 @@ fn parse(key: &Key, value: Value<'_>) -> Result<Stored, String> {
             Value::Number(n) if n == 408.0 || n == 429.0 => Ok(Stored::Whole(n as u32)),
             _ => Err("must be a status that can be retried: 408, 429 or 500 to 599".into()),
         },
+        Domain::Classes => match value {
+            Value::Text(text) => {
+                CLASSES.iter().find(|known| known.0 == text).map(|known| Stored::Word(known.0))
+            }
+            Value::Number(_) => None,
+        }
+        .ok_or_else(|| {
+            let words: Vec<_> = CLASSES.iter().map(|known| known.0).collect();
+            format!("must be a class that can be retried: {}", words.join(", "))
+        }),
         Domain::Methods => match value {
             Value::Text(text) => {
                 METHODS.iter().find(|method| **method == text).map(|method| Stored::Word(method))
@@ -435,7 +466,7 @@ mod tests {
     #[test]
     fn every_default_in_the_table_passes_its_own_domain() {
         for key in TABLE.iter().filter(|key| !key.default.is_empty() && !key.default.starts_with("retry.")) {
-            let list = matches!(key.domain, Domain::Statuses | Domain::Methods);
+            let list = matches!(key.domain, Domain::Statuses | Domain::Methods | Domain::Classes);
             let found = if list {
                 !Settings::default().list(key.path).is_empty()
             } else {
@@ -514,6 +545,17 @@ mod tests {
         assert_eq!(
             errors(&[("preset", Value::Text("grpc")), ("retry.max_attempts", Value::Number(6.0))]),
             ["retry.max_attempts = 6: gRPC allows at most 5 attempts"]
+        );
+    }
+
+    #[test]
+    fn what_can_never_be_retried_is_no_class_to_retry_on() {
+        let found = errors(&[("retry.retry_on", Value::Text("permanent"))]);
+        assert_eq!(found.len(), 1);
+        assert!(
+            found[0].starts_with(
+                "retry.retry_on = \"permanent\": must be a class that can be retried: transient"
+            )
         );
     }
 
