@@ -592,3 +592,15 @@ fn the_modes_of_retry_after() {
     let step = host.finish(call, 1, of(Class::Throttled).retry_after(Duration::from_secs(30)), 0);
     assert_eq!(step.next, Some(Duration::from_millis(5_100)));
 }
+
+#[test]
+fn retry_on_narrows_what_is_retried() {
+    for (preset, retried, not) in
+        [("occ", Class::Conflict, Class::Transient), ("transient", Class::NeverSent, Class::Conflict)]
+    {
+        let mut host = Host::new(&[("preset", Text(preset))]);
+        let (one, two) = (host.start(Request::default(), 0), host.start(Request::default(), 0));
+        assert_eq!(host.finish(one, 1, of(retried), 0).action, Action::Wait { why: Wait::Backoff });
+        assert_eq!(verdict(host.finish(two, 1, of(not), 0)), Verdict::NotRetryable);
+    }
+}
