@@ -282,8 +282,8 @@ class Policy(Caller):
     Args:
         name: Its name in errors and telemetry; the same name with other settings is an error. A fresh one if
             left out.
-        preset: The built-in policy to start from: `"http"` (3 attempts, 0.1 to 5 s, budget, 30 s deadline), or one
-            of those in `docs/reference.md`.
+        preset: The built-in policy to start from: `"http"` (3 attempts, 0.1 to 5 s, budget, 30 s deadline), or
+            one of those in `docs/reference.md`.
         deadline: Time for the whole call, with queueing, backoff and reading the body: seconds or
             `timedelta`.
         attempt_timeout: Time for one attempt: seconds or `timedelta`. Running out of it is retryable.
