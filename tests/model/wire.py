@@ -1,13 +1,13 @@
 """The words of the border, packed by an independent hand from architecture.md ("Words").
 
-Slow and obvious on purpose: a word is a list of (bits, value) fields, low bits first. Run it to write
-``tests/vectors/wire/words.json``; core and every binding check themselves against that file.
+Slow and obvious on purpose: a word is a list of (bits, value) fields, low bits first. ``generate.py`` writes
+``tests/vectors/wire/words.json`` with it; core and every binding check themselves against that file.
 """
 
 from __future__ import annotations
 
 import json
-import pathlib
+from typing import Any
 
 VERDICTS = """ok not_retryable attempts method one_shot_body opinion nested retry_after_too_long would_outlive_deadline
 time_limit budget readmission forced_open breaker_open throttled rate_limited queue_full acquire_timeout queue_shed
@@ -40,7 +40,7 @@ def millis(micros: int | None) -> int | None:
     return None if micros is None else -(-micros // 1000)
 
 
-def step_word(step: dict) -> int:
+def step_word(step: dict[str, Any]) -> int:
     """The word of a step."""
     head = [(1, step["wakes"]), (1, step["commands"]), (8, step["stop"])]
     if step["action"] == "done":
@@ -52,7 +52,7 @@ def step_word(step: dict) -> int:
     return pack((2, 2), *head, (4, WAITS.index(step["why"])), (6, 0), span(step["next_us"]))
 
 
-def event_word(event: dict) -> int:
+def event_word(event: dict[str, Any]) -> int:
     """The word of an event."""
     tag = (3, EVENTS.index(event["event"]))
     if event["event"] in ("timer", "poll", "cancel"):
@@ -63,7 +63,7 @@ def event_word(event: dict) -> int:
     return pack(tag, (8, event["attempt"]), *outcome)
 
 
-def request_words(request: dict) -> list[int]:
+def request_words(request: dict[str, Any]) -> list[int]:
     """The four numbers of a request."""
     flags = "replayable idempotent abortable may_park slot_until_body".split()
     first = pack(
@@ -74,10 +74,52 @@ def request_words(request: dict) -> list[int]:
     return [first, second, request["parent"], request["target"]]
 
 
-def steps() -> list[dict]:
+def read_span(bits: int) -> int | None:
+    """A span's 31 bits."""
+    return None if bits == 0 else bits - 1
+
+
+def read_event(word: int) -> dict[str, Any]:
+    """The event of a word; spans in µs."""
+    name, attempt = EVENTS[word & 7], word >> 3 & 255
+    if name in ("timer", "poll", "cancel"):
+        return {"event": name}
+    if name == "headers":
+        return {"event": name, "attempt": attempt}
+    after = read_span(word >> 18)
+    return {
+        "event": name,
+        "attempt": attempt,
+        "kind": word >> 11 & 31,
+        "opinion": OPINIONS[word >> 16 & 3],
+        "retry_after_us": None if after is None else after * 1000,
+    }
+
+
+def read_step(word: int) -> dict[str, Any]:
+    """The step of a word; spans in µs."""
+    rest = {"stop": word >> 4 & 255, "wakes": word >> 2 & 1, "commands": word >> 3 & 1}
+    detail, after = word >> 12 & 1023, read_span(word >> 22)
+    if word & 3 == 0:
+        lane = None if detail >> 6 == 0 else detail >> 6 & 7
+        retry_in = None if after is None else after * 1000
+        return {"action": "done", "verdict": VERDICTS[detail & 63], "result": lane, "retry_in_us": retry_in, **rest}
+    if word & 3 == 1:
+        return {"action": "attempt", "attempt": detail & 255, "hedge": detail >> 8, "next_us": after, **rest}
+    return {"action": "wait", "why": WAITS[detail], "next_us": after, **rest}
+
+
+def told(fields: dict[str, Any]) -> str:
+    """A step or an event for people: what is absent or zero is left out."""
+    name, *rest = fields.items()
+    shown = [f"{key}={value}" for key, value in rest if value not in (None, 0, "none") or key in ("result", "next_us")]
+    return " ".join([f"{name[1]}", *[item for item in shown if not item.endswith("=None")]])
+
+
+def steps() -> list[dict[str, Any]]:
     """Every verdict, wait and lane, and the edges of every span."""
     plain = {"wakes": 0, "commands": 0, "stop": 0}
-    found = []
+    found: list[dict[str, Any]] = []
     for place, verdict in enumerate(VERDICTS):
         for result in (None, place % 8):
             for retry_in in (None, 0, 1, 1_000, 1_001, 60_000_000, 10**16):
@@ -95,9 +137,9 @@ def steps() -> list[dict]:
     return found
 
 
-def events() -> list[dict]:
+def events() -> list[dict[str, Any]]:
     """Every tag, kind and opinion, and the edges of Retry-After."""
-    found: list[dict] = [{"event": name} for name in EVENTS[:3]]
+    found: list[dict[str, Any]] = [{"event": name} for name in EVENTS[:3]]
     found += [{"event": "headers", "attempt": attempt} for attempt in (1, 8, 255)]
     for kind in range(32):
         for opinion in OPINIONS:
@@ -107,7 +149,7 @@ def events() -> list[dict]:
     return found
 
 
-def requests() -> list[dict]:
+def requests() -> list[dict[str, Any]]:
     """Each flag alone, each criticality, the edges of numbers."""
     plain = {"replayable": 0, "idempotent": 0, "abortable": 0, "may_park": 0, "slot_until_body": 0}
     rest = {"criticality": "normal", "cost": 1, "remaining_us": None, "parent": 0, "target": 0}
@@ -119,20 +161,15 @@ def requests() -> list[dict]:
     return found
 
 
-def main() -> None:
-    """Write the vectors, one case a line."""
+def text() -> str:
+    """The vectors, one case a line."""
     families = {
         "steps": [{"word": step_word(step), "step": step} for step in steps()],
         "events": [{"word": event_word(event), "event": event} for event in events()],
         "requests": [{"words": request_words(request), "request": request} for request in requests()],
     }
-    lines = ['{"source": "tests/model/wire.py, from architecture.md (Words)"']
+    lines = ['{"family": "wire", "origin": "model", "source": "tests/model/wire.py, from architecture.md (Words)"']
     for name, cases in families.items():
         rows = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
         lines.append(f',"{name}": [\n{rows}\n]')
-    path = pathlib.Path(__file__).parents[1] / "vectors" / "wire" / "words.json"
-    path.write_text("\n".join(lines) + "\n}\n")
-
-
-if __name__ == "__main__":
-    main()
+    return "\n".join(lines) + "\n}\n"

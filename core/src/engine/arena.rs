@@ -27,6 +27,9 @@ pub(super) enum State {
     Lost,
 }
 
+/// Attempts of one call that may run at once (R11).
+const AT_ONCE: u32 = 4;
+
 /// No slot: the end of a list, no parent.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -133,6 +136,17 @@ impl Call {
     /// The lane of its newest attempt.
     pub fn lane(&self) -> Lane {
         Lane::of(self.attempts)
+    }
+
+    /// Must its next attempt wait for stopped ones that have not unwound (R11)?
+    pub fn blocked(&self) -> bool {
+        self.lanes.count_ones() >= AT_ONCE || self.lanes & Lane::of(self.attempts.wrapping_add(1)).bit() != 0
+    }
+
+    /// The bit of an attempt that may be out; none for a number that names no attempt of this call (R11).
+    pub fn started_as(&self, attempt: u8) -> u8 {
+        let out = (1..=self.attempts).contains(&attempt) && self.attempts - attempt < 8;
+        if out { Lane::of(attempt).bit() } else { 0 }
     }
 
     /// Why it was refused while it waited.

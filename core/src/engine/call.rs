@@ -17,8 +17,6 @@ use crate::time::{Duration, Time};
 const MAX_PARK: Duration = Duration::from_secs(1);
 /// How long a stopped attempt may take to unwind, and how long a host may be late, before we go on without it (R9, R12).
 pub(super) const GRACE: Duration = Duration::from_secs(60);
-/// Attempts of one call that may run at once (R11).
-const AT_ONCE: u32 = 4;
 
 /// The transition table: from, to, and what takes a call there. `Free` is before `begin` and after the end.
 /// A debug build checks every step against it, and a test draws it (`docs/architecture.md`).
@@ -95,7 +93,8 @@ impl Engine {
         };
         let step = match (self.calls[slot].state, event) {
             (State::Ended, Event::Finished { attempt, .. }) => {
-                self.calls[slot].lanes &= !Lane::of(attempt).bit();
+                let started = self.calls[slot].started_as(attempt);
+                self.calls[slot].lanes &= !started;
                 self.settle(slot, now);
                 Step::done(Verdict::Stale)
             }
@@ -168,9 +167,12 @@ impl Engine {
     fn start(&mut self, slot: u32, now: Time) -> Step {
         let call = &mut self.calls[slot];
         let next = Lane::of(call.attempts + 1);
-        if call.lanes.count_ones() >= AT_ONCE || call.lanes & next.bit() != 0 {
+        if call.blocked() {
             let given_up = call.since().after(GRACE);
             if given_up > now {
+                if call.state != State::Backoff {
+                    call.go(State::Backoff);
+                }
                 return wait(Wait::Running, given_up.min(call.deadline), now);
             }
             call.lanes = 0;
@@ -338,8 +340,8 @@ impl Engine {
     /// the same, that is not thrown away to ask for it once more.
     fn unwound(&mut self, slot: u32, attempt: u8) -> bool {
         let call = &mut self.calls[slot];
-        let bit = Lane::of(attempt).bit() & call.stopped;
-        if bit == 0 || attempt == 0 || call.state == State::Refused {
+        let bit = call.started_as(attempt) & call.stopped;
+        if bit == 0 || call.state == State::Refused {
             return false;
         }
         call.lanes &= !bit;

@@ -14,7 +14,8 @@ use crate::time::Time;
 const EXAMINED: u32 = 2;
 
 impl Engine {
-    /// Notes the call around a new one, if that still goes on: its permit is shared, its retries are not multiplied.
+    /// Notes the call around a new one, if that still goes on: its permit is shared, its retries are not multiplied, and
+    /// its deadline holds.
     pub(super) fn nest(&mut self, slot: u32, parent: CallId) {
         let Some(parent) = self.calls.find(parent).filter(|parent| *parent != slot) else { return };
         let around = &mut self.calls[parent];
@@ -26,8 +27,10 @@ impl Engine {
         // Beyond 65,535 nested calls at once the next ones ask for permits of their own.
         let adopted = around.children.checked_add(1);
         around.children = adopted.unwrap_or(around.children);
+        let deadline = around.deadline;
         let call = &mut self.calls[slot];
         call.flags |= nested;
+        call.deadline = call.deadline.min(deadline); // the earlier wins (semantics 7.3)
         if adopted.is_some() {
             call.parent = parent;
         }
@@ -104,6 +107,8 @@ impl Engine {
         match call.state {
             State::Granted if over(call.moment) => self.lose(slot, now),
             State::Queued | State::Running | State::Body if overdue(patience(call)) => self.lose(slot, now),
+            // Its host was told to come when the stopped attempts are given up (R11), not when the delay ends.
+            State::Backoff if call.blocked() && !overdue(call.since().after(GRACE)) => {}
             State::Backoff | State::Refused if overdue(call.moment) => self.lose(slot, now),
             State::Ended if call.lanes != 0 && over(call.moment) => {
                 self.calls[slot].lanes = 0;

@@ -90,7 +90,10 @@ impl Budget {
     pub(crate) fn try_charge(&mut self, class: Class, calls: u32, now: Time) -> Option<u16> {
         match self {
             Self::Window(budget) => budget.try_withdraw(now).then_some(1),
-            Self::Ratio(budget) => budget.try_withdraw().then_some(1),
+            Self::Ratio(budget) => {
+                let paid = u16::from(!budget.is_free());
+                budget.try_withdraw().then_some(paid)
+            }
             Self::Share(budget) => budget.try_acquire(calls).then_some(1),
             Self::Tokens(budget) => budget.allows().then_some(1),
             Self::Quota(budget) => budget.try_acquire(class),

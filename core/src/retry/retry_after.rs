@@ -69,8 +69,9 @@ impl Hints {
         let mut best: Option<(usize, Duration)> = None;
         for (name, value) in headers {
             if name.eq_ignore_ascii_case(b"x-should-retry") {
+                // "Do not" wins, whatever the order of the headers.
                 opinion = match trimmed(value) {
-                    b"true" => Opinion::Retry,
+                    b"true" if opinion == Opinion::None => Opinion::Retry,
                     b"false" => Opinion::DoNot,
                     _ => opinion,
                 };

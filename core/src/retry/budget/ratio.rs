@@ -51,7 +51,7 @@ impl RatioBudget {
 
     /// Takes one retry, if it is free or there is one to take.
     pub fn try_withdraw(&mut self) -> bool {
-        if self.calls <= self.min_throughput {
+        if self.is_free() {
             return true;
         }
         let granted = self.tokens >= TOKEN;
@@ -61,11 +61,14 @@ impl RatioBudget {
         granted
     }
 
-    /// Gives a retry back that was withdrawn and never started. A free one is not given back.
+    /// Would a retry be free now, because there have been few calls?
+    pub fn is_free(&self) -> bool {
+        self.calls <= self.min_throughput
+    }
+
+    /// Gives a retry back that was paid for and never started. One that was free must not be given back.
     pub fn refund(&mut self) {
-        if self.calls > self.min_throughput {
-            self.tokens = (self.tokens + TOKEN).min(self.cap);
-        }
+        self.tokens = (self.tokens + TOKEN).min(self.cap);
     }
 
     /// Whole retries that could be taken now.

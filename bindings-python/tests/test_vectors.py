@@ -1,0 +1,70 @@
+"""The vectors that every language shares (`tests/README.md`), through the native half and nothing else."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tidegate import PolicyError
+from tidegate._native import Engine
+
+VECTORS = Path(__file__).parents[2] / "tests" / "vectors"
+
+
+def load(family):
+    return [json.loads(path.read_text("utf-8")) for path in sorted((VECTORS / family).glob("*.json"))]
+
+
+def pairs_of(pairs):
+    return [(key, value if isinstance(value, str) else float(value)) for key, value in pairs]
+
+
+def take_in(engine, policies):
+    return {policy["name"]: engine.policy(policy["name"], pairs_of(policy["pairs"])) for policy in policies}
+
+
+SCRIPTS = [vector for file in load("engine") for vector in file["vectors"]]
+
+
+def test_there_are_scripts():
+    assert len(SCRIPTS) > 40
+
+
+@pytest.mark.parametrize("vector", SCRIPTS, ids=lambda vector: vector["name"])
+def test_engine_script(vector):
+    engine = Engine(vector["seed"], manual_clock=True)
+    policies, calls = take_in(engine, vector["policies"]), {}
+    for entry in vector["script"]:
+        engine.set_now(entry["at"])
+        if "begin" in entry:
+            begin = entry["begin"]
+            flags, remaining, parent, target = begin["request"]
+            route = 0 if begin["route"] is None else engine.route(policies[begin["policy"]], begin["route"])
+            call, step, *woken = engine.begin(route, flags, remaining, calls.get(parent, 0), target)
+            calls[entry["call"]] = call
+        else:
+            answer = engine.on(calls[entry["on"]], entry["event"])
+            step, *woken = answer if isinstance(answer, tuple) else (answer,)
+        assert step == entry["step"], entry["says"]
+        assert (woken[0] if woken else []) == [calls[name] for name in entry["wakes"]], entry["says"]
+
+
+def test_answers_are_classified():
+    for file in load("classify"):
+        engine = Engine(0, manual_clock=True)
+        policies = take_in(engine, file["policies"])
+        for case in file["cases"]:
+            headers = [(name.encode(), value.encode()) for name, value in case["headers"]]
+            word = engine.classify(policies[case["policy"]], case["status"], headers, file["wall_us"])
+            assert word == case["word"], case
+
+
+def test_policies_and_their_mistakes():
+    for file in load("policy"):
+        for case in file["cases"]:
+            try:
+                Engine(0, manual_clock=True).policy("p", pairs_of(case["pairs"]))
+                wrong = []
+            except PolicyError as error:
+                wrong = sorted({key for key, _, _ in error.mistakes})
+            assert wrong == case["wrong"], case

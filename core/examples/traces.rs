@@ -1,0 +1,436 @@
+//! Random policies and scripts, run by the engine and printed as engine vectors (`tests/README.md`), one a line.
+//!
+//! ```text
+//! cargo run --release -p tidegate --example traces -- --seed 1 --count 1000
+//! cargo run --release -p tidegate --example traces -- --replay < vectors.jsonl     runs scripts, prints them with their steps
+//! ```
+//!
+//! `tests/model/compare.py` lets the model of `tests/model` run the same scripts.
+#![allow(clippy::disallowed_methods, reason = "a program reads its arguments")]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
+
+use serde_json::{Value as Json, json};
+use tidegate::{CallId, Engine, Options, Policy, PolicyId, RouteId, Time, Value, rng, wire};
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let number = |name: &str, default: u64| {
+        let place = args.iter().position(|arg| arg == name);
+        place.map_or(default, |at| args[at + 1].parse().expect("a number"))
+    };
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    if args.iter().any(|arg| arg == "--replay") {
+        for line in std::io::stdin().lock().lines() {
+            let vector: Json = serde_json::from_str(&line.expect("text")).expect("JSON");
+            writeln!(out, "{}", replay(&vector)).expect("a reader");
+            out.flush().expect("a reader");
+        }
+        return;
+    }
+    let seed = number("--seed", 1);
+    for trace in number("--first", 0)..number("--first", 0) + number("--count", 1000) {
+        if writeln!(out, "{}", Trace::new(seed, trace).run()).is_err() {
+            return; // the reader has seen enough
+        }
+    }
+}
+
+/// An engine, and the names that a vector has for its calls and routes.
+struct World {
+    engine: Engine,
+    policies: BTreeMap<String, PolicyId>,
+    routes: BTreeMap<(String, String), RouteId>,
+    calls: BTreeMap<String, CallId>,
+}
+
+impl World {
+    fn new(seed: u64, policies: &[Json]) -> Option<Self> {
+        let mut engine = Engine::new(seed, Options::default());
+        let mut known = BTreeMap::new();
+        for policy in policies {
+            let name = policy["name"].as_str()?.to_owned();
+            let built = Policy::from_pairs(&name, &pairs(policy)).ok()?;
+            known.insert(name, engine.policy(built).ok()?);
+        }
+        Some(Self { engine, policies: known, routes: BTreeMap::new(), calls: BTreeMap::new() })
+    }
+
+    /// Carries out one entry of a script and writes its step and its wakes into it.
+    fn act(&mut self, entry: &mut Json) -> u64 {
+        let now = Time::from_micros(entry["at"].as_u64().expect("a moment"));
+        let word = if let Json::Object(begin) = &entry["begin"] {
+            let words = begin["request"].as_array().expect("a request");
+            let parent = words[2].as_str().and_then(|name| self.calls.get(name)).map_or(0, |id| id.to_word());
+            let word = |place: usize| words[place].as_u64().expect("a number");
+            let request = wire::unpack_request(word(0), word(1), parent, word(3)).expect("a request");
+            let name = (text(&begin["policy"]), text(&begin["route"]));
+            let route = match self.routes.get(&name) {
+                Some(route) => *route,
+                None => self.engine.route(self.policies[&name.0], &name.1, now),
+            };
+            self.routes.insert(name, route);
+            let (call, step) = self.engine.begin(route, &request, now);
+            self.calls.insert(text(&entry["call"]), call);
+            wire::pack_step(step)
+        } else {
+            let event = wire::unpack_event(entry["event"].as_u64().expect("a word")).expect("an event");
+            let call = self.calls.get(entry["on"].as_str().expect("a name"));
+            wire::pack_step(self.engine.on(call.copied().unwrap_or(CallId::from_word(0)), event, now))
+        };
+        let mut woken = Vec::new();
+        self.engine.take_wakes(&mut woken);
+        let name = |id: &CallId| self.calls.iter().rev().find(|call| call.1 == id).map(|call| call.0.clone());
+        entry["step"] = json!(word);
+        entry["wakes"] = json!(woken.iter().map(name).collect::<Vec<_>>());
+        word
+    }
+}
+
+fn text(json: &Json) -> String {
+    json.as_str().expect("a text").to_owned()
+}
+
+fn pairs(policy: &Json) -> Vec<(&str, Value<'_>)> {
+    let pairs = policy["pairs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let value = |json: &'_ Json| json.as_f64().map(Value::Number);
+    pairs
+        .iter()
+        .map(|pair| {
+            let word = pair[1].as_str().map(Value::Text);
+            (pair[0].as_str().expect("a key"), word.or(value(&pair[1])).expect("a value"))
+        })
+        .collect()
+}
+
+fn replay(vector: &Json) -> Json {
+    let mut vector = vector.clone();
+    let policies = vector["policies"].as_array().cloned().unwrap_or_default();
+    let mut world = World::new(vector["seed"].as_u64().unwrap_or(0), &policies).expect("valid policies");
+    for entry in vector["script"].as_array_mut().expect("a script") {
+        world.act(entry);
+    }
+    vector
+}
+
+/// A source of choices: draws number 0, 1, 2, … of a trace.
+struct Dice {
+    seed: u64,
+    trace: u64,
+    drawn: u64,
+}
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.drawn += 1;
+        let bits = rng::bits(self.seed ^ self.drawn << 32, self.trace, rng::Purpose::Backoff, 0);
+        rng::uniform(bits, 0, n - 1)
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    fn of<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize].clone()
+    }
+}
+
+/// What the generator remembers of a call.
+struct Known {
+    name: String,
+    live: bool,
+    attempt: u64,
+    due: Option<u64>,
+}
+
+struct Trace {
+    dice: Dice,
+    now: u64,
+    calls: Vec<Known>,
+    /// Long silences, in which leases run out.
+    silent: bool,
+    /// A clock that jumps.
+    jumpy: bool,
+    nested: bool,
+    /// Attempts that cannot be stopped and are seldom reported: up to four, and eight, of one call are out (R11).
+    stubborn: bool,
+}
+
+/// Spans that meet each other often.
+const SPANS: [u64; 10] = [0, 1, 999, 1_000, 10_000, 50_000, 100_000, 200_000, 1_000_000, 3_000_000];
+
+impl Trace {
+    fn new(seed: u64, trace: u64) -> Self {
+        let mut dice = Dice { seed, trace, drawn: 0 };
+        let now = dice.of(&[0, 5, 1_000_000, 1 << 40]);
+        let (silent, jumpy, nested) = (dice.chance(20), dice.chance(10), dice.chance(40));
+        let stubborn = dice.chance(15);
+        Self { dice, now, calls: Vec::new(), silent, jumpy, nested, stubborn }
+    }
+
+    fn run(mut self) -> Json {
+        let (seed, policies, mut world) = loop {
+            let seed = self.dice.below(1 << 53);
+            let count = 1 + self.dice.below(2);
+            let policies: Vec<Json> = (0..count).map(|n| self.policy(&format!("p{n}"))).collect();
+            if let Some(world) = World::new(seed, &policies) {
+                break (seed, policies, world);
+            }
+        };
+        let mut script = Vec::new();
+        for _ in 0..10 + self.dice.below(50) {
+            self.advance();
+            let mut entry = self.entry(policies.len() as u64);
+            let word = world.act(&mut entry);
+            self.learn(&entry, word);
+            script.push(entry);
+        }
+        let name = format!("trace {} of seed {}", self.dice.trace, self.dice.seed);
+        json!({ "name": name, "seed": seed, "policies": policies, "script": script })
+    }
+
+    fn policy(&mut self, name: &str) -> Json {
+        let dice = &mut self.dice;
+        if self.stubborn {
+            let base = dice.of(&[0, 0, 1, 1_000, 100_000]);
+            let pairs = json!([
+                ["attempt_timeout", dice.of(&[1, 1_000, 50_000])],
+                ["retry.max_attempts", dice.of(&[9, 12, 255])],
+                ["retry.backoff.base", base],
+                ["retry.backoff.jitter", "none"],
+                ["retry.retry_after", "exact"],
+                ["retry.budget.kind", dice.of(&["none", "quota", "share"])],
+                ["bulkhead.max_concurrency", dice.of(&[1, 2])],
+            ]);
+            return json!({ "name": name, "pairs": pairs });
+        }
+        let mut pairs: Vec<Json> = Vec::new();
+        let mut put = |key: &str, value: Json| pairs.push(json!([key, value]));
+        if dice.chance(10) {
+            put("preset", json!(dice.of(&["http", "httpware", "aws_standard", "aws_2026", "grpc"])));
+        }
+        if dice.chance(50) {
+            put("deadline", json!(dice.of(&[1, 1_000, 50_000, 200_000, 1_000_000, 2_500_000, 30_000_000])));
+        }
+        if dice.chance(50) {
+            put("attempt_timeout", json!(dice.of(&[1, 10_000, 50_000, 100_000, 1_000_000, 5_000_000])));
+        }
+        if dice.chance(10) {
+            put("slot_until", json!("headers"));
+        }
+        if dice.chance(85) {
+            put("retry.max_attempts", json!(dice.of(&[1, 2, 2, 3, 3, 3, 4, 5, 10, 12, 255])));
+            Self::backoff(dice, &mut put);
+            Self::budget(dice, &mut put);
+        }
+        if dice.chance(65) {
+            put("bulkhead.max_concurrency", json!(dice.of(&[1, 1, 1, 2, 3])));
+            if dice.chance(80) {
+                put(
+                    "bulkhead.max_queue",
+                    dice.of(&[json!(0), json!(1), json!(2), json!(3), json!(10), json!("none")]),
+                );
+            }
+            if dice.chance(70) {
+                let spans = [0, 1, 50_000, 100_000, 1_000_000, 2_000_000, 70_000_000];
+                put("bulkhead.acquire_timeout", dice.of(&spans.map(|us| json!(us))));
+            } else if dice.chance(40) {
+                put("bulkhead.acquire_timeout", json!("none"));
+            }
+        }
+        json!({ "name": name, "pairs": pairs })
+    }
+
+    fn backoff(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) {
+        let kind = dice.of(&["exponential", "constant", "linear", "polynomial"]);
+        if dice.chance(70) {
+            put("retry.backoff.kind", json!(kind));
+            if kind == "polynomial" {
+                put("retry.backoff.exponent", json!(1 + dice.below(8)));
+            }
+        }
+        if dice.chance(80) {
+            put("retry.backoff.base", json!(dice.of(&SPANS)));
+        }
+        if dice.chance(20) {
+            put("retry.backoff.throttled_base", json!(dice.of(&SPANS)));
+        }
+        if dice.chance(30) {
+            put("retry.backoff.multiplier", json!(dice.of(&[1.0, 1.1, 1.5, 3.0, 7.3, 1000.0])));
+        }
+        if dice.chance(40) {
+            put("retry.backoff.max", json!(dice.of(&SPANS)));
+        }
+        if dice.chance(80) {
+            let jitter = dice.of(&["full_floor", "none", "full", "equal", "decorrelated", "bounded"]);
+            put("retry.backoff.jitter", json!(jitter));
+            if jitter == "bounded" {
+                put("retry.backoff.jitter_ratio", json!(dice.of(&[0.0, 0.1, 0.2, 0.33, 1.0])));
+            }
+        }
+        if dice.chance(60) {
+            put("retry.retry_after", json!(dice.of(&["floor", "exact", "clamp_5s", "ignore"])));
+        }
+        if dice.chance(5) {
+            put("retry.respect_retry_after", json!("false"));
+        }
+        if dice.chance(50) {
+            put("retry.max_retry_after", json!(dice.of(&SPANS)));
+        }
+        if dice.chance(20) {
+            put("retry.retry_time_limit", json!(dice.of(&SPANS)));
+        }
+    }
+
+    fn budget(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) {
+        let kind = dice.of(&["window", "window", "ratio", "share", "tokens", "quota", "none"]);
+        if dice.chance(85) {
+            put("retry.budget.kind", json!(kind));
+        } else if kind != "window" {
+            return;
+        }
+        if kind == "window" && dice.chance(40) {
+            put("retry.budget.rounding", json!("ceil"));
+        }
+        let mut often = |percent: u64, key: &str, values: &[f64]| {
+            if dice.chance(percent) {
+                put(&format!("retry.budget.{key}"), json!(dice.of(values)));
+            }
+        };
+        match kind {
+            "window" => {
+                often(80, "ttl", &[10.0, 95.0, 100_000.0, 1_000_000.0, 10_000_000.0]);
+                often(80, "min_retries_per_sec", &[0.0, 0.0, 0.1, 0.5, 1.0, 2.5, 10.0]);
+                often(80, "percent_can_retry", &[0.0, 0.2, 0.34, 0.5, 1.0, 2.0]);
+            }
+            "ratio" => {
+                often(100, "ratio", &[1e-6, 0.1, 0.333_333_333, 0.5, 0.7, 1.0]);
+                often(80, "min_throughput", &[0.0, 1.0, 2.0, 5.0]);
+            }
+            "share" => {
+                often(80, "share", &[0.0, 0.2, 0.34, 0.5, 1.0, 1.5]);
+                often(80, "min_retries", &[0.0, 0.0, 1.0, 2.0]);
+            }
+            "tokens" => {
+                often(100, "max", &[1.0, 2.0, 3.0, 4.0, 10.0]);
+                often(100, "ratio", &[0.1, 0.333_333_333, 0.5, 1.0]);
+            }
+            "quota" => {
+                often(80, "capacity", &[1.0, 5.0, 10.0, 14.0, 20.0, 500.0]);
+                often(80, "cost", &[1.0, 2.0, 5.0, 14.0]);
+                often(80, "timeout_cost", &[1.0, 3.0, 10.0]);
+                often(80, "throttled_cost", &[1.0, 4.0]);
+            }
+            _ => {}
+        }
+    }
+
+    /// Moves the clock: not at all, a little, to somebody's timer or just beside it, or far.
+    fn advance(&mut self) {
+        let dice = &mut self.dice;
+        let due: Vec<u64> =
+            self.calls.iter().filter(|call| call.live).filter_map(|call| call.due).collect();
+        self.now = match dice.below(100) {
+            0..30 => self.now,
+            30..70 if !due.is_empty() => {
+                let due = dice.of(&due);
+                let near = dice.of(&[due, due, due, due + 1, due.saturating_sub(1)]);
+                if self.silent && dice.chance(15) {
+                    near + dice.of(&[60_000_000, 59_999_999, 60_000_001])
+                } else {
+                    near.max(self.now)
+                }
+            }
+            70..85 => self.now + dice.of(&SPANS),
+            85..90 if self.silent => self.now + dice.of(&[5_000_000, 4_999_999, 60_000_000, 120_000_000]),
+            90..94 if self.jumpy => {
+                let back = dice.of(&[1, 5_000, 10_000, 10_001, 50_000, 3_600_000_000]);
+                self.now.saturating_sub(back)
+            }
+            94 if self.jumpy => self.now + 3_600_000_000,
+            _ => self.now + dice.below(100_000),
+        };
+    }
+
+    fn entry(&mut self, policies: u64) -> Json {
+        let live: Vec<usize> = (0..self.calls.len()).filter(|n| self.calls[*n].live).collect();
+        let more = if self.stubborn { 4 } else { 25 };
+        if live.is_empty() || self.dice.chance(if live.len() > 6 { 10 } else { more }) {
+            return self.begin(policies);
+        }
+        let old = self.dice.chance(8);
+        let place = if old { self.dice.below(self.calls.len() as u64) as usize } else { self.dice.of(&live) };
+        let event = self.event(self.calls[place].attempt);
+        json!({ "at": self.now, "on": self.calls[place].name, "event": event })
+    }
+
+    fn begin(&mut self, policies: u64) -> Json {
+        let dice = &mut self.dice;
+        let mut flags = 2 | 1 << 7;
+        for (bit, percent) in [(2, 93), (3, 90), (4, if self.stubborn { 5 } else { 75 }), (5, 92), (6, 40)] {
+            flags |= u64::from(dice.chance(percent)) << bit;
+        }
+        let remaining =
+            if dice.chance(20) { dice.of(&[1, 2, 1_001, 50_001, 100_001, 1_000_001]) } else { 0 };
+        let parent = if self.nested && dice.chance(40) && !self.calls.is_empty() {
+            let recent = self.calls.len().saturating_sub(1 + dice.below(4) as usize);
+            json!(self.calls[recent].name)
+        } else {
+            json!(0)
+        };
+        let (policy, route) = (format!("p{}", dice.below(policies)), dice.of(&["r", "r", "r", "s"]));
+        let name = format!("c{}", self.calls.len());
+        json!({ "at": self.now, "call": name, "begin": { "policy": policy, "route": route,
+                "request": [flags, remaining, parent, 0] } })
+    }
+
+    fn event(&mut self, attempt: u64) -> u64 {
+        let dice = &mut self.dice;
+        if self.stubborn {
+            let any = 1 + dice.below(attempt.max(1));
+            let early = dice.of(&[attempt, attempt, attempt, any]);
+            let wait = dice.of(&[0, 0, 1]);
+            return match dice.below(100) {
+                0..60 => 1,
+                60 => 2,
+                61..65 => 4 | early << 3,
+                _ => 4 | early << 3 | 1 << 11 | wait << 18,
+            };
+        }
+        let attempt = match dice.below(100) {
+            0..90 => attempt,
+            90..97 => dice.below(attempt.max(1)) + 1,
+            _ => dice.below(14),
+        };
+        match dice.below(100) {
+            0..12 => 0,
+            12..40 => 1,
+            40..45 => 2,
+            45..52 => 3 | attempt << 3,
+            _ => {
+                let kind = dice.of(&[0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 4, 5, 6, 7, 8]);
+                let opinion = dice.of(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
+                let waits = [0, 1, 2, 11, 51, 101, 201, 1_001, 3_001];
+                let wait = if dice.chance(35) { dice.of(&waits) } else { 0 };
+                4 | attempt << 3 | kind << 11 | opinion << 16 | wait << 18
+            }
+        }
+    }
+
+    /// Remembers what a step says of its call.
+    fn learn(&mut self, entry: &Json, word: u64) {
+        if let Some(name) = entry["call"].as_str() {
+            self.calls.push(Known { name: name.to_owned(), live: true, attempt: 0, due: None });
+        }
+        let name = entry["call"].as_str().or(entry["on"].as_str()).expect("a name");
+        let call = self.calls.iter_mut().find(|call| call.name == name).expect("a call");
+        call.live &= word & 3 != 0;
+        if word & 3 == 1 {
+            call.attempt = word >> 12 & 0xff;
+        }
+        let at = entry["at"].as_u64().expect("a moment");
+        call.due = (word >> 22).checked_sub(1).map(|span| at + span);
+    }
+}

@@ -1,0 +1,205 @@
+"""What bounds the added load (spec 2.10 to 2.15). Each budget remembers everything that it was ever told."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+MICRO = 1_000_000
+
+
+@dataclass
+class Charge:
+    """A retry that was paid for."""
+
+    cost: int
+    at: int
+
+
+class NoBudget:
+    """`none`: everything is allowed."""
+
+    def deposit(self, now: int) -> None:
+        """A call starts its first attempt."""
+
+    def withdraw(self, now: int, kind: str, calls: int) -> Charge | None:
+        """A retry after an outcome of class `kind` is decided while `calls` are in flight; None refuses it."""
+        return Charge(0, now)
+
+    def refund(self, charge: Charge, now: int) -> None:
+        """The retry never started (2.15)."""
+
+    def success(self, last: Charge | None) -> None:
+        """A call succeeded; `last` is what its last retry cost."""
+
+    def failure(self) -> None:
+        """An attempt failed with a retryable class."""
+
+    def retry_over(self, charge: Charge) -> None:
+        """A retry that had started is over."""
+
+
+@dataclass
+class Window(NoBudget):
+    """2.10: "refuse when withdrawn ≥ round(deposits·percent) + floor(min_retries_per_sec·ttl)" over ten slices."""
+
+    ttl: int = 10 * MICRO
+    min_retries_per_sec: float = 10.0
+    percent: float = 0.2
+    rounding: str = "floor"
+    first: int | None = None
+    deposits: list[int] = field(default_factory=list)
+    withdrawals: list[int] = field(default_factory=list)
+
+    def slice_of(self, at: int) -> int:
+        """Slices are counted from the first use of the budget."""
+        if self.first is None:
+            self.first = at
+        return (at - self.first) * 10 // self.ttl
+
+    def recent(self, entries: list[int], now: int) -> int:
+        """How many of these count: those of this slice and of the nine before it."""
+        here = self.slice_of(now)
+        return sum(1 for at in entries if here - self.slice_of(at) < 10)
+
+    def limit(self, now: int) -> int:
+        """How many withdrawals the window allows."""
+        share = self.recent(self.deposits, now) * self.percent
+        whole = math.floor(share) if self.rounding == "floor" else math.ceil(share)
+        return whole + math.floor(self.min_retries_per_sec * (self.ttl / 1e6))
+
+    def balance(self, now: int) -> int:
+        """How many retries could be made now."""
+        return max(0, self.limit(now) - self.recent(self.withdrawals, now))
+
+    def deposit(self, now: int) -> None:
+        """One deposit per call."""
+        self.slice_of(now)
+        self.deposits.append(now)
+
+    def withdraw(self, now: int, kind: str, calls: int) -> Charge | None:
+        """One withdrawal per retry."""
+        if self.recent(self.withdrawals, now) >= self.limit(now):
+            return None
+        self.withdrawals.append(now)
+        return Charge(1, now)
+
+    def refund(self, charge: Charge, now: int) -> None:
+        """To the slice charged; where that counts no longer, neither does the debt."""
+        self.withdrawals.remove(charge.at)
+
+
+@dataclass
+class Ratio(NoBudget):
+    """2.11: "each call adds `ratio` up to max(1, min_throughput·ratio); a retry costs 1; free while calls ≤ …"."""
+
+    ratio: float = 0.1
+    min_throughput: int = 0
+    calls: int = 0
+    balance: int = 0
+
+    def micros(self) -> int:
+        """The ratio in micro-tokens."""
+        return int(self.ratio * MICRO + 0.5)
+
+    def cap(self) -> int:
+        """The most that can be saved."""
+        return max(MICRO, self.min_throughput * self.micros())
+
+    def deposit(self, now: int) -> None:
+        """Each call earns."""
+        self.calls += 1
+        self.balance = min(self.cap(), self.balance + self.micros())
+
+    def withdraw(self, now: int, kind: str, calls: int) -> Charge | None:
+        """A retry costs one token, or nothing while there were few calls."""
+        if self.calls <= self.min_throughput:
+            return Charge(0, now)
+        if self.balance < MICRO:
+            return None
+        self.balance -= MICRO
+        return Charge(MICRO, now)
+
+    def refund(self, charge: Charge, now: int) -> None:
+        """What was paid comes back."""
+        self.balance = min(self.cap(), self.balance + charge.cost)
+
+
+@dataclass
+class Share(NoBudget):
+    """2.12: "retries in flight ≤ max(min, share · calls in flight)"."""
+
+    share: float = 0.2
+    min_retries: int = 3
+    flying: int = 0
+
+    def withdraw(self, now: int, kind: str, calls: int) -> Charge | None:
+        """This retry counts as in flight from now on."""
+        if self.flying + 1 > max(self.min_retries, math.floor(self.share * calls)):
+            return None
+        self.flying += 1
+        return Charge(1, now)
+
+    def refund(self, charge: Charge, now: int) -> None:
+        """It never flew."""
+        self.flying -= 1
+
+    def retry_over(self, charge: Charge) -> None:
+        """It has landed."""
+        self.flying -= 1
+
+
+@dataclass
+class Tokens(NoBudget):
+    """2.13 (gRPC A6): "−1 per failure, +ratio per success, allowed above half of max"."""
+
+    maximum: int = 10
+    ratio: float = 0.1
+    balance: int = -1
+
+    def __post_init__(self) -> None:
+        """It starts full."""
+        self.balance = self.maximum * MICRO
+
+    def withdraw(self, now: int, kind: str, calls: int) -> Charge | None:
+        """A retry takes nothing: failures do."""
+        return Charge(0, now) if 2 * self.balance > self.maximum * MICRO else None
+
+    def success(self, last: Charge | None) -> None:
+        """Ratio per success."""
+        self.balance = min(self.maximum * MICRO, self.balance + int(self.ratio * MICRO + 0.5))
+
+    def failure(self) -> None:
+        """One per failure."""
+        self.balance = max(0, self.balance - MICRO)
+
+
+@dataclass
+class Quota(NoBudget):
+    """2.14: "success refunds the cost of the call's last retry only, a first-try success 1"."""
+
+    capacity: int = 500
+    cost: int = 5
+    timeout_cost: int = 10
+    throttled_cost: int = 5
+    balance: int = -1
+
+    def __post_init__(self) -> None:
+        """It starts full."""
+        self.balance = self.capacity
+
+    def withdraw(self, now: int, kind: str, calls: int) -> Charge | None:
+        """The price depends on what went wrong."""
+        cost = {"timeout": self.timeout_cost, "throttled": self.throttled_cost}.get(kind, self.cost)
+        if cost > self.balance:
+            return None
+        self.balance -= cost
+        return Charge(cost, now)
+
+    def refund(self, charge: Charge, now: int) -> None:
+        """What was paid comes back."""
+        self.balance = min(self.capacity, self.balance + charge.cost)
+
+    def success(self, last: Charge | None) -> None:
+        """Refunds the last retry, or adds one for a first try."""
+        self.balance = min(self.capacity, self.balance + (1 if last is None else last.cost))

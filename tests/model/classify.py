@@ -1,0 +1,92 @@
+"""From an HTTP answer to an outcome (spec 1.4, 2.2, 2.8, ADR 0006)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import retry_after as reader
+from policy import Policy
+
+CLASSES = "ok transient throttled timeout never_sent conflict permanent ignored cancelled".split()
+RETRYABLE = "transient throttled timeout never_sent conflict".split()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an attempt ended: its class, what was said about a retry, and the server's wait in µs."""
+
+    kind: str
+    opinion: str = "none"
+    retry_after: int | None = None
+
+
+def class_of(status: int) -> str:
+    """1.4: "2xx and 3xx ok · 429 throttled · 408 and 5xx transient · other 4xx permanent"."""
+    if status < 400:
+        return "ok"
+    if status == 429:
+        return "throttled"
+    if status == 408 or status >= 500:
+        return "transient"
+    return "permanent"
+
+
+def longest(waits: list[int | None]) -> int | None:
+    """ADR 0006: "of one header on several lines the longest readable wait counts"."""
+    readable = [wait for wait in waits if wait is not None]
+    return max(readable) if readable else None
+
+
+def rate_limit(value: bytes) -> int | None:
+    """ADR 0006: of a list, quotas with something left do not count; of the rest the longest `t` does."""
+    waits: list[int | None] = []
+    for item in value.split(b","):
+        fields = dict(re.findall(rb";\s*([a-z]+)=(-?[0-9]+)", item))
+        if b"t" in fields and int(fields.get(b"r", b"0")) <= 0:
+            waits.append(reader.scaled(fields[b"t"], 1_000_000))
+    return longest(waits)
+
+
+def epoch_or_delta(value: bytes, wall: int) -> int | None:
+    """2.8: "`X-RateLimit-Reset` (an epoch from 1704067200 on, else a delta)"."""
+    seconds = reader.integer(value) if len(value.strip(b" \t")) <= reader.LONGEST else None
+    if seconds is not None and seconds >= reader.FIRST_EPOCH:
+        return min(max(0, seconds * 1_000_000 - wall), reader.SATURATED)
+    return reader.scaled(value, 1_000_000)
+
+
+def classify(policy: Policy, status: int, headers: list[tuple[bytes, bytes]], wall: int) -> Outcome:
+    """What an answer with this status and these headers means, at wall-clock time `wall` in µs."""
+    kind = class_of(status)
+
+    def lines(name: str) -> list[bytes]:
+        return [value for key, value in headers if key.lower() == name.encode()]
+
+    if kind == "ok":
+        return Outcome(kind)
+    waits = [longest([reader.retry_after(value, wall) for value in lines("retry-after")])]
+    for name in ("retry-after-ms", "x-ms-retry-after-ms"):
+        waits.append(longest([reader.scaled(value, 1_000) for value in lines(name)]))
+
+    said = {value.strip(b" \t") for value in lines("x-should-retry")}
+    opinion = "retry" if b"true" in said else "none"
+    if b"false" in said:  # of several opinions "do not" wins
+        opinion = "do_not"
+    pushback: list[int | None] = []
+    for value in lines("grpc-retry-pushback-ms"):  # ADR 0006: "negative or unreadable means do not retry"
+        wait = None if b"-" in value else reader.scaled(value, 1_000)
+        opinion = "do_not" if wait is None else opinion
+        pushback.append(wait)
+    waits.append(longest(pushback))
+    if kind == "throttled":  # ADR 0006: "the quota headers count only for answers of class `throttled`"
+        waits.append(longest([rate_limit(value) for value in lines("ratelimit")]))
+        waits.append(longest([epoch_or_delta(value, wall) for value in lines("ratelimit-reset")]))
+        waits.append(longest([epoch_or_delta(value, wall) for value in lines("x-ratelimit-reset")]))
+
+    # 1.4: "a 500 that is not listed is … not retried"; the server's own word stands above the list
+    if opinion == "none" and kind in RETRYABLE and status not in policy.statuses:
+        opinion = "do_not"
+    # 2.8: "Retry-After wins when several are present", then the most authoritative
+    found = [wait for wait in waits if wait is not None]
+    return Outcome(kind, opinion, found[0] if found else None)
