@@ -220,7 +220,7 @@ fn keys(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
             Domain::Real { .. } => "real",
             Domain::Flag => "flag",
             Domain::Choice(_) => "choice",
-            Domain::Statuses | Domain::Methods => "list",
+            Domain::Statuses | Domain::Words(_) => "list",
         };
         dict.set_item(key.path, (domain, key.default))?;
     }

@@ -210,7 +210,10 @@ impl Trace {
         let mut pairs: Vec<Json> = Vec::new();
         let mut put = |key: &str, value: Json| pairs.push(json!([key, value]));
         if dice.chance(10) {
-            put("preset", json!(dice.of(&["http", "httpware", "aws_standard", "aws_2026", "grpc"])));
+            put(
+                "preset",
+                json!(dice.of(&["http", "httpware", "aws_standard", "aws_2026", "grpc", "transient", "occ"])),
+            );
         }
         if dice.chance(50) {
             put(
@@ -235,6 +238,18 @@ impl Trace {
         }
         if dice.chance(85) {
             put("retry.max_attempts", json!(dice.of(&[1, 2, 2, 3, 3, 3, 4, 5, 10, 12, 255])));
+            let classes = [
+                "transient",
+                "throttled",
+                "timeout",
+                "never_sent",
+                "conflict",
+                "infrastructure",
+                "concurrency",
+            ];
+            for _ in 0..dice.of(&[0, 0, 0, 0, 1, 2, 3]) {
+                put("retry.retry_on", json!(dice.of(&classes)));
+            }
             Self::backoff(dice, &mut put);
             Self::budget(dice, &mut put);
         }

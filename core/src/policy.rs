@@ -41,6 +41,8 @@ pub(crate) struct Retry {
     pub(crate) time_limit: Duration,
     pub(crate) methods: Methods,
     pub(crate) statuses: Vec<u16>,
+    /// The classes that are retried, a bit each.
+    pub(crate) classes: u16,
     /// What a server's Retry-After does.
     pub(crate) mode: RetryAfterMode,
     pub(crate) max_retry_after: Duration,

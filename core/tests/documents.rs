@@ -407,9 +407,7 @@ fn value(domain: Domain) -> BoxedStrategy<Vec<Value<'static>>> {
             let status = prop_oneof![Just(408.0), Just(429.0), (500u16..600).prop_map(f64::from)];
             prop::collection::vec(status.prop_map(Value::Number), 1..5).boxed()
         }
-        Domain::Methods => {
-            prop::collection::vec(words(&["GET", "HEAD", "OPTIONS", "PUT", "DELETE"]), 1..5).boxed()
-        }
+        Domain::Words(choices) => prop::collection::vec(words(choices), 1..5).boxed(),
     }
 }
 

@@ -185,7 +185,7 @@ class Engine:
             return over("cancelled")
         if outcome.opinion == "do_not":  # an opinion takes the place of the class, both ways
             return over("opinion")
-        if outcome.kind not in RETRYABLE and outcome.opinion != "retry":
+        if outcome.kind not in policy.classes and outcome.opinion != "retry":
             return over("not_retryable")
         if not call.request.idempotent and outcome.kind != "never_sent":
             return over("method")

@@ -453,6 +453,8 @@ def policy_cases() -> Case:
         [("retry.statuses", 600)],
         [("retry.methods", "GET"), ("retry.methods", "POST")],
         [("retry.methods", "get")],
+        [("retry.retry_on", "permanent")],
+        [("retry.retry_on", "infrastructure"), ("retry.retry_on", "conflict")],
         [("retry.respect_retry_after", 0)],
         [("retry.respect_retry_after", 2)],
         [("retry.respect_retry_after", "false")],

@@ -15,6 +15,12 @@ SECOND = 1_000_000
 YEAR = 365 * 24 * 3600 * SECOND
 METHODS = "GET HEAD OPTIONS PUT DELETE".split()
 KNOWN_METHODS = "GET HEAD OPTIONS PUT DELETE QUERY TRACE POST PATCH CONNECT".split()
+RETRY_ON: dict[str, list[str]] = {
+    **{name: [name] for name in ("transient", "throttled", "timeout", "never_sent", "conflict")},
+    "infrastructure": ["transient", "never_sent"],
+    "concurrency": ["conflict"],
+}
+LISTS = ["retry.statuses", "retry.methods", "retry.retry_on"]
 STATUSES = [408, 429, 502, 503, 504]
 
 # key -> (least, may it be `none`?); at most a year, in µs, a fraction is cut off
@@ -52,7 +58,7 @@ REALS: dict[str, tuple[float, float]] = {
     "retry.budget.share": (0.0, 1e6),
 }
 CHOICES: dict[str, list[str]] = {
-    "preset": ["http", "httpware", "aws_standard", "aws_2026", "grpc"],
+    "preset": ["http", "httpware", "aws_standard", "aws_2026", "grpc", "transient", "occ"],
     "slot_until": ["body", "headers"],
     "retry.retry_after": ["floor", "exact", "clamp_5s", "ignore"],
     "retry.backoff.kind": ["exponential", "constant", "linear", "polynomial"],
@@ -106,6 +112,21 @@ PRESETS: dict[str, list[Pair]] = {
         ("retry.budget.timeout_cost", 14),
         ("retry.budget.throttled_cost", 5),
     ],
+    "transient": [
+        ("attempt_timeout", 30 * SECOND),
+        ("retry.max_attempts", 3),
+        ("retry.retry_on", "infrastructure"),
+        ("retry.backoff.base", SECOND // 10),
+        ("retry.backoff.max", 5 * SECOND),
+        ("retry.backoff.jitter", "decorrelated"),
+    ],
+    "occ": [
+        ("retry.max_attempts", 3),
+        ("retry.retry_on", "concurrency"),
+        ("retry.backoff.base", 50_000),
+        ("retry.backoff.max", 2 * SECOND),
+        ("retry.backoff.jitter", "decorrelated"),
+    ],
     "grpc": [
         ("retry.max_attempts", 5),
         ("retry.backoff.jitter", "bounded"),
@@ -129,6 +150,7 @@ class Policy:
     time_limit: int | None = None
     methods: tuple[str, ...] = tuple(METHODS)
     statuses: tuple[int, ...] = tuple(STATUSES)
+    classes: tuple[str, ...] = tuple(RETRY_ON)[:5]
     respect: bool = True
     mode: str = "floor"
     max_retry_after: int = 5 * SECOND
@@ -198,17 +220,19 @@ def allowed(key: str, value: Value) -> bool:
         return not isinstance(value, str) and value in (0, 1)
     if key == "retry.statuses":  # ADR 0006: "only statuses that can be retried at all"
         return whole(value) and (value in (408, 429) or 500 <= float(value) <= 599)
+    if key == "retry.retry_on":
+        return value in RETRY_ON
     return key == "retry.methods" and value in KNOWN_METHODS
 
 
 def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
     """The policy of these pairs, or the keys that are wrong, sorted (0.3: "all errors are … at once")."""
-    known = [*SPANS, *COUNTS, *REALS, *CHOICES, *FLAGS, "retry.statuses", "retry.methods"]
+    known = [*SPANS, *COUNTS, *REALS, *CHOICES, *FLAGS, *LISTS]
     wrong = [key for key, value in pairs if key not in known or not allowed(key, value)]
     lists: dict[str, list[Value]] = {}
     given: dict[str, Value] = {}
     for key, value in pairs:
-        if key in ("retry.statuses", "retry.methods"):
+        if key in LISTS:
             lists.setdefault(key, []).append(value)
         elif key in given:
             wrong.append(key)
@@ -265,6 +289,9 @@ def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
     policy.mode = str(both.get("retry.retry_after", "floor"))
     if "retry.statuses" in lists:
         policy.statuses = tuple(int(float(value)) for value in lists["retry.statuses"])
+    named_classes = lists.get("retry.retry_on", [both[key] for key in ("retry.retry_on",) if key in both])
+    if named_classes:  # "`retry_on` … override by kind"
+        policy.classes = tuple(kind for word in named_classes for kind in RETRY_ON[str(word)])
     if "retry.methods" in lists:
         policy.methods = tuple(str(value) for value in lists["retry.methods"])
     if lists or any(key.startswith("retry.") for key in both):  # "a policy without one makes one attempt"

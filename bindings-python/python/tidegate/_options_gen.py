@@ -33,7 +33,7 @@ class Options:
         return f"{type(self).__name__}({shown})"
 
 
-Preset: TypeAlias = Literal["http", "httpware", "aws_standard", "aws_2026", "grpc"]
+Preset: TypeAlias = Literal["http", "httpware", "transient", "occ", "aws_standard", "aws_2026", "grpc"]
 """The built-in policies that a policy may start from."""
 
 
@@ -134,10 +134,13 @@ class Retry(Options):
 
     Args:
         max_attempts: Attempts in all; the first counts, 1 disables retries. 1 to 255; 3 by default.
+        retry_on: Classes of failure that are retried; infrastructure is transient and never_sent, concurrency
+            is conflict. One of transient, throttled, timeout, never_sent, conflict, infrastructure,
+            concurrency; transient throttled timeout never_sent conflict by default.
         retry_time_limit: Elapsed time plus the next wait must fit into this. Seconds or `timedelta`, 0 to 365
             days; off by default.
         methods: Methods that may be repeated without an idempotency key. One of GET, HEAD, OPTIONS, PUT,
-            DELETE, QUERY, TRACE, POST, PATCH, in capitals; GET HEAD OPTIONS PUT DELETE by default.
+            DELETE, QUERY, TRACE, POST, PATCH; GET HEAD OPTIONS PUT DELETE by default.
         statuses: HTTP statuses that are retried. A status that can be retried: 408, 429 or 500 to 599; 408
             429 502 503 504 by default.
         respect_retry_after: Wait at least as long as the server's Retry-After says. True or False; True by
@@ -153,6 +156,7 @@ class Retry(Options):
     """
 
     max_attempts: int = UNSET
+    retry_on: Collection[str] = UNSET
     retry_time_limit: float | timedelta = UNSET
     methods: Collection[str] = UNSET
     statuses: Collection[int] = UNSET

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ._deadline import Scope
     from ._engine import Engine
     from ._options import Bulkhead, Retry
+    from ._options_gen import Preset
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -281,7 +282,8 @@ class Policy(Caller):
     Args:
         name: Its name in errors and telemetry; the same name with other settings is an error. A fresh one if
             left out.
-        preset: The built-in policy to start from: `"http"` (3 attempts, 0.1 to 5 s, budget, 30 s deadline).
+        preset: The built-in policy to start from: `"http"` (3 attempts, 0.1 to 5 s, budget, 30 s deadline), or
+            one of those in `docs/reference.md`.
         deadline: Time for the whole call, with queueing, backoff and reading the body: seconds or
             `timedelta`.
         attempt_timeout: Time for one attempt: seconds or `timedelta`. Running out of it is retryable.
@@ -316,7 +318,7 @@ class Policy(Caller):
         self,
         name: str | None = None,
         *,
-        preset: str | None = None,
+        preset: Preset | None = None,
         deadline: Span | None = None,
         attempt_timeout: Span | None = None,
         slot_until: Literal["body", "headers"] = "body",

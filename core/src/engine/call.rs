@@ -226,7 +226,9 @@ impl Engine {
         match (class, outcome.opinion) {
             (Class::Cancelled, _) => return Err(Verdict::Cancelled),
             (_, Opinion::DoNot) => return Err(Verdict::Opinion),
-            (_, Opinion::None) if !class.retryable() => return Err(Verdict::NotRetryable),
+            (_, Opinion::None) if retry.classes >> class as u16 & 1 == 0 => {
+                return Err(Verdict::NotRetryable);
+            }
             _ => {}
         }
         if !call.has(flag::IDEMPOTENT) && class != Class::NeverSent {

@@ -7,7 +7,8 @@ use super::suggest::unknown_key;
 use super::table::{Domain, Key, TABLE};
 use super::written::Written;
 use super::{Bulkhead, Policy, Retry, presets, span};
-use crate::classify::{METHODS, Methods};
+use crate::classify::Methods;
+use crate::outcome::Class;
 use crate::retry::{
     Backoff, BudgetSettings, Growth, Jitter, QuotaSettings, RatioSettings, RetryAfterMode, Rounding,
     ShareSettings, TokenSettings, WindowSettings,
@@ -114,6 +115,21 @@ impl Key {
     }
 }
 
+/// The words of `retry_on`: what can never be retried is not among them.
+pub(super) const CLASS_NAMES: &[&str] =
+    &["transient", "throttled", "timeout", "never_sent", "conflict", "infrastructure", "concurrency"];
+
+/// The classes that each of them stands for.
+const CLASSES: &[(&str, &[Class])] = &[
+    ("transient", &[Class::Transient]),
+    ("throttled", &[Class::Throttled]),
+    ("timeout", &[Class::Timeout]),
+    ("never_sent", &[Class::NeverSent]),
+    ("conflict", &[Class::Conflict]),
+    ("infrastructure", &[Class::Transient, Class::NeverSent]),
+    ("concurrency", &[Class::Conflict]),
+];
+
 /// Keys without a default that a choice needs: where the first key has the second's value, the third must stand.
 const NEEDED: &[(&str, &str, &str)] = &[
     ("retry.backoff.kind", "polynomial", "retry.backoff.exponent"),
@@ -204,6 +220,7 @@ impl Settings {
             time_limit: self.span_or_none("retry.retry_time_limit"),
             methods: self.methods("retry.methods"),
             statuses: self.statuses("retry.statuses"),
+            classes: self.classes("retry.retry_on"),
             mode: match self.word("retry.retry_after") {
                 _ if !self.flag("retry.respect_retry_after") => RetryAfterMode::Ignore,
                 "exact" => RetryAfterMode::Exact,
@@ -370,6 +387,14 @@ impl Settings {
         words.fold(Methods::default(), Methods::with)
     }
 
+    /// A set of classes, a bit each.
+    fn classes(&self, path: &str) -> u16 {
+        let words =
+            self.list(path).into_iter().filter_map(|v| if let Stored::Word(w) = v { Some(w) } else { None });
+        let known = words.flat_map(|word| CLASSES.iter().filter(move |known| known.0 == word));
+        known.flat_map(|known| known.1).fold(0, |set, class| set | 1 << *class as u16)
+    }
+
     fn statuses(&self, path: &str) -> Vec<u16> {
         let numbers = self.list(path).into_iter();
         let mut all: Vec<_> =
@@ -425,13 +450,11 @@ fn parse(key: &Key, value: Value<'_>) -> Result<Stored, String> {
             Value::Number(n) if n == 408.0 || n == 429.0 => Ok(Stored::Whole(n as u32)),
             _ => Err("must be a status that can be retried: 408, 429 or 500 to 599".into()),
         },
-        Domain::Methods => match value {
-            Value::Text(text) => {
-                METHODS.iter().find(|method| **method == text).map(|method| Stored::Word(method))
-            }
+        Domain::Words(words) => match value {
+            Value::Text(text) => words.iter().find(|word| **word == text).map(|word| Stored::Word(word)),
             Value::Number(_) => None,
         }
-        .ok_or_else(|| format!("must be one of {}, in capitals", METHODS.join(", "))),
+        .ok_or_else(|| format!("must be one of {}", words.join(", "))),
     }
 }
 
@@ -554,6 +577,19 @@ mod tests {
             errors(&[("preset", Value::Text("grpc")), ("retry.max_attempts", Value::Number(6.0))]),
             ["retry.max_attempts = 6: gRPC allows at most 5 attempts"]
         );
+    }
+
+    #[test]
+    fn every_word_of_retry_on_stands_for_classes_that_can_be_retried() {
+        assert_eq!(CLASS_NAMES, CLASSES.iter().map(|known| known.0).collect::<Vec<_>>());
+        assert!(CLASSES.iter().flat_map(|known| known.1).all(|class| class.retryable()));
+    }
+
+    #[test]
+    fn what_can_never_be_retried_is_no_class_to_retry_on() {
+        let found = errors(&[("retry.retry_on", Value::Text("permanent"))]);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("retry.retry_on = \"permanent\": must be one of transient, throttled"));
     }
 
     #[test]

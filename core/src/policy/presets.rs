@@ -6,7 +6,8 @@ use super::check::Value::{self, Number, Text};
 type Preset = (&'static str, &'static [(&'static str, Value<'static>)]);
 
 /// The names, for the table of keys; a test keeps them equal to [`PRESETS`].
-pub(super) const NAMES: &[&str] = &["http", "httpware", "aws_standard", "aws_2026", "grpc"];
+pub(super) const NAMES: &[&str] =
+    &["http", "httpware", "transient", "occ", "aws_standard", "aws_2026", "grpc"];
 
 const SECOND: f64 = 1e6;
 
@@ -37,6 +38,29 @@ pub(super) const PRESETS: &[Preset] = &[
             ("retry.backoff.jitter", Text("full")),
             ("retry.retry_after", Text("exact")),
             ("retry.budget.kind", Text("window")),
+        ],
+    ),
+    // Faults of the infrastructure.
+    (
+        "transient",
+        &[
+            ("attempt_timeout", Number(30.0 * SECOND)),
+            ("retry.max_attempts", Number(3.0)),
+            ("retry.retry_on", Text("infrastructure")),
+            ("retry.backoff.base", Number(0.1 * SECOND)),
+            ("retry.backoff.max", Number(5.0 * SECOND)),
+            ("retry.backoff.jitter", Text("decorrelated")),
+        ],
+    ),
+    // Optimistic concurrency: another try may win.
+    (
+        "occ",
+        &[
+            ("retry.max_attempts", Number(3.0)),
+            ("retry.retry_on", Text("concurrency")),
+            ("retry.backoff.base", Number(0.05 * SECOND)),
+            ("retry.backoff.max", Number(2.0 * SECOND)),
+            ("retry.backoff.jitter", Text("decorrelated")),
         ],
     ),
     // The AWS SDKs' standard mode.

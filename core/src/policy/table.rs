@@ -1,6 +1,7 @@
 //! The one table of keys. Validation reads it; the JSON Schema, the typed options and the reference page are made
 //! from it. A new key is one line here and one line where it is used.
 
+use crate::classify::METHODS;
 use crate::time::Duration;
 
 /// One key of a policy.
@@ -50,14 +51,14 @@ pub enum Domain {
     Choice(&'static [&'static str]),
     /// HTTP statuses that mean failure; the key is repeated.
     Statuses,
-    /// HTTP methods; the key is repeated.
-    Methods,
+    /// Some of these words; the key is repeated.
+    Words(&'static [&'static str]),
 }
 
 impl Domain {
     /// Does the key hold several values?
     pub const fn is_list(&self) -> bool {
-        matches!(self, Self::Statuses | Self::Methods)
+        matches!(self, Self::Statuses | Self::Words(_))
     }
 }
 
@@ -85,8 +86,9 @@ pub const TABLE: &[Key] = &[
     key("attempt_timeout", span(MICRO), "", "Time for one attempt; running out of it is retryable."),
     key("slot_until", Domain::Choice(&["body", "headers"]), "body", "How long a streamed answer keeps its slot and its deadline."),
     key("retry.max_attempts", count(1, 255), "3", "Attempts in all; the first counts, 1 disables retries."),
+    key("retry.retry_on", Domain::Words(super::check::CLASS_NAMES), "transient throttled timeout never_sent conflict", "Classes of failure that are retried; infrastructure is transient and never_sent, concurrency is conflict."),
     key("retry.retry_time_limit", span(Duration::ZERO), "", "Elapsed time plus the next wait must fit into this."),
-    key("retry.methods", Domain::Methods, "GET HEAD OPTIONS PUT DELETE", "Methods that may be repeated without an idempotency key."),
+    key("retry.methods", Domain::Words(METHODS), "GET HEAD OPTIONS PUT DELETE", "Methods that may be repeated without an idempotency key."),
     key("retry.statuses", Domain::Statuses, "408 429 502 503 504", "HTTP statuses that are retried."),
     key("retry.respect_retry_after", Domain::Flag, "true", "Wait at least as long as the server's Retry-After says."),
     key("retry.retry_after", Domain::Choice(&["floor", "exact", "clamp_5s", "ignore"]), "floor", "What Retry-After r does: floor waits r plus up to 10 % and never less than the backoff, exact waits r, clamp_5s keeps it within 5 s above the backoff."),

@@ -11,6 +11,8 @@ const MIN_RATE: f64 = 0.5;
 const MIN_CAPACITY: f64 = 1.0;
 /// The send rate is measured in half-second buckets.
 const BUCKET: u64 = 500_000;
+/// What rounding may leave missing from a token that was waited for: a loop of waits of a microsecond helps nobody.
+const HAIR: f64 = 1e-9;
 
 /// A token bucket whose rate follows the server's throttles. Off, and free, until the first one.
 ///
@@ -68,11 +70,11 @@ impl CubicRate {
             return Ok(());
         }
         self.refill(now);
-        if self.tokens >= 1.0 {
-            self.tokens -= 1.0;
+        if self.tokens >= 1.0 - HAIR {
+            self.tokens = (self.tokens - 1.0).max(0.0);
             return Ok(());
         }
-        // Rounded up and never zero: a wait that ends a hair early would come back for another.
+        // Rounded up and never zero: a wait of nothing would come back for another.
         let micros = ((1.0 - self.tokens) / self.fill * 1e6).ceil() as u64;
         Err(Duration::from_micros(micros.max(1)))
     }

@@ -123,7 +123,7 @@ fn told(key: &Key, required: &[Required]) -> String {
                 .collect();
             words.join(", ")
         }
-        Domain::Statuses | Domain::Methods => {
+        Domain::Statuses | Domain::Words(_) => {
             let mut values = values(key);
             values[..1].make_ascii_uppercase();
             values
@@ -213,7 +213,7 @@ fn field(text: &mut String, key: &Key) {
         Domain::Real { .. } => "float".into(),
         Domain::Flag => "bool".into(),
         Domain::Statuses => "Collection[int]".into(),
-        Domain::Methods => "Collection[str]".into(),
+        Domain::Words(_) => "Collection[str]".into(),
     };
     let _ = writeln!(text, "    {name}: {kind} = UNSET");
 }

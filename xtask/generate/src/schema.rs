@@ -2,7 +2,7 @@
 //! has the last word; where a rule cannot be said here, the schema lets the document pass.
 
 use serde_json::{Map, Value as Json, json};
-use tidegate::{Domain, Key, METHODS};
+use tidegate::{Domain, Key};
 
 use crate::facts::{
     Required, default_key, keys_of, name_of, preset_sets, required, table_of, tables_of, values,
@@ -98,7 +98,7 @@ fn value(key: &Key) -> Json {
             ] });
             json!({ "type": "array", "items": item, "minItems": 1 })
         }
-        Domain::Methods => json!({ "type": "array", "items": { "enum": METHODS }, "minItems": 1 }),
+        Domain::Words(words) => json!({ "type": "array", "items": { "enum": words }, "minItems": 1 }),
     };
     schema["description"] = match key.domain {
         // The words are listed by the schema itself.
@@ -119,7 +119,7 @@ fn default(key: &Key) -> Option<Json> {
     Some(match key.domain {
         Domain::Span { .. } | Domain::Choice(_) => key.default.into(),
         Domain::Flag => (key.default == "true").into(),
-        Domain::Statuses | Domain::Methods => key.default.split(' ').map(word).collect(),
+        Domain::Statuses | Domain::Words(_) => key.default.split(' ').map(word).collect(),
         Domain::Count { .. } | Domain::Real { .. } => word(key.default),
     })
 }
