@@ -330,8 +330,7 @@ impl Trace {
     /// Moves the clock: not at all, a little, to somebody's timer or just beside it, or far.
     fn advance(&mut self) {
         let dice = &mut self.dice;
-        let due: Vec<u64> =
-            self.calls.iter().filter(|call| call.live).filter_map(|call| call.due).collect();
+        let due: Vec<u64> = self.calls.iter().filter(|call| call.live).filter_map(|call| call.due).collect();
         self.now = match dice.below(100) {
             0..30 => self.now,
             30..70 if !due.is_empty() => {
@@ -372,8 +371,7 @@ impl Trace {
         for (bit, percent) in [(2, 93), (3, 90), (4, if self.stubborn { 5 } else { 75 }), (5, 92), (6, 40)] {
             flags |= u64::from(dice.chance(percent)) << bit;
         }
-        let remaining =
-            if dice.chance(20) { dice.of(&[1, 2, 1_001, 50_001, 100_001, 1_000_001]) } else { 0 };
+        let remaining = if dice.chance(20) { dice.of(&[1, 2, 1_001, 50_001, 100_001, 1_000_001]) } else { 0 };
         let parent = if self.nested && dice.chance(40) && !self.calls.is_empty() {
             let recent = self.calls.len().saturating_sub(1 + dice.below(4) as usize);
             json!(self.calls[recent].name)

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::Value as Json;
 use tidegate::{
     Backoff, CallId, Class, Duration, Engine, Growth, HttpFailure, Jitter, Options, Policy, PolicyId,
-    QuotaSettings, RatioBudget, RatioSettings, RetryBudget, RetryQuota, RouteId, Rounding, ShareBudget,
+    QuotaSettings, RatioBudget, RatioSettings, RetryBudget, RetryQuota, Rounding, RouteId, ShareBudget,
     ShareSettings, Time, TokenBudget, TokenSettings, Value, WallTime, WindowSettings, parse_retry_after, rng,
     wire,
 };
@@ -263,7 +263,8 @@ fn script(path: &str, vector: &Json) -> usize {
             let words = list(&begin["request"]);
             let parent = words[2].as_str().map_or(0, |name| calls[name].to_word());
             let request =
-                wire::unpack_request(number(&words[0]), number(&words[1]), parent, number(&words[3])).unwrap();
+                wire::unpack_request(number(&words[0]), number(&words[1]), parent, number(&words[3]))
+                    .unwrap();
             let route = match begin["route"].as_str() {
                 Some(key) => engine.route(policies[text(&begin["policy"])], key, now),
                 None => RouteId::from_word(0),
