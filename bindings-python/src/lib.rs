@@ -169,6 +169,22 @@ impl Engine {
         self.state.lock().core.retries_method(PolicyId::from_word(policy), method)
     }
 
+    /// The value of a policy's key that is in force: a number (spans in microseconds), a word, or None.
+    #[pyo3(signature = (policy, key) -> "float | str | None")]
+    fn setting<'py>(&self, py: Python<'py>, policy: u32, key: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let value = self
+            .state
+            .lock()
+            .core
+            .policy_of(PolicyId::from_word(policy))
+            .and_then(|policy| policy.value(key));
+        Ok(match value {
+            None => None,
+            Some(Value::Number(number)) => Some(number.into_pyobject(py)?.into_any()),
+            Some(Value::Text(text)) => Some(text.into_pyobject(py)?.into_any()),
+        })
+    }
+
     /// Microseconds on this engine's clock.
     fn now(&self) -> u64 {
         self.at_now().1.as_micros()

@@ -86,7 +86,8 @@ def test_defaults_are_cores(engine: tidegate.Engine) -> None:
     with pytest.raises(ConnectionError):
         policy.call(lambda: (tries.append(1), fail())[1])
     assert len(tries) == 3
-    assert policy._bulkhead_limits() == (2, 0, 1.0)
+    assert (policy._count("bulkhead.max_queue"), policy._seconds("bulkhead.acquire_timeout")) == (0, 1.0)
+    assert policy._seconds("retry.max_retry_after") == 5.0
 
 
 def fail(error: BaseException | None = None) -> Any:
@@ -102,7 +103,8 @@ def test_none_is_none(engine: tidegate.Engine) -> None:
     policy.call(int)
     (route,) = (route for route in engine.snapshot()["routes"] if route["policy"] == policy.name)
     assert route["budget"] is None
-    assert policy._bulkhead_limits() == (1, None, None)
+    assert policy._count("bulkhead.max_concurrency") == 1
+    assert policy._count("bulkhead.max_queue") is policy._seconds("bulkhead.acquire_timeout") is None
 
 
 def test_policies_pickle_their_settings() -> None:

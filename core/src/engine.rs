@@ -127,6 +127,11 @@ impl Engine {
         Ok(PolicyId(u32::from(number)))
     }
 
+    /// A policy as this engine has it now.
+    pub fn policy_of(&self, policy: PolicyId) -> Option<&Policy> {
+        self.policies.get(policy.0 as usize).map(|entry| &entry.policy)
+    }
+
     /// The route of a key under a policy. Total: a policy that this engine does not have gives a route that is stale.
     ///
     /// Keys are cut at 512 bytes. Where `max_routes` are in use, new keys share the policy's `overflow` route.

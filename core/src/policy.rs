@@ -100,6 +100,21 @@ impl Policy {
         self.written.pairs()
     }
 
+    /// The value of a key that is in force: what was given, by the policy or its preset, else the default. `None` where
+    /// there is neither, where the key's component is not used, and where there is no such key. Of a list, the first.
+    ///
+    /// ```
+    /// use tidegate::{Policy, Value};
+    /// let policy = Policy::from_pairs("p", &[("retry.backoff.max", Value::Number(2e6))]).unwrap();
+    /// assert_eq!(policy.value("retry.max_retry_after"), Some(Value::Number(2e6)), "the backoff's max, by default");
+    /// assert_eq!(policy.value("retry.max_attempts"), Some(Value::Number(3.0)));
+    /// assert_eq!(policy.value("deadline"), None);
+    /// assert_eq!(policy.value("bulkhead.max_queue"), None);
+    /// ```
+    pub fn value(&self, path: &str) -> Option<Value<'static>> {
+        self.written.value(path)
+    }
+
     /// The pairs of a preset, or nothing where there is none of this name. The names are the choices of the key
     /// `preset` in [`TABLE`].
     pub fn preset(name: &str) -> &'static [(&'static str, Value<'static>)] {

@@ -78,9 +78,13 @@ async def _settle(run: Run, attempt: int, ok: bool, value: Any, timers: Timers |
     if stopped is not None:
         step, cancelled = stopped
         if ok:
-            # It finished although it was stopped: an answer is not thrown away, and not asked for twice.
+            # It finished although it was stopped. A good answer ends the call: it is not asked for twice.
             run.held[(attempt - 1) & 7] = (True, value)
-            return run.engine.on(run.call, FINISHED | attempt << ATTEMPT_SHIFT)
+            outcome = max(run.judge(True, value), 0)
+            step = run.engine.on(run.call, FINISHED | attempt << ATTEMPT_SHIFT | outcome)
+            if step & 3 != DONE:
+                await run.release(value)
+            return step
         if cancelled:
             raise value
         run.stopped(attempt, value)

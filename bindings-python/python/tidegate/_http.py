@@ -11,6 +11,8 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _classify
+from ._errors import TidegateError
+from ._http_errors import as_http
 from ._notes import note_of
 from ._run import HEAD, Run
 from ._wire import ATTEMPT_SHIFT, DONE, FINISHED, KINDS, OPINIONS, STOPS, TIMER
@@ -201,6 +203,8 @@ class HttpRun(Run):
     def judge_error(self, error: BaseException) -> int:
         """The outcome of an exception of the transport."""
         family = self.family
+        if isinstance(error, TidegateError):
+            return _classify.of_exception(error)
         if isinstance(error, family.never_sent):
             return _classify.NEVER_SENT
         if isinstance(error, family.permanent):
@@ -209,6 +213,10 @@ class HttpRun(Run):
             late = self.us_until is not None and self.engine.native.now() >= self.us_until
             return _classify.TIMEOUT if late else _classify.TRANSIENT
         return _classify.TRANSIENT if isinstance(error, family.transport) else _classify.of_exception(error)
+
+    def refuse(self, verdict: str, retry_in: float | None = None) -> TidegateError:
+        """Our error, which is one of the client library's too."""
+        return as_http(super().refuse(verdict, retry_in), self.family.module.__name__, self.request)
 
     def rewind(self) -> bool:
         """Puts a file back to where it stood before the first attempt; fails closed."""

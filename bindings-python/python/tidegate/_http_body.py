@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import _classify
-from ._notes import refusal
 from ._wire import ATTEMPT_SHIFT, DEADLINE, DONE, FINISHED, SPAN_SHIFT, TIMER
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class _Open:
             if step & 3 == DONE:
                 self._end(_classify.CANCELLED)  # what cannot be stopped is reported
                 if step >> 12 & 63 == DEADLINE:
-                    return refusal("deadline", self._run.policy, self._run.route)
+                    return self._run.refuse("deadline")
             else:
                 us = (step >> SPAN_SHIFT) - 1
                 self._until = self._run.engine.native.now() + us if us >= 0 else None
@@ -109,7 +108,7 @@ class AsyncBody(_Open):
                     self._call = 0
                     if stopped[1] and failure is not None:
                         raise failure
-                    raise refusal("deadline", run.policy, run.route) from failure
+                    raise run.refuse("deadline") from failure
                 if isinstance(failure, StopAsyncIteration):
                     break
                 if failure is not None:

@@ -56,6 +56,10 @@ class Engine:
         """
         Sets the manual clock, in microseconds.
         """
+    def setting(self, /, policy: SupportsIndex, key: str) -> "float | str | None":
+        """
+        The value of a policy's key that is in force: a number (spans in microseconds), a word, or None.
+        """
     def snapshot(self, /) -> "dict[str, object]":
         """
         The state of everything, as plain dictionaries and lists.

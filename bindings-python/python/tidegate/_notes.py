@@ -79,13 +79,18 @@ def refusal(verdict: str, policy: Policy, route: str, retry_in: float | None = N
     kind, text = _ERRORS.get(verdict, _LOST)
     message = f"{text} (policy {policy.name!r}, route {route!r})"
     if kind is errors.BulkheadFull:
-        limits = policy._bulkhead_limits()
-        message = f"{text} (policy {policy.name!r}, route {route!r}, max_concurrency {limits[0]})"
+        concurrency = policy._count("bulkhead.max_concurrency")
+        queue = policy._count("bulkhead.max_queue")
+        patience = policy._seconds("bulkhead.acquire_timeout")
+        limits = (
+            f"max_concurrency {concurrency}, max_queue {'none' if queue is None else queue},"
+            f" acquire_timeout {'none' if patience is None else seconds(patience)}"
+        )
         return errors.BulkheadFull(
-            message,
-            max_concurrency=limits[0],
-            max_queue=limits[1],
-            acquire_timeout=limits[2],
+            f"{text} (policy {policy.name!r}, route {route!r}, {limits})",
+            max_concurrency=concurrency,
+            max_queue=queue,
+            acquire_timeout=patience,
             reason=verdict,
             retry_in=retry_in,
             policy=policy.name,

@@ -10,7 +10,7 @@ from ._clock import to_us
 from ._deadline import SCOPE, inherited
 from ._engine import default_engine
 from ._errors import PolicyError
-from ._options import TABLE, UNSET, pairs_of
+from ._options import pairs_of
 from ._run import Run, abandon
 from ._sync import drive, resume
 from ._wire import (
@@ -282,8 +282,8 @@ class Policy(Caller):
     Args:
         name: Its name in errors and telemetry; the same name with other settings is an error. A fresh one if
             left out.
-        preset: The built-in policy to start from: `"http"` (3 attempts, 0.1 to 5 s, budget, 30 s deadline), or
-            one of those in `docs/reference.md`.
+        preset: The built-in policy to start from: `"http"` (3 attempts, 0.1 to 5 s, budget, 30 s
+            deadline), or one of those in `docs/reference.md`.
         deadline: Time for the whole call, with queueing, backoff and reading the body: seconds or
             `timedelta`.
         attempt_timeout: Time for one attempt: seconds or `timedelta`. Running out of it is retryable.
@@ -307,7 +307,6 @@ class Policy(Caller):
         "_classify_by",
         "_config",
         "_has_attempt_timeout",
-        "_max_retry_after",
         "_named",
         "_number",
         "engine",
@@ -344,12 +343,7 @@ class Policy(Caller):
             raise PolicyError([("policy", repr(name), "a name is a string")])
         self.name: Final[str] = next(_names) if name is None else name
         self._number = self.engine.native.policy(self.name, pairs)
-        self._has_attempt_timeout = attempt_timeout is not None
-        self._max_retry_after = _seconds(pairs, "retry.max_retry_after")
-        if self._max_retry_after is None and preset is None:
-            self._max_retry_after = _seconds(pairs, "retry.backoff.max") or _written(
-                TABLE["retry.backoff.max"][1]
-            )
+        self._has_attempt_timeout = self._setting("attempt_timeout") is not None
         self._bind(self, "default", IDEMPOTENT | REPLAYABLE | 2 | 1 << COST_SHIFT, 0, None)
 
     def at(
@@ -400,27 +394,19 @@ class Policy(Caller):
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.name if self._named else None, self._config, self._classify_by)
 
-    def _bulkhead_limits(self) -> tuple[int | None, int | None, float | None]:
-        pairs = dict(
-            pairs_of({key: value for key, value in self._config.items() if key in ("bulkhead", "preset")})
-        )
+    def _setting(self, key: str) -> float | str | None:
+        """The value in force, as core has it: spans in microseconds, None where there is none."""
+        return self.engine.native.setting(self._number, key)
 
-        def limit(key: str) -> float | None:
-            value = pairs.get(key, UNSET)
-            if value is UNSET:
-                return _written(TABLE[key][1])
-            if isinstance(value, str):
-                return None
-            number: float = value
-            return number / 1e6 if TABLE[key][0] == "span" else number
+    def _seconds(self, key: str) -> float | None:
+        """A span in force, in seconds; None where there is none."""
+        value = self._setting(key)
+        return None if value is None or isinstance(value, str) else value / 1e6
 
-        concurrency, queue = limit("bulkhead.max_concurrency"), limit("bulkhead.max_queue")
-        patience = limit("bulkhead.acquire_timeout")
-        return (
-            None if concurrency is None else int(concurrency),
-            None if queue is None else int(queue),
-            patience,
-        )
+    def _count(self, key: str) -> int | None:
+        """A whole number in force; None where there is none."""
+        value = self._setting(key)
+        return None if value is None or isinstance(value, str) else int(value)
 
 
 def limit_of(deadline: Span | None) -> int:
@@ -435,16 +421,3 @@ def limit_of(deadline: Span | None) -> int:
 
 def _rebuild(name: str | None, config: dict[str, Any], classify: Classify | None) -> Policy:
     return Policy(name, classify=classify, **config)
-
-
-def _seconds(pairs: list[tuple[str, float | str]], key: str) -> float | None:
-    return next((value / 1e6 for path, value in pairs if path == key and not isinstance(value, str)), None)
-
-
-def _written(text: str) -> float | None:
-    """A default as core's table writes it: `100ms`, `5s`, `0`; None where there is none."""
-    if text.endswith("ms"):
-        return float(text[:-2]) / 1e3
-    if text.endswith("s") and text[:-1].replace(".", "").isdigit():
-        return float(text[:-1])
-    return float(text) if text.replace(".", "").isdigit() else None

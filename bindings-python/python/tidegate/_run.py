@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _classify
-from ._errors import AttemptTimeout
+from ._errors import AttemptTimeout, TidegateError
 from ._notes import add_note, note_of, refusal
 from ._wire import (
     ATTEMPT_SHIFT,
@@ -123,7 +123,7 @@ class Run:
 
     def stopped(self, attempt: int, cause: BaseException) -> None:
         """An attempt that we stopped: what its caller gets if it was the last."""
-        error = refusal("attempt_timeout", self.policy, self.route)
+        error = self.refuse("attempt_timeout")
         error.__cause__ = cause
         self.held[(attempt - 1) & 7] = (False, error)
 
@@ -135,14 +135,14 @@ class Run:
         last = self.held.get((self.attempts - 1) & 7)
         held = self.held.get(lane & 7) if lane else last if verdict in (STALE, LOST) else None
         if held is None or (held[0] and not self.intact(held[1])):
-            error: BaseException = refusal(name, self.policy, self.route, retry_in)
+            error: BaseException = self.refuse(name, retry_in)
             if last is not None and not last[0]:
                 cause: BaseException = last[1]
                 stopped = verdict == DEADLINE and isinstance(cause, AttemptTimeout)
                 error.__cause__ = cause.__cause__ if stopped else cause
         else:
             ok, value = held
-            note = note_of(name, self.attempts, retry_in, self.policy._max_retry_after)
+            note = note_of(name, self.attempts, retry_in, self.policy._seconds("retry.max_retry_after"))
             if ok:
                 return self.deliver(value, name, note, retry_in)
             add_note(value, self.note(name, note))
@@ -158,6 +158,10 @@ class Run:
         """The note of a verdict; adapters may know better."""
         del verdict
         return note
+
+    def refuse(self, verdict: str, retry_in: float | None = None) -> TidegateError:
+        """The error of an end that has no result of its own."""
+        return refusal(verdict, self.policy, self.route, retry_in)
 
     def intact(self, value: Any) -> bool:
         """Can this earlier result still be delivered?"""

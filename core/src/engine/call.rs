@@ -225,6 +225,8 @@ impl Engine {
         let retry = &self.policies[usize::from(call.policy)].policy.retry;
         match (class, outcome.opinion) {
             (Class::Cancelled, _) => return Err(Verdict::Cancelled),
+            // Retries are switched off: whatever else speaks against one, none has been held back.
+            _ if retry.max_attempts == 1 && class.retryable() => return Err(Verdict::Attempts),
             (_, Opinion::DoNot) => return Err(Verdict::Opinion),
             (_, Opinion::None) if retry.classes >> class as u16 & 1 == 0 => {
                 return Err(Verdict::NotRetryable);

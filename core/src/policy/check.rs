@@ -113,6 +113,17 @@ impl Key {
     pub fn rule(&self) -> String {
         parse(self, Value::Text("")).err().unwrap_or_default()
     }
+
+    /// Its default, where it has one of its own and is no list.
+    pub(super) fn default_value(&self) -> Option<Stored> {
+        let value = match self.domain {
+            Domain::Span { .. } => Value::Number(span::parse(self.default).ok()? as f64),
+            Domain::Flag => Value::Number(f64::from(u8::from(self.default == "true"))),
+            Domain::Count { .. } | Domain::Real { .. } => Value::Number(self.default.parse().ok()?),
+            _ => Value::Text(self.default),
+        };
+        parse(self, value).ok()
+    }
 }
 
 /// The words of `retry_on`: what can never be retried is not among them.
@@ -325,14 +336,7 @@ impl Settings {
         if let Some(value) = self.0.get(path).and_then(|values| values.first()) {
             return Some(*value);
         }
-        let key = TABLE.iter().find(|key| key.path == path)?;
-        let value = match key.domain {
-            Domain::Span { .. } => Value::Number(span::parse(key.default).ok()? as f64),
-            Domain::Flag => Value::Number(f64::from(u8::from(key.default == "true"))),
-            Domain::Count { .. } | Domain::Real { .. } => Value::Number(key.default.parse().ok()?),
-            _ => Value::Text(key.default),
-        };
-        parse(key, value).ok()
+        TABLE.iter().find(|key| key.path == path)?.default_value()
     }
 
     fn span(&self, path: &str) -> Duration {

@@ -32,6 +32,22 @@ impl Written {
             .flat_map(|(key, values)| values.iter().map(|value| (*key, value.plain())));
         pairs.collect()
     }
+
+    /// The value of a key that is in force: what was given, else its default, which may be another key's value.
+    pub fn value(&self, path: &str) -> Option<Value<'static>> {
+        if let Some((_, values)) = self.0.iter().find(|(key, _)| *key == path) {
+            return values.first().map(|value| value.plain());
+        }
+        let key = TABLE.iter().find(|key| key.path == path)?;
+        let component = path.split_once('.').map(|(component, _)| component);
+        if component.is_some_and(|component| !self.0.iter().any(|(key, _)| key.starts_with(component))) {
+            return None;
+        }
+        if TABLE.iter().any(|other| other.path == key.default) {
+            return self.value(key.default);
+        }
+        key.default_value().map(Stored::plain)
+    }
 }
 
 impl Stored {
