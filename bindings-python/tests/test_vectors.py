@@ -23,6 +23,19 @@ def take_in(engine, policies):
     return {policy["name"]: engine.policy(policy["name"], pairs_of(policy["pairs"])) for policy in policies}
 
 
+FAMILIES = ["wire", "rng", "backoff", "budget", "retry_after", "classify", "policy", "engine"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_files_are_as_the_schema_says(family):
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((VECTORS / "schema.json").read_text("utf-8"))
+    files = load(family)
+    assert files
+    for file in files:
+        jsonschema.Draft202012Validator({**schema, "oneOf": [{"$ref": f"#/$defs/{family}"}]}).validate(file)
+
+
 SCRIPTS = [vector for file in load("engine") for vector in file["vectors"]]
 
 

@@ -145,6 +145,7 @@ struct Known {
     due: Option<u64>,
 }
 
+#[allow(clippy::struct_excessive_bools, reason = "independent traits of a trace")]
 struct Trace {
     dice: Dice,
     now: u64,
@@ -212,7 +213,19 @@ impl Trace {
             put("preset", json!(dice.of(&["http", "httpware", "aws_standard", "aws_2026", "grpc"])));
         }
         if dice.chance(50) {
-            put("deadline", json!(dice.of(&[1, 1_000, 50_000, 200_000, 1_000_000, 2_500_000, 30_000_000])));
+            put(
+                "deadline",
+                json!(dice.of(&[
+                    1,
+                    1_000,
+                    50_000,
+                    200_000,
+                    1_000_000,
+                    2_500_000,
+                    30_000_000,
+                    4_000_000_000u64
+                ])),
+            );
         }
         if dice.chance(50) {
             put("attempt_timeout", json!(dice.of(&[1, 10_000, 50_000, 100_000, 1_000_000, 5_000_000])));
@@ -274,7 +287,7 @@ impl Trace {
             put("retry.retry_after", json!(dice.of(&["floor", "exact", "clamp_5s", "ignore"])));
         }
         if dice.chance(5) {
-            put("retry.respect_retry_after", json!("false"));
+            put("retry.respect_retry_after", json!(0));
         }
         if dice.chance(50) {
             put("retry.max_retry_after", json!(dice.of(&SPANS)));
@@ -408,7 +421,7 @@ impl Trace {
             40..45 => 2,
             45..52 => 3 | attempt << 3,
             _ => {
-                let kind = dice.of(&[0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 4, 5, 6, 7, 8]);
+                let kind = dice.of(&[0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 3, 4, 5, 6, 7, 8, 9, 31]);
                 let opinion = dice.of(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
                 let waits = [0, 1, 2, 11, 51, 101, 201, 1_001, 3_001];
                 let wait = if dice.chance(35) { dice.of(&waits) } else { 0 };

@@ -23,7 +23,7 @@ class Backoff:
 
 
 def growth(backoff: Backoff, base: int, n: int) -> int:
-    """2.4: the delay before retry n, "capped at `max` before jitter". No overflow for any n and any setting."""
+    """2.4: the delay before retry n, "capped at `max` before jitter"; no overflow for any n."""
     if backoff.kind == "constant":
         delay = base
     elif backoff.kind == "linear":

@@ -23,7 +23,7 @@ class NoBudget:
         """A call starts its first attempt."""
 
     def withdraw(self, now: int, kind: str, calls: int) -> Charge | None:
-        """A retry after an outcome of class `kind` is decided while `calls` are in flight; None refuses it."""
+        """A retry after a failure of class `kind` is decided, with `calls` in flight; None refuses it."""
         return Charge(0, now)
 
     def refund(self, charge: Charge, now: int) -> None:
@@ -41,7 +41,7 @@ class NoBudget:
 
 @dataclass
 class Window(NoBudget):
-    """2.10: "refuse when withdrawn ≥ round(deposits·percent) + floor(min_retries_per_sec·ttl)" over ten slices."""
+    """2.10: "refuse when withdrawn ≥ round(deposits·percent) + floor(min_retries_per_sec·ttl)"."""
 
     ttl: int = 10 * MICRO
     min_retries_per_sec: float = 10.0
@@ -91,7 +91,7 @@ class Window(NoBudget):
 
 @dataclass
 class Ratio(NoBudget):
-    """2.11: "each call adds `ratio` up to max(1, min_throughput·ratio); a retry costs 1; free while calls ≤ …"."""
+    """2.11: "each call adds `ratio` up to max(1, min_throughput·ratio); a retry costs 1"."""
 
     ratio: float = 0.1
     min_throughput: int = 0

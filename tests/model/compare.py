@@ -20,6 +20,7 @@ from typing import Any
 
 import run
 import wire
+from policy import Policy, build
 
 ROOT = pathlib.Path(__file__).parents[2]
 CARGO = ["cargo", "run", "--quiet", "--release", "-p", "tidegate", "--example", "traces", "--"]
@@ -80,7 +81,7 @@ def simpler(vector: Vector) -> Iterator[Vector]:
     for at, policy in enumerate(vector["policies"]):
         for pair in range(len(policy["pairs"])):
             pairs = policy["pairs"][:pair] + policy["pairs"][pair + 1 :]
-            if isinstance(run.build(policy["name"], pairs), run.Policy):
+            if isinstance(build(policy["name"], pairs), Policy):
                 policies = list(vector["policies"])
                 policies[at] = {**policy, "pairs": pairs}
                 yield {**vector, "policies": policies}
@@ -96,12 +97,12 @@ def shrink(vector: Vector, core: Core) -> Vector:
         again = False
         for smaller in simpler(vector):
             try:
-                smaller = core.run(smaller)
+                tried = core.run(smaller)
             except (json.JSONDecodeError, BrokenPipeError):
                 core = Core(core.process.args if isinstance(core.process.args, list) else [])
                 continue
-            if difference(smaller) is not None:
-                vector, again = smaller, True
+            if difference(tried) is not None:
+                vector, again = tried, True
                 break
     return vector
 
@@ -132,7 +133,7 @@ def report(vector: Vector, program: list[str]) -> None:
     print(f"\n{small['name']}: core and model differ. Shrunk to {len(small['script'])} entries:")
     for policy in small["policies"]:
         print(f"  policy {policy['name']}: {policy['pairs']}")
-    for entry, (step, wakes) in zip(small["script"], run.replay(small)):
+    for entry, (step, wakes) in zip(small["script"], run.replay(small), strict=True):
         print(run.told(entry, step, wakes))
         if wire.step_word(step) != entry["step"] or wakes != entry["wakes"]:
             print(f"{'':>15} core says: {wire.told(wire.read_step(entry['step']))}  wakes {entry['wakes']}")

@@ -98,7 +98,9 @@ class Engine:
 
     # ---- the two events of the border ----
 
-    def begin(self, policy: Policy, key: str | None, request: Request, reading: int, name: str) -> tuple[Call, Step]:
+    def begin(
+        self, policy: Policy, key: str | None, request: Request, reading: int, name: str
+    ) -> tuple[Call, Step]:
         """A call begins."""
         now = self.clock(reading)
         if key is None:  # an id that names no route: nothing begins
@@ -156,8 +158,8 @@ class Engine:
         if attempt in call.stopped:
             call.stopped.remove(attempt)
             if call.state == "backoff" and outcome.kind == "ok" and attempt == call.attempt:
-                # "an answer that a stopped attempt has all the same, reported before the next one starts, ends the call
-                # with it, and the retry is refunded"; what is refunded is not paid back again by the success
+                # "an answer that a stopped attempt has all the same, reported before the next one starts,
+                # ends the call with it, and the retry is refunded"; success does not pay it back once more
                 self.refund(call, now)
                 call.paid.clear()
                 self.succeed(call)
@@ -165,7 +167,7 @@ class Engine:
         return None
 
     def judge(self, call: Call, outcome: Outcome, stop: int, now: int) -> Step | None:
-        """2.6: class → method and body → attempts → Retry-After → delay → budget → wait. None: go on waiting."""
+        """2.6: class → method and body → attempts → Retry-After → delay → budget → wait. None: evaluate."""
         policy, budget, attempt = call.route.policy, call.route.budget, call.attempt
         if outcome.kind == "ok":
             self.succeed(call)
@@ -257,7 +259,7 @@ class Engine:
         return self.wait(call, "running", earliest(call.attempt_end, call.deadline), now)
 
     def blocked(self, call: Call) -> bool:
-        """R11: "at most four attempts of a call run at once, and attempt n does not start while n−8 still runs"."""
+        """R11: "at most four attempts … at once, and attempt n does not start while n−8 still runs"."""
         if call.request.abortable:
             return False
         return len(call.stopped) >= AT_ONCE or call.attempt + 1 - 8 in call.stopped
@@ -277,7 +279,13 @@ class Engine:
             call.stopped.clear()
         until = earliest(call.attempt_end, call.deadline)
         call.over = later(until, OVERDUE)
-        return {"action": "attempt", "attempt": call.attempt, "hedge": 0, "next_us": span(until, now), "stop": 0}
+        return {
+            "action": "attempt",
+            "attempt": call.attempt,
+            "hedge": 0,
+            "next_us": span(until, now),
+            "stop": 0,
+        }
 
     def wait(self, call: Call, why: str, until: int | None, now: int, stop: int = 0) -> Step:
         """The call waits for its one timer (R4)."""
@@ -298,7 +306,9 @@ class Engine:
         if parent is not None and parent.state not in ("gone", "ended", "lost"):  # R1: else "the id is stale"
             call.parent = parent
             call.nested = parent.nested or parent.route.policy.max_attempts > 1
-            call.deadline = earliest(call.deadline, parent.deadline)  # 7.3: "deadlines nest: the earlier wins"
+            call.deadline = earliest(
+                call.deadline, parent.deadline
+            )  # 7.3: "deadlines nest: the earlier wins"
         self.enter(call)
         if call.deadline is not None and now >= call.deadline:  # 7.2: "expired before the start: refused"
             return self.end(call, "deadline_before", None, None, now)
@@ -392,7 +402,7 @@ class Engine:
             self.release(call, now)
 
     def release(self, call: Call, now: int) -> None:
-        """Gives everything back: the permit first (R2, R6), then the slot, then the place under the parent."""
+        """Gives everything back: slot, permit (R2, R6), and the place under the parent."""
         call.state = "gone"
         self.arena[call.slot] = None
         self.free.append(call.slot)
@@ -438,7 +448,9 @@ class Engine:
 
     def revoke(self, route: Route, now: int) -> None:
         """R9: "reaped by the next event that touches it": grants of the pool that nobody claimed in 5 s."""
-        while route.granted and (route.granted[0].state != "granted" or (route.granted[0].over or now) <= now):
+        while route.granted and (
+            route.granted[0].state != "granted" or (route.granted[0].over or now) <= now
+        ):
             call = route.granted.pop(0)
             if call.state == "granted":
                 self.reap(call, now)

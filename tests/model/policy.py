@@ -1,15 +1,15 @@
-"""From pairs to a policy, with all mistakes at once (spec 0.3, 0.7; the keys are those of core's one table)."""
+"""From pairs to a policy, with all mistakes at once (spec 0.3, 0.7; the keys are those of core's table)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Union
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import budgets
 from backoff import Backoff
 
-Value = Union[str, float, bool]
-Pair = tuple[str, Value]
+Value: TypeAlias = "str | float | bool"
+Pair: TypeAlias = "tuple[str, Value]"
 
 SECOND = 1_000_000
 YEAR = 365 * 24 * 3600 * SECOND
@@ -132,7 +132,7 @@ class Policy:
     respect: bool = True
     mode: str = "floor"
     max_retry_after: int = 5 * SECOND
-    backoff: Backoff = Backoff()
+    backoff: Backoff = field(default_factory=Backoff)
     throttled_base: int = 100_000
     budget: dict[str, Value] | None = None
     max_concurrency: int | None = None
@@ -167,14 +167,19 @@ def new_budget(given: dict[str, Value], exists: bool = True) -> budgets.NoBudget
     if kind == "quota":
         cost = int(number("cost", 5))
         return budgets.Quota(
-            int(number("capacity", 500)), cost, int(number("timeout_cost", 10)), int(number("throttled_cost", cost))
+            int(number("capacity", 500)),
+            cost,
+            int(number("timeout_cost", 10)),
+            int(number("throttled_cost", cost)),
         )
     return budgets.NoBudget()
 
 
 def whole(value: Value) -> bool:
     """A finite number without a fraction."""
-    return not isinstance(value, (str, bool)) and value == value and abs(value) < 1e300 and value == int(value)
+    return (
+        not isinstance(value, (str, bool)) and value == value and abs(value) < 1e300 and value == int(value)
+    )
 
 
 def allowed(key: str, value: Value) -> bool:
@@ -190,14 +195,14 @@ def allowed(key: str, value: Value) -> bool:
     if key in CHOICES:
         return value in CHOICES[key]
     if key in FLAGS:
-        return value in ("true", "false")
+        return not isinstance(value, str) and value in (0, 1)
     if key == "retry.statuses":  # ADR 0006: "only statuses that can be retried at all"
         return whole(value) and (value in (408, 429) or 500 <= float(value) <= 599)
     return key == "retry.methods" and value in KNOWN_METHODS
 
 
 def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
-    """The policy of these pairs, or the keys that are wrong (0.3: "all errors are reported at once"), sorted."""
+    """The policy of these pairs, or the keys that are wrong, sorted (0.3: "all errors are … at once")."""
     known = [*SPANS, *COUNTS, *REALS, *CHOICES, *FLAGS, "retry.statuses", "retry.methods"]
     wrong = [key for key, value in pairs if key not in known or not allowed(key, value)]
     lists: dict[str, list[Value]] = {}
@@ -212,9 +217,11 @@ def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
     named = given.pop("preset", None)
     preset = PRESETS.get(str(named), [])
     both: dict[str, Value] = {**dict(preset), **given}
-    if not pairs:
-        return ["policy"]
-    budget = {key.removeprefix("retry.budget."): value for key, value in both.items() if "retry.budget." in key}
+    if all(key == "slot_until" for key, _ in pairs):  # "an empty policy is an error"
+        wrong.append("policy")
+    budget = {
+        key.removeprefix("retry.budget."): value for key, value in both.items() if "retry.budget." in key
+    }
     # "any other key without a default here is required where its component is used"
     needs = [
         (both.get("retry.backoff.kind") == "polynomial", "retry.backoff.exponent"),
@@ -225,6 +232,13 @@ def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
         (any(key.startswith("bulkhead.") for key in both), "bulkhead.max_concurrency"),
     ]
     wrong += [key for needed, key in needs if needed and key not in both]
+    spans = [
+        both.get(f"retry.backoff.{key}", default) for key, default in (("base", 100_000), ("max", 5 * SECOND))
+    ]
+    if not wrong and float(spans[0]) > float(spans[1]):
+        wrong.append("retry.backoff.max")
+    if named == "grpc" and both.get("retry.max_attempts", 5) in range(6, 256):  # 0.7: "at most 5 attempts"
+        wrong.append("retry.max_attempts")
     if wrong:
         return sorted(set(wrong))
 
@@ -247,7 +261,7 @@ def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
     policy.throttled_base = span("retry.backoff.throttled_base", base) or 0
     policy.max_retry_after = span("retry.max_retry_after", policy.backoff.max) or 0
     policy.time_limit = span("retry.retry_time_limit", None)
-    policy.respect = both.get("retry.respect_retry_after", "true") == "true"
+    policy.respect = float(both.get("retry.respect_retry_after", 1)) == 1
     policy.mode = str(both.get("retry.retry_after", "floor"))
     if "retry.statuses" in lists:
         policy.statuses = tuple(int(float(value)) for value in lists["retry.statuses"])

@@ -14,14 +14,14 @@ FIRST_EPOCH = 1_704_067_200
 CLOCK = r"(?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)"
 MONTH = r"(?P<mon>[A-Z][a-z]{2})"
 FORMS = [
-    re.compile(rf"(?P<day>[A-Z][a-z]{{2}}), (?P<d>\d\d) {MONTH} (?P<y>\d{{4}}) {CLOCK} GMT", re.A),
-    re.compile(rf"(?P<day>[A-Z][a-z]+), (?P<d>\d\d)-{MONTH}-(?P<y>\d\d) {CLOCK} GMT", re.A),
-    re.compile(rf"(?P<day>[A-Z][a-z]{{2}}) {MONTH} (?P<d>[ \d]\d) {CLOCK} (?P<y>\d{{4}})", re.A),
+    re.compile(rf"(?P<day>[A-Z][a-z]{{2}}), (?P<d>\d\d) {MONTH} (?P<y>\d{{4}}) {CLOCK} GMT", re.ASCII),
+    re.compile(rf"(?P<day>[A-Z][a-z]+), (?P<d>\d\d)-{MONTH}-(?P<y>\d\d) {CLOCK} GMT", re.ASCII),
+    re.compile(rf"(?P<day>[A-Z][a-z]{{2}}) {MONTH} (?P<d>[ \d]\d) {CLOCK} (?P<y>\d{{4}})", re.ASCII),
 ]
 
 
 def date(text: str) -> int | None:
-    """Seconds since the epoch of an HTTP-date in any of its three forms (RFC 9110 5.6.7); None for anything else."""
+    """Seconds since the epoch of an HTTP-date in any of its three forms (RFC 9110 5.6.7), else None."""
     for number, form in enumerate(FORMS):
         found = form.fullmatch(text)
         if not found:
@@ -53,7 +53,7 @@ def integer(text: bytes) -> int | None:
 
 
 def scaled(text: bytes, unit: int) -> int | None:
-    """An integer in units of so many µs, saturating at 2^53 − 1 µs; longer than 64 bytes digits alone saturate."""
+    """An integer in units of so many µs, saturating; longer than 64 bytes digits alone saturate."""
     text = text.strip(b" \t")
     if len(text) > LONGEST:
         return SATURATED if re.fullmatch(rb"[0-9]+", text) else None

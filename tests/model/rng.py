@@ -1,4 +1,4 @@
-"""Randomness without a source (spec 2.5, R7): every draw is a function of the seed and of what it is drawn for."""
+"""Randomness without a source (spec 2.5, R7): a draw is a function of the seed and of what it is for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ RETRY_AFTER = 2
 
 
 def split_mix(state: int) -> int:
-    """The first output of SplitMix64 started at `state` (Steele, Lea, Flood 2014; the published constants)."""
+    """The first output of SplitMix64 started at `state` (Steele, Lea, Flood 2014)."""
     z = (state + 0x9E3779B97F4A7C15) & MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK

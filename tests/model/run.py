@@ -1,4 +1,4 @@
-"""Runs engine vectors through the model: ``python tests/model/run.py vector.json`` prints every step in words."""
+"""Runs engine vectors through the model: ``python tests/model/run.py vector.json`` tells every step."""
 
 from __future__ import annotations
 
@@ -73,17 +73,20 @@ def told(entry: dict[str, Any], step: Step, wakes: list[str]) -> str:
         what = f"begin {entry['call']} {entry['begin']}"
     else:
         what = f"{entry['on']}: {wire.told(wire.read_event(entry['event']))}"
-    return f"{entry['at']:>12} {what}\n{'':>12}   → {wire.told(step)}{'  wakes ' + ', '.join(wakes) if wakes else ''}"
+    woken = f"  wakes {', '.join(wakes)}" if wakes else ""
+    return f"{entry['at']:>12} {what}\n{'':>12}   → {wire.told(step)}{woken}"
 
 
 def main() -> None:
     """Prints the vectors of the files named."""
     for name in sys.argv[1:]:
         text = pathlib.Path(name).read_text()
-        found = [json.loads(line) for line in text.splitlines()] if name.endswith("jsonl") else [json.loads(text)]
+        found = (
+            [json.loads(line) for line in text.splitlines()] if name.endswith("jsonl") else [json.loads(text)]
+        )
         for vector in [case for item in found for case in item.get("vectors", [item])]:
             print(f"# {vector['name']}")
-            for entry, (step, wakes) in zip(vector["script"], replay(vector)):
+            for entry, (step, wakes) in zip(vector["script"], replay(vector), strict=True):
                 print(told(entry, step, wakes))
 
 

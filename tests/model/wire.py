@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-VERDICTS = """ok not_retryable attempts method one_shot_body opinion nested retry_after_too_long would_outlive_deadline
-time_limit budget readmission forced_open breaker_open throttled rate_limited queue_full acquire_timeout queue_shed
-displaced hold_full store_unavailable deadline_before deadline_queued cost_above_burst deadline cancelled lost stale
-stale_route""".split()
+VERDICTS = """
+ok not_retryable attempts method one_shot_body opinion nested retry_after_too_long
+would_outlive_deadline time_limit budget readmission forced_open breaker_open throttled rate_limited
+queue_full acquire_timeout queue_shed displaced hold_full store_unavailable deadline_before
+deadline_queued cost_above_burst deadline cancelled lost stale stale_route
+""".split()
 WAITS = "running backoff hold rate queue store body".split()
 OPINIONS = "none retry do_not".split()
 CRITICALITIES = "best_effort degraded normal critical".split()
@@ -59,7 +61,11 @@ def event_word(event: dict[str, Any]) -> int:
         return pack(tag)
     if event["event"] == "headers":
         return pack(tag, (8, event["attempt"]))
-    outcome = [(5, event["kind"]), (2, OPINIONS.index(event["opinion"])), span(millis(event["retry_after_us"]))]
+    outcome = [
+        (5, event["kind"]),
+        (2, OPINIONS.index(event["opinion"])),
+        span(millis(event["retry_after_us"])),
+    ]
     return pack(tag, (8, event["attempt"]), *outcome)
 
 
@@ -67,7 +73,9 @@ def request_words(request: dict[str, Any]) -> list[int]:
     """The four numbers of a request."""
     flags = "replayable idempotent abortable may_park slot_until_body".split()
     first = pack(
-        (2, CRITICALITIES.index(request["criticality"])), *((1, request[name]) for name in flags), (16, request["cost"])
+        (2, CRITICALITIES.index(request["criticality"])),
+        *((1, request[name]) for name in flags),
+        (16, request["cost"]),
     )
     remaining = request["remaining_us"]
     second = 0 if remaining is None else min(remaining + 1, (1 << 53) - 1)
@@ -103,7 +111,13 @@ def read_step(word: int) -> dict[str, Any]:
     if word & 3 == 0:
         lane = None if detail >> 6 == 0 else detail >> 6 & 7
         retry_in = None if after is None else after * 1000
-        return {"action": "done", "verdict": VERDICTS[detail & 63], "result": lane, "retry_in_us": retry_in, **rest}
+        return {
+            "action": "done",
+            "verdict": VERDICTS[detail & 63],
+            "result": lane,
+            "retry_in_us": retry_in,
+            **rest,
+        }
     if word & 3 == 1:
         return {"action": "attempt", "attempt": detail & 255, "hedge": detail >> 8, "next_us": after, **rest}
     return {"action": "wait", "why": WAITS[detail], "next_us": after, **rest}
@@ -112,7 +126,11 @@ def read_step(word: int) -> dict[str, Any]:
 def told(fields: dict[str, Any]) -> str:
     """A step or an event for people: what is absent or zero is left out."""
     name, *rest = fields.items()
-    shown = [f"{key}={value}" for key, value in rest if value not in (None, 0, "none") or key in ("result", "next_us")]
+    shown = [
+        f"{key}={value}"
+        for key, value in rest
+        if value not in (None, 0, "none") or key in ("result", "next_us")
+    ]
     return " ".join([f"{name[1]}", *[item for item in shown if not item.endswith("=None")]])
 
 
@@ -128,7 +146,9 @@ def steps() -> list[dict[str, Any]]:
     for attempt in (1, 2, 8, 9, 255):
         for next_us in (None, 0, 1, 30_000_000, 2**31 - 3, 2**31 - 2, 2**31, 10**15):
             for hedge in (0, 1):
-                found.append({"action": "attempt", "attempt": attempt, "hedge": hedge, "next_us": next_us, **plain})
+                found.append(
+                    {"action": "attempt", "attempt": attempt, "hedge": hedge, "next_us": next_us, **plain}
+                )
     for why in WAITS:
         for next_us in (None, 0, 999_999, 2**40):
             for flags in (0, 1, 2, 3):
@@ -163,12 +183,14 @@ def requests() -> list[dict[str, Any]]:
 
 def text() -> str:
     """The vectors, one case a line."""
-    families = {
+    families: dict[str, list[dict[str, Any]]] = {
         "steps": [{"word": step_word(step), "step": step} for step in steps()],
         "events": [{"word": event_word(event), "event": event} for event in events()],
         "requests": [{"words": request_words(request), "request": request} for request in requests()],
     }
-    lines = ['{"family": "wire", "origin": "model", "source": "tests/model/wire.py, from architecture.md (Words)"']
+    lines = [
+        '{"family": "wire", "origin": "model", "source": "tests/model/wire.py, from architecture.md (Words)"'
+    ]
     for name, cases in families.items():
         rows = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
         lines.append(f',"{name}": [\n{rows}\n]')
