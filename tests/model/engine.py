@@ -183,6 +183,8 @@ class Engine:
 
         if outcome.kind == "cancelled":  # 1.1: the caller gave up, and the host says so by the attempt
             return over("cancelled")
+        if policy.max_attempts == 1 and outcome.kind in RETRYABLE:  # 2.1: "1 disables": nothing is held back
+            return over("attempts")
         if outcome.opinion == "do_not":  # an opinion takes the place of the class, both ways
             return over("opinion")
         if outcome.kind not in policy.classes and outcome.opinion != "retry":
