@@ -593,8 +593,6 @@ fn the_modes_of_retry_after() {
     assert_eq!(step.next, Some(Duration::from_millis(5_100)));
 }
 
-<<<<<<< HEAD
-=======
 #[test]
 fn retry_on_narrows_what_is_retried() {
     for (preset, retried, not) in
@@ -607,7 +605,6 @@ fn retry_on_narrows_what_is_retried() {
     }
 }
 
->>>>>>> main
 // What the independent model found (tests/model), each with the schedule that showed it.
 
 #[test]
@@ -677,19 +674,4 @@ fn a_report_of_an_attempt_that_never_was_frees_nothing() {
     }
     assert_eq!(verdict(host.finish(call, 1, of(Class::Ok), 2)), Verdict::Stale);
     host.start(Request::default(), 2);
-<<<<<<< HEAD
-}
-
-#[test]
-fn retry_on_narrows_what_is_retried() {
-    for (preset, retried, not) in
-        [("occ", Class::Conflict, Class::Transient), ("transient", Class::NeverSent, Class::Conflict)]
-    {
-        let mut host = Host::new(&[("preset", Text(preset))]);
-        let (one, two) = (host.start(Request::default(), 0), host.start(Request::default(), 0));
-        assert_eq!(host.finish(one, 1, of(retried), 0).action, Action::Wait { why: Wait::Backoff });
-        assert_eq!(verdict(host.finish(two, 1, of(not), 0)), Verdict::NotRetryable);
-    }
-=======
->>>>>>> main
 }
