@@ -17,6 +17,7 @@ const CORE: &str = "Rust core";
 const ORIGIN: &str = "Rust origin";
 const TOOLS: &str = "Rust tools";
 const PYTHON: &str = "Python";
+const MODEL: &str = "Model";
 
 /// Every minor version of Python the wheel promises to run on.
 const MINORS: [&str; 5] = ["3.10", "3.11", "3.12", "3.13", "3.14"];
@@ -94,6 +95,14 @@ fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
         Some(program) => with_wheel(&|venv| Verdict::check(short_demo(shop, venv, program))),
         None => Verdict::NotRun("there is no origin".into()),
     });
+
+    report.step(MODEL, "vectors are what the model says", || {
+        with_venv(&|venv| Verdict::check(model(shop, venv, &["generate.py", "--check"])))
+    });
+    report.step(MODEL, "3,000 random traces, step by step", || {
+        with_venv(&|venv| Verdict::check(traces(shop, venv)))
+    });
+    report.step(MODEL, "mypy --strict", || with_venv(&|venv| Verdict::check(model_types(shop, venv))));
 
     let main = venv.as_ref().and_then(|_| find_python().ok());
     let Some((built, main)) = built.zip(main) else { return };
@@ -173,6 +182,35 @@ fn short_demo(shop: &Shop, venv: &Venv, origin: &Path) -> Result {
         }
     }
     Ok(())
+}
+
+/// A program of the independent model.
+fn model(shop: &Shop, venv: &Venv, args: &[&str]) -> Result {
+    let script = shop.root.join("tests/model").join(args[0]);
+    venv.script(&script).args(&args[1..]).cwd(&shop.root).stream()?.ok().map(drop)
+}
+
+/// Core and the model on the same random policies and scripts; a difference is shrunk and printed with its replay.
+fn traces(shop: &Shop, venv: &Venv) -> Result {
+    let build = ["build", "--quiet", "--release", "-p", "tidegate", "--example", "traces"];
+    cargo(shop).args(build).quiet()?;
+    let program = shop.target.join("release/examples/traces").display().to_string();
+    model(shop, venv, &["compare.py", "--count", "3000", "--traces", &program])
+}
+
+fn model_types(shop: &Shop, venv: &Venv) -> Result {
+    let folder = shop.root.join("tests/model");
+    let mut files: Vec<PathBuf> = fs::read_dir(&folder)
+        .map_err(Error::at("read", &folder))?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "py"))
+        .collect();
+    files.sort();
+    let mypy =
+        venv.python().args(["-m", "mypy", "--strict", "--config-file"]).arg(shop.root.join("pyproject.toml"));
+    let mypy =
+        mypy.args(files).env("MYPYPATH", &folder).env("MYPY_CACHE_DIR", shop.target.join("xtask/mypy"));
+    mypy.cwd(&shop.scratch("outside")?).stream()?.ok().map(drop)
 }
 
 /// What a user gets: the wheel (and an extra's packages) in a new environment outside the tree, and the smoke script.
