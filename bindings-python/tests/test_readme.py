@@ -6,6 +6,7 @@ import contextlib
 import io
 import pathlib
 import re
+from typing import Any
 
 from conftest import Origin
 
@@ -24,7 +25,9 @@ def test_the_example_on_the_first_screen_runs(origin: Origin) -> None:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         code = code.replace("https://api.example/charges", origin.url + "/x")
-        exec(compile(code, str(README), "exec"), {})
+        names: dict[str, Any] = {}
+        exec(compile(code, str(README), "exec"), names)
+        names["client"].close()
     assert printed.getvalue() == "{'charges': 3}\n"
     assert len(origin.log()) == 2
 
