@@ -90,6 +90,12 @@ def test_defaults_are_cores(engine: tidegate.Engine) -> None:
     assert policy._seconds("retry.max_retry_after") == 5.0
 
 
+def test_a_misspelt_component_is_named_even_where_it_is_empty(engine: tidegate.Engine) -> None:
+    with pytest.raises(tidegate.PolicyError) as error:
+        tidegate.Policy(retry={"backof": {}}, deadline=1, engine=engine)
+    assert [key for key, _, _ in error.value.mistakes] == ["retry.backof"]
+
+
 def fail(error: BaseException | None = None) -> Any:
     raise error or ConnectionError("no")
 

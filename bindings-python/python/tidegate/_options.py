@@ -50,7 +50,7 @@ def _flatten(path: str, value: Any, pairs: list[tuple[str, float | str]], preset
             pairs.append((marker, float(default) if domain == "count" else default))
         return
     domain = TABLE.get(path, ("unknown", ""))[0]
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and value:
         for key, item in value.items():
             _flatten(f"{path}.{key}", item, pairs, preset)
     elif domain == "list" and not isinstance(value, (str, int, float)):
