@@ -3,6 +3,8 @@
 //! Words are those of `core/src/wire.rs`. The lock is never held while Python code can run: ids are copied out under
 //! it, Python objects are made after it. Core is pure, so the one thing read here besides the arguments is the clock.
 
+mod document;
+
 use std::sync::OnceLock;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -93,11 +95,7 @@ impl Engine {
                 (key.as_str(), value)
             })
             .collect();
-        let policy = Policy::from_pairs(name, &pairs).map_err(|errors| {
-            let triples: Vec<_> =
-                errors.into_iter().map(|error| (error.key, error.value, error.rule)).collect();
-            PolicyError::new_err((triples,))
-        })?;
+        let policy = Policy::from_pairs(name, &pairs).map_err(|errors| document::raise(&errors))?;
         let taken = self.state.lock().core.policy(policy);
         taken.map(PolicyId::to_word).map_err(|clash| {
             let clash = ("policy".to_owned(), format!("{:?}", clash.name), clash.rule.to_owned());
@@ -302,6 +300,8 @@ fn snapshot_dict(py: Python<'_>, view: Snapshot) -> PyResult<Bound<'_, PyDict>> 
 /// Tidegate's core, for the Python half. No part of the public API.
 #[pymodule(gil_used = false)]
 mod _native {
+    #[pymodule_export]
+    use super::document::Document;
     #[pymodule_export]
     use super::{Engine, keys, monotonic_us};
 }

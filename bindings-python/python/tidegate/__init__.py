@@ -20,6 +20,7 @@ from __future__ import annotations
 from . import _native
 from ._classify import Outcome
 from ._deadline import deadline
+from ._document import Policies, UnknownPolicy, load, loads
 from ._engine import Engine
 from ._errors import (
     AttemptTimeout,
@@ -57,6 +58,7 @@ __all__ = [
     "ForcedOpen",
     "HoldFull",
     "Outcome",
+    "Policies",
     "Policy",
     "PolicyError",
     "RateLimited",
@@ -65,5 +67,8 @@ __all__ = [
     "StoreUnavailable",
     "Throttled",
     "TidegateError",
+    "UnknownPolicy",
     "deadline",
+    "load",
+    "loads",
 ]

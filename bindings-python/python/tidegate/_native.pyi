@@ -4,7 +4,27 @@ Tidegate's core, for the Python half. No part of the public API.
 
 from typing import Final, SupportsIndex, final
 
-__all__ = ["Engine", "keys", "monotonic"]
+__all__ = ["Document", "Engine", "keys", "monotonic"]
+
+@final
+class Document:
+    """
+    A policy document that has been read and checked.
+    """
+    def __new__(cls, /, text: str, json: bool) -> Document:
+        """
+        Reads a document: TOML, or JSON where `json` says so.
+
+        Raises `PolicyError` with every mistake of every policy, each with its line.
+        """
+    def names(self, /) -> "list[str]":
+        """
+        The names of its policies.
+        """
+    def pairs(self, /, name: str) -> "list[tuple[str, float | str]]":
+        """
+        The pairs of a policy, its preset spelled out. Raises `KeyError` with the known names.
+        """
 
 @final
 class Engine:

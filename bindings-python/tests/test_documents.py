@@ -1,0 +1,84 @@
+"""Documents: named policies from text, every mistake at once."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import pickle
+
+import pytest
+
+import tidegate
+
+TEXT = """
+[policy.payments]
+preset = "http"
+deadline = "10s"
+retry = { max_attempts = 3, statuses = [429, 503], budget = { kind = "window", ttl = "10s" } }
+bulkhead = { kind = "fixed", max_concurrency = 10, max_queue = "none", acquire_timeout = "250ms" }
+
+[policy.search]
+attempt_timeout = "1500ms"
+retry.respect_retry_after = false
+"""
+
+
+def test_a_document_gives_its_policies_by_name(engine: tidegate.Engine) -> None:
+    policies = tidegate.loads(TEXT, engine=engine)
+    assert sorted(policies) == ["payments", "search"]
+    payments = policies["payments"]
+    assert payments is policies["payments"]
+    assert payments.call(lambda: 3) == 3
+    assert payments._seconds("deadline") == 10.0
+    assert payments._seconds("retry.max_retry_after") == 60.0, "the preset's"
+    assert payments._count("bulkhead.max_queue") is None
+    assert payments._seconds("bulkhead.acquire_timeout") == 0.25
+    assert policies["search"]._seconds("attempt_timeout") == 1.5
+    assert policies["search"]._setting("retry.respect_retry_after") == 0
+
+
+def test_the_same_policies_in_json(engine: tidegate.Engine, tmp_path: pathlib.Path) -> None:
+    document = {"policy": {"payments": {"deadline": "10s", "retry": {"statuses": [503]}}}}
+    path = tmp_path / "policies.json"
+    path.write_text(json.dumps(document))
+    policies = tidegate.load(path, engine=engine)
+    assert repr(policies["payments"]) == "Policy('payments', deadline=10.0, retry={'statuses': [503]})"
+    (tmp_path / "policies.toml").write_text(TEXT)
+    assert len(tidegate.load(tmp_path / "policies.toml", engine=tidegate.Engine(seed=1))) == 2
+
+
+def test_five_mistakes_are_five_errors_with_their_lines() -> None:
+    wrong = """
+    [policy.a]
+    deadline = 10
+    retry.max_attempts = 0
+    retry.bakoff.base = "1s"
+    [policy.b]
+    attempt_timeout = "soon"
+    bulkhead.max_queue = 3
+    """
+    with pytest.raises(tidegate.PolicyError) as error:
+        tidegate.loads(wrong)
+    found = {key: rule for key, _, rule in error.value.mistakes}
+    assert len(error.value.mistakes) == 5, error.value
+    assert found["policy.a.deadline"].endswith("(line 3)")
+    assert "did you mean" in "".join(found.values())
+    assert "policy.b.bulkhead.max_concurrency" in found
+
+
+def test_an_unknown_name_lists_the_known_ones(engine: tidegate.Engine) -> None:
+    policies = tidegate.loads(TEXT, engine=engine)
+    with pytest.raises(tidegate.UnknownPolicy, match=r"did you mean payments.*payments, search"):
+        policies["paymnts"]
+    assert policies.get("nothing") is None
+    assert "search" in policies
+
+
+def test_a_policy_of_a_document_pickles(engine: tidegate.Engine) -> None:
+    again = pickle.loads(pickle.dumps(tidegate.loads(TEXT, engine=engine)["search"]))
+    assert (again.name, again._seconds("attempt_timeout")) == ("search", 1.5)
+
+
+def test_only_the_two_forms_are_read() -> None:
+    with pytest.raises(ValueError, match="form = 'yaml': must be one of toml, json"):
+        tidegate.loads("", form="yaml")
