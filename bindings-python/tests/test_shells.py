@@ -56,6 +56,15 @@ def test_an_async_call_retries(engine: tidegate.Engine) -> None:
     assert asyncio.run(quick(engine).acall(Flaky(2).wait)) == 3
 
 
+def test_an_async_call_retries_a_result_that_classify_calls_a_failure(engine: tidegate.Engine) -> None:
+    policy, answers = quick(engine, classify=lambda value: "transient" if value < 3 else None), [1, 2, 3]
+
+    async def next_answer() -> int:
+        return answers.pop(0)
+
+    assert asyncio.run(policy.acall(next_answer)) == 3
+
+
 def test_the_original_exception_the_same_object(engine: tidegate.Engine) -> None:
     for colour in ("sync", "async"):
         flaky = Flaky(9)

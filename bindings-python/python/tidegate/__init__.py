@@ -11,6 +11,10 @@ coroutine or a decorator:
     @payments
     async def charge(order): ...
 
+    for attempt in payments.attempts():     # or `async for`
+        with attempt:
+            charge(order)
+
 Around an HTTP client it is a transport: `httpx.Client(transport=tidegate.httpx.Transport(policy=payments))`,
 after `import tidegate.httpx`. Spans are seconds or `timedelta`.
 """
@@ -18,6 +22,7 @@ after `import tidegate.httpx`. Spans are seconds or `timedelta`.
 from __future__ import annotations
 
 from . import _native
+from ._attempts import Attempt, Attempts
 from ._classify import Outcome
 from ._deadline import deadline
 from ._document import Policies, UnknownPolicy, load, loads
@@ -44,7 +49,9 @@ from ._policy import Caller, Policy
 __version__: str = _native.Engine.version
 
 __all__ = [
+    "Attempt",
     "AttemptTimeout",
+    "Attempts",
     "Backoff",
     "BreakerOpen",
     "Budget",

@@ -6,14 +6,13 @@ from asyncio import Future, get_running_loop
 from asyncio.events import _get_running_loop
 from typing import TYPE_CHECKING, Any
 
-from ._deadline import SCOPE
+from ._deadline import SCOPE, leave
 from ._engine import GONE
 from ._timers import Timers, timers_of
 from ._wire import ATTEMPT, ATTEMPT_SHIFT, DONE, FINISHED, LOW, POLL, SPAN_SHIFT, WAIT, WAIT_BODY
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from contextvars import Token
 
     from ._run import Run
 
@@ -31,7 +30,7 @@ async def drive(run: Run, step: int) -> Any:
             elif step & 0xF003 == WAIT_BODY:
                 return run.stream(step)
             else:
-                step = await _park(run, step)
+                step = await park(run, step)
     except BaseException:
         run.abandon()
         raise
@@ -45,14 +44,6 @@ async def resume(run: Run, ok: bool, value: Any, timers: Timers | None) -> Any:
         run.abandon()
         raise
     return await drive(run, step)
-
-
-def leave(token: Token[Any]) -> None:
-    """Restores the scope; a coroutine that is thrown away may be closed in another context."""
-    try:
-        SCOPE.reset(token)
-    except ValueError:
-        pass
 
 
 async def _attempt(run: Run, step: int) -> int:
@@ -72,27 +63,31 @@ async def _attempt(run: Run, step: int) -> int:
 
 
 async def _settle(run: Run, attempt: int, ok: bool, value: Any, timers: Timers | None) -> int:
-    """Tells our own stop from the caller's cancellation, reports the attempt, releases a failed result."""
+    """Reports an attempt, and releases a failed result before anything else happens."""
+    step = settle(run, attempt, ok, value, timers)
+    if ok and step & 3 != DONE and step & 0xF003 != WAIT_BODY:
+        released = run.release(value)
+        if released is not None:  # a plain callable's results hold nothing
+            await released
+    return step
+
+
+def settle(run: Run, attempt: int, ok: bool, value: Any, timers: Timers | None) -> int:
+    """Tells our own stop from the caller's cancellation, and reports the attempt."""
     run.attempts = attempt
     stopped = None if timers is None else timers.disarm(run.call, None if ok else value)
-    if stopped is not None:
-        step, cancelled = stopped
-        if ok:
-            # It finished although it was stopped. A good answer ends the call: it is not asked for twice.
-            run.held[(attempt - 1) & 7] = (True, value)
-            outcome = max(run.judge(True, value), 0)
-            step = run.engine.on(run.call, FINISHED | attempt << ATTEMPT_SHIFT | outcome)
-            if step & 3 != DONE:
-                await run.release(value)
-            return step
-        if cancelled:
-            raise value
-        run.stopped(attempt, value)
-        return step if step & 3 == DONE else run.engine.on(run.call, POLL)
-    step = run.report(attempt, ok, value)
-    if ok and step & 3 != DONE and step & 0xF003 != WAIT_BODY:
-        await run.release(value)
-    return step
+    if stopped is None:
+        return run.report(attempt, ok, value)
+    step, cancelled = stopped
+    if ok:
+        # It finished although it was stopped. A good answer ends the call: it is not asked for twice.
+        run.held[(attempt - 1) & 7] = (True, value)
+        outcome = max(run.judge(True, value), 0)
+        return run.engine.on(run.call, FINISHED | attempt << ATTEMPT_SHIFT | outcome)
+    if cancelled:
+        raise value
+    run.stopped(attempt, value)
+    return step if step & 3 == DONE else run.engine.on(run.call, POLL)
 
 
 class _Parked:
@@ -119,7 +114,7 @@ class _Parked:
             self.future.set_result(None)
 
 
-async def _park(run: Run, step: int) -> int:
+async def park(run: Run, step: int) -> int:
     """Waits until there is something to do; registers, then polls, so that no wake is lost (R3)."""
     engine, call = run.engine, run.call
     timers = timers_of(engine)

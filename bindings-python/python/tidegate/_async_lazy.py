@@ -1,4 +1,4 @@
-"""The parts of the async shell that the happy path needs, imported when the first call needs them.
+"""The parts of the async shell, imported when the first async call needs them.
 
 Importing `tidegate` imports no asyncio; each name here replaces itself on its first use.
 """
@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._async import drive as drive
-    from ._async import leave as leave
+    from ._async import park as park
     from ._async import resume as resume
+    from ._async import settle as settle
+    from ._deadline import leave as leave
     from ._timers import arm as arm
 else:
 
     def __getattr__(name: str) -> Any:
         from . import _async, _timers
 
-        globals().update(arm=_timers.arm, drive=_async.drive, leave=_async.leave, resume=_async.resume)
+        globals().update(arm=_timers.arm, leave=_async.leave)
+        globals().update({part: getattr(_async, part) for part in ("drive", "park", "resume", "settle")})
         try:
             return globals()[name]
         except KeyError:

@@ -22,6 +22,14 @@ Scope: TypeAlias = "tuple[Engine | None, int, _Ends | None, Scope | None]"
 SCOPE: Final[ContextVar[Any]] = ContextVar("tidegate.scope", default=None)
 
 
+def leave(token: Token[Any]) -> None:
+    """Restores the scope; a coroutine or generator that is thrown away may be closed in another context."""
+    try:
+        SCOPE.reset(token)
+    except ValueError:
+        pass
+
+
 class _Ends:
     """One moment on every clock there is: the process's own, and those of tests."""
 

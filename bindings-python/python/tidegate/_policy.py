@@ -6,12 +6,13 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar, cast, overload
 
 from . import _async_lazy as lazy
+from ._attempts import Attempts
 from ._clock import to_us
 from ._deadline import SCOPE, inherited
 from ._engine import default_engine
 from ._errors import PolicyError
 from ._options import pairs_of
-from ._run import Run, abandon
+from ._run import Run, abandon, nothing
 from ._sync import drive, resume
 from ._wire import (
     ABORTABLE,
@@ -104,7 +105,7 @@ class Caller:
         Raises:
             Rejected: If the policy refused the call before any attempt.
             DeadlineExceeded: If the deadline passed before the call, or while it waited.
-            TypeError: If the policy has an `attempt_timeout`: a blocking function cannot be interrupted.
+            TypeError: If the policy has an `attempt_timeout`: blocking code cannot be interrupted.
                 Tell it its time with `policy.at(pass_timeout="timeout")`, or use `acall`.
             BaseException: The function's own exception, the same object, with a note that says why we
                 stopped.
@@ -236,13 +237,54 @@ class Caller:
 
         return calling
 
-    def _check_sync(self) -> None:
+    def attempts(self) -> Attempts:
+        """A call as a loop over its attempts, for a body that is no function.
+
+        Each loop is one call; an exception inside `with attempt` is judged as a plain callable's is:
+        swallowed if a retry follows, else raised, the same object, with a note that says why.
+
+            for attempt in policy.attempts():           # async for attempt in policy.attempts():
+                with attempt:                           #     with attempt:
+                    order = charge(cart)                #         order = await charge(cart)
+
+        `attempt.num` counts from 1; `attempt.remaining` is the time left in seconds, or None;
+        `attempt.result(value)` shows `value` to the policy's `classify`. A body that ends normally without it
+        is ok, also by a `break` or `return` inside `with attempt`. Leaving the loop anywhere else before its
+        end cancels the call: its permit goes on, and nothing is counted.
+
+        In `async for` an `attempt_timeout` and the deadline cancel the body, inside `with attempt`. In a
+        `for` loop nothing can interrupt it, so that a policy with an `attempt_timeout` is refused before the
+        first attempt, as `call` does; `policy.at(pass_timeout="remaining").attempts()` says that the body
+        takes its time from `attempt.remaining`.
+
+        Raises:
+            Rejected: From the loop, if the policy refused the call before any attempt.
+            AttemptTimeout: From `with attempt`, if the last attempt ran out of `attempt_timeout`.
+            DeadlineExceeded: If the deadline passed.
+            TypeError: From a `for` loop, if the policy has an `attempt_timeout` that nobody takes.
+        """
+        return Attempts(self)
+
+    def _check_sync(
+        self, way: str = 'name the parameter that takes its time, policy.at(pass_timeout="timeout"),'
+    ) -> None:
         if self._policy._has_attempt_timeout and self._passing is None:
             raise TypeError(
-                f"policy {self._policy.name!r} has an attempt_timeout, and a blocking function cannot be"
-                ' interrupted: name the parameter that takes its time, policy.at(pass_timeout="timeout"),'
-                " or use an async function"
+                f"policy {self._policy.name!r} has an attempt_timeout, and blocking code cannot be"
+                f" interrupted: {way} or go async"
             )
+
+    def _start(self, awaits: bool) -> tuple[Run, int]:
+        """Begins a call whose attempts somebody else makes: its run and its first step."""
+        scope = SCOPE.get()
+        flags = self._aflags if awaits else self._flags
+        limit, parent = (self._limit, 0) if scope is None else self._inherit(scope)
+        call, step = self._engine.begun(self._begin(self._route, flags, limit, parent, 0))
+        try:
+            return self._fresh(scope, call, step, flags, nothing, (), {})
+        except BaseException:
+            abandon(self._engine, call, 1)
+            raise
 
     def _run(self, scope: Scope | None, call: int, fn: Any, args: Any, kwargs: Any) -> Run:
         policy = self._policy

@@ -30,7 +30,7 @@ HEAD: Final = -2
 """A judgement: the head of a good answer, whose body follows."""
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """What a call calls that an adapter makes: the adapter starts its attempts itself."""
 
 
@@ -59,7 +59,7 @@ class Run:
         route: str,
         scope: Scope | None,
         call: int,
-        fn: Callable[..., Any] = _nothing,
+        fn: Callable[..., Any] = nothing,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
         classify: _classify.Classify | None = None,
@@ -93,7 +93,7 @@ class Run:
         return _classify.by(self.classify, value, outcome)
 
     def release(self, value: Any) -> Any:
-        """Gives back what a failed result holds, before the next attempt or wait (async: an awaitable)."""
+        """Gives back what a failed result holds, before anything else (async: an awaitable or None)."""
 
     def deliver(self, value: Any, verdict: str, note: str | None, retry_in: float | None) -> Any:
         """What the caller gets of a result."""

@@ -25,7 +25,7 @@ def drive(run: Run, step: int) -> Any:
             elif step & 0xF003 == WAIT_BODY:
                 return run.stream(step)
             else:
-                step = _park(run, step)
+                step = park(run, step)
     except BaseException:
         run.abandon()
         raise
@@ -64,7 +64,7 @@ def settle(run: Run, attempt: int, ok: bool, value: Any) -> int:
     return step
 
 
-def _park(run: Run, step: int) -> int:
+def park(run: Run, step: int) -> int:
     """Waits until there is something to do; registers, then polls, so that no wake is lost (R3)."""
     engine, call = run.engine, run.call
     lock = allocate_lock()
