@@ -4,6 +4,7 @@
 //! it, Python objects are made after it. Core is pure, so the one thing read here besides the arguments is the clock.
 
 mod document;
+mod parts;
 
 use std::sync::OnceLock;
 
@@ -23,6 +24,21 @@ pyo3::import_exception!(tidegate._errors, PolicyError);
 enum Given {
     Number(f64),
     Text(String),
+}
+
+/// The policy of these pairs, or `PolicyError` with every mistake there is.
+fn checked(name: &str, pairs: &[(String, Given)]) -> PyResult<Policy> {
+    let pairs: Vec<_> = pairs
+        .iter()
+        .map(|(key, value)| {
+            let value = match value {
+                Given::Number(number) => Value::Number(*number),
+                Given::Text(text) => Value::Text(text),
+            };
+            (key.as_str(), value)
+        })
+        .collect();
+    Policy::from_pairs(name, &pairs).map_err(|errors| document::raise(&errors))
 }
 
 struct State {
@@ -85,17 +101,7 @@ impl Engine {
     #[pyo3(signature = (name, pairs: "list[tuple[str, float | str]]") -> "int")]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn policy(&self, name: &str, pairs: Vec<(String, Given)>) -> PyResult<u32> {
-        let pairs: Vec<_> = pairs
-            .iter()
-            .map(|(key, value)| {
-                let value = match value {
-                    Given::Number(number) => Value::Number(*number),
-                    Given::Text(text) => Value::Text(text),
-                };
-                (key.as_str(), value)
-            })
-            .collect();
-        let policy = Policy::from_pairs(name, &pairs).map_err(|errors| document::raise(&errors))?;
+        let policy = checked(name, &pairs)?;
         let taken = self.state.lock().core.policy(policy);
         taken.map(PolicyId::to_word).map_err(|clash| {
             let clash = ("policy".to_owned(), format!("{:?}", clash.name), clash.rule.to_owned());
@@ -302,6 +308,11 @@ fn snapshot_dict(py: Python<'_>, view: Snapshot) -> PyResult<Bound<'_, PyDict>> 
 mod _native {
     #[pymodule_export]
     use super::document::Document;
+    #[pymodule_export]
+    use super::parts::{
+        Backoff, CubicRate, RatioBudget, RetryBudget, RetryQuota, RetryStrategy, RetryToken, ShareBudget,
+        TokenBudget, parse_retry_after,
+    };
     #[pymodule_export]
     use super::{Engine, keys, monotonic_us};
 }

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ._timers import Timers
 
 
-def _seed() -> int:
+def draw_seed() -> int:
+    """64 bits from the operating system."""
     return int.from_bytes(os.urandom(8), "little")
 
 
@@ -32,7 +33,7 @@ class Engine:
 
     def __init__(self, *, seed: int | None = None, clock: Clock | None = None) -> None:
         self.native: Final = _native.Engine(
-            _seed() if seed is None else seed & (1 << 64) - 1, clock is not None
+            draw_seed() if seed is None else seed & (1 << 64) - 1, clock is not None
         )
         self.clock: Final = clock
         self.waiters: Final[dict[int, Callable[[], object]]] = {}
@@ -97,7 +98,7 @@ def _after_fork_in_child() -> None:
     for engine in list(_engines):
         engine.waiters.clear()
         engine.timers.clear()
-        engine.native.after_fork(_seed())
+        engine.native.after_fork(draw_seed())
 
 
 if hasattr(os, "register_at_fork"):

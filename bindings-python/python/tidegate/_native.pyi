@@ -2,9 +2,43 @@
 Tidegate's core, for the Python half. No part of the public API.
 """
 
-from typing import Final, SupportsIndex, final
+from typing import Final, SupportsFloat, SupportsIndex, final
 
-__all__ = ["Document", "Engine", "keys", "monotonic"]
+__all__ = ["Backoff", "CubicRate", "Document", "Engine", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "ShareBudget", "TokenBudget", "keys", "monotonic", "parse_retry_after"]
+
+@final
+class Backoff:
+    """
+    Delays between attempts.
+    """
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]", seed: SupportsIndex) -> Backoff: ...
+    def ceiling(self, /, n: SupportsIndex) -> float:
+        """
+        Seconds before retry `n` without jitter.
+        """
+    def delay(self, /, n: SupportsIndex, call: SupportsIndex | None = None) -> float:
+        """
+        Seconds before retry `n`.
+        """
+
+@final
+class CubicRate:
+    """
+    The cubic send rate.
+    """
+    def __new__(cls, /, now: SupportsFloat | SupportsIndex) -> CubicRate: ...
+    def acquire(self, /, now: SupportsFloat | SupportsIndex) -> float:
+        """
+        Takes one send: 0, or the seconds until there is one.
+        """
+    def on_response(self, /, throttled: bool, now: SupportsFloat | SupportsIndex) -> None:
+        """
+        Counts an answer and moves the rate.
+        """
+    def rate(self, /) -> float | None:
+        """
+        Sends per second that are allowed, once there has been a throttle.
+        """
 
 @final
 class Document:
@@ -85,6 +119,164 @@ class Engine:
         The state of everything, as plain dictionaries and lists.
         """
 
+@final
+class RatioBudget:
+    """
+    The ratio budget.
+    """
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> RatioBudget: ...
+    def balance(self, /) -> int:
+        """
+        Whole retries that could be taken now.
+        """
+    def is_free(self, /) -> bool:
+        """
+        Would a retry be free now?
+        """
+    def on_call(self, /) -> None:
+        """
+        Counts one call.
+        """
+    def refund(self, /) -> None:
+        """
+        Gives back a retry that was paid for and never started.
+        """
+    def try_withdraw(self, /) -> bool:
+        """
+        Takes one retry, if it is free or there is one to take.
+        """
+
+@final
+class RetryBudget:
+    """
+    The windowed budget.
+    """
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> RetryBudget: ...
+    def balance(self, /, now: SupportsFloat | SupportsIndex) -> int:
+        """
+        Retries that could be taken now.
+        """
+    def deposit(self, /, now: SupportsFloat | SupportsIndex) -> None:
+        """
+        Counts one call.
+        """
+    def refund(self, /, charged: SupportsFloat | SupportsIndex, now: SupportsFloat | SupportsIndex) -> None:
+        """
+        Gives back a retry that was withdrawn at `charged` and never started.
+        """
+    def try_withdraw(self, /, now: SupportsFloat | SupportsIndex) -> bool:
+        """
+        Takes one retry, if there is one to take.
+        """
+
+@final
+class RetryQuota:
+    """
+    The retry quota.
+    """
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> RetryQuota: ...
+    def available(self, /) -> int:
+        """
+        Tokens left.
+        """
+    def on_success(self, /, cost: SupportsIndex) -> None:
+        """
+        A call has succeeded, whose last retry cost `cost`.
+        """
+    def refund(self, /, cost: SupportsIndex) -> None:
+        """
+        Gives a charge back.
+        """
+    def try_acquire(self, /, kind: str) -> int | None:
+        """
+        Pays for a retry after a failure of this kind; the cost, if there was enough.
+        """
+
+@final
+class RetryStrategy:
+    """
+    Retry tokens, each scope with a quota of its own.
+    """
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]", seed: SupportsIndex, backoff: Backoff, quota: RetryQuota | None, retry_unknown: bool) -> RetryStrategy: ...
+    def acquire(self, /, scope: str) -> RetryToken:
+        """
+        The token of a call's first attempt.
+        """
+    def available(self, /, scope: str) -> int | None:
+        """
+        Tokens left in a scope's quota, if there are quotas.
+        """
+    def record_success(self, /, token: RetryToken) -> None:
+        """
+        A call has succeeded with this token.
+        """
+    def refresh(self, /, token: RetryToken, safe: bool | None, retry_after: SupportsIndex | None, throttling: bool, timeout: bool) -> "RetryToken | tuple[str, float | None]":
+        """
+        The token of the next attempt, or why there is none, with the wait there would have been.
+        """
+
+@final
+class RetryToken:
+    """
+    What a strategy hands out for an attempt.
+    """
+    @property
+    def retry_count(self, /) -> int:
+        """
+        Attempts made so far, the first one aside.
+        """
+    @property
+    def retry_delay(self, /) -> float:
+        """
+        Seconds to wait before the attempt.
+        """
+
+@final
+class ShareBudget:
+    """
+    The share budget.
+    """
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> ShareBudget: ...
+    def balance(self, /, calls: SupportsIndex) -> int:
+        """
+        Retries that could be taken now, while `calls` are in flight.
+        """
+    def in_flight(self, /) -> int:
+        """
+        Retries in flight.
+        """
+    def on_end(self, /) -> None:
+        """
+        A retry has ended, or will not start.
+        """
+    def try_acquire(self, /, calls: SupportsIndex) -> bool:
+        """
+        Takes one retry, while `calls` are in flight.
+        """
+
+@final
+class TokenBudget:
+    """
+    The token budget.
+    """
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> TokenBudget: ...
+    def allows(self, /) -> bool:
+        """
+        May there be a retry now?
+        """
+    def balance(self, /) -> int:
+        """
+        Failures that would still leave retries allowed.
+        """
+    def on_failure(self, /) -> None:
+        """
+        A retryable failure.
+        """
+    def on_success(self, /) -> None:
+        """
+        A success.
+        """
+
 def keys() -> "dict[str, tuple[str, str]]":
     """
     Core's table of keys: what each takes (`span`, `count`, `real`, `flag`, `choice`, `list`) and its default, as a
@@ -94,4 +286,9 @@ def keys() -> "dict[str, tuple[str, str]]":
 def monotonic() -> int:
     """
     Microseconds on the process's monotonic clock, which every engine without a manual clock shares.
+    """
+
+def parse_retry_after(value: bytes, wall_us: SupportsIndex) -> float | None:
+    """
+    Seconds that a `Retry-After` value asks for, or None; `wall_us` is the Unix time.
     """
