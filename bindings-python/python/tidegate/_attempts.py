@@ -160,7 +160,8 @@ class _Loop:
         run = self._run
         assert run is not None  # noqa: S101 - it has made a step
         run.call = 0
-        run.conclude(step)
+        if step >> 12 & 63:  # ok needs no conclusion: a loop has no result
+            run.conclude(step)
         run.held = {}
 
     def _at(self) -> int | None:
