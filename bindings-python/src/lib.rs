@@ -76,11 +76,10 @@ fn monotonic() -> Time {
 }
 
 impl Engine {
-    /// The lock and the time. The clock is read first: core absorbs the inversions of two threads.
+    /// The lock, then the time: readings are in the order in which the engine sees them.
     fn at_now(&self) -> (MutexGuard<'_, State>, Time) {
-        let reading = if self.manual { Time::default() } else { monotonic() };
         let state = self.state.lock();
-        let now = state.manual.map_or(reading, Time::from_micros);
+        let now = state.manual.map_or_else(monotonic, Time::from_micros);
         (state, now)
     }
 }

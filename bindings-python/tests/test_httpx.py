@@ -1,4 +1,4 @@
-"""The rules of `docs/hosts` for adapters, each in both colours, for httpx and httpx2."""
+"""The rules for adapters, by their numbers, each in both colours, for httpx and httpx2."""
 
 from __future__ import annotations
 

@@ -131,7 +131,8 @@ def test_repr_shows_what_was_given() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [k for k in vars(tidegate).values() if isinstance(k, type) and issubclass(k, Exception)]
+    "kind",
+    [k for k in vars(tidegate).values() if isinstance(k, type) and issubclass(k, tidegate.TidegateError)],
 )
 def test_errors_pickle_with_notes(kind: type[tidegate.TidegateError]) -> None:
     if kind is tidegate.PolicyError:

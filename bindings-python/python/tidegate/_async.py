@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncio import Future, get_running_loop
+from asyncio import CancelledError, Future, get_running_loop
 from asyncio.events import _get_running_loop
 from typing import TYPE_CHECKING, Any
 
@@ -84,8 +84,8 @@ def settle(run: Run, attempt: int, ok: bool, value: Any, timers: Timers | None) 
         run.held[(attempt - 1) & 7] = (True, value)
         outcome = max(run.judge(True, value), 0)
         return run.engine.on(run.call, FINISHED | attempt << ATTEMPT_SHIFT | outcome)
-    if cancelled:
-        raise value
+    if cancelled or not isinstance(value, (Exception, CancelledError)):
+        raise value  # the caller's own end, or the program's: no attempt of ours to repeat
     run.stopped(attempt, value)
     return step if step & 3 == DONE else run.engine.on(run.call, POLL)
 

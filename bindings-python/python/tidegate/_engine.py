@@ -64,6 +64,8 @@ class Engine:
             waker = self.waiters.get(call)
             if waker is not None and waker() is GONE:
                 self.waiters.pop(call, None)
+                for timers in list(self.timers.values()):
+                    timers.parked.pop(call, None)
                 reply = self.native.on(call, CANCEL)
                 if not isinstance(reply, int):
                     pending.extend(reply[1])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import sys
 import time
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _classify
@@ -15,7 +16,7 @@ from ._errors import TidegateError
 from ._http_errors import as_http
 from ._notes import note_of
 from ._run import HEAD, Run
-from ._wire import ATTEMPT_SHIFT, DONE, FINISHED, KINDS, OPINIONS, STOPS, TIMER
+from ._wire import ATTEMPT_SHIFT, DONE, FINISHED, OPINIONS, SPAN_SHIFT, STOPS, TIMER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,13 +26,7 @@ if TYPE_CHECKING:
     from ._engine import Engine
     from ._policy import Policy
 
-DRAIN_BYTES: Final = 64 * 1024
-"""A failed answer up to this size is read to its end, which keeps its connection; a larger one is closed."""
-DRAIN_SECONDS: Final = 0.25
-"""... and it has to arrive within this time."""
-
 _REFUSED: Final = OPINIONS["do_not"] << 16
-_RETRIED: Final = {KINDS[name] for name in ("transient", "throttled", "timeout", "never_sent", "conflict")}
 _MARGIN: Final = 0.001
 """A transport's timeout is this much longer than the time left: when it fires, the engine agrees."""
 _PHASES: Final = ("connect", "read", "write", "pool")
@@ -101,11 +96,15 @@ def _seekable(file: Any) -> bool:
         return False
 
 
+class _BodyLost(Exception):
+    """A file that could not be put back to where it stood before the first attempt."""
+
+
 class HttpRun(Run):
     """A request under a policy."""
 
     __slots__ = ("body_lost", "factory", "family", "file", "header", "inner", "offset",
-                 "request", "timeouts", "until_body", "us_until")  # fmt: skip
+                 "request", "timeouts", "until", "until_body", "us_until")  # fmt: skip
 
     def __init__(
         self,
@@ -130,26 +129,29 @@ class HttpRun(Run):
         self.body_lost = False
         self.timeouts: dict[str, Any] | None = None
         self.us_until: int | None = None
+        self.until: int | None = None
 
     def outgoing(self, attempt: int, us: int) -> Any:
         """An attempt's request: equal to the first but for the retry header, in the time that is left."""
         request = self.request
-        self.timeouts = self.us_until = None
-        if attempt == 1 and us < 0:
-            return request
+        self.us_until = None
         copy = object.__new__(type(request))
         copy.__dict__.update(request.__dict__)
+        # A dict of our own: the transport looks at it again when it reads the body.
+        self.timeouts = timeouts = dict(request.extensions.get("timeout") or {})
         if us >= 0:
             left = us / 1e6 + _MARGIN
-            asked = request.extensions.get("timeout") or {}
             self.us_until = self.engine.native.now() + us
-            timeouts: dict[str, Any] = {}
             for phase in _PHASES:
-                own = asked.get(phase)
+                own = timeouts.get(phase)
                 timeouts[phase] = left if own is None or own > left else own
-            self.timeouts = timeouts
-            copy.extensions = {**request.extensions, "timeout": timeouts}
-        if attempt > 1:
+        copy.extensions = {**request.extensions, "timeout": timeouts}
+        if attempt == 1:
+            if self.file is not None:
+                self.offset = self.file.tell()
+        else:
+            if self.file is not None and not self.rewind():
+                raise _BodyLost
             if self.header:
                 copy.headers = request.headers.copy()
                 copy.headers["Retry-Attempt"] = str(attempt - 1)
@@ -182,13 +184,20 @@ class HttpRun(Run):
             outcome = _classify.by(self.classify, value, outcome)
         if outcome == 0 and ok and self.until_body and not isinstance(value.stream, self.family.bytes):
             return HEAD
-        if outcome > 0 and self.file is not None and outcome >> 11 & 31 in _RETRIED and not self.rewind():
+        if outcome > 0 and self.file is not None and not self.rewind():
             self.body_lost = True
             return outcome & ~(3 << 16) | _REFUSED
         return outcome
 
     def report(self, attempt: int, ok: bool, value: Any) -> int:
         """Tells the engine how an attempt ended, and first that its time was up, if that is why."""
+        if isinstance(value, _BodyLost):
+            # The attempt was never made: what the one before it brought is the result.
+            self.body_lost = True
+            self.held[(attempt - 1) & 7] = self.held.get((attempt - 2) & 7, (False, value))
+            return self.engine.on(
+                self.call, FINISHED | attempt << ATTEMPT_SHIFT | _classify.PERMANENT | _REFUSED
+            )
         if ok or self.us_until is None or not isinstance(value, self.family.timeout):
             return super().report(attempt, ok, value)
         if self.engine.native.now() < self.us_until or isinstance(value, self.family.never_sent):
@@ -218,6 +227,28 @@ class HttpRun(Run):
         """Our error, which is one of the client library's too."""
         return as_http(super().refuse(verdict, retry_in), self.family.module.__name__, self.request)
 
+    def left(self) -> float:
+        """Seconds that are left of the attempt's time; without end where it has none."""
+        return inf if self.us_until is None else (self.us_until - self.engine.native.now()) / 1e6
+
+    def opened(self, step: int) -> Any:
+        """The answer whose body follows: the attempt's timeout ends here, the deadline goes on (7.1)."""
+        response = self.held[(self.attempts - 1) & 7][1]
+        self.held = {}  # no cycle with its body: thrown away unread, it gives its slot back at once
+        self.cap((step >> SPAN_SHIFT) - 1)
+        return response
+
+    def cap(self, us: int) -> None:
+        """From now on a read may take what its caller allows, in the time left (below 0: no end)."""
+        if self.timeouts is not None:
+            own = (self.request.extensions.get("timeout") or {}).get("read")
+            left = us / 1e6 + _MARGIN if us >= 0 else None
+            self.timeouts["read"] = own if left is None else left if own is None else min(own, left)
+
+    def late(self, stream: Any, step: int) -> Any:
+        """The stream of a failed answer, for which the deadline still holds."""
+        raise NotImplementedError
+
     def rewind(self) -> bool:
         """Puts a file back to where it stood before the first attempt; fails closed."""
         try:
@@ -233,6 +264,10 @@ class HttpRun(Run):
             from datetime import datetime, timedelta, timezone
 
             retry_at = datetime.now(timezone.utc) + timedelta(seconds=retry_in)
+        if verdict != "ok" and self.until is not None and not isinstance(value.stream, self.family.bytes):
+            us = max(self.until - self.engine.native.now(), 0)
+            self.cap(us)
+            value.stream = self.late(value.stream, us + 1 << SPAN_SHIFT)
         value.extensions["tidegate"] = {
             "attempts": self.attempts,
             "reason": verdict,
@@ -248,11 +283,3 @@ class HttpRun(Run):
     def intact(self, value: Any) -> bool:
         """A drained response can still be read, a closed one cannot."""
         return not value.is_closed or hasattr(value, "_content")
-
-
-def content_length(response: Any) -> int | None:
-    """What the answer says its body has, if it says so."""
-    try:
-        return int(response.headers["content-length"])
-    except (KeyError, ValueError):
-        return None

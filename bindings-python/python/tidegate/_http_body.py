@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 
 class _Open:
-    """A call whose answer is being read."""
+    """A call whose answer is being read; or one that has ended with a failure, whose deadline still holds."""
 
     def __init__(self, run: HttpRun, inner: Any, step: int) -> None:
         self._run = run
         self._inner = inner
         self._call = run.call
+        # A call that goes on is ended by the engine, once; of one that has ended only the clock is left.
+        self._had_call = run.call != 0
         us = (step >> SPAN_SHIFT) - 1
         self._until = run.engine.native.now() + us if us >= 0 else None
 
@@ -34,7 +36,9 @@ class _Open:
 
     def _late(self) -> TidegateError | None:
         """The error of a deadline that has passed, if the engine says that it has."""
-        if self._call and self._until is not None and self._run.engine.native.now() >= self._until:
+        if self._until is not None and self._run.engine.native.now() >= self._until:
+            if not self._call:
+                return None if self._had_call else self._run.refuse("deadline")
             step = self._run.engine.on(self._call, TIMER)
             if step & 3 == DONE:
                 self._end(_classify.CANCELLED)  # what cannot be stopped is reported
@@ -112,6 +116,9 @@ class AsyncBody(_Open):
                 if isinstance(failure, StopAsyncIteration):
                     break
                 if failure is not None:
+                    late = None if call else self._late()
+                    if late is not None:
+                        raise late from failure
                     self._end(run.judge_error(failure))
                     raise failure
                 yield chunk

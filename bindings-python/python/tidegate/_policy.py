@@ -141,6 +141,9 @@ class Caller:
             return cast(T, drive(*self._fresh(scope, call, reply[1], self._flags, fn, args, kwargs)))
         try:
             return cast(T, resume(self._run(scope, call, fn, args, kwargs), failure))
+        except BaseException:
+            abandon(self._engine, call, 1)  # without effect unless an interrupt came in between
+            raise
         finally:
             del failure  # no cycle: exception, traceback, frame, exception
 
@@ -198,6 +201,9 @@ class Caller:
             return cast(
                 T, await lazy.resume(self._run(scope, call, fn, args, kwargs), False, failure, timers)
             )
+        except BaseException:
+            abandon(self._engine, call, 1)  # without effect unless an interrupt came in between
+            raise
         finally:
             del failure  # no cycle: exception, traceback, frame, exception
 

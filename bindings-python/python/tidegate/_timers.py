@@ -109,18 +109,26 @@ class Timers:
     def fire(self) -> None:
         """Steps running calls whose moment has come; those that wait are only woken, and poll (R3)."""
         self._handle = None
-        now = self.now() + _ROUNDING
+        self.next = inf
+        try:
+            self._fire(self.now() + _ROUNDING)
+        finally:
+            self._again()
+
+    def _fire(self, now: float) -> None:
         for call, (due, task, before) in list(self.running.items()):
             if due <= now:
                 self._step(call, task, before, now)
         for due, future in list(self.parked.values()):
             if due <= now and not future.done():
                 future.set_result(None)
+
+    def _again(self) -> None:
+        """Sets the timer for what is due next, whatever has happened in this round."""
         dues = [entry[0] for entry in self.running.values()]
         dues += [due for due, future in self.parked.values() if not future.done()]
-        self.next = inf
         if dues and (due := min(dues)) < inf:
-            self.schedule(max(due, now + _COALESCE * len(dues) * 10))
+            self.schedule(max(due, self.now() + _COALESCE * len(dues)))
 
     def _step(self, call: int, task: Task[Any], before: int, now: float) -> None:
         step = self.engine.on(call, TIMER)

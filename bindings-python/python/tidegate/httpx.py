@@ -29,8 +29,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ._deadline import SCOPE, inherited
-from ._http import DRAIN_BYTES, DRAIN_SECONDS, Family, HttpRun, content_length, family_of, replay_of
+from ._http import Family, HttpRun, family_of, replay_of
 from ._http_body import AsyncBody, SyncBody
+from ._http_drain import drain, drain_async
 from ._policy import Policy, limit_of
 from ._sync import drive
 from ._wire import (
@@ -94,7 +95,7 @@ class _Shared:
         family = family_of(inner, module)
         self._family = family
         self._inner = getattr(family.module, self._default)() if inner is None else inner
-        self._policy = Policy("http", preset="http") if policy is None else policy
+        self._policy = Policy(preset="http") if policy is None else policy
         self._retry_header = retry_header
         self._routes: dict[tuple[Policy, Any], tuple[int, str]] = {}
         self._methods: dict[tuple[Policy, str], bool] = {}
@@ -112,8 +113,15 @@ class _Shared:
                     f"tidegate: {unknown[0]!r} is no option of a request; they are {', '.join(_OPTIONS)}"
                 )
             policy = options.get("policy") or policy
+            if not isinstance(policy, Policy):
+                raise ValueError(f"tidegate: policy = {policy!r}: must be a Policy")
             limit = limit_of(options.get("deadline"))
-        flags |= CRITICALITIES[options.get("criticality", "normal")]
+        criticality = options.get("criticality", "normal")
+        if criticality not in CRITICALITIES:
+            raise ValueError(
+                f"tidegate: criticality = {criticality!r}: must be one of {', '.join(CRITICALITIES)}"
+            )
+        flags |= CRITICALITIES[criticality]
         replayable, file = replay_of(request.stream, self._family)
         factory = options.get("body_factory")
         if factory is not None:
@@ -139,6 +147,10 @@ class _Shared:
             call, step = engine.begun(engine.native.begin(route, flags, limit, parent, 0))
         made = run(engine, policy, key, scope, self._family, self._inner, request, until_body)
         made.call = call
+        own = policy._setting("deadline")
+        if limit or own is not None:
+            ends = [us for us in (limit - 1 if limit else None, own) if isinstance(us, (int, float))]
+            made.until = engine.native.now() + int(min(ends))
         made.factory = factory
         made.file = file
         made.header = options.get("retry_header", self._retry_header)
@@ -172,73 +184,38 @@ class _SyncRun(HttpRun):
     __slots__ = ()
 
     def start(self, attempt: int, us: int) -> Any:
-        if attempt == 1 and self.file is not None:
-            self.offset = self.file.tell()
         return self.inner.handle_request(self.outgoing(attempt, us))
 
     def release(self, value: Any) -> None:
         """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
-        if self.timeouts is not None:
-            self.timeouts["read"] = min(self.timeouts["read"], DRAIN_SECONDS)
-        try:
-            length = content_length(value)
-            if length is not None and length <= DRAIN_BYTES:
-                value.read()
-            elif length is None:
-                size = 0
-                for chunk in value.stream:
-                    size += len(chunk)
-                    if size > DRAIN_BYTES:
-                        break
-        except Exception:  # noqa: S110 - it failed already; the next attempt tells
-            pass
-        try:
-            value.close()
-        except Exception:  # noqa: S110
-            pass
+        drain(value, self.family, self.timeouts, self.left())
 
     def stream(self, step: int) -> Any:
-        response = self.held[(self.attempts - 1) & 7][1]
+        response = self.opened(step)
         response.stream = _body(self.family, SyncBody)(self, response.stream, step)
         return self.deliver(response, "ok", None, None)
+
+    def late(self, stream: Any, step: int) -> Any:
+        return _body(self.family, SyncBody)(self, stream, step)
 
 
 class _AsyncRun(HttpRun):
     __slots__ = ()
 
     async def start(self, attempt: int, us: int) -> Any:
-        if attempt == 1 and self.file is not None:
-            self.offset = self.file.tell()
         return await self.inner.handle_async_request(self.outgoing(attempt, us))
 
     async def release(self, value: Any) -> None:
         """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
-        from asyncio import wait_for
-
-        try:
-            await wait_for(self._drain(value), DRAIN_SECONDS)
-        except Exception:  # noqa: S110 - it failed already; the next attempt tells
-            pass
-        try:
-            await value.aclose()
-        except Exception:  # noqa: S110
-            pass
-
-    async def _drain(self, value: Any) -> None:
-        length = content_length(value)
-        if length is not None and length <= DRAIN_BYTES:
-            await value.aread()
-        elif length is None:
-            size = 0
-            async for chunk in value.stream:
-                size += len(chunk)
-                if size > DRAIN_BYTES:
-                    break
+        await drain_async(value, self.family, self.timeouts, self.left())
 
     def stream(self, step: int) -> Any:
-        response = self.held[(self.attempts - 1) & 7][1]
+        response = self.opened(step)
         response.stream = _body(self.family, AsyncBody)(self, response.stream, step)
         return self.deliver(response, "ok", None, None)
+
+    def late(self, stream: Any, step: int) -> Any:
+        return _body(self.family, AsyncBody)(self, stream, step)
 
 
 def _body(family: Family, kind: type) -> Any:
