@@ -7,6 +7,7 @@
 mod check;
 #[cfg(feature = "documents")]
 mod document;
+mod domain;
 mod presets;
 mod span;
 mod suggest;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::domain::{CLASSES, Stored, parse};
 use super::suggest::unknown_key;
-use super::table::{Domain, Key, TABLE};
+use super::table::{Domain, TABLE};
 use super::written::Written;
-use super::{Bulkhead, Policy, Retry, presets, span};
+use super::{Bulkhead, Policy, Retry, presets};
 use crate::classify::Methods;
-use crate::outcome::Class;
 use crate::retry::{
     Backoff, BudgetSettings, Growth, Jitter, QuotaSettings, RatioSettings, RetryAfterMode, Rounding,
     ShareSettings, TokenSettings, WindowSettings,
@@ -108,39 +108,6 @@ pub(super) fn build_written<'a>(
     if errors.is_empty() { Ok(settings.policy(name)) } else { Err(errors) }
 }
 
-impl Key {
-    /// The rule of the key's domain, as an error tells it: "must be …".
-    pub fn rule(&self) -> String {
-        parse(self, Value::Text("")).err().unwrap_or_default()
-    }
-
-    /// Its default, where it has one of its own and is no list.
-    pub(super) fn default_value(&self) -> Option<Stored> {
-        let value = match self.domain {
-            Domain::Span { .. } => Value::Number(span::parse(self.default).ok()? as f64),
-            Domain::Flag => Value::Number(f64::from(u8::from(self.default == "true"))),
-            Domain::Count { .. } | Domain::Real { .. } => Value::Number(self.default.parse().ok()?),
-            _ => Value::Text(self.default),
-        };
-        parse(self, value).ok()
-    }
-}
-
-/// The words of `retry_on`: what can never be retried is not among them.
-pub(super) const CLASS_NAMES: &[&str] =
-    &["transient", "throttled", "timeout", "never_sent", "conflict", "infrastructure", "concurrency"];
-
-/// The classes that each of them stands for.
-const CLASSES: &[(&str, &[Class])] = &[
-    ("transient", &[Class::Transient]),
-    ("throttled", &[Class::Throttled]),
-    ("timeout", &[Class::Timeout]),
-    ("never_sent", &[Class::NeverSent]),
-    ("conflict", &[Class::Conflict]),
-    ("infrastructure", &[Class::Transient, Class::NeverSent]),
-    ("concurrency", &[Class::Conflict]),
-];
-
 /// Keys without a default that a choice needs: where the first key has the second's value, the third must stand.
 const NEEDED: &[(&str, &str, &str)] = &[
     ("retry.backoff.kind", "polynomial", "retry.backoff.exponent"),
@@ -149,16 +116,6 @@ const NEEDED: &[(&str, &str, &str)] = &[
     ("retry.budget.kind", "tokens", "retry.budget.ratio"),
     ("retry.budget.kind", "tokens", "retry.budget.max"),
 ];
-
-/// A value that has passed its key's domain.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Stored {
-    Span(Duration),
-    Whole(u32),
-    Real(f64),
-    Flag(bool),
-    Word(&'static str),
-}
 
 /// Checked values by key; lists hold several.
 #[derive(Default)]
@@ -409,68 +366,6 @@ impl Settings {
     }
 }
 
-/// A value checked against its key's domain; the error is the rule.
-#[allow(clippy::float_cmp)] // whole numbers are exactly whole, flags exactly 0 or 1
-fn parse(key: &Key, value: Value<'_>) -> Result<Stored, String> {
-    match key.domain {
-        Domain::Span { min, max, none } => match value {
-            Value::Text("none") if none => Ok(Stored::Span(Duration::MAX)),
-            Value::Number(n) if n >= min.as_micros() as f64 && n <= max.as_micros() as f64 => {
-                Ok(Stored::Span(Duration::from_micros(n as u64)))
-            }
-            _ => Err(format!(
-                "must be a span from {min} to {}{}",
-                Days(max),
-                if none { ", or none" } else { "" }
-            )),
-        },
-        Domain::Count { min, max, none } => match value {
-            Value::Text("none") if none => Ok(Stored::Whole(u32::MAX)),
-            Value::Number(n) if n >= f64::from(min) && n <= f64::from(max) && n.fract() == 0.0 => {
-                Ok(Stored::Whole(n as u32))
-            }
-            _ => Err(format!(
-                "must be a whole number from {min} to {max}{}",
-                if none { ", or none" } else { "" }
-            )),
-        },
-        Domain::Real { min, max } => match value {
-            Value::Number(n) if n >= min && n <= max => Ok(Stored::Real(n)),
-            _ => Err(format!("must be a finite number from {min} to {max}")),
-        },
-        Domain::Flag => match value {
-            Value::Number(n) if n == 0.0 || n == 1.0 => Ok(Stored::Flag(n == 1.0)),
-            _ => Err("must be true or false".into()),
-        },
-        Domain::Choice(words) => match value {
-            Value::Text(text) => words.iter().find(|word| **word == text).map(|word| Stored::Word(word)),
-            Value::Number(_) => None,
-        }
-        .ok_or_else(|| format!("must be one of {}", words.join(", "))),
-        Domain::Statuses => match value {
-            Value::Number(n) if (500.0..=599.0).contains(&n) && n.fract() == 0.0 => {
-                Ok(Stored::Whole(n as u32))
-            }
-            Value::Number(n) if n == 408.0 || n == 429.0 => Ok(Stored::Whole(n as u32)),
-            _ => Err("must be a status that can be retried: 408, 429 or 500 to 599".into()),
-        },
-        Domain::Words(words) => match value {
-            Value::Text(text) => words.iter().find(|word| **word == text).map(|word| Stored::Word(word)),
-            Value::Number(_) => None,
-        }
-        .ok_or_else(|| format!("must be one of {}", words.join(", "))),
-    }
-}
-
-/// Whole days, for bounds.
-struct Days(Duration);
-
-impl fmt::Display for Days {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} days", self.0.as_micros() / 86_400_000_000)
-    }
-}
-
 /// A value as its writer would know it again.
 fn shown(value: Value<'_>, is_span: bool) -> String {
     match value {
@@ -581,12 +476,6 @@ mod tests {
             errors(&[("preset", Value::Text("grpc")), ("retry.max_attempts", Value::Number(6.0))]),
             ["retry.max_attempts = 6: gRPC allows at most 5 attempts"]
         );
-    }
-
-    #[test]
-    fn every_word_of_retry_on_stands_for_classes_that_can_be_retried() {
-        assert_eq!(CLASS_NAMES, CLASSES.iter().map(|known| known.0).collect::<Vec<_>>());
-        assert!(CLASSES.iter().flat_map(|known| known.1).all(|class| class.retryable()));
     }
 
     #[test]

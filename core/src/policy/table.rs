@@ -86,7 +86,7 @@ pub const TABLE: &[Key] = &[
     key("attempt_timeout", span(MICRO), "", "Time for one attempt; running out of it is retryable."),
     key("slot_until", Domain::Choice(&["body", "headers"]), "body", "How long a streamed answer keeps its slot and its deadline."),
     key("retry.max_attempts", count(1, 255), "3", "Attempts in all; the first counts, 1 disables retries."),
-    key("retry.retry_on", Domain::Words(super::check::CLASS_NAMES), "transient throttled timeout never_sent conflict", "Classes of failure that are retried; infrastructure is transient and never_sent, concurrency is conflict."),
+    key("retry.retry_on", Domain::Words(super::domain::CLASS_NAMES), "transient throttled timeout never_sent conflict", "Classes of failure that are retried; infrastructure is transient and never_sent, concurrency is conflict."),
     key("retry.retry_time_limit", span(Duration::ZERO), "", "Elapsed time plus the next wait must fit into this."),
     key("retry.methods", Domain::Words(METHODS), "GET HEAD OPTIONS PUT DELETE", "Methods that may be repeated without an idempotency key."),
     key("retry.statuses", Domain::Statuses, "408 429 502 503 504", "HTTP statuses that are retried."),

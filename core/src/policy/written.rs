@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::check::{Stored, Value};
+use super::check::Value;
+use super::domain::Stored;
 use super::table::{Key, TABLE};
 use crate::time::Duration;
 
