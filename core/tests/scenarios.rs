@@ -1,80 +1,13 @@
 //! Short stories, each the address of one sentence of the semantics or of one rule.
 
+mod host;
+
 use Value::{Number, Text};
+use host::{Host, SECOND, at, bulkhead, http, of, verdict};
 use tidegate::{
     Action, CallId, Class, Duration, EDGES, Engine, Event, Opinion, Options, Outcome, Policy, PolicyId,
-    Request, RouteId, Step, Time, Value, Verdict, Wait,
+    Request, RouteId, Value, Verdict, Wait,
 };
-
-const SECOND: u64 = 1_000_000;
-
-struct Host {
-    engine: Engine,
-    policy: PolicyId,
-    route: RouteId,
-}
-
-impl Host {
-    fn new(pairs: &[(&str, Value<'_>)]) -> Self {
-        let mut engine = Engine::new(42, Options::default());
-        let policy = engine.policy(Policy::from_pairs("p", pairs).unwrap()).unwrap();
-        let route = engine.route(policy, "r", at(0));
-        Self { engine, policy, route }
-    }
-
-    fn begin(&mut self, request: Request, micros: u64) -> (CallId, Step) {
-        self.engine.begin(self.route, &request, at(micros))
-    }
-
-    fn start(&mut self, request: Request, micros: u64) -> CallId {
-        let (call, step) = self.begin(request, micros);
-        assert_eq!(step.action, Action::Attempt { attempt: 1, hedge: false });
-        call
-    }
-
-    fn park(&mut self, micros: u64) -> CallId {
-        let (call, step) = self.begin(Request::default(), micros);
-        assert_eq!(step.action, Action::Wait { why: Wait::Queue });
-        call
-    }
-
-    fn finish(&mut self, call: CallId, attempt: u8, outcome: Outcome, micros: u64) -> Step {
-        self.engine.on(call, Event::Finished { attempt, outcome }, at(micros))
-    }
-
-    fn poll(&mut self, call: CallId, micros: u64) -> Step {
-        self.engine.on(call, Event::Poll, at(micros))
-    }
-
-    fn wakes(&mut self) -> Vec<CallId> {
-        let mut wakes = Vec::new();
-        self.engine.take_wakes(&mut wakes);
-        wakes
-    }
-}
-
-fn at(micros: u64) -> Time {
-    Time::from_micros(micros)
-}
-
-fn of(class: Class) -> Outcome {
-    Outcome::of(class)
-}
-
-fn verdict(step: Step) -> Verdict {
-    match step.action {
-        Action::Done { verdict, .. } => verdict,
-        action => panic!("not done: {action:?}"),
-    }
-}
-
-fn http(more: &[(&'static str, Value<'static>)]) -> Vec<(&'static str, Value<'static>)> {
-    [&[("preset", Text("http"))], more].concat()
-}
-
-fn bulkhead(limit: f64, queue: f64) -> Vec<(&'static str, Value<'static>)> {
-    vec![("bulkhead.max_concurrency", Number(limit)), ("bulkhead.max_queue", Number(queue))]
-}
 
 #[test]
 fn a_failure_is_retried_after_a_backoff_within_its_bounds() {
@@ -603,75 +536,4 @@ fn retry_on_narrows_what_is_retried() {
         assert_eq!(host.finish(one, 1, of(retried), 0).action, Action::Wait { why: Wait::Backoff });
         assert_eq!(verdict(host.finish(two, 1, of(not), 0)), Verdict::NotRetryable);
     }
-}
-
-// What the independent model found (tests/model), each with the schedule that showed it.
-
-#[test]
-fn a_retry_that_waits_for_stopped_attempts_is_charged_once_and_polls_change_nothing() {
-    let mut host = Host::new(&[
-        ("attempt_timeout", Number(10.0)),
-        ("retry.max_attempts", Number(12.0)),
-        ("retry.backoff.base", Number(0.0)),
-        ("retry.backoff.jitter", Text("none")),
-    ]);
-    let call = host.start(Request { abortable: false, ..Request::default() }, 0);
-    // Attempt 1 is stopped and never reported; 2 to 8 fail at once.
-    assert_eq!(host.poll(call, 10).action, Action::Wait { why: Wait::Backoff });
-    assert_eq!(host.poll(call, 10).action, Action::Attempt { attempt: 2, hedge: false });
-    for attempt in 2..8 {
-        let step = host.finish(call, attempt, of(Class::Transient), 10);
-        assert_eq!(step.action, Action::Attempt { attempt: attempt + 1, hedge: false });
-    }
-    let step = host.finish(call, 8, of(Class::Transient), 10);
-    assert_eq!(step.action, Action::Wait { why: Wait::Running });
-    let before = host.engine.snapshot(at(10)).routes[0].budget;
-    assert_eq!(host.poll(call, 10), step);
-    assert_eq!(host.engine.snapshot(at(10)).routes[0].budget, before);
-    // Its host was told to come after 60 s: it is not lost when it does.
-    let _ = host.begin(Request::default(), 10 + 60 * SECOND);
-    let _ = host.begin(Request::default(), 10 + 60 * SECOND);
-    assert_eq!(
-        host.poll(call, 11 + 60 * SECOND).action,
-        Action::Attempt { attempt: 9, hedge: false },
-        "R9: overdue is 60 s after the moment told"
-    );
-}
-
-#[test]
-fn a_free_retry_that_never_starts_mints_nothing() {
-    let mut host = Host::new(&[
-        ("retry.budget.kind", Text("ratio")),
-        ("retry.budget.ratio", Number(0.1)),
-        ("retry.budget.min_throughput", Number(1.0)),
-    ]);
-    let free = host.start(Request::default(), 0);
-    let _ = host.finish(free, 1, of(Class::Transient), 0);
-    let next = host.start(Request::default(), 0);
-    let _ = host.engine.on(free, Event::Cancel, at(0));
-    assert_eq!(verdict(host.finish(next, 1, of(Class::Transient), 0)), Verdict::Budget);
-}
-
-#[test]
-fn deadlines_nest_without_the_hosts_help() {
-    let mut host = Host::new(&[("deadline", Number(1e6))]);
-    let around = host.start(Request::default(), 0);
-    let inner = Request { parent: Some(around), ..Request::default() };
-    let (_, step) = host.begin(inner, 600_000);
-    assert_eq!(step.next, Some(Duration::from_micros(400_000)));
-    let (_, step) = host.begin(inner, SECOND);
-    assert_eq!(verdict(step), Verdict::DeadlineBefore);
-}
-
-#[test]
-fn a_report_of_an_attempt_that_never_was_frees_nothing() {
-    let mut host = Host::new(&bulkhead(1.0, 0.0));
-    let call = host.start(Request { abortable: false, ..Request::default() }, 0);
-    let _ = host.engine.on(call, Event::Cancel, at(0));
-    for attempt in [0, 9, 17, 255] {
-        assert_eq!(verdict(host.finish(call, attempt, of(Class::Ok), 1)), Verdict::Stale);
-        assert_eq!(verdict(host.begin(Request::default(), 1).1), Verdict::QueueFull);
-    }
-    assert_eq!(verdict(host.finish(call, 1, of(Class::Ok), 2)), Verdict::Stale);
-    host.start(Request::default(), 2);
 }
