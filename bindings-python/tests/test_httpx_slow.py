@@ -131,3 +131,32 @@ def test_the_programs_own_end_is_not_repeated(engine: tidegate.Engine) -> None:
     with pytest.raises(SystemExit):
         asyncio.run(quick(engine, attempt_timeout=0.05).acall(ends))
     assert attempts == [1]
+
+
+def test_14_a_thousand_waiters_who_leave_leave_nothing_behind(
+    http: Client, origin: Origin, engine: tidegate.Engine
+) -> None:
+    if not http.is_async:
+        pytest.skip("a thread cannot be cancelled")
+    origin.sequence({"fault": "hang"})
+    waiting = {"max_concurrency": 3, "max_queue": None, "acquire_timeout": None}
+    client = http.open(quick(engine, bulkhead=waiting, retry=None))
+
+    async def leave() -> None:
+        tasks = [asyncio.ensure_future(client.client.get(origin.url + "/x")) for _ in range(1000)]
+        await asyncio.sleep(0.3)
+        assert engine.snapshot()["waiting"] == 997
+        for task in tasks:
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(end, asyncio.CancelledError) for end in ends)
+        view = engine.snapshot()
+        assert (view["live"], view["lingering"], view["waiting"]) == (0, 0, 0)
+        await client.client.aclose()
+
+    http.run(leave())
+    until = time.monotonic() + 5
+    while origin.stats()["connections_open"] and time.monotonic() < until:
+        time.sleep(0.02)
+    stats = origin.stats()
+    assert (stats["connections_open"], stats["requests"]) == (0, 3)
