@@ -38,12 +38,14 @@ pub enum Domain {
         /// May it be `none`?
         none: bool,
     },
-    /// A finite number between two bounds.
+    /// A finite number between two bounds; `none` where that is allowed.
     Real {
         /// Least.
         min: f64,
         /// Greatest.
         max: f64,
+        /// May it be `none`?
+        none: bool,
     },
     /// `true` or `false`.
     Flag,
@@ -53,12 +55,18 @@ pub enum Domain {
     Statuses,
     /// Some of these words; the key is repeated.
     Words(&'static [&'static str]),
+    /// Some of these words, or of the names that the policy's own `kinds` declare; the key is repeated.
+    KindWords(&'static [&'static str]),
+    /// Kinds of failure that the policy declares, each written `name=class`; the key is repeated.
+    Kinds,
+    /// The name of something that is declared elsewhere.
+    Name,
 }
 
 impl Domain {
     /// Does the key hold several values?
     pub const fn is_list(&self) -> bool {
-        matches!(self, Self::Statuses | Self::Words(_))
+        matches!(self, Self::Statuses | Self::Words(_) | Self::KindWords(_) | Self::Kinds)
     }
 }
 
@@ -78,6 +86,15 @@ const fn count(min: u32, max: u32) -> Domain {
     Domain::Count { min, max, none: false }
 }
 
+const fn real(min: f64, max: f64) -> Domain {
+    Domain::Real { min, max, none: false }
+}
+
+/// Strictly between 0 and 1, as quantiles are.
+const QUANTILE: Domain = real(0.001, 0.999);
+const UNIT: Domain = Domain::Choice(&["call", "attempt"]);
+const WINDOW_KIND: Domain = Domain::Choice(&["sliding", "tumbling"]);
+
 /// All keys, in the order of the reference page.
 #[rustfmt::skip]
 pub const TABLE: &[Key] = &[
@@ -85,40 +102,109 @@ pub const TABLE: &[Key] = &[
     key("deadline", span(MICRO), "", "Time for the whole call: queueing, backoff, attempts and reading the body."),
     key("attempt_timeout", span(MICRO), "", "Time for one attempt; running out of it is retryable."),
     key("slot_until", Domain::Choice(&["body", "headers"]), "body", "How long a streamed answer keeps its slot and its deadline."),
+    key("kinds", Domain::Kinds, "", "Kinds of failure of your own, each as name=class, at most 23; retry_on, failure_on and ignore_on may name them."),
     key("retry.max_attempts", count(1, 255), "3", "Attempts in all; the first counts, 1 disables retries."),
-    key("retry.retry_on", Domain::Words(super::domain::CLASS_NAMES), "transient throttled timeout never_sent conflict", "Classes of failure that are retried; infrastructure is transient and never_sent, concurrency is conflict."),
+    key("retry.retry_on", Domain::KindWords(super::domain::CLASS_NAMES), "transient throttled timeout never_sent conflict", "Classes and kinds of failure that are retried; infrastructure is transient and never_sent, concurrency is conflict."),
     key("retry.retry_time_limit", span(Duration::ZERO), "", "Elapsed time plus the next wait must fit into this."),
     key("retry.methods", Domain::Words(METHODS), "GET HEAD OPTIONS PUT DELETE", "Methods that may be repeated without an idempotency key."),
     key("retry.statuses", Domain::Statuses, "408 429 502 503 504", "HTTP statuses that are retried."),
     key("retry.respect_retry_after", Domain::Flag, "true", "Wait at least as long as the server's Retry-After says."),
     key("retry.retry_after", Domain::Choice(&["floor", "exact", "clamp_5s", "ignore"]), "floor", "What Retry-After r does: floor waits r plus up to 10 % and never less than the backoff, exact waits r, clamp_5s keeps it within 5 s above the backoff."),
     key("retry.max_retry_after", span(Duration::ZERO), "retry.backoff.max", "A server that asks for a longer wait than this ends the call."),
+    key("retry.hold", Domain::Flag, "false", "While a throttled call waits, new calls to the same path, and to paths that begin alike, wait too."),
+    key("retry.max_held", count(1, 1_000_000), "200", "hold: calls that may wait so, per route."),
+    key("retry.send_rate", Domain::Choice(&["none", "cubic"]), "none", "cubic: a throttle cuts the rate of attempts, which grows back along the curve of the AWS SDKs' adaptive mode."),
     key("retry.backoff.kind", Domain::Choice(&["exponential", "constant", "linear", "polynomial"]), "exponential", "How the delay before retry n grows: base·multiplier^(n−1), base, base·n, base·n^exponent."),
     key("retry.backoff.base", span(Duration::ZERO), "100ms", "The delay before the first retry, before jitter."),
     key("retry.backoff.throttled_base", span(Duration::ZERO), "retry.backoff.base", "The base after a throttled outcome."),
     key("retry.backoff.exponent", count(1, 8), "", "The power of polynomial growth."),
-    key("retry.backoff.multiplier", Domain::Real { min: 1.0, max: 1_000.0 }, "2", "The growth from one retry to the next."),
+    key("retry.backoff.multiplier", real(1.0, 1_000.0), "2", "The growth from one retry to the next."),
     key("retry.backoff.max", span(Duration::ZERO), "5s", "The longest computed delay, before jitter."),
     key("retry.backoff.jitter", Domain::Choice(&["full_floor", "none", "full", "equal", "decorrelated", "bounded"]), "full_floor", "How the delay d is spread: full_floor draws from [0.1·d, d], full from [0, d], equal from [d/2, d], decorrelated from [base, 3·previous], bounded from [(1−j)·d, (1+j)·d]."),
-    key("retry.backoff.jitter_ratio", Domain::Real { min: 0.0, max: 1.0 }, "", "The j of bounded jitter."),
+    key("retry.backoff.jitter_ratio", real(0.0, 1.0), "", "The j of bounded jitter."),
     key("retry.budget.kind", Domain::Choice(&["window", "ratio", "share", "tokens", "quota", "none"]), "window", "What bounds the added load: window is a share of recent calls plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn, quota what retries cost."),
+    key("retry.budget.pool", Domain::Name, "", "A shared budget that is declared as a pool; its own keys stand there."),
     key("retry.budget.ttl", span(Duration::from_micros(10)), "10s", "How long a call or a retry counts."),
-    key("retry.budget.min_retries_per_sec", Domain::Real { min: 0.0, max: 1e9 }, "10", "Retries per second that are free of any ratio."),
-    key("retry.budget.percent_can_retry", Domain::Real { min: 0.0, max: 1e6 }, "0.2", "Retries allowed per recent call, as a fraction."),
+    key("retry.budget.min_retries_per_sec", real(0.0, 1e9), "10", "Retries per second that are free of any ratio."),
+    key("retry.budget.percent_can_retry", real(0.0, 1e6), "0.2", "Retries allowed per recent call, as a fraction."),
     key("retry.budget.rounding", Domain::Choice(&["floor", "ceil"]), "floor", "How the share of calls is rounded."),
-    key("retry.budget.ratio", Domain::Real { min: 1e-6, max: 1.0 }, "", "ratio: what a call earns, in retries. tokens: what a success gives back."),
+    key("retry.budget.ratio", real(1e-6, 1.0), "", "ratio: what a call earns, in retries. tokens: what a success gives back."),
     key("retry.budget.min_throughput", count(0, 1_000_000_000), "0", "ratio: retries are free until this many calls have been made."),
-    key("retry.budget.share", Domain::Real { min: 0.0, max: 1e6 }, "0.2", "share: retries in flight per call in flight."),
+    key("retry.budget.share", real(0.0, 1e6), "0.2", "share: retries in flight per call in flight."),
     key("retry.budget.min_retries", count(0, 1_000_000_000), "3", "share: retries in flight that are always allowed."),
     key("retry.budget.max", count(1, 1_000), "", "tokens: tokens when full; retries need more than half."),
     key("retry.budget.capacity", count(1, 1_000_000_000), "500", "quota: tokens when full."),
     key("retry.budget.cost", count(1, 65_535), "5", "quota: what a retry costs."),
     key("retry.budget.timeout_cost", count(1, 65_535), "10", "quota: what a retry after an attempt timeout costs."),
     key("retry.budget.throttled_cost", count(1, 65_535), "retry.budget.cost", "quota: what a retry after a throttled outcome costs."),
-    key("bulkhead.kind", Domain::Choice(&["fixed"]), "fixed", "What sets the limit of concurrent calls."),
-    key("bulkhead.max_concurrency", count(1, 1_000_000_000), "", "Calls in flight at once."),
+    key("rate_limit.permits", count(1, 1_000_000_000), "", "Calls that may start per span."),
+    key("rate_limit.per", span(MICRO), "", "The span."),
+    key("rate_limit.burst", count(1, 1_000_000_000), "rate_limit.permits", "Calls that may start at once after a quiet time."),
+    key("rate_limit.unit", UNIT, "call", "What takes a token: the call, or each of its attempts."),
+    key("rate_limit.wait", Domain::Flag, "false", "Wait for a token instead of being refused."),
+    key("rate_limit.max_wait", span(Duration::ZERO), "", "wait: the longest wait; without it there must be a deadline."),
+    key("rate_limit.max_waiters", count(1, 10_000_000), "1000", "wait: calls that may wait."),
+    key("rate_limit.pool", Domain::Name, "", "A shared rate limit that is declared as a pool; permits, per and burst stand there."),
+    key("bulkhead.kind", Domain::Choice(&["fixed", "aimd", "gradient2"]), "fixed", "What sets the limit of concurrent calls: fixed is max_concurrency, aimd follows a latency threshold, gradient2 the change of latency."),
+    key("bulkhead.max_concurrency", count(1, 1_000_000_000), "", "Calls in flight at once; for aimd and gradient2 the highest limit."),
     key("bulkhead.max_queue", Domain::Count { min: 0, max: 10_000_000, none: true }, "0", "Calls that may wait for a slot; 0 is no queue, none is unbounded."),
     key("bulkhead.acquire_timeout", Domain::Span { min: Duration::ZERO, max: YEAR, none: true }, "1s", "How long a call waits for a slot; 0 fails fast, none waits for ever."),
+    key("bulkhead.unit", UNIT, "call", "What takes a slot: the call, or each of its attempts, which gives it back during backoff."),
+    key("bulkhead.min_concurrency", count(1, 1_000_000_000), "1", "aimd, gradient2: the lowest limit."),
+    key("bulkhead.latency_threshold", span(MICRO), "", "aimd: a completion within it raises the limit, one over it cuts it."),
+    key("bulkhead.increase_step", real(1e-6, 1e6), "1", "aimd: what a good completion adds, divided by the limit."),
+    key("bulkhead.backoff_ratio", real(0.01, 0.999), "0.9", "aimd: what a cut multiplies the limit by."),
+    key("bulkhead.cooldown", span(Duration::ZERO), "1s", "aimd: at most one cut per cooldown."),
+    key("bulkhead.latency_quantile", QUANTILE, "", "aimd: compare this quantile of recent latencies with the threshold, instead of each one."),
+    key("bulkhead.long_window", count(2, 1_000_000), "600", "gradient2: completions that the long-term latency looks back on."),
+    key("bulkhead.rtt_tolerance", real(1.0, 100.0), "1.5", "gradient2: how much longer than the long-term latency is still good."),
+    key("bulkhead.headroom", real(0.0, 1e6), "4", "gradient2: how many more than now the limit reaches for."),
+    key("bulkhead.variant", Domain::Choice(&["guarded", "plain", "netflix"]), "guarded", "gradient2: guarded recovers and never drifts up, plain and netflix are exact renderings of two published ones."),
+    key("bulkhead.queue_target", span(MICRO), "", "Under sustained congestion a call waits no longer than this (CoDel); needs max_queue."),
+    key("bulkhead.queue_interval", span(MICRO), "100ms", "How long a queue that never empties is not yet congested."),
+    key("bulkhead.codel", Domain::Choice(&["facebook", "rfc8289"]), "facebook", "The control law behind queue_target."),
+    key("bulkhead.queue_adaptive_lifo", Domain::Flag, "false", "While congested, the newest waiter goes first; needs max_queue."),
+    key("bulkhead.prioritized", Domain::Flag, "false", "A full queue admits a call of higher criticality in place of the lowest; needs max_queue."),
+    key("bulkhead.pool", Domain::Name, "", "A shared bulkhead that is declared as a pool; limit, queue and order stand there."),
+    key("breaker.failure_ratio", real(1e-6, 1.0), "", "Failures among recent calls that open it, as a fraction."),
+    key("breaker.window", span(Duration::from_micros(10)), "", "How long a call counts as recent."),
+    key("breaker.min_throughput", count(1, 1_000_000_000), "", "Calls that the window must hold before the ratio counts."),
+    key("breaker.window_kind", WINDOW_KIND, "sliding", "sliding forgets by tenths of the window, tumbling all at once."),
+    key("breaker.consecutive", count(1, 1_000_000), "", "Failures in a row that open it; instead of the ratio, or beside it."),
+    key("breaker.break_duration", span(Duration::from_millis(1)), "", "How long it stays open."),
+    key("breaker.break_factor", real(1.0, 100.0), "2", "How much longer it stays open after each failed probe; 1 is neither growth nor jitter."),
+    key("breaker.max_break_duration", span(Duration::from_millis(1)), "", "The longest break; ten times break_duration where absent."),
+    key("breaker.half_open_max_calls", count(1, 1_000), "1", "Probes at once when a break has ended."),
+    key("breaker.successes_to_close", count(1, 1_000_000), "1", "Good probes that close it."),
+    key("breaker.failure_on", Domain::KindWords(super::domain::ALL_CLASS_NAMES), "", "Classes and kinds that count as failures, besides transient, timeout and never_sent."),
+    key("breaker.ignore_on", Domain::KindWords(super::domain::ALL_CLASS_NAMES), "", "Classes and kinds that count neither way."),
+    key("breaker.unit", UNIT, "call", "What is counted: the call, or each of its attempts."),
+    key("throttle.k", real(1.0, 1e6), "2", "Requests per accepted one that are let through."),
+    key("throttle.window", span(Duration::from_micros(10)), "2m", "How long a call counts."),
+    key("throttle.window_kind", WINDOW_KIND, "sliding", "sliding forgets by tenths of the window, tumbling all at once."),
+    key("throttle.min_throughput", count(1, 1_000_000_000), "10", "Calls that the window must hold before any is refused."),
+    key("throttle.max_reject", Domain::Real { min: 0.0, max: 1.0, none: true }, "0.9", "The highest probability of a refusal."),
+    key("throttle.probe_interval", Domain::Span { min: MICRO, max: YEAR, none: true }, "1s", "At least one call is let through per interval."),
+    key("throttle.unit", UNIT, "call", "What is counted and refused: the call, or each of its attempts."),
+    key("hedge.delay", span(Duration::ZERO), "", "How long an answer may take before another attempt starts beside it."),
+    key("hedge.max_attempts", count(2, 4), "2", "Attempts of one call that may run at once."),
+    key("hedge.adaptive_delay_quantile", QUANTILE, "", "The delay is this quantile of recent latencies, once there are five."),
+    key("hedge.delay_min", span(Duration::ZERO), "", "The shortest adaptive delay."),
+    key("hedge.delay_max", span(MICRO), "", "The longest adaptive delay."),
+    key("hedge.budget.kind", Domain::Choice(&["shared", "window", "ratio", "share", "tokens", "quota", "none"]), "shared", "What bounds the load that hedges add: shared is the retry budget, window is a share of recent calls plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn, quota what retries cost."),
+    key("hedge.budget.ttl", span(Duration::from_micros(10)), "10s", "How long a call or a retry counts."),
+    key("hedge.budget.min_retries_per_sec", real(0.0, 1e9), "10", "Retries per second that are free of any ratio."),
+    key("hedge.budget.percent_can_retry", real(0.0, 1e6), "0.2", "Retries allowed per recent call, as a fraction."),
+    key("hedge.budget.rounding", Domain::Choice(&["floor", "ceil"]), "floor", "How the share of calls is rounded."),
+    key("hedge.budget.ratio", real(1e-6, 1.0), "", "ratio: what a call earns, in retries. tokens: what a success gives back."),
+    key("hedge.budget.min_throughput", count(0, 1_000_000_000), "0", "ratio: retries are free until this many calls have been made."),
+    key("hedge.budget.share", real(0.0, 1e6), "0.2", "share: retries in flight per call in flight."),
+    key("hedge.budget.min_retries", count(0, 1_000_000_000), "3", "share: retries in flight that are always allowed."),
+    key("hedge.budget.max", count(1, 1_000), "", "tokens: tokens when full; retries need more than half."),
+    key("hedge.budget.capacity", count(1, 1_000_000_000), "500", "quota: tokens when full."),
+    key("hedge.budget.cost", count(1, 65_535), "5", "quota: what a retry costs."),
+    key("hedge.budget.timeout_cost", count(1, 65_535), "10", "quota: what a retry after an attempt timeout costs."),
+    key("hedge.budget.throttled_cost", count(1, 65_535), "hedge.budget.cost", "quota: what a retry after a throttled outcome costs."),
 ];
 
 /// What the tables of keys are about, in the order of the reference page.
@@ -127,7 +213,12 @@ pub const TABLES: &[(&str, &str)] = &[
     ("retry", "When to try again."),
     ("retry.backoff", "How long to wait before a retry."),
     ("retry.budget", "What bounds the load that retries add, per route."),
+    ("rate_limit", "How many calls may start per span, per route."),
     ("bulkhead", "How many calls may be in flight at once, per route."),
+    ("breaker", "When to stop calling what fails."),
+    ("throttle", "Which part of the calls to refuse while a part of them fails."),
+    ("hedge", "When to send a second attempt beside a slow one."),
+    ("hedge.budget", "What bounds the load that hedges add, per route."),
 ];
 
 #[cfg(test)]
