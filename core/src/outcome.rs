@@ -40,6 +40,21 @@ impl Class {
         Self::Cancelled,
     ];
 
+    /// Its name in documents and telemetry.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Transient => "transient",
+            Self::Throttled => "throttled",
+            Self::Timeout => "timeout",
+            Self::NeverSent => "never_sent",
+            Self::Conflict => "conflict",
+            Self::Permanent => "permanent",
+            Self::Ignored => "ignored",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
     /// The "retryable" column of semantics 1.2.
     pub const fn retryable(self) -> bool {
         matches!(self, Self::Transient | Self::Throttled | Self::Timeout | Self::NeverSent | Self::Conflict)
@@ -56,6 +71,8 @@ impl Kind {
     pub const fn new(number: u8) -> Option<Self> {
         if number < 32 { Some(Self(number)) } else { None }
     }
+
+    pub(crate) const CANCELLED: Self = Self(Class::Cancelled as u8);
 
     /// Its number on the wire.
     pub const fn number(self) -> u8 {

@@ -4,6 +4,7 @@
 //! road ends in [`Policy::from_pairs`], so there is one validator, and it reports *all* mistakes at once, each with the
 //! key, the value and the rule (semantics 0.3).
 
+mod build;
 mod check;
 #[cfg(feature = "documents")]
 mod document;
@@ -19,8 +20,15 @@ pub use check::{PolicyError, Value};
 pub use document::{Document, UnknownPolicy};
 pub use table::{Domain, Key, TABLE, TABLES};
 
+use std::sync::Arc;
+
+use crate::breaker::BreakerSettings;
 use crate::classify::Methods;
+use crate::codel::CodelSettings;
+use crate::limit::{AimdSettings, Gradient2Settings, RateSettings};
+use crate::outcome::{Class, Kind};
 use crate::retry::{Backoff, BudgetSettings, RetryAfterMode};
+use crate::throttle::ThrottleSettings;
 use crate::time::Duration;
 
 /// A validated policy.
@@ -31,8 +39,23 @@ pub struct Policy {
     pub(crate) deadline: Duration,
     pub(crate) attempt_timeout: Duration,
     pub(crate) slot_until_body: bool,
+    /// The kinds that it declares, from number 9 on, and their base classes.
+    pub(crate) kinds: Vec<(Arc<str>, Class)>,
     pub(crate) retry: Retry,
+    pub(crate) rate_limit: Option<RateLimit>,
     pub(crate) bulkhead: Option<Bulkhead>,
+    pub(crate) breaker: Option<Breaker>,
+    pub(crate) throttle: Option<Throttle>,
+    pub(crate) hedge: Option<Hedge>,
+}
+
+/// What a component counts (semantics 0.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unit {
+    /// One token, one slot, one outcome for all attempts of a call.
+    Call,
+    /// Each attempt its own; a slot is given back during backoff.
+    Attempt,
 }
 
 /// The retry component. A policy without one makes one attempt.
@@ -42,8 +65,8 @@ pub(crate) struct Retry {
     pub(crate) time_limit: Duration,
     pub(crate) methods: Methods,
     pub(crate) statuses: Vec<u16>,
-    /// The classes that are retried, a bit each.
-    pub(crate) classes: u16,
+    /// The kinds that are retried, a bit each.
+    pub(crate) kinds: u32,
     /// What a server's Retry-After does.
     pub(crate) mode: RetryAfterMode,
     pub(crate) max_retry_after: Duration,
@@ -51,14 +74,84 @@ pub(crate) struct Retry {
     /// The base after a throttled outcome.
     pub(crate) throttled_base: Duration,
     pub(crate) budget: Option<BudgetSettings>,
+    /// The pool that the budget is, where it is shared.
+    pub(crate) budget_pool: Option<Arc<str>>,
+    /// How many calls may be held while others wait for a server's Retry-After; none where nothing is held.
+    pub(crate) hold: Option<u32>,
+    /// Does a throttle cut the rate of attempts?
+    pub(crate) send_rate: bool,
 }
 
-/// The fixed bulkhead.
-#[derive(Clone, Copy, PartialEq, Debug)]
+/// The rate limit.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct RateLimit {
+    pub(crate) bucket: RateSettings,
+    pub(crate) unit: Unit,
+    pub(crate) wait: bool,
+    pub(crate) max_wait: Duration,
+    pub(crate) max_waiters: u32,
+    pub(crate) pool: Option<Arc<str>>,
+}
+
+/// A bulkhead of any kind.
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Bulkhead {
-    pub(crate) max_concurrency: u32,
+    pub(crate) limit: LimitSettings,
     pub(crate) max_queue: u32,
     pub(crate) acquire_timeout: Duration,
+    pub(crate) unit: Unit,
+    /// What watches the queue, if anything does.
+    pub(crate) codel: Option<CodelSettings>,
+    /// Does it shed by the target?
+    pub(crate) shed: bool,
+    pub(crate) lifo: bool,
+    pub(crate) prioritized: bool,
+    pub(crate) pool: Option<Arc<str>>,
+}
+
+/// What sets the limit of a bulkhead.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum LimitSettings {
+    Fixed(u32),
+    Aimd(AimdSettings),
+    Gradient2(Gradient2Settings),
+}
+
+/// The circuit breaker.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Breaker {
+    pub(crate) settings: BreakerSettings,
+    /// Kinds that count as failures, and kinds that do not count, a bit each.
+    pub(crate) failure_on: u32,
+    pub(crate) ignore_on: u32,
+    pub(crate) unit: Unit,
+}
+
+/// The adaptive throttle.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Throttle {
+    pub(crate) settings: ThrottleSettings,
+    pub(crate) unit: Unit,
+}
+
+/// Hedging.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Hedge {
+    pub(crate) delay: Duration,
+    pub(crate) max_attempts: u8,
+    pub(crate) quantile: Option<f64>,
+    pub(crate) delay_min: Duration,
+    pub(crate) delay_max: Duration,
+    pub(crate) budget: HedgeBudget,
+}
+
+/// What pays for hedges.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum HedgeBudget {
+    /// The retry budget.
+    Shared,
+    /// One of its own, or none.
+    Own(Option<BudgetSettings>),
 }
 
 impl Policy {
@@ -97,7 +190,7 @@ impl Policy {
     /// assert_eq!(policy.to_pairs()[0], ("deadline", Value::Number(1e6)));
     /// assert_eq!(Policy::from_pairs("p", &policy.to_pairs()).unwrap(), policy);
     /// ```
-    pub fn to_pairs(&self) -> Vec<(&'static str, Value<'static>)> {
+    pub fn to_pairs(&self) -> Vec<(&'static str, Value<'_>)> {
         self.written.pairs()
     }
 
@@ -112,7 +205,7 @@ impl Policy {
     /// assert_eq!(policy.value("deadline"), None);
     /// assert_eq!(policy.value("bulkhead.max_queue"), None);
     /// ```
-    pub fn value(&self, path: &str) -> Option<Value<'static>> {
+    pub fn value(&self, path: &str) -> Option<Value<'_>> {
         self.written.value(path)
     }
 
@@ -125,6 +218,43 @@ impl Policy {
     /// The policy's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The class of a kind: itself for the nine classes, its base for one that this policy declares. A number that
+    /// nobody declared is what a programming error is: permanent.
+    pub fn class_of(&self, kind: Kind) -> Class {
+        match kind.class() {
+            Some(class) => class,
+            None => {
+                let own = usize::from(kind.number()) - Class::ALL.len();
+                self.kinds.get(own).map_or(Class::Permanent, |declared| declared.1)
+            }
+        }
+    }
+
+    /// The kind of this name: a class, or one that this policy declares.
+    ///
+    /// ```
+    /// use tidegate::{Class, Policy, Value};
+    /// let policy = Policy::from_pairs("p", &[
+    ///     ("preset", Value::Text("http")),
+    ///     ("kinds", Value::Text("quota_spent=throttled")),
+    /// ]).unwrap();
+    /// let kind = policy.kind_of("quota_spent").unwrap();
+    /// assert_eq!((kind.number(), policy.class_of(kind)), (9, Class::Throttled));
+    /// assert_eq!(policy.kind_of("quota_spend"), None);
+    /// ```
+    pub fn kind_of(&self, name: &str) -> Option<Kind> {
+        let class = Class::ALL.into_iter().find(|class| class.name() == name).map(Kind::from);
+        class.or_else(|| {
+            let own = self.kinds.iter().position(|declared| *declared.0 == *name)?;
+            Kind::new((Class::ALL.len() + own) as u8)
+        })
+    }
+
+    /// The names of the kinds that this policy declares, in the order of their numbers, from 9 on.
+    pub fn kinds(&self) -> impl Iterator<Item = &str> {
+        self.kinds.iter().map(|declared| &*declared.0)
     }
 
     /// Do slot and deadline of a streamed answer last until its body has been read (`slot_until = "body"`)?

@@ -1,7 +1,10 @@
-//! The arena of calls: 64 bytes each, named by integer handles with a generation.
+//! The arena of calls: 64 bytes each, named by integer handles with a generation; and the blocks beside those few that
+//! need more.
 
 use super::call::edge;
+use super::side::{Side, Sides};
 use crate::action::{CallId, Lane, Verdict};
+use crate::outcome::Kind;
 use crate::time::Time;
 
 /// Where a call stands. The transition table is in `call.rs`.
@@ -9,13 +12,19 @@ use crate::time::Time;
 pub(super) enum State {
     /// The slot is free (or retired).
     Free,
+    /// On its way through the stages; never longer than a step.
+    Passing,
+    /// Held, while a call to a like path waits for its Retry-After.
+    Held,
+    /// Waiting for tokens of a rate.
+    Paced,
     /// Waiting for a permit.
     Queued,
     /// A permit was handed to it; it has not claimed it yet.
     Granted,
     /// Refused while waiting; its owner has not been told yet.
     Refused,
-    /// An attempt runs.
+    /// An attempt runs, or several.
     Running,
     /// Its answer's body is being read.
     Body,
@@ -33,29 +42,37 @@ const AT_ONCE: u32 = 4;
 /// No slot: the end of a list, no parent.
 pub(super) const NONE: u32 = u32::MAX;
 
+/// The bits of a slot in a word shared with something else.
+const SLOT: u32 = (1 << CallId::SLOT_BITS) - 1;
+
 /// One call.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
-    /// Its ordinal in the engine: what its random draws depend on.
-    pub ordinal: u64,
     /// When it began.
     pub started: Time,
     /// When its deadline is; never, if it has none.
     pub deadline: Time,
-    /// The moment its state is about: the attempt's end, the backoff's end, the end of `acquire_timeout`, the lease's end.
+    /// The moment its state is about: the attempt's end, the backoff's end, the turn of a rate, a hold's end, the
+    /// arrival in the queue, the end of a grant's lease.
     pub moment: Time,
-    /// Running, Body, Backoff: since when. Queued, Granted: its two neighbours in the list.
+    /// Running, Body, Backoff, Passing: since when. In a list: its two neighbours.
     aux: u64,
+    /// Its ordinal in the engine, on which its random draws depend; modulo 2^32.
+    ordinal: u32,
     generation: u32,
     pub route: u32,
-    /// The slot of the call it is nested in.
-    pub parent: u32,
+    /// The slot of the call it is nested in, 24 bits, and the kind of its last failure, 8 bits.
+    parent: u32,
     pub policy: u16,
     pub flags: u16,
     /// What its last retry cost in its budget's own unit, as long as that matters.
     pub charge: u16,
     /// Calls nested in it that have not ended.
     pub children: u16,
+    /// Tokens of a rate limit that it takes.
+    pub cost: u16,
+    /// The number of its breaker's ticket; 0 is none.
+    pub ticket: u16,
     pub state: State,
     /// Attempts started.
     pub attempts: u8,
@@ -70,33 +87,52 @@ const _: () = assert!(size_of::<Call>() == 64);
 
 /// The bits of [`Call::flags`]; the first seven are those of a request's flags word.
 pub(super) mod flag {
+    pub const CRITICALITY: u16 = 3;
     pub const REPLAYABLE: u16 = 1 << 2;
     pub const IDEMPOTENT: u16 = 1 << 3;
     pub const ABORTABLE: u16 = 1 << 4;
     pub const MAY_PARK: u16 = 1 << 5;
     pub const UNTIL_BODY: u16 = 1 << 6;
-    /// Holds a permit of its route's pool.
+    /// Holds a permit of its route's pool for all its attempts, or for the next one.
     pub const HOLDS: u16 = 1 << 7;
     /// Lies within a call that retries.
     pub const NESTED: u16 = 1 << 8;
+    /// Its ticket is a probe's.
+    pub const PROBE: u16 = 1 << 9;
+    /// Has a block beside it.
+    pub const SIDE: u16 = 1 << 10;
+    /// The tokens that it waited for are its own now.
+    pub const TOKENS: u16 = 1 << 11;
+    /// Shares the permit of a call around it.
+    pub const SHARES: u16 = 1 << 12;
+    /// Starts no further hedge before its next attempt that is none.
+    pub const UNHEDGED: u16 = 1 << 13;
+    /// Waits for the send rate, not for the rate limit; while it runs: several attempts do, noted in its block.
+    pub const SENDING: u16 = 1 << 14;
+    /// The same bit while Running.
+    pub const RACING: u16 = SENDING;
+    /// Each of its attempts that is out holds a permit.
+    pub const PER_LANE: u16 = 1 << 15;
 }
 
 impl Call {
     /// A call that has just begun, in no list.
     pub fn new(ordinal: u64, started: Time, route: u32, policy: u16) -> Self {
         Self {
-            ordinal,
             started,
             deadline: Time::NEVER,
             moment: Time::NEVER,
-            aux: 0,
+            aux: started.as_micros(),
+            ordinal: ordinal as u32,
             generation: 0,
             route,
-            parent: NONE,
+            parent: SLOT,
             policy,
             flags: 0,
             charge: 0,
             children: 0,
+            cost: 1,
+            ticket: 0,
             state: State::Free,
             attempts: 0,
             lanes: 0,
@@ -104,6 +140,7 @@ impl Call {
         }
     }
 
+    #[inline]
     pub fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
@@ -115,11 +152,37 @@ impl Call {
         self.state = to;
     }
 
+    pub fn ordinal(&self) -> u64 {
+        u64::from(self.ordinal)
+    }
+
+    /// The slot of the call it is nested in, or [`NONE`].
+    #[inline]
+    pub fn parent(&self) -> u32 {
+        let parent = self.parent & SLOT;
+        if parent == SLOT { NONE } else { parent }
+    }
+
+    pub fn set_parent(&mut self, slot: u32) {
+        self.parent = self.parent & !SLOT | slot & SLOT;
+    }
+
+    /// The kind of its last failure.
+    pub fn last_kind(&self) -> Kind {
+        Kind::new((self.parent >> CallId::SLOT_BITS) as u8).unwrap_or(Kind::CANCELLED)
+    }
+
+    pub fn set_last_kind(&mut self, kind: Kind) {
+        self.parent = self.parent & SLOT | u32::from(kind.number()) << CallId::SLOT_BITS;
+    }
+
     /// Since when the attempt runs or the backoff lasts.
+    #[inline]
     pub fn since(&self) -> Time {
         Time::from_micros(self.aux)
     }
 
+    #[inline]
     pub fn set_since(&mut self, now: Time) {
         self.aux = now.as_micros();
     }
@@ -133,20 +196,48 @@ impl Call {
         self.aux = u64::from(before) | u64::from(after) << 32;
     }
 
+    /// Does it stand in a list?
+    pub fn listed(&self) -> bool {
+        matches!(self.state, State::Held | State::Paced | State::Queued | State::Granted)
+            && !(self.state != State::Queued && self.state != State::Granted && self.has(flag::TOKENS))
+    }
+
+    /// Has a further attempt been paid for that has not started?
+    pub fn between_attempts(&self) -> bool {
+        self.attempts > 0
+            && !matches!(self.state, State::Running | State::Body | State::Ended | State::Lost | State::Free)
+    }
+
     /// The lane of its newest attempt.
+    #[inline]
     pub fn lane(&self) -> Lane {
         Lane::of(self.attempts)
     }
 
+    /// The attempts that run, unstopped, by lane.
+    #[inline]
+    pub fn running(&self) -> u8 {
+        self.lanes & !self.stopped
+    }
+
     /// Must its next attempt wait for stopped ones that have not unwound (R11)?
+    #[inline]
     pub fn blocked(&self) -> bool {
-        self.lanes.count_ones() >= AT_ONCE || self.lanes & Lane::of(self.attempts.wrapping_add(1)).bit() != 0
+        self.lanes != 0
+            && (self.lanes.count_ones() >= AT_ONCE
+                || self.lanes & Lane::of(self.attempts.wrapping_add(1)).bit() != 0)
     }
 
     /// The bit of an attempt that may be out; none for a number that names no attempt of this call (R11).
+    #[inline]
     pub fn started_as(&self, attempt: u8) -> u8 {
         let out = (1..=self.attempts).contains(&attempt) && self.attempts - attempt < 8;
         if out { Lane::of(attempt).bit() } else { 0 }
+    }
+
+    /// The newest attempt in this lane.
+    pub fn attempt_in(&self, lane: Lane) -> u8 {
+        self.attempts - (self.lane().number().wrapping_sub(lane.number()) & 7)
     }
 
     /// Why it was refused while it waited.
@@ -164,6 +255,7 @@ pub(super) struct Arena {
     /// The next slot that the reaper looks at.
     cursor: u32,
     live: u32,
+    sides: Sides,
 }
 
 impl Arena {
@@ -192,6 +284,9 @@ impl Arena {
     #[inline]
     pub fn remove(&mut self, slot: u32) {
         let call = &mut self.calls[slot as usize];
+        if call.has(flag::SIDE) {
+            self.sides.remove(slot);
+        }
         call.state = State::Free;
         self.live -= 1;
         if u64::from(call.generation) < CallId::GENERATIONS {
@@ -229,6 +324,20 @@ impl Arena {
                 self.remove(slot);
             }
         }
+    }
+
+    /// The block beside a call, if it has one.
+    pub fn side(&self, slot: u32) -> Option<&Side> {
+        self[slot].has(flag::SIDE).then(|| self.sides.get(slot))
+    }
+
+    /// The block beside a call; makes one if there is none.
+    pub fn side_mut(&mut self, slot: u32) -> &mut Side {
+        if !self[slot].has(flag::SIDE) {
+            self[slot].flags |= flag::SIDE;
+            self.sides.insert(slot);
+        }
+        self.sides.get_mut(slot)
     }
 
     /// Calls in slots, those that linger included.

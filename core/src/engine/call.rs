@@ -1,44 +1,63 @@
 //! THE automaton: what becomes of a call, event by event. The transition table is [`EDGES`].
 //!
 //! Every event ends with the evaluation that a `Poll` makes (R3), so a `Poll` at the same instant changes nothing.
-//! The order of a retry decision (R5) stands in [`Engine::decide`].
+//! The order of a retry decision (R5) stands in [`Engine::decide`]; the stages before an attempt are in `admit.rs`.
 
 use super::Engine;
+use super::admit::Stage;
 use super::arena::{Call, NONE, State, flag};
 use super::ledger::Charge;
-use super::queue::{Permit, patience};
+use super::route::stage;
+use super::side::Racer;
 use crate::action::{Action, CallId, Event, Flags, Lane, Request, RouteId, Step, Verdict, Wait};
-use crate::outcome::{Class, Opinion, Outcome};
+use crate::outcome::{Class, Kind, Opinion, Outcome};
+use crate::policy::Unit;
 use crate::retry::wait_before_retry;
 use crate::rng;
 use crate::time::{Duration, Time};
 
 /// The longest sleep of a parked call: a lost wake costs a second, not a call (R4).
-const MAX_PARK: Duration = Duration::from_secs(1);
+pub(super) const MAX_PARK: Duration = Duration::from_secs(1);
 /// How long a stopped attempt may take to unwind, and how long a host may be late, before we go on without it (R9, R12).
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 
-/// The transition table: from, to, and what takes a call there. `Free` is before `begin` and after the end.
-/// A debug build checks every step against it, and a test draws it (`docs/architecture.md`).
+/// The transition table: from, to, and what takes a call there. `Free` is before `begin` and after the end; `Passing` lasts
+/// no longer than a step. A debug build checks every step against it, and a test draws it (`docs/architecture.md`).
 #[rustfmt::skip]
 pub const EDGES: &[(&str, &str, &str)] = &[
-    ("Free",    "Running", "begin: admitted"),
-    ("Free",    "Queued",  "begin: all permits are out"),
-    ("Free",    "Free",    "begin: refused (Done)"),
+    ("Free",    "Passing", "begin"),
+    ("Passing", "Held",    "a like path waits for its Retry-After"),
+    ("Passing", "Paced",   "no tokens are left"),
+    ("Passing", "Queued",  "all permits are out"),
+    ("Passing", "Running", "all stages are passed: the attempt starts"),
+    ("Passing", "Backoff", "too many stopped attempts are out"),
+    ("Passing", "Free",    "refused (Done)"),
+    ("Passing", "Ended",   "refused (Done), but attempts or nested calls are out"),
+    ("Held",    "Passing", "it has a place (wake)"),
+    ("Held",    "Refused", "forced open (wake)"),
+    ("Held",    "Free",    "deadline or cancel (Done)"),
+    ("Held",    "Ended",   "the same, while a nested call is out"),
+    ("Held",    "Lost",    "its host has not come for 60 s"),
+    ("Paced",   "Passing", "its tokens are there (wake)"),
+    ("Paced",   "Refused", "forced open (wake)"),
+    ("Paced",   "Free",    "deadline or cancel (Done)"),
+    ("Paced",   "Ended",   "the same, while attempts or nested calls are out"),
+    ("Paced",   "Lost",    "its host has not come for 60 s"),
     ("Queued",  "Granted", "a permit came free (wake)"),
-    ("Queued",  "Refused", "its patience had ended when a permit came free (wake)"),
+    ("Queued",  "Refused", "out of patience, shed, displaced, or forced open (wake)"),
     ("Queued",  "Free",    "acquire timeout, deadline or cancel (Done)"),
-    ("Queued",  "Ended",   "the same, while a nested call is out"),
+    ("Queued",  "Ended",   "the same, while attempts or nested calls are out"),
     ("Queued",  "Lost",    "its host has not come for 60 s"),
-    ("Granted", "Running", "claimed"),
+    ("Granted", "Passing", "claimed"),
+    ("Granted", "Refused", "forced open (wake)"),
     ("Granted", "Free",    "deadline or cancel: the permit goes on (Done)"),
-    ("Granted", "Ended",   "the same, while a nested call is out"),
+    ("Granted", "Ended",   "the same, while attempts or nested calls are out"),
     ("Granted", "Lost",    "unclaimed for 5 s: the permit goes on"),
     ("Refused", "Free",    "its owner came (Done)"),
-    ("Refused", "Ended",   "the same, while a nested call is out"),
+    ("Refused", "Ended",   "the same, while attempts or nested calls are out"),
     ("Refused", "Lost",    "its host has not come for 60 s"),
     ("Running", "Body",    "the head of a good answer"),
-    ("Running", "Running", "failed, and the next attempt starts at once"),
+    ("Running", "Passing", "failed, and the next attempt is due at once"),
     ("Running", "Backoff", "failed, charged, and the next attempt is later"),
     ("Running", "Free",    "ended (Done)"),
     ("Running", "Ended",   "ended (Done), but attempts or nested calls are still out"),
@@ -46,7 +65,7 @@ pub const EDGES: &[(&str, &str, &str)] = &[
     ("Body",    "Free",    "read, failed, cancelled or out of time (Done)"),
     ("Body",    "Ended",   "ended (Done), but attempts or nested calls are still out"),
     ("Body",    "Lost",    "overdue by 60 s"),
-    ("Backoff", "Running", "the wait is over"),
+    ("Backoff", "Passing", "the wait is over"),
     ("Backoff", "Free",    "cancelled, out of time, or a stopped attempt had an answer: refunded (Done)"),
     ("Backoff", "Ended",   "the same, while attempts or nested calls are out"),
     ("Backoff", "Lost",    "overdue by 60 s"),
@@ -71,8 +90,10 @@ impl Engine {
             | u16::from(request.abortable) << 4
             | u16::from(request.may_park) << 5
             | u16::from(request.slot_until_body) << 6;
+        call.cost = request.cost;
         let own = self.policies[usize::from(call.policy)].policy.deadline;
         call.deadline = limit(now, own.min(request.remaining.unwrap_or(Duration::MAX)));
+        call.go(State::Passing);
         let Some(slot) = self.calls.insert(call) else {
             return (CallId::from_word(0), self.answer(Step::done(Verdict::QueueFull)));
         };
@@ -80,6 +101,7 @@ impl Engine {
         if let Some(parent) = request.parent {
             self.nest(slot, parent);
         }
+        self.aim(slot, request.target);
         let id = self.calls.id(slot);
         let step = self.admit(slot, now);
         (id, self.answer(step))
@@ -94,79 +116,78 @@ impl Engine {
         let step = match (self.calls[slot].state, event) {
             (State::Ended, Event::Finished { attempt, .. }) => {
                 let started = self.calls[slot].started_as(attempt);
-                self.calls[slot].lanes &= !started;
+                self.free_lanes(slot, started, now);
                 self.settle(slot, now);
                 Step::done(Verdict::Stale)
             }
             (State::Ended | State::Free, _) => Step::done(Verdict::Stale),
             (State::Lost, _) => self.told(slot, now),
             (_, Event::Cancel) => self.end(slot, Verdict::Cancelled, None, None, now),
-            (State::Running, Event::Headers { attempt }) if self.runs(slot, attempt) => self.head(slot, now),
+            (State::Running, Event::Headers { attempt }) if self.runs(slot, attempt) => {
+                self.head(slot, attempt, now)
+            }
             (State::Running, Event::Finished { attempt, outcome }) if self.runs(slot, attempt) => {
-                self.calls[slot].lanes &= !Lane::of(attempt).bit();
-                self.decide(slot, outcome, 0, now)
+                let racer = self.take_racer(slot, attempt);
+                self.report_lane(slot, Lane::of(attempt).bit());
+                self.decide(slot, racer, outcome, 0, now)
             }
             (State::Body, Event::Finished { attempt, outcome }) if self.runs(slot, attempt) => {
-                let lane = Lane::of(attempt);
-                self.calls[slot].lanes &= !lane.bit();
-                let verdict = match self.class(outcome) {
+                self.report_lane(slot, Lane::of(attempt).bit());
+                let verdict = match self.settings(slot).class_of(outcome.kind) {
                     Class::Ok => Verdict::Ok,
                     Class::Cancelled => Verdict::Cancelled,
                     _ => Verdict::NotRetryable,
                 };
-                self.end(slot, verdict, Some(lane), None, now)
+                self.body_failed(slot, outcome.kind, now);
+                self.end(slot, verdict, Some(Lane::of(attempt)), None, now)
             }
             (_, Event::Finished { attempt, outcome }) => {
-                if self.unwound(slot, attempt) && self.class(outcome) == Class::Ok {
-                    self.refund(slot, now);
-                    self.count_outcome(slot, Class::Ok);
-                    self.end(slot, Verdict::Ok, Some(Lane::of(attempt)), None, now)
-                } else {
-                    self.evaluate(slot, now)
-                }
+                let ok = self.settings(slot).class_of(outcome.kind) == Class::Ok;
+                if self.unwound(slot, attempt, now) && ok { self.late_answer(slot, attempt, now) } else { self.evaluate(slot, now) }
             }
             (_, Event::Timer | Event::Poll | Event::Headers { .. }) => self.evaluate(slot, now),
         };
+        self.pay_back(now);
         self.answer(step)
     }
 
     /// What a `Poll` finds.
-    fn evaluate(&mut self, slot: u32, now: Time) -> Step {
+    pub(super) fn evaluate(&mut self, slot: u32, now: Time) -> Step {
         let call = &self.calls[slot];
         let out_of_time = call.deadline <= now;
+        if call.between_attempts() && self.routes[call.route].stages & stage::FORCED != 0 {
+            return self.refuse(slot, Verdict::ForcedOpen, None, now);
+        }
         match call.state {
+            State::Held | State::Paced => self.evaluate_waiting(slot, now),
             State::Queued => self.still_queued(slot, now),
             State::Granted => self.claim(slot, now),
-            State::Refused => self.end(slot, call.refusal(), None, None, now),
-            State::Running | State::Body if out_of_time => self.end(slot, Verdict::Deadline, None, None, now),
-            State::Running if call.moment <= now => self.time_out(slot, now),
-            State::Running => wait(Wait::Running, call.moment.min(call.deadline), now),
-            State::Body => wait(Wait::Body, call.deadline, now),
-            State::Backoff if out_of_time => self.end(slot, Verdict::Deadline, Some(call.lane()), None, now),
-            State::Backoff if call.moment <= now => self.start(slot, now),
-            State::Backoff => wait(Wait::Backoff, call.moment, now),
-            State::Free | State::Ended | State::Lost => Step::done(Verdict::Stale),
-        }
-    }
-
-    /// A new call's way to its first attempt: deadline, permit, attempt.
-    fn admit(&mut self, slot: u32, now: Time) -> Step {
-        if self.calls[slot].deadline <= now {
-            return self.end(slot, Verdict::DeadlineBefore, None, None, now);
-        }
-        match self.acquire(slot, now) {
-            Ok(Permit::Held) => self.start(slot, now),
-            Ok(Permit::Awaited) => {
-                wait(Wait::Queue, patience(&self.calls[slot]).min(now.after(MAX_PARK)), now)
+            State::Refused => {
+                let refusal = call.refusal();
+                self.refuse(slot, refusal, None, now)
             }
-            Err(verdict) => self.end(slot, verdict, None, None, now),
+            State::Running if out_of_time => {
+                let since = call.since();
+                let kind = self.cut(slot, since, now);
+                self.end_cut(slot, kind, since, now)
+            }
+            State::Body if out_of_time => {
+                let kind = self.cut(slot, call.since(), now);
+                self.body_failed(slot, kind, now);
+                self.end(slot, Verdict::Deadline, None, None, now)
+            }
+            State::Running => self.still_running(slot, now),
+            State::Body => wait(Wait::Body, call.deadline, now),
+            State::Backoff if out_of_time => self.refuse(slot, Verdict::Deadline, None, now),
+            State::Backoff if call.moment <= now => self.go_on(slot, now),
+            State::Backoff => wait(Wait::Backoff, call.moment, now),
+            State::Free | State::Passing | State::Ended | State::Lost => Step::done(Verdict::Stale),
         }
     }
 
-    /// Starts the next attempt, unless too many stopped ones have not unwound yet (R11).
-    fn start(&mut self, slot: u32, now: Time) -> Step {
+    /// The next attempt is due: through the stages, unless too many stopped ones have not unwound yet (R11).
+    fn go_on(&mut self, slot: u32, now: Time) -> Step {
         let call = &mut self.calls[slot];
-        let next = Lane::of(call.attempts + 1);
         if call.blocked() {
             let given_up = call.since().after(GRACE);
             if given_up > now {
@@ -175,60 +196,143 @@ impl Engine {
                 }
                 return wait(Wait::Running, given_up.min(call.deadline), now);
             }
-            call.lanes = 0;
-            call.stopped = 0;
+            self.free_lanes(slot, u8::MAX, now);
         }
+        let call = &mut self.calls[slot];
+        if call.state != State::Passing {
+            call.go(State::Passing);
+        }
+        if self.routes[call.route].stages & stage::GATES == 0 {
+            return self.start(slot, now);
+        }
+        self.proceed(slot, Stage::Look, now)
+    }
+
+    /// All stages are passed: the attempt starts.
+    #[inline]
+    pub(super) fn start(&mut self, slot: u32, now: Time) -> Step {
+        let by_attempt = self.calls[slot].has(flag::HOLDS) && self.permit_per_attempt(slot);
+        let policy = &self.policies[usize::from(self.calls[slot].policy)].policy;
+        let (timeout, hedges) = (policy.attempt_timeout, policy.hedge.is_some());
+        let call = &mut self.calls[slot];
         call.attempts += 1;
-        call.lanes |= next.bit();
-        call.stopped &= !next.bit();
+        let bit = call.lane().bit();
+        call.lanes |= bit;
+        call.stopped &= !bit;
+        call.flags &= !(flag::RACING | flag::UNHEDGED | flag::TOKENS);
+        if by_attempt {
+            call.flags = call.flags & !flag::HOLDS | flag::PER_LANE;
+        }
         call.set_since(now);
-        call.moment = limit(now, self.policies[usize::from(call.policy)].policy.attempt_timeout);
-        let (attempt, until) = (call.attempts, call.moment.min(call.deadline));
+        call.moment = limit(now, timeout);
+        let (attempt, mut until) = (call.attempts, call.moment.min(call.deadline));
         call.go(State::Running);
-        self.count_attempt(slot, now);
+        if call.has(flag::SIDE) {
+            self.calls.side_mut(slot).moment = 0;
+        }
+        self.count_attempt(slot, false, now);
+        if hedges {
+            until = until.min(self.hedge_due(slot));
+        }
         Step { next: span(until, now), ..Step::plain(Action::Attempt { attempt, hedge: false }) }
     }
 
+    /// Attempts run: one may be out of time, and another due beside it.
+    fn still_running(&mut self, slot: u32, now: Time) -> Step {
+        let (end, attempt) = self.first_to_end(slot);
+        if end <= now {
+            return self.time_out(slot, attempt, now);
+        }
+        if self.hedge_due(slot) <= now
+            && let Some(step) = self.race(slot, now)
+        {
+            return step;
+        }
+        wait(Wait::Running, self.next_moment(slot), now)
+    }
+
     /// An attempt has ended: retry or not, decided in the order of R5. `stop` is set where we ended it.
-    fn decide(&mut self, slot: u32, outcome: Outcome, stop: u8, now: Time) -> Step {
-        let class = self.class(outcome);
-        let lane = self.calls[slot].lane();
-        self.count_outcome(slot, class);
+    fn decide(&mut self, slot: u32, racer: Racer, outcome: Outcome, stop: u8, now: Time) -> Step {
+        let class = self.settings(slot).class_of(outcome.kind);
+        let lane = Lane::of(racer.attempt);
+        let left = self.attempt_over(slot, &racer, class, outcome.kind, now);
+        if !self.calls[slot].has(flag::RACING) || self.calls[slot].running() == 0 {
+            self.calls[slot].charge = left;
+        }
+        self.drop_attempt_ticket(slot);
         if class == Class::Ok {
+            self.learn_latency(slot, &racer, now);
+            self.call_over(slot, outcome.kind, Some(racer.since), now);
             return self.end(slot, Verdict::Ok, Some(lane), None, now);
         }
-        let ended = match self.next_delay(slot, class, outcome, now) {
-            Ok(delay) => match self.charge(slot, class, now) {
-                Charge::Granted => {
-                    let call = &mut self.calls[slot];
-                    call.set_since(now);
-                    call.moment = now.after(delay);
-                    if delay == Duration::ZERO && stop == 0 {
-                        return self.start(slot, now);
-                    }
-                    self.calls[slot].go(State::Backoff);
-                    return Step { stop, ..wait(Wait::Backoff, now.after(delay), now) };
-                }
-                Charge::Refused => Verdict::Budget,
+        self.calls[slot].set_last_kind(outcome.kind);
+        let ended = match self.may_retry(slot, class, outcome) {
+            Ok(()) if self.calls[slot].running() != 0 => {
+                self.lost_lane(slot, class, outcome.retry_after);
+                let alone = self.settings(slot).retry.max_attempts == 1;
+                self.pay_back(now);
+                let raced = if alone { self.race(slot, now) } else { None };
+                let step = raced.unwrap_or_else(|| self.evaluate(slot, now));
+                return Step { stop: stop | step.stop, ..step };
+            }
+            Ok(()) => match self.another(slot, class, outcome, stop, now) {
+                Ok(step) => return step,
+                Err(verdict) => verdict,
             },
             Err(verdict) => verdict,
         };
-        let retry_in = if class.retryable() { outcome.retry_after } else { None };
+        let retry_in = self.largest_retry_after(slot, outcome.retry_after).filter(|_| class.retryable());
+        self.call_over(slot, outcome.kind, Some(racer.since), now);
         let step = self.end(slot, ended, Some(lane), retry_in, now);
         Step { stop: stop | step.stop, ..step }
     }
 
-    /// The wait before the next attempt, or why there is none: class → method and body → attempts → Retry-After →
-    /// deadline and time limit. The budget comes after it, and is only asked where the rest says yes (semantics 2.6).
-    fn next_delay(&self, slot: u32, class: Class, outcome: Outcome, now: Time) -> Result<Duration, Verdict> {
-        let call = &self.calls[slot];
-        let retry = &self.policies[usize::from(call.policy)].policy.retry;
+    /// A further attempt after a failure that may be retried, or why there is none: class → method and body → attempts →
+    /// Retry-After → deadline and time limit → budget (semantics 2.6).
+    fn another(
+        &mut self,
+        slot: u32,
+        class: Class,
+        outcome: Outcome,
+        stop: u8,
+        now: Time,
+    ) -> Result<Step, Verdict> {
+        if self.settings(slot).retry.max_attempts == 1 {
+            self.pay_back(now);
+            let step = self.race(slot, now).ok_or(Verdict::Attempts)?;
+            return Ok(Step { stop, ..step });
+        }
+        let retry_after = self.largest_retry_after(slot, outcome.retry_after);
+        let delay = self.next_delay(slot, class, retry_after, now)?;
+        let Charge::Granted(charge) = self.charge(slot, class, now) else { return Err(Verdict::Budget) };
+        let call = &mut self.calls[slot];
+        call.charge = charge;
+        call.set_since(now);
+        call.moment = now.after(delay);
+        call.flags &= !flag::RACING;
+        if class == Class::Throttled {
+            self.hold_like(slot, delay, now);
+        }
+        self.pay_back(now);
+        if delay == Duration::ZERO && stop == 0 {
+            return Ok(self.go_on(slot, now));
+        }
+        self.calls[slot].go(State::Backoff);
+        Ok(Step { stop, ..wait(Wait::Backoff, now.after(delay), now) })
+    }
+
+    /// Is this a failure that may be tried again, going by its class, the opinions on it, and the request?
+    fn may_retry(&self, slot: u32, class: Class, outcome: Outcome) -> Result<(), Verdict> {
+        let (call, policy) = (&self.calls[slot], self.settings(slot));
+        let hedges = policy.hedge.is_some() && call.has(flag::IDEMPOTENT) && call.has(flag::REPLAYABLE);
         match (class, outcome.opinion) {
             (Class::Cancelled, _) => return Err(Verdict::Cancelled),
             // Retries are switched off: whatever else speaks against one, none has been held back.
-            _ if retry.max_attempts == 1 && class.retryable() => return Err(Verdict::Attempts),
+            _ if policy.retry.max_attempts == 1 && class.retryable() && !hedges => {
+                return Err(Verdict::Attempts);
+            }
             (_, Opinion::DoNot) => return Err(Verdict::Opinion),
-            (_, Opinion::None) if retry.classes >> class as u16 & 1 == 0 => {
+            (_, Opinion::None) if policy.retry.kinds >> outcome.kind.number() & 1 == 0 => {
                 return Err(Verdict::NotRetryable);
             }
             _ => {}
@@ -236,66 +340,86 @@ impl Engine {
         if !call.has(flag::IDEMPOTENT) && class != Class::NeverSent {
             return Err(Verdict::Method);
         }
-        if !call.has(flag::REPLAYABLE) {
-            return Err(Verdict::OneShotBody);
-        }
+        if call.has(flag::REPLAYABLE) { Ok(()) } else { Err(Verdict::OneShotBody) }
+    }
+
+    /// The wait before the next attempt, or why there is none. The budget comes after it, and is only asked where the rest
+    /// says yes.
+    fn next_delay(&self, slot: u32, class: Class, retry_after: Option<Duration>, now: Time) -> Result<Duration, Verdict> {
+        let (call, policy) = (&self.calls[slot], self.settings(slot));
+        let (retry, route) = (&policy.retry, &self.routes[call.route]);
         if call.attempts >= retry.max_attempts {
             return Err(Verdict::Attempts);
         }
         if call.has(flag::NESTED) {
             return Err(Verdict::Nested);
         }
+        if call.has(flag::PROBE) || route.stages & stage::FORCED != 0 {
+            return Err(Verdict::Readmission);
+        }
         let left = call.deadline.since(now);
-        let draw = |purpose, n| rng::bits(self.seed, call.ordinal, purpose, n);
-        let delay = wait_before_retry(retry, call.attempts, class, outcome.retry_after, left, draw)?;
+        let draw = |purpose, n| rng::bits(self.seed, call.ordinal(), purpose, n);
+        let delay = wait_before_retry(retry, call.attempts, class, retry_after, left, draw)?;
         if delay >= left {
             return Err(Verdict::WouldOutliveDeadline);
         }
         if now.since(call.started).plus(delay) > retry.time_limit {
             return Err(Verdict::TimeLimit);
         }
+        if policy.breaker.as_ref().is_some_and(|breaker| breaker.unit == Unit::Attempt)
+            && route.breaker.as_ref().and_then(|it| it.open_until()).is_some_and(|open| open > now.after(delay))
+        {
+            return Err(Verdict::Readmission);
+        }
         Ok(delay)
     }
 
     /// The attempt timeout has passed: stop the attempt, and decide as after any other failure.
-    fn time_out(&mut self, slot: u32, now: Time) -> Step {
-        let call = &mut self.calls[slot];
-        let bit = call.lane().bit();
-        call.stopped |= bit;
-        if call.has(flag::ABORTABLE) {
-            call.lanes &= !bit;
+    fn time_out(&mut self, slot: u32, attempt: u8, now: Time) -> Step {
+        let racer = self.take_racer(slot, attempt);
+        let bit = Lane::of(attempt).bit();
+        self.calls[slot].stopped |= bit;
+        if self.calls[slot].has(flag::ABORTABLE) {
+            self.report_lane(slot, bit);
         }
-        self.decide(slot, Outcome::of(Class::Timeout), bit, now)
+        self.decide(slot, racer, Outcome::of(Class::Timeout), bit, now)
     }
 
     /// The head of a good answer: the attempt timeout ends here, slot and deadline go on where the body counts.
-    fn head(&mut self, slot: u32, now: Time) -> Step {
-        self.count_outcome(slot, Class::Ok);
+    fn head(&mut self, slot: u32, attempt: u8, now: Time) -> Step {
+        let racer = self.take_racer(slot, attempt);
+        let lane = Lane::of(attempt);
+        let ticket = if racer.ticket == 0 { self.calls[slot].ticket } else { racer.ticket };
+        let left = self.attempt_over(slot, &racer, Class::Ok, Class::Ok.into(), now);
+        self.learn_latency(slot, &racer, now);
+        self.call_over(slot, Class::Ok.into(), Some(racer.since), now);
         if !self.calls[slot].has(flag::UNTIL_BODY) {
-            let lane = self.calls[slot].lane();
-            self.calls[slot].lanes &= !lane.bit();
+            self.report_lane(slot, lane.bit());
+            self.calls[slot].ticket = 0;
             return self.end(slot, Verdict::Ok, Some(lane), None, now);
         }
-        self.calls[slot].moment = Time::NEVER;
-        self.calls[slot].go(State::Body);
-        self.evaluate(slot, now)
+        let stop = self.stop_lanes(slot, !lane.bit(), false, now);
+        let call = &mut self.calls[slot];
+        call.charge = left;
+        call.ticket = ticket;
+        call.flags &= !flag::RACING;
+        call.set_since(racer.since);
+        call.moment = Time::NEVER;
+        call.go(State::Body);
+        let step = self.evaluate(slot, now);
+        Step { stop: stop | step.stop, ..step }
     }
 
     /// A waiter's own look at the queue; it also takes back grants that nobody claimed.
     fn still_queued(&mut self, slot: u32, now: Time) -> Step {
         self.reap(now, slot);
-        self.revoke_overdue(self.calls[slot].route, now);
-        let call = &self.calls[slot];
-        match call.state {
-            State::Queued if patience(call) <= now => {
-                let verdict = if call.deadline <= call.moment {
-                    Verdict::DeadlineQueued
-                } else {
-                    Verdict::AcquireTimeout
-                };
-                self.end(slot, verdict, None, None, now)
+        self.revoke_overdue(self.routes[self.calls[slot].route].pool_at, now);
+        match self.calls[slot].state {
+            State::Queued if self.patience(slot) <= now => {
+                let verdict = self.impatience(slot);
+                self.refuse(slot, verdict, None, now)
             }
-            State::Queued => wait(Wait::Queue, patience(call).min(now.after(MAX_PARK)), now),
+            State::Queued => wait(Wait::Queue, self.patience(slot).min(now.after(MAX_PARK)), now),
             _ => self.evaluate(slot, now),
         }
     }
@@ -303,15 +427,35 @@ impl Engine {
     /// The owner of a granted permit has come: later stages run now (R2).
     fn claim(&mut self, slot: u32, now: Time) -> Step {
         if self.calls[slot].deadline <= now {
-            return self.end(slot, Verdict::DeadlineQueued, None, None, now);
+            return self.refuse(slot, Verdict::DeadlineQueued, None, now);
         }
-        self.leave_queue(slot);
-        self.start(slot, now)
+        self.unlist(slot);
+        self.calls[slot].go(State::Passing);
+        self.proceed(slot, Stage::Guard, now)
+    }
+
+    /// An answer that a stopped attempt had all the same, before the next one has started: it is not thrown away to ask
+    /// for it once more, and the retry is refunded.
+    fn late_answer(&mut self, slot: u32, attempt: u8, now: Time) -> Step {
+        self.refund(slot, now);
+        let call = &self.calls[slot];
+        let racer = Racer { attempt, since: call.since(), charge: 0, ticket: 0, hedge: false };
+        self.count_outcome(slot, &racer, Class::Ok);
+        self.call_over(slot, Class::Ok.into(), None, now);
+        self.end(slot, Verdict::Ok, Some(Lane::of(attempt)), None, now)
+    }
+
+    /// The deadline ends a call whose attempts run.
+    fn end_cut(&mut self, slot: u32, kind: Kind, since: Time, now: Time) -> Step {
+        let stop = self.stop_lanes(slot, u8::MAX, true, now);
+        self.call_over(slot, kind, Some(since), now);
+        let step = self.end(slot, Verdict::Deadline, None, None, now);
+        Step { stop: stop | step.stop, ..step }
     }
 
     /// The end of a call (R1). Attempts that run are stopped; what cannot be stopped keeps the permit until it is
     /// reported (R12).
-    fn end(
+    pub(super) fn end(
         &mut self,
         slot: u32,
         verdict: Verdict,
@@ -319,43 +463,39 @@ impl Engine {
         retry_in: Option<Duration>,
         now: Time,
     ) -> Step {
-        self.leave_queue(slot);
-        self.forgo(slot, now);
+        self.leave_queue(slot, now);
+        let stop = self.forgo(slot, now);
+        if self.owed.1 > 0 && self.calls[slot].children > 0 && !self.calls[slot].has(flag::HOLDS) {
+            // Calls within it go on under a permit that they share with it (ADR 0005).
+            self.owed.1 -= 1;
+            self.calls[slot].flags |= flag::HOLDS;
+        }
+        self.give_ticket_back(slot, now);
+        self.give_place_back(slot, verdict == Verdict::Ok, now);
         self.count_end(slot, verdict);
         let call = &mut self.calls[slot];
-        let stop = call.lanes & !call.stopped;
-        if call.has(flag::ABORTABLE) {
-            call.lanes = 0;
-        }
         call.moment = if call.lanes == 0 { Time::NEVER } else { now.after(GRACE) };
+        self.pay_back(now);
         self.settle(slot, now);
         Step { stop, ..Step::plain(Action::Done { verdict, result, retry_in }) }
     }
 
-    /// Is this the attempt that runs, unstopped?
+    /// Is this an attempt that runs, unstopped?
     fn runs(&self, slot: u32, attempt: u8) -> bool {
         let call = &self.calls[slot];
-        attempt == call.attempts && attempt != 0 && call.lanes & !call.stopped & Lane::of(attempt).bit() != 0
+        call.running() & call.started_as(attempt) != 0
     }
 
-    /// A stopped attempt has unwound. True where it is the newest and the next has not started: if it has an answer all
-    /// the same, that is not thrown away to ask for it once more.
-    fn unwound(&mut self, slot: u32, attempt: u8) -> bool {
-        let call = &mut self.calls[slot];
+    /// A stopped attempt has unwound. True where it is the newest and the next has not started.
+    fn unwound(&mut self, slot: u32, attempt: u8, now: Time) -> bool {
+        let call = &self.calls[slot];
         let bit = call.started_as(attempt) & call.stopped;
-        if bit == 0 || call.state == State::Refused {
+        if bit == 0 {
             return false;
         }
-        call.lanes &= !bit;
-        call.stopped &= !bit;
-        attempt == call.attempts && call.state == State::Backoff
-    }
-
-    /// The class of an outcome's kind. Kinds of a policy's own have no place in a policy yet, so an unknown one is
-    /// what a programming error is: permanent.
-    #[allow(clippy::unused_self)] // kinds are looked up in the call's policy once policies declare them
-    fn class(&self, outcome: Outcome) -> Class {
-        outcome.kind.class().unwrap_or(Class::Permanent)
+        let newest = attempt == call.attempts && call.between_attempts();
+        self.free_lanes(slot, bit, now);
+        newest
     }
 
     /// The step as it leaves the engine.
@@ -376,11 +516,11 @@ pub(super) fn limit(now: Time, span: Duration) -> Time {
 }
 
 /// The timer for a moment; none for never.
-fn span(until: Time, now: Time) -> Option<Duration> {
+pub(super) fn span(until: Time, now: Time) -> Option<Duration> {
     (until != Time::NEVER).then(|| until.since(now))
 }
 
-fn wait(why: Wait, until: Time, now: Time) -> Step {
+pub(super) fn wait(why: Wait, until: Time, now: Time) -> Step {
     Step { next: span(until, now), ..Step::plain(Action::Wait { why }) }
 }
 

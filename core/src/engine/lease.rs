@@ -6,7 +6,6 @@
 use super::Engine;
 use super::arena::{NONE, State, flag};
 use super::call::GRACE;
-use super::queue::patience;
 use crate::action::{CallId, Step, Verdict};
 use crate::time::Time;
 
@@ -32,7 +31,7 @@ impl Engine {
         call.flags |= nested;
         call.deadline = call.deadline.min(deadline); // the earlier wins (semantics 7.3)
         if adopted.is_some() {
-            call.parent = parent;
+            call.set_parent(parent);
         }
     }
 
@@ -49,11 +48,12 @@ impl Engine {
                 }
                 return;
             }
-            let (route, parent, holds) = (call.route, call.parent, call.has(flag::HOLDS));
+            let (route, parent, holds) = (call.route, call.parent(), call.has(flag::HOLDS));
             call.go(State::Free);
+            self.lower(slot);
             self.calls.remove(slot);
             if holds {
-                self.release(route, now);
+                self.release(route, 1, now);
             }
             self.routes.leave(route);
             if parent == NONE {
@@ -67,19 +67,35 @@ impl Engine {
         }
     }
 
+    /// The path that a call went to is one call less in use.
+    #[inline]
+    fn lower(&mut self, slot: u32) {
+        if let Some(side) = self.calls.side(slot) {
+            self.targets.leave(side.target);
+        }
+    }
+
     /// Gives up on a call whose host is overdue: what it holds goes on, its next event is answered `Lost`.
     pub(super) fn lose(&mut self, slot: u32, now: Time) {
-        self.leave_queue(slot);
+        let owed = core::mem::take(&mut self.owed);
+        self.leave_queue(slot, now);
+        let permits = self.permits_of(slot);
         self.forgo(slot, now);
+        self.give_ticket_back(slot, now);
+        self.give_place_back(slot, false, now);
         self.count_end(slot, Verdict::Lost);
+        if self.calls[slot].has(flag::SIDE) {
+            self.calls.side_mut(slot).extra = 0;
+        }
         let call = &mut self.calls[slot];
-        let (route, holds) = (call.route, call.has(flag::HOLDS));
-        call.flags &= !flag::HOLDS;
-        call.lanes = 0;
+        let route = call.route;
+        call.flags &= !(flag::HOLDS | flag::PER_LANE | flag::RACING);
+        (call.lanes, call.stopped) = (0, 0);
         call.moment = now.after(GRACE);
         call.go(State::Lost);
-        if holds {
-            self.release(route, now);
+        self.owed = owed; // of the call whose event this is
+        if permits > 0 {
+            self.release(route, permits, now);
         }
     }
 
@@ -106,12 +122,16 @@ impl Engine {
         let overdue = |moment: Time| moment != Time::NEVER && over(moment.after(GRACE));
         match call.state {
             State::Granted if over(call.moment) => self.lose(slot, now),
-            State::Queued | State::Running | State::Body if overdue(patience(call)) => self.lose(slot, now),
+            State::Queued if overdue(self.patience(slot)) => self.lose(slot, now),
+            State::Running if overdue(self.last_end(slot).min(call.deadline)) => self.lose(slot, now),
+            State::Body if overdue(call.deadline) => self.lose(slot, now),
             // Its host was told to come when the stopped attempts are given up (R11), not when the delay ends.
             State::Backoff if call.blocked() && !overdue(call.since().after(GRACE)) => {}
-            State::Backoff | State::Refused if overdue(call.moment) => self.lose(slot, now),
+            State::Held | State::Paced | State::Backoff | State::Refused if overdue(call.moment) => {
+                self.lose(slot, now);
+            }
             State::Ended if call.lanes != 0 && over(call.moment) => {
-                self.calls[slot].lanes = 0;
+                self.free_lanes(slot, u8::MAX, now);
                 self.settle(slot, now);
             }
             State::Lost if call.children == 0 && over(call.moment) => self.settle(slot, now),

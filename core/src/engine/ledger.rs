@@ -3,15 +3,17 @@
 //! A retry is charged when it is decided, and refunded once if it never starts (semantics 2.15).
 
 use super::Engine;
-use super::arena::State;
-use crate::action::Verdict;
-use crate::outcome::Class;
+use super::arena::{State, flag};
+use super::side::Racer;
+use crate::action::{Lane, Verdict};
+use crate::outcome::{Class, Kind};
+use crate::policy::{HedgeBudget, Unit};
 use crate::time::Time;
 
 /// What the budget said.
 pub(super) enum Charge {
-    /// The retry is paid.
-    Granted,
+    /// The attempt is paid; what it cost.
+    Granted(u16),
     /// There is nothing left.
     Refused,
 }
@@ -21,15 +23,17 @@ pub(super) enum Charge {
 pub struct Counts {
     /// Attempts started.
     pub attempts: u64,
-    /// Those beyond the first of their call.
+    /// Those beyond the first of their call that are no hedges.
     pub retries: u64,
+    /// Hedges: those that started beside another.
+    pub hedges: u64,
     /// Calls ended, by verdict in the order of [`Verdict::ALL`].
     pub ends: [u64; Verdict::ALL.len()],
 }
 
 impl Default for Counts {
     fn default() -> Self {
-        Self { attempts: 0, retries: 0, ends: [0; Verdict::ALL.len()] }
+        Self { attempts: 0, retries: 0, hedges: 0, ends: [0; Verdict::ALL.len()] }
     }
 }
 
@@ -43,22 +47,37 @@ impl Counts {
 impl Engine {
     /// Pays for the next attempt of a call.
     pub(super) fn charge(&mut self, slot: u32, class: Class, now: Time) -> Charge {
-        let call = &mut self.calls[slot];
-        let route = &mut self.routes[call.route];
-        let Some(budget) = &mut route.budget else { return Charge::Granted };
-        match budget.try_charge(class, route.active, now) {
-            Some(charge) => {
-                call.charge = charge;
-                Charge::Granted
-            }
-            None => Charge::Refused,
+        let home = self.routes[self.calls[slot].route].budget_at;
+        let route = &mut self.routes[home];
+        let calls = route.in_flight();
+        let Some(budget) = &mut route.budget else { return Charge::Granted(0) };
+        budget.try_charge(class, calls, now).map_or(Charge::Refused, Charge::Granted)
+    }
+
+    /// Pays for a hedge, from the hedges' own budget or from the retries'.
+    pub(super) fn charge_hedge(&mut self, slot: u32, now: Time) -> Charge {
+        if self.shares_budget(slot) {
+            return self.charge(slot, Class::Transient, now);
         }
+        let route = &mut self.routes[self.calls[slot].route];
+        let calls = route.active;
+        match route.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut()) {
+            Some(budget) => {
+                budget.try_charge(Class::Transient, calls, now).map_or(Charge::Refused, Charge::Granted)
+            }
+            None => Charge::Granted(0),
+        }
+    }
+
+    fn shares_budget(&self, slot: u32) -> bool {
+        self.settings(slot).hedge.as_ref().is_some_and(|hedge| hedge.budget == HedgeBudget::Shared)
     }
 
     /// The paid attempt of a call will not start; it was charged when the backoff began.
     pub(super) fn refund(&mut self, slot: u32, now: Time) {
         let call = &mut self.calls[slot];
-        if let Some(budget) = &mut self.routes[call.route].budget
+        let home = self.routes[call.route].budget_at;
+        if let Some(budget) = &mut self.routes[home].budget
             && call.charge != 0
         {
             budget.refund(call.charge, call.since(), now);
@@ -66,33 +85,91 @@ impl Engine {
         call.charge = 0;
     }
 
-    /// A call ends or is lost: a retry that has not started is refunded, one that runs is in flight no more.
-    pub(super) fn forgo(&mut self, slot: u32, now: Time) {
-        match self.calls[slot].state {
-            State::Backoff => self.refund(slot, now),
-            State::Running => self.count_outcome(slot, Class::Cancelled),
-            _ => {}
+    /// A call ends or is lost: a retry that has not started is refunded, attempts that run are in flight no more. What
+    /// is to be stopped.
+    pub(super) fn forgo(&mut self, slot: u32, now: Time) -> u8 {
+        let call = &self.calls[slot];
+        if call.between_attempts() {
+            self.refund(slot, now);
+        }
+        let call = &self.calls[slot];
+        if call.lanes == 0 {
+            return 0;
+        }
+        self.stop_lanes(slot, u8::MAX, false, now)
+    }
+
+    /// Stops the attempts that run in these lanes: losers of a race, or all of a call that ends. What stopped them is
+    /// known only where `cut` says that it was the deadline.
+    pub(super) fn stop_lanes(&mut self, slot: u32, lanes: u8, cut: bool, now: Time) -> u8 {
+        let stop = self.calls[slot].running() & lanes;
+        for number in (0..8).filter(|number| stop >> number & 1 != 0) {
+            let lane = Lane::of(number + 1);
+            let attempt = self.calls[slot].attempt_in(lane);
+            if self.calls[slot].state == State::Running {
+                let racer = self.take_racer(slot, attempt);
+                let kind = if cut { self.cut(slot, racer.since, now) } else { Kind::CANCELLED };
+                self.attempt_over(slot, &racer, Class::Cancelled, kind, now);
+                self.drop_attempt_ticket(slot);
+            }
+            self.calls[slot].stopped |= lane.bit();
+        }
+        if self.calls[slot].has(flag::ABORTABLE) {
+            let out = self.calls[slot].lanes & lanes;
+            self.report_lane(slot, out);
+        }
+        stop
+    }
+
+    /// An attempt's own ticket has been used, or has gone into a race with it.
+    pub(super) fn drop_attempt_ticket(&mut self, slot: u32) {
+        let call = &self.calls[slot];
+        if call.ticket == 0 {
+            return;
+        }
+        let policy = self.settings(slot);
+        let unit = policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit));
+        if unit == Some(Unit::Attempt) {
+            self.calls[slot].ticket = 0;
         }
     }
 
-    /// Tells the budget how an attempt ended.
+    /// Tells the budgets how an attempt ended; what is left of its charge.
     #[inline]
-    pub(super) fn count_outcome(&mut self, slot: u32, class: Class) {
-        let call = &mut self.calls[slot];
-        if let Some(budget) = &mut self.routes[call.route].budget {
-            call.charge = budget.on_outcome(class, call.charge);
+    pub(super) fn count_outcome(&mut self, slot: u32, racer: &Racer, class: Class) -> u16 {
+        let route = self.calls[slot].route;
+        let (home, mut left) = (self.routes[route].budget_at, racer.charge);
+        let own = racer.hedge && !self.shares_budget(slot);
+        if let Some(budget) = &mut self.routes[home].budget {
+            let rest = budget.on_outcome(class, if own { 0 } else { racer.charge });
+            left = if own { left } else { rest };
         }
+        if let Some(hedger) = &mut self.routes[route].hedger
+            && let Some(budget) = &mut hedger.budget
+        {
+            let rest = budget.on_outcome(class, if own { racer.charge } else { 0 });
+            left = if own { rest } else { left };
+        }
+        if own { 0 } else { left }
     }
 
-    /// Counts an attempt that starts; the first of a call is the call's one deposit (semantics 2.10).
+    /// Counts an attempt that starts; the first of a call is the call's one deposit in each budget (semantics 2.10).
     #[inline]
-    pub(super) fn count_attempt(&mut self, slot: u32, now: Time) {
+    pub(super) fn count_attempt(&mut self, slot: u32, hedge: bool, now: Time) {
         let call = &self.calls[slot];
         let counts = &mut self.policies[usize::from(call.policy)].counts;
         counts.attempts += 1;
         if call.attempts > 1 {
-            counts.retries += 1;
-        } else if let Some(budget) = &mut self.routes[call.route].budget {
+            counts.retries += u64::from(!hedge);
+            counts.hedges += u64::from(hedge);
+            return;
+        }
+        let route = &mut self.routes[call.route];
+        if let Some(budget) = route.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut()) {
+            budget.on_call(now);
+        }
+        let home = route.budget_at;
+        if let Some(budget) = &mut self.routes[home].budget {
             budget.on_call(now);
         }
     }
@@ -102,5 +179,37 @@ impl Engine {
     pub(super) fn count_end(&mut self, slot: u32, verdict: Verdict) {
         let policy = usize::from(self.calls[slot].policy);
         self.policies[policy].counts.ends[verdict as usize] += 1;
+    }
+
+    /// An attempt is out no more. Its permit, if it has one of its own, goes back when all that learns from its end has
+    /// seen it out.
+    #[inline]
+    pub(super) fn report_lane(&mut self, slot: u32, bits: u8) {
+        let call = &mut self.calls[slot];
+        let gone = call.lanes & bits;
+        call.lanes &= !bits;
+        call.stopped &= !bits;
+        if gone == 0 || !call.has(flag::PER_LANE | flag::SIDE) {
+            return;
+        }
+        let mut permits = if call.has(flag::PER_LANE) { gone.count_ones() } else { 0 };
+        let route = call.route;
+        if call.has(flag::SIDE) {
+            let side = self.calls.side_mut(slot);
+            permits += (side.extra & gone).count_ones();
+            side.extra &= !gone;
+        }
+        if permits > 0 {
+            self.owed = (route, self.owed.1 + permits);
+        }
+    }
+
+    /// Gives back the permits that are owed.
+    #[inline]
+    pub(super) fn pay_back(&mut self, now: Time) {
+        if self.owed.1 > 0 {
+            let (route, permits) = core::mem::take(&mut self.owed);
+            self.release(route, permits, now);
+        }
     }
 }

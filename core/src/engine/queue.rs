@@ -1,13 +1,14 @@
 //! Pools of permits and the calls that wait for them.
 //!
-//! A freed permit changes owner inside the step that freed it (R2): it is *granted* to the head of the queue, which
+//! A freed permit changes owner inside the step that freed it (R2): it is *granted* to the next in the queue, which
 //! claims it with its next event. A grant is a lease (R9): unclaimed for 5 s, it goes to the next waiter.
 
 use super::Engine;
 use super::arena::{Arena, Call, NONE, State, flag};
-use super::call::limit;
+use super::limiter::Limiter;
 use crate::action::Verdict;
-use crate::policy::Bulkhead;
+use crate::codel::CoDel;
+use crate::policy::{Bulkhead, Unit};
 use crate::time::{Duration, Time};
 
 /// How long a grant may stay unclaimed; longer than a parked call's longest sleep.
@@ -15,6 +16,9 @@ const CLAIM: Duration = Duration::from_secs(5);
 
 /// How far up a call looks for an ancestor's permit.
 const DEEPEST: u32 = 32;
+
+/// How the sojourn that a queue allows is scaled by criticality, best effort first (semantics 4.4).
+const ALLOWANCES: [f64; 4] = [0.25, 0.5, 1.0, 2.0];
 
 /// A list of calls through their own links.
 #[derive(Clone, Copy, Debug)]
@@ -39,15 +43,30 @@ impl List {
         (self.head != NONE).then_some(self.head)
     }
 
+    fn tail(&self) -> Option<u32> {
+        (self.tail != NONE).then_some(self.tail)
+    }
+
     pub fn push(&mut self, calls: &mut Arena, slot: u32) {
-        calls[slot].set_links(self.tail, NONE);
-        if self.tail == NONE {
+        self.insert(calls, slot, self.tail);
+    }
+
+    /// Puts a call behind another, or first.
+    fn insert(&mut self, calls: &mut Arena, slot: u32, before: u32) {
+        let after = if before == NONE { self.head } else { calls[before].links().1 };
+        calls[slot].set_links(before, after);
+        if before == NONE {
             self.head = slot;
         } else {
-            let (before, _) = calls[self.tail].links();
-            calls[self.tail].set_links(before, slot);
+            let (first, _) = calls[before].links();
+            calls[before].set_links(first, slot);
         }
-        self.tail = slot;
+        if after == NONE {
+            self.tail = slot;
+        } else {
+            let (_, last) = calls[after].links();
+            calls[after].set_links(slot, last);
+        }
         self.len += 1;
     }
 
@@ -79,26 +98,133 @@ pub(super) struct Pool {
     pub in_flight: u32,
     /// Permits out beyond the limit since it shrank; nobody is evicted.
     pub over: u32,
-    pub waiting: List,
+    /// By criticality where that matters, else all in the first.
+    waiting: [List; 4],
+    waiters: u32,
     pub granted: List,
+    pub limiter: Limiter,
+    /// What watches the queue, if anything does.
+    pub codel: Option<Box<CoDel>>,
+    shed: bool,
+    lifo: bool,
+    prioritized: bool,
 }
 
 impl Pool {
-    pub fn new(settings: &Bulkhead) -> Self {
+    pub fn new(settings: &Bulkhead, now: Time) -> Self {
+        let limiter = Limiter::new(&settings.limit);
         Self {
-            limit: settings.max_concurrency,
+            limit: limiter.limit(),
             max_queue: settings.max_queue,
             in_flight: 0,
             over: 0,
-            waiting: List::default(),
+            waiting: [List::default(); 4],
+            waiters: 0,
             granted: List::default(),
+            limiter,
+            codel: settings.codel.map(|settings| Box::new(CoDel::new(settings, now))),
+            shed: settings.shed,
+            lifo: settings.lifo,
+            prioritized: settings.prioritized,
         }
+    }
+
+    /// Goes on with other settings; nobody who waits loses its place.
+    pub fn retune(&mut self, to: &Bulkhead, now: Time) {
+        self.limiter.retune(&to.limit);
+        self.set_limit(self.limiter.limit());
+        self.max_queue = to.max_queue;
+        (self.shed, self.lifo) = (to.shed, to.lifo);
+        // Those who wait stand in their lists already: by criticality only once nobody does.
+        if self.waiters == 0 {
+            self.prioritized = to.prioritized;
+        }
+        match (&mut self.codel, to.codel) {
+            (Some(codel), Some(settings)) => codel.retune(settings),
+            (codel, settings) => *codel = settings.map(|settings| Box::new(CoDel::new(settings, now))),
+        }
+    }
+
+    pub fn set_limit(&mut self, limit: u32) {
+        self.limit = limit;
+        self.over = self.in_flight.saturating_sub(limit);
+    }
+
+    pub fn waiters(&self) -> u32 {
+        self.waiters
+    }
+
+    /// Is its limit as if nothing had been learned?
+    pub fn is_fresh(&self) -> bool {
+        self.limiter.is_fresh()
+    }
+
+    /// Forgets all calls, after a fork.
+    pub fn forget_calls(&mut self) {
+        (self.in_flight, self.over, self.waiters) = (0, 0, 0);
+        self.waiting = [List::default(); 4];
+        self.granted = List::default();
     }
 
     /// Is a permit free for a newcomer? Not past a waiter: nobody barges in.
     #[inline]
-    fn admits(&self) -> bool {
-        self.in_flight < self.limit && self.waiting.len == 0
+    pub fn admits(&self) -> bool {
+        self.in_flight < self.limit && self.waiters == 0
+    }
+
+    fn list_of(&self, call: &Call) -> usize {
+        if self.prioritized { usize::from(call.flags & flag::CRITICALITY) } else { 0 }
+    }
+
+    fn push(&mut self, calls: &mut Arena, slot: u32) {
+        let list = self.list_of(&calls[slot]);
+        let mut before = self.waiting[list].tail;
+        // By arrival, then by ordinal: a call that comes back between attempts may be older than who came with it.
+        while self.prioritized
+            && before != NONE
+            && calls[before].moment == calls[slot].moment
+            && calls[before].ordinal() > calls[slot].ordinal()
+        {
+            before = calls[before].links().0;
+        }
+        self.waiting[list].insert(calls, slot, before);
+        self.waiters += 1;
+    }
+
+    fn remove(&mut self, calls: &mut Arena, slot: u32) {
+        let list = self.list_of(&calls[slot]);
+        self.waiting[list].remove(calls, slot);
+        self.waiters -= 1;
+    }
+
+    /// Who is next: the oldest, or under congestion the newest where the policy says so.
+    fn next(&self, calls: &Arena, now: Time) -> Option<u32> {
+        let newest = self.lifo && self.codel.as_ref().is_some_and(|codel| codel.congested(now));
+        let ends = self.waiting.iter().filter_map(|list| if newest { list.tail() } else { list.head() });
+        let age = |slot: &u32| (calls[*slot].moment, calls[*slot].ordinal());
+        if newest { ends.max_by_key(age) } else { ends.min_by_key(age) }
+    }
+
+    /// The oldest waiter of the lowest criticality below this one.
+    fn lowest_below(&self, criticality: u16) -> Option<u32> {
+        if !self.prioritized {
+            return None;
+        }
+        self.waiting[..usize::from(criticality)].iter().find_map(List::head)
+    }
+
+    /// How many wait, as the lists count them; for the books.
+    pub fn listed(&self) -> u32 {
+        self.waiting.iter().map(List::len).sum()
+    }
+
+    /// The queue has been left empty.
+    fn emptied(&mut self, now: Time) {
+        if self.waiters == 0
+            && let Some(codel) = &mut self.codel
+        {
+            codel.on_empty(now);
+        }
     }
 }
 
@@ -110,110 +236,216 @@ pub(super) enum Permit {
     Awaited,
 }
 
-/// The end of a waiter's patience: its deadline or its acquire timeout, whichever is first.
-pub(super) fn patience(call: &Call) -> Time {
-    call.moment.min(call.deadline)
-}
-
 impl Engine {
+    /// The end of a waiter's patience: its deadline or its acquire timeout, whichever is first.
+    pub(super) fn patience(&self, slot: u32) -> Time {
+        self.impatient_at(slot).min(self.calls[slot].deadline)
+    }
+
+    /// The end of its acquire timeout.
+    fn impatient_at(&self, slot: u32) -> Time {
+        let call = &self.calls[slot];
+        let bulkhead = &self.policies[usize::from(call.policy)].policy.bulkhead;
+        call.moment.after(bulkhead.as_ref().map_or(Duration::MAX, |bulkhead| bulkhead.acquire_timeout))
+    }
+
+    /// Why a waiter whose patience has ended is refused.
+    pub(super) fn impatience(&self, slot: u32) -> Verdict {
+        if self.calls[slot].deadline <= self.impatient_at(slot) {
+            Verdict::DeadlineQueued
+        } else {
+            Verdict::AcquireTimeout
+        }
+    }
+
     /// Asks the route's pool for a permit.
     #[inline]
     pub(super) fn acquire(&mut self, slot: u32, now: Time) -> Result<Permit, Verdict> {
-        let route = self.calls[slot].route;
-        if self.routes[route].pool.is_none() || self.shares(slot) {
+        let home = self.routes[self.calls[slot].route].pool_at;
+        if self.calls[slot].has(flag::SHARES) || self.shares(slot) {
+            self.calls[slot].flags |= flag::SHARES;
             return Ok(Permit::Held);
         }
-        self.revoke_overdue(route, now);
-        let Some(pool) = &mut self.routes[route].pool else { return Ok(Permit::Held) };
+        self.revoke_overdue(home, now);
+        let Some(pool) = &mut self.routes[home].pool else { return Ok(Permit::Held) };
         let call = &mut self.calls[slot];
         if pool.admits() {
             pool.in_flight += 1;
             call.flags |= flag::HOLDS;
             return Ok(Permit::Held);
         }
-        if !call.has(flag::MAY_PARK) || pool.waiting.len >= pool.max_queue {
+        if !call.has(flag::MAY_PARK) {
             return Err(Verdict::QueueFull);
         }
-        let bulkhead = self.policies[usize::from(call.policy)].policy.bulkhead;
-        let patience = bulkhead.map_or(Duration::ZERO, |bulkhead| bulkhead.acquire_timeout);
-        if patience == Duration::ZERO {
+        let lowest = if pool.waiters < pool.max_queue {
+            None
+        } else {
+            Some(pool.lowest_below(call.flags & flag::CRITICALITY).ok_or(Verdict::QueueFull)?)
+        };
+        let bulkhead = &self.policies[usize::from(call.policy)].policy.bulkhead;
+        if bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.acquire_timeout == Duration::ZERO) {
             return Err(Verdict::AcquireTimeout);
         }
-        call.moment = limit(now, patience);
+        if let Some(lowest) = lowest {
+            self.unlist(lowest);
+            self.turn_away(lowest, Verdict::Displaced, now);
+        }
+        self.note_charged(slot);
+        let Some(pool) = &mut self.routes[home].pool else { return Ok(Permit::Held) };
+        pool.emptied(now);
+        let call = &mut self.calls[slot];
+        call.moment = now;
         call.go(State::Queued);
-        pool.waiting.push(&mut self.calls, slot);
+        pool.push(&mut self.calls, slot);
         Ok(Permit::Awaited)
     }
 
-    /// Hands out all permits that can be handed out (I3). A waiter whose patience has ended is failed, not granted.
-    pub(super) fn hand_out(&mut self, route: u32, now: Time) {
-        let Some(pool) = &mut self.routes[route].pool else { return };
-        while pool.in_flight < pool.limit {
-            let Some(slot) = pool.waiting.head() else { return };
-            pool.waiting.remove(&mut self.calls, slot);
-            let call = &mut self.calls[slot];
-            if patience(call) <= now {
-                let queued_out = call.deadline <= call.moment;
-                call.stopped =
-                    if queued_out { Verdict::DeadlineQueued } else { Verdict::AcquireTimeout } as u8;
-                call.moment = now;
-                call.go(State::Refused);
-            } else {
-                pool.in_flight += 1;
-                call.flags |= flag::HOLDS;
-                call.moment = now.after(CLAIM);
-                call.go(State::Granted);
-                pool.granted.push(&mut self.calls, slot);
+    /// Hands out all permits that can be handed out (I3). A waiter whose patience has ended is failed, not granted; so is
+    /// one that has waited longer than the queue's control allows.
+    pub(super) fn hand_out(&mut self, home: u32, now: Time) {
+        loop {
+            let Some(pool) = &mut self.routes[home].pool else { return };
+            if pool.in_flight >= pool.limit || pool.waiters == 0 {
+                return;
             }
+            let Some(slot) = pool.next(&self.calls, now) else { return };
+            let impatient = self.patience(slot) <= now;
+            let arrived = self.calls[slot].moment;
+            let Some(pool) = &mut self.routes[home].pool else { return };
+            let scale = if pool.prioritized { ALLOWANCES[pool.list_of(&self.calls[slot])] } else { 1.0 };
+            let stale = !impatient
+                && pool.shed
+                && pool.codel.as_mut().is_some_and(|codel| codel.should_shed(now.since(arrived), scale, now));
+            let verdict = match (impatient, stale) {
+                (true, _) => Some(self.impatience(slot)),
+                (_, true) => Some(Verdict::QueueShed),
+                _ => None,
+            };
+            self.unlist(slot);
+            let Some(pool) = &mut self.routes[home].pool else { return };
+            pool.emptied(now);
+            if let Some(verdict) = verdict {
+                self.turn_away(slot, verdict, now);
+                continue;
+            }
+            pool.in_flight += 1;
+            let call = &mut self.calls[slot];
+            call.flags |= flag::HOLDS;
+            call.moment = now.after(CLAIM);
+            call.go(State::Granted);
+            pool.granted.push(&mut self.calls, slot);
             self.wakes.push(self.calls.id(slot));
         }
     }
 
-    /// Gives a permit back, and on in the same step (R2, R6).
+    /// Refuses a call that waits; its owner is told when it comes.
+    pub(super) fn turn_away(&mut self, slot: u32, verdict: Verdict, now: Time) {
+        let call = &mut self.calls[slot];
+        call.cost = verdict as u16;
+        call.moment = now;
+        call.go(State::Refused);
+        self.wakes.push(self.calls.id(slot));
+    }
+
+    /// Gives permits back, and on in the same step (R2, R6).
     #[inline]
-    pub(super) fn release(&mut self, route: u32, now: Time) {
-        let Some(pool) = &mut self.routes[route].pool else { return };
-        pool.in_flight -= 1;
-        pool.over = pool.over.saturating_sub(1);
-        if pool.waiting.len > 0 {
-            self.hand_out(route, now);
+    pub(super) fn release(&mut self, route: u32, permits: u32, now: Time) {
+        let home = self.routes[route].pool_at;
+        let Some(pool) = &mut self.routes[home].pool else { return };
+        pool.in_flight -= permits;
+        pool.over = pool.over.saturating_sub(permits);
+        if pool.waiters > 0 {
+            self.hand_out(home, now);
         }
     }
 
     /// Takes back grants that nobody has claimed for 5 s (R9).
     #[inline]
-    pub(super) fn revoke_overdue(&mut self, route: u32, now: Time) {
-        while let Some(slot) = self.routes[route].pool.as_ref().and_then(|pool| pool.granted.head())
+    pub(super) fn revoke_overdue(&mut self, home: u32, now: Time) {
+        while let Some(slot) = self.routes[home].pool.as_ref().and_then(|pool| pool.granted.head())
             && self.calls[slot].moment <= now
         {
             self.lose(slot, now);
         }
     }
 
-    /// Takes a call that ends, or that claims its grant, out of the list it stands in.
-    #[inline]
-    pub(super) fn leave_queue(&mut self, slot: u32) {
+    /// Takes a call out of the list it stands in, and gives it back the moment that its links took the place of.
+    pub(super) fn unlist(&mut self, slot: u32) {
         let call = &self.calls[slot];
-        let Some(pool) = &mut self.routes[call.route].pool else { return };
-        match call.state {
-            State::Queued => pool.waiting.remove(&mut self.calls, slot),
-            State::Granted => pool.granted.remove(&mut self.calls, slot),
+        if !call.listed() {
+            return;
+        }
+        let home = self.routes[call.route].pool_at;
+        match (call.state, &mut self.routes[home].pool) {
+            (State::Queued, Some(pool)) => pool.remove(&mut self.calls, slot),
+            (State::Granted, Some(pool)) => pool.granted.remove(&mut self.calls, slot),
+            (State::Paced, _) => self.unlist_paced(slot),
+            (State::Held, _) => self.unlist_held(slot),
+            _ => {}
+        }
+        self.recall_charged(slot);
+    }
+
+    /// Takes a call that ends, or that is lost, out of the list it stands in; others may be next now.
+    pub(super) fn leave_queue(&mut self, slot: u32, now: Time) {
+        let call = &self.calls[slot];
+        if !call.listed() {
+            return;
+        }
+        let (state, sending, route) = (call.state, call.has(flag::SENDING), call.route);
+        self.unlist(slot);
+        match state {
+            State::Queued => {
+                let home = self.routes[route].pool_at;
+                if let Some(pool) = &mut self.routes[home].pool {
+                    pool.emptied(now);
+                }
+            }
+            State::Paced => self.left_pace(route, sending, now),
+            State::Held => self.left_hold(slot, now),
             _ => {}
         }
     }
 
+    /// Gives up the lanes of attempts that are out no more, and the permits that go with them.
+    #[inline]
+    pub(super) fn free_lanes(&mut self, slot: u32, bits: u8, now: Time) {
+        self.report_lane(slot, bits);
+        self.pay_back(now);
+    }
+
+    /// The permits that a call holds.
+    pub(super) fn permits_of(&self, slot: u32) -> u32 {
+        let call = &self.calls[slot];
+        let extra = self.calls.side(slot).map_or(0, |side| side.extra & call.lanes);
+        let lanes = if call.has(flag::PER_LANE) { call.lanes } else { extra };
+        u32::from(call.has(flag::HOLDS)) + lanes.count_ones()
+    }
+
+    /// Does its policy count permits by attempt?
+    #[inline]
+    pub(super) fn permit_per_attempt(&self, slot: u32) -> bool {
+        let policy = &self.policies[usize::from(self.calls[slot].policy)].policy;
+        policy.bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt)
+    }
+
     /// Does a call around this one hold a permit of the same pool? Then it is shared: a call never waits for itself.
     fn shares(&self, slot: u32) -> bool {
-        let (route, mut ancestor) = (self.calls[slot].route, self.calls[slot].parent);
+        let mut ancestor = self.calls[slot].parent();
+        if ancestor == NONE {
+            return false;
+        }
+        let home = self.routes[self.calls[slot].route].pool_at;
         for _ in 0..DEEPEST {
             if ancestor == NONE {
                 return false;
             }
             let call = &self.calls[ancestor];
-            if call.route == route && call.has(flag::HOLDS) {
+            let holds = call.has(flag::HOLDS) || call.has(flag::PER_LANE) && call.lanes != 0;
+            if holds && self.routes[call.route].pool_at == home {
                 return true;
             }
-            ancestor = call.parent;
+            ancestor = call.parent();
         }
         false
     }

@@ -6,10 +6,16 @@
 use std::collections::BTreeMap;
 
 use super::arena::NONE;
-use super::queue::{List, Pool};
+use super::hedge::Hedger;
+use super::hold::Holds;
+use super::pace::{Bucket, Pace};
+use super::queue::Pool;
 use crate::action::RouteId;
+use crate::breaker::{BreakerState, CircuitBreaker};
+use crate::limit::TokenBucket;
 use crate::policy::Policy;
-use crate::retry::Budget;
+use crate::retry::{Budget, CubicRate};
+use crate::throttle::AdaptiveThrottle;
 use crate::time::Time;
 
 /// How many idle routes an eviction looks at, oldest first, for one that is as good as new. It bounds the work of a
@@ -19,21 +25,63 @@ const LOOKED_AT: usize = 32;
 /// Keys longer than this are cut: a key names a place, not a payload.
 const LONGEST_KEY: usize = 512;
 
-/// The state of one (policy, key).
+/// What a call meets on its way under a route, a bit each: a route without any costs nothing to pass.
+pub(super) mod stage {
+    pub const HOLD: u8 = 1;
+    pub const RATE: u8 = 1 << 1;
+    pub const POOL: u8 = 1 << 2;
+    pub const BREAKER: u8 = 1 << 3;
+    pub const THROTTLE: u8 = 1 << 4;
+    pub const SEND: u8 = 1 << 5;
+    pub const FORCED: u8 = 1 << 7;
+    /// Those that may refuse a call or make it wait.
+    pub const GATES: u8 = HOLD | RATE | POOL | BREAKER | THROTTLE | SEND;
+}
+
+/// Where the parts of a policy that can be shared are kept: in a pool, or in each route ([`NONE`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Homes {
+    pub pool: u32,
+    pub rate: u32,
+    pub budget: u32,
+}
+
+impl Homes {
+    pub const OWN: Self = Self { pool: NONE, rate: NONE, budget: NONE };
+}
+
+/// The state of one (policy, key); or a pool, which is a route that no call goes by.
 #[derive(Debug)]
 pub(super) struct Route {
     generation: u64,
     pub policy: u16,
     key: Box<str>,
+    /// What it has, of [`stage`].
+    pub stages: u8,
+    /// Forced open by itself, or with its whole policy.
+    pub forced: bool,
+    /// Where its permits, tokens and retry budget are: here, or in a pool.
+    pub pool_at: u32,
+    pub rate_at: u32,
+    pub budget_at: u32,
     pub pool: Option<Pool>,
     pub budget: Option<Budget>,
+    pub rate: Option<Box<Pace>>,
+    pub send: Option<Box<Pace>>,
+    pub breaker: Option<Box<CircuitBreaker>>,
+    pub throttle: Option<Box<AdaptiveThrottle>>,
+    pub hedger: Option<Box<Hedger>>,
+    pub holds: Option<Box<Holds>>,
     /// Calls in it, lingering ones included.
     pub active: u32,
+    /// Calls of other routes whose retry budget is here.
+    pub guests: u32,
     /// Its neighbours among the idle routes, while it is idle.
     before: u32,
     after: u32,
     overflow: bool,
     free: bool,
+    is_pool: bool,
 }
 
 /// All routes.
@@ -66,7 +114,13 @@ impl Routes {
     }
 
     /// The route of a key; makes one if there is none. Total: it always answers a route that works.
-    pub fn intern(&mut self, number: u16, policy: &Policy, key: &str, now: Time) -> RouteId {
+    pub fn intern(
+        &mut self,
+        number: u16,
+        (policy, homes, forced): (&Policy, Homes, bool),
+        key: &str,
+        now: Time,
+    ) -> RouteId {
         let key = cut(key);
         if let Some(slot) = self.by_key.get(&(number, Box::from(key))) {
             return self.id(*slot);
@@ -81,25 +135,33 @@ impl Routes {
             }
         }
         let name: Box<str> = if overflow { "\u{0}overflow".into() } else { key.into() };
-        let slot = self.insert(number, policy, name.clone(), overflow);
+        let slot = self.insert(Route::new(number, policy, homes, name.clone(), now));
         self.by_key.insert((number, name), slot);
+        self.pools_in(slot, homes);
+        let route = &mut self.slots[slot as usize];
+        (route.overflow, route.forced) = (overflow, forced);
+        route.set_stages(policy, forced);
+        self.link(slot);
         self.id(slot)
     }
 
-    fn insert(&mut self, number: u16, policy: &Policy, key: Box<str>, overflow: bool) -> u32 {
-        let route = Route {
-            generation: 1,
-            policy: number,
-            key,
-            pool: policy.bulkhead.as_ref().map(Pool::new),
-            budget: policy.retry.budget.as_ref().map(Budget::new),
-            active: 0,
-            before: NONE,
-            after: NONE,
-            overflow,
-            free: false,
-        };
-        let slot = if let Some(slot) = self.free.pop() {
+    /// A pool: a route that holds its component for others, and never goes.
+    pub fn pool(&mut self, policy: &Policy, now: Time) -> u32 {
+        let slot = self.insert(Route::new(u16::MAX, policy, Homes::OWN, policy.name().into(), now));
+        self.pools_in(slot, Homes::OWN);
+        self.slots[slot as usize].is_pool = true;
+        slot
+    }
+
+    fn pools_in(&mut self, slot: u32, homes: Homes) {
+        let at = |home: u32| if home == NONE { slot } else { home };
+        let route = &mut self.slots[slot as usize];
+        (route.pool_at, route.rate_at) = (at(homes.pool), at(homes.rate));
+        route.budget_at = at(homes.budget);
+    }
+
+    fn insert(&mut self, route: Route) -> u32 {
+        if let Some(slot) = self.free.pop() {
             let place = &mut self.slots[slot as usize];
             let generation = place.generation;
             *place = Route { generation, ..route };
@@ -107,9 +169,7 @@ impl Routes {
         } else {
             self.slots.push(route);
             (self.slots.len() - 1) as u32
-        };
-        self.link(slot);
-        slot
+        }
     }
 
     /// Puts a route without calls at the recently used end.
@@ -140,9 +200,9 @@ impl Routes {
         let (mut slot, mut victim) = (self.oldest, None);
         for _ in 0..LOOKED_AT {
             let Some(route) = self.slots.get_mut(slot as usize) else { break };
-            if !route.overflow {
+            if !route.overflow && !route.is_pinned() {
                 victim.get_or_insert(slot);
-                if route.budget.as_mut().is_none_or(|budget| budget.is_fresh(now)) {
+                if route.is_fresh(now) {
                     victim = Some(slot);
                     break;
                 }
@@ -178,7 +238,12 @@ impl Routes {
         if self.slots[slot as usize].active == 0 {
             self.unlink(slot);
         }
-        self.slots[slot as usize].active += 1;
+        let route = &mut self.slots[slot as usize];
+        route.active += 1;
+        let home = route.budget_at;
+        if home != slot {
+            self.slots[home as usize].guests += 1;
+        }
     }
 
     /// One call less; with the last one it becomes the most recently used idle route.
@@ -186,11 +251,16 @@ impl Routes {
     pub fn leave(&mut self, slot: u32) {
         let route = &mut self.slots[slot as usize];
         route.active -= 1;
-        if route.active == 0 {
+        let (idle, home) = (route.active == 0, route.budget_at);
+        if home != slot {
+            self.slots[home as usize].guests -= 1;
+        }
+        if idle {
             self.link(slot);
         }
     }
 
+    /// All routes, pools among them.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Route)> {
         (0..).zip(&self.slots).filter(|(_, route)| !route.free)
     }
@@ -200,26 +270,114 @@ impl Routes {
         for slot in 0..self.slots.len() as u32 {
             let route = &mut self.slots[slot as usize];
             if let Some(pool) = &mut route.pool {
-                *pool = Pool {
-                    in_flight: 0,
-                    over: 0,
-                    waiting: List::default(),
-                    granted: List::default(),
-                    ..pool.clone()
-                };
+                pool.forget_calls();
             }
             if let Some(budget) = &mut route.budget {
                 budget.forget_calls();
             }
+            for pace in [&mut route.rate, &mut route.send].into_iter().flatten() {
+                pace.forget_calls();
+            }
+            if let Some(breaker) = &mut route.breaker {
+                breaker.forget_probes();
+            }
+            if let Some(budget) = route.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut()) {
+                budget.forget_calls();
+            }
+            if let Some(holds) = &mut route.holds {
+                holds.forget_calls();
+            }
+            route.guests = 0;
             if route.active > 0 {
-                route.active = 1;
-                self.leave(slot);
+                route.active = 0;
+                self.link(slot);
             }
         }
     }
 }
 
 impl Route {
+    fn new(policy_number: u16, policy: &Policy, homes: Homes, key: Box<str>, now: Time) -> Self {
+        let own = |home: u32| home == NONE;
+        let rate = policy.rate_limit.as_ref().filter(|_| own(homes.rate));
+        let tokens = rate.map(|limit| Bucket::Tokens(TokenBucket::new(limit.bucket, now)));
+        let cubic = policy.retry.send_rate.then(|| Bucket::Cubic(CubicRate::new(now)));
+        Self {
+            generation: 1,
+            policy: policy_number,
+            key,
+            stages: 0,
+            forced: false,
+            pool_at: 0,
+            rate_at: 0,
+            budget_at: 0,
+            pool: policy.bulkhead.as_ref().filter(|_| own(homes.pool)).map(|it| Pool::new(it, now)),
+            budget: policy.retry.budget.as_ref().filter(|_| own(homes.budget)).map(Budget::new),
+            rate: tokens.map(|bucket| Box::new(Pace::new(bucket))),
+            send: cubic.map(|bucket| Box::new(Pace::new(bucket))),
+            breaker: policy.breaker.as_ref().map(|it| Box::new(CircuitBreaker::new(it.settings))),
+            throttle: policy.throttle.as_ref().map(|it| Box::new(AdaptiveThrottle::new(it.settings, now))),
+            hedger: policy.hedge.as_ref().map(|it| Box::new(Hedger::new(it))),
+            holds: policy.retry.hold.map(|_| Box::default()),
+            active: 0,
+            guests: 0,
+            before: NONE,
+            after: NONE,
+            overflow: false,
+            free: false,
+            is_pool: false,
+        }
+    }
+
+    /// What a call meets here, by the policy's settings.
+    pub fn set_stages(&mut self, policy: &Policy, forced: bool) {
+        let mut stages = if forced || self.forced { stage::FORCED } else { 0 };
+        for (there, bit) in [
+            (policy.retry.hold.is_some(), stage::HOLD),
+            (policy.rate_limit.is_some(), stage::RATE),
+            (policy.bulkhead.is_some(), stage::POOL),
+            (policy.breaker.is_some(), stage::BREAKER),
+            (policy.throttle.is_some(), stage::THROTTLE),
+            (policy.retry.send_rate, stage::SEND),
+        ] {
+            stages |= if there { bit } else { 0 };
+        }
+        self.stages = stages;
+    }
+
+    /// Is every call refused here?
+    pub fn is_forced(&self) -> bool {
+        self.stages & stage::FORCED != 0
+    }
+
+    /// Is it a pool, which no call goes by?
+    pub fn is_pool(&self) -> bool {
+        self.is_pool
+    }
+
+    /// Calls whose retries its budget pays for.
+    pub fn in_flight(&self) -> u32 {
+        self.active.saturating_add(self.guests)
+    }
+
+    /// Must it stay: is it forced open, or its breaker not closed?
+    fn is_pinned(&self) -> bool {
+        self.is_forced()
+            || self.breaker.as_ref().is_some_and(|breaker| breaker.state(Time::from_micros(0)) != BreakerState::Closed)
+    }
+
+    /// Is it as if new?
+    fn is_fresh(&mut self, now: Time) -> bool {
+        self.budget.as_mut().is_none_or(|budget| budget.is_fresh(now))
+            && self.rate.as_mut().is_none_or(|rate| rate.is_fresh(now))
+            && self.send.as_mut().is_none_or(|rate| rate.is_fresh(now))
+            && self.breaker.as_mut().is_none_or(|breaker| breaker.is_fresh(now))
+            && self.throttle.as_mut().is_none_or(|throttle| throttle.is_fresh(now))
+            && self.hedger.as_mut().is_none_or(|hedger| hedger.is_fresh(now))
+            && self.holds.as_mut().is_none_or(|holds| holds.is_fresh(now))
+            && self.pool.as_ref().is_none_or(Pool::is_fresh)
+    }
+
     /// The key as people may see it.
     pub fn key(&self) -> &str {
         if self.overflow { "overflow" } else { &self.key }

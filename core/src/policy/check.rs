@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
-use super::domain::{CLASSES, Stored, parse};
+use super::domain::{CLASSES, MOST_KINDS, Stored, is_name, kind, parse};
 use super::suggest::unknown_key;
 use super::table::{Domain, TABLE};
-use super::written::Written;
-use super::{Bulkhead, Policy, Retry, presets};
+use super::{Policy, presets};
 use crate::classify::Methods;
-use crate::retry::{
-    Backoff, BudgetSettings, Growth, Jitter, QuotaSettings, RatioSettings, RetryAfterMode, Rounding,
-    ShareSettings, TokenSettings, WindowSettings,
-};
+use crate::outcome::Class;
 use crate::time::Duration;
 
 /// A value of a pair. Flags are the numbers 0 and 1, spans are microseconds, `none` is the text `none`.
@@ -78,11 +75,24 @@ pub(super) fn build_written<'a>(
     pairs: impl Iterator<Item = Pair<'a>>,
 ) -> Result<Policy, Vec<PolicyError>> {
     let mut errors = Vec::new();
-    if name.is_empty() || name.len() > LONGEST || name.chars().any(char::is_control) {
+    if !is_name(name) {
         let rule = format!("a name has 1 to {LONGEST} bytes and no control characters");
         errors.push(PolicyError::new("policy", quoted(name), rule));
     }
-    let mut given = Settings::default();
+    let (settings, mut more) = settings(pairs);
+    errors.append(&mut more);
+    if errors.is_empty() { Ok(settings.policy(name)) } else { Err(errors) }
+}
+
+/// The checked settings of pairs, and the mistakes in them.
+fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyError>) {
+    let pairs: Vec<_> = pairs.collect();
+    let mut errors = Vec::new();
+    let own = pairs.iter().filter(|pair| pair.key == "kinds").filter_map(|pair| match pair.value {
+        Ok(Value::Text(text)) => Some(kind(text)?.0.into()),
+        _ => None,
+    });
+    let mut given = Settings { kinds: own.collect(), ..Settings::default() };
     for pair in pairs {
         let added = match pair.value {
             Ok(value) => given.add(pair.key, value),
@@ -93,19 +103,19 @@ pub(super) fn build_written<'a>(
             errors.push(PolicyError { value, line: pair.line, ..error });
         }
     }
-    let mut settings = Settings::default();
-    if let Some(Stored::Word(preset)) = given.0.get("preset").and_then(|v| v.first()) {
+    let mut settings = Settings { kinds: given.kinds.clone(), ..Settings::default() };
+    if let Some(Stored::Word(preset)) = given.values.get("preset").and_then(|v| v.first()) {
         for (key, value) in presets::pairs(preset) {
             settings.add(key, *value).expect("presets are valid: a test builds each");
         }
     }
-    settings.0.append(&mut given.0);
+    settings.values.append(&mut given.values);
     // A key that is wrong by itself says nothing about its relation to others.
     let mut across = Vec::new();
     settings.check_across(&mut across);
     across.retain(|error| errors.iter().all(|own| own.key != error.key));
     errors.append(&mut across);
-    if errors.is_empty() { Ok(settings.policy(name)) } else { Err(errors) }
+    (settings, errors)
 }
 
 /// Keys without a default that a choice needs: where the first key has the second's value, the third must stand.
@@ -115,11 +125,45 @@ const NEEDED: &[(&str, &str, &str)] = &[
     ("retry.budget.kind", "ratio", "retry.budget.ratio"),
     ("retry.budget.kind", "tokens", "retry.budget.ratio"),
     ("retry.budget.kind", "tokens", "retry.budget.max"),
+    ("bulkhead.kind", "aimd", "bulkhead.latency_threshold"),
+    ("hedge.budget.kind", "ratio", "hedge.budget.ratio"),
+    ("hedge.budget.kind", "tokens", "hedge.budget.ratio"),
+    ("hedge.budget.kind", "tokens", "hedge.budget.max"),
+];
+
+/// Keys without a default that a component needs, and the key that stands instead of them, if there is one.
+const REQUIRED: &[(&str, &str, &str)] = &[
+    ("rate_limit.", "rate_limit.permits", "rate_limit.pool"),
+    ("rate_limit.", "rate_limit.per", "rate_limit.pool"),
+    ("bulkhead.", "bulkhead.max_concurrency", "bulkhead.pool"),
+    ("breaker.", "breaker.failure_ratio", "breaker.consecutive"),
+    ("breaker.", "breaker.break_duration", ""),
+    ("hedge.", "hedge.delay", ""),
+];
+
+/// Keys that mean something only beside another.
+const BESIDE: &[(&str, &str)] = &[
+    ("hedge.delay_min", "hedge.adaptive_delay_quantile"),
+    ("hedge.delay_max", "hedge.adaptive_delay_quantile"),
+    ("breaker.failure_ratio", "breaker.window"),
+    ("breaker.failure_ratio", "breaker.min_throughput"),
+];
+
+/// Pairs of keys of which the first must not be more than the second.
+const ORDERED: &[(&str, &str)] = &[
+    ("retry.backoff.base", "retry.backoff.max"),
+    ("breaker.break_duration", "breaker.max_break_duration"),
+    ("hedge.delay_min", "hedge.delay_max"),
+    ("bulkhead.min_concurrency", "bulkhead.max_concurrency"),
 ];
 
 /// Checked values by key; lists hold several.
 #[derive(Default)]
-struct Settings(BTreeMap<&'static str, Vec<Stored>>);
+pub(super) struct Settings {
+    pub(super) values: BTreeMap<&'static str, Vec<Stored>>,
+    /// The names that `kinds` declares.
+    kinds: Vec<Arc<str>>,
+}
 
 impl Settings {
     fn add(&mut self, path: &str, value: Value<'_>) -> Result<(), PolicyError> {
@@ -129,8 +173,9 @@ impl Settings {
         let is_span = matches!(key.domain, Domain::Span { .. });
         let fail = |rule: String| PolicyError::new(path, shown(value, is_span), rule);
         // A key whose value is wrong still counts as given: it must not be reported as absent too.
-        let values = self.0.entry(key.path).or_default();
-        let stored = parse(key, value).map_err(fail)?;
+        let stored = parse(key, value, &self.kinds);
+        let values = self.values.entry(key.path).or_default();
+        let stored = stored.map_err(fail)?;
         if !values.is_empty() && !key.domain.is_list() {
             return Err(fail("is given more than once".into()));
         }
@@ -141,13 +186,13 @@ impl Settings {
     /// A value that was found wrong before it came here: its key counts as given too.
     fn add_wrong(&mut self, path: &str, rule: String) -> PolicyError {
         if let Some(key) = TABLE.iter().find(|key| key.path == path) {
-            self.0.entry(key.path).or_default();
+            self.values.entry(key.path).or_default();
         }
         PolicyError::new(clipped(path), "", rule)
     }
 
-    fn uses(&self, component: &str) -> bool {
-        self.0.keys().any(|key| key.starts_with(component))
+    pub(super) fn uses(&self, component: &str) -> bool {
+        self.values.keys().any(|key| key.starts_with(component))
     }
 
     /// Rules that join several keys.
@@ -155,177 +200,174 @@ impl Settings {
         let mut fail = |key: &str, value: String, rule: &str| {
             errors.push(PolicyError::new(key, value, rule));
         };
-        let meaningful = self.0.keys().any(|key| !matches!(*key, "preset" | "slot_until"));
-        if !meaningful && !self.0.contains_key("preset") {
+        let meaningful = self.values.keys().any(|key| !matches!(*key, "preset" | "slot_until" | "kinds"));
+        if !meaningful && !self.given("preset") {
             fail("policy", "(empty)".into(), "an empty policy does nothing; give it at least one component");
         }
-        let (base, max) = (self.span("retry.backoff.base"), self.span("retry.backoff.max"));
-        if max < base {
-            fail(
-                "retry.backoff.max",
-                max.to_string(),
-                &format!("must be at least retry.backoff.base ({base})"),
-            );
+        for (low, high) in ORDERED {
+            let in_order = match (self.stored(low), self.stored(high)) {
+                (Some(Stored::Span(low)), Some(Stored::Span(high))) => low <= high,
+                (Some(Stored::Whole(low)), Some(Stored::Whole(high))) => low <= high,
+                _ => true,
+            };
+            if !in_order {
+                fail(high, self.told(high), &format!("must be at least {low} ({})", self.told(low)));
+            }
         }
         if self.word("preset") == "grpc" && self.whole("retry.max_attempts") > 5 {
             let attempts = self.whole("retry.max_attempts").to_string();
             fail("retry.max_attempts", attempts, "gRPC allows at most 5 attempts");
         }
         for (chooser, choice, needed) in NEEDED {
-            if self.word(chooser) == *choice && !self.0.contains_key(needed) {
+            if self.word(chooser) == *choice && !self.given(needed) {
                 fail(needed, "(absent)".into(), &format!("is required where {chooser} is {choice}"));
             }
         }
-        if self.uses("bulkhead.") && !self.0.contains_key("bulkhead.max_concurrency") {
-            fail("bulkhead.max_concurrency", "(absent)".into(), "is required where there is a bulkhead");
+        for (component, needed, instead) in REQUIRED {
+            let there = self.given(needed) || self.given(instead);
+            if self.uses(component) && !there {
+                let what = component.trim_end_matches('.').replace('_', " ");
+                let or = if instead.is_empty() { String::new() } else { format!(", or {instead}") };
+                fail(needed, "(absent)".into(), &format!("is required where there is a {what}{or}"));
+            }
+        }
+        for (key, beside) in BESIDE {
+            if self.given(key) && !self.given(beside) {
+                fail(beside, "(absent)".into(), &format!("is required where there is {key}"));
+            }
+        }
+        if self.uses("breaker.") && self.uses("throttle.") {
+            fail("throttle", "(given)".into(), "a breaker and a throttle exclude each other; choose one");
+        }
+        if self.flag("rate_limit.wait") && !self.given("rate_limit.max_wait") && !self.given("deadline") {
+            fail("rate_limit.wait", "true".into(), "needs a bound: rate_limit.max_wait or deadline");
+        }
+        if self.given("bulkhead.queue_target") && self.span("bulkhead.queue_target") >= self.span("bulkhead.queue_interval") {
+            let interval = self.told("bulkhead.queue_interval");
+            let rule = format!("must be less than bulkhead.queue_interval ({interval})");
+            fail("bulkhead.queue_target", self.told("bulkhead.queue_target"), &rule);
+        }
+        for control in ["bulkhead.queue_target", "bulkhead.queue_adaptive_lifo", "bulkhead.prioritized"] {
+            let on = self.given(control) && (control == "bulkhead.queue_target" || self.flag(control));
+            if on && !self.given("bulkhead.pool") && self.whole("bulkhead.max_queue") == 0 {
+                fail(control, self.told(control), "needs a queue: bulkhead.max_queue of at least 1");
+            }
+        }
+        if self.values.get("kinds").is_some_and(|kinds| kinds.len() > MOST_KINDS) {
+            let count = self.values["kinds"].len().to_string();
+            fail("kinds", count, &format!("at most {MOST_KINDS} kinds can be declared"));
+        }
+        for (at, name) in self.kinds.iter().enumerate() {
+            if self.kinds[..at].contains(name) {
+                fail("kinds", quoted(name), "is declared twice");
+            }
+        }
+        let never = self.named("retry.retry_on").find(|(_, class)| !class.retryable());
+        if let Some((name, class)) = never {
+            let rule = format!("is based on {}, which can never be retried", format!("{class:?}").to_lowercase());
+            fail("retry.retry_on", quoted(&name), &rule);
+        }
+        let both = self.mask("breaker.failure_on", false) & self.mask("breaker.ignore_on", false);
+        if both != 0 {
+            fail("breaker.ignore_on", "(given)".into(), "shares classes or kinds with breaker.failure_on");
         }
     }
 
-    /// The policy of checked settings.
-    fn policy(&self, name: &str) -> Policy {
-        let retry = Retry {
-            max_attempts: if self.uses("retry.") { self.whole("retry.max_attempts") as u8 } else { 1 },
-            time_limit: self.span_or_none("retry.retry_time_limit"),
-            methods: self.methods("retry.methods"),
-            statuses: self.statuses("retry.statuses"),
-            classes: self.classes("retry.retry_on"),
-            mode: match self.word("retry.retry_after") {
-                _ if !self.flag("retry.respect_retry_after") => RetryAfterMode::Ignore,
-                "exact" => RetryAfterMode::Exact,
-                "clamp_5s" => RetryAfterMode::Clamp,
-                "ignore" => RetryAfterMode::Ignore,
-                _ => RetryAfterMode::Floor,
-            },
-            max_retry_after: self.span(if self.0.contains_key("retry.max_retry_after") {
-                "retry.max_retry_after"
-            } else {
-                "retry.backoff.max"
-            }),
-            backoff: self.backoff(),
-            throttled_base: self.span(if self.0.contains_key("retry.backoff.throttled_base") {
-                "retry.backoff.throttled_base"
-            } else {
-                "retry.backoff.base"
-            }),
-            // A policy that makes one attempt keeps no books on retries.
-            budget: if self.uses("retry.") && self.whole("retry.max_attempts") > 1 {
-                self.budget()
-            } else {
-                None
-            },
-        };
-        Policy {
-            name: name.into(),
-            written: Written::new(&self.0),
-            deadline: self.span_or_none("deadline"),
-            attempt_timeout: self.span_or_none("attempt_timeout"),
-            slot_until_body: self.word("slot_until") == "body",
-            retry,
-            bulkhead: self.uses("bulkhead.").then(|| Bulkhead {
-                max_concurrency: self.whole("bulkhead.max_concurrency"),
-                max_queue: self.whole("bulkhead.max_queue"),
-                acquire_timeout: self.span("bulkhead.acquire_timeout"),
-            }),
+    pub(super) fn given(&self, path: &str) -> bool {
+        self.values.contains_key(path)
+    }
+
+    /// The value of a key as an error tells it.
+    fn told(&self, path: &str) -> String {
+        match self.stored(path) {
+            Some(Stored::Span(span)) => span.to_string(),
+            Some(Stored::Whole(n)) => n.to_string(),
+            Some(Stored::Real(x)) => x.to_string(),
+            Some(Stored::Flag(on)) => on.to_string(),
+            Some(Stored::Word(word)) => word.into(),
+            Some(Stored::Name(name)) => name.to_string(),
+            None => "(absent)".into(),
         }
     }
 
-    fn backoff(&self) -> Backoff {
-        Backoff {
-            growth: match self.word("retry.backoff.kind") {
-                "constant" => Growth::Constant,
-                "linear" => Growth::Linear,
-                "polynomial" => Growth::Polynomial(self.whole("retry.backoff.exponent") as u8),
-                _ => Growth::Exponential(self.real("retry.backoff.multiplier")),
-            },
-            base: self.span("retry.backoff.base"),
-            max: self.span("retry.backoff.max"),
-            jitter: match self.word("retry.backoff.jitter") {
-                "none" => Jitter::None,
-                "full" => Jitter::Full,
-                "equal" => Jitter::Equal,
-                "decorrelated" => Jitter::Decorrelated,
-                "bounded" => Jitter::Bounded(self.real("retry.backoff.jitter_ratio")),
-                _ => Jitter::FullFloor,
-            },
-        }
+    /// The kinds that the policy declares, in the order of their numbers, from 9 on.
+    pub(super) fn kinds(&self) -> Vec<(Arc<str>, Class)> {
+        let values = self.values.get("kinds").into_iter().flatten();
+        let kinds = values.filter_map(|value| match value {
+            Stored::Name(text) => kind(text).map(|(name, class)| (name.into(), class)),
+            _ => None,
+        });
+        kinds.collect()
     }
 
-    fn budget(&self) -> Option<BudgetSettings> {
-        let throttled = if self.0.contains_key("retry.budget.throttled_cost") {
-            "retry.budget.throttled_cost"
-        } else {
-            "retry.budget.cost"
-        };
-        Some(match self.word("retry.budget.kind") {
-            "window" => BudgetSettings::Window(WindowSettings {
-                ttl: self.span("retry.budget.ttl"),
-                min_retries_per_sec: self.real("retry.budget.min_retries_per_sec"),
-                percent_can_retry: self.real("retry.budget.percent_can_retry"),
-                rounding: match self.word("retry.budget.rounding") {
-                    "ceil" => Rounding::Ceil,
-                    _ => Rounding::Floor,
-                },
-            }),
-            "ratio" => BudgetSettings::Ratio(RatioSettings {
-                ratio: self.real("retry.budget.ratio"),
-                min_throughput: self.whole("retry.budget.min_throughput"),
-            }),
-            "share" => BudgetSettings::Share(ShareSettings {
-                share: self.real("retry.budget.share"),
-                min_retries: self.whole("retry.budget.min_retries"),
-            }),
-            "tokens" => BudgetSettings::Tokens(TokenSettings {
-                max: self.whole("retry.budget.max"),
-                ratio: self.real("retry.budget.ratio"),
-            }),
-            "quota" => BudgetSettings::Quota(QuotaSettings {
-                capacity: self.whole("retry.budget.capacity"),
-                cost: self.whole("retry.budget.cost") as u16,
-                timeout_cost: self.whole("retry.budget.timeout_cost") as u16,
-                throttled_cost: self.whole(throttled) as u16,
-            }),
-            _ => return None,
+    /// The declared kinds that a list names.
+    fn named(&self, path: &str) -> impl Iterator<Item = (Arc<str>, Class)> {
+        let names = self.values.get(path).cloned().unwrap_or_default();
+        self.kinds().into_iter().filter(move |(name, _)| {
+            names.iter().any(|value| matches!(value, Stored::Name(given) if given == name))
         })
+    }
+
+    /// A set of kinds by their numbers on the wire, a bit each. A class stands for the kinds based on it too, where
+    /// `based` says so.
+    pub(super) fn mask(&self, path: &str, based: bool) -> u32 {
+        let list = self.list(path);
+        let words = list.iter().filter_map(|v| if let Stored::Word(w) = v { Some(*w) } else { None });
+        let known = words.flat_map(|word| CLASSES.iter().filter(move |known| known.0 == word));
+        let classes = known.flat_map(|known| known.1).fold(0_u32, |set, class| set | 1 << *class as u32);
+        let named: Vec<_> = self.named(path).map(|(name, _)| name).collect();
+        let kinds = (Class::ALL.len() as u32..32).zip(self.kinds());
+        kinds.fold(classes, |set, (number, (name, class))| {
+            let inherits = based && classes >> class as u32 & 1 != 0;
+            if inherits || named.contains(&name) { set | 1 << number } else { set }
+        })
+    }
+
+    pub(super) fn name(&self, path: &str) -> Option<Arc<str>> {
+        match self.values.get(path)?.first()? {
+            Stored::Name(name) => Some(name.clone()),
+            _ => None,
+        }
     }
 
     /// The value of a key, or its default, which is written as a document would write it.
     fn stored(&self, path: &str) -> Option<Stored> {
-        if let Some(value) = self.0.get(path).and_then(|values| values.first()) {
-            return Some(*value);
+        if let Some(value) = self.values.get(path).and_then(|values| values.first()) {
+            return Some(value.clone());
         }
         TABLE.iter().find(|key| key.path == path)?.default_value()
     }
 
-    fn span(&self, path: &str) -> Duration {
+    pub(super) fn span(&self, path: &str) -> Duration {
         match self.stored(path) {
             Some(Stored::Span(span)) => span,
             _ => Duration::ZERO,
         }
     }
 
-    fn span_or_none(&self, path: &str) -> Duration {
-        if self.0.contains_key(path) { self.span(path) } else { Duration::MAX }
+    pub(super) fn span_or_none(&self, path: &str) -> Duration {
+        if self.given(path) { self.span(path) } else { Duration::MAX }
     }
 
-    fn whole(&self, path: &str) -> u32 {
+    pub(super) fn whole(&self, path: &str) -> u32 {
         match self.stored(path) {
             Some(Stored::Whole(n)) => n,
             _ => 0,
         }
     }
 
-    fn real(&self, path: &str) -> f64 {
+    pub(super) fn real(&self, path: &str) -> f64 {
         match self.stored(path) {
             Some(Stored::Real(x)) => x,
             _ => 0.0,
         }
     }
 
-    fn flag(&self, path: &str) -> bool {
+    pub(super) fn flag(&self, path: &str) -> bool {
         matches!(self.stored(path), Some(Stored::Flag(true)))
     }
 
-    fn word(&self, path: &str) -> &'static str {
+    pub(super) fn word(&self, path: &str) -> &'static str {
         match self.stored(path) {
             Some(Stored::Word(word)) => word,
             _ => "",
@@ -334,29 +376,21 @@ impl Settings {
 
     /// A list's values, or those of its default, whose words stand apart by blanks.
     fn list(&self, path: &str) -> Vec<Stored> {
-        if let Some(values) = self.0.get(path) {
+        if let Some(values) = self.values.get(path) {
             return values.clone();
         }
         let Some(key) = TABLE.iter().find(|key| key.path == path) else { return Vec::new() };
         let words = key.default.split(' ').map(|word| word.parse().map_or(Value::Text(word), Value::Number));
-        words.filter_map(|value| parse(key, value).ok()).collect()
+        words.filter_map(|value| parse(key, value, &[]).ok()).collect()
     }
 
-    fn methods(&self, path: &str) -> Methods {
+    pub(super) fn methods(&self, path: &str) -> Methods {
         let words =
             self.list(path).into_iter().filter_map(|v| if let Stored::Word(w) = v { Some(w) } else { None });
         words.fold(Methods::default(), Methods::with)
     }
 
-    /// A set of classes, a bit each.
-    fn classes(&self, path: &str) -> u16 {
-        let words =
-            self.list(path).into_iter().filter_map(|v| if let Stored::Word(w) = v { Some(w) } else { None });
-        let known = words.flat_map(|word| CLASSES.iter().filter(move |known| known.0 == word));
-        known.flat_map(|known| known.1).fold(0, |set, class| set | 1 << *class as u16)
-    }
-
-    fn statuses(&self, path: &str) -> Vec<u16> {
+    pub(super) fn statuses(&self, path: &str) -> Vec<u16> {
         let numbers = self.list(path).into_iter();
         let mut all: Vec<_> =
             numbers.filter_map(|v| if let Stored::Whole(n) = v { Some(n as u16) } else { None }).collect();

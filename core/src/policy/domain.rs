@@ -1,27 +1,43 @@
 //! What values a key takes: a value that is checked against its key's domain, or the rule that it breaks.
 
 use std::fmt;
+use std::sync::Arc;
 
-use super::check::Value;
+use super::check::{LONGEST, Value};
 use super::span;
 use super::table::{Domain, Key};
 use crate::outcome::Class;
 use crate::time::Duration;
 
 /// A value that has passed its key's domain.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) enum Stored {
     Span(Duration),
     Whole(u32),
     Real(f64),
     Flag(bool),
     Word(&'static str),
+    /// A name that the policy's author chose.
+    Name(Arc<str>),
+}
+
+/// The most kinds of failure that a policy declares: numbers 9 to 31 on the wire.
+pub(super) const MOST_KINDS: usize = 23;
+
+/// A kind of failure that a policy declares: its name and its base class.
+pub(super) fn kind(text: &str) -> Option<(&str, Class)> {
+    let (name, class) = text.split_once('=')?;
+    let class = BASES.iter().find(|base| base.0 == class)?.1;
+    let named = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.len() <= 50
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    (named && ALL_CLASS_NAMES.iter().chain(&["ok", "cancelled"]).all(|word| *word != name)).then_some((name, class))
 }
 
 impl Key {
     /// The rule of the key's domain, as an error tells it: "must be …".
     pub fn rule(&self) -> String {
-        parse(self, Value::Text("")).err().unwrap_or_default()
+        parse(self, Value::Text(""), &[]).err().unwrap_or_default()
     }
 
     /// Its default, where it has one of its own and is no list.
@@ -32,13 +48,13 @@ impl Key {
             Domain::Count { .. } | Domain::Real { .. } => Value::Number(self.default.parse().ok()?),
             _ => Value::Text(self.default),
         };
-        parse(self, value).ok()
+        parse(self, value, &[]).ok()
     }
 }
 
-/// A value checked against its key's domain; the error is the rule.
+/// A value checked against its key's domain, `kinds` the names that the policy declares; the error is the rule.
 #[allow(clippy::float_cmp)] // whole numbers are exactly whole, flags exactly 0 or 1
-pub(super) fn parse(key: &Key, value: Value<'_>) -> Result<Stored, String> {
+pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<Stored, String> {
     match key.domain {
         Domain::Span { min, max, none } => match value {
             Value::Text("none") if none => Ok(Stored::Span(Duration::MAX)),
@@ -61,9 +77,12 @@ pub(super) fn parse(key: &Key, value: Value<'_>) -> Result<Stored, String> {
                 if none { ", or none" } else { "" }
             )),
         },
-        Domain::Real { min, max } => match value {
+        Domain::Real { min, max, none } => match value {
+            Value::Text("none") if none => Ok(Stored::Real(f64::INFINITY)),
             Value::Number(n) if n >= min && n <= max => Ok(Stored::Real(n)),
-            _ => Err(format!("must be a finite number from {min} to {max}")),
+            _ => {
+                Err(format!("must be a finite number from {min} to {max}{}", if none { ", or none" } else { "" }))
+            }
         },
         Domain::Flag => match value {
             Value::Number(n) if n == 0.0 || n == 1.0 => Ok(Stored::Flag(n == 1.0)),
@@ -86,7 +105,37 @@ pub(super) fn parse(key: &Key, value: Value<'_>) -> Result<Stored, String> {
             Value::Number(_) => None,
         }
         .ok_or_else(|| format!("must be one of {}", words.join(", "))),
+        Domain::KindWords(words) => match value {
+            Value::Text(text) => match words.iter().find(|word| **word == text) {
+                Some(word) => Some(Stored::Word(word)),
+                None => kinds.iter().find(|kind| &***kind == text).map(|kind| Stored::Name(kind.clone())),
+            },
+            Value::Number(_) => None,
+        }
+        .ok_or_else(|| {
+            let own = if kinds.is_empty() { ", or a name declared in kinds".to_owned() } else { format!(", {}", kinds.join(", ")) };
+            format!("must be one of {}{own}", words.join(", "))
+        }),
+        Domain::Kinds => match value {
+            Value::Text(text) if kind(text).is_some() => Ok(Stored::Name(text.into())),
+            _ => {
+                let classes: Vec<_> = BASES.iter().map(|base| base.0).collect();
+                Err(format!(
+                    "must be name=class, the name of a to z, 0 to 9 and _ and not a class itself, the class one of {}",
+                    classes.join(", ")
+                ))
+            }
+        },
+        Domain::Name => match value {
+            Value::Text(text) if is_name(text) => Ok(Stored::Name(text.into())),
+            _ => Err(format!("must be a name of 1 to {LONGEST} bytes without control characters")),
+        },
     }
+}
+
+/// Can this be the name of a policy or a pool?
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.len() <= LONGEST && !text.chars().any(char::is_control)
 }
 
 /// Whole days, for bounds.
@@ -102,6 +151,23 @@ impl fmt::Display for Days {
 pub(super) const CLASS_NAMES: &[&str] =
     &["transient", "throttled", "timeout", "never_sent", "conflict", "infrastructure", "concurrency"];
 
+/// The words of `failure_on` and `ignore_on`.
+pub(super) const ALL_CLASS_NAMES: &[&str] = &[
+    "transient", "throttled", "timeout", "never_sent", "conflict", "permanent", "ignored", "infrastructure",
+    "concurrency",
+];
+
+/// The classes that a declared kind can be based on.
+const BASES: &[(&str, Class)] = &[
+    ("transient", Class::Transient),
+    ("throttled", Class::Throttled),
+    ("timeout", Class::Timeout),
+    ("never_sent", Class::NeverSent),
+    ("conflict", Class::Conflict),
+    ("permanent", Class::Permanent),
+    ("ignored", Class::Ignored),
+];
+
 /// The classes that each of them stands for.
 pub(super) const CLASSES: &[(&str, &[Class])] = &[
     ("transient", &[Class::Transient]),
@@ -111,6 +177,8 @@ pub(super) const CLASSES: &[(&str, &[Class])] = &[
     ("conflict", &[Class::Conflict]),
     ("infrastructure", &[Class::Transient, Class::NeverSent]),
     ("concurrency", &[Class::Conflict]),
+    ("permanent", &[Class::Permanent]),
+    ("ignored", &[Class::Ignored]),
 ];
 
 #[cfg(test)]
@@ -119,7 +187,8 @@ mod tests {
 
     #[test]
     fn every_word_of_retry_on_stands_for_classes_that_can_be_retried() {
-        assert_eq!(CLASS_NAMES, CLASSES.iter().map(|known| known.0).collect::<Vec<_>>());
-        assert!(CLASSES.iter().flat_map(|known| known.1).all(|class| class.retryable()));
+        let known = |name: &&str| CLASSES.iter().find(|known| known.0 == *name).unwrap().1;
+        assert!(CLASS_NAMES.iter().flat_map(known).all(|class| class.retryable()));
+        assert_eq!(ALL_CLASS_NAMES.iter().flat_map(known).count(), 10);
     }
 }

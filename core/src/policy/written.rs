@@ -25,7 +25,7 @@ impl Written {
     }
 
     /// The pairs, in the order of the table; lists repeat their key.
-    pub fn pairs(&self) -> Vec<(&'static str, Value<'static>)> {
+    pub fn pairs(&self) -> Vec<(&'static str, Value<'_>)> {
         let given = |key: &Key| self.0.iter().find(|(path, _)| *path == key.path);
         let pairs = TABLE
             .iter()
@@ -35,9 +35,9 @@ impl Written {
     }
 
     /// The value of a key that is in force: what was given, else its default, which may be another key's value.
-    pub fn value(&self, path: &str) -> Option<Value<'static>> {
+    pub fn value(&self, path: &str) -> Option<Value<'_>> {
         if let Some((_, values)) = self.0.iter().find(|(key, _)| *key == path) {
-            return values.first().map(|value| value.plain());
+            return values.first().map(Stored::plain);
         }
         let key = TABLE.iter().find(|key| key.path == path)?;
         let component = path.split_once('.').map(|(component, _)| component);
@@ -47,20 +47,30 @@ impl Written {
         if TABLE.iter().any(|other| other.path == key.default) {
             return self.value(key.default);
         }
-        key.default_value().map(Stored::plain)
+        key.default_value().and_then(Stored::settled)
     }
 }
 
 impl Stored {
     /// The value as a pair has it.
-    fn plain(self) -> Value<'static> {
+    fn plain(&self) -> Value<'_> {
         match self {
+            Self::Name(name) => Value::Text(name),
+            value => value.clone().settled().unwrap_or(Value::Text("")),
+        }
+    }
+
+    /// The same for a value that is no name, which lasts.
+    fn settled(self) -> Option<Value<'static>> {
+        Some(match self {
             Self::Span(Duration::MAX) | Self::Whole(u32::MAX) => Value::Text("none"),
             Self::Span(span) => Value::Number(span.as_micros() as f64),
             Self::Whole(n) => Value::Number(f64::from(n)),
+            Self::Real(x) if x.is_infinite() => Value::Text("none"),
             Self::Real(x) => Value::Number(x),
             Self::Flag(on) => Value::Number(f64::from(u8::from(on))),
             Self::Word(word) => Value::Text(word),
-        }
+            Self::Name(_) => return None,
+        })
     }
 }

@@ -1,0 +1,220 @@
+//! The stages that a call passes on its way to an attempt (`docs/spec.md`, "How the components meet"):
+//! hold → rate limit → bulkhead → breaker or throttle → send rate → the attempt.
+//!
+//! Before its first attempt a call passes all of them; before a further one, those whose unit is the attempt.
+
+use super::Engine;
+use super::arena::{State, flag};
+use super::call::{MAX_PARK, wait};
+use super::queue::Permit;
+use super::route::stage;
+use crate::action::{Step, Verdict, Wait};
+use crate::policy::Unit;
+use crate::rng::{self, Purpose};
+use crate::time::{Duration, Time};
+
+/// What a stage says.
+pub(super) enum Answer {
+    /// Go on.
+    Pass,
+    /// Wait here.
+    Wait(Step),
+    /// No, and when another try would make sense.
+    Refuse(Verdict, Option<Duration>),
+}
+
+/// The stages, in their order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Stage {
+    Look,
+    Hold,
+    Rate,
+    Bulkhead,
+    Guard,
+    Send,
+    Start,
+}
+
+impl Engine {
+    /// A new call's way to its first attempt. What refuses without a permit is asked before any queue (R2).
+    #[inline]
+    pub(super) fn admit(&mut self, slot: u32, now: Time) -> Step {
+        let call = &self.calls[slot];
+        let stages = self.routes[call.route].stages;
+        if stages & stage::FORCED != 0 {
+            return self.refuse(slot, Verdict::ForcedOpen, None, now);
+        }
+        if call.deadline <= now {
+            return self.refuse(slot, Verdict::DeadlineBefore, None, now);
+        }
+        if stages & stage::GATES == 0 {
+            return self.start(slot, now);
+        }
+        if stages & stage::RATE != 0 {
+            let home = self.routes[call.route].rate_at;
+            let burst = self.routes[home].rate.as_deref().and_then(super::pace::Pace::burst);
+            if burst.is_some_and(|burst| u32::from(call.cost) > burst) {
+                return self.refuse(slot, Verdict::CostAboveBurst, None, now);
+            }
+        }
+        self.proceed(slot, Stage::Look, now)
+    }
+
+    /// Takes a call through the stages from this one on.
+    pub(super) fn proceed(&mut self, slot: u32, from: Stage, now: Time) -> Step {
+        let again = self.calls[slot].attempts > 0;
+        let stages = self.routes[self.calls[slot].route].stages;
+        let mut at = from;
+        loop {
+            let answer = match at {
+                Stage::Look if stages & stage::BREAKER != 0 => self.look(slot, again, now),
+                Stage::Hold if stages & stage::HOLD != 0 && !again => self.ask_hold(slot, now),
+                Stage::Rate if stages & stage::RATE != 0 && self.asks(slot, again, Stage::Rate) => {
+                    self.ask_pace(slot, false, now)
+                }
+                Stage::Bulkhead if stages & stage::POOL != 0 && self.asks(slot, again, Stage::Bulkhead) => {
+                    match self.acquire(slot, now) {
+                        Ok(Permit::Held) => Answer::Pass,
+                        Ok(Permit::Awaited) => {
+                            let until = self.patience(slot).min(now.after(MAX_PARK));
+                            Answer::Wait(wait(Wait::Queue, until, now))
+                        }
+                        Err(verdict) => Answer::Refuse(verdict, None),
+                    }
+                }
+                Stage::Guard if stages & (stage::BREAKER | stage::THROTTLE) != 0 => {
+                    self.guard(slot, again, now)
+                }
+                Stage::Send if stages & stage::SEND != 0 => self.ask_pace(slot, true, now),
+                Stage::Start => return self.start(slot, now),
+                _ => Answer::Pass,
+            };
+            match answer {
+                Answer::Pass => at = at.next(),
+                Answer::Wait(step) => return step,
+                Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
+            }
+        }
+    }
+
+    /// Refuses a call, or its next attempt: then it ends with the failure that it has.
+    pub(super) fn refuse(&mut self, slot: u32, verdict: Verdict, retry_in: Option<Duration>, now: Time) -> Step {
+        let call = &self.calls[slot];
+        if call.attempts == 0 {
+            return self.end(slot, verdict, None, retry_in, now);
+        }
+        let verdict = match verdict {
+            Verdict::DeadlineBefore | Verdict::DeadlineQueued | Verdict::Deadline => Verdict::Deadline,
+            Verdict::Cancelled => verdict,
+            _ => Verdict::Readmission,
+        };
+        let (kind, lane) = (call.last_kind(), call.lane());
+        self.call_over(slot, kind, None, now);
+        self.end(slot, verdict, Some(lane), retry_in, now)
+    }
+
+    /// Is a component asked here: before the first attempt always, before others where its unit is the attempt?
+    fn asks(&self, slot: u32, again: bool, at: Stage) -> bool {
+        if !again {
+            return true;
+        }
+        let policy = &self.policies[usize::from(self.calls[slot].policy)].policy;
+        let unit = match at {
+            Stage::Rate => policy.rate_limit.as_ref().map(|limit| limit.unit),
+            Stage::Bulkhead => policy.bulkhead.as_ref().map(|bulkhead| bulkhead.unit),
+            _ => policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit)),
+        };
+        unit == Some(Unit::Attempt)
+    }
+
+    /// The early look at the breaker: it takes nothing, and spares a queue and a token.
+    fn look(&mut self, slot: u32, again: bool, now: Time) -> Answer {
+        if !self.asks(slot, again, Stage::Guard) {
+            return Answer::Pass;
+        }
+        let breaker = &self.routes[self.calls[slot].route].breaker;
+        match breaker.as_ref().and_then(|breaker| breaker.refuses(now)) {
+            Some(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),
+            None => Answer::Pass,
+        }
+    }
+
+    /// Breaker or throttle.
+    fn guard(&mut self, slot: u32, again: bool, now: Time) -> Answer {
+        if !self.asks(slot, again, Stage::Guard) {
+            return Answer::Pass;
+        }
+        let call = &mut self.calls[slot];
+        let route = &mut self.routes[call.route];
+        if let Some(breaker) = &mut route.breaker {
+            return match breaker.admit(now) {
+                Ok(ticket) => {
+                    call.ticket = ticket.number;
+                    call.flags = call.flags & !flag::PROBE | if ticket.probe { flag::PROBE } else { 0 };
+                    Answer::Pass
+                }
+                Err(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),
+            };
+        }
+        let Some(throttle) = &mut route.throttle else { return Answer::Pass };
+        let bits = rng::bits(self.seed, call.ordinal(), Purpose::Throttle, call.attempts + 1);
+        if throttle.admit(bits, now) {
+            call.ticket = 1; // its end counts
+            Answer::Pass
+        } else {
+            let policy = &self.policies[usize::from(call.policy)].policy;
+            let probe = policy.throttle.as_ref().and_then(|throttle| throttle.settings.probe_interval);
+            Answer::Refuse(Verdict::Throttled, probe)
+        }
+    }
+
+    /// What a waiter finds whose turn may have come: a hold's place, or tokens.
+    pub(super) fn evaluate_waiting(&mut self, slot: u32, now: Time) -> Step {
+        let (state, sending) = (self.calls[slot].state, self.calls[slot].has(flag::SENDING));
+        if self.calls[slot].deadline <= now {
+            return self.refuse(slot, Verdict::DeadlineQueued, None, now);
+        }
+        let (still, next) = match state {
+            State::Held => (self.still_held(slot, now), Stage::Rate),
+            _ if sending => (self.still_paced(slot, now), Stage::Start),
+            _ => (self.still_paced(slot, now), Stage::Bulkhead),
+        };
+        if let Some(step) = still {
+            return step;
+        }
+        let call = &mut self.calls[slot];
+        call.flags &= !(flag::TOKENS | flag::SENDING);
+        call.go(State::Passing);
+        self.proceed(slot, next, now)
+    }
+
+    /// Remembers when the next attempt was paid for, while the call's links take the place of that moment.
+    pub(super) fn note_charged(&mut self, slot: u32) {
+        if self.calls[slot].attempts > 0 {
+            let since = self.calls[slot].since();
+            self.calls.side_mut(slot).moment = since.as_micros();
+        }
+    }
+
+    pub(super) fn recall_charged(&mut self, slot: u32) {
+        let call = &self.calls[slot];
+        let since = match self.calls.side(slot) {
+            Some(side) if call.attempts > 0 => Time::from_micros(side.moment),
+            _ => call.started,
+        };
+        self.calls[slot].set_since(since);
+    }
+}
+
+impl Stage {
+    fn next(self) -> Self {
+        match self {
+            Self::Look => Self::Hold,
+            Self::Hold => Self::Rate,
+            Self::Rate => Self::Bulkhead,
+            Self::Bulkhead => Self::Guard,
+            Self::Guard => Self::Send,
+            Self::Send | Self::Start => Self::Start,
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Who learns what from an end (semantics 1.2): the retry budget, the send rate, breaker or throttle, and the limit of
+//! a bulkhead, in this order.
+
+use super::Engine;
+use super::arena::{State, flag};
+use super::pace::Bucket;
+use super::side::Racer;
+use crate::action::Lane;
+use crate::breaker::{Evidence, Ticket};
+use crate::outcome::{Class, Kind};
+use crate::policy::{Breaker, Policy, Unit};
+use crate::rng::{self, Purpose};
+use crate::time::{Duration, Time};
+
+impl Breaker {
+    /// What a kind of end says about the downstream.
+    fn evidence(&self, kind: Kind, class: Class) -> Evidence {
+        let named = |set: u32| set >> kind.number() & 1 != 0;
+        match class {
+            _ if named(self.failure_on) => Evidence::Failure,
+            _ if named(self.ignore_on) => Evidence::Neutral,
+            Class::Ok | Class::Permanent => Evidence::Success,
+            Class::Transient | Class::Timeout | Class::NeverSent => Evidence::Failure,
+            Class::Throttled | Class::Conflict | Class::Ignored | Class::Cancelled => Evidence::Neutral,
+        }
+    }
+}
+
+/// What breaker and throttle count.
+fn guarded_unit(policy: &Policy) -> Option<Unit> {
+    policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit))
+}
+
+impl Engine {
+    pub(super) fn settings(&self, slot: u32) -> &Policy {
+        &self.policies[usize::from(self.calls[slot].policy)].policy
+    }
+
+    /// An attempt has ended: everything that counts attempts is told. `paid_for` is the class as budgets and the send
+    /// rate see it, `kind` as the others do; what is left of the attempt's charge is returned.
+    #[inline]
+    pub(super) fn attempt_over(
+        &mut self,
+        slot: u32,
+        racer: &Racer,
+        paid_for: Class,
+        kind: Kind,
+        now: Time,
+    ) -> u16 {
+        let left = self.count_outcome(slot, racer, paid_for);
+        let call = &self.calls[slot];
+        let route = &mut self.routes[call.route];
+        if route.stages == 0 {
+            return left;
+        }
+        if let Some(pace) = &mut route.send
+            && let Bucket::Cubic(rate) = &mut pace.bucket
+            && !matches!(paid_for, Class::Cancelled | Class::Ignored)
+        {
+            rate.on_response(paid_for == Class::Throttled, now);
+        }
+        if guarded_unit(self.settings(slot)) == Some(Unit::Attempt) {
+            let probe = self.calls[slot].has(flag::PROBE) && !racer.hedge;
+            self.guard_evidence(slot, Ticket { number: racer.ticket, probe }, kind, racer.attempt, now);
+        }
+        if self.calls[slot].has(flag::PER_LANE) {
+            self.feed(slot, kind, racer.since, now);
+        }
+        left
+    }
+
+    /// A call has been decided: everything that counts calls is told. `started` is when the deciding attempt did, where
+    /// there is one whose time says something.
+    #[inline]
+    pub(super) fn call_over(&mut self, slot: u32, kind: Kind, started: Option<Time>, now: Time) {
+        if self.routes[self.calls[slot].route].stages == 0 {
+            return;
+        }
+        let call = &self.calls[slot];
+        let (number, probe, attempt) = (call.ticket, call.has(flag::PROBE), call.attempts);
+        if number != 0 && guarded_unit(self.settings(slot)) == Some(Unit::Call) {
+            self.guard_evidence(slot, Ticket { number, probe }, kind, attempt, now);
+            self.calls[slot].ticket = 0;
+        }
+        if let Some(started) = started
+            && self.calls[slot].has(flag::HOLDS)
+        {
+            self.feed(slot, kind, started, now);
+        }
+    }
+
+    /// Nothing has been learned about what breaker or throttle let through.
+    pub(super) fn give_ticket_back(&mut self, slot: u32, now: Time) {
+        let call = &self.calls[slot];
+        if call.ticket != 0 && call.state != State::Body {
+            let (number, probe, attempt) = (call.ticket, call.has(flag::PROBE), call.attempts);
+            self.guard_evidence(slot, Ticket { number, probe }, Kind::CANCELLED, attempt, now);
+        }
+        let call = &mut self.calls[slot];
+        call.ticket = 0;
+        call.flags &= !flag::PROBE;
+    }
+
+    fn guard_evidence(&mut self, slot: u32, ticket: Ticket, kind: Kind, attempt: u8, now: Time) {
+        if ticket.number == 0 {
+            return;
+        }
+        let policy = self.settings(slot);
+        let class = policy.class_of(kind);
+        let evidence = policy.breaker.as_ref().map(|breaker| breaker.evidence(kind, class));
+        let call = &self.calls[slot];
+        let bits = rng::bits(self.seed, call.ordinal(), Purpose::Break, attempt);
+        let route = &mut self.routes[call.route];
+        if let (Some(breaker), Some(evidence)) = (&mut route.breaker, evidence) {
+            breaker.record(ticket, evidence, bits, now);
+        } else if let Some(throttle) = &mut route.throttle
+            && !matches!(class, Class::Ignored | Class::Cancelled)
+        {
+            throttle.record(matches!(class, Class::Ok | Class::Permanent), now);
+        }
+    }
+
+    /// The body of an answer whose head was good has failed: one failure more (semantics 7.1).
+    pub(super) fn body_failed(&mut self, slot: u32, kind: Kind, now: Time) {
+        let policy = self.settings(slot);
+        let failure = policy
+            .breaker
+            .as_ref()
+            .is_some_and(|breaker| breaker.evidence(kind, policy.class_of(kind)) == Evidence::Failure);
+        let call = &self.calls[slot];
+        let (number, probe) = (call.ticket, call.has(flag::PROBE));
+        let bits = rng::bits(self.seed, call.ordinal(), Purpose::Break, call.attempts);
+        if let Some(breaker) = &mut self.routes[call.route].breaker
+            && failure
+            && number != 0
+        {
+            breaker.on_body_failure(Ticket { number, probe }, bits, now);
+        }
+    }
+
+    /// What an attempt that the deadline cuts is: a timeout if it ran at least half its attempt timeout, or half of the
+    /// policy's own deadline, else nothing (semantics 1.1).
+    pub(super) fn cut(&self, slot: u32, since: Time, now: Time) -> Kind {
+        let policy = self.settings(slot);
+        let whole =
+            if policy.attempt_timeout == Duration::MAX { policy.deadline } else { policy.attempt_timeout };
+        let ran = now.since(since).as_micros();
+        if whole != Duration::MAX && ran >= whole.as_micros().div_ceil(2) {
+            Class::Timeout.into()
+        } else {
+            Kind::CANCELLED
+        }
+    }
+
+    /// Feeds the limit of the pool; one that has grown is handed out in this step.
+    fn feed(&mut self, slot: u32, kind: Kind, started: Time, now: Time) {
+        let class = self.settings(slot).class_of(kind);
+        let home = self.routes[self.calls[slot].route].pool_at;
+        let Some(pool) = &mut self.routes[home].pool else { return };
+        pool.limiter.feed(class, started, pool.in_flight, now);
+        let limit = pool.limiter.limit();
+        // A pool that a retune left without a bulkhead has no limit, whatever its controller says.
+        if limit != pool.limit && pool.limit != u32::MAX {
+            pool.set_limit(limit);
+            self.hand_out(home, now);
+        }
+    }
+
+    /// An attempt as it runs: from the call itself while it is alone, else from the race. It leaves the race.
+    #[inline]
+    pub(super) fn take_racer(&mut self, slot: u32, attempt: u8) -> Racer {
+        let call = &self.calls[slot];
+        let base = call.since();
+        if call.has(flag::RACING)
+            && let Some(racer) = self.calls.side_mut(slot).take(Lane::of(attempt), base)
+        {
+            return racer;
+        }
+        let call = &self.calls[slot];
+        Racer { attempt, since: base, charge: call.charge, ticket: call.ticket, hedge: false }
+    }
+}

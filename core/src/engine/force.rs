@@ -1,0 +1,65 @@
+//! Forced open: an operator refuses every call of a policy, or of one of its routes (semantics 0.6).
+
+use super::Engine;
+use super::arena::{State, flag};
+use super::route::stage;
+use crate::action::{Flags, PolicyId, RouteId, Verdict};
+use crate::time::Time;
+
+impl Engine {
+    /// Refuses every call of a policy from now on, or of one of its routes; `on = false` ends it.
+    ///
+    /// Calls that wait for their first attempt are refused at once (drain the wakes), started ones finish without
+    /// retries. A forced route is never evicted. Clearing a policy clears all its routes, and clearing resets the
+    /// circuit breaker; clearing one route does nothing while its policy is forced. A policy or route that this engine
+    /// does not have changes nothing.
+    pub fn force_open(&mut self, policy: PolicyId, route: Option<RouteId>, on: bool, now: Time) -> Flags {
+        let now = self.clock.observe(now);
+        if let Some(number) = self.number_of(policy) {
+            let one = route.map(|route| self.routes.find(route));
+            let here = |slot: u32| one.is_none_or(|one| one == Some(slot));
+            let routes = self.routes.iter().filter(|(slot, route)| {
+                route.policy == number && !route.is_pool() && here(*slot)
+            });
+            let routes: Vec<_> = routes.map(|(slot, _)| slot).collect();
+            let entry = &mut self.policies[usize::from(number)];
+            if one.is_none() {
+                entry.forced = on;
+            }
+            let whole = entry.forced;
+            for slot in &routes {
+                let route = &mut self.routes[*slot];
+                route.forced = on && (one.is_some() || route.forced);
+                let forced = whole || route.forced;
+                route.stages = route.stages & !stage::FORCED | if forced { stage::FORCED } else { 0 };
+                if let Some(breaker) = route.breaker.as_mut().filter(|_| !forced) {
+                    breaker.reset();
+                }
+            }
+            if on {
+                self.refuse_waiting(&routes, now);
+            }
+        }
+        Flags { wakes: !self.wakes.is_empty(), commands: false }
+    }
+
+    /// Refuses the calls of these routes that wait for their first attempt.
+    fn refuse_waiting(&mut self, routes: &[u32], now: Time) {
+        let waiting = self.calls.iter().filter(|(_, call)| {
+            let waits = matches!(call.state, State::Held | State::Paced | State::Queued | State::Granted);
+            waits && call.attempts == 0 && routes.contains(&call.route)
+        });
+        for slot in waiting.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            self.leave_queue(slot, now);
+            let call = &mut self.calls[slot];
+            let (route, held) = (call.route, call.has(flag::HOLDS));
+            // It may have been granted what it waited for by one that left just now: it is refused all the same.
+            call.flags &= !(flag::HOLDS | flag::TOKENS);
+            self.give_place_back(slot, false, now);
+            self.turn_away(slot, Verdict::ForcedOpen, now);
+            if held {
+                self.release(route, 1, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Hedges: a further attempt beside one that is slow (semantics 8).
+//!
+//! The attempts of a race stand in the block beside the call. A hedge never queues: what it needs is there at once, or
+//! there is none.
+
+use super::Engine;
+use super::arena::{State, flag};
+use super::ledger::Charge;
+use super::side::Racer;
+use crate::action::{Action, Lane, Step};
+use crate::breaker::BreakerState;
+use crate::outcome::Class;
+use crate::policy::{Hedge, HedgeBudget, Unit};
+use crate::quantile::WindowedP2Quantile;
+use crate::retry::Budget;
+use crate::time::{Duration, Time};
+
+/// How many recent latencies the adaptive delay looks back on.
+const WINDOW: u32 = 512;
+/// How many it needs before it counts.
+const ENOUGH: u32 = 5;
+
+/// What a route knows about hedging.
+#[derive(Clone, Debug)]
+pub(super) struct Hedger {
+    latencies: Option<WindowedP2Quantile>,
+    quantile: Option<f64>,
+    /// The hedges' own budget, where they have one.
+    pub budget: Option<Budget>,
+}
+
+impl Hedger {
+    pub fn new(settings: &Hedge) -> Self {
+        let budget = match &settings.budget {
+            HedgeBudget::Own(Some(budget)) => Some(Budget::new(budget)),
+            HedgeBudget::Shared | HedgeBudget::Own(None) => None,
+        };
+        let latencies = settings.quantile.map(|p| WindowedP2Quantile::new(p, WINDOW));
+        Self { latencies, quantile: settings.quantile, budget }
+    }
+
+    pub fn retune(&mut self, to: &Hedge) {
+        let kept = match (&mut self.budget, &to.budget) {
+            (Some(budget), HedgeBudget::Own(Some(to))) => budget.retune(to),
+            (None, HedgeBudget::Shared | HedgeBudget::Own(None)) => true,
+            _ => false,
+        };
+        let fresh = Self::new(to);
+        if !kept {
+            self.budget = fresh.budget;
+        }
+        if self.quantile != to.quantile {
+            (self.latencies, self.quantile) = (fresh.latencies, fresh.quantile);
+        }
+    }
+
+    /// The delay after which a hedge starts, now.
+    pub fn delay(&self, settings: &Hedge) -> Duration {
+        let enough = self.latencies.as_ref().filter(|latencies| latencies.count() >= ENOUGH);
+        match enough.and_then(WindowedP2Quantile::estimate) {
+            Some(micros) => {
+                let micros = Duration::from_micros(micros.max(0.0) as u64);
+                micros.max(settings.delay_min).min(settings.delay_max)
+            }
+            None => settings.delay,
+        }
+    }
+
+    pub fn observe(&mut self, latency: Duration) {
+        if let Some(latencies) = &mut self.latencies {
+            latencies.observe(latency.as_micros() as f64);
+        }
+    }
+
+    pub fn is_fresh(&mut self, now: Time) -> bool {
+        self.latencies.as_ref().is_none_or(|latencies| latencies.count() == 0)
+            && self.budget.as_mut().is_none_or(|budget| budget.is_fresh(now))
+    }
+}
+
+impl Engine {
+    /// May a hedge start for this call, as far as the call itself goes?
+    fn could_hedge(&self, slot: u32) -> bool {
+        let call = &self.calls[slot];
+        let policy = self.settings(slot);
+        let Some(hedge) = &policy.hedge else { return false };
+        let most = if policy.retry.max_attempts > 1 { policy.retry.max_attempts } else { hedge.max_attempts };
+        call.state == State::Running
+            && !call.has(flag::UNHEDGED | flag::PROBE)
+            && call.has(flag::IDEMPOTENT)
+            && call.has(flag::REPLAYABLE)
+            && call.running().count_ones() < u32::from(hedge.max_attempts)
+            && call.attempts < most
+    }
+
+    /// When the next hedge is due; never, where there is none.
+    #[inline]
+    pub(super) fn hedge_due(&self, slot: u32) -> Time {
+        let Some(hedger) = &self.routes[self.calls[slot].route].hedger else { return Time::NEVER };
+        let policy = self.settings(slot);
+        let Some(hedge) = policy.hedge.as_ref().filter(|_| self.could_hedge(slot)) else { return Time::NEVER };
+        let call = &self.calls[slot];
+        let newest = match self.calls.side(slot) {
+            Some(side) if call.has(flag::RACING) => side.newest(call.since()),
+            _ => call.since(),
+        };
+        newest.after(hedger.delay(hedge))
+    }
+
+    /// Starts a hedge now if everything that it needs is there; otherwise there is none before the call's next attempt
+    /// that is no hedge.
+    pub(super) fn race(&mut self, slot: u32, now: Time) -> Option<Step> {
+        if !self.could_hedge(slot) {
+            return None;
+        }
+        let Some((charge, ticket)) = self.afford_hedge(slot, now) else {
+            self.calls[slot].flags |= flag::UNHEDGED;
+            return None;
+        };
+        let call = &mut self.calls[slot];
+        let (alone, base) = (call.running() == 0, call.since());
+        if !call.has(flag::RACING) {
+            call.flags |= flag::RACING;
+            let first = Racer { attempt: call.attempts, since: base, charge: call.charge, ticket: call.ticket, hedge: false };
+            let side = self.calls.side_mut(slot);
+            if !alone {
+                side.enter(first, base);
+            }
+            self.drop_attempt_ticket(slot);
+        }
+        let call = &mut self.calls[slot];
+        call.attempts += 1;
+        let (attempt, bit) = (call.attempts, call.lane().bit());
+        call.lanes |= bit;
+        call.stopped &= !bit;
+        let beside = !alone && !call.has(flag::PER_LANE | flag::SHARES);
+        let side = self.calls.side_mut(slot);
+        side.enter(Racer { attempt, since: now, charge, ticket, hedge: true }, base);
+        side.extra &= !bit;
+        let home = self.routes[self.calls[slot].route].pool_at;
+        if let Some(pool) = &mut self.routes[home].pool {
+            if beside {
+                pool.in_flight += 1;
+                self.calls.side_mut(slot).extra |= bit;
+            } else if self.calls[slot].has(flag::PER_LANE) {
+                pool.in_flight += 1;
+            }
+        }
+        self.count_attempt(slot, !alone, now);
+        let next = super::call::span(self.next_moment(slot), now);
+        Some(Step { next, ..Step::plain(Action::Attempt { attempt, hedge: !alone }) })
+    }
+
+    /// Pays for a hedge: what it costs its budget, and its ticket. Nothing is taken unless all of it is there.
+    fn afford_hedge(&mut self, slot: u32, now: Time) -> Option<(u16, u16)> {
+        let call = &self.calls[slot];
+        if call.blocked() {
+            return None;
+        }
+        let (slot_route, cost) = (call.route, u32::from(call.cost));
+        let alone = call.running() == 0;
+        let needs_permit = !call.has(flag::SHARES) && (call.has(flag::PER_LANE) || !alone);
+        let policy = self.settings(slot);
+        let takes_tokens = policy.rate_limit.as_ref().is_some_and(|limit| limit.unit == Unit::Attempt);
+        let by_attempt = policy.breaker.as_ref().is_some_and(|it| it.unit == Unit::Attempt);
+        let throttled_by_attempt = policy.throttle.as_ref().is_some_and(|it| it.unit == Unit::Attempt);
+        let route = &mut self.routes[slot_route];
+        if route.is_forced()
+            || route.breaker.as_ref().is_some_and(|breaker| breaker.state(now) != BreakerState::Closed)
+            || route.throttle.as_mut().is_some_and(|throttle| throttle.probability(now) > 0.0)
+            || route.send.as_mut().is_some_and(|send| !send.has(1, now))
+        {
+            return None;
+        }
+        let (rate_at, pool_at) = (route.rate_at, route.pool_at);
+        if takes_tokens && self.routes[rate_at].rate.as_mut().is_some_and(|rate| !rate.has(cost, now)) {
+            return None;
+        }
+        if needs_permit {
+            self.revoke_overdue(pool_at, now);
+            if self.routes[pool_at].pool.as_ref().is_some_and(|pool| !pool.admits()) {
+                return None;
+            }
+        }
+        let Charge::Granted(charge) = self.charge_hedge(slot, now) else { return None };
+        if let Some(send) = &mut self.routes[slot_route].send {
+            send.take(1, now);
+        }
+        if takes_tokens && let Some(rate) = &mut self.routes[rate_at].rate {
+            rate.take(cost, now);
+        }
+        let breaker = self.routes[slot_route].breaker.as_mut().filter(|_| by_attempt);
+        let ticket = breaker.and_then(|breaker| breaker.admit(now).ok()).map_or(0, |ticket| ticket.number);
+        Some((charge, if throttled_by_attempt { 1 } else { ticket }))
+    }
+
+    /// An attempt has won: what hedging learns from it. Attempts that are hedges say nothing about when to hedge; one
+    /// that is overtaken says how slow it has been so far.
+    pub(super) fn learn_latency(&mut self, slot: u32, winner: &Racer, now: Time) {
+        let call = &self.calls[slot];
+        if self.routes[call.route].hedger.is_none() {
+            return;
+        }
+        let base = call.since();
+        let racing = call.has(flag::RACING);
+        let overtaken = self.calls.side(slot).filter(|_| racing).and_then(|side| {
+            side.racers(base).find(|racer| !racer.hedge).map(|racer| racer.since)
+        });
+        let since = if winner.hedge { overtaken } else { Some(winner.since) };
+        if let (Some(since), Some(hedger)) = (since, &mut self.routes[self.calls[slot].route].hedger) {
+            hedger.observe(now.since(since));
+        }
+    }
+
+    /// A retryable failure beside attempts that go on.
+    pub(super) fn lost_lane(&mut self, slot: u32, class: Class, retry_after: Option<Duration>) {
+        if class == Class::Throttled {
+            self.calls[slot].flags |= flag::UNHEDGED;
+        }
+        let side = self.calls.side_mut(slot);
+        side.moment = side.moment.max(retry_after.map_or(0, |span| span.as_micros().saturating_add(1)));
+    }
+
+    /// The largest Retry-After of a race, its last attempt's among them.
+    pub(super) fn largest_retry_after(&self, slot: u32, last: Option<Duration>) -> Option<Duration> {
+        let racing = self.calls[slot].has(flag::RACING);
+        let noted = self.calls.side(slot).filter(|_| racing).and_then(|side| side.moment.checked_sub(1));
+        last.max(noted.map(Duration::from_micros))
+    }
+
+    /// The end of the attempt that runs out of its attempt timeout first, and which it is.
+    pub(super) fn first_to_end(&self, slot: u32) -> (Time, u8) {
+        let call = &self.calls[slot];
+        if !call.has(flag::RACING) {
+            return (call.moment, call.attempts);
+        }
+        let timeout = self.settings(slot).attempt_timeout;
+        let running = call.running();
+        let racers = self.calls.side(slot).into_iter().flat_map(|side| side.racers(call.since()));
+        let ends = racers
+            .filter(|racer| running & Lane::of(racer.attempt).bit() != 0)
+            .map(|racer| (super::call::limit(racer.since, timeout), racer.attempt));
+        ends.min().unwrap_or((Time::NEVER, call.attempts))
+    }
+
+    /// The end of the attempt that runs out of its attempt timeout last.
+    pub(super) fn last_end(&self, slot: u32) -> Time {
+        let call = &self.calls[slot];
+        match self.calls.side(slot) {
+            Some(side) if call.has(flag::RACING) => {
+                let timeout = self.settings(slot).attempt_timeout;
+                let ends = side.racers(call.since()).map(|racer| super::call::limit(racer.since, timeout));
+                ends.max().unwrap_or(call.moment)
+            }
+            _ => call.moment,
+        }
+    }
+
+    /// The next moment of a call whose attempts run.
+    #[inline]
+    pub(super) fn next_moment(&self, slot: u32) -> Time {
+        let call = &self.calls[slot];
+        self.first_to_end(slot).0.min(call.deadline).min(self.hedge_due(slot))
+    }
+}

@@ -1,0 +1,65 @@
+//! What sets a pool's limit, behind one face: nothing, AIMD, or Gradient2.
+
+use crate::limit::{Aimd, Gradient2};
+use crate::outcome::Class;
+use crate::policy::LimitSettings;
+use crate::time::Time;
+
+/// The controller of a pool's limit.
+#[derive(Clone, Debug)]
+pub(super) enum Limiter {
+    Fixed(u32),
+    Aimd(Box<Aimd>),
+    Gradient2(Box<Gradient2>),
+}
+
+impl Limiter {
+    pub fn new(settings: &LimitSettings) -> Self {
+        match settings {
+            LimitSettings::Fixed(limit) => Self::Fixed(*limit),
+            LimitSettings::Aimd(settings) => Self::Aimd(Box::new(Aimd::new(*settings))),
+            LimitSettings::Gradient2(settings) => Self::Gradient2(Box::new(Gradient2::new(*settings))),
+        }
+    }
+
+    pub fn limit(&self) -> u32 {
+        match self {
+            Self::Fixed(limit) => *limit,
+            Self::Aimd(aimd) => aimd.limit(),
+            Self::Gradient2(gradient) => gradient.limit(),
+        }
+    }
+
+    /// Has it learned nothing yet?
+    pub fn is_fresh(&self) -> bool {
+        match self {
+            Self::Fixed(_) => true,
+            Self::Aimd(aimd) => aimd.is_fresh(),
+            Self::Gradient2(gradient) => gradient.is_fresh(),
+        }
+    }
+
+    /// Another kind starts anew, the same goes on from where it is.
+    pub fn retune(&mut self, to: &LimitSettings) {
+        match (&mut *self, to) {
+            (Self::Aimd(aimd), LimitSettings::Aimd(to)) => aimd.retune(*to),
+            (Self::Gradient2(gradient), LimitSettings::Gradient2(to)) => gradient.retune(*to),
+            _ => *self = Self::new(to),
+        }
+    }
+
+    /// An attempt that decided something has ended (semantics 1.2).
+    pub fn feed(&mut self, class: Class, started: Time, in_flight: u32, now: Time) {
+        let latency = now.since(started);
+        match (self, class) {
+            (Self::Aimd(aimd), Class::Ok) => aimd.on_latency(latency, now),
+            (Self::Aimd(aimd), Class::Transient | Class::Permanent) => aimd.on_failure(latency, now),
+            (Self::Aimd(aimd), Class::Timeout) => aimd.on_timeout(now),
+            (Self::Gradient2(gradient), Class::Ok) => gradient.on_latency(latency, started, in_flight, now),
+            (Self::Gradient2(gradient), Class::Timeout | Class::Throttled) => {
+                gradient.on_drop(started, in_flight, now);
+            }
+            _ => {}
+        }
+    }
+}

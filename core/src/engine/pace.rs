@@ -1,0 +1,225 @@
+//! Rates, and the calls that wait for tokens: the rate limit (semantics 3), and the send rate of the AWS SDKs' adaptive
+//! mode (2.14).
+//!
+//! One FIFO each. A waiter knows its turn when it queues, so it needs nobody to wake it; where somebody before it leaves
+//! without tokens, the head is woken to look again.
+
+use super::Engine;
+use super::admit::Answer;
+use super::arena::{State, flag};
+use super::call::{MAX_PARK, wait};
+use super::queue::List;
+use crate::action::{Step, Verdict, Wait};
+use crate::limit::TokenBucket;
+use crate::retry::CubicRate;
+use crate::time::{Duration, Time};
+
+/// Calls that may wait for the send rate of one route.
+const MOST_SENDERS: u32 = 1_000;
+
+/// Where the tokens come from.
+#[derive(Clone, Debug)]
+pub(super) enum Bucket {
+    Tokens(TokenBucket),
+    Cubic(CubicRate),
+}
+
+impl Bucket {
+    fn try_take(&mut self, cost: u32, now: Time) -> bool {
+        match self {
+            Self::Tokens(bucket) => bucket.try_take(cost, now).is_ok(),
+            Self::Cubic(rate) => rate.acquire(now).is_ok(),
+        }
+    }
+
+    /// How long until so many tokens will have come.
+    pub fn wait_for(&mut self, tokens: u64, now: Time) -> Duration {
+        match self {
+            Self::Tokens(bucket) => bucket.wait_for(tokens, now),
+            Self::Cubic(rate) => rate.wait_for(tokens, now),
+        }
+    }
+}
+
+/// A bucket and its queue.
+#[derive(Clone, Debug)]
+pub(super) struct Pace {
+    pub bucket: Bucket,
+    pub waiting: List,
+    /// Tokens that those who wait will take.
+    queued: u64,
+    /// Is the head to be woken whenever there is a new one, because its turn is not what it was told?
+    restless: bool,
+}
+
+impl Pace {
+    pub fn new(bucket: Bucket) -> Self {
+        Self { bucket, waiting: List::default(), queued: 0, restless: false }
+    }
+
+    pub fn forget_calls(&mut self) {
+        *self = Self::new(self.bucket.clone());
+    }
+
+    pub fn is_fresh(&mut self, now: Time) -> bool {
+        match &mut self.bucket {
+            Bucket::Tokens(bucket) => bucket.is_fresh(now),
+            Bucket::Cubic(rate) => rate.rate().is_none(),
+        }
+    }
+
+    /// The most tokens that there ever are at once, where there is such a bound.
+    pub fn burst(&self) -> Option<u32> {
+        match &self.bucket {
+            Bucket::Tokens(bucket) => Some(bucket.settings().burst),
+            Bucket::Cubic(_) => None,
+        }
+    }
+
+    /// Tokens that those who wait will take.
+    pub fn queued(&self) -> u64 {
+        self.queued
+    }
+
+    /// May one that does not queue take so many tokens now?
+    pub fn has(&mut self, cost: u32, now: Time) -> bool {
+        self.waiting.len() == 0 && self.bucket.wait_for(u64::from(cost), now) == Duration::ZERO
+    }
+
+    pub fn take(&mut self, cost: u32, now: Time) -> bool {
+        self.waiting.len() == 0 && self.bucket.try_take(cost, now)
+    }
+}
+
+impl Engine {
+    /// The rate that calls of a route wait for: its own send rate, or its rate limit, which may be a pool's.
+    fn pace_mut(&mut self, route: u32, sending: bool) -> Option<&mut Pace> {
+        if sending {
+            self.routes[route].send.as_deref_mut()
+        } else {
+            let home = self.routes[route].rate_at;
+            self.routes[home].rate.as_deref_mut()
+        }
+    }
+
+    fn tokens_of(&self, slot: u32, sending: bool) -> u32 {
+        if sending { 1 } else { u32::from(self.calls[slot].cost) }
+    }
+
+    /// Asks for the tokens of a call, or of its next attempt.
+    pub(super) fn ask_pace(&mut self, slot: u32, sending: bool, now: Time) -> Answer {
+        let (route, deadline) = (self.calls[slot].route, self.calls[slot].deadline);
+        let (may_park, cost) = (self.calls[slot].has(flag::MAY_PARK), self.tokens_of(slot, sending));
+        self.pace_out(route, sending, now);
+        let limit = self.policies[usize::from(self.calls[slot].policy)].policy.rate_limit.as_ref();
+        let (waits, max_wait, most) = match limit {
+            _ if sending => (true, Duration::MAX, MOST_SENDERS),
+            Some(limit) => (limit.wait, limit.max_wait, limit.max_waiters),
+            None => (false, Duration::ZERO, 0),
+        };
+        let Some(pace) = self.pace_mut(route, sending) else { return Answer::Pass };
+        if pace.take(cost, now) {
+            return Answer::Pass;
+        }
+        let turn = pace.bucket.wait_for(pace.queued + u64::from(cost), now);
+        let in_vain = turn > max_wait || now.after(turn) >= deadline;
+        if !waits || !may_park || pace.waiting.len() >= most || in_vain {
+            return Answer::Refuse(Verdict::RateLimited, Some(turn));
+        }
+        pace.queued += u64::from(cost);
+        let mut list = pace.waiting;
+        self.note_charged(slot);
+        let call = &mut self.calls[slot];
+        call.moment = now.after(turn);
+        call.flags &= !(flag::TOKENS | flag::SENDING);
+        call.flags |= if sending { flag::SENDING } else { 0 };
+        call.go(State::Paced);
+        list.push(&mut self.calls, slot);
+        if let Some(pace) = self.pace_mut(route, sending) {
+            pace.waiting = list;
+        }
+        Answer::Wait(self.wait_paced(slot, now))
+    }
+
+    fn wait_paced(&self, slot: u32, now: Time) -> Step {
+        let call = &self.calls[slot];
+        wait(Wait::Rate, call.moment.min(call.deadline).min(now.after(MAX_PARK)), now)
+    }
+
+    /// Gives tokens to the heads that can have them. True if there is a new head.
+    fn pace_out(&mut self, route: u32, sending: bool, now: Time) -> bool {
+        let mut moved = false;
+        while let Some(slot) = self.pace_mut(route, sending).and_then(|pace| pace.waiting.head()) {
+            let cost = self.tokens_of(slot, sending);
+            if !self.pace_mut(route, sending).is_some_and(|pace| pace.bucket.try_take(cost, now)) {
+                break;
+            }
+            self.unlist(slot);
+            self.calls[slot].flags |= flag::TOKENS;
+            self.wakes.push(self.calls.id(slot));
+            moved = true;
+        }
+        if moved {
+            self.settle_heads(route, sending);
+        }
+        moved
+    }
+
+    /// A new head looks again, if its turn may not be what it was told.
+    fn settle_heads(&mut self, route: u32, sending: bool) {
+        let Some(pace) = self.pace_mut(route, sending) else { return };
+        match pace.waiting.head() {
+            None => pace.restless = false,
+            Some(head) if pace.restless || sending => self.wakes.push(self.calls.id(head)),
+            Some(_) => {}
+        }
+    }
+
+    /// Somebody has left without tokens.
+    pub(super) fn left_pace(&mut self, route: u32, sending: bool, now: Time) {
+        if let Some(pace) = self.pace_mut(route, sending) {
+            pace.restless = true;
+        }
+        if !self.pace_out(route, sending, now) {
+            self.settle_heads(route, sending);
+        }
+    }
+
+    pub(super) fn unlist_paced(&mut self, slot: u32) {
+        let (route, sending) = (self.calls[slot].route, self.calls[slot].has(flag::SENDING));
+        let cost = u64::from(self.tokens_of(slot, sending));
+        let Some(pace) = self.pace_mut(route, sending) else { return };
+        pace.queued -= cost;
+        let mut list = pace.waiting;
+        list.remove(&mut self.calls, slot);
+        if let Some(pace) = self.pace_mut(route, sending) {
+            pace.waiting = list;
+        }
+    }
+
+    /// A waiter's own look: `None` when its tokens are there.
+    pub(super) fn still_paced(&mut self, slot: u32, now: Time) -> Option<Step> {
+        self.reap(now, slot);
+        let (route, sending) = (self.calls[slot].route, self.calls[slot].has(flag::SENDING));
+        if !self.calls[slot].has(flag::TOKENS) {
+            self.pace_out(route, sending, now);
+            let own = self.calls.id(slot);
+            self.wakes.retain(|woken| *woken != own); // it is here
+        }
+        if self.calls[slot].has(flag::TOKENS) {
+            return None;
+        }
+        let (cost, past) = (self.tokens_of(slot, sending), self.calls[slot].moment <= now);
+        if let Some(pace) = self.pace_mut(route, sending) {
+            let turn = if pace.waiting.head() == Some(slot) {
+                Some(pace.bucket.wait_for(u64::from(cost), now))
+            } else {
+                past.then(|| pace.bucket.wait_for(pace.queued, now))
+            };
+            if let Some(turn) = turn {
+                self.calls[slot].moment = now.after(turn);
+            }
+        }
+        Some(self.wait_paced(slot, now))
+    }
+}

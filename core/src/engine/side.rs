@@ -1,0 +1,141 @@
+//! What a few calls need beside their 64 bytes: those that race several attempts, that are held by path, or that wait
+//! for a permit between attempts. One pooled block of 64 bytes each.
+
+use crate::action::Lane;
+use crate::time::{Duration, Time};
+
+/// No gate of a hold.
+pub(super) const NO_GATE: u16 = u16::MAX;
+
+/// One running attempt of a race.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Racer {
+    pub attempt: u8,
+    pub since: Time,
+    /// What it cost its budget.
+    pub charge: u16,
+    /// Its breaker's ticket, where each attempt has one.
+    pub ticket: u16,
+    pub hedge: bool,
+}
+
+/// The block.
+#[derive(Clone, Debug)]
+pub(super) struct Side {
+    /// The largest Retry-After of the race, in µs; between attempts: when the next one was paid for.
+    pub moment: u64,
+    /// When each racer started, in µs since the first; saturates after 71 minutes.
+    since: [u32; 4],
+    /// When the newest did.
+    newest: u32,
+    charge: [u16; 4],
+    ticket: [u16; 4],
+    /// The path that the call goes to, for holds; 0 is none.
+    pub target: u16,
+    /// The hold that it waits in or has a place of.
+    pub gate: u16,
+    /// The number of each racer's attempt; 0 is none.
+    attempt: [u8; 4],
+    hedge: [bool; 4],
+    /// Lanes that hold a permit beside the call's own.
+    pub extra: u8,
+    /// Does it have a place of its hold (and not wait for one)?
+    pub placed: bool,
+}
+
+const _: () = assert!(size_of::<Side>() == 64);
+
+impl Default for Side {
+    fn default() -> Self {
+        Self {
+            moment: 0,
+            since: [0; 4],
+            newest: 0,
+            charge: [0; 4],
+            ticket: [0; 4],
+            target: 0,
+            gate: NO_GATE,
+            attempt: [0; 4],
+            hedge: [false; 4],
+            extra: 0,
+            placed: false,
+        }
+    }
+}
+
+impl Side {
+    /// Notes an attempt that runs from `racer.since` on, in a race whose first started at `base`.
+    pub fn enter(&mut self, racer: Racer, base: Time) {
+        let Some(place) = self.attempt.iter().position(|attempt| *attempt == 0) else { return };
+        let since = u32::try_from(racer.since.since(base).as_micros()).unwrap_or(u32::MAX);
+        (self.attempt[place], self.since[place]) = (racer.attempt, since);
+        (self.charge[place], self.ticket[place]) = (racer.charge, racer.ticket);
+        (self.hedge[place], self.newest) = (racer.hedge, since);
+    }
+
+    /// The racers, in the order of their places.
+    pub fn racers(&self, base: Time) -> impl Iterator<Item = Racer> + '_ {
+        let there = (0..4).filter(|place| self.attempt[*place] != 0);
+        there.map(move |place| Racer {
+            attempt: self.attempt[place],
+            since: base.after(Duration::from_micros(u64::from(self.since[place]))),
+            charge: self.charge[place],
+            ticket: self.ticket[place],
+            hedge: self.hedge[place],
+        })
+    }
+
+    /// Takes one out of the race.
+    pub fn take(&mut self, lane: Lane, base: Time) -> Option<Racer> {
+        let racer = self.racers(base).find(|racer| Lane::of(racer.attempt) == lane)?;
+        let place = self.attempt.iter().position(|attempt| *attempt == racer.attempt)?;
+        self.attempt[place] = 0;
+        Some(racer)
+    }
+
+    /// When the newest racer started.
+    pub fn newest(&self, base: Time) -> Time {
+        base.after(Duration::from_micros(u64::from(self.newest)))
+    }
+}
+
+/// All blocks, and which call has which.
+#[derive(Debug, Default)]
+pub(super) struct Sides {
+    blocks: Vec<Side>,
+    free: Vec<u32>,
+    /// By slot of the call; as long as the highest slot that ever had one.
+    of: Vec<u32>,
+}
+
+impl Sides {
+    /// A fresh block for a call.
+    pub fn insert(&mut self, slot: u32) {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.blocks.push(Side::default());
+            (self.blocks.len() - 1) as u32
+        });
+        self.blocks[place as usize] = Side::default();
+        if self.of.len() <= slot as usize {
+            self.of.resize(slot as usize + 1, 0);
+        }
+        self.of[slot as usize] = place;
+    }
+
+    pub fn remove(&mut self, slot: u32) {
+        self.free.push(self.of[slot as usize]);
+    }
+
+    pub fn get(&self, slot: u32) -> &Side {
+        &self.blocks[self.of[slot as usize] as usize]
+    }
+
+    pub fn get_mut(&mut self, slot: u32) -> &mut Side {
+        &mut self.blocks[self.of[slot as usize] as usize]
+    }
+
+    /// Blocks in use.
+    pub fn len(&self) -> usize {
+        self.blocks.len() - self.free.len()
+    }
+}
