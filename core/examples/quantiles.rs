@@ -18,7 +18,9 @@ fn main() {
         let mut whole = DDSketch::new(alpha[0]);
         for list in lists {
             let mut sketch = DDSketch::new(alpha[0]);
-            list.iter().for_each(|x| sketch.add(*x));
+            for x in list {
+                sketch.add(*x);
+            }
             let sketch = DDSketch::from_words(&sketch.to_words()).expect("its own words");
             whole.merge(&sketch).expect("the same accuracy");
         }

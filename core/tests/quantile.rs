@@ -8,7 +8,9 @@ const LEAST: f64 = f64::MIN_POSITIVE;
 
 fn of(alpha: f64, values: &[f64]) -> DDSketch {
     let mut sketch = DDSketch::new(alpha);
-    values.iter().for_each(|x| sketch.add(*x));
+    for x in values {
+        sketch.add(*x);
+    }
     sketch
 }
 
@@ -103,7 +105,9 @@ proptest! {
         // Scaled apart, most values are collapsed, and it must not matter when.
         let mut parts = parts;
         if wild {
-            parts[1].iter_mut().for_each(|x| *x *= scale);
+            for x in &mut parts[1] {
+                *x *= scale;
+            }
         }
         let [a, b, c] = [0, 1, 2].map(|place| of(0.01, &parts[place]));
         let merged = |one: &DDSketch, other: &DDSketch| {

@@ -279,9 +279,9 @@ mod tests {
         while low < high {
             let middle = u64::midpoint(low, high);
             if key(m, f64::from_bits(1_023 << 52 | middle)) >= place {
-                high = middle
+                high = middle;
             } else {
-                low = middle + 1
+                low = middle + 1;
             }
         }
         low
@@ -354,8 +354,12 @@ mod tests {
         // One value in each of 3,000 bins, in either order.
         let middles: Vec<f64> = (0..3_000).map(|number| DDSketch::new(0.01).middle(number)).collect();
         let (mut up, mut down) = (DDSketch::new(0.01), DDSketch::new(0.01));
-        middles.iter().for_each(|x| up.add(*x));
-        middles.iter().rev().for_each(|x| down.add(*x));
+        for x in &middles {
+            up.add(*x);
+        }
+        for x in middles.iter().rev() {
+            down.add(*x);
+        }
         for sketch in [&up, &down] {
             assert_eq!((sketch.bins.len(), sketch.first, sketch.bins[0]), (BINS, 952, 953));
             assert!(sketch.bins.iter().skip(1).all(|count| *count == 1));
@@ -391,7 +395,9 @@ mod tests {
     #[test]
     fn a_cleared_sketch_is_a_new_one() {
         let mut sketch = DDSketch::new(0.02);
-        (1..100).for_each(|n| sketch.add(f64::from(n)));
+        for n in 1..100 {
+            sketch.add(f64::from(n));
+        }
         sketch.clear();
         assert_eq!(sketch, DDSketch::new(0.02));
     }

@@ -12,8 +12,9 @@ const MARKERS: usize = 5;
 /// had become infinite would never come back. There is no forgetting; see [`WindowedP2Quantile`] for that.
 ///
 /// The algorithm starts with its middle marker at the median of five values, whatever `p` is: a quantile far from the
-/// middle is told too low (or too high) until some 3 ÷ (1 − p) values have moved the marker to its place. After 512 values its rank
-/// is within 5 % of the count, typically 0.5 %; between two modes far apart it can be off by a third.
+/// middle is told too low (or too high) until some 3 ÷ (1 − p) values have moved the marker to its place. After 512
+/// values of one mode the estimate's rank is within 5 % of the count, typically 0.5 %; a quantile that lies in the gap
+/// between two modes can be off by a third (`core/tests/quantile_errors.rs`).
 ///
 /// ```
 /// use tidegate::P2Quantile;
@@ -135,7 +136,9 @@ mod tests {
 
     fn of(p: f64, values: &[f64]) -> P2Quantile {
         let mut it = P2Quantile::new(p);
-        values.iter().for_each(|x| it.observe(*x));
+        for x in values {
+            it.observe(*x);
+        }
         it
     }
 
