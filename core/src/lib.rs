@@ -27,18 +27,22 @@
 #![deny(missing_docs)]
 
 mod action;
+mod breaker;
 mod classify;
 mod engine;
 mod outcome;
 mod policy;
 mod retry;
 pub mod rng;
+mod throttle;
 mod time;
+mod window;
 pub mod wire;
 
 pub use action::{
     Action, CallId, Event, Flags, Lane, PolicyId, Request, RouteId, Step, TargetId, Verdict, Wait,
 };
+pub use breaker::{BreakerSettings, BreakerState, CircuitBreaker, Evidence, Ticket};
 pub use classify::{HttpFailure, METHODS, class_of_status};
 pub use engine::{Clash, Counts, EDGES, Engine, Options, PoolView, RouteView, Snapshot};
 pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
@@ -50,4 +54,6 @@ pub use retry::{
     RetryBudget, RetryError, RetryQuota, RetryStrategy, RetryToken, Rounding, ShareBudget, ShareSettings,
     StrategySettings, TokenBudget, TokenSettings, WindowSettings, parse_retry_after,
 };
+pub use throttle::{AdaptiveThrottle, ThrottleSettings};
 pub use time::{Duration, Time, WallTime};
+pub use window::WindowKind;
