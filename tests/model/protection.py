@@ -19,6 +19,7 @@ Case = dict[str, Any]
 UNITS = {"h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
 FORGED = {"zero": (0, False), "far": (40_000, False), "probe": (40_000, True), "none": (0, True)}
 TOP = (1 << 64) - 1
+SPEC = {"breaker": ["0.6", "5", "7.1", "11", "R9", "R10"], "throttle": ["0.6", "6", "R10"]}
 
 
 def micros(text: str) -> int:
@@ -307,9 +308,16 @@ def files() -> dict[str, Case]:
     found: dict[str, Case] = {}
     for family, tell in (("breaker", breaker_story), ("throttle", throttle_story)):
         for story in stories(family):
-            found.setdefault(f"{family}/{story.file}.json", {"cases": []})["cases"].append(tell(story))
+            file = found.setdefault(f"{family}/{story.file}.json", {"spec": SPEC[family], "cases": []})
+            file["cases"].append(tell(story))
     found["breaker/classes.json"] = {"spec": ["1.2"], "classes": breaker.EVIDENCE, "cases": []}
-    found["breaker/random.json"] = {"cases": [random_breaker(seed) for seed in range(48)]}
+    found["breaker/random.json"] = {
+        "spec": SPEC["breaker"],
+        "cases": [random_breaker(seed) for seed in range(48)],
+    }
     found["throttle/classes.json"] = {"spec": ["1.2"], "classes": throttle.ACCEPTED, "cases": []}
-    found["throttle/random.json"] = {"cases": [random_throttle(seed) for seed in range(32)]}
+    found["throttle/random.json"] = {
+        "spec": SPEC["throttle"],
+        "cases": [random_throttle(seed) for seed in range(32)],
+    }
     return found
