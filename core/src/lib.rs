@@ -27,27 +27,35 @@
 #![deny(missing_docs)]
 
 mod action;
+mod breaker;
 mod classify;
 mod engine;
 mod outcome;
 mod policy;
+mod quantile;
 mod retry;
 pub mod rng;
+mod throttle;
 mod time;
+mod window;
 pub mod wire;
 
 pub use action::{
     Action, CallId, Event, Flags, Lane, PolicyId, Request, RouteId, Step, TargetId, Verdict, Wait,
 };
+pub use breaker::{BreakerSettings, BreakerState, CircuitBreaker, Evidence, Ticket};
 pub use classify::{HttpFailure, METHODS, class_of_status};
 pub use engine::{Clash, Counts, EDGES, Engine, Options, PoolView, RouteView, Snapshot};
 pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
 #[cfg(feature = "documents")]
 pub use policy::{Document, UnknownPolicy};
 pub use policy::{Domain, Key, Policy, PolicyError, TABLE, TABLES, Value};
+pub use quantile::{DDSketch, MergeError, P2Quantile, WindowedP2Quantile, WordsError};
 pub use retry::{
     Backoff, CubicRate, ErrorInfo, Growth, Hints, Jitter, QuotaSettings, RatioBudget, RatioSettings,
     RetryBudget, RetryError, RetryQuota, RetryStrategy, RetryToken, Rounding, ShareBudget, ShareSettings,
     StrategySettings, TokenBudget, TokenSettings, WindowSettings, parse_retry_after,
 };
+pub use throttle::{AdaptiveThrottle, ThrottleSettings};
 pub use time::{Duration, Time, WallTime};
+pub use window::WindowKind;
