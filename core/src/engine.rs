@@ -1,16 +1,27 @@
 //! The engine: events in, steps out.
 //!
-//! `call.rs` is the automaton. `arena.rs` holds the calls, `route.rs` what is kept per key, `queue.rs` the permits,
-//! `ledger.rs` the charges and counts, `lease.rs` what takes a place back, `retune.rs` other settings for a policy in
-//! use, `snapshot.rs` the view from outside.
+//! `call.rs` is the automaton, `decide.rs` what follows an attempt's end, `admit.rs` the stages before an attempt.
+//! `arena.rs` holds the calls, `side.rs` what a few of them need beside that, `route.rs` what is kept per key. The
+//! stages: `hold.rs`, `pace.rs` (rates), `queue.rs` (permits) and `limiter.rs` (what sets their limit). `hedge.rs` races
+//! attempts, `evidence.rs` tells everybody how they ended, `ledger.rs` keeps charges and counts, `lease.rs` takes a place
+//! back. From outside: `force.rs`, `pools.rs`, `retune.rs`, `snapshot.rs`.
 
+mod admit;
 mod arena;
 mod call;
+mod evidence;
+mod force;
+mod hedge;
+mod hold;
 mod lease;
 mod ledger;
+mod limiter;
+mod pace;
+mod pools;
 mod queue;
 mod retune;
 mod route;
+mod side;
 mod snapshot;
 
 use std::collections::BTreeMap;
@@ -73,6 +84,10 @@ struct Entry {
     counts: Counts,
     /// The policy's number: its own place, or another's where these are old settings that calls in flight still have.
     of: u16,
+    /// Where the pools are that it names.
+    homes: route::Homes,
+    /// Is every call refused?
+    forced: bool,
 }
 
 /// The engine: a pure state machine for all calls of a process.
@@ -89,7 +104,11 @@ pub struct Engine {
     by_name: BTreeMap<String, u16>,
     routes: route::Routes,
     calls: arena::Arena,
+    pools: BTreeMap<String, pools::Shared>,
+    targets: hold::Targets,
     wakes: Vec<CallId>,
+    /// Permits that the event's own call gives back once all has seen them out: its route, and how many.
+    owed: (u32, u32),
 }
 
 impl Engine {
@@ -103,14 +122,17 @@ impl Engine {
             by_name: BTreeMap::new(),
             routes: route::Routes::new(options.max_routes),
             calls: arena::Arena::default(),
+            pools: BTreeMap::new(),
+            targets: hold::Targets::default(),
             wakes: Vec::new(),
+            owed: (0, 0),
         }
     }
 
     /// Takes a policy in. The same name with the same settings is the same policy.
     ///
     /// # Errors
-    /// The same name with other settings, or more than 65,535 policies.
+    /// The same name with other settings, a pool that this engine does not have, or more than 65,535 policies.
     pub fn policy(&mut self, policy: Policy) -> Result<PolicyId, Clash> {
         let clash = |policy: Policy, rule| Err(Clash { name: policy.name, rule });
         if let Some(number) = self.by_name.get(policy.name()) {
@@ -122,8 +144,12 @@ impl Engine {
         let Ok(number) = u16::try_from(self.policies.len()) else {
             return clash(policy, "an engine holds at most 65,536 policies; make them once, not per call");
         };
+        let homes = match self.homes_of(&policy) {
+            Ok(homes) => homes,
+            Err(rule) => return clash(policy, rule),
+        };
         self.by_name.insert(policy.name().to_owned(), number);
-        self.policies.push(Entry { policy, counts: Counts::default(), of: number });
+        self.policies.push(Entry { policy, counts: Counts::default(), of: number, homes, forced: false });
         Ok(PolicyId(u32::from(number)))
     }
 
@@ -138,7 +164,10 @@ impl Engine {
     pub fn route(&mut self, policy: PolicyId, key: &str, now: Time) -> RouteId {
         let now = self.clock.observe(now);
         match self.number_of(policy) {
-            Some(number) => self.routes.intern(number, &self.policies[usize::from(number)].policy, key, now),
+            Some(number) => {
+                let entry = &self.policies[usize::from(number)];
+                self.routes.intern(number, (&entry.policy, entry.homes, entry.forced), key, now)
+            }
             None => RouteId::from_word(0),
         }
     }
@@ -169,6 +198,7 @@ impl Engine {
         self.seed = seed;
         self.calls.clear();
         self.routes.clear_calls();
+        self.targets.forget_calls();
         self.wakes.clear();
         Flags::default()
     }

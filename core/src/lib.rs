@@ -29,7 +29,9 @@
 mod action;
 mod breaker;
 mod classify;
+mod codel;
 mod engine;
+mod limit;
 mod outcome;
 mod policy;
 mod quantile;
@@ -49,7 +51,11 @@ pub use engine::{Clash, Counts, EDGES, Engine, Options, PoolView, RouteView, Sna
 pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
 #[cfg(feature = "documents")]
 pub use policy::{Document, UnknownPolicy};
-pub use policy::{Domain, Key, Policy, PolicyError, TABLE, TABLES, Value};
+pub use codel::{CoDel, CodelLaw, CodelSettings};
+pub use limit::{
+    Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, RateSettings, TokenBucket,
+};
+pub use policy::{Domain, Key, Policy, PolicyError, Pool, PoolKind, TABLE, TABLES, Value};
 pub use quantile::{DDSketch, MergeError, P2Quantile, WindowedP2Quantile, WordsError};
 pub use retry::{
     Backoff, CubicRate, ErrorInfo, Growth, Hints, Jitter, QuotaSettings, RatioBudget, RatioSettings,

@@ -9,6 +9,7 @@ mod check;
 #[cfg(feature = "documents")]
 mod document;
 mod domain;
+mod pool;
 mod presets;
 mod span;
 mod suggest;
@@ -18,6 +19,7 @@ mod written;
 pub use check::{PolicyError, Value};
 #[cfg(feature = "documents")]
 pub use document::{Document, UnknownPolicy};
+pub use pool::{Pool, PoolKind};
 pub use table::{Domain, Key, TABLE, TABLES};
 
 use std::sync::Arc;

@@ -14,6 +14,10 @@ pub enum Purpose {
     Backoff = 1,
     /// Jitter on top of a server's Retry-After (semantics 2.7).
     RetryAfter = 2,
+    /// Whether the adaptive throttle lets a call through (semantics 6.1).
+    Throttle = 3,
+    /// Jitter of a circuit breaker's break (semantics 5.2).
+    Break = 4,
 }
 
 /// One output of `SplitMix64` started at `state`.

@@ -398,8 +398,8 @@ fn value(domain: Domain) -> BoxedStrategy<Vec<Value<'static>>> {
         Domain::Count { min, max, none } => {
             or_none(prop_oneof![min..=max, min..=max.min(min + 9)].prop_map(f64::from).boxed(), none)
         }
-        Domain::Real { min, max } => {
-            or_none(prop_oneof![min..=max, Just(min), Just(max), min..=max.min(min + 1.0)].boxed(), false)
+        Domain::Real { min, max, none } => {
+            or_none(prop_oneof![min..=max, Just(min), Just(max), min..=max.min(min + 1.0)].boxed(), none)
         }
         Domain::Flag => prop_oneof![Just(0.0), Just(1.0)].prop_map(|n| vec![Value::Number(n)]).boxed(),
         Domain::Choice(choices) => words(choices).prop_map(|word| vec![word]).boxed(),
@@ -407,7 +407,11 @@ fn value(domain: Domain) -> BoxedStrategy<Vec<Value<'static>>> {
             let status = prop_oneof![Just(408.0), Just(429.0), (500u16..600).prop_map(f64::from)];
             prop::collection::vec(status.prop_map(Value::Number), 1..5).boxed()
         }
-        Domain::Words(choices) => prop::collection::vec(words(choices), 1..5).boxed(),
+        Domain::Words(choices) | Domain::KindWords(choices) => prop::collection::vec(words(choices), 1..5).boxed(),
+        Domain::Kinds => prop::collection::vec("[a-z]{6,9}_=(transient|throttled|permanent)", 1..4)
+            .prop_map(|kinds| kinds.into_iter().map(|kind| Value::Text(Box::leak(kind.into_boxed_str()))).collect())
+            .boxed(),
+        Domain::Name => "[a-z]{1,9}".prop_map(|name| vec![Value::Text(Box::leak(name.into_boxed_str()))]).boxed(),
     }
 }
 

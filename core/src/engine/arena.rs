@@ -331,6 +331,11 @@ impl Arena {
         self[slot].has(flag::SIDE).then(|| self.sides.get(slot))
     }
 
+    /// Blocks in use.
+    pub fn blocks(&self) -> usize {
+        self.sides.len()
+    }
+
     /// The block beside a call; makes one if there is none.
     pub fn side_mut(&mut self, slot: u32) -> &mut Side {
         if !self[slot].has(flag::SIDE) {
@@ -372,7 +377,7 @@ mod tests {
 
     fn call() -> Call {
         let mut call = Call::new(0, Time::from_micros(0), 0, 0);
-        call.go(State::Running);
+        call.go(State::Passing);
         call
     }
 

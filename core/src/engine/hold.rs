@@ -215,6 +215,11 @@ impl Holds {
         self.gates.iter().map(|gate| gate.waiting.len()).sum()
     }
 
+    /// Does a call wait in one of them, or have a place?
+    pub fn in_use(&self) -> bool {
+        self.gates.iter().any(|gate| gate.taken > 0 || gate.waiting.len() > 0)
+    }
+
     pub fn is_fresh(&self, now: Time) -> bool {
         self.gates.iter().all(|gate| gate.key.is_none() || gate.until <= now)
     }

@@ -31,10 +31,10 @@ impl Limiter {
     }
 
     /// Has it learned nothing yet?
-    pub fn is_fresh(&self) -> bool {
+    pub fn is_fresh(&self, now: Time) -> bool {
         match self {
             Self::Fixed(_) => true,
-            Self::Aimd(aimd) => aimd.is_fresh(),
+            Self::Aimd(aimd) => aimd.is_fresh(now),
             Self::Gradient2(gradient) => gradient.is_fresh(),
         }
     }

@@ -155,8 +155,8 @@ impl Pool {
     }
 
     /// Is its limit as if nothing had been learned?
-    pub fn is_fresh(&self) -> bool {
-        self.limiter.is_fresh()
+    pub fn is_fresh(&self, now: Time) -> bool {
+        self.limiter.is_fresh(now)
     }
 
     /// Forgets all calls, after a fork.

@@ -6,12 +6,14 @@
 
 use std::collections::BTreeSet;
 
-use super::arena::{NONE, State, flag};
+use super::arena::{Call, NONE, State, flag};
+use super::pace::Bucket;
 use super::queue::Pool;
+use super::route::Route;
 use super::{Clash, Counts, Engine, Entry};
 use crate::action::{Flags, PolicyId};
 use crate::policy::Policy;
-use crate::retry::Budget;
+use crate::retry::{Budget, BudgetSettings};
 use crate::time::Time;
 
 impl Engine {
@@ -35,6 +37,9 @@ impl Engine {
         if entry.policy.name() != to.name() {
             return clash(to, "retune changes a policy's settings, not its name");
         }
+        if self.homes_of(&to) != Ok(entry.homes) {
+            return clash(to, "retune keeps the pools that a policy names");
+        }
         if entry.policy != to {
             if !self.keep_for_calls(number) {
                 return clash(
@@ -45,9 +50,9 @@ impl Engine {
             self.policies[usize::from(number)].policy = to;
             let routes = self.routes.iter().filter(|(_, route)| route.policy == number);
             for route in routes.map(|(slot, _)| slot).collect::<Vec<_>>() {
-                self.retune_pool_of(route, number);
+                self.retune_pool_of(route, number, now);
+                self.retune_route(route, number, now);
                 self.hand_out(route, now);
-                self.retune_budget_of(route, number);
             }
         }
         Ok(Flags { wakes: !self.wakes.is_empty(), commands: false })
@@ -71,7 +76,8 @@ impl Engine {
         let place = (0..=u16::MAX).zip(&self.policies).find_map(unused);
         let Ok(place) = place.map_or_else(|| u16::try_from(self.policies.len()), Ok) else { return false };
         let old = self.policies[usize::from(number)].policy.clone();
-        let entry = Entry { policy: old, counts: Counts::default(), of: number };
+        let homes = self.policies[usize::from(number)].homes;
+        let entry = Entry { policy: old, counts: Counts::default(), of: number, homes, forced: false };
         if let Some(last) = self.policies.get_mut(usize::from(place)) {
             let last = core::mem::replace(last, entry);
             self.policies[usize::from(last.of)].counts.add(&last.counts);
@@ -85,24 +91,76 @@ impl Engine {
         true
     }
 
-    fn retune_pool_of(&mut self, route: u32, number: u16) {
-        let to = self.policies[usize::from(number)].policy.bulkhead;
+    fn retune_pool_of(&mut self, route: u32, number: u16, now: Time) {
+        if self.routes[route].pool_at != route {
+            return; // a pool is retuned by its own name
+        }
+        let to = self.policies[usize::from(number)].policy.bulkhead.clone();
         if self.routes[route].pool.is_none() {
             let Some(to) = &to else { return };
             let in_flight = self.adopt(route);
-            self.routes[route].pool = Some(Pool { in_flight, ..Pool::new(to) });
+            let mut pool = Pool::new(to, now);
+            pool.in_flight = in_flight;
+            pool.set_limit(pool.limit);
+            self.routes[route].pool = Some(pool);
         }
         let Some(pool) = &mut self.routes[route].pool else { return };
-        // A pool outlives its bulkhead, without a limit: its permits are out, and a bulkhead may come back.
-        pool.limit = to.map_or(u32::MAX, |to| to.max_concurrency);
-        pool.max_queue = to.map_or(0, |to| to.max_queue);
-        pool.over = pool.in_flight.saturating_sub(pool.limit);
+        match &to {
+            Some(to) => pool.retune(to, now),
+            // A pool outlives its bulkhead, without a limit: its permits are out, and a bulkhead may come back.
+            None => {
+                pool.set_limit(u32::MAX);
+                pool.max_queue = 0;
+            }
+        }
+    }
+
+    /// Everything of a route but its permits.
+    fn retune_route(&mut self, route: u32, number: u16, now: Time) {
+        let entry = &self.policies[usize::from(number)];
+        let (policy, forced) = (entry.policy.clone(), entry.forced);
+        let it = &mut self.routes[route];
+        let fresh = Route::new(number, &policy, entry.homes, "".into(), now);
+        match (&mut it.breaker, &policy.breaker) {
+            (Some(breaker), Some(to)) => breaker.retune(to.settings, now),
+            _ => it.breaker = fresh.breaker,
+        }
+        match (&mut it.throttle, &policy.throttle) {
+            (Some(throttle), Some(to)) => throttle.retune(to.settings, now),
+            _ => it.throttle = fresh.throttle,
+        }
+        match (&mut it.hedger, &policy.hedge) {
+            (Some(hedger), Some(to)) => hedger.retune(to),
+            _ => it.hedger = fresh.hedger,
+        }
+        // A queue that calls wait in stays, and so does what they wait for.
+        match (&mut it.rate, &policy.rate_limit) {
+            (Some(pace), Some(to)) if it.rate_at == route => {
+                if let Bucket::Tokens(bucket) = &mut pace.bucket {
+                    bucket.retune(to.bucket, now);
+                }
+            }
+            (Some(pace), _) if pace.waiting.len() > 0 => {}
+            (rate, _) => *rate = fresh.rate,
+        }
+        match &mut it.send {
+            Some(pace) if policy.retry.send_rate || pace.waiting.len() > 0 => {}
+            send => *send = fresh.send,
+        }
+        match &mut it.holds {
+            Some(holds) if policy.retry.hold.is_some() || holds.in_use() => {}
+            holds => *holds = fresh.holds,
+        }
+        it.set_stages(&policy, forced);
+        if it.budget_at == route {
+            self.retune_budget_of(route, policy.retry.budget);
+        }
     }
 
     /// Gives the calls in flight of a route the permits that they would hold had there been a bulkhead; how many.
     fn adopt(&mut self, route: u32) -> u32 {
         let here = |slot: u32| self.calls[slot].route == route && self.calls[slot].state != State::Lost;
-        let around = |slot: &u32| Some(self.calls[*slot].parent).filter(|parent| *parent != NONE);
+        let around = |slot: &u32| Some(self.calls[*slot].parent()).filter(|parent| *parent != NONE);
         let alone = |slot: u32| !std::iter::successors(around(&slot), around).any(here);
         let slots = self.calls.iter().map(|(slot, _)| slot).filter(|slot| here(*slot) && alone(*slot));
         let slots: Vec<_> = slots.collect();
@@ -112,8 +170,7 @@ impl Engine {
         slots.len() as u32
     }
 
-    fn retune_budget_of(&mut self, route: u32, number: u16) {
-        let to = self.policies[usize::from(number)].policy.retry.budget;
+    pub(super) fn retune_budget_of(&mut self, route: u32, to: Option<BudgetSettings>) {
         let kept = match (&mut self.routes[route].budget, to) {
             (None, None) => true,
             (Some(budget), Some(to)) => budget.retune(&to),
@@ -124,7 +181,8 @@ impl Engine {
         }
         self.routes[route].budget = to.as_ref().map(Budget::new);
         // What was paid to the budget that is gone is not refunded by the one that is there now.
-        let paid = self.calls.iter().filter(|(_, call)| call.route == route && call.charge != 0);
+        let here = |call: &Call| self.routes[call.route].budget_at == route && call.charge != 0;
+        let paid = self.calls.iter().filter(|(_, call)| here(call));
         for slot in paid.map(|(slot, _)| slot).collect::<Vec<_>>() {
             self.calls[slot].charge = 0;
         }
@@ -135,6 +193,7 @@ impl Counts {
     pub(super) fn add(&mut self, other: &Self) {
         self.attempts += other.attempts;
         self.retries += other.retries;
+        self.hedges += other.hedges;
         for (sum, n) in self.ends.iter_mut().zip(other.ends) {
             *sum += n;
         }

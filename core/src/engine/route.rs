@@ -297,7 +297,7 @@ impl Routes {
 }
 
 impl Route {
-    fn new(policy_number: u16, policy: &Policy, homes: Homes, key: Box<str>, now: Time) -> Self {
+    pub fn new(policy_number: u16, policy: &Policy, homes: Homes, key: Box<str>, now: Time) -> Self {
         let own = |home: u32| home == NONE;
         let rate = policy.rate_limit.as_ref().filter(|_| own(homes.rate));
         let tokens = rate.map(|limit| Bucket::Tokens(TokenBucket::new(limit.bucket, now)));
@@ -375,7 +375,7 @@ impl Route {
             && self.throttle.as_mut().is_none_or(|throttle| throttle.is_fresh(now))
             && self.hedger.as_mut().is_none_or(|hedger| hedger.is_fresh(now))
             && self.holds.as_mut().is_none_or(|holds| holds.is_fresh(now))
-            && self.pool.as_ref().is_none_or(Pool::is_fresh)
+            && self.pool.as_ref().is_none_or(|pool| pool.is_fresh(now))
     }
 
     /// The key as people may see it.

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::arena::{NONE, State, flag};
+use super::arena::{Call, NONE, State, flag};
+use super::route::Route;
 use super::{Counts, Engine};
+use crate::action::Lane;
+use crate::policy::HedgeBudget;
 use crate::retry::Budget;
 use crate::time::Time;
 
@@ -69,23 +72,24 @@ impl Engine {
             live: self.calls.live() - lingering - lost,
             lingering,
             lost,
-            waiting: count(&[State::Queued, State::Granted, State::Refused]),
+            waiting: count(&[State::Held, State::Paced, State::Queued, State::Granted, State::Refused]),
             route_overflows: self.routes.overflows,
             route_evictions: self.routes.evictions,
             policies: self.counts(),
             routes: self
                 .routes
                 .iter()
+                .filter(|(_, route)| !route.is_pool())
                 .map(|(_, route)| RouteView {
                     policy: name(route.policy),
                     key: route.key().to_owned(),
                     active: route.active,
-                    budget: route.budget.clone().map(|mut budget| budget.balance(route.active, now)),
+                    budget: route.budget.clone().map(|mut budget| budget.balance(route.in_flight(), now)),
                     // A pool without a limit is what is left of a bulkhead that was taken away.
                     pool: route.pool.as_ref().filter(|pool| pool.limit != u32::MAX).map(|pool| PoolView {
                         limit: pool.limit,
                         in_flight: pool.in_flight,
-                        waiting: pool.waiting.len(),
+                        waiting: pool.waiters(),
                         max_queue: pool.max_queue,
                     }),
                 })
@@ -116,45 +120,108 @@ impl Engine {
     #[doc(hidden)]
     pub fn check(&self) -> Result<(), String> {
         for (slot, route) in self.routes.iter() {
-            let calls: Vec<_> =
-                self.calls.iter().filter(|(_, call)| call.route == slot).map(|(_, call)| call).collect();
-            let count = |state| calls.iter().filter(|call| call.state == state).count() as u32;
-            if route.active != calls.len() as u32 {
-                return Err(format!("route {slot}: active {} but {} calls", route.active, calls.len()));
-            }
-            let paid = calls.iter().filter(|call| call.charge != 0).count() as u32;
-            if let Some(in_flight) = route.budget.as_ref().and_then(Budget::in_flight)
-                && in_flight != paid
-            {
-                return Err(format!(
-                    "route {slot}: {in_flight} retries in flight but {paid} calls have one (I10)"
-                ));
-            }
-            let Some(pool) = &route.pool else { continue };
-            let holding = calls.iter().filter(|call| call.has(flag::HOLDS)).count() as u32;
-            if pool.in_flight != holding {
-                return Err(format!("route {slot}: {} permits out but {holding} held (I1)", pool.in_flight));
-            }
-            // Work in flight is not evicted by a limit that shrinks; what is over it only ever falls.
-            if pool.in_flight > pool.limit.saturating_add(pool.over) {
-                return Err(format!("route {slot}: {} permits out of {} (I2)", pool.in_flight, pool.limit));
-            }
-            if pool.in_flight < pool.limit && pool.waiting.len() > 0 {
-                return Err(format!("route {slot}: a permit is free while {} wait (I3)", pool.waiting.len()));
-            }
-            if (pool.waiting.len(), pool.granted.len()) != (count(State::Queued), count(State::Granted)) {
-                return Err(format!("route {slot}: the lists do not hold the calls that wait"));
-            }
+            self.check_route(slot, route)?;
+        }
+        if self.owed != (0, 0) {
+            return Err(format!("{} permits are owed between events", self.owed.1));
         }
         for (slot, call) in self.calls.iter() {
-            let children = self.calls.iter().filter(|(_, other)| other.parent == slot).count();
+            let children = self.calls.iter().filter(|(_, other)| other.parent() == slot).count();
             if usize::from(call.children) != children {
                 return Err(format!("call {slot}: {} nested calls noted, {children} there", call.children));
             }
-            if call.parent != NONE && self.calls[call.parent].state == State::Free {
+            if call.parent() != NONE && self.calls[call.parent()].state == State::Free {
                 return Err(format!("call {slot}: its parent is gone"));
             }
+            if call.state == State::Passing {
+                return Err(format!("call {slot}: passing for longer than a step"));
+            }
+            let beside = self.calls.side(slot);
+            if call.state == State::Running && call.has(flag::RACING) {
+                let racers: u8 = beside.map_or(0, |side| {
+                    side.racers(call.since()).fold(0, |lanes, racer| lanes | Lane::of(racer.attempt).bit())
+                });
+                if racers != call.running() {
+                    return Err(format!("call {slot}: lanes {:b} run, {racers:b} race", call.running()));
+                }
+            }
+        }
+        let sides = self.calls.iter().filter(|(_, call)| call.has(flag::SIDE)).count();
+        if sides != self.calls.blocks() {
+            return Err(format!("{} blocks beside calls in use, {sides} calls have one", self.calls.blocks()));
         }
         Ok(())
+    }
+
+    fn check_route(&self, slot: u32, route: &Route) -> Result<(), String> {
+        let here = |(_, call): &(u32, &Call)| call.route == slot;
+        let active = self.calls.iter().filter(here).count() as u32;
+        if route.active != active {
+            return Err(format!("route {slot}: active {} but {active} calls", route.active));
+        }
+        let of = |home: fn(&Route) -> u32| {
+            self.calls.iter().filter(move |(_, call)| home(&self.routes[call.route]) == slot)
+        };
+        let paid = of(|route| route.budget_at).map(|(slot, call)| self.retries_paid(slot, call)).sum::<u32>();
+        if let Some(in_flight) = route.budget.as_ref().and_then(Budget::in_flight)
+            && in_flight != paid
+        {
+            return Err(format!("route {slot}: {in_flight} retries in flight but {paid} calls have one (I10)"));
+        }
+        if let Some(rate) = &route.rate {
+            let paced = of(|route| route.rate_at).filter(|(_, call)| {
+                call.state == State::Paced && call.listed() && !call.has(flag::SENDING)
+            });
+            let (count, cost) = paced.fold((0, 0), |(n, sum), (_, call)| (n + 1, sum + u64::from(call.cost)));
+            if (rate.waiting.len(), rate.queued()) != (count, cost) {
+                return Err(format!("route {slot}: the rate's queue does not hold the calls that wait"));
+            }
+        }
+        if let Some(send) = &route.send {
+            let sending = self.calls.iter().filter(here).filter(|(_, call)| {
+                call.state == State::Paced && call.listed() && call.has(flag::SENDING)
+            });
+            let count = sending.count() as u32;
+            if (send.waiting.len(), send.queued()) != (count, u64::from(count)) {
+                return Err(format!("route {slot}: the send rate's queue does not hold the calls that wait"));
+            }
+        }
+        if let Some(holds) = &route.holds {
+            let held = self.calls.iter().filter(here).filter(|(_, call)| call.state == State::Held && call.listed());
+            let held = held.count() as u32;
+            if (holds.waiting(), holds.listed()) != (held, held) {
+                return Err(format!("route {slot}: the holds do not hold the {held} calls that wait"));
+            }
+        }
+        let Some(pool) = &route.pool else { return Ok(()) };
+        let holding: u32 = of(|route| route.pool_at).map(|(slot, _)| self.permits_of(slot)).sum();
+        if pool.in_flight != holding {
+            return Err(format!("route {slot}: {} permits out but {holding} held (I1)", pool.in_flight));
+        }
+        // Work in flight is not evicted by a limit that shrinks; what is over it only ever falls.
+        if pool.in_flight > pool.limit.saturating_add(pool.over) {
+            return Err(format!("route {slot}: {} permits out of {} (I2)", pool.in_flight, pool.limit));
+        }
+        if pool.in_flight < pool.limit && pool.waiters() > 0 {
+            return Err(format!("route {slot}: a permit is free while {} wait (I3)", pool.waiters()));
+        }
+        let count = |state| of(|route| route.pool_at).filter(|(_, call)| call.state == state).count() as u32;
+        let lists = (pool.waiters(), pool.listed(), pool.granted.len());
+        if lists != (count(State::Queued), count(State::Queued), count(State::Granted)) {
+            return Err(format!("route {slot}: the lists do not hold the calls that wait"));
+        }
+        Ok(())
+    }
+
+    /// Retries of a call that its retry budget has in flight.
+    fn retries_paid(&self, slot: u32, call: &Call) -> u32 {
+        let shared = self.settings(slot).hedge.as_ref().is_none_or(|hedge| hedge.budget == HedgeBudget::Shared);
+        match self.calls.side(slot) {
+            Some(side) if call.state == State::Running && call.has(flag::RACING) => side
+                .racers(call.since())
+                .filter(|racer| racer.charge != 0 && (shared || !racer.hedge))
+                .count() as u32,
+            _ => u32::from(call.charge != 0),
+        }
     }
 }

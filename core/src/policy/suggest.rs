@@ -114,7 +114,7 @@ mod tests {
                 "{path}: {rule}"
             );
         }
-        assert!(unknown_key("retry.budget.x").contains("the keys of retry.budget are kind, ttl, "));
+        assert!(unknown_key("retry.budget.x").contains("the keys of retry.budget are kind, pool, ttl, "));
         assert!(unknown_key("no.such").starts_with("no such key; the keys are preset, deadline, "));
         assert_eq!(unknown_key("deadline.x"), "no such key; deadline is a value, not a table");
     }

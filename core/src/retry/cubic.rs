@@ -79,6 +79,19 @@ impl CubicRate {
         Err(Duration::from_micros(micros.max(1)))
     }
 
+    /// How long until so many sends will have become free at the present rate, beyond what has been used.
+    pub fn wait_for(&mut self, sends: u64, now: Time) -> Duration {
+        if !self.enabled {
+            return Duration::ZERO;
+        }
+        self.refill(now);
+        let missing = sends as f64 - self.tokens;
+        if missing <= HAIR {
+            return Duration::ZERO;
+        }
+        Duration::from_micros(((missing / self.fill * 1e6).ceil() as u64).max(1))
+    }
+
     /// Counts an answer and moves the rate: a throttled one cuts it, any other lets it grow.
     pub fn on_response(&mut self, throttled: bool, now: Time) {
         self.measure(now);

@@ -1,0 +1,83 @@
+//! Pools: one queue, one bucket or one ledger for several policies and all their routes (semantics 0.4).
+
+use super::arena::NONE;
+use super::pace::Bucket;
+use super::route::Homes;
+use super::{Clash, Engine};
+use crate::action::Flags;
+use crate::policy::{Policy, Pool, PoolKind};
+use crate::time::Time;
+
+/// A pool that was taken in.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub pool: Pool,
+    /// The slot of the route that holds it.
+    pub at: u32,
+}
+
+impl Engine {
+    /// Takes a pool in; policies that name it may follow. The same name with the same settings is the same pool.
+    ///
+    /// # Errors
+    /// The same name with other settings, or of another kind.
+    pub fn pool(&mut self, pool: Pool, now: Time) -> Result<(), Clash> {
+        let now = self.clock.observe(now);
+        if let Some(known) = self.pools.get(pool.name()) {
+            let rule = "there is a pool of this name with other settings";
+            let name = pool.name().to_owned();
+            return if known.pool == pool { Ok(()) } else { Err(Clash { name, rule }) };
+        }
+        let at = self.routes.pool(pool.policy(), now);
+        self.pools.insert(pool.name().to_owned(), Shared { pool, at });
+        Ok(())
+    }
+
+    /// Gives a pool other settings. What it has counted stays counted, nobody in flight is evicted, and a limit that grows
+    /// admits waiters in this step: drain the wakes.
+    ///
+    /// # Errors
+    /// There is no such pool, or it is of another kind.
+    pub fn retune_pool(&mut self, to: Pool, now: Time) -> Result<Flags, Clash> {
+        let now = self.clock.observe(now);
+        let name = to.name().to_owned();
+        let Some(known) = self.pools.get_mut(&name) else {
+            return Err(Clash { name, rule: "there is no such pool in this engine" });
+        };
+        if known.pool.kind() != to.kind() {
+            return Err(Clash { name, rule: "retune changes a pool's settings, not its kind" });
+        }
+        let at = known.at;
+        known.pool = to.clone();
+        let route = &mut self.routes[at];
+        let policy = to.policy();
+        if let (Some(pool), Some(bulkhead)) = (&mut route.pool, &policy.bulkhead) {
+            pool.retune(bulkhead, now);
+        }
+        if let (Some(pace), Some(limit)) = (&mut route.rate, &policy.rate_limit)
+            && let Bucket::Tokens(bucket) = &mut pace.bucket
+        {
+            bucket.retune(limit.bucket, now);
+        }
+        self.retune_budget_of(at, policy.retry.budget);
+        self.hand_out(at, now);
+        Ok(Flags { wakes: !self.wakes.is_empty(), commands: false })
+    }
+
+    /// Where the pools are that a policy names.
+    pub(super) fn homes_of(&self, policy: &Policy) -> Result<Homes, &'static str> {
+        let find = |name: Option<&std::sync::Arc<str>>, kind| match name {
+            None => Ok(NONE),
+            Some(name) => match self.pools.get(&**name) {
+                Some(shared) if shared.pool.kind() == kind => Ok(shared.at),
+                Some(_) => Err("it names a pool that is of another kind"),
+                None => Err("it names a pool that this engine does not have; take the pool in first"),
+            },
+        };
+        Ok(Homes {
+            pool: find(policy.bulkhead.as_ref().and_then(|it| it.pool.as_ref()), PoolKind::Bulkhead)?,
+            rate: find(policy.rate_limit.as_ref().and_then(|it| it.pool.as_ref()), PoolKind::RateLimit)?,
+            budget: find(policy.retry.budget_pool.as_ref(), PoolKind::Budget)?,
+        })
+    }
+}
