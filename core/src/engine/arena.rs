@@ -69,7 +69,7 @@ pub(super) struct Call {
     pub charge: u16,
     /// Calls nested in it that have not ended.
     pub children: u16,
-    /// Tokens of a rate limit that it takes.
+    /// Tokens of a rate limit that it takes; the verdict while Refused.
     pub cost: u16,
     /// The number of its breaker's ticket; 0 is none.
     pub ticket: u16,
@@ -78,7 +78,7 @@ pub(super) struct Call {
     pub attempts: u8,
     /// Attempts started and not yet reported, by lane.
     pub lanes: u8,
-    /// Attempts that we have stopped and that have not unwound, by lane; the verdict while Refused.
+    /// Attempts that we have stopped and that have not unwound, by lane.
     pub stopped: u8,
 }
 
@@ -242,7 +242,7 @@ impl Call {
 
     /// Why it was refused while it waited.
     pub fn refusal(&self) -> Verdict {
-        Verdict::ALL[usize::from(self.stopped)]
+        Verdict::ALL[usize::from(self.cost)]
     }
 }
 

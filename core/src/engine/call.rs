@@ -197,6 +197,7 @@ impl Engine {
                 return wait(Wait::Running, given_up.min(call.deadline), now);
             }
             self.free_lanes(slot, u8::MAX, now);
+            self.calls[slot].stopped = 0;
         }
         let call = &mut self.calls[slot];
         if call.state != State::Passing {
@@ -395,7 +396,7 @@ impl Engine {
         self.call_over(slot, Class::Ok.into(), Some(racer.since), now);
         if !self.calls[slot].has(flag::UNTIL_BODY) {
             self.report_lane(slot, lane.bit());
-            self.calls[slot].ticket = 0;
+            self.calls[slot].charge = left;
             return self.end(slot, Verdict::Ok, Some(lane), None, now);
         }
         let stop = self.stop_lanes(slot, !lane.bit(), false, now);
@@ -494,6 +495,7 @@ impl Engine {
             return false;
         }
         let newest = attempt == call.attempts && call.between_attempts();
+        self.calls[slot].stopped &= !bit;
         self.free_lanes(slot, bit, now);
         newest
     }

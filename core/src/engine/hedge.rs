@@ -154,7 +154,7 @@ impl Engine {
     /// Pays for a hedge: what it costs its budget, and its ticket. Nothing is taken unless all of it is there.
     fn afford_hedge(&mut self, slot: u32, now: Time) -> Option<(u16, u16)> {
         let call = &self.calls[slot];
-        if call.blocked() {
+        if call.blocked() || call.deadline <= now {
             return None;
         }
         let (slot_route, cost) = (call.route, u32::from(call.cost));

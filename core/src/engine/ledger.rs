@@ -111,6 +111,7 @@ impl Engine {
                 let kind = if cut { self.cut(slot, racer.since, now) } else { Kind::CANCELLED };
                 self.attempt_over(slot, &racer, Class::Cancelled, kind, now);
                 self.drop_attempt_ticket(slot);
+                self.calls[slot].charge = 0;
             }
             self.calls[slot].stopped |= lane.bit();
         }
@@ -188,7 +189,6 @@ impl Engine {
         let call = &mut self.calls[slot];
         let gone = call.lanes & bits;
         call.lanes &= !bits;
-        call.stopped &= !bits;
         if gone == 0 || !call.has(flag::PER_LANE | flag::SIDE) {
             return;
         }

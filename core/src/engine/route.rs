@@ -335,7 +335,7 @@ impl Route {
         for (there, bit) in [
             (policy.retry.hold.is_some(), stage::HOLD),
             (policy.rate_limit.is_some(), stage::RATE),
-            (policy.bulkhead.is_some(), stage::POOL),
+            (policy.bulkhead.is_some() || self.pool.is_some(), stage::POOL),
             (policy.breaker.is_some(), stage::BREAKER),
             (policy.throttle.is_some(), stage::THROTTLE),
             (policy.retry.send_rate, stage::SEND),

@@ -122,7 +122,7 @@ impl Engine {
         for (slot, route) in self.routes.iter() {
             self.check_route(slot, route)?;
         }
-        if self.owed != (0, 0) {
+        if self.owed.1 != 0 {
             return Err(format!("{} permits are owed between events", self.owed.1));
         }
         for (slot, call) in self.calls.iter() {

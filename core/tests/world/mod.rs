@@ -1,19 +1,25 @@
 //! A world for the engine: a host that does what it is told, or misbehaves, and checks every rule at every step.
 
-#![allow(missing_docs)] // test support
+#![allow(missing_docs, unused_imports)] // test support, not all of it used by each test
+
+mod policies;
 
 use std::collections::BTreeMap;
 
+pub use policies::POLICIES;
+use policies::{PLAIN, Pairs};
 use proptest::prelude::*;
 use tidegate::{
-    Action, CallId, Class, Duration, Engine, Event, Kind, Opinion, Options, Outcome, Policy, PolicyId,
-    Request, Step, Time, Value, Verdict, Wait, wire,
+    Action, CallId, Class, Criticality, Duration, Engine, Event, Kind, Opinion, Options, Outcome, Policy, PolicyId,
+    Request, Step, TargetId, Time, Verdict, Wait, wire,
+    Value::{Number, Text},
 };
 
 /// One thing that happens. Calls are named by how long ago they began, so that scripts shrink well.
 #[derive(Clone, Debug)]
 pub enum Op {
-    Begin { policy: usize, key: u8, remaining: Option<u64>, flags: u8, parent: Option<usize> },
+    Begin { policy: usize, key: u8, remaining: Option<u64>, flags: u8, more: u8, parent: Option<usize> },
+    Force { policy: usize, key: Option<u8>, on: bool },
     Pass(u64),
     ClockBack(u64),
     Poll(usize),
@@ -47,8 +53,8 @@ pub fn op() -> impl Strategy<Value = Op> {
         8 => Just(Reported::Newest), 2 => Just(Reported::Oldest), 1 => any::<u8>().prop_map(Reported::Wrong)
     ];
     prop_oneof![
-        6 => (0..POLICIES.len(), 0u8..2, prop::option::weighted(0.3, span()), any::<u8>(), prop::option::weighted(0.2, 0usize..8))
-            .prop_map(|(policy, key, remaining, flags, parent)| Op::Begin { policy, key, remaining, flags, parent }),
+        6 => (0..POLICIES.len(), 0u8..2, prop::option::weighted(0.3, span()), any::<u8>(), any::<u8>(), prop::option::weighted(0.2, 0usize..8))
+            .prop_map(|(policy, key, remaining, flags, more, parent)| Op::Begin { policy, key, remaining, flags, more, parent }),
         5 => span().prop_map(Op::Pass),
         1 => prop_oneof![1u64..10_000, 1u64..7_200_000_000].prop_map(Op::ClockBack),
         5 => (0usize..12).prop_map(Op::Poll),
@@ -58,67 +64,10 @@ pub fn op() -> impl Strategy<Value = Op> {
         9 => (0usize..12, 0u8..12, 0u8..8, prop::option::weighted(0.2, span()), reported)
             .prop_map(|(call, class, opinion, retry_after, attempt)| Op::Finish { call, class, opinion, retry_after, attempt }),
         1 => (any::<u64>(), any::<u64>()).prop_map(|(call, event)| Op::Garbage { call, event }),
+        1 => (PLAIN..POLICIES.len(), prop::option::of(0u8..2), prop::bool::weighted(0.4))
+            .prop_map(|(policy, key, on)| Op::Force { policy, key, on }),
     ]
 }
-
-type Pairs = &'static [(&'static str, Value<'static>)];
-use Value::{Number, Text};
-
-/// Policies that differ in what they stress.
-pub const POLICIES: &[Pairs] = &[
-    &[("preset", Text("http"))],
-    &[
-        ("preset", Text("http")),
-        ("bulkhead.max_concurrency", Number(1.0)),
-        ("bulkhead.max_queue", Number(3.0)),
-    ],
-    &[
-        ("attempt_timeout", Number(200e3)),
-        ("deadline", Number(2e6)),
-        ("retry.max_attempts", Number(255.0)),
-        ("retry.backoff.base", Number(0.0)),
-        ("retry.budget.kind", Text("none")),
-        ("bulkhead.max_concurrency", Number(2.0)),
-        ("bulkhead.max_queue", Text("none")),
-        ("bulkhead.acquire_timeout", Text("none")),
-    ],
-    &[
-        ("retry.max_attempts", Number(5.0)),
-        ("retry.retry_time_limit", Number(1e6)),
-        ("retry.budget.min_retries_per_sec", Number(0.5)),
-        ("retry.budget.ttl", Number(2e6)),
-        ("attempt_timeout", Number(1e6)),
-    ],
-    &[
-        ("bulkhead.max_concurrency", Number(2.0)),
-        ("bulkhead.max_queue", Number(2.0)),
-        ("bulkhead.acquire_timeout", Number(500e3)),
-    ],
-    &[
-        ("bulkhead.max_concurrency", Number(1.0)),
-        ("bulkhead.max_queue", Number(4.0)),
-        ("bulkhead.acquire_timeout", Number(0.0)),
-        ("deadline", Number(1e6)),
-    ],
-    &[
-        ("retry.budget.kind", Text("ratio")),
-        ("retry.budget.ratio", Number(0.3)),
-        ("retry.backoff.jitter", Text("decorrelated")),
-    ],
-    &[
-        ("retry.budget.kind", Text("share")),
-        ("retry.budget.min_retries", Number(1.0)),
-        ("retry.max_attempts", Number(6.0)),
-        ("attempt_timeout", Number(300e3)),
-        ("retry.retry_after", Text("clamp_5s")),
-    ],
-    &[("preset", Text("grpc"))],
-    &[
-        ("preset", Text("aws_2026")),
-        ("retry.budget.capacity", Number(20.0)),
-        ("attempt_timeout", Number(500e3)),
-    ],
-];
 
 /// What the host knows of a call.
 #[derive(Clone, Debug)]
@@ -195,8 +144,15 @@ impl World {
     /// Carries out one operation and checks everything.
     pub fn run(&mut self, op: &Op) {
         match *op {
-            Op::Begin { policy, key, remaining, flags, parent } => {
-                self.begin(policy, key, remaining, flags, parent);
+            Op::Begin { policy, key, remaining, flags, more, parent } => {
+                self.begin(policy, key, remaining, (flags, more), parent);
+            }
+            Op::Force { policy, key, on } => {
+                let now = self.now();
+                let id = self.policies[policy];
+                let route = key.map(|key| self.engine.route(id, &format!("key{key}"), now));
+                let flags = self.engine.force_open(id, route, on, now);
+                self.words.push(u64::from(flags.wakes));
             }
             Op::Pass(span) => {
                 self.reading += span;
@@ -271,10 +227,24 @@ impl World {
         self.check_bounds();
     }
 
-    fn begin(&mut self, policy: usize, key: u8, remaining: Option<u64>, flags: u8, parent: Option<usize>) {
+    fn begin(
+        &mut self,
+        policy: usize,
+        key: u8,
+        remaining: Option<u64>,
+        (flags, more): (u8, u8),
+        parent: Option<usize>,
+    ) {
         let around = parent.and_then(|n| self.named(n));
         let parent = around.map(|n| self.calls[n].clone());
+        let route = self.engine.route(self.policies[policy], &format!("key{key}"), self.now());
+        let paths = ["/a/b/c/d/e", "/a/b/c/d/f", "/a/b/x", "/"];
+        let path = paths[usize::from(more >> 4 & 3)];
         let request = Request {
+            criticality: [Criticality::BestEffort, Criticality::Degraded, Criticality::Normal, Criticality::Critical]
+                [usize::from(more & 3)],
+            cost: [1, 1, 2, 5][usize::from(more >> 2 & 3)],
+            target: if more >> 6 == 0 { TargetId::NONE } else { self.engine.target(route, path, self.now()) },
             remaining: remaining.map(Duration::from_micros),
             parent: parent.as_ref().map(|call| call.id),
             replayable: flags & 0b11 != 0,
@@ -282,9 +252,7 @@ impl World {
             abortable: flags & 0b11_0000 != 0,
             may_park: flags & 64 != 0,
             slot_until_body: flags & 128 != 0,
-            ..Request::default()
         };
-        let route = self.engine.route(self.policies[policy], &format!("key{key}"), self.now());
         let (id, step) = self.engine.begin(route, &request, self.now());
         assert!(self.by_id.insert(id, self.calls.len()).is_none(), "ids are never used twice");
         let own = POLICIES[self.settings[policy]].iter().find_map(|pair| match pair {
@@ -363,11 +331,14 @@ impl World {
             Action::Attempt { .. } => Step { action: Action::Wait { why: Wait::Running }, stop: 0, ..before },
             _ => Step { stop: 0, ..before },
         };
-        // A step that stopped an attempt whose next try is due at once leaves that to the owner's Poll.
-        let due = before.stop != 0 && before.next == Some(Duration::ZERO);
+        // A step that stopped an attempt whose next try is due at once leaves that to the owner's Poll, and so does one
+        // that started an attempt beside which a hedge is due at once.
+        let started = matches!(before.action, Action::Attempt { .. });
+        let due = (before.stop != 0 || started) && before.next == Some(Duration::ZERO);
         // A waiter's own poll may take back what others have not claimed: then it moves on, which is not nothing.
         let moved =
-            matches!(before.action, Action::Wait { why: Wait::Queue }) && again.action != before.action;
+            matches!(before.action, Action::Wait { why: Wait::Queue | Wait::Rate | Wait::Hold })
+                && again.action != before.action;
         if due || moved {
             self.follow(n, again, Event::Poll);
         } else {
@@ -393,7 +364,10 @@ impl World {
         }
         match step.action {
             Action::Attempt { attempt, hedge } => {
-                assert!(!hedge);
+                let hedges = POLICIES[call.settings].iter().any(|(key, _)| *key == "hedge.delay");
+                let others = call.running.iter().any(|attempt| !call.stopped.contains(attempt));
+                assert_eq!(hedge, others, "an attempt beside another is a hedge, and nothing else is");
+                assert!(!hedge || hedges && call.request.idempotent && call.request.replayable, "8.1");
                 assert_eq!(attempt, call.attempts + 1, "attempts are numbered in order");
                 assert!(call.running.len() < 4, "R11: at most four at once");
                 assert!(
@@ -405,7 +379,7 @@ impl World {
                     "7.2: nothing starts after the deadline"
                 );
                 if attempt > 1 {
-                    let failure = call.failure.unwrap_or(Outcome::of(Class::Timeout));
+                    let failure = call.failure.filter(|_| !hedge).unwrap_or(Outcome::of(Class::Timeout));
                     let never_sent = failure.kind == Class::NeverSent.into();
                     assert!(call.request.replayable, "2.3: a one-shot body is never sent again");
                     assert!(call.request.idempotent || never_sent, "2.2: method");
@@ -426,6 +400,9 @@ impl World {
                         assert!(step.next.is_some_and(|span| span <= Duration::from_secs(1)), "{step:?}");
                         call.queued = true;
                     }
+                    Wait::Hold | Wait::Rate => {
+                        assert!(step.next.is_some_and(|span| span <= Duration::from_secs(1)), "{step:?}");
+                    }
                     Wait::Backoff => {
                         let until = call.next_at.expect("a backoff ends");
                         // R8: a wait that outlives the deadline is not begun.
@@ -440,7 +417,7 @@ impl World {
                     }
                     Wait::Body => assert!(call.request.slot_until_body),
                     Wait::Running => {}
-                    other => panic!("nothing waits for {other:?} yet"),
+                    Wait::Store => panic!("nothing waits for a store yet"),
                 }
                 if let (Some(until), Some(deadline)) = (call.next_at, call.deadline) {
                     assert!(until <= deadline || deadline <= time, "no timer beyond the deadline");
@@ -457,7 +434,8 @@ impl World {
                     _ => {}
                 }
                 if let Some(lane) = result {
-                    assert_eq!(lane, tidegate::Lane::of(call.attempts));
+                    let raced = POLICIES[call.settings].iter().any(|(key, _)| *key == "hedge.delay");
+                    assert!(raced || lane == tidegate::Lane::of(call.attempts));
                 }
                 call.done = Some(verdict);
                 if call.request.abortable {
@@ -475,6 +453,9 @@ impl World {
             // FIFO: nobody who came earlier to the same queue is still unwoken.
             let (policy, key) = (self.calls[n].policy, self.calls[n].key);
             self.calls[n].queued = false;
+            if policy >= PLAIN || self.settings[policy] >= PLAIN {
+                continue;
+            }
             let overtaken = self.calls[..n].iter().find(|call| {
                 call.queued
                     && call.done.is_none()
@@ -489,6 +470,9 @@ impl World {
     fn check_bounds(&mut self) {
         for (policy, settings) in self.settings.clone().into_iter().enumerate() {
             let pairs = POLICIES[settings];
+            if settings >= PLAIN || policy >= PLAIN {
+                continue; // the engine's own books say what holds there
+            }
             for key in 0..2u8 {
                 let limit = pairs.iter().find_map(|pair| match pair {
                     ("bulkhead.max_concurrency", Number(n)) => Some(*n as usize),
@@ -567,7 +551,7 @@ impl World {
             self.run(&Op::Pass(61_000_000));
             for _ in 0..self.calls.len() + 4 {
                 let _ = self.engine.route(self.policies[0], "reaper", self.now());
-                self.run(&Op::Begin { policy: 0, key: 0, remaining: Some(0), flags: 255, parent: None });
+                self.run(&Op::Begin { policy: 0, key: 0, remaining: Some(0), flags: 255, more: 6, parent: None });
             }
         }
         let snapshot = self.engine.snapshot(self.now());
