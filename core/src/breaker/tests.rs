@@ -42,6 +42,31 @@ fn probes_come_round_without_zero_and_past_those_that_are_out() {
 }
 
 #[test]
+fn a_ticket_of_the_generation_to_come_changes_nothing_before_it_has_come() {
+    let mut it = breaker(1);
+    let ticket = it.admit(at(0)).unwrap();
+    let _ = it.record(ticket, Evidence::Failure, 0, at(0));
+    let early = Ticket { number: it.generation, probe: false };
+    assert_eq!(it.record(early, Evidence::Failure, 0, at(5)), None);
+    assert_eq!(it.on_body_failure(early, 0, at(5)), None);
+    assert_eq!(it.open_until(), Some(at(10)));
+    let _ = it.admit(at(10)).unwrap();
+    assert_eq!(it.record(early, Evidence::Failure, 0, at(11)), None);
+    assert_eq!((it.state(at(11)), it.throughput(at(11))), (BreakerState::HalfOpen, 1));
+}
+
+#[test]
+fn no_probes_at_all_are_taken_for_one() {
+    let mut it = breaker(0);
+    let reserved = it.probes.capacity();
+    let ticket = it.admit(at(0)).unwrap();
+    let _ = it.record(ticket, Evidence::Failure, 0, at(0));
+    assert!(it.admit(at(10)).is_ok());
+    assert_eq!(it.admit(at(10)), Err(Duration::from_micros(10)));
+    assert_eq!((it.probes.len(), it.probes.capacity()), (1, reserved));
+}
+
+#[test]
 fn nothing_is_allocated_after_creation() {
     let mut it = breaker(1_000);
     let reserved = it.probes.capacity();
@@ -50,6 +75,10 @@ fn nothing_is_allocated_after_creation() {
     let admitted = (0..2_000).filter(|n| it.admit(at(10 + n / 300)).is_ok()).count();
     assert_eq!(admitted, 1_000);
     assert_eq!((it.probes.len(), it.probes.capacity()), (1_000, reserved));
+
+    let mut it = breaker(1);
+    it.retune(BreakerSettings { half_open_max_calls: 500, ..it.settings }, at(0));
+    assert!(it.probes.capacity() >= 500, "the room for more probes is made when they are allowed");
 }
 
 #[test]
