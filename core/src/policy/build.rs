@@ -19,6 +19,9 @@ use crate::window::WindowKind;
 /// Breaks grow to this many times the first, unless the policy says otherwise (semantics 5.2).
 const LONGEST_BREAK: u64 = 10;
 
+/// How late a host may report an attempt that has timed out, before another call takes the place of a probe.
+const LATE: Duration = Duration::from_secs(1);
+
 impl Settings {
     /// The policy of checked settings.
     pub(super) fn policy(&self, name: &str) -> Policy {
@@ -203,7 +206,11 @@ impl Settings {
                 },
                 half_open_max_calls: self.whole("breaker.half_open_max_calls"),
                 successes_to_close: self.whole("breaker.successes_to_close"),
-                probe_lease: self.span(self.or("attempt_timeout", "breaker.break_duration")),
+                probe_lease: if self.given("attempt_timeout") {
+                    self.span("attempt_timeout").plus(LATE)
+                } else {
+                    break_duration
+                },
             },
             failure_on: self.mask("breaker.failure_on", false),
             ignore_on: self.mask("breaker.ignore_on", false),

@@ -8,11 +8,15 @@
 //! `tests/model/compare.py` lets the model of `tests/model` run the same scripts.
 #![allow(clippy::disallowed_methods, reason = "a program reads its arguments")]
 
+mod components;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 
 use serde_json::{Value as Json, json};
-use tidegate::{CallId, Engine, Options, Policy, PolicyId, RouteId, Time, Value, rng, wire};
+use tidegate::{
+    CallId, Engine, Options, Policy, PolicyId, Pool, PoolKind, RouteId, TargetId, Time, Value, rng, wire,
+};
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -46,9 +50,14 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, policies: &[Json]) -> Option<Self> {
+    fn new(seed: u64, pools: &[Json], policies: &[Json]) -> Option<Self> {
         let mut engine = Engine::new(seed, Options::default());
         let mut known = BTreeMap::new();
+        for pool in pools {
+            let kind = PoolKind::ALL.into_iter().find(|kind| pool["kind"] == kind.name())?;
+            let built = Pool::from_pairs(pool["name"].as_str()?, kind, &pairs(pool)).ok()?;
+            engine.pool(built, Time::from_micros(0)).ok()?;
+        }
         for policy in policies {
             let name = policy["name"].as_str()?.to_owned();
             let built = Policy::from_pairs(&name, &pairs(policy)).ok()?;
@@ -71,9 +80,21 @@ impl World {
                 None => self.engine.route(self.policies[&name.0], &name.1, now),
             };
             self.routes.insert(name, route);
+            let target = begin.get("path").and_then(Json::as_str);
+            let target = target.map_or(TargetId::NONE, |path| self.engine.target(route, path, now));
+            let request = tidegate::Request { target, ..request };
             let (call, step) = self.engine.begin(route, &request, now);
             self.calls.insert(text(&entry["call"]), call);
             wire::pack_step(step)
+        } else if let Json::Object(force) = &entry["force"] {
+            let policy = self.policies[&text(&force["policy"])];
+            let route = force["route"].as_str().map(|route| {
+                let name = (text(&force["policy"]), route.to_owned());
+                *self.routes.entry(name).or_insert_with_key(|(_, key)| self.engine.route(policy, key, now))
+            });
+            let on = force["on"].as_bool().expect("a flag");
+            let _ = self.engine.force_open(policy, route, on, now);
+            2 // it is nobody's end
         } else {
             let event = wire::unpack_event(entry["event"].as_u64().expect("a word")).expect("an event");
             let call = self.calls.get(entry["on"].as_str().expect("a name"));
@@ -82,7 +103,9 @@ impl World {
         let mut woken = Vec::new();
         self.engine.take_wakes(&mut woken);
         let name = |id: &CallId| self.calls.iter().rev().find(|call| call.1 == id).map(|call| call.0.clone());
-        entry["step"] = json!(word);
+        if entry["force"].is_null() {
+            entry["step"] = json!(word);
+        }
         entry["wakes"] = json!(woken.iter().map(name).collect::<Vec<_>>());
         word
     }
@@ -107,7 +130,9 @@ fn pairs(policy: &Json) -> Vec<(&str, Value<'_>)> {
 fn replay(vector: &Json) -> Json {
     let mut vector = vector.clone();
     let policies = vector["policies"].as_array().cloned().unwrap_or_default();
-    let mut world = World::new(vector["seed"].as_u64().unwrap_or(0), &policies).expect("valid policies");
+    let pools = vector["pools"].as_array().cloned().unwrap_or_default();
+    let seed = vector["seed"].as_u64().unwrap_or(0);
+    let mut world = World::new(seed, &pools, &policies).expect("valid policies");
     for entry in vector["script"].as_array_mut().expect("a script") {
         world.act(entry);
     }
@@ -157,6 +182,9 @@ struct Trace {
     nested: bool,
     /// Attempts that cannot be stopped and are seldom reported: up to four, and eight, of one call are out (R11).
     stubborn: bool,
+    /// Policies with every component.
+    rich: bool,
+    routes: &'static [&'static str],
 }
 
 /// Spans that meet each other often.
@@ -168,20 +196,28 @@ impl Trace {
         let now = dice.of(&[0, 5, 1_000_000, 1 << 40]);
         let (silent, jumpy, nested) = (dice.chance(20), dice.chance(10), dice.chance(40));
         let stubborn = dice.chance(15);
-        Self { dice, now, calls: Vec::new(), silent, jumpy, nested, stubborn }
+        let rich = !stubborn && dice.chance(65);
+        let routes: &[_] = if rich { &["r", "r", "r", "r", "s"] } else { &["r", "r", "r", "s"] };
+        Self { dice, now, calls: Vec::new(), silent, jumpy, nested, stubborn, rich, routes }
     }
 
     fn run(mut self) -> Json {
-        let (seed, policies, mut world) = loop {
+        let (seed, pools, policies, mut world) = loop {
             let seed = self.dice.below(1 << 53);
             let count = 1 + self.dice.below(2);
-            let policies: Vec<Json> = (0..count).map(|n| self.policy(&format!("p{n}"))).collect();
-            if let Some(world) = World::new(seed, &policies) {
-                break (seed, policies, world);
+            let pools = if self.rich { components::pools(&mut self.dice) } else { Vec::new() };
+            let policies: Vec<Json> = (0..count)
+                .map(|n| {
+                    let name = format!("p{n}");
+                    if self.rich { components::policy(&mut self.dice, &name, &pools) } else { self.policy(&name) }
+                })
+                .collect();
+            if let Some(world) = World::new(seed, &pools, &policies) {
+                break (seed, pools, policies, world);
             }
         };
         let mut script = Vec::new();
-        for _ in 0..10 + self.dice.below(50) {
+        for _ in 0..10 + self.dice.below(if self.rich { 90 } else { 50 }) {
             self.advance();
             let mut entry = self.entry(policies.len() as u64);
             let word = world.act(&mut entry);
@@ -189,7 +225,7 @@ impl Trace {
             script.push(entry);
         }
         let name = format!("trace {} of seed {}", self.dice.trace, self.dice.seed);
-        json!({ "name": name, "seed": seed, "policies": policies, "script": script })
+        json!({ "name": name, "seed": seed, "pools": pools, "policies": policies, "script": script })
     }
 
     fn policy(&mut self, name: &str) -> Json {
@@ -383,6 +419,12 @@ impl Trace {
 
     fn entry(&mut self, policies: u64) -> Json {
         let live: Vec<usize> = (0..self.calls.len()).filter(|n| self.calls[*n].live).collect();
+        if self.rich && self.dice.chance(1) {
+            let route = if self.dice.chance(50) { json!(self.dice.of(self.routes)) } else { json!(null) };
+            let policy = format!("p{}", self.dice.below(policies));
+            let on = self.dice.chance(25);
+            return json!({ "at": self.now, "force": { "policy": policy, "route": route, "on": on } });
+        }
         let more = if self.stubborn { 4 } else { 25 };
         if live.is_empty() || self.dice.chance(if live.len() > 6 { 10 } else { more }) {
             return self.begin(policies);
@@ -406,10 +448,18 @@ impl Trace {
         } else {
             json!(0)
         };
-        let (policy, route) = (format!("p{}", dice.below(policies)), dice.of(&["r", "r", "r", "s"]));
+        let (policy, route) = (format!("p{}", dice.below(policies)), dice.of(self.routes));
         let name = format!("c{}", self.calls.len());
-        json!({ "at": self.now, "call": name, "begin": { "policy": policy, "route": route,
-                "request": [flags, remaining, parent, 0] } })
+        let mut begin = json!({ "policy": policy, "route": route, "request": [flags, remaining, parent, 0] });
+        if self.rich {
+            let criticality = dice.below(4);
+            let cost = if dice.chance(85) { 1 } else { dice.of(&[0, 2, 2, 3, 9]) };
+            begin["request"][0] = json!(flags & !(3 | 1 << 7) | criticality | cost << 7);
+            if dice.chance(90) {
+                begin["path"] = json!(dice.of(&components::PATHS));
+            }
+        }
+        json!({ "at": self.now, "call": name, "begin": begin })
     }
 
     fn event(&mut self, attempt: u64) -> u64 {
@@ -425,9 +475,10 @@ impl Trace {
                 _ => 4 | early << 3 | 1 << 11 | wait << 18,
             };
         }
+        let newest = if self.rich { 65 } else { 90 };
         let attempt = match dice.below(100) {
-            0..90 => attempt,
-            90..97 => dice.below(attempt.max(1)) + 1,
+            n if n < newest => attempt,
+            n if n < 97 => dice.below(attempt.max(1)) + 1,
             _ => dice.below(14),
         };
         match dice.below(100) {
@@ -436,7 +487,8 @@ impl Trace {
             40..45 => 2,
             45..52 => 3 | attempt << 3,
             _ => {
-                let kind = dice.of(&[0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 3, 4, 5, 6, 7, 8, 9, 31]);
+                let kinds = [0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 3, 4, 5, 6, 7, 8, 9, 31];
+                let kind = if self.rich && dice.chance(25) { dice.of(&[0, 1, 2, 2, 9, 10]) } else { dice.of(&kinds) };
                 let opinion = dice.of(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
                 let waits = [0, 1, 2, 11, 51, 101, 201, 1_001, 3_001];
                 let wait = if dice.chance(35) { dice.of(&waits) } else { 0 };
@@ -450,7 +502,7 @@ impl Trace {
         if let Some(name) = entry["call"].as_str() {
             self.calls.push(Known { name: name.to_owned(), live: true, attempt: 0, due: None });
         }
-        let name = entry["call"].as_str().or(entry["on"].as_str()).expect("a name");
+        let Some(name) = entry["call"].as_str().or(entry["on"].as_str()) else { return };
         let call = self.calls.iter_mut().find(|call| call.name == name).expect("a call");
         call.live &= word & 3 != 0;
         if word & 3 == 1 {

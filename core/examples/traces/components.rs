@@ -1,0 +1,207 @@
+//! Policies with every component, for random traces.
+
+use serde_json::{Value as Json, json};
+
+use crate::{Dice, SPANS};
+
+/// Paths that are alike in some of their segments.
+pub const PATHS: [&str; 8] =
+    ["/", "/a/b/c/d/e", "/a/b/c/d/e", "/a/b/c/d/e", "/a/b/c/d/f", "/a/b/c/x", "/a/b/y?q=1", "//a//z#f"];
+
+/// Pools, in some traces.
+pub fn pools(dice: &mut Dice) -> Vec<Json> {
+    let mut pools = Vec::new();
+    for kind in ["bulkhead", "rate_limit", "budget"] {
+        if dice.chance(12) {
+            let mut pairs = Vec::new();
+            match kind {
+                "bulkhead" => queue(dice, "", &mut |key, value| pairs.push(json!([key, value]))),
+                "rate_limit" => rate(dice, "", &mut |key, value| pairs.push(json!([key, value]))),
+                _ => {
+                    pairs.push(json!(["kind", dice.of(&["share", "window"])]));
+                    pairs.push(json!(["ttl", dice.of(&[100_000, 1_000_000])]));
+                }
+            }
+            pools.push(json!({ "name": kind, "kind": kind, "pairs": pairs }));
+        }
+    }
+    pools
+}
+
+/// A policy with any of the components.
+pub fn policy(dice: &mut Dice, name: &str, pools: &[Json]) -> Json {
+    let pooled = |kind: &str| pools.iter().any(|pool| pool["kind"] == kind);
+    let mut pairs: Vec<Json> = Vec::new();
+    let mut put = |key: &str, value: Json| pairs.push(json!([key, value]));
+    let deadline = dice.chance(50);
+    if deadline {
+        put("deadline", json!(dice.of(&[1, 50_000, 200_000, 1_000_000, 2_500_000, 30_000_000])));
+    }
+    if dice.chance(55) {
+        put("attempt_timeout", json!(dice.of(&[1, 10_000, 50_000, 100_000, 1_000_000])));
+    }
+    for _ in 0..dice.of(&[0, 0, 1, 2]) {
+        put("kinds", json!(dice.of(&["quota=throttled", "flaky=transient", "mine=permanent", "noise=ignored"])));
+    }
+    if dice.chance(75) {
+        retry(dice, &mut put);
+        if pooled("budget") && dice.chance(70) {
+            put("retry.budget.pool", json!("budget"));
+        } else {
+            put("retry.budget.kind", json!(dice.of(&["window", "share", "share", "tokens", "quota", "none"])));
+            put("retry.budget.max", json!(dice.of(&[2, 4])));
+            put("retry.budget.ratio", json!(0.5));
+            put("retry.budget.min_retries", json!(dice.of(&[0, 1, 3])));
+            put("retry.budget.capacity", json!(dice.of(&[5, 20])));
+        }
+    }
+    if dice.chance(40) {
+        if pooled("rate_limit") && dice.chance(70) {
+            put("rate_limit.pool", json!("rate_limit"));
+        } else {
+            rate(dice, "rate_limit.", &mut put);
+        }
+        if dice.chance(65) {
+            put("rate_limit.wait", json!(1));
+            if !deadline || dice.chance(50) {
+                put("rate_limit.max_wait", json!(dice.of(&SPANS)));
+            }
+            put("rate_limit.max_waiters", json!(dice.of(&[1, 2, 5])));
+        }
+        put("rate_limit.unit", json!(dice.of(&["call", "attempt"])));
+    }
+    if dice.chance(55) {
+        if pooled("bulkhead") && dice.chance(70) {
+            put("bulkhead.pool", json!("bulkhead"));
+        } else {
+            queue(dice, "bulkhead.", &mut put);
+        }
+        put("bulkhead.unit", json!(dice.of(&["call", "attempt"])));
+        let spans = [0, 1, 50_000, 100_000, 1_000_000, 70_000_000];
+        put("bulkhead.acquire_timeout", if dice.chance(15) { json!("none") } else { json!(dice.of(&spans)) });
+    }
+    match dice.below(10) {
+        0..4 => breaker(dice, &mut put),
+        4..6 => throttle(dice, &mut put),
+        _ => {}
+    }
+    if dice.chance(45) {
+        hedge(dice, &mut put);
+    }
+    json!({ "name": name, "pairs": pairs })
+}
+
+fn retry(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) {
+    put("retry.max_attempts", json!(dice.of(&[1, 2, 3, 3, 4, 6, 12])));
+    put("retry.backoff.base", json!(dice.of(&[0, 0, 1, 1_000, 50_000])));
+    put("retry.backoff.jitter", json!(dice.of(&["none", "none", "full", "full_floor"])));
+    put("retry.retry_after", json!(dice.of(&["floor", "exact"])));
+    put("retry.max_retry_after", json!(dice.of(&[100_000, 3_000_000])));
+    if dice.chance(40) {
+        put("retry.hold", json!(1));
+        put("retry.max_held", json!(dice.of(&[1, 2, 200])));
+    }
+    if dice.chance(25) {
+        put("retry.send_rate", json!("cubic"));
+    }
+}
+
+fn rate(dice: &mut Dice, table: &str, put: &mut impl FnMut(&str, Json)) {
+    put(&format!("{table}permits"), json!(dice.of(&[1, 1, 2, 3, 7])));
+    put(&format!("{table}per"), json!(dice.of(&[1, 3, 1_000, 50_000, 100_000, 1_000_000])));
+    if dice.chance(60) {
+        put(&format!("{table}burst"), json!(dice.of(&[1, 2, 3, 10])));
+    }
+}
+
+fn queue(dice: &mut Dice, table: &str, put: &mut impl FnMut(&str, Json)) {
+    let mut put = |key: &str, value: Json| put(&format!("{table}{key}"), value);
+    let kind = dice.of(&["fixed", "fixed", "aimd", "gradient2"]);
+    put("kind", json!(kind));
+    put("max_concurrency", json!(dice.of(&[1, 1, 2, 3, 20])));
+    match kind {
+        "aimd" => {
+            put("latency_threshold", json!(dice.of(&[1_000, 50_000, 100_000])));
+            put("cooldown", json!(dice.of(&[0, 50_000, 1_000_000])));
+            put("backoff_ratio", json!(dice.of(&[0.5, 0.9])));
+            put("increase_step", json!(dice.of(&[1.0, 0.5, 3.0])));
+            if dice.chance(30) {
+                put("latency_quantile", json!(0.9));
+            }
+        }
+        "gradient2" => {
+            put("variant", json!(dice.of(&["guarded", "guarded", "plain", "netflix"])));
+            put("long_window", json!(dice.of(&[2, 10, 600])));
+            put("headroom", json!(dice.of(&[1.0, 4.0])));
+        }
+        _ => {}
+    }
+    let length = dice.of(&[json!(0), json!(1), json!(2), json!(3), json!(10), json!("none")]);
+    let queues = length != json!(0);
+    put("max_queue", length);
+    if queues && dice.chance(40) {
+        put("queue_interval", json!(dice.of(&[50_000, 100_000])));
+        put("queue_target", json!(dice.of(&[1, 1_000, 10_000, 49_999])));
+        put("codel", json!(dice.of(&["facebook", "facebook", "rfc8289"])));
+    }
+    if queues && dice.chance(30) {
+        put("queue_adaptive_lifo", json!(1));
+    }
+    if queues && dice.chance(40) {
+        put("prioritized", json!(1));
+    }
+}
+
+fn breaker(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) {
+    let consecutive = dice.chance(60);
+    if consecutive {
+        put("breaker.consecutive", json!(dice.of(&[1, 1, 2, 3])));
+    }
+    if !consecutive || dice.chance(30) {
+        put("breaker.failure_ratio", json!(dice.of(&[0.2, 0.5, 1.0])));
+        put("breaker.window", json!(dice.of(&[10, 100_000, 1_000_000])));
+        put("breaker.min_throughput", json!(dice.of(&[1, 2, 3])));
+        put("breaker.window_kind", json!(dice.of(&["sliding", "tumbling"])));
+    }
+    put("breaker.break_duration", json!(dice.of(&[1_000, 50_000, 100_000, 1_000_000])));
+    put("breaker.break_factor", json!(dice.of(&[1.0, 2.0, 1.5])));
+    put("breaker.half_open_max_calls", json!(dice.of(&[1, 1, 2, 3])));
+    put("breaker.successes_to_close", json!(dice.of(&[1, 1, 2])));
+    put("breaker.unit", json!(dice.of(&["call", "attempt"])));
+    if dice.chance(20) {
+        put("breaker.failure_on", json!(dice.of(&["throttled", "conflict", "permanent", "ignored"])));
+    }
+    if dice.chance(20) {
+        put("breaker.ignore_on", json!(dice.of(&["timeout", "transient", "never_sent"])));
+    }
+}
+
+fn throttle(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) {
+    put("throttle.k", json!(dice.of(&[1.0, 1.5, 2.0])));
+    put("throttle.window", json!(dice.of(&[10, 100_000, 1_000_000, 120_000_000])));
+    put("throttle.window_kind", json!(dice.of(&["sliding", "tumbling"])));
+    put("throttle.min_throughput", json!(dice.of(&[1, 2, 3])));
+    put("throttle.max_reject", dice.of(&[json!("none"), json!(0.9), json!(0.5)]));
+    put("throttle.probe_interval", dice.of(&[json!("none"), json!(1_000_000), json!(50_000)]));
+    put("throttle.unit", json!(dice.of(&["call", "attempt"])));
+}
+
+fn hedge(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) {
+    put("hedge.delay", json!(dice.of(&[0, 1, 1_000, 50_000, 100_000])));
+    put("hedge.max_attempts", json!(dice.of(&[2, 2, 3, 4])));
+    if dice.chance(35) {
+        put("hedge.adaptive_delay_quantile", json!(dice.of(&[0.5, 0.9])));
+        if dice.chance(50) {
+            put("hedge.delay_min", json!(dice.of(&[0, 500])));
+            put("hedge.delay_max", json!(dice.of(&[10_000, 1_000_000])));
+        }
+    }
+    if dice.chance(50) {
+        put("hedge.budget.kind", json!(dice.of(&["share", "window", "none", "tokens", "quota", "ratio"])));
+        put("hedge.budget.share", json!(dice.of(&[0.2, 1.0, 2.0])));
+        put("hedge.budget.min_retries", json!(dice.of(&[0, 1])));
+        put("hedge.budget.max", json!(4));
+        put("hedge.budget.ratio", json!(dice.of(&[0.3, 1.0])));
+        put("hedge.budget.capacity", json!(dice.of(&[5, 20])));
+    }
+}
