@@ -64,7 +64,8 @@ proptest! {
         }
     }
 
-    /// Of any numbers at all: high quantiles keep the accuracy, and below the collapsed bin nothing is too low.
+    /// Of any numbers at all: high quantiles keep the accuracy, and below the collapsed bin nothing is too low. What is
+    /// less than the least normal number is zero.
     #[test]
     fn any_numbers_are_survived(values in prop::collection::vec(any_value(), 1..200), q in 0.0f64..=1.0) {
         let (sketch, sorted) = (of(0.01, &values), counted(&values));
@@ -75,7 +76,7 @@ proptest! {
             None => prop_assert!(sorted.is_empty()),
             Some(found) => {
                 let exact = sorted[rank(q, sorted.len())];
-                let close = (found - exact).abs() <= 0.01 * exact;
+                let close = (found - exact).abs() <= 0.01 * exact || (exact < LEAST && found < LEAST);
                 let far_below = exact < sorted[sorted.len() - 1] / 1e15;
                 prop_assert!(close || far_below && found >= exact * 0.99, "{found} for {exact}");
             }
@@ -172,6 +173,17 @@ fn sketches_of_different_accuracy_do_not_merge() {
     assert!((one.gamma() - (1.0 + one.alpha()) / (1.0 - one.alpha())).abs() < 1e-15);
 }
 
+#[test]
+fn the_least_value_is_one_and_anything_less_is_zero() {
+    let below = f64::from_bits(LEAST.to_bits() - 1);
+    let sketch = of(0.01, &[below, LEAST, LEAST, 2.0 * LEAST]);
+    assert_eq!(sketch.to_words()[1], 1, "one zero");
+    let found = sketch.quantile(0.5).unwrap();
+    assert!((found - LEAST).abs() <= 0.01 * LEAST, "{found:e}");
+    let zeros = of(0.01, &[0.0, below, below, 1.0]);
+    assert_eq!((zeros.to_words()[1], zeros.quantile(0.5)), (3, Some(0.0)));
+}
+
 /// Each rule of the words broken on its own.
 #[test]
 fn malformed_words_name_the_rule() {
@@ -228,6 +240,8 @@ fn malformed_words_name_the_rule() {
     let mut swapped = of(0.01, &[1.0, 1.001]).to_words();
     swapped.swap(3, 4);
     assert_eq!(DDSketch::from_words(&swapped), Err(WordsError::Contradiction));
+    // A greatest value of zero, although there are bins.
+    assert_eq!(with(4, 0), WordsError::Contradiction);
     // The least value in another bin than the first.
     let mut other = of(0.01, &[1.0, 2.0]).to_words();
     other[3] = 1.5_f64.to_bits();

@@ -9,7 +9,8 @@ const MARKERS: usize = 5;
 /// to either side. 88 bytes, whatever the number of values.
 ///
 /// A value may be of any unit and sign. NaN and the infinities are ignored: they are no measurements, and a marker that
-/// had become infinite would never come back. There is no forgetting; see [`WindowedP2Quantile`] for that.
+/// had become infinite would never come back. There is no forgetting, and it takes 500 values to get over a first five
+/// with outliers of a thousand times the rest, and 5,000 over ten million times; [`WindowedP2Quantile`] forgets.
 ///
 /// The algorithm starts with its middle marker at the median of five values, whatever `p` is: a quantile far from the
 /// middle is told too low (or too high) until some 3 ÷ (1 − p) values have moved the marker to its place. After 512
@@ -35,6 +36,8 @@ pub struct P2Quantile {
     /// Ranks of the markers, from 1. The last marker is the greatest value: its rank is the number of values.
     positions: [u64; MARKERS],
 }
+
+const _: () = assert!(size_of::<P2Quantile>() == 88);
 
 impl P2Quantile {
     /// An estimator of the quantile `p` (0.5 is the median). `p` is clamped into 0.001 to 0.999; NaN means 0.5.
@@ -237,12 +240,12 @@ mod tests {
             prop_assert_eq!(of(0.9, &values), of(0.9, &clean));
         }
 
-        /// An outlier moves the estimate, and ordinary values bring it back.
+        /// Outliers a thousand times too large move the estimate, and ordinary values bring it back.
         #[test]
-        fn comes_back_from_outliers(outliers in prop::collection::vec(-1e9f64..1e9, 1..8), seed in any::<u64>()) {
+        fn comes_back_from_outliers(outliers in prop::collection::vec(-1e5f64..1e5, 1..8), seed in any::<u64>()) {
             let mut it = of(0.5, &outliers);
             let mut bits = seed | 1;
-            for _ in 0..20_000 {
+            for _ in 0..5_000 {
                 bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 it.observe(100.0 + (bits >> 57) as f64);
             }
