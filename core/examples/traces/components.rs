@@ -33,6 +33,9 @@ pub fn policy(dice: &mut Dice, name: &str, pools: &[Json]) -> Json {
     let pooled = |kind: &str| pools.iter().any(|pool| pool["kind"] == kind);
     let mut pairs: Vec<Json> = Vec::new();
     let mut put = |key: &str, value: Json| pairs.push(json!([key, value]));
+    if dice.chance(8) {
+        return holding(dice, name);
+    }
     let deadline = dice.chance(50);
     if deadline {
         put("deadline", json!(dice.of(&[1, 50_000, 200_000, 1_000_000, 2_500_000, 30_000_000])));
@@ -91,6 +94,26 @@ pub fn policy(dice: &mut Dice, name: &str, pools: &[Json]) -> Json {
     json!({ "name": name, "pairs": pairs })
 }
 
+/// One whose calls are throttled and hold each other.
+fn holding(dice: &mut Dice, name: &str) -> Json {
+    let mut pairs = vec![
+        json!(["retry.hold", 1]),
+        json!(["retry.max_held", dice.of(&[1, 2, 200])]),
+        json!(["retry.max_attempts", dice.of(&[3, 12])]),
+        json!(["retry.backoff.base", dice.of(&[1_000, 100_000])]),
+        json!(["retry.budget.kind", "none"]),
+        json!(["retry.retry_after", dice.of(&["floor", "exact"])]),
+    ];
+    if dice.chance(40) {
+        pairs.push(json!(["deadline", dice.of(&[200_000, 2_500_000])]));
+    }
+    if dice.chance(30) {
+        pairs.push(json!(["bulkhead.max_concurrency", 1]));
+        pairs.push(json!(["bulkhead.max_queue", 3]));
+    }
+    json!({ "name": name, "pairs": pairs })
+}
+
 fn retry(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) {
     put("retry.max_attempts", json!(dice.of(&[1, 2, 3, 3, 4, 6, 12])));
     put("retry.backoff.base", json!(dice.of(&[0, 0, 1, 1_000, 50_000])));
@@ -130,7 +153,7 @@ fn queue(dice: &mut Dice, table: &str, put: &mut impl FnMut(&str, Json)) {
             }
         }
         "gradient2" => {
-            put("variant", json!(dice.of(&["guarded", "guarded", "plain", "netflix"])));
+            put("variant", json!(dice.of(&["steady", "steady", "guarded", "plain", "netflix"])));
             put("long_window", json!(dice.of(&[2, 10, 600])));
             put("headroom", json!(dice.of(&[1.0, 4.0])));
         }

@@ -164,7 +164,8 @@ impl Settings {
                     variant: match self.word("bulkhead.variant") {
                         "plain" => Gradient2Variant::Plain,
                         "netflix" => Gradient2Variant::Netflix,
-                        _ => Gradient2Variant::Guarded,
+                        "guarded" => Gradient2Variant::Guarded,
+                        _ => Gradient2Variant::Steady,
                     },
                 }),
                 _ => LimitSettings::Fixed(max_concurrency),

@@ -159,7 +159,7 @@ pub const TABLE: &[Key] = &[
     key("bulkhead.long_window", count(2, 1_000_000), "600", "gradient2: completions that the long-term latency looks back on."),
     key("bulkhead.rtt_tolerance", real(1.0, 100.0), "1.5", "gradient2: how much longer than the long-term latency is still good."),
     key("bulkhead.headroom", real(0.0, 1e6), "4", "gradient2: how many more than now the limit reaches for."),
-    key("bulkhead.variant", Domain::Choice(&["guarded", "plain", "netflix"]), "guarded", "gradient2: guarded recovers and never drifts up, plain and netflix are exact renderings of two published ones."),
+    key("bulkhead.variant", Domain::Choice(&["steady", "guarded", "plain", "netflix"]), "steady", "gradient2: steady decides once per round trip and comes back to what the server can take; guarded, plain and netflix are older rules."),
     key("bulkhead.queue_target", span(MICRO), "", "Under sustained congestion a call waits no longer than this (CoDel); needs max_queue."),
     key("bulkhead.queue_interval", span(MICRO), "100ms", "How long a queue that never empties is not yet congested."),
     key("bulkhead.codel", Domain::Choice(&["facebook", "rfc8289"]), "facebook", "The control law behind queue_target."),
