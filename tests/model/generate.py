@@ -11,6 +11,7 @@ from typing import Any
 import backoff
 import budgets
 import classify
+import quantile_vectors
 import retry_after
 import rng
 import run
@@ -511,6 +512,8 @@ def files() -> dict[str, str]:
         found[path] = dump(head(path.split("/")[0]) | case, 2) + "\n"
     for kind, cases in budget_files().items():
         found[f"budget/{kind}.json"] = dump(head("budget") | {"kind": kind, "cases": cases}, 4) + "\n"
+    for name, case in quantile_vectors.files().items():
+        found[f"quantile/{name}.json"] = dump(head("quantile") | case, 3) + "\n"
     engine: dict[str, list[Case]] = {}
     for script in scripts.read():
         engine.setdefault(script.family, []).append(engine_vector(script))

@@ -10,6 +10,7 @@ mod report;
 mod run;
 mod setup;
 mod test;
+mod wasm;
 mod wheel;
 
 use run::{Cmd, Error, Result};
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command> [--no-install] [arguments]
 
-  setup               install what the other commands need (Python packages, into target/venv)
+  setup               install what the other commands need (Python packages, into target/venv; WebAssembly)
   test                everything CI runs: format, lints, tests, types, stubs, wheel; ends with the counts
   demo [arguments]    the brownout demo against the built package and origin; table and plots in target/demo
   generate [--check]  rewrite the committed generated files; with --check only say whether they are current

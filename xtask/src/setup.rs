@@ -93,6 +93,10 @@ impl Venv {
 
 /// `cargo xtask setup`.
 pub fn setup(shop: &Shop) -> Result {
+    // Without it one step of the tests does not run, and says so; nothing else needs it.
+    if let Err(why) = crate::wasm::target(shop) {
+        println!("   no WebAssembly here: {why}");
+    }
     let venv = python_environment(shop)?;
     println!("ready: {}", venv.dir.display());
     Ok(())

@@ -7,7 +7,7 @@ use crate::generate::check_stub;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result};
 use crate::setup::{Python, Shop, Venv, create, find_minor, find_python, python_environment};
-use crate::wheel;
+use crate::{wasm, wheel};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, process};
@@ -56,6 +56,7 @@ fn rust(shop: &Shop, report: &mut Report) {
         "tidegate-python",
     ];
     report.step(TOOLS, "tests", || tests(&rest));
+    report.step(CORE, "vectors in WebAssembly", || wasm::check(shop));
     report.step(CORE, "instructions per call", || gate::check(shop));
 }
 

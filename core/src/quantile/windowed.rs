@@ -1,0 +1,131 @@
+//! Windowed P² (semantics 9.2): two overlapping estimators, so that old values are forgotten and there is always an
+//! answer.
+
+use super::p2::P2Quantile;
+
+/// Half a window is at least what P² needs for its markers.
+const LEAST_HALF: u32 = 5;
+
+/// One quantile of recent values: of the last ½ to 1 windows, whatever came before. No heap.
+///
+/// Each value goes to the older estimator, and to the younger once the older has half a window. When the older has a
+/// whole window, the next value makes the younger one answer, and an empty one begins. NaN and the infinities are
+/// ignored, as by [`P2Quantile`].
+///
+/// ```
+/// use tidegate::WindowedP2Quantile;
+/// let mut p95 = WindowedP2Quantile::new(0.95, 512);
+/// for _ in 0..10_000 {
+///     p95.observe(0.020);
+/// }
+/// for _ in 0..512 {
+///     p95.observe(0.080); // the upstream has become slower; after a window nothing else is remembered
+/// }
+/// assert_eq!(p95.estimate(), Some(0.080));
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct WindowedP2Quantile {
+    older: P2Quantile,
+    younger: P2Quantile,
+    half: u32,
+}
+
+impl WindowedP2Quantile {
+    /// An estimator of the quantile `p` over `window` values. `p` is clamped as by [`P2Quantile::new`]; an odd window
+    /// is one value shorter, and one below 10 is 10.
+    pub fn new(p: f64, window: u32) -> Self {
+        Self { older: P2Quantile::new(p), younger: P2Quantile::new(p), half: (window / 2).max(LEAST_HALF) }
+    }
+
+    /// Takes in one value. NaN and the infinities are ignored.
+    pub fn observe(&mut self, x: f64) {
+        if !x.is_finite() {
+            return;
+        }
+        if self.older.count() >= 2 * u64::from(self.half) {
+            let fresh = self.younger.fresh();
+            self.older = core::mem::replace(&mut self.younger, fresh);
+        }
+        if self.older.count() >= u64::from(self.half) {
+            self.younger.observe(x);
+        }
+        self.older.observe(x);
+    }
+
+    /// The estimate; `None` before the first value of an epoch, exact below five.
+    pub fn estimate(&self) -> Option<f64> {
+        self.older.estimate()
+    }
+
+    /// How many values are behind the estimate: once the first half window is over, between half a window and a window.
+    pub fn count(&self) -> u32 {
+        // Never more than twice `half`, which was halved from a `u32`; the least half makes 10.
+        self.older.count() as u32
+    }
+
+    /// Begins a fresh epoch: all is forgotten.
+    pub fn reset(&mut self) {
+        self.older = self.older.fresh();
+        self.younger = self.older.fresh();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn short_and_odd_windows_are_made_even_and_long_enough() {
+        for (window, used) in [(0, 10), (9, 10), (11, 10), (12, 12), (513, 512)] {
+            let mut it = WindowedP2Quantile::new(0.5, window);
+            let most = (0..5_000).map(|n| {
+                it.observe(f64::from(n));
+                it.count()
+            });
+            assert_eq!(most.max(), Some(used), "{window}");
+        }
+        assert_eq!(WindowedP2Quantile::new(0.5, u32::MAX).half, u32::MAX / 2);
+    }
+
+    #[test]
+    fn a_reset_estimator_is_a_new_one() {
+        let mut it = WindowedP2Quantile::new(0.9, 20);
+        (0..33).for_each(|n| it.observe(f64::from(n)));
+        it.reset();
+        assert_eq!(it, WindowedP2Quantile::new(0.9, 20));
+        assert_eq!((it.estimate(), it.count()), (None, 0));
+    }
+
+    proptest! {
+        /// Between half a window and a window, of the latest values and of no others.
+        #[test]
+        fn answers_for_the_latest_values(
+            p in 0.0f64..1.0,
+            window in 0u32..80,
+            values in prop::collection::vec(0.0f64..1e4, 1..400),
+        ) {
+            let mut it = WindowedP2Quantile::new(p, window);
+            let whole = (window / 2 * 2).max(10) as usize;
+            for end in 1..=values.len() {
+                it.observe(values[end - 1]);
+                it.observe(f64::NAN);
+                let count = it.count() as usize;
+                prop_assert!(count <= whole && count >= end.min(whole / 2), "{count} of {end}");
+                let mut plain = P2Quantile::new(p);
+                values[end - count..end].iter().for_each(|x| plain.observe(*x));
+                prop_assert_eq!(it.estimate(), plain.estimate());
+            }
+        }
+
+        /// After a window of ordinary values, whatever came before has left no trace.
+        #[test]
+        fn forgets_garbage_within_a_window(garbage in prop::collection::vec(any::<u64>(), 0..200)) {
+            let mut it = WindowedP2Quantile::new(0.95, 64);
+            garbage.iter().for_each(|bits| it.observe(f64::from_bits(*bits)));
+            (0..64).for_each(|n| it.observe(f64::from(n % 8)));
+            let estimate = it.estimate().unwrap();
+            prop_assert!((0.0..=7.0).contains(&estimate), "{estimate}");
+        }
+    }
+}

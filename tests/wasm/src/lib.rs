@@ -1,0 +1,110 @@
+//! Parts of core behind a border of plain numbers, so that `run.mjs` can put the shared vectors to core as WebAssembly
+//! and compare the answers bit for bit. Not a binding, and never published.
+//!
+//! To add a part: implement [`Part`] for it, give it a number in [`made`], and write its runner in `run.mjs`.
+
+mod quantile;
+
+use std::cell::RefCell;
+
+/// Something that takes in numbers and answers with numbers. What a part has no answer to, it leaves out.
+pub trait Part {
+    /// Takes in one number.
+    fn feed(&mut self, x: f64);
+
+    /// The answer to question number `what`, about `with`. NaN stands for none.
+    fn ask(&self, what: u32, with: f64) -> f64;
+
+    /// What it is, as words, where it has such a form.
+    fn words(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    /// Takes in another one of its kind, given as words: 0, or the number of the rule that was broken, from 1.
+    fn join(&mut self, words: &[u64]) -> u32 {
+        let _ = words;
+        u32::MAX
+    }
+}
+
+/// A new part of this kind.
+fn made(kind: u32, a: f64, b: f64) -> Option<Box<dyn Part>> {
+    Some(match kind {
+        0 => Box::new(tidegate::P2Quantile::new(a)),
+        1 => Box::new(tidegate::WindowedP2Quantile::new(a, b as u32)),
+        2 => Box::new(tidegate::DDSketch::new(a)),
+        _ => return None,
+    })
+}
+
+thread_local! {
+    static PARTS: RefCell<Vec<Box<dyn Part>>> = const { RefCell::new(Vec::new()) };
+    static WORDS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Works with a part. A number that names none is a mistake in `run.mjs`, and traps.
+fn with<T>(part: u32, work: impl FnOnce(&mut dyn Part) -> T) -> T {
+    PARTS.with_borrow_mut(|parts| work(&mut *parts[part as usize]))
+}
+
+/// Makes a part; its number. An unknown kind traps.
+#[unsafe(no_mangle)]
+pub extern "C" fn make(kind: u32, a: f64, b: f64) -> u32 {
+    let part = made(kind, a, b).expect("no part has this number");
+    PARTS.with_borrow_mut(|parts| {
+        parts.push(part);
+        parts.len() as u32 - 1
+    })
+}
+
+/// Tells a part one number.
+#[unsafe(no_mangle)]
+pub extern "C" fn feed(part: u32, x: f64) {
+    with(part, |part| part.feed(x));
+}
+
+/// Asks a part.
+#[unsafe(no_mangle)]
+pub extern "C" fn ask(part: u32, what: u32, about: f64) -> f64 {
+    with(part, |part| part.ask(what, about))
+}
+
+/// Lays a part's words ready for [`word`] and [`join`]; how many there are.
+#[unsafe(no_mangle)]
+pub extern "C" fn words(part: u32) -> u32 {
+    let words = with(part, |part| part.words());
+    WORDS.with_borrow_mut(|ready| {
+        *ready = words;
+        ready.len() as u32
+    })
+}
+
+/// One of the words that lie ready.
+#[unsafe(no_mangle)]
+pub extern "C" fn word(place: u32) -> u64 {
+    WORDS.with_borrow(|ready| ready[place as usize])
+}
+
+/// Takes away the words that lie ready.
+#[unsafe(no_mangle)]
+pub extern "C" fn no_words() {
+    WORDS.with_borrow_mut(Vec::clear);
+}
+
+/// Lays one more word ready.
+#[unsafe(no_mangle)]
+pub extern "C" fn add_word(word: u64) {
+    WORDS.with_borrow_mut(|ready| ready.push(word));
+}
+
+/// A part takes in the words that lie ready: 0, or the number of the rule that they break.
+#[unsafe(no_mangle)]
+pub extern "C" fn join(part: u32) -> u32 {
+    WORDS.with_borrow(|ready| with(part, |part| part.join(ready)))
+}
+
+/// Forgets all parts.
+#[unsafe(no_mangle)]
+pub extern "C" fn forget() {
+    PARTS.with_borrow_mut(Vec::clear);
+}

@@ -1,0 +1,46 @@
+//! Core as WebAssembly: the shared vectors once more, bit for bit, on Node (`tests/wasm`).
+
+use crate::cargo;
+use crate::report::{Counts, Verdict};
+use crate::run::{Cmd, Error, Result};
+use crate::setup::Shop;
+
+const TARGET: &str = "wasm32-unknown-unknown";
+const CRATE: &str = "tidegate-wasm-tests";
+const MODULE: &str = "tidegate_wasm_tests.wasm";
+
+/// The vectors as a step of the tests. Without the target or Node there is nothing to run on.
+pub fn check(shop: &Shop) -> Verdict {
+    if let Err(Error(why)) = target(shop).and_then(|()| node(shop)) {
+        return Verdict::NotRun(why);
+    }
+    let build = cargo(shop).args(["build", "--quiet", "--release", "-p", CRATE, "--target", TARGET]);
+    if let Err(Error(why)) = build.quiet() {
+        return Verdict::Failed(Counts::default(), why);
+    }
+    let module = shop.target.join(TARGET).join("release").join(MODULE);
+    let run = Cmd::new("node").arg(shop.root.join("tests/wasm/run.mjs")).arg(module);
+    // The script closes with a line like cargo's.
+    Verdict::tests(run.stream(), Counts::from_cargo)
+}
+
+/// Makes sure that the compiler has the target; adds it where that is allowed.
+pub fn target(shop: &Shop) -> Result {
+    // The toolchain is the one that rust-toolchain.toml names, so rustup has to look from here.
+    let rustup = |args: &[&str]| Cmd::new("rustup").cwd(&shop.root).args(args);
+    let listed = rustup(&["target", "list", "--installed"]).capture()?.ok()?;
+    if listed.text.lines().any(|line| line.trim() == TARGET) {
+        return Ok(());
+    }
+    if !shop.install {
+        return Err(Error(format!("--no-install: rustup target add {TARGET} would have to fetch it")));
+    }
+    rustup(&["target", "add", TARGET]).quiet().map(drop)
+}
+
+fn node(shop: &Shop) -> Result {
+    let version = Cmd::new("node").cwd(&shop.root).arg("--version").capture();
+    version.and_then(crate::run::Output::ok).map(drop).map_err(|Error(why)| {
+        Error(format!("Node is not on this machine ({why}); install it (Debian: apt-get install nodejs)"))
+    })
+}
