@@ -28,7 +28,9 @@
 
 mod action;
 mod classify;
+mod codel;
 mod engine;
+mod limit;
 mod outcome;
 mod policy;
 mod quantile;
@@ -41,7 +43,11 @@ pub use action::{
     Action, CallId, Event, Flags, Lane, PolicyId, Request, RouteId, Step, TargetId, Verdict, Wait,
 };
 pub use classify::{HttpFailure, METHODS, class_of_status};
+pub use codel::{CoDel, CodelLaw, CodelSettings};
 pub use engine::{Clash, Counts, EDGES, Engine, Options, PoolView, RouteView, Snapshot};
+pub use limit::{
+    Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, RateSettings, TokenBucket,
+};
 pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
 #[cfg(feature = "documents")]
 pub use policy::{Document, UnknownPolicy};

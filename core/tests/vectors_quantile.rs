@@ -15,7 +15,7 @@ fn list(json: &Json) -> &[Json] {
     json.as_array().unwrap_or_else(|| panic!("a list, not {json}"))
 }
 
-/// A number, written as text to be exact. serde_json's own numbers may be off in the last bit.
+/// A number, written as text to be exact. `serde_json`'s own numbers may be off in the last bit.
 fn real(json: &Json) -> f64 {
     json.as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("a number as text, not {json}"))
 }
@@ -82,11 +82,15 @@ fn ddsketch() {
         let alpha = real(&case["alpha"]);
         let mut parts = list(&case["parts"]).iter().map(|part| {
             let mut sketch = DDSketch::new(alpha);
-            reals(part).into_iter().for_each(|x| sketch.add(x));
+            for x in reals(part) {
+                sketch.add(x);
+            }
             sketch
         });
         let mut whole = parts.next().unwrap();
-        parts.for_each(|part| whole.merge(&part).unwrap());
+        for part in parts {
+            whole.merge(&part).unwrap();
+        }
         assert_eq!(whole.count(), case["count"], "{case}");
         assert_eq!(whole.sum().to_bits(), real(&case["sum"]).to_bits(), "{case}");
         assert_eq!(whole.min().map(f64::to_bits), bits(&case["min"]), "{case}");

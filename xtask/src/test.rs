@@ -103,6 +103,9 @@ fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
     report.step(MODEL, "3,000 random traces, step by step", || {
         with_venv(&|venv| Verdict::check(traces(shop, venv)))
     });
+    report.step(MODEL, "quantiles beside PyPI's ddsketch", || {
+        with_venv(&|venv| Verdict::check(quantiles(shop, venv)))
+    });
     report.step(MODEL, "mypy --strict", || with_venv(&|venv| Verdict::check(model_types(shop, venv))));
 
     let main = venv.as_ref().and_then(|_| find_python().ok());
@@ -199,13 +202,24 @@ fn traces(shop: &Shop, venv: &Venv) -> Result {
     model(shop, venv, &["compare.py", "--count", "3000", "--traces", &program])
 }
 
+/// Core's sketch beside the one that others use.
+fn quantiles(shop: &Shop, venv: &Venv) -> Result {
+    cargo(shop)
+        .args(["build", "--quiet", "--release", "-p", "tidegate", "--example", "quantiles"])
+        .quiet()?;
+    let program = shop.target.join("release/examples/quantiles");
+    let script = shop.root.join("tests/differential/quantiles.py");
+    venv.script(&script).arg(program).cwd(&shop.root).stream()?.ok().map(drop)
+}
+
 fn model_types(shop: &Shop, venv: &Venv) -> Result {
     let folder = shop.root.join("tests/model");
-    let mut files: Vec<PathBuf> = fs::read_dir(&folder)
-        .map_err(Error::at("read", &folder))?
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "py"))
-        .collect();
+    let mut files: Vec<PathBuf> = Vec::new();
+    for folder in [&folder, &shop.root.join("tests/differential")] {
+        let entries = fs::read_dir(folder).map_err(Error::at("read", folder))?;
+        let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+        files.extend(paths.filter(|path| path.extension().is_some_and(|extension| extension == "py")));
+    }
     files.sort();
     let mypy =
         venv.python().args(["-m", "mypy", "--strict", "--config-file"]).arg(shop.root.join("pyproject.toml"));

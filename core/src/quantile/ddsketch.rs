@@ -22,6 +22,8 @@ use super::FULL;
 pub(super) const LEAST: f64 = f64::MIN_POSITIVE;
 /// Bins at most, so 16 KiB.
 pub(super) const BINS: usize = 2_048;
+/// From the lowest of them to the highest.
+pub(super) const SPAN: i32 = BINS as u16 as i32 - 1;
 /// Bins per octave at least (α = 0.25) and at most (α = 0.001).
 pub(super) const COARSEST: u16 = 2;
 pub(super) const FINEST: u16 = 375;
@@ -166,11 +168,11 @@ impl DDSketch {
         let mut below = self.zeros;
         let mut found = 0.0;
         if rank >= below {
-            let place = self.bins.iter().position(|count| {
-                below += count;
+            let holds = |(_, count): &(i32, &u64)| {
+                below += **count;
                 rank < below
-            });
-            found = self.middle(self.first + place.unwrap_or(0) as i32);
+            };
+            found = (self.first..).zip(&self.bins).find(holds).map_or(0.0, |(number, _)| self.middle(number));
         }
         Some(found.clamp(self.min, self.max))
     }
@@ -190,11 +192,8 @@ impl DDSketch {
         self.take_in(other.sum, other.min, other.max);
         self.count += other.count;
         self.zeros += other.zeros;
-        // From the highest down: the first says at once which bins there will be.
-        for (place, count) in other.bins.iter().enumerate().rev() {
-            if *count > 0 {
-                *self.bin(other.first + place as i32) += count;
-            }
+        for (number, count) in (other.first..).zip(&other.bins).filter(|(_, count)| **count > 0) {
+            *self.bin(number) += count;
         }
         Ok(())
     }
@@ -213,14 +212,18 @@ impl DDSketch {
         self.max = if self.count == 0 { max } else { self.max.max(max) };
     }
 
+    /// The number of the highest bin, where there is one.
+    pub(super) fn top(&self) -> i32 {
+        self.first + i32::from(self.bins.len() as u16) - 1
+    }
+
     /// The bin of this number, made if absent. The caller puts something into it: the bins at both ends are never empty.
     fn bin(&mut self, key: i32) -> &mut u64 {
-        const SPAN: i32 = BINS as i32 - 1;
         if self.bins.is_empty() {
             self.first = key;
             self.bins.push_back(0);
         }
-        let top = self.first + (self.bins.len() as i32 - 1);
+        let top = self.top();
         if key > top {
             let lowest = key - SPAN;
             if self.first < lowest {
@@ -276,9 +279,9 @@ mod tests {
         while low < high {
             let middle = u64::midpoint(low, high);
             if key(m, f64::from_bits(1_023 << 52 | middle)) >= place {
-                high = middle
+                high = middle;
             } else {
-                low = middle + 1
+                low = middle + 1;
             }
         }
         low
@@ -351,8 +354,12 @@ mod tests {
         // One value in each of 3,000 bins, in either order.
         let middles: Vec<f64> = (0..3_000).map(|number| DDSketch::new(0.01).middle(number)).collect();
         let (mut up, mut down) = (DDSketch::new(0.01), DDSketch::new(0.01));
-        middles.iter().for_each(|x| up.add(*x));
-        middles.iter().rev().for_each(|x| down.add(*x));
+        for x in &middles {
+            up.add(*x);
+        }
+        for x in middles.iter().rev() {
+            down.add(*x);
+        }
         for sketch in [&up, &down] {
             assert_eq!((sketch.bins.len(), sketch.first, sketch.bins[0]), (BINS, 952, 953));
             assert!(sketch.bins.iter().skip(1).all(|count| *count == 1));
@@ -388,7 +395,9 @@ mod tests {
     #[test]
     fn a_cleared_sketch_is_a_new_one() {
         let mut sketch = DDSketch::new(0.02);
-        (1..100).for_each(|n| sketch.add(f64::from(n)));
+        for n in 1..100 {
+            sketch.add(f64::from(n));
+        }
         sketch.clear();
         assert_eq!(sketch, DDSketch::new(0.02));
     }

@@ -9,10 +9,13 @@ const MARKERS: usize = 5;
 /// to either side. 88 bytes, whatever the number of values.
 ///
 /// A value may be of any unit and sign. NaN and the infinities are ignored: they are no measurements, and a marker that
-/// had become infinite would never come back. There is no forgetting; see [`WindowedP2Quantile`] for that.
+/// had become infinite would never come back. There is no forgetting, and it takes 500 values to get over a first five
+/// with outliers of a thousand times the rest, and 5,000 over ten million times; [`WindowedP2Quantile`] forgets.
 ///
 /// The algorithm starts with its middle marker at the median of five values, whatever `p` is: a quantile far from the
-/// middle is told too low (or too high) until some 10 ÷ (1 − p) values have moved the marker to its place.
+/// middle is told too low (or too high) until some 3 ÷ (1 − p) values have moved the marker to its place. After 512
+/// values of one mode the estimate's rank is within 5 % of the count, typically 0.5 %; a quantile that lies in the gap
+/// between two modes can be off by a third (`core/tests/quantile_errors.rs`).
 ///
 /// ```
 /// use tidegate::P2Quantile;
@@ -94,7 +97,7 @@ impl P2Quantile {
         }
         // Where the middle markers should stand. From the count, where the paper adds up: sums of 0.475 would drift.
         let last = (n[4] - 1) as f64;
-        let increments = [self.p / 2.0, self.p, (1.0 + self.p) / 2.0];
+        let increments = [self.p / 2.0, self.p, 0.5 * (1.0 + self.p)];
         for (i, increment) in (1..4).zip(increments) {
             let d = (1.0 + last * increment) - n[i] as f64;
             if d >= 1.0 && n[i + 1] - n[i] > 1 {
@@ -134,7 +137,9 @@ mod tests {
 
     fn of(p: f64, values: &[f64]) -> P2Quantile {
         let mut it = P2Quantile::new(p);
-        values.iter().for_each(|x| it.observe(*x));
+        for x in values {
+            it.observe(*x);
+        }
         it
     }
 
@@ -233,12 +238,12 @@ mod tests {
             prop_assert_eq!(of(0.9, &values), of(0.9, &clean));
         }
 
-        /// An outlier moves the estimate, and ordinary values bring it back.
+        /// Outliers a thousand times too large move the estimate, and ordinary values bring it back.
         #[test]
-        fn comes_back_from_outliers(outliers in prop::collection::vec(-1e9f64..1e9, 1..8), seed in any::<u64>()) {
+        fn comes_back_from_outliers(outliers in prop::collection::vec(-1e5f64..1e5, 1..8), seed in any::<u64>()) {
             let mut it = of(0.5, &outliers);
             let mut bits = seed | 1;
-            for _ in 0..20_000 {
+            for _ in 0..5_000 {
                 bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 it.observe(100.0 + (bits >> 57) as f64);
             }

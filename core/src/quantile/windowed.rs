@@ -91,7 +91,9 @@ mod tests {
     #[test]
     fn a_reset_estimator_is_a_new_one() {
         let mut it = WindowedP2Quantile::new(0.9, 20);
-        (0..33).for_each(|n| it.observe(f64::from(n)));
+        for n in 0..33 {
+            it.observe(f64::from(n));
+        }
         it.reset();
         assert_eq!(it, WindowedP2Quantile::new(0.9, 20));
         assert_eq!((it.estimate(), it.count()), (None, 0));
@@ -113,7 +115,9 @@ mod tests {
                 let count = it.count() as usize;
                 prop_assert!(count <= whole && count >= end.min(whole / 2), "{count} of {end}");
                 let mut plain = P2Quantile::new(p);
-                values[end - count..end].iter().for_each(|x| plain.observe(*x));
+                for x in &values[end - count..end] {
+                    plain.observe(*x);
+                }
                 prop_assert_eq!(it.estimate(), plain.estimate());
             }
         }
@@ -122,8 +126,12 @@ mod tests {
         #[test]
         fn forgets_garbage_within_a_window(garbage in prop::collection::vec(any::<u64>(), 0..200)) {
             let mut it = WindowedP2Quantile::new(0.95, 64);
-            garbage.iter().for_each(|bits| it.observe(f64::from_bits(*bits)));
-            (0..64).for_each(|n| it.observe(f64::from(n % 8)));
+            for bits in &garbage {
+                it.observe(f64::from_bits(*bits));
+            }
+            for n in 0..64 {
+                it.observe(f64::from(n % 8));
+            }
             let estimate = it.estimate().unwrap();
             prop_assert!((0.0..=7.0).contains(&estimate), "{estimate}");
         }

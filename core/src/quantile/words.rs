@@ -13,7 +13,7 @@ use core::fmt;
 use std::collections::VecDeque;
 
 use super::FULL;
-use super::ddsketch::{BINS, COARSEST, DDSketch, FINEST, LEAST, key};
+use super::ddsketch::{BINS, COARSEST, DDSketch, FINEST, LEAST, SPAN, key};
 
 const VERSION: u64 = 1;
 const HEAD: usize = 5;
@@ -129,10 +129,9 @@ impl DDSketch {
         // A sum of values that are not negative is never less than one of them, rounded or not.
         let figures = self.min <= self.max && self.max <= self.sum;
         let zeros = (self.min < LEAST) == (self.zeros > 0) && (self.max < LEAST) == self.bins.is_empty();
-        let top = self.first + self.bins.len() as i32 - 1;
-        let highest = self.max < LEAST || key(self.m, self.max) == top;
+        let highest = self.max < LEAST || key(self.m, self.max) == self.top();
         // Below the highest 2,048 bins the least value's has been collapsed.
-        let lowest = self.min < LEAST || key(self.m, self.min).max(top - (BINS as i32 - 1)) == self.first;
+        let lowest = self.min < LEAST || key(self.m, self.min).max(self.top() - SPAN) == self.first;
         figures && zeros && highest && lowest
     }
 }
@@ -158,6 +157,6 @@ fn read_bins(m: u16, first: i32, entries: &[u64]) -> Result<(i32, VecDeque<u64>)
             return Err(WordsError::Range);
         }
     }
-    let top = first + bins.len() as i32 - 1;
+    let top = first + i32::from(bins.len() as u16) - 1;
     if first < key(m, LEAST) || top > key(m, f64::MAX) { Err(WordsError::Range) } else { Ok((first, bins)) }
 }

@@ -47,7 +47,10 @@ fn with<T>(part: u32, work: impl FnOnce(&mut dyn Part) -> T) -> T {
     PARTS.with_borrow_mut(|parts| work(&mut *parts[part as usize]))
 }
 
-/// Makes a part; its number. An unknown kind traps.
+/// Makes a part; its number.
+///
+/// # Panics
+/// An unknown kind is a mistake in `run.mjs`, and traps.
 #[unsafe(no_mangle)]
 pub extern "C" fn make(kind: u32, a: f64, b: f64) -> u32 {
     let part = made(kind, a, b).expect("no part has this number");

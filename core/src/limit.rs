@@ -1,0 +1,68 @@
+//! Limits on how much goes out: how fast ([`TokenBucket`], [`Gcra`]) and how much at once ([`Aimd`], [`Gradient2`]).
+//!
+//! Each is a controller and nothing else: it is told what happened and answers with a number. Who holds a permit, who
+//! waits and who is woken is the engine's business.
+
+mod aimd;
+mod gcra;
+mod gradient2;
+mod rate;
+
+pub use aimd::{Aimd, AimdSettings};
+pub use gcra::Gcra;
+pub use gradient2::{Gradient2, Gradient2Settings, Gradient2Variant};
+pub use rate::{RateSettings, TokenBucket};
+
+/// The range of a concurrency limit, put in order: at least one call, and never a minimum above the maximum.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Range {
+    min: f64,
+    max: f64,
+}
+
+impl Range {
+    fn new(min: u32, max: u32) -> Self {
+        let max = max.max(1);
+        Self { min: f64::from(min.clamp(1, max)), max: f64::from(max) }
+    }
+
+    /// `x` within the range. What is no number is the minimum: `f64::clamp` would keep it, and a limit that is NaN once
+    /// is NaN for ever (the reference implementation of Gradient2 is, after one RTT of 0).
+    fn bound(self, x: f64) -> f64 {
+        between(x, self.min, self.max)
+    }
+}
+
+/// `x` within `[low, high]`; NaN is `low`.
+fn between(x: f64, low: f64, high: f64) -> f64 {
+    if x >= high {
+        high
+    } else if x > low {
+        x
+    } else {
+        low
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_in_order_and_bounds_everything() {
+        assert_eq!(Range::new(0, 0), Range { min: 1.0, max: 1.0 });
+        assert_eq!(Range::new(9, 4), Range { min: 4.0, max: 4.0 });
+        let range = Range::new(2, 8);
+        for (x, bounded) in [
+            (0.0f64, 2.0f64),
+            (f64::NAN, 2.0),
+            (f64::NEG_INFINITY, 2.0),
+            (1.9, 2.0),
+            (7.5, 7.5),
+            (8.1, 8.0),
+            (f64::INFINITY, 8.0),
+        ] {
+            assert_eq!(range.bound(x).to_bits(), bounded.to_bits(), "{x}");
+        }
+    }
+}

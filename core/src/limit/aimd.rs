@@ -1,0 +1,286 @@
+//! Additive increase, multiplicative decrease (semantics 4.2): the limit of TCP, driven by a latency that must be kept.
+
+use super::Range;
+use crate::quantile::WindowedP2Quantile;
+use crate::time::{Duration, Time};
+
+/// Samples that `latency_quantile` is taken of.
+const WINDOW: u32 = 100;
+/// An estimate of fewer samples is warming: at p95 it would be the one outlier among them.
+const WARM: u32 = 20;
+
+/// The settings of an AIMD limit. A minimum above the maximum counts as the maximum, and neither is below 1.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct AimdSettings {
+    /// The limit at first and at most, in calls.
+    pub max_concurrency: u32,
+    /// The limit at least, in calls; default 1.
+    pub min_concurrency: u32,
+    /// A latency above it is a breach.
+    pub latency_threshold: Duration,
+    /// What `limit` completions within the threshold add in all, in calls; above 0, default 1.
+    pub increase_step: f64,
+    /// What a breach leaves of the limit; between 0 and 1, default 0.9.
+    pub backoff_ratio: f64,
+    /// Between two cuts at least; default 1 s.
+    pub cooldown: Duration,
+    /// If given, the signal is this quantile of the latest 50 to 100 latencies and not each of them; between 0 and 1.
+    pub latency_quantile: Option<f64>,
+}
+
+/// A concurrency limit that grows by one while as many calls as it allows keep to a latency, and shrinks by a factor
+/// when they do not. Several of them on one server share it evenly without knowing each other, as TCP flows share a link.
+///
+/// The operations on the limit, an `f64`, are `limit + increase_step / limit` and `limit * backoff_ratio`, each then
+/// bounded by the range.
+///
+/// ```
+/// use tidegate::{Aimd, AimdSettings, Duration, Time};
+/// let ms = Duration::from_millis;
+/// let mut limit = Aimd::new(AimdSettings {
+///     max_concurrency: 20, min_concurrency: 1, latency_threshold: ms(300), increase_step: 1.0, backoff_ratio: 0.5,
+///     cooldown: ms(1_000), latency_quantile: None,
+/// });
+/// limit.on_latency(ms(301), Time::from_micros(0));
+/// limit.on_latency(ms(900), Time::from_micros(1)); // of the same burst: once per cooldown
+/// assert_eq!(limit.limit(), 10);
+/// (0..11).for_each(|_| limit.on_latency(ms(300), Time::from_micros(2)));
+/// assert_eq!(limit.limit(), 11);
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct Aimd {
+    settings: AimdSettings,
+    range: Range,
+    limit: f64,
+    last_cut: Option<Time>,
+    recent: Option<WindowedP2Quantile>,
+}
+
+impl Aimd {
+    /// A limit at its maximum.
+    pub fn new(settings: AimdSettings) -> Self {
+        let range = Range::new(settings.min_concurrency, settings.max_concurrency);
+        let recent = settings.latency_quantile.map(|p| WindowedP2Quantile::new(p, WINDOW));
+        Self { settings, range, limit: range.max, last_cut: None, recent }
+    }
+
+    /// Calls that may be in flight.
+    #[inline]
+    pub fn limit(&self) -> u32 {
+        self.limit as u32
+    }
+
+    /// The limit with the fraction that it keeps inside.
+    pub fn exact(&self) -> f64 {
+        self.limit
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> AimdSettings {
+        self.settings
+    }
+
+    /// A call has ended well, after `latency` of the deciding attempt's own time.
+    #[inline]
+    pub fn on_latency(&mut self, latency: Duration, now: Time) {
+        match self.breached(latency) {
+            Some(true) => self.cut(now),
+            Some(false) => {
+                self.limit = self.range.bound(self.limit + self.settings.increase_step / self.limit);
+            }
+            None => {}
+        }
+    }
+
+    /// A call has failed, transiently or for good. It counts only if it took longer than the threshold, and never lets
+    /// the limit grow: fast failures are the breaker's signal, and concurrency costs least when failures are fast.
+    pub fn on_failure(&mut self, latency: Duration, now: Time) {
+        if latency > self.settings.latency_threshold && self.breached(latency) == Some(true) {
+            self.cut(now);
+        }
+    }
+
+    /// Our attempt timeout has cut a call: a breach, whatever the quantile says. What it would have taken is not known,
+    /// so that the estimate is told nothing.
+    pub fn on_timeout(&mut self, now: Time) {
+        self.cut(now);
+    }
+
+    /// Goes on with other settings. A limit at its maximum has met no bound but that and moves with it; any other stays
+    /// where it is, within the new range. The estimate begins anew where the quantile is another.
+    pub fn retune(&mut self, to: AimdSettings) {
+        let mut new = Self::new(to);
+        if self.limit < self.range.max {
+            new.limit = new.range.bound(self.limit);
+        }
+        new.last_cut = self.last_cut;
+        if self.settings.latency_quantile == to.latency_quantile {
+            new.recent = self.recent.take();
+        }
+        *self = new;
+    }
+
+    /// Is it as if new: at its maximum, no cut that still holds the next one back, no estimate?
+    pub fn is_fresh(&self, now: Time) -> bool {
+        let cooling = self.last_cut.is_some_and(|cut| now.since(cut) < self.settings.cooldown);
+        self.limit >= self.range.max
+            && !cooling
+            && self.recent.as_ref().is_none_or(|recent| recent.count() == 0)
+    }
+
+    /// Is the signal over the threshold? `None` while it is warming: that is neither a breach nor a reason to grow.
+    fn breached(&mut self, latency: Duration) -> Option<bool> {
+        let Some(recent) = &mut self.recent else {
+            return Some(latency > self.settings.latency_threshold);
+        };
+        recent.observe(latency.as_micros() as f64);
+        let threshold = self.settings.latency_threshold.as_micros() as f64;
+        recent.estimate().filter(|_| recent.count() >= WARM).map(|estimate| estimate > threshold)
+    }
+
+    /// Shrinks, at most once per cooldown. What was measured at the old concurrency says nothing about the new one.
+    fn cut(&mut self, now: Time) {
+        if self.last_cut.is_none_or(|cut| now.since(cut) >= self.settings.cooldown) {
+            self.last_cut = Some(now);
+            self.limit = self.range.bound(self.limit * self.settings.backoff_ratio);
+            if let Some(recent) = &mut self.recent {
+                recent.reset();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn at(millis: u64) -> Time {
+        Time::from_micros(millis * 1_000)
+    }
+
+    fn settings() -> AimdSettings {
+        AimdSettings {
+            max_concurrency: 10,
+            min_concurrency: 1,
+            latency_threshold: ms(100),
+            increase_step: 1.0,
+            backoff_ratio: 0.5,
+            cooldown: ms(1_000),
+            latency_quantile: None,
+        }
+    }
+
+    /// The cases that the seed's own tests pin (`research/seeds.md` 2.4).
+    #[test]
+    fn halves_once_per_cooldown_and_recovers_about_one_per_round() {
+        let mut limit = Aimd::new(AimdSettings { max_concurrency: 8, ..settings() });
+        for (now, expected) in
+            [(100_000, 4), (100_100, 4), (100_999, 4), (101_000, 2), (102_000, 1), (103_000, 1)]
+        {
+            limit.on_latency(ms(101), at(now));
+            assert_eq!(limit.limit(), expected, "{now}");
+        }
+        let mut limit = Aimd::new(settings());
+        limit.on_latency(ms(101), at(0));
+        (0..5).for_each(|_| limit.on_latency(ms(100), at(1)));
+        assert!((5.9..6.1).contains(&limit.exact()));
+    }
+
+    #[test]
+    fn fast_failures_change_nothing_and_slow_ones_never_let_it_grow() {
+        let mut limit = Aimd::new(settings());
+        limit.on_timeout(at(0));
+        let before = limit.clone();
+        limit.on_failure(ms(100), at(5_000));
+        assert_eq!(limit, before);
+        limit.on_failure(ms(101), at(5_000));
+        assert_eq!(limit.limit(), 2);
+    }
+
+    #[test]
+    fn a_quantile_is_deaf_to_outliers_and_to_what_came_before_a_cut() {
+        let mut limit = Aimd::new(AimdSettings { latency_quantile: Some(0.9), ..settings() });
+        let mut tell = |millis: u64, count: usize, now: u64| {
+            (0..count).for_each(|_| limit.on_latency(ms(millis), at(now)));
+            limit.limit()
+        };
+        assert_eq!(tell(500, 19, 0), 10, "warming");
+        assert_eq!(tell(500, 1, 0), 5);
+        // A fresh epoch, and no growth before it is warm.
+        assert_eq!(tell(500, 19, 9_000), 5);
+        assert_eq!(tell(500, 1, 9_000), 2);
+        assert_eq!(tell(10, 19, 20_000), 2);
+        assert_eq!(tell(10, 10, 20_000), 5);
+        assert_eq!(tell(10_000, 1, 20_000), 5, "one of thirty");
+        assert_eq!(tell(10_000, 9, 20_000), 2, "more than a tenth");
+
+        let mut limit = Aimd::new(AimdSettings { latency_quantile: Some(0.9), ..settings() });
+        limit.on_timeout(at(0));
+        (0..40).for_each(|_| limit.on_latency(ms(100), at(5_000)));
+        assert_eq!(limit.limit(), 8, "at the threshold is within it");
+    }
+
+    #[test]
+    fn a_slow_failure_is_a_sample_and_a_timeout_needs_no_estimate() {
+        let mut limit = Aimd::new(AimdSettings { latency_quantile: Some(0.5), ..settings() });
+        for _ in 0..30 {
+            limit.on_failure(ms(1), at(0));
+        }
+        assert!(limit.is_fresh(at(0)));
+        for _ in 0..19 {
+            limit.on_failure(ms(101), at(0));
+        }
+        assert_eq!(limit.limit(), 10);
+        limit.on_failure(ms(101), at(0));
+        assert_eq!(limit.limit(), 5);
+        limit.on_timeout(at(1_000));
+        assert_eq!(limit.limit(), 2);
+    }
+
+    #[test]
+    fn a_retune_keeps_what_still_has_a_meaning() {
+        let mut limit = Aimd::new(settings());
+        limit.retune(AimdSettings { max_concurrency: 30, ..settings() });
+        assert!(limit.limit() == 30 && limit.is_fresh(at(0)));
+        limit.on_timeout(at(10));
+        limit.retune(AimdSettings { max_concurrency: 40, min_concurrency: 2, ..settings() });
+        assert_eq!(limit.limit(), 15);
+        limit.on_timeout(at(1_009));
+        assert_eq!(limit.limit(), 15, "the cooldown goes on");
+        limit.retune(AimdSettings { max_concurrency: 8, min_concurrency: 2, ..settings() });
+        assert!(limit.limit() == 8 && !limit.is_fresh(at(1_009)) && limit.is_fresh(at(1_010)));
+    }
+
+    proptest! {
+        #[test]
+        fn the_limit_stays_within_its_range(
+            range in (0u32..50, 0u32..50),
+            numbers in (any::<f64>(), any::<f64>(), prop::option::of(any::<f64>())),
+            spans in (prop::sample::select(vec![0, 1, u64::MAX]), prop::sample::select(vec![0, 1_000, u64::MAX])),
+            steps in prop::collection::vec((0u8..3, prop::sample::select(vec![0, 1, 1 << 40, u64::MAX]), any::<u64>()), 1..80),
+        ) {
+            let settings = AimdSettings {
+                min_concurrency: range.0, max_concurrency: range.1,
+                increase_step: numbers.0, backoff_ratio: numbers.1, latency_quantile: numbers.2,
+                latency_threshold: Duration::from_micros(spans.0), cooldown: Duration::from_micros(spans.1),
+            };
+            let mut limit = Aimd::new(settings);
+            let (least, most) = (range.0.clamp(1, range.1.max(1)), range.1.max(1));
+            for (op, latency, now) in steps {
+                let (latency, now) = (Duration::from_micros(latency), Time::from_micros(now));
+                match op {
+                    0 => limit.on_latency(latency, now),
+                    1 => limit.on_failure(latency, now),
+                    _ => limit.on_timeout(now),
+                }
+                prop_assert!((f64::from(least)..=f64::from(most)).contains(&limit.exact()));
+                prop_assert!((least..=most).contains(&limit.limit()));
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The steady variant: why it is as it is stands in `docs/adr`. In short: `Guarded` grows by a step for each sample, which
+//! is by four fifths of the limit per round trip, and its baseline averages the queueing that this causes; so under a
+//! load that takes all it gets, the baseline follows the limit up to the maximum.
+
+use super::{DECAY, DEEPEST, Gradient2, SMOOTHING, STALE};
+use crate::limit::between;
+use crate::time::Time;
+
+/// Samples that a decision is taken from, at least: one slow call is an outlier, and the mean of ten is a signal.
+const LEAST: u32 = 10;
+/// A cut goes to this much of the concurrency at which the baseline would have been kept, so that what is measured after
+/// it is free of our own queueing. At 1 the baseline would only ever confirm itself.
+const BELOW_THE_KNEE: f64 = 0.9;
+/// If calls are slow even so, the cause is not our concurrency: then the baseline rises, by a twentieth at most.
+const RISE: f64 = 1.05;
+/// It grows by this part where that is more than a step, so that a large limit is reached in as many decisions as a
+/// small one, and noise that costs a large limit a cut now and then is made good.
+const PART: f64 = 32.0;
+
+/// The epoch under way: the calls that started after the last decision.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Steady {
+    began: Option<Time>,
+    count: u32,
+    sum: u64,
+    busiest: u32,
+    after_cut: bool,
+}
+
+impl Gradient2 {
+    /// One sample, of at least 1 µs. Decides once there are at least ten and at least half the limit.
+    pub(super) fn steady(&mut self, micros: u64, started: Time, in_flight: u32, now: Time) {
+        let epoch = &mut self.steady;
+        if epoch.began.is_some_and(|began| started <= began) {
+            return;
+        }
+        epoch.count = epoch.count.saturating_add(1);
+        epoch.sum = epoch.sum.saturating_add(micros);
+        epoch.busiest = epoch.busiest.max(in_flight);
+        let Steady { count, sum, busiest, after_cut, .. } = *epoch;
+        if count < LEAST || f64::from(count) < self.limit / 2.0 {
+            return;
+        }
+        let mean = sum as f64 / f64::from(count);
+        let busy = self.is_busy(busiest);
+        self.learn(mean, count, busy, after_cut);
+        let long = self.baseline.long;
+        let cut = busy && self.settings.rtt_tolerance * long < mean;
+        if cut {
+            let g = between(BELOW_THE_KNEE * long / mean, DEEPEST, 1.0);
+            self.limit = self.range.bound(self.limit * g);
+        } else if busy {
+            let step = (SMOOTHING * self.settings.headroom).max(self.limit / PART);
+            self.limit = self.range.bound(self.limit + step);
+        }
+        self.steady = Steady { began: Some(now), after_cut: cut, ..Steady::default() };
+    }
+
+    /// A drop waits for no mean: it halves, once per epoch.
+    pub(super) fn steady_drop(&mut self, started: Time, in_flight: u32, now: Time) {
+        if self.steady.began.is_none_or(|began| started > began) && self.is_busy(in_flight) {
+            self.limit = self.range.bound(self.limit * DEEPEST);
+            self.steady = Steady { began: Some(now), after_cut: true, ..Steady::default() };
+        }
+    }
+
+    /// The mean of an epoch moves the baseline: down always, up while we are not the cause, or right after a cut.
+    fn learn(&mut self, mean: f64, count: u32, busy: bool, after_cut: bool) {
+        let base = &mut self.baseline;
+        if base.count == 0 {
+            (base.count, base.long) = (1, mean);
+        }
+        if mean < base.long || !busy {
+            let weight = 2.0 * f64::from(count) / (f64::from(self.settings.long_window) + 1.0);
+            base.long += (mean - base.long) * weight.min(1.0);
+        } else if after_cut {
+            base.long = mean.min(base.long * RISE);
+        }
+        if base.long / mean > STALE {
+            base.long *= DECAY;
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The token bucket (semantics 3.1, 3.2): a rate, and a burst that may go out at once.
+
+use crate::time::{Duration, Time};
+
+/// The settings of a rate limit.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RateSettings {
+    /// Tokens that flow in per `per`, continuously; at least 1. With 0 nothing flows in after the first burst.
+    pub permits: u32,
+    /// The span that `permits` belong to; above 0. A span of 0 counts as 1 µs.
+    pub per: Duration,
+    /// Tokens that the full bucket holds; at least 1 (0 grants nothing).
+    pub burst: u32,
+}
+
+/// A bucket that starts full and refills continuously. Integers only, so nothing drifts: a token is cut into as many
+/// parts as `per` has microseconds, and each microsecond brings `permits` of them.
+///
+/// A clock that runs back mints nothing: the moment up to which the bucket has been filled never moves back, and a
+/// refusal counts the time until the clock is there again into its answer. After a silence of hours there is one burst.
+///
+/// ```
+/// use tidegate::{Duration, RateSettings, Time, TokenBucket};
+/// let at = Time::from_micros;
+/// let mut bucket = TokenBucket::new(RateSettings { permits: 3, per: Duration::from_secs(1), burst: 2 }, at(0));
+/// assert!(bucket.try_take(2, at(0)).is_ok());
+/// assert_eq!(bucket.try_take(1, at(0)), Err(Duration::from_micros(333_334)), "a third of a second, rounded up");
+/// assert!(bucket.try_take(1, at(333_334)).is_ok());
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenBucket {
+    settings: RateSettings,
+    /// What is in the bucket, in parts. At most `burst · per` < 2^96, hence 128 bits.
+    level: u128,
+    /// The bucket is filled up to here.
+    filled: Time,
+}
+
+impl TokenBucket {
+    /// A full bucket.
+    pub fn new(settings: RateSettings, now: Time) -> Self {
+        Self { settings, level: full(settings), filled: now }
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> RateSettings {
+        self.settings
+    }
+
+    /// Takes `cost` tokens. A cost of 0 is always granted.
+    ///
+    /// # Errors
+    /// How long until there are enough, rounded up and never zero; [`Duration::MAX`] for a cost above the burst, for
+    /// which there will never be enough.
+    #[inline]
+    pub fn try_take(&mut self, cost: u32, now: Time) -> Result<(), Duration> {
+        self.refill(now);
+        let parts = u128::from(cost) * part(self.settings);
+        if parts <= self.level {
+            self.level -= parts;
+            return Ok(());
+        }
+        Err(if cost > self.settings.burst { Duration::MAX } else { self.wait_for(u64::from(cost), now) })
+    }
+
+    /// How long until `tokens` in all will have flowed in beyond what is used, rounded up. Linear, also above the burst:
+    /// those who queue take their tokens as they come, so that the bucket is never full before the last of them.
+    pub fn wait_for(&mut self, tokens: u64, now: Time) -> Duration {
+        self.refill(now);
+        // Both factors are below 2^64, so the product fits.
+        let missing = (u128::from(tokens) * part(self.settings)).saturating_sub(self.level);
+        match missing.checked_div(u128::from(self.settings.permits)) {
+            _ if missing == 0 => Duration::ZERO,
+            None => Duration::MAX,
+            Some(_) => {
+                let micros = missing.div_ceil(u128::from(self.settings.permits));
+                let behind = self.filled.since(now);
+                behind.plus(Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX)))
+            }
+        }
+    }
+
+    /// Whole tokens that are there now.
+    pub fn level(&mut self, now: Time) -> u32 {
+        self.refill(now);
+        // At most `burst`, a `u32`.
+        (self.level / part(self.settings)) as u32
+    }
+
+    /// Is it full, as a new one is?
+    pub fn is_fresh(&mut self, now: Time) -> bool {
+        self.refill(now);
+        self.level == full(self.settings)
+    }
+
+    /// Goes on with other settings and the tokens that are there, capped at the new burst. A larger burst fills at the
+    /// new rate, and a change to and fro mints nothing.
+    pub fn retune(&mut self, to: RateSettings, now: Time) {
+        self.refill(now);
+        // Whole tokens and the rest apart: each product is below 2^128. Parts of a part are dropped.
+        let (old, new) = (part(self.settings), part(to));
+        let level = self.level / old * new + self.level % old * new / old;
+        self.level = level.min(full(to));
+        self.settings = to;
+    }
+
+    /// Fills the bucket up to `now`.
+    #[inline]
+    fn refill(&mut self, now: Time) {
+        let elapsed = now.since(self.filled).as_micros();
+        let came = u128::from(elapsed) * u128::from(self.settings.permits);
+        self.level = (self.level + came).min(full(self.settings));
+        self.filled = now.max(self.filled);
+    }
+}
+
+/// Parts of one token.
+fn part(settings: RateSettings) -> u128 {
+    u128::from(settings.per.as_micros().max(1))
+}
+
+/// Parts of a full bucket.
+fn full(settings: RateSettings) -> u128 {
+    u128::from(settings.burst) * part(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(micros: u64) -> Time {
+        Time::from_micros(micros)
+    }
+
+    fn settings(permits: u32, per: u64, burst: u32) -> RateSettings {
+        RateSettings { permits, per: Duration::from_micros(per), burst }
+    }
+
+    #[test]
+    fn a_clock_that_runs_back_mints_nothing_and_the_wait_is_until_it_is_there_again() {
+        let mut bucket = TokenBucket::new(settings(1, 1_000_000, 2), at(10_000_000));
+        assert_eq!(bucket.try_take(2, at(10_000_000)), Ok(()));
+        for now in [0, 9_999_999, 5, 10_000_000] {
+            assert_eq!(bucket.level(at(now)), 0);
+        }
+        assert_eq!(bucket.try_take(1, at(9_000_000)), Err(Duration::from_secs(2)));
+        assert_eq!(bucket.try_take(1, at(11_000_000)), Ok(()));
+    }
+
+    #[test]
+    fn a_jump_of_hours_gives_one_burst() {
+        let mut bucket = TokenBucket::new(settings(1_000_000, 1, 5), at(0));
+        for hours in 1..4 {
+            let now = at(hours * 3_600_000_000);
+            assert_eq!(bucket.try_take(6, now), Err(Duration::MAX));
+            assert_eq!(bucket.try_take(5, now), Ok(()));
+            assert!(bucket.try_take(1, now).is_err());
+        }
+    }
+
+    #[test]
+    fn a_retune_keeps_the_tokens_to_the_part_of_a_token() {
+        let mut bucket = TokenBucket::new(settings(1, 10, 4), at(0));
+        assert_eq!(bucket.try_take(4, at(0)), Ok(()));
+        // Half a token is there; at two a second the other half takes a quarter of a second.
+        bucket.retune(settings(2, 1_000_000, 10), at(5));
+        assert_eq!(bucket.wait_for(1, at(5)), Duration::from_micros(250_000));
+        assert!(bucket.level(at(4_749_000)) == 9 && !bucket.is_fresh(at(4_750_004)));
+        assert!(bucket.is_fresh(at(4_750_005)));
+        bucket.retune(settings(2, 1_000_000, 3), at(5_000_000));
+        assert_eq!(bucket.level(at(5_000_000)), 3);
+        bucket.retune(settings(2, 1_000_000, 10), at(5_000_000));
+        assert_eq!(bucket.level(at(5_000_000)), 3, "to and fro mints nothing");
+    }
+
+    #[test]
+    fn the_farthest_settings_neither_overflow_nor_panic() {
+        for (permits, per, burst) in
+            [(0, 0, 0), (0, u64::MAX, u32::MAX), (u32::MAX, u64::MAX, u32::MAX), (u32::MAX, 0, 1), (1, 1, 0)]
+        {
+            let mut bucket = TokenBucket::new(settings(permits, per, burst), at(0));
+            for (cost, now) in [(1, 0), (u32::MAX, u64::MAX), (0, 0), (u32::MAX, u64::MAX)] {
+                let granted = bucket.try_take(cost, at(now)).is_ok();
+                assert!(!granted || cost <= burst, "{cost} of {burst}");
+                assert!(bucket.wait_for(u64::MAX, at(now)) > Duration::ZERO);
+            }
+            bucket.retune(settings(u32::MAX, u64::MAX, u32::MAX), at(7));
+            bucket.retune(settings(1, 1, 1), at(7));
+            assert!(bucket.level(at(7)) <= 1);
+        }
+        let mut dry = TokenBucket::new(settings(0, 1, 1), at(0));
+        assert_eq!((dry.try_take(1, at(0)), dry.try_take(1, at(9))), (Ok(()), Err(Duration::MAX)));
+    }
+
+    proptest! {
+        /// The answer to a refusal is exact: a microsecond earlier there are too few, then there are enough.
+        #[test]
+        fn a_refusal_says_when_to_come_back(
+            permits in 1u32..2_000, per in 1u64..5_000_000, burst in 1u32..50,
+            steps in prop::collection::vec((0u64..100_000, 1u32..50), 1..60),
+        ) {
+            let mut bucket = TokenBucket::new(settings(permits, per, burst), at(0));
+            let mut now = 0;
+            for (gap, cost) in steps {
+                now += gap;
+                if let Err(wait) = bucket.try_take(cost, at(now)) {
+                    if cost > burst {
+                        prop_assert_eq!(wait, Duration::MAX);
+                        continue;
+                    }
+                    let early = at(now + wait.as_micros() - 1);
+                    prop_assert!(wait > Duration::ZERO);
+                    prop_assert!(bucket.clone().try_take(cost, early).is_err());
+                    prop_assert!(bucket.clone().try_take(cost, at(now).after(wait)).is_ok());
+                }
+            }
+        }
+
+        /// Whatever the clock does, what is granted is at most the burst and what the farthest advance has brought.
+        #[test]
+        fn no_more_than_burst_and_rate_in_any_window(
+            permits in 1u32..50, per in 1u64..1_000, burst in 1u32..20,
+            steps in prop::collection::vec((0u64..4_000, any::<bool>(), 1u32..5), 1..120),
+        ) {
+            let mut bucket = TokenBucket::new(settings(permits, per, burst), at(10_000));
+            let (mut now, mut farthest) = (10_000u64, 10_000u64);
+            let mut grants: Vec<(u64, u64)> = vec![];
+            for (gap, back, cost) in steps {
+                now = if back { now.saturating_sub(gap) } else { now + gap };
+                farthest = farthest.max(now);
+                if bucket.try_take(cost, at(now)).is_ok() {
+                    grants.push((farthest, u64::from(cost)));
+                    for start in 0..grants.len() {
+                        let all: u64 = grants[start..].iter().map(|(_, cost)| cost).sum();
+                        let span = farthest - grants[start].0;
+                        prop_assert!((all - u64::from(burst).min(all)) * per <= span * u64::from(permits));
+                    }
+                }
+            }
+        }
+    }
+}
