@@ -23,7 +23,7 @@ def take_in(engine, policies):
     return {policy["name"]: engine.policy(policy["name"], pairs_of(policy["pairs"])) for policy in policies}
 
 
-FAMILIES = ["wire", "rng", "backoff", "budget", "retry_after", "classify", "policy", "engine"]
+FAMILIES = "wire rng backoff budget breaker throttle retry_after classify policy engine".split()
 
 
 @pytest.mark.parametrize("family", FAMILIES)

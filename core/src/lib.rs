@@ -27,6 +27,7 @@
 #![deny(missing_docs)]
 
 mod action;
+mod breaker;
 mod classify;
 mod codel;
 mod engine;
@@ -36,12 +37,15 @@ mod policy;
 mod quantile;
 mod retry;
 pub mod rng;
+mod throttle;
 mod time;
+mod window;
 pub mod wire;
 
 pub use action::{
     Action, CallId, Event, Flags, Lane, PolicyId, Request, RouteId, Step, TargetId, Verdict, Wait,
 };
+pub use breaker::{BreakerSettings, BreakerState, CircuitBreaker, Evidence, Ticket};
 pub use classify::{HttpFailure, METHODS, class_of_status};
 pub use codel::{CoDel, CodelLaw, CodelSettings};
 pub use engine::{Clash, Counts, EDGES, Engine, Options, PoolView, RouteView, Snapshot};
@@ -58,4 +62,6 @@ pub use retry::{
     RetryBudget, RetryError, RetryQuota, RetryStrategy, RetryToken, Rounding, ShareBudget, ShareSettings,
     StrategySettings, TokenBudget, TokenSettings, WindowSettings, parse_retry_after,
 };
+pub use throttle::{AdaptiveThrottle, ThrottleSettings};
 pub use time::{Duration, Time, WallTime};
+pub use window::WindowKind;

@@ -157,6 +157,11 @@ impl Clock {
         let mut copy = self;
         copy.observe(reading)
     }
+
+    /// The host's reading at which core's time is `moment`, as far as the host's clock has been seen.
+    pub(crate) fn reading_of(self, moment: Time) -> Time {
+        Time(moment.0.saturating_sub(self.offset))
+    }
 }
 
 #[cfg(test)]

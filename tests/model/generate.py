@@ -12,6 +12,7 @@ import budgets
 import classify
 import limit_vectors
 import quantile_vectors
+import protection
 import retry_after
 import rng
 import script_vectors
@@ -434,6 +435,8 @@ def files() -> dict[str, str]:
         found[path] = dump(head(path.split("/")[0]) | case, 4) + "\n"
     for name, case in quantile_vectors.files().items():
         found[f"quantile/{name}.json"] = dump(head("quantile") | case, 3) + "\n"
+    for path, case in protection.files().items():
+        found[path] = dump(head(path.split("/")[0]) | case, 4) + "\n"
     engine: dict[str, list[Case]] = {}
     for script in scripts.read():
         engine.setdefault(script.family, []).append(script_vectors.vector(script))

@@ -1,0 +1,251 @@
+//! Counts over a window of time, shared by the circuit breaker and the adaptive throttle (semantics 5.1, 6.2).
+
+use crate::time::{Duration, Time};
+
+/// How a window of counts moves on with time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WindowKind {
+    /// In ten slices: a result counts for 0.9 to 1 window, and a burst is seen wherever it falls.
+    #[default]
+    Sliding,
+    /// As the seed has it: all counts at once, dropped when the window ends. A burst across its end is seen in halves.
+    Tumbling,
+}
+
+impl WindowKind {
+    const fn slices(self) -> usize {
+        match self {
+            Self::Sliding => SLICES,
+            Self::Tumbling => 1,
+        }
+    }
+}
+
+const SLICES: usize = 10;
+
+/// How many there are, and how many of them are marked: the failures of a breaker, the accepts of a throttle.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Counts {
+    pub(crate) all: u32,
+    pub(crate) marked: u32,
+}
+
+/// A window of counts in constant memory. Slices are counted from the first entry into an empty window, so that no
+/// decision depends on the clock's origin or on when somebody looked. `now` never goes back (the owner's `Clock`).
+#[derive(Clone, Debug)]
+pub(crate) struct CountWindow {
+    length: Duration,
+    kind: WindowKind,
+    slices: [Counts; SLICES],
+    totals: Counts,
+    /// The first entry; the slice that is filled now, counted from there; where it lies; and the moment it ends.
+    anchor: Time,
+    current: u64,
+    place: usize,
+    ends: Time,
+}
+
+impl CountWindow {
+    /// An empty window; a length of zero is taken for 1 µs.
+    pub(crate) fn new(length: Duration, kind: WindowKind) -> Self {
+        Self {
+            length: length.max(Duration::from_micros(1)),
+            kind,
+            slices: [Counts::default(); SLICES],
+            totals: Counts::default(),
+            anchor: Time::from_micros(0),
+            current: 0,
+            place: 0,
+            ends: Time::from_micros(0),
+        }
+    }
+
+    /// One more. A window of 4 billion stops counting.
+    #[inline]
+    pub(crate) fn add(&mut self, marked: bool, now: Time) {
+        self.roll(now);
+        if self.totals.all == 0 {
+            self.begin(now);
+        }
+        if self.totals.all < u32::MAX {
+            let slice = &mut self.slices[self.place];
+            slice.all += 1;
+            slice.marked += u32::from(marked);
+            self.totals.all += 1;
+            self.totals.marked += u32::from(marked);
+        }
+    }
+
+    /// Marks the newest entry that is not marked; where there is none, adds one that is.
+    pub(crate) fn mark(&mut self, now: Time) {
+        self.roll(now);
+        let slices = self.kind.slices();
+        for back in 0..slices {
+            let slice = &mut self.slices[(self.place + slices - back) % slices];
+            if slice.marked < slice.all {
+                slice.marked += 1;
+                self.totals.marked += 1;
+                return;
+            }
+        }
+        self.add(true, now);
+    }
+
+    /// What counts now.
+    #[inline]
+    pub(crate) fn counts(&mut self, now: Time) -> Counts {
+        self.roll(now);
+        self.totals
+    }
+
+    /// The same, and nothing is changed.
+    pub(crate) fn peek(&self, now: Time) -> Counts {
+        self.clone().counts(now)
+    }
+
+    /// Is it a window of this length and kind?
+    pub(crate) fn is(&self, length: Duration, kind: WindowKind) -> bool {
+        self.length == length.max(Duration::from_micros(1)) && self.kind == kind
+    }
+
+    /// The first entry into an empty window.
+    fn begin(&mut self, now: Time) {
+        self.anchor = now;
+        self.current = 0;
+        self.ends = self.end_of(0);
+    }
+
+    /// Moves the window up to `now`, in at most ten steps however much time has passed.
+    #[inline]
+    fn roll(&mut self, now: Time) {
+        if now >= self.ends && self.totals.all > 0 {
+            self.move_to(self.slice_of(now));
+        }
+    }
+
+    fn move_to(&mut self, number: u64) {
+        let slices = self.kind.slices();
+        for _ in 0..number.saturating_sub(self.current).min(slices as u64) {
+            self.place = (self.place + 1) % slices;
+            let gone = core::mem::take(&mut self.slices[self.place]);
+            self.totals.all -= gone.all;
+            self.totals.marked -= gone.marked;
+        }
+        self.current = number.max(self.current);
+        self.ends = self.end_of(self.current);
+    }
+
+    /// The number of the slice that `moment` lies in.
+    fn slice_of(&self, moment: Time) -> u64 {
+        let elapsed = u128::from(moment.since(self.anchor).as_micros());
+        let number = elapsed * self.kind.slices() as u128 / u128::from(self.length.as_micros());
+        u64::try_from(number).unwrap_or(u64::MAX)
+    }
+
+    /// The first moment that is past this slice.
+    fn end_of(&self, number: u64) -> Time {
+        let span = (u128::from(number) + 1) * u128::from(self.length.as_micros());
+        let end = u128::from(self.anchor.as_micros()) + span.div_ceil(self.kind.slices() as u128);
+        Time::from_micros(u64::try_from(end).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(micros: u64) -> Time {
+        Time::from_micros(micros)
+    }
+
+    /// The slow model: the list of all entries since the window was last empty.
+    struct Model {
+        length: u64,
+        slices: u64,
+        entries: Vec<(u64, bool)>,
+    }
+
+    impl Model {
+        fn recent(&mut self, now: u64) -> Counts {
+            let Some(&(first, _)) = self.entries.first() else { return Counts::default() };
+            let slice =
+                |t: u64| (u128::from(t - first) * u128::from(self.slices) / u128::from(self.length)) as u64;
+            let recent: Vec<_> =
+                self.entries.iter().filter(|(t, _)| slice(now) - slice(*t) < self.slices).collect();
+            let counts = Counts {
+                all: recent.len() as u32,
+                marked: recent.iter().filter(|(_, marked)| *marked).count() as u32,
+            };
+            if recent.is_empty() {
+                self.entries.clear();
+            }
+            counts
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_list_of_all_entries(
+            origin in prop_oneof![Just(0u64), Just(1), Just(1 << 53), Just(u64::MAX - 900_000), Just(u64::MAX)],
+            length in prop_oneof![1u64..20, 20u64..5_000, Just(1_000_000), Just(u64::MAX)],
+            tumbling: bool,
+            steps in prop::collection::vec((prop_oneof![4 => 0u64..700, 1 => 0u64..20_000, 1 => Just(3_600_000_000)], any::<bool>(), any::<bool>()), 1..150),
+        ) {
+            let kind = if tumbling { WindowKind::Tumbling } else { WindowKind::Sliding };
+            let mut window = CountWindow::new(Duration::from_micros(length), kind);
+            let mut model = Model { length, slices: kind.slices() as u64, entries: vec![] };
+            let mut now = origin;
+            for (gap, add, marked) in steps {
+                now = now.saturating_add(gap);
+                if add {
+                    model.recent(now);
+                    model.entries.push((now, marked));
+                    window.add(marked, at(now));
+                }
+                let expected = model.recent(now);
+                prop_assert_eq!(window.peek(at(now)), expected);
+                prop_assert_eq!(window.counts(at(now)), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn an_entry_counts_for_nine_to_ten_slices() {
+        for (entered, last) in [(0, 99), (5, 104)] {
+            let mut window = CountWindow::new(Duration::from_micros(100), WindowKind::Sliding);
+            window.add(true, at(entered));
+            assert_eq!(window.peek(at(last)).all, 1);
+            assert_eq!(window.peek(at(last + 1)).all, 0);
+        }
+        let mut window = CountWindow::new(Duration::from_micros(100), WindowKind::Sliding);
+        window.add(false, at(0));
+        window.add(true, at(19));
+        assert_eq!(window.peek(at(109)), Counts { all: 1, marked: 1 });
+        assert_eq!(window.peek(at(110)), Counts::default());
+    }
+
+    #[test]
+    fn a_mark_takes_the_newest_that_has_none_and_adds_where_all_have() {
+        let mut window = CountWindow::new(Duration::from_micros(100), WindowKind::Sliding);
+        window.add(false, at(0));
+        window.add(false, at(15));
+        window.add(true, at(35));
+        window.mark(at(45));
+        assert_eq!(window.peek(at(45)), Counts { all: 3, marked: 2 });
+        // The oldest leaves unmarked: the mark lies on the entry of 15.
+        assert_eq!(window.peek(at(100)), Counts { all: 2, marked: 2 });
+        window.mark(at(100));
+        assert_eq!(window.peek(at(100)), Counts { all: 3, marked: 3 });
+    }
+
+    #[test]
+    fn a_full_window_stops_counting() {
+        let mut window = CountWindow::new(Duration::from_micros(100), WindowKind::Tumbling);
+        window.add(true, at(0));
+        (window.totals.all, window.slices[0].all) = (u32::MAX, u32::MAX);
+        window.add(true, at(1));
+        assert_eq!(window.peek(at(1)), Counts { all: u32::MAX, marked: 1 });
+        assert_eq!(window.peek(at(100)), Counts::default());
+    }
+}
