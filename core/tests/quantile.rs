@@ -173,6 +173,17 @@ fn sketches_of_different_accuracy_do_not_merge() {
     assert!((one.gamma() - (1.0 + one.alpha()) / (1.0 - one.alpha())).abs() < 1e-15);
 }
 
+#[test]
+fn the_least_value_is_one_and_anything_less_is_zero() {
+    let below = f64::from_bits(LEAST.to_bits() - 1);
+    let sketch = of(0.01, &[below, LEAST, LEAST, 2.0 * LEAST]);
+    assert_eq!(sketch.to_words()[1], 1, "one zero");
+    let found = sketch.quantile(0.5).unwrap();
+    assert!((found - LEAST).abs() <= 0.01 * LEAST, "{found:e}");
+    let zeros = of(0.01, &[0.0, below, below, 1.0]);
+    assert_eq!((zeros.to_words()[1], zeros.quantile(0.5)), (3, Some(0.0)));
+}
+
 /// Each rule of the words broken on its own.
 #[test]
 fn malformed_words_name_the_rule() {
@@ -229,6 +240,8 @@ fn malformed_words_name_the_rule() {
     let mut swapped = of(0.01, &[1.0, 1.001]).to_words();
     swapped.swap(3, 4);
     assert_eq!(DDSketch::from_words(&swapped), Err(WordsError::Contradiction));
+    // A greatest value of zero, although there are bins.
+    assert_eq!(with(4, 0), WordsError::Contradiction);
     // The least value in another bin than the first.
     let mut other = of(0.01, &[1.0, 2.0]).to_words();
     other[3] = 1.5_f64.to_bits();

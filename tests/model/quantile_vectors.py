@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import rng
-from quantile import FULL, P2, Sketch, WindowedP2
+from quantile import FULL, LEAST, P2, Sketch, WindowedP2
 
 Case = dict[str, Any]
 ODD = [0.0, -0.0, math.nan, -3.5, math.inf, 7.25, -math.inf, 1e-310, 2.5, 1e308, -1e308, 0.125, 1e-5]
@@ -99,6 +99,7 @@ def sketch_cases() -> list[Case]:
         (0.01, [[math.nan, math.inf]]),
         # Powers of two and their neighbours: where one octave ends and the next begins.
         (0.01, [[math.nextafter(2.0**e, to) for e in range(-12, 12) for to in (0.0, 2.0**e, math.inf)]]),
+        (0.01, [[5e-324, math.nextafter(LEAST, 0.0), LEAST, LEAST, math.nextafter(LEAST, 1.0)]]),
         # Further apart than 2,048 bins, from below, from above, and by merging.
         (0.01, [[2.0**e for e in range(-40, 60)]]),
         (0.01, [[2.0**e for e in reversed(range(-40, 60))]]),

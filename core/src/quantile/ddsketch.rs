@@ -238,7 +238,7 @@ impl DDSketch {
             }
             self.bins.resize((key - self.first) as usize + 1, 0);
         }
-        let key = key.max(top.max(key) - SPAN);
+        let key = key.max(top - SPAN);
         while self.first > key {
             self.bins.push_front(0);
             self.first -= 1;

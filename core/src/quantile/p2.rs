@@ -37,6 +37,8 @@ pub struct P2Quantile {
     positions: [u64; MARKERS],
 }
 
+const _: () = assert!(size_of::<P2Quantile>() == 88);
+
 impl P2Quantile {
     /// An estimator of the quantile `p` (0.5 is the median). `p` is clamped into 0.001 to 0.999; NaN means 0.5.
     pub fn new(p: f64) -> Self {

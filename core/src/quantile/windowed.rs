@@ -111,7 +111,10 @@ mod tests {
             let whole = (window / 2 * 2).max(10) as usize;
             for end in 1..=values.len() {
                 it.observe(values[end - 1]);
+                let before = it.clone();
                 it.observe(f64::NAN);
+                it.observe(f64::INFINITY);
+                prop_assert_eq!(&it, &before, "what is no number leaves no trace");
                 let count = it.count() as usize;
                 prop_assert!(count <= whole && count >= end.min(whole / 2), "{count} of {end}");
                 let mut plain = P2Quantile::new(p);

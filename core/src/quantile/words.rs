@@ -30,7 +30,7 @@ pub enum WordsError {
     Version(u8),
     /// Bins per octave are not 2 to 375.
     Accuracy(u16),
-    /// There are not as many entries as the first word says, or more than 2,048.
+    /// There are not as many entries as the first word says.
     Length,
     /// An entry holds no value.
     EmptyBin,
@@ -52,9 +52,7 @@ impl fmt::Display for WordsError {
             Self::TooShort => f.write_str("a sketch has at least five words"),
             Self::Version(found) => write!(f, "version {found} of a sketch is not known; this is version 1"),
             Self::Accuracy(found) => write!(f, "a sketch has 2 to 375 bins per octave, not {found}"),
-            Self::Length => {
-                f.write_str("the number of words is not what the first word says, or above 2,053")
-            }
+            Self::Length => f.write_str("there are not as many entries as the first word says"),
             Self::EmptyBin => f.write_str("each entry holds at least one value"),
             Self::Order => f.write_str("bins ascend from the first, which has distance 0"),
             Self::Range => f.write_str("bins lie within 2,048 of each other and within those of an f64"),
@@ -107,7 +105,7 @@ impl DDSketch {
         if !(COARSEST..=FINEST).contains(&m) {
             return Err(WordsError::Accuracy(m));
         }
-        if entries.len() != (head >> 24 & 0xffff) as usize || entries.len() > BINS {
+        if entries.len() != (head >> 24 & 0xffff) as usize {
             return Err(WordsError::Length);
         }
         let (first, bins) = read_bins(m, (head >> 40) as i32, entries)?;
