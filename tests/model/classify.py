@@ -14,11 +14,16 @@ RETRYABLE = "transient throttled timeout never_sent conflict".split()
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attempt ended: its class, what was said about a retry, and the server's wait in µs."""
+    """How an attempt ended: its class, what was said about a retry, the server's wait in µs; a kind's own name."""
 
     kind: str
     opinion: str = "none"
     retry_after: int | None = None
+    name: str = ""
+
+    def among(self, names: tuple[str, ...]) -> bool:
+        """Is it named, by its class or by its kind?"""
+        return self.kind in names or self.name in names
 
 
 def class_of(status: int) -> str:

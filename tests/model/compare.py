@@ -20,12 +20,19 @@ from typing import Any
 
 import run
 import wire
+from call import Step
 from policy import Policy, build
 
 ROOT = pathlib.Path(__file__).parents[2]
 CARGO = ["cargo", "run", "--quiet", "--release", "-p", "tidegate", "--example", "traces", "--"]
 
 Vector = dict[str, Any]
+
+
+def other(entry: dict[str, Any], step: Step | None, wakes: list[str]) -> bool:
+    """Has the model another step, or other wakes, than core?"""
+    word = None if step is None else wire.step_word(step)
+    return word != entry.get("step") or wakes != entry["wakes"]
 
 
 def difference(vector: Vector) -> int | None:
@@ -36,7 +43,7 @@ def difference(vector: Vector) -> int | None:
             step, wakes = world.act(entry)
         except Exception as error:
             raise RuntimeError(f"{vector['name']}, entry {place}: {error!r}") from error
-        if wire.step_word(step) != entry["step"] or wakes != entry["wakes"]:
+        if other(entry, step, wakes):
             return place
     return None
 
@@ -60,7 +67,9 @@ class Core:
 
 def names(entry: dict[str, Any]) -> list[str]:
     """The calls that an entry needs to exist."""
-    return [str(entry["on"])] if "on" in entry else [str(entry["begin"]["request"][2])]
+    if "on" in entry:
+        return [str(entry["on"])]
+    return [str(entry["begin"]["request"][2])] if "begin" in entry else []
 
 
 def without(vector: Vector, place: int) -> Vector:
@@ -135,8 +144,9 @@ def report(vector: Vector, program: list[str]) -> None:
         print(f"  policy {policy['name']}: {policy['pairs']}")
     for entry, (step, wakes) in zip(small["script"], run.replay(small), strict=True):
         print(run.told(entry, step, wakes))
-        if wire.step_word(step) != entry["step"] or wakes != entry["wakes"]:
-            print(f"{'':>15} core says: {wire.told(wire.read_step(entry['step']))}  wakes {entry['wakes']}")
+        if other(entry, step, wakes):
+            said = wire.told(wire.read_step(entry["step"])) if "step" in entry else ""
+            print(f"{'':>15} core says: {said}  wakes {entry['wakes']}")
     print(f"\nAgain, in the model: python tests/model/run.py {path}")
     print(f"Again, in core: {' '.join(program)} --replay < {path}")
 

@@ -1,102 +1,70 @@
 """The engine, slowly: one list of calls, one dict of routes, one step per event (spec 7, rules R1 to R12).
 
-Moments and spans are whole µs. A call's states are those of the drawing in `docs/architecture.md`.
+Here are the events and what `Poll` evaluates. Decisions after a failure are in `decision.py`, the stages before an
+attempt in `admission.py`, ends in `ends.py`, the rest one concern a file.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-import backoff
-import budgets
+import admission
+import decision
+import ends
+import evidence
+import hedges
 import rng
-from classify import RETRYABLE, Outcome
-from policy import Policy
+from breaker import Breaker
+from breaker import Settings as BreakerSettings
+from call import AT_ONCE, MAX_PARK, OVERDUE, Attempt, Call, Ledger, Path, Request, Route, Step
+from call import done, earliest, later, span
+from classify import Outcome
+from clock import Clock
+from cubic import Cubic
+from holds import Holds, path_of
+from policy import Policy, Pool, new_budget
+from quantile import WindowedP2
+from queues import Permits, impatient, out_of_patience, overdue
+from rates import RateBucket, Tokens
+from throttle import Settings as ThrottleSettings
+from throttle import Throttle
 
-Step = dict[str, Any]
-
-MAX_PARK = 1_000_000
-UNCLAIMED = 5_000_000
-OVERDUE = 60_000_000
-INVERSION = 10_000
-DEPTH = 32
-AT_ONCE = 4
-
-
-@dataclass
-class Request:
-    """What a call says about itself; the wire's four numbers, unpacked."""
-
-    remaining: int | None = None
-    parent: Call | None = None
-    replayable: bool = True
-    idempotent: bool = True
-    abortable: bool = True
-    may_park: bool = True
-    slot_until_body: bool = False
-
-
-@dataclass
-class Route:
-    """State per (policy, key) (0.4)."""
-
-    policy: Policy
-    budget: budgets.NoBudget
-    in_flight: int = 0
-    queue: list[Call] = field(default_factory=list)
-    granted: list[Call] = field(default_factory=list)
-    calls: int = 0
-
-
-@dataclass(eq=False)
-class Call:
-    """One call, from `begin` until its slot in the arena is free."""
-
-    name: str
-    route: Route
-    request: Request
-    ordinal: int
-    began: int
-    slot: int = -1
-    state: str = "new"
-    deadline: int | None = None
-    parent: Call | None = None
-    children: int = 0
-    nested: bool = False  # does a call around it retry?
-    holds: bool = False
-    patience: int | None = None  # when it stops queueing
-    attempt: int = 0  # the last that started
-    running: bool = False  # is that one running?
-    attempt_end: int | None = None
-    stopped: list[int] = field(default_factory=list)  # told to stop and not reported since
-    retry_at: int = 0
-    given_up: int = 0  # when stopped attempts are waited for no longer
-    pending: budgets.Charge | None = None  # paid for and not started
-    paid: list[budgets.Charge] = field(default_factory=list)  # retries that have started
-    flying: budgets.Charge | None = None  # the one of them that runs
-    over: int | None = None  # when its lease ends; None: never
-
-    def out(self) -> bool:
-        """Does something that the host could not stop still run (R12)?"""
-        return not self.request.abortable and bool(self.stopped)
+LATENCIES = 512
+"""The window of the adaptive delay's quantile (8.2)."""
 
 
 class Engine:
-    """begin and on, as `docs/architecture.md` has them, with calls as objects in place of ids."""
+    """begin, on, target and force, as `docs/architecture.md` has them, with calls as objects in place of ids."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.begun = 0
-        self.last: int | None = None
-        self.offset = 0
+        self.clock = Clock()
         self.arena: list[Call | None] = []
         self.free: list[int] = []
         self.cursor = 0
         self.routes: dict[tuple[str, str], Route] = {}
+        self.pools: dict[str, Pool] = {}
+        self.pooled: dict[str, Any] = {}
+        self.forced_open: set[tuple[str, str | None]] = set()
         self.woken: list[Call] = []
 
-    # ---- the two events of the border ----
+    # ---- what the host calls ----
+
+    def pool(self, pool: Pool) -> None:
+        """0.4: pools are declared once."""
+        self.pools[pool.name] = pool
+
+    def route(self, policy: Policy, key: str, reading: int) -> Route:
+        """The route of this key, made where there is none."""
+        now = self.clock(reading)
+        if (policy.name, key) not in self.routes:
+            self.routes[policy.name, key] = self.new_route(policy, key, now)
+        return self.routes[policy.name, key]
+
+    def target(self, text: str | None) -> Path | None:
+        """2.19."""
+        return None if text is None else path_of(text)
 
     def begin(
         self, policy: Policy, key: str | None, request: Request, reading: int, name: str
@@ -105,10 +73,10 @@ class Engine:
         now = self.clock(reading)
         if key is None:  # an id that names no route: nothing begins
             self.reap_two(now, None)
-            call = Call(name, Route(policy, budgets.NoBudget()), request, self.begun, now, state="gone")
+            nowhere = Route(policy, "", Ledger(new_budget({}, False)), Ledger(new_budget({}, False)))
+            call = Call(name, nowhere, request, self.begun, now, state="gone")
             return call, self.finish(done("stale_route"))
-        route = self.routes.setdefault((policy.name, key), Route(policy, policy.new_budget()))
-        call = Call(name, route, request, self.begun, now)
+        call = Call(name, self.route(policy, key, reading), request, self.begun, now)
         self.begun += 1
         self.reap_two(now, None)
         return call, self.finish(self.admit(call, now))
@@ -118,375 +86,440 @@ class Engine:
         now = self.clock(reading)
         return self.finish(self.event(call, event, now))
 
+    def force(self, policy: Policy, key: str | None, on: bool, reading: int) -> None:
+        """0.6. `key` None is all routes, those to come too; clearing all clears each."""
+        now = self.clock(reading)
+        if key is not None:
+            self.route(policy, key, reading)
+        routes = [
+            route for (name, at), route in self.routes.items() if name == policy.name and key in (None, at)
+        ]
+        if on:
+            self.forced_open.add((policy.name, key))
+            self.turn_out(routes, now)
+            return
+        self.forced_open = {
+            (name, at) for name, at in self.forced_open if name != policy.name or key not in (None, at)
+        }
+        for route in routes:
+            if route.breaker is not None:
+                route.breaker.reset()
+
+    def take_wakes(self) -> list[Call]:
+        """The calls that the last step woke."""
+        woken, self.woken = self.woken, []
+        return woken
+
+    # ---- routes ----
+
+    def new_route(self, policy: Policy, key: str, now: int) -> Route:
+        """State per (policy, key), and what its pools share."""
+        hedge = policy.hedge
+        if policy.budget is None and hedge is not None:  # "has then a window budget with the defaults"
+            ledger = Ledger(new_budget({}))
+        else:
+            ledger = Ledger(new_budget(policy.budget or {}, policy.budget is not None))
+        if policy.budget_pool is not None:
+            ledger = self.shared(policy.budget_pool, now)
+        own = hedge is not None and hedge.budget.get("kind", "shared") != "shared"
+        hedge_ledger = Ledger(new_budget(hedge.budget)) if hedge is not None and own else ledger
+        route = Route(policy, key, ledger, hedge_ledger)
+        if policy.rate is not None:
+            pool = policy.rate.pool
+            keys = policy.rate
+            route.rate = self.shared(pool, now) if pool else new_rate(keys.permits, keys.per, keys.burst, now)
+        if policy.bulkhead is not None:
+            pool = policy.bulkhead.pool
+            route.permits = self.shared(pool, now) if pool else Permits(policy.bulkhead, now)
+        if policy.breaker is not None:
+            route.breaker = new_breaker(policy)
+        if policy.throttle is not None:
+            t = policy.throttle
+            settings = ThrottleSettings(
+                t.k, t.window, t.window_kind, t.min_throughput, t.max_reject, t.probe_interval
+            )
+            route.throttle = Throttle(settings, now)
+        route.send = Tokens(Cubic(now), None, restless=True) if policy.send_rate else None
+        route.holds = Holds() if policy.hold else None
+        if hedge is not None and hedge.quantile is not None:
+            route.latencies = WindowedP2(hedge.quantile, LATENCIES)
+        return route
+
+    def shared(self, name: str, now: int) -> Any:
+        """ "A pool is the component itself, shared"."""
+        if name not in self.pooled:
+            pool = self.pools[name]
+            if pool.kind == "budget":
+                self.pooled[name] = Ledger(new_budget(pool.budget))
+            elif pool.kind == "rate_limit":
+                self.pooled[name] = new_rate(pool.rate.permits, pool.rate.per, pool.rate.burst, now)
+            else:
+                self.pooled[name] = Permits(pool.bulkhead, now)
+        return self.pooled[name]
+
+    def forced(self, route: Route) -> bool:
+        """Is it forced open, or are all routes of its policy?"""
+        return bool({(route.policy.name, None), (route.policy.name, route.key)} & self.forced_open)
+
+    def turn_out(self, routes: list[Route], now: int) -> None:
+        """ "Refuses at once all calls of its routes that wait before their first attempt", in the order they began."""
+        queues: list[Tokens] = []
+        calls = [call for call in self.arena if call is not None and call.route in routes]
+        for call in sorted(calls, key=lambda call: call.ordinal):
+            if call.attempt > 0 or call.state not in ("waiting", "granted"):
+                continue
+            for tokens in (call.route.rate, call.route.send):
+                if tokens is not None and call in tokens.queue:
+                    tokens.queue.remove(call)
+                    tokens.left = True
+                    queues.append(tokens)
+            if call.route.permits is not None and call in call.route.permits.queue:
+                call.route.permits.remove(call, now)
+            if call.hold is not None and call in call.hold.queue:
+                call.hold.queue.remove(call)
+                call.hold = None
+            self.refuse(call, "forced_open", now, None)
+        done_with: list[Tokens] = []
+        for tokens in queues:
+            if tokens not in done_with:
+                done_with.append(tokens)
+                tokens.wake_head(self, now)
+
+    # ---- events ----
+
     def event(self, call: Call, event: dict[str, Any], now: int) -> Step:
         """The event itself."""
-        kind, attempt = event["event"], event.get("attempt", 0)
+        kind, number = event["event"], event.get("attempt", 0)
+        stopped = next((attempt for attempt in call.stopped if attempt.number == number), None)
         if call.state in ("new", "gone"):
             return done("stale")
         if call.state == "ended":
-            if kind == "finished" and attempt in call.stopped:
-                call.stopped.remove(attempt)
-                self.settle(call, now)
+            if kind == "finished" and stopped is not None:
+                call.stopped.remove(stopped)
+                self.free_permit(stopped, now)
+                ends.settle(self, call, now)
             return done("stale")
         if call.state == "lost":  # R9: "answered Lost"
             call.state, call.over = "ended", None
-            self.settle(call, now)
+            ends.settle(self, call, now)
             return done("lost")
         if kind == "cancel":
             return self.end(call, "cancelled", None, None, now)
-        if kind == "headers" and call.state == "running" and call.running and attempt == call.attempt:
-            self.succeed(call)
+        live = next((attempt for attempt in call.live if attempt.number == number), None)
+        stop = 0
+        if kind == "headers" and call.state == "running" and live is not None:
+            call.live.remove(live)
+            evidence.succeeded(self, call, live, now)
             if not call.request.slot_until_body:
-                return self.end(call, "ok", attempt, None, now, reported=True)
-            call.state = "body"
+                call.loose.append(live)
+                return self.end(call, "ok", number, None, now)
+            stop = self.stop_all(call, now)
+            call.state, call.winner = "body", live
+            call.live = [live]
         elif kind == "finished":
-            step = self.finished(call, attempt, event["outcome"], now)
+            step = self.finished(call, live, stopped, event["outcome"], now)
             if step is not None:
                 return step
-        return self.evaluate(call, now)
+        return self.evaluate(call, now, stop)
 
-    # ---- what an attempt's end means ----
-
-    def finished(self, call: Call, attempt: int, outcome: Outcome, now: int) -> Step | None:
+    def finished(
+        self, call: Call, live: Attempt | None, stopped: Attempt | None, outcome: Outcome, now: int
+    ) -> Step | None:
         """An attempt was reported. 7.5: "a late outcome is taken as it is"."""
-        if call.state == "body" and attempt == call.attempt:
-            verdict = outcome.kind if outcome.kind in ("ok", "cancelled") else "not_retryable"
-            return self.end(call, verdict, attempt, None, now, reported=True)
-        if call.state == "running" and call.running and attempt == call.attempt:
-            call.running = False
-            return self.judge(call, outcome, 0, now)
-        if attempt in call.stopped:
-            call.stopped.remove(attempt)
-            if call.state == "backoff" and outcome.kind == "ok" and attempt == call.attempt:
+        if call.state == "body" and live is not None:
+            call.live.remove(live)
+            call.loose.append(live)
+            if outcome.kind in ("ok", "cancelled"):
+                return self.end(call, outcome.kind, live.number, None, now)
+            evidence.of_body(self, call, outcome, now)
+            return self.end(call, "not_retryable", live.number, None, now)
+        if call.state == "running" and live is not None:
+            call.live.remove(live)
+            call.loose.append(live)
+            if outcome.kind == "ok":
+                evidence.succeeded(self, call, live, now)
+                return self.end(call, "ok", live.number, None, now)
+            evidence.ended(self, call, live, outcome, now)
+            step = decision.decide(self, call, live, outcome, 0, now)
+            self.free_loose(call, now)
+            return step
+        if stopped is not None:
+            call.stopped.remove(stopped)
+            call.loose.append(stopped)
+            if call.between() and outcome.kind == "ok" and stopped.number == call.attempt:
                 # "an answer that a stopped attempt has all the same, reported before the next one starts,
                 # ends the call with it, and the retry is refunded"; success does not pay it back once more
                 self.refund(call, now)
-                call.paid.clear()
-                self.succeed(call)
-                return self.end(call, "ok", attempt, None, now, reported=True)
-        return None
-
-    def judge(self, call: Call, outcome: Outcome, stop: int, now: int) -> Step | None:
-        """2.6: class → method and body → attempts → Retry-After → delay → budget → wait. None: evaluate."""
-        policy, budget, attempt = call.route.policy, call.route.budget, call.attempt
-        if outcome.kind == "ok":
-            self.succeed(call)
-            return self.end(call, "ok", attempt, None, now, reported=True)
-
-        self.retry_over(call)
-        if outcome.kind in RETRYABLE:
-            budget.failure()
-
-        def over(verdict: str) -> Step:  # 2.7: "expose `retry_at`"
-            retry_in = outcome.retry_after if outcome.kind in RETRYABLE else None
-            return self.end(call, verdict, attempt, retry_in, now, stop)
-
-        if outcome.kind == "cancelled":  # 1.1: the caller gave up, and the host says so by the attempt
-            return over("cancelled")
-        if policy.max_attempts == 1 and outcome.kind in RETRYABLE:  # 2.1: "1 disables": nothing is held back
-            return over("attempts")
-        if outcome.opinion == "do_not":  # an opinion takes the place of the class, both ways
-            return over("opinion")
-        if outcome.kind not in policy.classes and outcome.opinion != "retry":
-            return over("not_retryable")
-        if not call.request.idempotent and outcome.kind != "never_sent":
-            return over("method")
-        if not call.request.replayable:
-            return over("one_shot_body")
-        if attempt >= policy.max_attempts:
-            return over("attempts")
-        if call.nested:
-            return over("nested")
-        r = outcome.retry_after if policy.respect and policy.mode != "ignore" else None
-        if r is not None and r > policy.max_retry_after:
-            return over("retry_after_too_long")
-        left = None if call.deadline is None else max(0, call.deadline - now)
-        base = policy.throttled_base if outcome.kind == "throttled" else policy.backoff.base
-        xs = [rng.bits(self.seed, call.ordinal, rng.BACKOFF, n) for n in range(1, attempt + 1)]
-        delay = backoff.draw(policy.backoff, base, xs)
-        if r is not None:
-            x = rng.bits(self.seed, call.ordinal, rng.RETRY_AFTER, attempt)
-            delay = backoff.with_retry_after(policy.mode, delay, r, left, x)
-        if left is not None and delay >= left:
-            return over("would_outlive_deadline")
-        if policy.time_limit is not None and now - call.began + delay > policy.time_limit:
-            return over("time_limit")
-        charge = budget.withdraw(now, outcome.kind, call.route.calls)
-        if charge is None:
-            return over("budget")
-        call.pending = charge
-        call.state, call.retry_at, call.given_up = "backoff", now + delay, now + OVERDUE
-        if stop:  # R3: "a step that stops the last running attempt answers Wait{Backoff}"
-            return self.wait(call, "backoff", call.retry_at, now, stop)
+                call.retries.clear()
+                evidence.succeeded(self, call, stopped, now, late=True)
+                return self.end(call, "ok", stopped.number, None, now)
+            self.free_loose(call, now)
         return None
 
     # ---- what Poll evaluates ----
 
-    def evaluate(self, call: Call, now: int) -> Step:
+    def evaluate(self, call: Call, now: int, stop: int = 0) -> Step:
         """R3: `Poll` is the truth."""
         late = call.deadline is not None and now >= call.deadline
-        if call.state == "queued":  # R9: "any waiter's timer"
+        if call.state == "waiting":  # R9: "any waiter's timer"
             self.reap_two(now, call)
-            self.revoke(call.route, now)
-        if call.state == "queued" and impatient(call, now):
-            return self.end(call, refusal(call), None, None, now)
-        if call.state == "queued":
-            return self.wait(call, "queue", earliest(call.patience, call.deadline, now + MAX_PARK), now)
+            if call.why == "queue" and call.route.permits is not None:
+                call.route.permits.revoke(self, now)
+        if call.between() and self.forced(call.route):
+            return self.end_with_last(call, "readmission", None, now)
+        if call.state == "waiting":
+            step = self.look_around(call, now)
+            if step is not None:
+                return step
         if call.state == "refused":
-            return self.end(call, refusal(call), None, None, now)
+            return self.turned_away(call, call.refusal, now)
         if call.state == "granted":
-            if late:
-                return self.end(call, "deadline_queued", None, None, now)
-            return self.start(call, now)
+            return self.turned_away(call, "deadline_queued", now) if late else self.go_on(call, now)
         if call.state == "backoff":
-            if late:  # the failure at hand is the result
-                return self.end(call, "deadline", call.attempt, None, now)
-            if now < call.retry_at:
-                return self.wait(call, "backoff", call.retry_at, now)
-            if self.blocked(call) and now < call.given_up:
-                return self.wait(call, "running", earliest(call.deadline, call.given_up), now)
-            if self.blocked(call):  # R12: "at most 60 s later"
-                call.stopped.clear()
-            return self.start(call, now)
+            return self.after_backoff(call, late, now)
         if late:  # running or body; 7.1: "the deadline is not" retryable
-            return self.end(call, "deadline", None, None, now)
+            return self.cut(call, now)
         if call.state == "body":
-            return self.wait(call, "body", call.deadline, now)
-        if call.attempt_end is not None and now >= call.attempt_end:  # 7.1: "`attempt_timeout` is retryable"
-            call.running = False
-            call.stopped.append(call.attempt)
-            step = self.judge(call, Outcome("timeout"), lane_bit(call.attempt), now)
-            assert step is not None
-            return step
-        return self.wait(call, "running", earliest(call.attempt_end, call.deadline), now)
+            return self.wait(call, "body", call.deadline, now, stop)
+        out_of_time = [one for one in call.live if one.end is not None and now >= one.end]
+        if out_of_time:  # 7.1: "`attempt_timeout` is retryable"
+            for attempt in out_of_time:
+                stop |= self.stop(call, attempt, now, Outcome("timeout"))
+            step = decision.decide(self, call, out_of_time[-1], Outcome("timeout"), stop, now)
+            self.free_loose(call, now)
+            if step is not None:
+                return step
+        due = hedges.due(call)
+        if due is not None and now >= due:
+            step = hedges.start(self, call, now)
+            if step is not None:
+                return {**step, "stop": stop}
+        return self.wait(call, "running", self.running_until(call), now, stop)
+
+    def look_around(self, call: Call, now: int) -> Step | None:
+        """A waiter looks: has its time come, or its patience ended? None: it may go on, or is refused."""
+        late = call.deadline is not None and now >= call.deadline
+        if call.why == "queue":
+            if impatient(call, now):
+                return self.turned_away(call, out_of_patience(call), now)
+            return self.parked(call, now)
+        if late:
+            return self.turned_away(call, "deadline_queued", now)
+        if call.why == "hold":
+            assert call.hold is not None
+            call.hold.hand_out(self, now, call)
+        else:
+            self.tokens_of(call).hand_out(self, now, call)
+        return self.parked(call, now) if call.state == "waiting" else None
+
+    def go_on(self, call: Call, now: int) -> Step:
+        """What it waited for has been granted: the stage after that is next."""
+        call.patience = None
+        if call.why == "send":
+            return self.start(call, now)
+        return admission.proceed(self, call, admission.after(call.why), now)
+
+    def after_backoff(self, call: Call, late: bool, now: int) -> Step:
+        """The next attempt, once its moment has come and R11 allows it."""
+        if late:  # the failure at hand is the result
+            return self.end_with_last(call, "deadline", None, now)
+        if call.at_once:  # a policy without retry, whose last attempt we stopped
+            return hedges.start(self, call, now) or self.end_with_last(call, "attempts", call.longest, now)
+        if now < call.retry_at:
+            return self.wait(call, "backoff", call.retry_at, now)
+        if self.blocked(call) and now < call.given_up:
+            return self.wait(call, "running", earliest(call.deadline, call.given_up), now)
+        if self.blocked(call):  # R12: "at most 60 s later"
+            call.loose += call.stopped
+            call.stopped.clear()
+            self.free_loose(call, now)
+        return admission.proceed(self, call, "look", now)
+
+    def cut(self, call: Call, now: int) -> Step:
+        """The deadline ends the call, whatever runs. Of several attempts the one that ran longest decides."""
+        if call.state == "body":
+            return self.end(call, "deadline", None, None, now)
+        oldest = call.live[0]
+        outcome = evidence.cut_by_deadline(call, oldest, now)
+        for attempt in call.live:
+            evidence.of_attempt(self, call, attempt, evidence.cut_by_deadline(call, attempt, now), now)
+        evidence.of_call(self, call, oldest, outcome, now - oldest.started, now)
+        return self.end(call, "deadline", None, None, now)
+
+    def running_until(self, call: Call) -> int | None:
+        """The call's next moment while attempts run."""
+        return earliest(*[attempt.end for attempt in call.live], call.deadline, hedges.due(call))
 
     def blocked(self, call: Call) -> bool:
         """R11: "at most four attempts … at once, and attempt n does not start while n−8 still runs"."""
-        if call.request.abortable:
-            return False
-        return len(call.stopped) >= AT_ONCE or call.attempt + 1 - 8 in call.stopped
+        out = [*call.live, *([] if call.request.abortable else call.stopped)]
+        return len(out) >= AT_ONCE or any(attempt.number == call.attempt + 1 - 8 for attempt in out)
+
+    # ---- attempts ----
 
     def start(self, call: Call, now: int) -> Step:
-        """The next attempt starts."""
+        """The next attempt that is no hedge starts, with all that was granted for it."""
+        policy = call.route.policy
         if call.attempt == 0:
-            call.route.budget.deposit(now)
+            for ledger in call.route.ledgers():
+                ledger.budget.deposit(now)
+        call.no_hedge, call.throttled, call.longest = False, False, None
+        attempt, step = self.attempt(call, False, now)
         if call.pending is not None:
-            call.paid.append(call.pending)
-            call.flying, call.pending = call.pending, None
+            call.retries.append(call.pending)
+            attempt.flying, call.pending = call.pending, None
+        if policy.bulkhead is not None and policy.bulkhead.per_attempt:
+            attempt.permit, call.permit = call.permit, None
+        if policy.breaker is not None and policy.breaker.per_attempt:
+            attempt.ticket, call.ticket = call.ticket, None
+        if policy.throttle is not None and policy.throttle.per_attempt:
+            attempt.counted, call.counted = call.counted, False
+        return step
+
+    def attempt(self, call: Call, hedge: bool, now: int) -> tuple[Attempt, Step]:
+        """An attempt starts."""
+        beside = bool(call.live)
         call.attempt += 1
-        call.state, call.running = "running", True
-        timeout = call.route.policy.attempt_timeout
-        call.attempt_end = None if timeout is None else now + timeout
+        attempt = Attempt(call.attempt, now, hedge, later(now, call.route.policy.attempt_timeout))
         if call.request.abortable:
             call.stopped.clear()
-        until = earliest(call.attempt_end, call.deadline)
-        call.over = later(until, OVERDUE)
-        return {
-            "action": "attempt",
-            "attempt": call.attempt,
-            "hedge": 0,
-            "next_us": span(until, now),
-            "stop": 0,
-        }
+        call.live.append(attempt)
+        call.newest, call.state, call.at_once = attempt, "running", False
+        call.over = self.lease(call)
+        until = span(self.running_until(call), now)
+        step = {"action": "attempt", "attempt": attempt.number, "hedge": int(beside), "next_us": until}
+        return attempt, {**step, "stop": 0}
+
+    def stop(self, call: Call, attempt: Attempt, now: int, outcome: Outcome) -> int:
+        """We stop an attempt; its permit comes back now or when it is reported (R12)."""
+        call.live.remove(attempt)
+        call.stopped.append(attempt)
+        if outcome.kind == "cancelled":
+            evidence.land(attempt)
+            evidence.of_attempt(self, call, attempt, outcome, now)
+        else:
+            evidence.ended(self, call, attempt, outcome, now)
+        if call.request.abortable:
+            call.loose.append(attempt)
+        return attempt.bit()
+
+    def stop_all(self, call: Call, now: int) -> int:
+        """Those that still run lose (1.3)."""
+        stop = 0
+        for attempt in list(call.live):
+            stop |= self.stop(call, attempt, now, evidence.CUT)
+        self.free_loose(call, now)
+        return stop
+
+    def throttle_admits(self, call: Call, now: int) -> bool:
+        """Draws over the number of the attempt that it asks for."""
+        throttle, keys = call.route.throttle, call.route.policy.throttle
+        assert throttle is not None and keys is not None
+        number = call.attempt + 1 if keys.per_attempt else 1
+        return throttle.admit(rng.bits(self.seed, call.ordinal, rng.THROTTLE, number), now)
+
+    def free_permit(self, attempt: Attempt, now: int) -> None:
+        """A permit of an attempt's own comes back."""
+        permits, attempt.permit = attempt.permit, None
+        if permits is not None:
+            permits.give_back(self, now)
+
+    def free_loose(self, call: Call, now: int) -> None:
+        """Those of the attempts that are over."""
+        loose, call.loose = call.loose, []
+        for attempt in loose:
+            self.free_permit(attempt, now)
+
+    # ---- waits ----
+
+    def tokens_of(self, call: Call) -> Tokens:
+        """The queue that it waits in for tokens."""
+        tokens = call.route.send if call.why == "send" else call.route.rate
+        assert tokens is not None
+        return tokens
+
+    def parked(self, call: Call, now: int) -> Step:
+        """ "At most `max_park` (1 s) away while parked" (R4)."""
+        if call.why == "queue":
+            until = earliest(call.patience, call.deadline, now + MAX_PARK)
+            call.over = overdue(call)
+        elif call.why == "hold":
+            assert call.hold is not None
+            moment = call.hold.moment if call.hold.moment > now else None
+            until = earliest(moment, call.deadline, now + MAX_PARK)
+            call.over = later(until, OVERDUE)
+        else:
+            turn = self.tokens_of(call).turn_of(call, now)
+            until = earliest(turn, call.deadline, now + MAX_PARK)
+        why = "rate" if call.why == "send" else call.why
+        return {"action": "wait", "why": why, "next_us": span(until, now), "stop": 0}
 
     def wait(self, call: Call, why: str, until: int | None, now: int, stop: int = 0) -> Step:
         """The call waits for its one timer (R4)."""
-        if call.state == "queued":  # a waiter is overdue 60 s after its patience
-            until_overdue = earliest(call.patience, call.deadline)
-        else:
-            until_overdue = call.retry_at if call.state == "backoff" else until
-        call.over = later(until_overdue, OVERDUE)
+        call.over = self.lease(call) if call.state in ("running", "body") else call.retry_at + OVERDUE
         return {"action": "wait", "why": why, "next_us": span(until, now), "stop": stop}
 
-    # ---- admission ----
+    def lease(self, call: Call) -> int | None:
+        """R9: "a call overdue by 60 s"; "an attempt without timeout or deadline is never reclaimed"."""
+        ends_at = [] if call.state == "body" else [attempt.end for attempt in call.live]
+        return later(earliest(*ends_at, call.deadline), OVERDUE)
+
+    def refuse(self, call: Call, verdict: str, now: int, own: Call | None) -> None:
+        """A waiter is refused: it keeps what it has until its owner comes, who is woken."""
+        call.state, call.refusal, call.over = "refused", verdict, now + OVERDUE
+        self.wake(call, own)
+
+    def turned_away(self, call: Call, verdict: str, now: int) -> Step:
+        """A refused waiter's end; before a further attempt it is the failure at hand."""
+        if call.attempt == 0:
+            return self.end(call, verdict, None, None, now)
+        return self.end_with_last(call, "deadline" if verdict == "deadline_queued" else "readmission", None, now)
+
+    def wake(self, call: Call, own: Call | None) -> None:
+        """Its owner is to poll, unless it does just now."""
+        if call is not own:
+            self.woken.append(call)
+
+    # ---- the beginning and the end ----
 
     def admit(self, call: Call, now: int) -> Step:
-        """Deadline, then bulkhead, then the first attempt."""
-        policy, request, parent = call.route.policy, call.request, call.request.parent
-        spans = [span for span in (policy.deadline, request.remaining) if span is not None]
-        call.deadline = now + min(spans) if spans else None
-        if parent is not None and parent.state not in ("gone", "ended", "lost"):  # R1: else "the id is stale"
-            call.parent = parent
-            call.nested = parent.nested or parent.route.policy.max_attempts > 1
-            call.deadline = earliest(
-                call.deadline, parent.deadline
-            )  # 7.3: "deadlines nest: the earlier wins"
-        self.enter(call)
+        """Forced open → its deadline → cost above burst → the stages."""
+        ends.enter(self, call, now)
+        if self.forced(call.route):
+            return self.end(call, "forced_open", None, None, now)
         if call.deadline is not None and now >= call.deadline:  # 7.2: "expired before the start: refused"
             return self.end(call, "deadline_before", None, None, now)
-        route = call.route
-        if policy.max_concurrency is not None and not any(
-            other.holds and other.route is route for other in self.ancestors(call)
-        ):
-            self.revoke(route, now)
-            if route.in_flight < policy.max_concurrency and not route.queue:
-                route.in_flight += 1
-                call.holds = True
-            else:
-                full = policy.max_queue is not None and len(route.queue) >= policy.max_queue
-                if full or not request.may_park:
-                    return self.end(call, "queue_full", None, None, now)
-                if policy.acquire_timeout == 0:
-                    return self.end(call, "acquire_timeout", None, None, now)
-                call.patience = later(now, policy.acquire_timeout)
-                call.state = "queued"
-                route.queue.append(call)
-                return self.wait(call, "queue", earliest(call.patience, call.deadline, now + MAX_PARK), now)
-        return self.start(call, now)
-
-    def ancestors(self, call: Call) -> list[Call]:
-        """ADR 0005: "ancestry is looked up 32 levels deep"."""
-        found: list[Call] = []
-        parent = call.parent
-        while parent is not None and len(found) < DEPTH:
-            found.append(parent)
-            parent = parent.parent
-        return found
-
-    def enter(self, call: Call) -> None:
-        """Takes a slot of the arena, the one freed last if there is any."""
-        if self.free:
-            call.slot = self.free.pop()
-            self.arena[call.slot] = call
-        else:
-            call.slot = len(self.arena)
-            self.arena.append(call)
-        call.route.calls += 1
-        if call.parent is not None:
-            call.parent.children += 1
-
-    # ---- ends ----
+        rate = call.route.rate
+        if rate is not None and rate.burst is not None and call.request.cost > rate.burst:
+            return self.end(call, "cost_above_burst", None, None, now)
+        return admission.proceed(self, call, "look", now)
 
     def refund(self, call: Call, now: int) -> None:
         """2.15: "refunded once if the call is cancelled before it starts"."""
         if call.pending is not None:
-            call.route.budget.refund(call.pending, now)
+            call.pending.ledger.budget.refund(call.pending.charge, now)
             call.pending = None
 
     def end(
-        self,
-        call: Call,
-        verdict: str,
-        result: int | None,
-        retry_in: int | None,
-        now: int,
-        stop: int = 0,
-        reported: bool = False,
+        self, call: Call, verdict: str, result: int | None, retry_in: int | None, now: int, stop: int = 0
     ) -> Step:
-        """R1: the one `Done`. `reported`: the attempt in `result` has ended by itself."""
-        self.refund(call, now)
-        if call.state in ("running", "body") and not reported and call.running:
-            stop |= lane_bit(call.attempt)
-            call.stopped.append(call.attempt)
-        self.retry_over(call)
-        call.running = False
-        if call in call.route.queue:
-            call.route.queue.remove(call)
-        call.state = "ended"
-        call.over = now + OVERDUE if call.out() else None
-        self.settle(call, now)
-        return done(verdict, result, retry_in, stop)
+        """R1: the one `Done`."""
+        return ends.end(self, call, verdict, result, retry_in, now, stop)
 
-    def succeed(self, call: Call) -> None:
-        """A success is counted once, at the head of the answer where that comes first (7.1)."""
-        self.retry_over(call)
-        call.route.budget.success(call.paid[-1] if call.paid else None)
-
-    def retry_over(self, call: Call) -> None:
-        """A retry is in flight from its charge to its outcome, or to the head of its answer."""
-        if call.flying is not None:
-            call.route.budget.retry_over(call.flying)
-            call.flying = None
-
-    def settle(self, call: Call, now: int) -> None:
-        """ADR 0005: an ended call lingers until its attempts are reported and its nested calls have ended."""
-        if call.state == "ended" and not call.out() and not call.children:
-            self.release(call, now)
-
-    def release(self, call: Call, now: int) -> None:
-        """Gives everything back: slot, permit (R2, R6), and the place under the parent."""
-        call.state = "gone"
-        self.arena[call.slot] = None
-        self.free.append(call.slot)
-        call.route.calls -= 1
-        self.pass_on(call, now)
-        if call.parent is not None:
-            call.parent.children -= 1
-            self.settle(call.parent, now)
-
-    def pass_on(self, call: Call, now: int) -> None:
-        """R2: "a freed permit changes owner inside the step that freed it"."""
-        if not call.holds:
-            return
-        call.holds = False
-        route = call.route
-        route.in_flight -= 1
-        limit = route.policy.max_concurrency
-        while limit is not None and route.in_flight < limit and route.queue:
-            waiter = route.queue.pop(0)
-            if impatient(waiter, now):  # 4.4: "is failed, not granted"
-                waiter.state, waiter.over = "refused", now + OVERDUE
-            else:
-                waiter.state, waiter.holds = "granted", True
-                waiter.over = now + UNCLAIMED
-                route.granted.append(waiter)
-                route.in_flight += 1
-            self.woken.append(waiter)
-
-    # ---- leases ----
+    def end_with_last(self, call: Call, verdict: str, retry_in: int | None, now: int, stop: int = 0) -> Step:
+        """The last failure decides, and is the result."""
+        assert call.last is not None
+        attempt, outcome, took = call.last
+        evidence.of_call(self, call, attempt, outcome, took, now)
+        return self.end(call, verdict, attempt.number, retry_in, now, stop)
 
     def reap_two(self, now: int, but: Call | None) -> None:
         """R9: two slots of the arena are looked at, round robin."""
-        for _ in range(min(2, len(self.arena))):
-            call = self.arena[self.cursor]
-            self.cursor = (self.cursor + 1) % len(self.arena)
-            if call is None or call is but:
-                continue
-            over = call.over
-            if call.state == "backoff" and self.blocked(call):  # it was told to come when those are given up
-                over = max(call.retry_at, call.given_up) + OVERDUE
-            if over is not None and now >= over:
-                self.reap(call, now)
-
-    def revoke(self, route: Route, now: int) -> None:
-        """R9: "reaped by the next event that touches it": grants of the pool that nobody claimed in 5 s."""
-        while route.granted and (
-            route.granted[0].state != "granted" or (route.granted[0].over or now) <= now
-        ):
-            call = route.granted.pop(0)
-            if call.state == "granted":
-                self.reap(call, now)
+        ends.reap_two(self, now, but)
 
     def reap(self, call: Call, now: int) -> None:
         """The host has not come in time."""
-        if call.state == "lost":
-            if not call.children:
-                self.release(call, now)
-        elif call.state == "ended":
-            call.stopped.clear()
-            call.over = None
-            self.settle(call, now)
-        else:
-            self.refund(call, now)
-            self.retry_over(call)
-            call.running = False
-            call.stopped.clear()
-            if call in call.route.queue:
-                call.route.queue.remove(call)
-            call.state = "lost"
-            call.over = now + OVERDUE
-            self.pass_on(call, now)
-
-    # ---- time and wakes ----
-
-    def clock(self, reading: int) -> int:
-        """R10: "inversions under 10 ms are clamped, larger ones absorbed by an offset"."""
-        shifted = reading + self.offset
-        if self.last is None or shifted >= self.last:
-            self.last = shifted
-        elif self.last - shifted > INVERSION:
-            self.offset += self.last - shifted
-        return self.last
+        ends.reap(self, call, now)
 
     def finish(self, step: Step) -> Step:
         """The flags of a step."""
@@ -494,47 +527,29 @@ class Engine:
         step["commands"] = 0
         return step
 
-    def take_wakes(self) -> list[Call]:
-        """The calls that the last step woke."""
-        woken, self.woken = self.woken, []
-        return woken
+
+def new_rate(permits: int, per: int, burst: int, now: int) -> Tokens:
+    """3.1: "the bucket starts full"."""
+    return Tokens(RateBucket(permits, per, burst, now), burst)
 
 
-def done(verdict: str, result: int | None = None, retry_in: int | None = None, stop: int = 0) -> Step:
-    """A call's end; `result` is the number of the attempt whose answer or failure the caller gets."""
-    lane = None if result is None else (result - 1) % 8
-    return {"action": "done", "verdict": verdict, "result": lane, "retry_in_us": retry_in, "stop": stop}
-
-
-def lane_bit(attempt: int) -> int:
-    """Bit (n − 1) mod 8."""
-    return 1 << (attempt - 1) % 8
-
-
-def impatient(call: Call, now: int) -> bool:
-    """Has this waiter's patience ended: its `acquire_timeout` or its deadline?"""
-    until = earliest(call.patience, call.deadline)
-    return until is not None and now >= until
-
-
-def refusal(call: Call) -> str:
-    """Which of the two ended it: the earlier, and the deadline where they are the same."""
-    if call.deadline is not None and (call.patience is None or call.deadline <= call.patience):
-        return "deadline_queued"
-    return "acquire_timeout"
-
-
-def earliest(*moments: int | None) -> int | None:
-    """The first of the moments that exist."""
-    there = [moment for moment in moments if moment is not None]
-    return min(there) if there else None
-
-
-def later(moment: int | None, wait: int | None) -> int | None:
-    """A moment plus a span; "never" stays "never"."""
-    return None if moment is None or wait is None else moment + wait
-
-
-def span(until: int | None, now: int) -> int | None:
-    """The span to a moment."""
-    return None if until is None else max(0, until - now)
+def new_breaker(policy: Policy) -> Breaker:
+    """5; a probe is "a lease (attempt timeout, else `break_duration`)"."""
+    b = policy.breaker
+    assert b is not None
+    lease = policy.attempt_timeout if policy.attempt_timeout is not None else b.break_duration
+    return Breaker(
+        BreakerSettings(
+            failure_ratio=b.failure_ratio,
+            window=b.window,
+            min_throughput=b.min_throughput,
+            window_kind=b.window_kind,
+            consecutive=b.consecutive,
+            break_duration=b.break_duration,
+            break_factor=b.break_factor,
+            max_break_duration=b.max_break_duration,
+            half_open_max_calls=b.half_open_max_calls,
+            successes_to_close=b.successes_to_close,
+            probe_lease=lease,
+        )
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import re
 import sys
 from typing import Any
 
@@ -16,96 +15,14 @@ import quantile_vectors
 import protection
 import retry_after
 import rng
-import run
+import script_vectors
 import scripts
 import wire
-from policy import Pair, Policy, build, new_budget
+from keys import Pair
+from policy import Policy, build, new_budget
 
 VECTORS = pathlib.Path(__file__).parents[1] / "vectors"
-UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1, "": 1}
-FLAGS = {"replayable": 2, "idempotent": 3, "abortable": 4, "may_park": 5, "body": 6}
 Case = dict[str, Any]
-
-
-def span(text: str) -> int:
-    """``250ms`` and its like in µs."""
-    found = re.fullmatch(r"(\d+)(s|ms|us|)", text)
-    assert found, text
-    return int(found[1]) * UNITS[found[2]]
-
-
-# ---- engine ----
-
-
-def entry(line: str) -> Case:
-    """One line of a script without what is expected."""
-    at, *words = line.split()
-    if words[0] == "begin":
-        flags, remaining, parent = 2 | 15 << 2 | 1 << 7, 0, ""
-        for word in words[3:]:
-            name, _, value = word.partition("=")
-            if name == "remaining":
-                remaining = span(value) + 1
-            elif name == "parent":
-                parent = value
-            else:
-                bit = 1 << FLAGS[name[1:]]
-                flags = flags | bit if name[0] == "+" else flags & ~bit
-        policy, route = words[2].split("/")
-        begin = {"policy": policy, "route": None if route == "-" else route}
-        return {
-            "at": span(at),
-            "call": words[1],
-            "begin": {**begin, "request": [flags, remaining, parent or 0, 0]},
-        }
-    event: Case = {"event": words[1]}
-    if words[1] in ("headers", "finished"):
-        event["attempt"] = int(words[2])
-    if words[1] == "finished":
-        rest = dict(word.partition("=")[::2] for word in words[4:])
-        opinion = next((name for name in wire.OPINIONS if name in rest), "none")
-        after = span(rest["after"]) if "after" in rest else None
-        event |= {"kind": classify.CLASSES.index(words[3]), "opinion": opinion, "retry_after_us": after}
-    return {"at": span(at), "on": words[0], "event": wire.event_word(event)}
-
-
-def agree(expected: str, step: Case, wakes: list[str]) -> bool:
-    """Is the step what a person expected? What is not mentioned may be anything, but stops and wakes."""
-    action, *rest = expected.split()
-    wanted = dict(word.partition("=")[::2] for word in rest if "=" in word)
-    said = [word for word in rest if "=" not in word]
-    result = step.get("result")
-    have = {
-        "stop": str(step["stop"]),
-        "wakes": ",".join(wakes),
-        "result": str(None if result is None else result + 1),
-        "next": str(step.get("next_us")),
-        "retry_in": str(step.get("retry_in_us")),
-    }
-    want = {"stop": "0", "wakes": ""} | {
-        name: str(span(value)) if name in ("next", "retry_in") else value for name, value in wanted.items()
-    }
-    what = [str(step[name]) for name in ("verdict", "why", "attempt") if name in step]
-    return (
-        action == step["action"] and said == what and all(have[name] == value for name, value in want.items())
-    )
-
-
-def engine_vector(script: scripts.Script) -> Case:
-    """A hand-written script with the model's steps."""
-    policies = [{"name": name, "pairs": pairs} for name, pairs in script.policies.items()]
-    vector: Case = {"name": script.name, "spec": script.spec, "comment": script.comment, "seed": scripts.SEED}
-    lines = [line.strip().partition(" -> ") for line in script.lines]
-    vector |= {"policies": policies, "script": [entry(line) for line, _, _ in lines]}
-    for (line, _, expected), each, (step, wakes) in zip(
-        lines, vector["script"], run.replay(vector), strict=True
-    ):
-        if not agree(expected, step, wakes):
-            raise SystemExit(
-                f"{script.name!r}: {line}\n  expected {expected}\n  model: {wire.told(step)} {wakes}"
-            )
-        each |= {"step": wire.step_word(step), "wakes": wakes, "says": f"{line} -> {wire.told(step)}"}
-    return vector
 
 
 # ---- the parts ----
@@ -522,7 +439,7 @@ def files() -> dict[str, str]:
         found[path] = dump(head(path.split("/")[0]) | case, 4) + "\n"
     engine: dict[str, list[Case]] = {}
     for script in scripts.read():
-        engine.setdefault(script.family, []).append(engine_vector(script))
+        engine.setdefault(script.family, []).append(script_vectors.vector(script))
     for name, vectors in engine.items():
         found[f"engine/{name}.json"] = dump(head("engine") | {"vectors": vectors}, 4) + "\n"
     return found

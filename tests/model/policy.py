@@ -1,179 +1,155 @@
-"""From pairs to a policy, with all mistakes at once (spec 0.3, 0.7; the keys are those of core's table)."""
+"""From pairs to a policy, with all mistakes at once (spec 0.3, 0.4, 0.7)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import budgets
+import check
+import keys
 from backoff import Backoff
+from keys import SECOND, Pair, Value
+from presets import PRESETS
 
-Value: TypeAlias = "str | float | bool"
-Pair: TypeAlias = "tuple[str, Value]"
+Given = dict[str, Value]
+Names = tuple[str, ...]
 
-SECOND = 1_000_000
-YEAR = 365 * 24 * 3600 * SECOND
-METHODS = "GET HEAD OPTIONS PUT DELETE".split()
-KNOWN_METHODS = "GET HEAD OPTIONS PUT DELETE QUERY TRACE POST PATCH CONNECT".split()
-RETRY_ON: dict[str, list[str]] = {
-    **{name: [name] for name in ("transient", "throttled", "timeout", "never_sent", "conflict")},
-    "infrastructure": ["transient", "never_sent"],
-    "concurrency": ["conflict"],
-}
-LISTS = ["retry.statuses", "retry.methods", "retry.retry_on"]
-STATUSES = [408, 429, 502, 503, 504]
 
-# key -> (least, may it be `none`?); at most a year, in µs, a fraction is cut off
-SPANS: dict[str, tuple[int, bool]] = {
-    "deadline": (1, False),
-    "attempt_timeout": (1, False),
-    "retry.retry_time_limit": (0, False),
-    "retry.max_retry_after": (0, False),
-    "retry.backoff.base": (0, False),
-    "retry.backoff.throttled_base": (0, False),
-    "retry.backoff.max": (0, False),
-    "retry.budget.ttl": (10, False),
-    "bulkhead.acquire_timeout": (0, True),
-}
-# key -> (least, greatest, may it be `none`?)
-COUNTS: dict[str, tuple[int, int, bool]] = {
-    "retry.max_attempts": (1, 255, False),
-    "retry.backoff.exponent": (1, 8, False),
-    "retry.budget.min_throughput": (0, 10**9, False),
-    "retry.budget.min_retries": (0, 10**9, False),
-    "retry.budget.max": (1, 1000, False),
-    "retry.budget.capacity": (1, 10**9, False),
-    "retry.budget.cost": (1, 65535, False),
-    "retry.budget.timeout_cost": (1, 65535, False),
-    "retry.budget.throttled_cost": (1, 65535, False),
-    "bulkhead.max_concurrency": (1, 10**9, False),
-    "bulkhead.max_queue": (0, 10**7, True),
-}
-REALS: dict[str, tuple[float, float]] = {
-    "retry.backoff.multiplier": (1.0, 1000.0),
-    "retry.backoff.jitter_ratio": (0.0, 1.0),
-    "retry.budget.min_retries_per_sec": (0.0, 1e9),
-    "retry.budget.percent_can_retry": (0.0, 1e6),
-    "retry.budget.ratio": (1e-6, 1.0),
-    "retry.budget.share": (0.0, 1e6),
-}
-CHOICES: dict[str, list[str]] = {
-    "preset": ["http", "httpware", "aws_standard", "aws_2026", "grpc", "transient", "occ"],
-    "slot_until": ["body", "headers"],
-    "retry.retry_after": ["floor", "exact", "clamp_5s", "ignore"],
-    "retry.backoff.kind": ["exponential", "constant", "linear", "polynomial"],
-    "retry.backoff.jitter": ["full_floor", "none", "full", "equal", "decorrelated", "bounded"],
-    "retry.budget.kind": ["window", "ratio", "share", "tokens", "quota", "none"],
-    "retry.budget.rounding": ["floor", "ceil"],
-    "bulkhead.kind": ["fixed"],
-}
-FLAGS = ["retry.respect_retry_after"]
+@dataclass
+class RateLimit:
+    """`rate_limit.*`; a pool has the first line, a policy that names it the rest."""
 
-# 0.7
-PRESETS: dict[str, list[Pair]] = {
-    "http": [
-        ("deadline", 30 * SECOND),
-        ("retry.max_attempts", 3),
-        ("retry.backoff.base", SECOND // 10),
-        ("retry.backoff.multiplier", 2),
-        ("retry.backoff.max", 5 * SECOND),
-        ("retry.backoff.jitter", "full_floor"),
-        ("retry.retry_after", "floor"),
-        ("retry.max_retry_after", 60 * SECOND),
-        ("retry.budget.kind", "window"),
-    ],
-    "httpware": [
-        ("retry.max_attempts", 3),
-        ("retry.backoff.base", SECOND // 10),
-        ("retry.backoff.multiplier", 2),
-        ("retry.backoff.max", 5 * SECOND),
-        ("retry.backoff.jitter", "full"),
-        ("retry.retry_after", "exact"),
-        ("retry.budget.kind", "window"),
-    ],
-    "aws_standard": [
-        ("retry.max_attempts", 3),
-        ("retry.backoff.base", SECOND),
-        ("retry.backoff.max", 20 * SECOND),
-        ("retry.backoff.jitter", "full"),
-        ("retry.budget.kind", "quota"),
-        ("retry.budget.cost", 5),
-        ("retry.budget.timeout_cost", 10),
-    ],
-    "aws_2026": [
-        ("retry.max_attempts", 3),
-        ("retry.backoff.base", 50_000),
-        ("retry.backoff.throttled_base", SECOND),
-        ("retry.backoff.max", 20 * SECOND),
-        ("retry.backoff.jitter", "full"),
-        ("retry.retry_after", "clamp_5s"),
-        ("retry.budget.kind", "quota"),
-        ("retry.budget.cost", 14),
-        ("retry.budget.timeout_cost", 14),
-        ("retry.budget.throttled_cost", 5),
-    ],
-    "transient": [
-        ("attempt_timeout", 30 * SECOND),
-        ("retry.max_attempts", 3),
-        ("retry.retry_on", "infrastructure"),
-        ("retry.backoff.base", SECOND // 10),
-        ("retry.backoff.max", 5 * SECOND),
-        ("retry.backoff.jitter", "decorrelated"),
-    ],
-    "occ": [
-        ("retry.max_attempts", 3),
-        ("retry.retry_on", "concurrency"),
-        ("retry.backoff.base", 50_000),
-        ("retry.backoff.max", 2 * SECOND),
-        ("retry.backoff.jitter", "decorrelated"),
-    ],
-    "grpc": [
-        ("retry.max_attempts", 5),
-        ("retry.backoff.jitter", "bounded"),
-        ("retry.backoff.jitter_ratio", 0.2),
-        ("retry.budget.kind", "tokens"),
-        ("retry.budget.max", 10),
-        ("retry.budget.ratio", 0.1),
-    ],
-}
+    permits: int = 0
+    per: int = 1
+    burst: int = 0
+    pool: str | None = None
+    per_attempt: bool = False
+    wait: bool = False
+    max_wait: int | None = None
+    max_waiters: int = 1000
+
+
+@dataclass
+class Bulkhead:
+    """`bulkhead.*`; a policy that names a pool has only the last line."""
+
+    kind: str = "fixed"
+    max_concurrency: int = 1
+    max_queue: int | None = 0
+    min_concurrency: int = 1
+    latency_threshold: int = 0
+    increase_step: float = 1.0
+    backoff_ratio: float = 0.9
+    cooldown: int = SECOND
+    latency_quantile: float | None = None
+    long_window: int = 600
+    rtt_tolerance: float = 1.5
+    headroom: float = 4.0
+    variant: str = "guarded"
+    queue_target: int | None = None
+    queue_interval: int = SECOND // 10
+    codel: str = "facebook"
+    lifo: bool = False
+    prioritized: bool = False
+    pool: str | None = None
+    per_attempt: bool = False
+    acquire_timeout: int | None = SECOND
+
+
+@dataclass
+class BreakerKeys:
+    """`breaker.*`."""
+
+    failure_ratio: float | None
+    window: int
+    min_throughput: int
+    window_kind: str
+    consecutive: int | None
+    break_duration: int
+    break_factor: float
+    max_break_duration: int
+    half_open_max_calls: int
+    successes_to_close: int
+    failure_on: Names
+    ignore_on: Names
+    per_attempt: bool
+
+
+@dataclass
+class ThrottleKeys:
+    """`throttle.*`."""
+
+    k: float
+    window: int
+    window_kind: str
+    min_throughput: int
+    max_reject: float | None
+    probe_interval: int | None
+    per_attempt: bool
+
+
+@dataclass
+class Hedge:
+    """`hedge.*`."""
+
+    delay: int
+    max_attempts: int
+    quantile: float | None
+    delay_min: int | None
+    delay_max: int | None
+    budget: Given
 
 
 @dataclass
 class Policy:
-    """A policy that is valid. None means "no limit" for spans."""
+    """A policy that is valid. None means "no limit" for spans, and "not there" for components."""
 
     name: str
     deadline: int | None = None
     attempt_timeout: int | None = None
     slot_until_body: bool = True
+    kinds: dict[str, str] = field(default_factory=dict)
     max_attempts: int = 1
     time_limit: int | None = None
-    methods: tuple[str, ...] = tuple(METHODS)
-    statuses: tuple[int, ...] = tuple(STATUSES)
-    classes: tuple[str, ...] = tuple(RETRY_ON)[:5]
+    methods: Names = tuple(keys.METHODS)
+    statuses: tuple[int, ...] = tuple(keys.STATUSES)
+    retry_on: Names = tuple(keys.RETRY_ON)[:5]
     respect: bool = True
     mode: str = "floor"
     max_retry_after: int = 5 * SECOND
+    hold: bool = False
+    max_held: int = 200
+    send_rate: bool = False
     backoff: Backoff = field(default_factory=Backoff)
     throttled_base: int = 100_000
-    budget: dict[str, Value] | None = None
-    max_concurrency: int | None = None
-    max_queue: int | None = 0
-    acquire_timeout: int | None = SECOND
+    budget: Given | None = None
+    budget_pool: str | None = None
+    rate: RateLimit | None = None
+    bulkhead: Bulkhead | None = None
+    breaker: BreakerKeys | None = None
+    throttle: ThrottleKeys | None = None
+    hedge: Hedge | None = None
 
-    def new_budget(self) -> budgets.NoBudget:
-        """A budget for one route (0.4: "state is kept per (policy, route)")."""
-        return new_budget({} if self.budget is None else self.budget, self.budget is not None)
+
+@dataclass
+class Pool:
+    """A component that policies share by its name (0.4)."""
+
+    name: str
+    kind: str
+    budget: Given
+    rate: RateLimit
+    bulkhead: Bulkhead
 
 
-def new_budget(given: dict[str, Value], exists: bool = True) -> budgets.NoBudget:
+def new_budget(given: Given, exists: bool = True) -> budgets.NoBudget:
     """The budget of these `retry.budget.*` keys, without the prefix."""
 
     def number(key: str, default: float) -> float:
         return float(given.get(key, default))
 
     kind = given.get("kind", "window") if exists else "none"
-    if kind == "window":
+    if kind in ("window", "shared"):
         return budgets.Window(
             int(number("ttl", 10 * SECOND)),
             number("min_retries_per_sec", 10.0),
@@ -197,107 +173,236 @@ def new_budget(given: dict[str, Value], exists: bool = True) -> budgets.NoBudget
     return budgets.NoBudget()
 
 
-def whole(value: Value) -> bool:
-    """A finite number without a fraction."""
-    return (
-        not isinstance(value, (str, bool)) and value == value and abs(value) < 1e300 and value == int(value)
+class Reader:
+    """Reads what is given; `none` and an absent key without a default are None."""
+
+    def __init__(self, given: Given, lists: dict[str, list[Value]]) -> None:
+        self.given, self.lists = given, lists
+
+    def has(self, table: str) -> bool:
+        """Is there any key of this table?"""
+        return check.has({**self.given, **dict.fromkeys(self.lists, 0)}, table)
+
+    def maybe(self, key: str, default: float | None = None) -> int | None:
+        """A whole number or a span; a fraction of a µs is cut off."""
+        value = self.given.get(key, default)
+        return None if value is None or value == "none" else int(float(value))
+
+    def whole(self, key: str, default: int = 0) -> int:
+        """One that is always there."""
+        found = self.maybe(key, default)
+        return default if found is None else found
+
+    def real(self, key: str, default: float | None = None) -> float | None:
+        """A number with a fraction."""
+        value = self.given.get(key, default)
+        return None if value is None or value == "none" else float(value)
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """True or false."""
+        return float(self.given.get(key, default)) == 1
+
+    def word(self, key: str, default: str) -> str:
+        """One of a few."""
+        return str(self.given.get(key, default))
+
+    def name(self, key: str) -> str | None:
+        """The name of a pool."""
+        return str(self.given[key]) if key in self.given else None
+
+    def budget(self, table: str) -> Given:
+        """A budget's keys without their prefix."""
+        return {key.removeprefix(table): value for key, value in self.given.items() if key.startswith(table)}
+
+    def names(self, key: str, words: dict[str, list[str]]) -> Names:
+        """Classes, and kinds of the policy's own, that a list names."""
+        found = self.lists.get(key, [])
+        return tuple(name for word in found for name in words.get(str(word), [str(word)]))
+
+
+def read_rate(reader: Reader) -> RateLimit:
+    """3.1."""
+    permits = reader.whole("rate_limit.permits")
+    return RateLimit(
+        permits,
+        reader.whole("rate_limit.per", 1),
+        reader.whole("rate_limit.burst", permits),
+        reader.name("rate_limit.pool"),
+        reader.word("rate_limit.unit", "call") == "attempt",
+        reader.flag("rate_limit.wait"),
+        reader.maybe("rate_limit.max_wait"),
+        reader.whole("rate_limit.max_waiters", 1000),
     )
 
 
-def allowed(key: str, value: Value) -> bool:
-    """Does the key take this value?"""
-    if key in SPANS:
-        least, none = SPANS[key]
-        return (none and value == "none") or (not isinstance(value, (str, bool)) and least <= value <= YEAR)
-    if key in COUNTS:
-        low, high, none = COUNTS[key]
-        return (none and value == "none") or (whole(value) and low <= float(value) <= high)
-    if key in REALS:
-        return not isinstance(value, (str, bool)) and REALS[key][0] <= value <= REALS[key][1]
-    if key in CHOICES:
-        return value in CHOICES[key]
-    if key in FLAGS:
-        return not isinstance(value, str) and value in (0, 1)
-    if key == "retry.statuses":  # ADR 0006: "only statuses that can be retried at all"
-        return whole(value) and (value in (408, 429) or 500 <= float(value) <= 599)
-    if key == "retry.retry_on":
-        return value in RETRY_ON
-    return key == "retry.methods" and value in KNOWN_METHODS
+def read_bulkhead(reader: Reader) -> Bulkhead:
+    """4."""
+    return Bulkhead(
+        reader.word("bulkhead.kind", "fixed"),
+        reader.whole("bulkhead.max_concurrency"),
+        reader.maybe("bulkhead.max_queue", 0),
+        reader.whole("bulkhead.min_concurrency", 1),
+        reader.whole("bulkhead.latency_threshold"),
+        reader.real("bulkhead.increase_step", 1.0) or 0.0,
+        reader.real("bulkhead.backoff_ratio", 0.9) or 0.0,
+        reader.whole("bulkhead.cooldown", SECOND),
+        reader.real("bulkhead.latency_quantile"),
+        reader.whole("bulkhead.long_window", 600),
+        reader.real("bulkhead.rtt_tolerance", 1.5) or 0.0,
+        reader.real("bulkhead.headroom", 4.0) or 0.0,
+        reader.word("bulkhead.variant", "guarded"),
+        reader.maybe("bulkhead.queue_target"),
+        reader.whole("bulkhead.queue_interval", SECOND // 10),
+        reader.word("bulkhead.codel", "facebook"),
+        reader.flag("bulkhead.queue_adaptive_lifo"),
+        reader.flag("bulkhead.prioritized"),
+        reader.name("bulkhead.pool"),
+        reader.word("bulkhead.unit", "call") == "attempt",
+        reader.maybe("bulkhead.acquire_timeout", SECOND),
+    )
 
 
-def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
-    """The policy of these pairs, or the keys that are wrong, sorted (0.3: "all errors are … at once")."""
-    known = [*SPANS, *COUNTS, *REALS, *CHOICES, *FLAGS, *LISTS]
-    wrong = [key for key, value in pairs if key not in known or not allowed(key, value)]
+def read_breaker(reader: Reader) -> BreakerKeys:
+    """5."""
+    pause = reader.whole("breaker.break_duration")
+    return BreakerKeys(
+        reader.real("breaker.failure_ratio"),
+        reader.whole("breaker.window", 10 * SECOND),
+        reader.whole("breaker.min_throughput", 1),
+        reader.word("breaker.window_kind", "sliding"),
+        reader.maybe("breaker.consecutive"),
+        pause,
+        reader.real("breaker.break_factor", 2.0) or 0.0,
+        reader.whole("breaker.max_break_duration", 10 * pause),
+        reader.whole("breaker.half_open_max_calls", 1),
+        reader.whole("breaker.successes_to_close", 1),
+        reader.names("breaker.failure_on", keys.COUNT_ON),
+        reader.names("breaker.ignore_on", keys.COUNT_ON),
+        reader.word("breaker.unit", "call") == "attempt",
+    )
+
+
+def read_throttle(reader: Reader) -> ThrottleKeys:
+    """6."""
+    return ThrottleKeys(
+        reader.real("throttle.k", 2.0) or 0.0,
+        reader.whole("throttle.window", 120 * SECOND),
+        reader.word("throttle.window_kind", "sliding"),
+        reader.whole("throttle.min_throughput", 10),
+        reader.real("throttle.max_reject", 0.9),
+        reader.maybe("throttle.probe_interval", SECOND),
+        reader.word("throttle.unit", "call") == "attempt",
+    )
+
+
+def read_hedge(reader: Reader) -> Hedge:
+    """8."""
+    return Hedge(
+        reader.whole("hedge.delay"),
+        reader.whole("hedge.max_attempts", 2),
+        reader.real("hedge.adaptive_delay_quantile"),
+        reader.maybe("hedge.delay_min"),
+        reader.maybe("hedge.delay_max"),
+        reader.budget("hedge.budget."),
+    )
+
+
+def read_retry(policy: Policy, reader: Reader) -> None:
+    """2."""
+    base = reader.whole("retry.backoff.base", 100_000)
+    policy.backoff = Backoff(
+        reader.word("retry.backoff.kind", "exponential"),
+        base,
+        reader.real("retry.backoff.multiplier", 2.0) or 0.0,
+        reader.whole("retry.backoff.exponent", 1),
+        reader.whole("retry.backoff.max", 5 * SECOND),
+        reader.word("retry.backoff.jitter", "full_floor"),
+        reader.real("retry.backoff.jitter_ratio", 0.0) or 0.0,
+    )
+    policy.throttled_base = reader.whole("retry.backoff.throttled_base", base)
+    policy.max_retry_after = reader.whole("retry.max_retry_after", policy.backoff.max)
+    policy.time_limit = reader.maybe("retry.retry_time_limit")
+    policy.respect = reader.flag("retry.respect_retry_after", True)
+    policy.mode = reader.word("retry.retry_after", "floor")
+    policy.hold = reader.flag("retry.hold")
+    policy.max_held = reader.whole("retry.max_held", 200)
+    policy.send_rate = reader.word("retry.send_rate", "none") == "cubic"
+    if "retry.statuses" in reader.lists:
+        policy.statuses = tuple(int(float(value)) for value in reader.lists["retry.statuses"])
+    if "retry.retry_on" in reader.lists:  # "`retry_on` … override by kind"
+        policy.retry_on = reader.names("retry.retry_on", keys.RETRY_ON)
+    if "retry.methods" in reader.lists:
+        policy.methods = tuple(str(value) for value in reader.lists["retry.methods"])
+    if reader.has("retry"):  # "a policy without one makes one attempt"
+        policy.max_attempts = reader.whole("retry.max_attempts", 3)
+        policy.budget = reader.budget("retry.budget.")
+        policy.budget_pool = reader.name("retry.budget.pool")
+
+
+def sort_out(pairs: list[Pair]) -> tuple[Reader, list[str]]:
+    """What is given, on top of the preset, and the keys that are wrong by themselves."""
+    named = [keys.declared(value) for key, value in pairs if key == "kinds"]
+    kinds = dict(kind for kind in named if kind is not None)
+    wrong = [key for key, value in pairs if key not in keys.KNOWN or not keys.allowed(key, value, kinds)]
+    if len(named) > keys.KINDS or len(kinds) < len(named):
+        wrong.append("kinds")
     lists: dict[str, list[Value]] = {}
-    given: dict[str, Value] = {}
+    given: Given = {}
     for key, value in pairs:
-        if key in LISTS:
+        if key in keys.LISTS:
             lists.setdefault(key, []).append(value)
         elif key in given:
             wrong.append(key)
         else:
             given[key] = value
-    named = given.pop("preset", None)
-    preset = PRESETS.get(str(named), [])
-    both: dict[str, Value] = {**dict(preset), **given}
-    if all(key == "slot_until" for key, _ in pairs):  # "an empty policy is an error"
+    preset = PRESETS.get(str(given.get("preset")), [])
+    for key in keys.LISTS:
+        found = [value for name, value in preset if name == key]
+        if found and key not in lists:
+            lists[key] = found
+    return Reader({**{key: value for key, value in preset if key not in keys.LISTS}, **given}, lists), wrong
+
+
+def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
+    """The policy of these pairs, or the keys that are wrong, sorted (0.3: "all errors are … at once")."""
+    reader, wrong = sort_out(pairs)
+    both = reader.given
+    if all(key in ("slot_until", "kinds") for key, _ in pairs):  # "an empty policy is an error"
         wrong.append("policy")
-    budget = {
-        key.removeprefix("retry.budget."): value for key, value in both.items() if "retry.budget." in key
-    }
-    # "any other key without a default here is required where its component is used"
-    needs = [
-        (both.get("retry.backoff.kind") == "polynomial", "retry.backoff.exponent"),
-        (both.get("retry.backoff.jitter") == "bounded", "retry.backoff.jitter_ratio"),
-        (budget.get("kind") == "ratio", "retry.budget.ratio"),
-        (budget.get("kind") == "tokens", "retry.budget.ratio"),
-        (budget.get("kind") == "tokens", "retry.budget.max"),
-        (any(key.startswith("bulkhead.") for key in both), "bulkhead.max_concurrency"),
-    ]
-    wrong += [key for needed, key in needs if needed and key not in both]
-    spans = [
-        both.get(f"retry.backoff.{key}", default) for key, default in (("base", 100_000), ("max", 5 * SECOND))
-    ]
-    if not wrong and float(spans[0]) > float(spans[1]):
-        wrong.append("retry.backoff.max")
-    if named == "grpc" and both.get("retry.max_attempts", 5) in range(6, 256):  # 0.7: "at most 5 attempts"
+    every = {**both, **dict.fromkeys(reader.lists, 0)}
+    wrong += check.needs(every) + check.exclusions(every)
+    if not wrong:
+        wrong += check.relations(both)
+    shared = set(reader.lists.get("breaker.failure_on", [])) & set(reader.lists.get("breaker.ignore_on", []))
+    if shared:
+        wrong.append("breaker.ignore_on")
+    # 0.7: "at most 5 attempts"
+    if both.get("preset") == "grpc" and both.get("retry.max_attempts", 5) in range(6, 256):
         wrong.append("retry.max_attempts")
     if wrong:
         return sorted(set(wrong))
 
-    def span(key: str, default: int | None) -> int | None:
-        value = both.get(key, default)
-        return None if value is None or value == "none" else int(float(value))
-
-    policy = Policy(name, span("deadline", None), span("attempt_timeout", None))
-    policy.slot_until_body = both.get("slot_until", "body") == "body"
-    base = span("retry.backoff.base", 100_000) or 0
-    policy.backoff = Backoff(
-        str(both.get("retry.backoff.kind", "exponential")),
-        base,
-        float(both.get("retry.backoff.multiplier", 2.0)),
-        int(float(both.get("retry.backoff.exponent", 1))),
-        span("retry.backoff.max", 5 * SECOND) or 0,
-        str(both.get("retry.backoff.jitter", "full_floor")),
-        float(both.get("retry.backoff.jitter_ratio", 0.0)),
-    )
-    policy.throttled_base = span("retry.backoff.throttled_base", base) or 0
-    policy.max_retry_after = span("retry.max_retry_after", policy.backoff.max) or 0
-    policy.time_limit = span("retry.retry_time_limit", None)
-    policy.respect = float(both.get("retry.respect_retry_after", 1)) == 1
-    policy.mode = str(both.get("retry.retry_after", "floor"))
-    if "retry.statuses" in lists:
-        policy.statuses = tuple(int(float(value)) for value in lists["retry.statuses"])
-    named_classes = lists.get("retry.retry_on", [both[key] for key in ("retry.retry_on",) if key in both])
-    if named_classes:  # "`retry_on` … override by kind"
-        policy.classes = tuple(kind for word in named_classes for kind in RETRY_ON[str(word)])
-    if "retry.methods" in lists:
-        policy.methods = tuple(str(value) for value in lists["retry.methods"])
-    if lists or any(key.startswith("retry.") for key in both):  # "a policy without one makes one attempt"
-        policy.max_attempts = span("retry.max_attempts", 3) or 0
-        policy.budget = budget
-    policy.max_concurrency = span("bulkhead.max_concurrency", None)
-    policy.max_queue = span("bulkhead.max_queue", 0)
-    policy.acquire_timeout = span("bulkhead.acquire_timeout", SECOND)
+    policy = Policy(name, reader.maybe("deadline"), reader.maybe("attempt_timeout"))
+    policy.slot_until_body = reader.word("slot_until", "body") == "body"
+    policy.kinds = dict(kind for kind in map(keys.declared, reader.lists.get("kinds", [])) if kind)
+    read_retry(policy, reader)
+    policy.rate = read_rate(reader) if reader.has("rate_limit") else None
+    policy.bulkhead = read_bulkhead(reader) if reader.has("bulkhead") else None
+    policy.breaker = read_breaker(reader) if reader.has("breaker") else None
+    policy.throttle = read_throttle(reader) if reader.has("throttle") else None
+    policy.hedge = read_hedge(reader) if reader.has("hedge") else None
     return policy
+
+
+def build_pool(name: str, kind: str, pairs: list[Pair]) -> Pool | list[str]:
+    """A pool's keys are those of its kind that policies that name it may not have (0.4)."""
+    table = {"budget": "retry.budget", "rate_limit": "rate_limit", "bulkhead": "bulkhead"}[kind]
+    reader, wrong = sort_out(pairs)
+    own = [f"{table}.{key}" for key in check.POOLED[table]]
+    wrong += [key for key, _ in pairs if key not in own]
+    wrong += check.needs({**reader.given, **({f"{table}.": 0} if kind != "budget" else {})})
+    if not wrong:
+        wrong += check.relations(reader.given)
+    if wrong:
+        return sorted(set(wrong))
+    return Pool(name, kind, reader.budget("retry.budget."), read_rate(reader), read_bulkhead(reader))

@@ -5,6 +5,8 @@ from __future__ import annotations
 MASK = (1 << 64) - 1
 BACKOFF = 1
 RETRY_AFTER = 2
+THROTTLE = 3
+BREAK = 4
 
 
 def split_mix(state: int) -> int:

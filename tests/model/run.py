@@ -9,28 +9,35 @@ from typing import Any
 
 import wire
 from classify import CLASSES, Outcome
-from engine import Call, Engine, Request, Step
-from policy import Policy, build
+from call import Call, Path, Request, Step
+from engine import Engine
+from policy import Policy, Pool, build, build_pool
 
 Vector = dict[str, Any]
 
 
-def unpack_request(words: list[Any], calls: dict[str, Call]) -> Request:
-    """The four numbers of a request; the parent is the name of a call, or 0."""
+def unpack_request(words: list[Any], calls: dict[str, Call], path: Path | None) -> Request:
+    """The four numbers of a request; the parent is the name of a call, or 0, and the target its path."""
     flags, remaining = int(words[0]), int(words[1])
-    return Request(
-        None if remaining == 0 else remaining - 1,
-        calls.get(str(words[2])),
-        *(bool(flags >> bit & 1) for bit in range(2, 7)),
-    )
+    parent = calls.get(str(words[2]))
+    request = Request(None if remaining == 0 else remaining - 1, parent, path=path)
+    request.criticality, request.cost = flags & 3, flags >> 7 & 0xFFFF
+    for bit, name in enumerate("replayable idempotent abortable may_park slot_until_body".split(), start=2):
+        setattr(request, name, bool(flags >> bit & 1))
+    return request
 
 
-def read_event(word: int) -> dict[str, Any]:
-    """An event as the model takes it: kinds by name (1.1; kinds that no policy declared are `permanent`)."""
+def read_event(word: int, policy: Policy) -> dict[str, Any]:
+    """An event as the model takes it: kinds by name (1.1; kinds that the policy did not declare are `permanent`)."""
     event = wire.read_event(word)
     if event["event"] == "finished":
-        kind = CLASSES[event["kind"]] if event["kind"] < len(CLASSES) else "permanent"
-        event["outcome"] = Outcome(kind, event["opinion"], event["retry_after_us"])
+        own = list(policy.kinds.items())
+        name, kind = "", "permanent"
+        if event["kind"] < len(CLASSES):
+            kind = CLASSES[event["kind"]]
+        elif event["kind"] - len(CLASSES) < len(own):
+            name, kind = own[event["kind"] - len(CLASSES)]
+        event["outcome"] = Outcome(kind, event["opinion"], event["retry_after_us"], name)
     return event
 
 
@@ -41,40 +48,54 @@ class World:
         self.engine = Engine(vector["seed"])
         self.policies: dict[str, Policy] = {}
         self.calls: dict[str, Call] = {}
+        for given in vector.get("pools", []):
+            pool = build_pool(given["name"], given["kind"], [(key, value) for key, value in given["pairs"]])
+            if not isinstance(pool, Pool):
+                raise ValueError(f"pool {given['name']}: wrong are {pool}")
+            self.engine.pool(pool)
         for given in vector["policies"]:
             policy = build(given["name"], [(key, value) for key, value in given["pairs"]])
             if isinstance(policy, list):
                 raise ValueError(f"policy {given['name']}: wrong are {policy}")
             self.policies[policy.name] = policy
 
-    def act(self, entry: dict[str, Any]) -> tuple[Step, list[str]]:
-        """Carries out one entry of a script: its step, and the names of the calls that it woke."""
+    def act(self, entry: dict[str, Any]) -> tuple[Step | None, list[str]]:
+        """Carries out one entry of a script: its step, where it has one, and the names of the calls that it woke."""
+        step: Step | None = None
         if "begin" in entry:
             begin, name = entry["begin"], entry["call"]
-            request = unpack_request(begin["request"], self.calls)
+            path = self.engine.target(begin.get("path"))
+            request = unpack_request(begin["request"], self.calls, path)
             call, step = self.engine.begin(
                 self.policies[begin["policy"]], begin["route"], request, entry["at"], name
             )
             self.calls[name] = call
+        elif "force" in entry:
+            force = entry["force"]
+            self.engine.force(self.policies[force["policy"]], force["route"], force["on"], entry["at"])
         else:
-            step = self.engine.on(self.calls[entry["on"]], read_event(entry["event"]), entry["at"])
+            call = self.calls[entry["on"]]
+            step = self.engine.on(call, read_event(entry["event"], call.route.policy), entry["at"])
         return step, [call.name for call in self.engine.take_wakes()]
 
 
-def replay(vector: Vector) -> list[tuple[Step, list[str]]]:
+def replay(vector: Vector) -> list[tuple[Step | None, list[str]]]:
     """The steps of a whole script."""
     world = World(vector)
     return [world.act(entry) for entry in vector["script"]]
 
 
-def told(entry: dict[str, Any], step: Step, wakes: list[str]) -> str:
+def told(entry: dict[str, Any], step: Step | None, wakes: list[str]) -> str:
     """One line for people."""
     if "begin" in entry:
         what = f"begin {entry['call']} {entry['begin']}"
+    elif "force" in entry:
+        what = f"force {entry['force']}"
     else:
         what = f"{entry['on']}: {wire.told(wire.read_event(entry['event']))}"
     woken = f"  wakes {', '.join(wakes)}" if wakes else ""
-    return f"{entry['at']:>12} {what}\n{'':>12}   → {wire.told(step)}{woken}"
+    answer = "" if step is None else wire.told(step)
+    return f"{entry['at']:>12} {what}\n{'':>12}   → {answer}{woken}"
 
 
 def main() -> None:

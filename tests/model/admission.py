@@ -1,0 +1,175 @@
+"""The stages that a call passes before an attempt ("Stages" and "Again" in the specification's "How the components meet").
+
+Each stage answers None where the call may go on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from call import DEPTH, Call, Step, later
+from holds import Hold
+from queues import Permits
+
+if TYPE_CHECKING:
+    from engine import Engine
+    from rates import Tokens
+
+STAGES = ["look", "hold", "rate", "queue", "guard", "send"]
+MAX_WAITERS = 1000
+"""Of a send rate."""
+
+
+def proceed(engine: Engine, call: Call, first: str, now: int) -> Step:
+    """From this stage on."""
+    for name in STAGES[STAGES.index(first) :]:
+        step = {"look": look, "hold": hold, "rate": rate, "queue": queue, "guard": guard, "send": send}[name](
+            engine, call, now
+        )
+        if step is not None:
+            return step
+    return engine.start(call, now)
+
+
+def after(why: str) -> str:
+    """The stage that comes after the one it waited for; there is none after the last."""
+    return STAGES[STAGES.index(why) + 1]
+
+
+def refuse(engine: Engine, call: Call, verdict: str, retry_in: int | None, now: int) -> Step:
+    """ "Any refusal there is `readmission`, with the last failure as the result"."""
+    if call.attempt == 0:
+        return engine.end(call, verdict, None, retry_in, now)
+    return engine.end_with_last(call, "readmission", retry_in, now)
+
+
+def park(engine: Engine, call: Call, why: str, now: int) -> Step:
+    """It waits, and its owner is told why and until when."""
+    call.state, call.why = "waiting", why
+    return engine.parked(call, now)
+
+
+def asked(call: Call, per_attempt: bool) -> bool:
+    """ "Before attempts 2 and up … the components with `unit = "attempt"` are asked again"."""
+    return call.attempt == 0 or per_attempt
+
+
+def look(engine: Engine, call: Call, now: int) -> Step | None:
+    """The early look "costs nothing and refuses where an admission now would be refused"."""
+    breaker, keys = call.route.breaker, call.route.policy.breaker
+    if breaker is None or keys is None or not asked(call, keys.per_attempt):
+        return None
+    wait = breaker.refusal(now)
+    return None if wait is None else refuse(engine, call, "breaker_open", wait, now)
+
+
+def hold(engine: Engine, call: Call, now: int) -> Step | None:
+    """2.19; "hold is not" asked again."""
+    holds, path = call.route.holds, call.request.path
+    if holds is None or path is None or call.attempt > 0:
+        return None
+    holds.look(now)
+    found: Hold | None = holds.match(path)
+    if found is None:
+        return None
+    found.hand_out(engine, now, None)
+    if found.free(now) and not found.queue:
+        found.taken += 1
+        call.hold = found
+        return None
+    full = holds.waiting() >= call.route.policy.max_held or not call.request.may_park
+    if full or (call.deadline is not None and found.moment >= call.deadline):
+        return refuse(engine, call, "hold_full", max(0, found.moment - now), now)
+    call.hold = found
+    found.queue.append(call)
+    return park(engine, call, "hold", now)
+
+
+def rate(engine: Engine, call: Call, now: int) -> Step | None:
+    """3.1."""
+    tokens, keys = call.route.rate, call.route.policy.rate
+    if tokens is None or keys is None or not asked(call, keys.per_attempt):
+        return None
+    wait = call.request.may_park and keys.wait
+    return take(engine, call, tokens, "rate", keys.max_waiters if wait else 0, keys.max_wait, now)
+
+
+def send(engine: Engine, call: Call, now: int) -> Step | None:
+    """2.14: "the send rate always"."""
+    tokens = call.route.send
+    if tokens is None:
+        return None
+    return take(engine, call, tokens, "send", MAX_WAITERS if call.request.may_park else 0, None, now)
+
+
+def take(
+    engine: Engine, call: Call, tokens: Tokens, why: str, places: int, max_wait: int | None, now: int
+) -> Step | None:
+    """ "A newcomer takes tokens where nobody waits and there are enough. Else it queues"."""
+    tokens.hand_out(engine, now, None)
+    if tokens.at_once(tokens.cost(call), now):
+        return None
+    wait = tokens.turn_in(call, now)
+    too_long = max_wait is not None and wait > max_wait
+    too_late = call.deadline is not None and now + wait >= call.deadline
+    if len(tokens.queue) >= places or too_long or too_late:
+        return refuse(engine, call, "rate_limited", wait, now)
+    tokens.enqueue(call, now)
+    return park(engine, call, why, now)
+
+
+def queue(engine: Engine, call: Call, now: int) -> Step | None:
+    """4.1, 4.4."""
+    permits, keys = call.route.permits, call.route.policy.bulkhead
+    if permits is None or keys is None or not asked(call, keys.per_attempt):
+        return None
+    if any(holds(other, permits) for other in ancestors(call)):  # 0.4: "shares it"
+        return None
+    permits.revoke(engine, now)
+    permits.arrive(now)
+    if permits.at_once():
+        call.permit = permits
+        return None
+    victim = permits.victim(call) if permits.full() else None
+    if (permits.full() and victim is None) or not call.request.may_park:
+        return refuse(engine, call, "queue_full", None, now)
+    if keys.acquire_timeout == 0:
+        return refuse(engine, call, "acquire_timeout", None, now)
+    if victim is not None:
+        permits.remove(victim, now)
+        engine.refuse(victim, "displaced", now, None)
+    call.patience = later(now, keys.acquire_timeout)
+    permits.enqueue(call, now)
+    return park(engine, call, "queue", now)
+
+
+def guard(engine: Engine, call: Call, now: int) -> Step | None:
+    """5, 6: the breaker or the throttle."""
+    breaker, breaker_keys = call.route.breaker, call.route.policy.breaker
+    if breaker is not None and breaker_keys is not None and asked(call, breaker_keys.per_attempt):
+        ticket = breaker.admit(now)
+        if isinstance(ticket, int):
+            return refuse(engine, call, "breaker_open", ticket, now)
+        call.ticket, call.probe = ticket, ticket.probe
+    throttle_keys = call.route.policy.throttle
+    if throttle_keys is not None and asked(call, throttle_keys.per_attempt):
+        if not engine.throttle_admits(call, now):
+            return refuse(engine, call, "throttled", throttle_keys.probe_interval, now)
+        call.counted = True
+    return None
+
+
+def ancestors(call: Call) -> list[Call]:
+    """ADR 0005: "ancestry is looked up 32 levels deep"."""
+    found: list[Call] = []
+    parent = call.parent
+    while parent is not None and len(found) < DEPTH:
+        found.append(parent)
+        parent = parent.parent
+    return found
+
+
+def holds(call: Call, permits: Permits) -> bool:
+    """Does a call, or an attempt of it, have a permit of this bulkhead?"""
+    attempts = [*call.live, *call.stopped]
+    return call.permit is permits or any(attempt.permit is permits for attempt in attempts)

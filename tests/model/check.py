@@ -1,0 +1,90 @@
+"""What keys of a policy must have to do with each other (spec 0.3: "all errors are reported at once")."""
+
+from __future__ import annotations
+
+from keys import Value
+
+Given = dict[str, Value]
+
+# What stands in a pool and not in the policies that name it (0.4).
+POOLED: dict[str, list[str]] = {
+    "rate_limit": ["permits", "per", "burst"],
+    "bulkhead": [
+        *["kind", "max_concurrency", "max_queue", "min_concurrency", "latency_threshold", "increase_step"],
+        *["backoff_ratio", "cooldown", "latency_quantile", "long_window", "rtt_tolerance", "headroom"],
+        *["variant", "queue_target", "queue_interval", "codel", "queue_adaptive_lifo", "prioritized"],
+    ],
+    "retry.budget": [
+        *["kind", "ttl", "min_retries_per_sec", "percent_can_retry", "rounding", "ratio", "min_throughput"],
+        *["share", "min_retries", "max", "capacity", "cost", "timeout_cost", "throttled_cost"],
+    ],
+}
+
+
+def has(given: Given, table: str) -> bool:
+    """Is there any key of this table?"""
+    return any(key.startswith(table + ".") for key in given)
+
+
+def number(given: Given, key: str, default: float) -> float:
+    """A number, or its default."""
+    value = given.get(key, default)
+    return default if isinstance(value, str) else float(value)
+
+
+def relations(given: Given) -> list[str]:
+    """Mistakes between keys that are right by themselves, among those that are given."""
+    wrong: list[str] = []
+    if number(given, "retry.backoff.base", 100_000) > number(given, "retry.backoff.max", 5_000_000):
+        wrong.append("retry.backoff.max")
+    kind = given.get("bulkhead.kind", "fixed")
+    if kind != "fixed" and number(given, "bulkhead.min_concurrency", 1) > number(
+        given, "bulkhead.max_concurrency", 10**9
+    ):
+        wrong.append("bulkhead.min_concurrency")
+    controls = "queue_target" in [key.rpartition(".")[2] for key in given] or any(
+        number(given, f"bulkhead.{key}", 0) == 1 for key in ("queue_adaptive_lifo", "prioritized")
+    )
+    if controls and given.get("bulkhead.max_queue", 0) == 0:  # 4.4: "need `max_queue ≥ 1`"
+        wrong.append("bulkhead.max_queue")
+    if number(given, "bulkhead.queue_target", 0) >= number(given, "bulkhead.queue_interval", 100_000):
+        wrong.append("bulkhead.queue_target")  # 4.4: "`queue_target < queue_interval`"
+    if number(given, "breaker.max_break_duration", 10**18) < number(given, "breaker.break_duration", 0):
+        wrong.append("breaker.max_break_duration")
+    if number(given, "hedge.delay_min", 0) > number(given, "hedge.delay_max", 10**18):
+        wrong.append("hedge.delay_max")
+    return wrong
+
+
+def needs(given: Given) -> list[str]:
+    """ "Any other key without a default here is required where its component is used"."""
+    rate, breaker = has(given, "rate_limit"), has(given, "breaker")
+    wait = number(given, "rate_limit.wait", 0) == 1
+    ratio = "breaker.failure_ratio" in given
+    wanted = [
+        (given.get("retry.backoff.kind") == "polynomial", "retry.backoff.exponent"),
+        (given.get("retry.backoff.jitter") == "bounded", "retry.backoff.jitter_ratio"),
+        (rate and "rate_limit.pool" not in given, "rate_limit.permits"),
+        (rate and "rate_limit.pool" not in given, "rate_limit.per"),
+        (wait and "deadline" not in given, "rate_limit.max_wait"),
+        (has(given, "bulkhead") and "bulkhead.pool" not in given, "bulkhead.max_concurrency"),
+        (given.get("bulkhead.kind") == "aimd", "bulkhead.latency_threshold"),
+        (breaker, "breaker.break_duration"),
+        (breaker and "breaker.consecutive" not in given, "breaker.failure_ratio"),
+        (ratio, "breaker.window"),
+        (ratio, "breaker.min_throughput"),
+        (has(given, "hedge"), "hedge.delay"),
+    ]
+    for table in ("retry.budget", "hedge.budget"):
+        wanted.append((given.get(f"{table}.kind") in ("ratio", "tokens"), f"{table}.ratio"))
+        wanted.append((given.get(f"{table}.kind") == "tokens", f"{table}.max"))
+    return [key for needed, key in wanted if needed and key not in given]
+
+
+def exclusions(given: Given) -> list[str]:
+    """What cannot stand together (0.3, 0.4)."""
+    wrong = ["throttle"] if has(given, "breaker") and has(given, "throttle") else []
+    for table, keys in POOLED.items():
+        if f"{table}.pool" in given:
+            wrong += [f"{table}.{key}" for key in keys if f"{table}.{key}" in given]
+    return wrong
