@@ -123,7 +123,8 @@ def queue(engine: Engine, call: Call, now: int) -> Step | None:
     permits, keys = call.route.permits, call.route.policy.bulkhead
     if permits is None or keys is None or not asked(call, keys.per_attempt):
         return None
-    if any(holds(other, permits) for other in ancestors(call)):  # 0.4: "shares it"
+    if call.shares or any(holds(other, permits) for other in ancestors(call)):  # 0.4: "shares it"
+        call.shares = True  # to its end
         return None
     permits.revoke(engine, now)
     permits.arrive(now)

@@ -145,6 +145,7 @@ class Call:
     # retries
     retry_at: int = 0
     given_up: int = 0  # when stopped attempts are waited for no longer
+    shares: bool = False  # the permit of a call around it
     at_once: bool = False  # without retry: the next attempt starts as a hedge
     pending: Paid | None = None  # paid for and not started
     retries: list[Paid] = field(default_factory=list)  # that have started, and are no hedges

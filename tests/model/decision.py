@@ -33,10 +33,11 @@ def decide(
         retry_in = call.longest if outcome.kind in RETRYABLE else None
         return engine.end(call, verdict, attempt.number, retry_in, now, stop)
 
-    retries = policy.budget is not None  # has the policy a retry at all?
+    retries = policy.max_attempts > 1  # 2.1: "1 disables"
     if outcome.kind == "cancelled":  # 1.1: the caller gave up, and the host says so by the attempt
         return over("cancelled")
-    hedges_only = policy.hedge is not None and not retries
+    may_repeat = call.request.idempotent and call.request.replayable
+    hedges_only = policy.hedge is not None and not retries and may_repeat
     if policy.max_attempts == 1 and not hedges_only and outcome.kind in RETRYABLE:  # 2.1: "1 disables"
         return over("attempts")
     if outcome.opinion == "do_not":  # an opinion takes the place of the class, both ways
@@ -55,7 +56,7 @@ def decide(
         return over("attempts")
     if call.nested:
         return over("nested")
-    if call.probe:  # "a probe makes one attempt"
+    if call.probe or engine.forced(call.route):  # "a probe makes one attempt"; "finish without retries"
         return over("readmission")
     r = call.longest if policy.respect and policy.mode != "ignore" else None
     if r is not None and r > policy.max_retry_after:

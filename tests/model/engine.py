@@ -114,14 +114,11 @@ class Engine:
 
     def new_route(self, policy: Policy, key: str, now: int) -> Route:
         """State per (policy, key), and what its pools share."""
-        hedge = policy.hedge
-        if policy.budget is None and hedge is not None:  # "has then a window budget with the defaults"
-            ledger = Ledger(new_budget({}))
-        else:
-            ledger = Ledger(new_budget(policy.budget or {}, policy.budget is not None))
-        if policy.budget_pool is not None:
+        hedge, retries = policy.hedge, policy.max_attempts > 1
+        ledger = Ledger(new_budget(policy.budget or {}, retries and policy.budget is not None))
+        if policy.budget_pool is not None and retries:
             ledger = self.shared(policy.budget_pool, now)
-        own = hedge is not None and hedge.budget.get("kind", "shared") != "shared"
+        own = hedge is not None and (hedge.budget.get("kind", "shared") != "shared" or not retries)
         hedge_ledger = Ledger(new_budget(hedge.budget)) if hedge is not None and own else ledger
         route = Route(policy, key, ledger, hedge_ledger)
         if policy.rate is not None:
@@ -337,7 +334,9 @@ class Engine:
 
     def cut(self, call: Call, now: int) -> Step:
         """The deadline ends the call, whatever runs. Of several attempts the one that ran longest decides."""
-        if call.state == "body":
+        if call.state == "body":  # a body that the deadline cuts has failed by the same rule as an attempt
+            assert call.winner is not None
+            evidence.of_body(self, call, evidence.cut_by_deadline(call, call.winner, now), now)
             return self.end(call, "deadline", None, None, now)
         oldest = call.live[0]
         outcome = evidence.cut_by_deadline(call, oldest, now)
@@ -509,8 +508,8 @@ class Engine:
     def end_with_last(self, call: Call, verdict: str, retry_in: int | None, now: int, stop: int = 0) -> Step:
         """The last failure decides, and is the result."""
         assert call.last is not None
-        attempt, outcome, took = call.last
-        evidence.of_call(self, call, attempt, outcome, took, now)
+        attempt, outcome, _ = call.last  # "a call that ends between attempts gives no sample"
+        evidence.of_call(self, call, attempt, outcome, None, now)
         return self.end(call, verdict, attempt.number, retry_in, now, stop)
 
     def reap_two(self, now: int, but: Call | None) -> None:
@@ -534,10 +533,10 @@ def new_rate(permits: int, per: int, burst: int, now: int) -> Tokens:
 
 
 def new_breaker(policy: Policy) -> Breaker:
-    """5; a probe is "a lease (attempt timeout, else `break_duration`)"."""
+    """5; a probe's lease is "its attempt timeout and one second", else `break_duration`."""
     b = policy.breaker
     assert b is not None
-    lease = policy.attempt_timeout if policy.attempt_timeout is not None else b.break_duration
+    lease = b.break_duration if policy.attempt_timeout is None else policy.attempt_timeout + 1_000_000
     return Breaker(
         BreakerSettings(
             failure_ratio=b.failure_ratio,

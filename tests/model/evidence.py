@@ -59,8 +59,9 @@ def succeeded(engine: Engine, call: Call, attempt: Attempt, now: int, late: bool
     if not late:
         respond(call, Outcome("ok"), now)
     of_attempt(engine, call, attempt, Outcome("ok"), now)
-    of_call(engine, call, attempt, Outcome("ok"), now - attempt.started, now)
-    if call.route.latencies is not None:  # "their time when they win, or so far when another wins"
+    # "an answer of a stopped attempt gives no sample"
+    of_call(engine, call, attempt, Outcome("ok"), None if late else now - attempt.started, now)
+    if call.route.latencies is not None and not late:  # "their time when they win, or so far when another wins"
         for one in [attempt, *call.live]:
             if not one.hedge:
                 call.route.latencies.observe(float(now - one.started))
@@ -89,7 +90,7 @@ def of_attempt(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, n
         attempt.permit.learn(engine, outcome.kind, took, attempt.started, now)
 
 
-def of_call(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, took: int, now: int) -> None:
+def of_call(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, took: int | None, now: int) -> None:
     """What has `unit = "call"` is told of what decided the call, once."""
     if call.decided:
         return
@@ -101,7 +102,8 @@ def of_call(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, took
     if call.counted and policy.throttle is not None and not policy.throttle.per_attempt:
         accept(call, outcome, now)
         call.counted = False
-    if call.permit is not None and policy.bulkhead is not None and not policy.bulkhead.per_attempt:
+    per_call = policy.bulkhead is not None and not policy.bulkhead.per_attempt
+    if call.permit is not None and per_call and took is not None:
         call.permit.learn(engine, outcome.kind, took, attempt.started, now)
 
 

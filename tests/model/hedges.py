@@ -16,7 +16,7 @@ def room(call: Call) -> bool:
     policy = call.route.policy
     if policy.hedge is None or not call.request.idempotent or not call.request.replayable:
         return False
-    most = policy.hedge.max_attempts if policy.budget is None else policy.max_attempts
+    most = policy.max_attempts if policy.max_attempts > 1 else policy.hedge.max_attempts
     few = len(call.live) < policy.hedge.max_attempts and call.attempt < most
     return few and not call.probe
 
@@ -48,6 +48,7 @@ def forbidden(engine: Engine, call: Call, now: int) -> bool:
         or (route.breaker is not None and route.breaker.state != "closed")
         or (route.throttle is not None and route.throttle.probability(now) > 0.0)
         or call.throttled
+        or (call.deadline is not None and now >= call.deadline)  # 8.3: "none while … past the deadline"
     )
 
 
@@ -62,7 +63,10 @@ def start(engine: Engine, call: Call, now: int) -> Step | None:
     wanted = [(route.send, 1), (rate, call.request.cost)]
     if any(tokens and (tokens.queue or tokens.bucket.wait_for(cost, now)) for tokens, cost in wanted):
         return None
-    permits = route.permits
+    # "one extra permit": where nothing else runs, the call's own is free
+    own = policy.bulkhead is not None and policy.bulkhead.per_attempt and not call.shares
+    beside = bool(call.live) or own
+    permits = route.permits if beside else None
     if permits is not None and (permits.queue or permits.in_flight >= permits.limit()):
         return None
     charge = route.hedge_ledger.budget.withdraw(now, "transient", route.hedge_ledger.calls)

@@ -108,8 +108,8 @@ impl Engine {
             Verdict::Cancelled => verdict,
             _ => Verdict::Readmission,
         };
-        let (kind, lane) = (call.last_kind(), call.lane());
-        self.call_over(slot, kind, None, now);
+        let (kind, lane) = call.last_failure();
+        self.call_over(slot, kind, self.calls[slot].attempt_in(lane), None, now);
         self.end(slot, verdict, Some(lane), retry_in, now)
     }
 

@@ -34,12 +34,12 @@ pub const EDGES: &[(&str, &str, &str)] = &[
     ("Passing", "Free",    "refused (Done)"),
     ("Passing", "Ended",   "refused (Done), but attempts or nested calls are out"),
     ("Held",    "Passing", "it has a place (wake)"),
-    ("Held",    "Refused", "forced open (wake)"),
+    ("Held",    "Refused", "out of time when a place came free, or forced open (wake)"),
     ("Held",    "Free",    "deadline or cancel (Done)"),
     ("Held",    "Ended",   "the same, while a nested call is out"),
     ("Held",    "Lost",    "its host has not come for 60 s"),
     ("Paced",   "Passing", "its tokens are there (wake)"),
-    ("Paced",   "Refused", "forced open (wake)"),
+    ("Paced",   "Refused", "out of time when its turn came, or forced open (wake)"),
     ("Paced",   "Free",    "deadline or cancel (Done)"),
     ("Paced",   "Ended",   "the same, while attempts or nested calls are out"),
     ("Paced",   "Lost",    "its host has not come for 60 s"),
@@ -138,7 +138,7 @@ impl Engine {
                     Class::Cancelled => Verdict::Cancelled,
                     _ => Verdict::NotRetryable,
                 };
-                self.body_failed(slot, outcome.kind, now);
+                self.body_failed(slot, attempt, outcome.kind, now);
                 self.end(slot, verdict, Some(Lane::of(attempt)), None, now)
             }
             (_, Event::Finished { attempt, outcome }) => {
@@ -167,13 +167,14 @@ impl Engine {
                 self.refuse(slot, refusal, None, now)
             }
             State::Running if out_of_time => {
-                let since = call.since();
+                let (since, attempt) = self.oldest_running(slot);
                 let kind = self.cut(slot, since, now);
-                self.end_cut(slot, kind, since, now)
+                self.end_cut(slot, kind, (since, attempt), now)
             }
             State::Body if out_of_time => {
                 let kind = self.cut(slot, call.since(), now);
-                self.body_failed(slot, kind, now);
+                let lane = Lane::of(1 + self.calls[slot].running().trailing_zeros() as u8);
+                self.body_failed(slot, self.calls[slot].attempt_in(lane), kind, now);
                 self.end(slot, Verdict::Deadline, None, None, now)
             }
             State::Running => self.still_running(slot, now),
@@ -187,6 +188,9 @@ impl Engine {
 
     /// The next attempt is due: through the stages, unless too many stopped ones have not unwound yet (R11).
     fn go_on(&mut self, slot: u32, now: Time) -> Step {
+        if self.settings(slot).retry.max_attempts == 1 {
+            return self.hedge_on(slot, now);
+        }
         let call = &mut self.calls[slot];
         if call.blocked() {
             let given_up = call.since().after(GRACE);
@@ -207,6 +211,20 @@ impl Engine {
             return self.start(slot, now);
         }
         self.proceed(slot, Stage::Look, now)
+    }
+
+    /// A policy without retries: the next attempt of a race whose last one was stopped.
+    fn hedge_on(&mut self, slot: u32, now: Time) -> Step {
+        let call = &mut self.calls[slot];
+        call.go(State::Passing);
+        if let Some(step) = self.race(slot, now) {
+            self.calls[slot].go(State::Running);
+            return step;
+        }
+        let (kind, lane) = self.calls[slot].last_failure();
+        let retry_in = self.largest_retry_after(slot, None);
+        self.call_over(slot, kind, self.calls[slot].attempt_in(lane), None, now);
+        self.end(slot, Verdict::Attempts, Some(lane), retry_in, now)
     }
 
     /// All stages are passed: the attempt starts.
@@ -257,16 +275,16 @@ impl Engine {
         let class = self.settings(slot).class_of(outcome.kind);
         let lane = Lane::of(racer.attempt);
         let left = self.attempt_over(slot, &racer, class, outcome.kind, now);
-        if !self.calls[slot].has(flag::RACING) || self.calls[slot].running() == 0 {
-            self.calls[slot].charge = left;
+        if !racer.hedge {
+            self.calls[slot].charge = left; // a hedge's charge is none of the call's last retry
         }
         self.drop_attempt_ticket(slot);
         if class == Class::Ok {
             self.learn_latency(slot, &racer, now);
-            self.call_over(slot, outcome.kind, Some(racer.since), now);
+            self.call_over(slot, outcome.kind, racer.attempt, Some(racer.since), now);
             return self.end(slot, Verdict::Ok, Some(lane), None, now);
         }
-        self.calls[slot].set_last_kind(outcome.kind);
+        self.calls[slot].set_last_failure(outcome.kind, lane);
         let ended = match self.may_retry(slot, class, outcome) {
             Ok(()) if self.calls[slot].running() != 0 => {
                 self.lost_lane(slot, class, outcome.retry_after);
@@ -283,7 +301,7 @@ impl Engine {
             Err(verdict) => verdict,
         };
         let retry_in = self.largest_retry_after(slot, outcome.retry_after).filter(|_| class.retryable());
-        self.call_over(slot, outcome.kind, Some(racer.since), now);
+        self.call_over(slot, outcome.kind, racer.attempt, Some(racer.since), now);
         let step = self.end(slot, ended, Some(lane), retry_in, now);
         Step { stop: stop | step.stop, ..step }
     }
@@ -299,9 +317,20 @@ impl Engine {
         now: Time,
     ) -> Result<Step, Verdict> {
         if self.settings(slot).retry.max_attempts == 1 {
+            if class == Class::Throttled || !self.could_hedge(slot) {
+                return Err(Verdict::Attempts);
+            }
             self.pay_back(now);
-            let step = self.race(slot, now).ok_or(Verdict::Attempts)?;
-            return Ok(Step { stop, ..step });
+            self.note_retry_after(slot, outcome.retry_after);
+            if stop == 0 {
+                return self.race(slot, now).ok_or(Verdict::Attempts);
+            }
+            // The owner of the attempt that was stopped polls once it has unwound (R3).
+            let call = &mut self.calls[slot];
+            call.set_since(now);
+            call.moment = now;
+            call.go(State::Backoff);
+            return Ok(Step { stop, ..wait(Wait::Backoff, now, now) });
         }
         let retry_after = self.largest_retry_after(slot, outcome.retry_after);
         let delay = self.next_delay(slot, class, retry_after, now)?;
@@ -375,15 +404,28 @@ impl Engine {
         Ok(delay)
     }
 
-    /// The attempt timeout has passed: stop the attempt, and decide as after any other failure.
+    /// The attempt timeout has passed: stop the attempt, and decide as after any other failure. Of several that are out
+    /// of time together the newest decides.
     fn time_out(&mut self, slot: u32, attempt: u8, now: Time) -> Step {
-        let racer = self.take_racer(slot, attempt);
-        let bit = Lane::of(attempt).bit();
-        self.calls[slot].stopped |= bit;
-        if self.calls[slot].has(flag::ABORTABLE) {
-            self.report_lane(slot, bit);
+        let (mut stop, mut attempt) = (0, attempt);
+        loop {
+            let racer = self.take_racer(slot, attempt);
+            let bit = Lane::of(attempt).bit();
+            stop |= bit;
+            self.calls[slot].stopped |= bit;
+            if self.calls[slot].has(flag::ABORTABLE) {
+                self.report_lane(slot, bit);
+            }
+            let (end, next) = self.first_to_end(slot);
+            if self.calls[slot].running() == 0 || end > now {
+                return self.decide(slot, racer, Outcome::of(Class::Timeout), stop, now);
+            }
+            let left = self.attempt_over(slot, &racer, Class::Timeout, Class::Timeout.into(), now);
+            if !racer.hedge {
+                self.calls[slot].charge = left;
+            }
+            attempt = next;
         }
-        self.decide(slot, racer, Outcome::of(Class::Timeout), bit, now)
     }
 
     /// The head of a good answer: the attempt timeout ends here, slot and deadline go on where the body counts.
@@ -393,15 +435,15 @@ impl Engine {
         let ticket = if racer.ticket == 0 { self.calls[slot].ticket } else { racer.ticket };
         let left = self.attempt_over(slot, &racer, Class::Ok, Class::Ok.into(), now);
         self.learn_latency(slot, &racer, now);
-        self.call_over(slot, Class::Ok.into(), Some(racer.since), now);
+        self.call_over(slot, Class::Ok.into(), attempt, Some(racer.since), now);
         if !self.calls[slot].has(flag::UNTIL_BODY) {
             self.report_lane(slot, lane.bit());
-            self.calls[slot].charge = left;
+            self.calls[slot].charge = if racer.hedge { 0 } else { left };
             return self.end(slot, Verdict::Ok, Some(lane), None, now);
         }
         let stop = self.stop_lanes(slot, !lane.bit(), false, now);
         let call = &mut self.calls[slot];
-        call.charge = left;
+        call.charge = if racer.hedge { 0 } else { left };
         call.ticket = ticket;
         call.flags &= !flag::RACING;
         call.set_since(racer.since);
@@ -442,14 +484,14 @@ impl Engine {
         let call = &self.calls[slot];
         let racer = Racer { attempt, since: call.since(), charge: 0, ticket: 0, hedge: false };
         self.count_outcome(slot, &racer, Class::Ok);
-        self.call_over(slot, Class::Ok.into(), None, now);
+        self.call_over(slot, Class::Ok.into(), attempt, None, now);
         self.end(slot, Verdict::Ok, Some(Lane::of(attempt)), None, now)
     }
 
     /// The deadline ends a call whose attempts run.
-    fn end_cut(&mut self, slot: u32, kind: Kind, since: Time, now: Time) -> Step {
+    fn end_cut(&mut self, slot: u32, kind: Kind, (since, attempt): (Time, u8), now: Time) -> Step {
         let stop = self.stop_lanes(slot, u8::MAX, true, now);
-        self.call_over(slot, kind, Some(since), now);
+        self.call_over(slot, kind, attempt, Some(since), now);
         let step = self.end(slot, Verdict::Deadline, None, None, now);
         Step { stop: stop | step.stop, ..step }
     }

@@ -80,13 +80,12 @@ impl Hedger {
 
 impl Engine {
     /// May a hedge start for this call, as far as the call itself goes?
-    fn could_hedge(&self, slot: u32) -> bool {
+    pub(super) fn could_hedge(&self, slot: u32) -> bool {
         let call = &self.calls[slot];
         let policy = self.settings(slot);
         let Some(hedge) = &policy.hedge else { return false };
         let most = if policy.retry.max_attempts > 1 { policy.retry.max_attempts } else { hedge.max_attempts };
-        call.state == State::Running
-            && !call.has(flag::UNHEDGED | flag::PROBE)
+        !call.has(flag::UNHEDGED | flag::PROBE)
             && call.has(flag::IDEMPOTENT)
             && call.has(flag::REPLAYABLE)
             && call.running().count_ones() < u32::from(hedge.max_attempts)
@@ -98,8 +97,11 @@ impl Engine {
     pub(super) fn hedge_due(&self, slot: u32) -> Time {
         let Some(hedger) = &self.routes[self.calls[slot].route].hedger else { return Time::NEVER };
         let policy = self.settings(slot);
-        let Some(hedge) = policy.hedge.as_ref().filter(|_| self.could_hedge(slot)) else { return Time::NEVER };
         let call = &self.calls[slot];
+        let runs = call.state == State::Running && call.running() != 0;
+        let Some(hedge) = policy.hedge.as_ref().filter(|_| runs && self.could_hedge(slot)) else {
+            return Time::NEVER;
+        };
         let newest = match self.calls.side(slot) {
             Some(side) if call.has(flag::RACING) => side.newest(call.since()),
             _ => call.since(),
@@ -133,7 +135,7 @@ impl Engine {
         let (attempt, bit) = (call.attempts, call.lane().bit());
         call.lanes |= bit;
         call.stopped &= !bit;
-        let beside = !alone && !call.has(flag::PER_LANE | flag::SHARES);
+        let beside = !alone && !call.has(flag::PER_LANE);
         let side = self.calls.side_mut(slot);
         side.enter(Racer { attempt, since: now, charge, ticket, hedge: true }, base);
         side.extra &= !bit;
@@ -159,7 +161,7 @@ impl Engine {
         }
         let (slot_route, cost) = (call.route, u32::from(call.cost));
         let alone = call.running() == 0;
-        let needs_permit = !call.has(flag::SHARES) && (call.has(flag::PER_LANE) || !alone);
+        let needs_permit = !alone || call.has(flag::PER_LANE);
         let policy = self.settings(slot);
         let takes_tokens = policy.rate_limit.as_ref().is_some_and(|limit| limit.unit == Unit::Attempt);
         let by_attempt = policy.breaker.as_ref().is_some_and(|it| it.unit == Unit::Attempt);
@@ -217,8 +219,21 @@ impl Engine {
         if class == Class::Throttled {
             self.calls[slot].flags |= flag::UNHEDGED;
         }
+        self.note_retry_after(slot, retry_after);
+    }
+
+    /// Keeps the largest Retry-After of a race.
+    pub(super) fn note_retry_after(&mut self, slot: u32, retry_after: Option<Duration>) {
         let side = self.calls.side_mut(slot);
         side.moment = side.moment.max(retry_after.map_or(0, |span| span.as_micros().saturating_add(1)));
+    }
+
+    /// When the oldest attempt that runs started, and which it is.
+    pub(super) fn oldest_running(&self, slot: u32) -> (Time, u8) {
+        let (call, side) = (&self.calls[slot], self.calls.side(slot));
+        let racers = side.filter(|_| call.has(flag::RACING)).into_iter();
+        let racers = racers.flat_map(|side| side.racers(call.since()));
+        racers.map(|racer| (racer.since, racer.attempt)).min().unwrap_or((call.since(), call.attempts))
     }
 
     /// The largest Retry-After of a race, its last attempt's among them.
