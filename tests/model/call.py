@@ -1,7 +1,8 @@
-"""What the engine remembers of a call, its attempts and its route (spec 0.4; vocabulary in `docs/architecture.md`).
+"""What the engine remembers of a call, its attempts and its route (spec 0.4).
 
-Moments and spans are whole µs. A call's states: new, waiting (in a queue, by `why`), granted (it may go on, and has not
-come yet), refused (the same, with a `refusal`), running, body, backoff, ended (but something is out), lost, gone.
+Moments and spans are whole µs. A call's states: new, waiting (in a queue, by `why`), granted (it may go on,
+and has not come yet), refused (the same, with a `refusal`), running, body, backoff, ended (but something is
+out), lost, gone.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     import budgets
     from holds import Hold, Holds
     from policy import Policy
-    from queues import Permits
     from quantile import WindowedP2
+    from queues import Permits
     from rates import Tokens
     from throttle import Throttle
 

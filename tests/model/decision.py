@@ -68,9 +68,9 @@ def decide(
     if policy.time_limit is not None and now - call.began + delay > policy.time_limit:
         return over("time_limit")
     breaker = call.route.breaker
-    if breaker is not None and policy.breaker is not None and policy.breaker.per_attempt:
-        if breaker.state == "open" and breaker.until > now + delay:  # 0.2
-            return over("readmission")
+    asked = breaker is not None and policy.breaker is not None and policy.breaker.per_attempt
+    if breaker is not None and asked and breaker.state == "open" and breaker.until > now + delay:  # 0.2
+        return over("readmission")
     ledger = call.route.ledger
     charge = ledger.budget.withdraw(now, outcome.kind, ledger.calls)
     if charge is None:
@@ -99,7 +99,7 @@ def wait_before(
 
 
 def next_at_once(engine: Engine, call: Call, stop: int, now: int) -> Step | None:
-    """ "Without retry the next one starts at once, as a hedge, if the same conditions but the delay hold"."""
+    """8.1: without retry the next one starts at once, if the same conditions but the delay hold."""
     if call.no_hedge or not hedges.room(call):
         return None
     if stop and not call.live:  # R3: the host comes again once the attempt has unwound

@@ -1,7 +1,7 @@
 """The engine, slowly: one list of calls, one dict of routes, one step per event (spec 7, rules R1 to R12).
 
-Here are the events and what `Poll` evaluates. Decisions after a failure are in `decision.py`, the stages before an
-attempt in `admission.py`, ends in `ends.py`, the rest one concern a file.
+Here are the events and what `Poll` evaluates. Decisions after a failure are in `decision.py`, the stages
+before an attempt in `admission.py`, ends in `ends.py`, the rest one concern a file.
 """
 
 from __future__ import annotations
@@ -16,8 +16,22 @@ import hedges
 import rng
 from breaker import Breaker
 from breaker import Settings as BreakerSettings
-from call import AT_ONCE, MAX_PARK, OVERDUE, Attempt, Call, Ledger, Path, Request, Route, Step
-from call import done, earliest, later, span
+from call import (
+    AT_ONCE,
+    MAX_PARK,
+    OVERDUE,
+    Attempt,
+    Call,
+    Ledger,
+    Path,
+    Request,
+    Route,
+    Step,
+    done,
+    earliest,
+    later,
+    span,
+)
 from classify import Outcome
 from clock import Clock
 from cubic import Cubic
@@ -34,7 +48,7 @@ LATENCIES = 512
 
 
 class Engine:
-    """begin, on, target and force, as `docs/architecture.md` has them, with calls as objects in place of ids."""
+    """begin, on, target and force, with calls as objects in place of ids."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -143,7 +157,7 @@ class Engine:
         return route
 
     def shared(self, name: str, now: int) -> Any:
-        """ "A pool is the component itself, shared"."""
+        """As written: "A pool is the component itself, shared"."""
         if name not in self.pooled:
             pool = self.pools[name]
             if pool.kind == "budget":
@@ -159,7 +173,7 @@ class Engine:
         return bool({(route.policy.name, None), (route.policy.name, route.key)} & self.forced_open)
 
     def turn_out(self, routes: list[Route], now: int) -> None:
-        """ "Refuses at once all calls of its routes that wait before their first attempt", in the order they began."""
+        """All calls that wait before their first attempt are refused, in the order they began."""
         queues: list[Tokens] = []
         calls = [call for call in self.arena if call is not None and call.route in routes]
         for call in sorted(calls, key=lambda call: call.ordinal):
@@ -438,7 +452,7 @@ class Engine:
         return tokens
 
     def parked(self, call: Call, now: int) -> Step:
-        """ "At most `max_park` (1 s) away while parked" (R4)."""
+        """As written: "At most `max_park` (1 s) away while parked" (R4)."""
         if call.why == "queue":
             until = earliest(call.patience, call.deadline, now + MAX_PARK)
             call.over = overdue(call)
@@ -472,7 +486,9 @@ class Engine:
         """A refused waiter's end; before a further attempt it is the failure at hand."""
         if call.attempt == 0:
             return self.end(call, verdict, None, None, now)
-        return self.end_with_last(call, "deadline" if verdict == "deadline_queued" else "readmission", None, now)
+        return self.end_with_last(
+            call, "deadline" if verdict == "deadline_queued" else "readmission", None, now
+        )
 
     def wake(self, call: Call, own: Call | None) -> None:
         """Its owner is to poll, unless it does just now."""

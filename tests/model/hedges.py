@@ -33,7 +33,7 @@ def delay(route: Route) -> int:
 
 
 def due(call: Call) -> int | None:
-    """ "`delay` after the newest attempt of the call started"."""
+    """As written: "`delay` after the newest attempt of the call started"."""
     if call.state != "running" or call.no_hedge or call.newest is None or not call.live or not room(call):
         return None
     return call.newest.started + delay(call.route)
@@ -53,8 +53,10 @@ def forbidden(engine: Engine, call: Call, now: int) -> bool:
 
 
 def start(engine: Engine, call: Call, now: int) -> Step | None:
-    """A hedge, if nothing stands against it and all that it needs is there at once; else none until the next attempt
-    that is no hedge."""
+    """A hedge, if nothing stands against it and all that it needs is there at once.
+
+    If not, there is none until the next attempt that is no hedge.
+    """
     route, policy = call.route, call.route.policy
     call.no_hedge = True
     if forbidden(engine, call, now):
@@ -82,7 +84,9 @@ def start(engine: Engine, call: Call, now: int) -> Step | None:
         admitted = route.breaker.admit(now)
         assert not isinstance(admitted, int)
         ticket = admitted
-    counted = policy.throttle is not None and policy.throttle.per_attempt and engine.throttle_admits(call, now)
+    counted = (
+        policy.throttle is not None and policy.throttle.per_attempt and engine.throttle_admits(call, now)
+    )
     call.no_hedge = False
     attempt, step = engine.attempt(call, True, now)
     attempt.permit, attempt.flying = permits, Paid(route.hedge_ledger, charge)
