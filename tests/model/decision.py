@@ -62,7 +62,7 @@ def decide(
     if r is not None and r > policy.max_retry_after:
         return over("retry_after_too_long")
     left = None if call.deadline is None else max(0, call.deadline - now)
-    delay = wait_before(engine, call, outcome, r, left, attempt.number)
+    delay = wait_before(engine, call, outcome, r, left, call.attempt)
     if left is not None and delay >= left:
         return over("would_outlive_deadline")
     if policy.time_limit is not None and now - call.began + delay > policy.time_limit:
@@ -87,7 +87,7 @@ def decide(
 def wait_before(
     engine: Engine, call: Call, outcome: Outcome, r: int | None, left: int | None, number: int
 ) -> int:
-    """The delay before the next attempt; draws are over the number of the attempt that failed."""
+    """The delay before the next attempt; draws and growth are over the attempts started so far."""
     policy = call.route.policy
     base = policy.throttled_base if outcome.kind == "throttled" else policy.backoff.base
     xs = [rng.bits(engine.seed, call.ordinal, rng.BACKOFF, n) for n in range(1, number + 1)]

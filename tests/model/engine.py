@@ -289,7 +289,8 @@ class Engine:
         if call.state == "backoff":
             return self.after_backoff(call, late, now)
         if late:  # running or body; 7.1: "the deadline is not" retryable
-            return self.cut(call, now)
+            step = self.cut(call, now)
+            return {**step, "stop": step["stop"] | stop}
         if call.state == "body":
             return self.wait(call, "body", call.deadline, now, stop)
         out_of_time = [one for one in call.live if one.end is not None and now >= one.end]

@@ -143,7 +143,12 @@ impl Engine {
             }
             (_, Event::Finished { attempt, outcome }) => {
                 let ok = self.settings(slot).class_of(outcome.kind) == Class::Ok;
-                if self.unwound(slot, attempt, now) && ok { self.late_answer(slot, attempt, now) } else { self.evaluate(slot, now) }
+                if self.unwound(slot, attempt) && ok {
+                    self.late_answer(slot, attempt, now)
+                } else {
+                    self.pay_back(now);
+                    self.evaluate(slot, now)
+                }
             }
             (_, Event::Timer | Event::Poll | Event::Headers { .. }) => self.evaluate(slot, now),
         };
@@ -153,6 +158,9 @@ impl Engine {
 
     /// What a `Poll` finds.
     pub(super) fn evaluate(&mut self, slot: u32, now: Time) -> Step {
+        if self.calls[slot].listed() {
+            self.look_around(slot, now);
+        }
         let call = &self.calls[slot];
         let out_of_time = call.deadline <= now;
         if call.between_attempts() && self.routes[call.route].stages & stage::FORCED != 0 {
@@ -217,8 +225,8 @@ impl Engine {
     fn hedge_on(&mut self, slot: u32, now: Time) -> Step {
         let call = &mut self.calls[slot];
         call.go(State::Passing);
+        call.go(State::Running);
         if let Some(step) = self.race(slot, now) {
-            self.calls[slot].go(State::Running);
             return step;
         }
         let (kind, lane) = self.calls[slot].last_failure();
@@ -317,10 +325,13 @@ impl Engine {
         now: Time,
     ) -> Result<Step, Verdict> {
         if self.settings(slot).retry.max_attempts == 1 {
-            if class == Class::Throttled || !self.could_hedge(slot) {
+            if !self.could_hedge(slot) {
                 return Err(Verdict::Attempts);
             }
             self.pay_back(now);
+            if class == Class::Throttled {
+                return Err(Verdict::Attempts);
+            }
             self.note_retry_after(slot, outcome.retry_after);
             if stop == 0 {
                 return self.race(slot, now).ok_or(Verdict::Attempts);
@@ -453,18 +464,24 @@ impl Engine {
         Step { stop: stop | step.stop, ..step }
     }
 
-    /// A waiter's own look at the queue; it also takes back grants that nobody claimed.
-    fn still_queued(&mut self, slot: u32, now: Time) -> Step {
-        self.reap(now, slot);
-        self.revoke_overdue(self.routes[self.calls[slot].route].pool_at, now);
-        match self.calls[slot].state {
-            State::Queued if self.patience(slot) <= now => {
-                let verdict = self.impatience(slot);
-                self.refuse(slot, verdict, None, now)
-            }
-            State::Queued => wait(Wait::Queue, self.patience(slot).min(now.after(MAX_PARK)), now),
-            _ => self.evaluate(slot, now),
+    /// A waiter's event takes back what others have not claimed, and examines two slots (R9).
+    fn look_around(&mut self, slot: u32, now: Time) {
+        if self.calls[slot].state == State::Granted {
+            return;
         }
+        self.reap(now, slot);
+        if self.calls[slot].state == State::Queued {
+            self.revoke_overdue(self.routes[self.calls[slot].route].pool_at, now);
+        }
+    }
+
+    /// A waiter's own look at the queue.
+    fn still_queued(&mut self, slot: u32, now: Time) -> Step {
+        if self.patience(slot) <= now {
+            let verdict = self.impatience(slot);
+            return self.refuse(slot, verdict, None, now);
+        }
+        wait(Wait::Queue, self.patience(slot).min(now.after(MAX_PARK)), now)
     }
 
     /// The owner of a granted permit has come: later stages run now (R2).
@@ -530,7 +547,7 @@ impl Engine {
     }
 
     /// A stopped attempt has unwound. True where it is the newest and the next has not started.
-    fn unwound(&mut self, slot: u32, attempt: u8, now: Time) -> bool {
+    fn unwound(&mut self, slot: u32, attempt: u8) -> bool {
         let call = &self.calls[slot];
         let bit = call.started_as(attempt) & call.stopped;
         if bit == 0 {
@@ -538,7 +555,7 @@ impl Engine {
         }
         let newest = attempt == call.attempts && call.between_attempts();
         self.calls[slot].stopped &= !bit;
-        self.free_lanes(slot, bit, now);
+        self.report_lane(slot, bit);
         newest
     }
 

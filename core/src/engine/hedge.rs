@@ -258,19 +258,6 @@ impl Engine {
         ends.min().unwrap_or((Time::NEVER, call.attempts))
     }
 
-    /// The end of the attempt that runs out of its attempt timeout last.
-    pub(super) fn last_end(&self, slot: u32) -> Time {
-        let call = &self.calls[slot];
-        match self.calls.side(slot) {
-            Some(side) if call.has(flag::RACING) => {
-                let timeout = self.settings(slot).attempt_timeout;
-                let ends = side.racers(call.since()).map(|racer| super::call::limit(racer.since, timeout));
-                ends.max().unwrap_or(call.moment)
-            }
-            _ => call.moment,
-        }
-    }
-
     /// The next moment of a call whose attempts run.
     #[inline]
     pub(super) fn next_moment(&self, slot: u32) -> Time {

@@ -314,7 +314,6 @@ impl Engine {
         let route = self.calls[slot].route;
         let gate = self.calls.side(slot).map_or(NO_GATE, |side| side.gate);
         if !self.calls[slot].has(flag::TOKENS) {
-            self.reap(now, slot);
             self.let_through(route, gate, now);
             let own = self.calls.id(slot);
             self.wakes.retain(|woken| *woken != own); // it is here

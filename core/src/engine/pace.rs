@@ -210,7 +210,6 @@ impl Engine {
     pub(super) fn still_paced(&mut self, slot: u32, now: Time) -> Option<Step> {
         let (route, sending) = (self.calls[slot].route, self.calls[slot].has(flag::SENDING));
         if !self.calls[slot].has(flag::TOKENS) {
-            self.reap(now, slot);
             self.pace_out(route, sending, now);
             let own = self.calls.id(slot);
             self.wakes.retain(|woken| *woken != own); // it is here
