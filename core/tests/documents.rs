@@ -407,11 +407,17 @@ fn value(domain: Domain) -> BoxedStrategy<Vec<Value<'static>>> {
             let status = prop_oneof![Just(408.0), Just(429.0), (500u16..600).prop_map(f64::from)];
             prop::collection::vec(status.prop_map(Value::Number), 1..5).boxed()
         }
-        Domain::Words(choices) | Domain::KindWords(choices) => prop::collection::vec(words(choices), 1..5).boxed(),
+        Domain::Words(choices) | Domain::KindWords(choices) => {
+            prop::collection::vec(words(choices), 1..5).boxed()
+        }
         Domain::Kinds => prop::collection::vec("[a-z]{6,9}_=(transient|throttled|permanent)", 1..4)
-            .prop_map(|kinds| kinds.into_iter().map(|kind| Value::Text(Box::leak(kind.into_boxed_str()))).collect())
+            .prop_map(|kinds| {
+                kinds.into_iter().map(|kind| Value::Text(Box::leak(kind.into_boxed_str()))).collect()
+            })
             .boxed(),
-        Domain::Name => "[a-z]{1,9}".prop_map(|name| vec![Value::Text(Box::leak(name.into_boxed_str()))]).boxed(),
+        Domain::Name => {
+            "[a-z]{1,9}".prop_map(|name| vec![Value::Text(Box::leak(name.into_boxed_str()))]).boxed()
+        }
     }
 }
 

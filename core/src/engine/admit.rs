@@ -98,7 +98,13 @@ impl Engine {
     }
 
     /// Refuses a call, or its next attempt: then it ends with the failure that it has.
-    pub(super) fn refuse(&mut self, slot: u32, verdict: Verdict, retry_in: Option<Duration>, now: Time) -> Step {
+    pub(super) fn refuse(
+        &mut self,
+        slot: u32,
+        verdict: Verdict,
+        retry_in: Option<Duration>,
+        now: Time,
+    ) -> Step {
         let call = &self.calls[slot];
         if call.attempts == 0 {
             return self.end(slot, verdict, None, retry_in, now);

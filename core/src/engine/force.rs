@@ -18,9 +18,10 @@ impl Engine {
         if let Some(number) = self.number_of(policy) {
             let one = route.map(|route| self.routes.find(route));
             let here = |slot: u32| one.is_none_or(|one| one == Some(slot));
-            let routes = self.routes.iter().filter(|(slot, route)| {
-                route.policy == number && !route.is_pool() && here(*slot)
-            });
+            let routes = self
+                .routes
+                .iter()
+                .filter(|(slot, route)| route.policy == number && !route.is_pool() && here(*slot));
             let routes: Vec<_> = routes.map(|(slot, _)| slot).collect();
             let entry = &mut self.policies[usize::from(number)];
             if one.is_none() {

@@ -123,7 +123,13 @@ impl Engine {
         let (alone, base) = (call.running() == 0, call.since());
         if !call.has(flag::RACING) {
             call.flags |= flag::RACING;
-            let first = Racer { attempt: call.attempts, since: base, charge: call.charge, ticket: call.ticket, hedge: false };
+            let first = Racer {
+                attempt: call.attempts,
+                since: base,
+                charge: call.charge,
+                ticket: call.ticket,
+                hedge: false,
+            };
             let side = self.calls.side_mut(slot);
             if !alone {
                 side.enter(first, base);
@@ -205,9 +211,11 @@ impl Engine {
         }
         let base = call.since();
         let racing = call.has(flag::RACING);
-        let overtaken = self.calls.side(slot).filter(|_| racing).and_then(|side| {
-            side.racers(base).find(|racer| !racer.hedge).map(|racer| racer.since)
-        });
+        let overtaken = self
+            .calls
+            .side(slot)
+            .filter(|_| racing)
+            .and_then(|side| side.racers(base).find(|racer| !racer.hedge).map(|racer| racer.since));
         let since = if winner.hedge { overtaken } else { Some(winner.since) };
         if let (Some(since), Some(hedger)) = (since, &mut self.routes[self.calls[slot].route].hedger) {
             hedger.observe(now.since(since));

@@ -84,13 +84,17 @@ impl Targets {
     }
 
     pub fn leave(&mut self, number: u16) {
-        if let Some(entry) = usize::from(number).checked_sub(1).and_then(|place| self.entries.get_mut(place)) {
+        if let Some(entry) = usize::from(number).checked_sub(1).and_then(|place| self.entries.get_mut(place))
+        {
             entry.calls = entry.calls.saturating_sub(1);
         }
     }
 
     fn path(&self, number: u16) -> &str {
-        usize::from(number).checked_sub(1).and_then(|place| self.entries.get(place)).map_or("", |entry| &entry.path)
+        usize::from(number)
+            .checked_sub(1)
+            .and_then(|place| self.entries.get(place))
+            .map_or("", |entry| &entry.path)
     }
 
     pub fn forget_calls(&mut self) {
@@ -165,7 +169,8 @@ impl Holds {
         if self.open == 0 {
             return None;
         }
-        let found = keys(path, false).find_map(|(key, _)| self.like.get(&key).filter(|it| it.gate != NO_GATE));
+        let found =
+            keys(path, false).find_map(|(key, _)| self.like.get(&key).filter(|it| it.gate != NO_GATE));
         found.map(|like| like.gate)
     }
 
@@ -238,10 +243,6 @@ impl Holds {
         self.gates.iter().all(|gate| gate.key.is_none() || gate.until <= now)
     }
 
-    /// The holds that exist, for people to look at: what is held, until when.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Time)> {
-        self.gates.iter().filter_map(|gate| Some((gate.key.as_deref()?, gate.until)))
-    }
 }
 
 impl Engine {
@@ -404,7 +405,6 @@ impl Holds {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -413,7 +413,11 @@ mod tests {
     fn a_path_is_counted_under_itself_and_its_prefixes() {
         let all: Vec<_> = keys(&normal("/v1//users/7/mail/3/body?x=1#y"), true).collect();
         let expected = [
-            ("=/v1/users/7/mail/3/body", 1), ("4/v1/users/7/mail", 1), ("3/v1/users/7", 2), ("2/v1/users", 3), ("1/v1", 4),
+            ("=/v1/users/7/mail/3/body", 1),
+            ("4/v1/users/7/mail", 1),
+            ("3/v1/users/7", 2),
+            ("2/v1/users", 3),
+            ("1/v1", 4),
         ];
         assert_eq!(all, expected.map(|(key, enough)| (key.to_owned(), enough)));
         assert_eq!(keys(&normal(""), false).collect::<Vec<_>>(), [("=/".to_owned(), 1)]);

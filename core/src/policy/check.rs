@@ -242,7 +242,9 @@ impl Settings {
         if self.flag("rate_limit.wait") && !self.given("rate_limit.max_wait") && !self.given("deadline") {
             fail("rate_limit.wait", "true".into(), "needs a bound: rate_limit.max_wait or deadline");
         }
-        if self.given("bulkhead.queue_target") && self.span("bulkhead.queue_target") >= self.span("bulkhead.queue_interval") {
+        if self.given("bulkhead.queue_target")
+            && self.span("bulkhead.queue_target") >= self.span("bulkhead.queue_interval")
+        {
             let interval = self.told("bulkhead.queue_interval");
             let rule = format!("must be less than bulkhead.queue_interval ({interval})");
             fail("bulkhead.queue_target", self.told("bulkhead.queue_target"), &rule);
@@ -264,7 +266,8 @@ impl Settings {
         }
         let never = self.named("retry.retry_on").find(|(_, class)| !class.retryable());
         if let Some((name, class)) = never {
-            let rule = format!("is based on {}, which can never be retried", format!("{class:?}").to_lowercase());
+            let rule =
+                format!("is based on {}, which can never be retried", format!("{class:?}").to_lowercase());
             fail("retry.retry_on", quoted(&name), &rule);
         }
         let both = self.mask("breaker.failure_on", false) & self.mask("breaker.ignore_on", false);

@@ -31,7 +31,8 @@ pub(super) fn kind(text: &str) -> Option<(&str, Class)> {
     let named = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.len() <= 50
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    (named && ALL_CLASS_NAMES.iter().chain(&["ok", "cancelled"]).all(|word| *word != name)).then_some((name, class))
+    (named && ALL_CLASS_NAMES.iter().chain(&["ok", "cancelled"]).all(|word| *word != name))
+        .then_some((name, class))
 }
 
 impl Key {
@@ -80,9 +81,10 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<S
         Domain::Real { min, max, none } => match value {
             Value::Text("none") if none => Ok(Stored::Real(f64::INFINITY)),
             Value::Number(n) if n >= min && n <= max => Ok(Stored::Real(n)),
-            _ => {
-                Err(format!("must be a finite number from {min} to {max}{}", if none { ", or none" } else { "" }))
-            }
+            _ => Err(format!(
+                "must be a finite number from {min} to {max}{}",
+                if none { ", or none" } else { "" }
+            )),
         },
         Domain::Flag => match value {
             Value::Number(n) if n == 0.0 || n == 1.0 => Ok(Stored::Flag(n == 1.0)),
@@ -113,7 +115,11 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<S
             Value::Number(_) => None,
         }
         .ok_or_else(|| {
-            let own = if kinds.is_empty() { ", or a name declared in kinds".to_owned() } else { format!(", {}", kinds.join(", ")) };
+            let own = if kinds.is_empty() {
+                ", or a name declared in kinds".to_owned()
+            } else {
+                format!(", {}", kinds.join(", "))
+            };
             format!("must be one of {}{own}", words.join(", "))
         }),
         Domain::Kinds => match value {
@@ -153,7 +159,14 @@ pub(super) const CLASS_NAMES: &[&str] =
 
 /// The words of `failure_on` and `ignore_on`.
 pub(super) const ALL_CLASS_NAMES: &[&str] = &[
-    "transient", "throttled", "timeout", "never_sent", "conflict", "permanent", "ignored", "infrastructure",
+    "transient",
+    "throttled",
+    "timeout",
+    "never_sent",
+    "conflict",
+    "permanent",
+    "ignored",
+    "infrastructure",
     "concurrency",
 ];
 

@@ -83,7 +83,11 @@ impl Pool {
     ///
     /// # Errors
     /// All mistakes at once, each naming the key, the value and the rule.
-    pub fn from_pairs(name: &str, kind: PoolKind, pairs: &[(&str, Value<'_>)]) -> Result<Self, Vec<PolicyError>> {
+    pub fn from_pairs(
+        name: &str,
+        kind: PoolKind,
+        pairs: &[(&str, Value<'_>)],
+    ) -> Result<Self, Vec<PolicyError>> {
         let foreign = pairs.iter().filter(|(key, _)| !kind.owns(key)).map(|(key, value)| {
             let value = match value {
                 Value::Number(n) => n.to_string(),
@@ -94,7 +98,8 @@ impl Pool {
         let mut errors: Vec<_> = foreign.collect();
         let own: Vec<_> = pairs.iter().filter(|(key, _)| kind.owns(key)).collect();
         let paths: Vec<_> = own.iter().map(|(key, _)| kind.path(key)).collect();
-        let pairs: Vec<_> = paths.iter().zip(&own).map(|(path, (_, value))| (path.as_str(), *value)).collect();
+        let pairs: Vec<_> =
+            paths.iter().zip(&own).map(|(path, (_, value))| (path.as_str(), *value)).collect();
         match Policy::from_pairs(name, &pairs) {
             Ok(policy) if errors.is_empty() && !pairs.is_empty() => return Ok(Self { kind, policy }),
             Ok(_) if errors.is_empty() => {
