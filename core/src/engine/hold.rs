@@ -242,7 +242,6 @@ impl Holds {
     pub fn is_fresh(&self, now: Time) -> bool {
         self.gates.iter().all(|gate| gate.key.is_none() || gate.until <= now)
     }
-
 }
 
 impl Engine {
@@ -290,7 +289,6 @@ impl Engine {
         let side = self.calls.side_mut(slot);
         side.gate = number;
         let call = &mut self.calls[slot];
-        call.moment = until.max(now);
         call.flags &= !flag::TOKENS;
         call.go(State::Held);
         list.push(&mut self.calls, slot);
@@ -304,10 +302,11 @@ impl Engine {
         }
     }
 
-    fn wait_held(&self, slot: u32, until: Time, now: Time) -> Step {
-        let deadline = self.calls[slot].deadline;
+    fn wait_held(&mut self, slot: u32, until: Time, now: Time) -> Step {
         let next = if until > now { until.min(now.after(MAX_PARK)) } else { now.after(MAX_PARK) };
-        wait(Wait::Hold, next.min(deadline), now)
+        let call = &mut self.calls[slot];
+        call.moment = next.min(call.deadline); // it is overdue by what it was told last
+        wait(Wait::Hold, call.moment, now)
     }
 
     /// A waiter's own look: `None` when it has a place.
@@ -324,9 +323,6 @@ impl Engine {
         }
         let gates = self.routes[route].holds.as_ref().map(|holds| &holds.gates);
         let until = gates.and_then(|gates| gates.get(usize::from(gate))).map_or(now, |gate| gate.until);
-        if until > now {
-            self.calls[slot].moment = until;
-        }
         Some(self.wait_held(slot, until, now))
     }
 

@@ -17,6 +17,8 @@ pub(super) struct Racer {
     /// Its breaker's ticket, where each attempt has one.
     pub ticket: u16,
     pub hedge: bool,
+    /// Has it a permit of its own, so that its end says something about the limit?
+    pub permit: bool,
 }
 
 /// The block.
@@ -82,6 +84,7 @@ impl Side {
             charge: self.charge[place],
             ticket: self.ticket[place],
             hedge: self.hedge[place],
+            permit: false,
         })
     }
 
