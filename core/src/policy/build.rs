@@ -2,9 +2,7 @@
 
 use super::check::Settings;
 use super::written::Written;
-use super::{
-    Breaker, Bulkhead, Hedge, HedgeBudget, LimitSettings, Policy, RateLimit, Retry, Throttle, Unit,
-};
+use super::{Breaker, Bulkhead, Hedge, HedgeBudget, LimitSettings, Policy, RateLimit, Retry, Throttle, Unit};
 use crate::breaker::BreakerSettings;
 use crate::codel::{CodelLaw, CodelSettings};
 use crate::limit::{AimdSettings, Gradient2Settings, Gradient2Variant, RateSettings};
@@ -153,7 +151,9 @@ impl Settings {
                     increase_step: self.real("bulkhead.increase_step"),
                     backoff_ratio: self.real("bulkhead.backoff_ratio"),
                     cooldown: self.span("bulkhead.cooldown"),
-                    latency_quantile: self.given("bulkhead.latency_quantile").then(|| self.real("bulkhead.latency_quantile")),
+                    latency_quantile: self
+                        .given("bulkhead.latency_quantile")
+                        .then(|| self.real("bulkhead.latency_quantile")),
                 }),
                 "gradient2" => LimitSettings::Gradient2(Gradient2Settings {
                     max_concurrency,
@@ -193,7 +193,9 @@ impl Settings {
         let longest = Duration::from_micros(break_duration.as_micros().saturating_mul(LONGEST_BREAK));
         Breaker {
             settings: BreakerSettings {
-                failure_ratio: self.given("breaker.failure_ratio").then(|| self.real("breaker.failure_ratio")),
+                failure_ratio: self
+                    .given("breaker.failure_ratio")
+                    .then(|| self.real("breaker.failure_ratio")),
                 window: self.span("breaker.window"),
                 min_throughput: self.whole("breaker.min_throughput"),
                 window_kind: self.window_kind("breaker.window_kind"),

@@ -31,13 +31,28 @@ pub(super) fn kind(text: &str) -> Option<(&str, Class)> {
     let named = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.len() <= 50
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    (named && ALL_CLASS_NAMES.iter().chain(&["ok", "cancelled"]).all(|word| *word != name)).then_some((name, class))
+    (named && ALL_CLASS_NAMES.iter().chain(&["ok", "cancelled"]).all(|word| *word != name))
+        .then_some((name, class))
 }
 
 impl Key {
     /// The rule of the key's domain, as an error tells it: "must be …".
     pub fn rule(&self) -> String {
         parse(self, Value::Text(""), &[]).err().unwrap_or_default()
+    }
+
+    /// Its default as a pair has it, where it has one of its own: no other key's, and no list.
+    ///
+    /// ```
+    /// use tidegate::{TABLE, Value};
+    /// let default = |path| TABLE.iter().find(|key| key.path == path).unwrap().default_pair();
+    /// assert_eq!(default("retry.max_attempts"), Some(Value::Number(3.0)));
+    /// assert_eq!(default("rate_limit.unit"), Some(Value::Text("call")));
+    /// assert_eq!(default("rate_limit.burst"), None, "that of rate_limit.permits");
+    /// assert_eq!(default("deadline"), None);
+    /// ```
+    pub fn default_pair(&self) -> Option<Value<'static>> {
+        self.default_value().and_then(Stored::settled)
     }
 
     /// Its default, where it has one of its own and is no list.
@@ -80,9 +95,10 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<S
         Domain::Real { min, max, none } => match value {
             Value::Text("none") if none => Ok(Stored::Real(f64::INFINITY)),
             Value::Number(n) if n >= min && n <= max => Ok(Stored::Real(n)),
-            _ => {
-                Err(format!("must be a finite number from {min} to {max}{}", if none { ", or none" } else { "" }))
-            }
+            _ => Err(format!(
+                "must be a finite number from {min} to {max}{}",
+                if none { ", or none" } else { "" }
+            )),
         },
         Domain::Flag => match value {
             Value::Number(n) if n == 0.0 || n == 1.0 => Ok(Stored::Flag(n == 1.0)),
@@ -113,7 +129,11 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<S
             Value::Number(_) => None,
         }
         .ok_or_else(|| {
-            let own = if kinds.is_empty() { ", or a name declared in kinds".to_owned() } else { format!(", {}", kinds.join(", ")) };
+            let own = if kinds.is_empty() {
+                ", or a name declared in kinds".to_owned()
+            } else {
+                format!(", {}", kinds.join(", "))
+            };
             format!("must be one of {}{own}", words.join(", "))
         }),
         Domain::Kinds => match value {
@@ -121,7 +141,7 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<S
             _ => {
                 let classes: Vec<_> = BASES.iter().map(|base| base.0).collect();
                 Err(format!(
-                    "must be name=class, the name of a to z, 0 to 9 and _ and not a class itself, the class one of {}",
+                    "must be name=class: a name of a to z, 0 to 9 and _ that no class has, and one of {}",
                     classes.join(", ")
                 ))
             }
@@ -153,7 +173,14 @@ pub(super) const CLASS_NAMES: &[&str] =
 
 /// The words of `failure_on` and `ignore_on`.
 pub(super) const ALL_CLASS_NAMES: &[&str] = &[
-    "transient", "throttled", "timeout", "never_sent", "conflict", "permanent", "ignored", "infrastructure",
+    "transient",
+    "throttled",
+    "timeout",
+    "never_sent",
+    "conflict",
+    "permanent",
+    "ignored",
+    "infrastructure",
     "concurrency",
 ];
 
