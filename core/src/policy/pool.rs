@@ -184,6 +184,11 @@ impl Pool {
         self.policy.to_pairs().into_iter().map(own).collect()
     }
 
+    /// The value of one of its keys that is in force, as [`Policy::value`].
+    pub fn value(&self, key: &str) -> Option<Value<'_>> {
+        self.policy.value(&format!("{}.{key}", self.kind.table()))
+    }
+
     pub(crate) fn policy(&self) -> &Policy {
         &self.policy
     }
