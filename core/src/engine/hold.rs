@@ -234,6 +234,11 @@ impl Holds {
         self.gates.iter().map(|gate| gate.waiting.len()).sum()
     }
 
+    /// The holds that exist: what is held, and until when.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Time)> {
+        self.gates.iter().filter_map(|gate| Some((gate.key.as_deref()?, gate.until)))
+    }
+
     /// Does a call wait in one of them, or have a place?
     pub fn in_use(&self) -> bool {
         self.gates.iter().any(|gate| gate.taken > 0 || gate.waiting.len() > 0)
