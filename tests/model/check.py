@@ -66,7 +66,6 @@ def needs(given: Given) -> list[str]:
         (given.get("retry.backoff.jitter") == "bounded", "retry.backoff.jitter_ratio"),
         (rate and "rate_limit.pool" not in given, "rate_limit.permits"),
         (rate and "rate_limit.pool" not in given, "rate_limit.per"),
-        (wait and "deadline" not in given, "rate_limit.max_wait"),
         (has(given, "bulkhead") and "bulkhead.pool" not in given, "bulkhead.max_concurrency"),
         (given.get("bulkhead.kind") == "aimd", "bulkhead.latency_threshold"),
         (breaker, "breaker.break_duration"),
@@ -78,7 +77,8 @@ def needs(given: Given) -> list[str]:
     for table in ("retry.budget", "hedge.budget"):
         wanted.append((given.get(f"{table}.kind") in ("ratio", "tokens"), f"{table}.ratio"))
         wanted.append((given.get(f"{table}.kind") == "tokens", f"{table}.max"))
-    return [key for needed, key in wanted if needed and key not in given]
+    unbounded = wait and "deadline" not in given and "rate_limit.max_wait" not in given
+    return [key for needed, key in wanted if needed and key not in given] + ["rate_limit.wait"] * unbounded
 
 
 def exclusions(given: Given) -> list[str]:
