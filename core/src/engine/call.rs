@@ -108,7 +108,26 @@ impl Engine {
         let Some(slot) = self.calls.find(call) else {
             return self.answer(Step::done(Verdict::Stale));
         };
-        let step = match (self.calls[slot].state, event) {
+        let call = &self.calls[slot];
+        if let Event::Finished { attempt, outcome } = event
+            && call.state == State::Running
+            && call.running() & call.started_as(attempt) != 0
+        {
+            let racer = self.take_racer(slot, attempt);
+            self.report_lane(slot, Lane::of(attempt).bit());
+            let step = self.decide(slot, racer, outcome, 0, now);
+            self.pay_back(now);
+            return self.answer(step);
+        }
+        let step = self.other(slot, event, now);
+        self.pay_back(now);
+        self.answer(step)
+    }
+
+    /// An event that is not the end of an attempt that runs.
+    #[inline(never)]
+    fn other(&mut self, slot: u32, event: Event, now: Time) -> Step {
+        match (self.calls[slot].state, event) {
             (State::Ended, Event::Finished { attempt, .. }) => {
                 let started = self.calls[slot].started_as(attempt);
                 self.free_lanes(slot, started, now);
@@ -120,11 +139,6 @@ impl Engine {
             (_, Event::Cancel) => self.end(slot, Verdict::Cancelled, None, None, now),
             (State::Running, Event::Headers { attempt }) if self.runs(slot, attempt) => {
                 self.head(slot, attempt, now)
-            }
-            (State::Running, Event::Finished { attempt, outcome }) if self.runs(slot, attempt) => {
-                let racer = self.take_racer(slot, attempt);
-                self.report_lane(slot, Lane::of(attempt).bit());
-                self.decide(slot, racer, outcome, 0, now)
             }
             (State::Body, Event::Finished { attempt, outcome }) if self.runs(slot, attempt) => {
                 self.report_lane(slot, Lane::of(attempt).bit());
@@ -146,9 +160,7 @@ impl Engine {
                 }
             }
             (_, Event::Timer | Event::Poll | Event::Headers { .. }) => self.evaluate(slot, now),
-        };
-        self.pay_back(now);
-        self.answer(step)
+        }
     }
 
     /// What a `Poll` finds.
@@ -342,6 +354,7 @@ impl Engine {
     }
 
     /// Is this an attempt that runs, unstopped?
+    #[inline]
     fn runs(&self, slot: u32, attempt: u8) -> bool {
         let call = &self.calls[slot];
         call.running() & call.started_as(attempt) != 0

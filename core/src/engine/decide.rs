@@ -31,6 +31,20 @@ impl Engine {
             self.call_over(slot, outcome.kind, racer.attempt, Some(racer.since), now);
             return self.end(slot, Verdict::Ok, Some(lane), None, now);
         }
+        self.failed(slot, racer, (outcome, class), stop, now)
+    }
+
+    /// An attempt has failed.
+    #[inline(never)]
+    fn failed(
+        &mut self,
+        slot: u32,
+        racer: Racer,
+        (outcome, class): (Outcome, Class),
+        stop: u8,
+        now: Time,
+    ) -> Step {
+        let lane = Lane::of(racer.attempt);
         self.calls[slot].set_last_failure(outcome.kind, lane);
         let ended = match self.may_retry(slot, class, outcome) {
             Ok(()) if self.calls[slot].running() != 0 => {

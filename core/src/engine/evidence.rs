@@ -59,7 +59,7 @@ impl Engine {
         {
             rate.on_response(paid_for == Class::Throttled, now);
         }
-        if guarded_unit(self.settings(slot)) == Some(Unit::Attempt) {
+        if racer.ticket != 0 && guarded_unit(self.settings(slot)) == Some(Unit::Attempt) {
             let probe = self.calls[slot].has(flag::PROBE) && !racer.hedge;
             self.guard_evidence(slot, Ticket { number: racer.ticket, probe }, kind, racer.attempt, now);
         }
@@ -90,8 +90,9 @@ impl Engine {
     }
 
     /// Nothing has been learned about what breaker or throttle let through.
+    #[inline]
     pub(super) fn give_ticket_back(&mut self, slot: u32, now: Time) {
-        let call = &self.calls[slot];
+        let call = &mut self.calls[slot];
         if call.ticket != 0 && call.state != State::Body {
             let (number, probe, attempt) = (call.ticket, call.has(flag::PROBE), call.attempts);
             self.guard_evidence(slot, Ticket { number, probe }, Kind::CANCELLED, attempt, now);
@@ -101,6 +102,7 @@ impl Engine {
         call.flags &= !flag::PROBE;
     }
 
+    #[inline(never)]
     fn guard_evidence(&mut self, slot: u32, ticket: Ticket, kind: Kind, attempt: u8, now: Time) {
         if ticket.number == 0 {
             return;
@@ -153,9 +155,20 @@ impl Engine {
     }
 
     /// Feeds the limit of the pool; one that has grown is handed out in this step.
+    #[inline]
     fn feed(&mut self, slot: u32, kind: Kind, started: Time, now: Time) {
-        let class = self.settings(slot).class_of(kind);
         let home = self.routes[self.calls[slot].route].pool_at;
+        match &self.routes[home].pool {
+            None => return,
+            Some(pool) if pool.limiter.is_fixed() => return, // learns nothing
+            Some(_) => {}
+        }
+        self.feed_controller(slot, home, kind, started, now);
+    }
+
+    #[inline(never)]
+    fn feed_controller(&mut self, slot: u32, home: u32, kind: Kind, started: Time, now: Time) {
+        let class = self.settings(slot).class_of(kind);
         let Some(pool) = &mut self.routes[home].pool else { return };
         pool.limiter.feed(class, started, pool.in_flight, now);
         let limit = pool.limiter.limit();
@@ -169,14 +182,18 @@ impl Engine {
     /// An attempt as it runs: from the call itself while it is alone, else from the race. It leaves the race.
     #[inline]
     pub(super) fn take_racer(&mut self, slot: u32, attempt: u8) -> Racer {
-        let call = &self.calls[slot];
-        let base = call.since();
-        if call.has(flag::RACING)
-            && let Some(racer) = self.calls.side_mut(slot).take(Lane::of(attempt), base)
+        if self.calls[slot].has(flag::RACING)
+            && let Some(racer) = self.take_from_race(slot, attempt)
         {
             return racer;
         }
         let call = &self.calls[slot];
-        Racer { attempt, since: base, charge: call.charge, ticket: call.ticket, hedge: false }
+        Racer { attempt, since: call.since(), charge: call.charge, ticket: call.ticket, hedge: false }
+    }
+
+    #[inline(never)]
+    fn take_from_race(&mut self, slot: u32, attempt: u8) -> Option<Racer> {
+        let base = self.calls[slot].since();
+        self.calls.side_mut(slot).take(Lane::of(attempt), base)
     }
 }

@@ -74,6 +74,7 @@ impl Engine {
     }
 
     /// The paid attempt of a call will not start; it was charged when the backoff began.
+    #[inline(never)]
     pub(super) fn refund(&mut self, slot: u32, now: Time) {
         let call = &mut self.calls[slot];
         let home = self.routes[call.route].budget_at;
@@ -87,6 +88,7 @@ impl Engine {
 
     /// A call ends or is lost: a retry that has not started is refunded, attempts that run are in flight no more. What
     /// is to be stopped.
+    #[inline]
     pub(super) fn forgo(&mut self, slot: u32, now: Time) -> u8 {
         let call = &self.calls[slot];
         if call.between_attempts() {
@@ -101,6 +103,7 @@ impl Engine {
 
     /// Stops the attempts that run in these lanes: losers of a race, or all of a call that ends. What stopped them is
     /// known only where `cut` says that it was the deadline.
+    #[inline(never)]
     pub(super) fn stop_lanes(&mut self, slot: u32, lanes: u8, cut: bool, now: Time) -> u8 {
         let stop = self.calls[slot].running() & lanes;
         for number in (0..8).filter(|number| stop >> number & 1 != 0) {
@@ -123,11 +126,15 @@ impl Engine {
     }
 
     /// An attempt's own ticket has been used, or has gone into a race with it.
+    #[inline]
     pub(super) fn drop_attempt_ticket(&mut self, slot: u32) {
-        let call = &self.calls[slot];
-        if call.ticket == 0 {
-            return;
+        if self.calls[slot].ticket != 0 {
+            self.drop_ticket(slot);
         }
+    }
+
+    #[inline(never)]
+    fn drop_ticket(&mut self, slot: u32) {
         let policy = self.settings(slot);
         let unit = policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit));
         if unit == Some(Unit::Attempt) {
@@ -189,9 +196,14 @@ impl Engine {
         let call = &mut self.calls[slot];
         let gone = call.lanes & bits;
         call.lanes &= !bits;
-        if gone == 0 || !call.has(flag::PER_LANE | flag::SIDE) {
-            return;
+        if gone != 0 && call.has(flag::PER_LANE | flag::SIDE) {
+            self.report_permits(slot, gone);
         }
+    }
+
+    #[inline(never)]
+    fn report_permits(&mut self, slot: u32, gone: u8) {
+        let call = &self.calls[slot];
         let mut permits = if call.has(flag::PER_LANE) { gone.count_ones() } else { 0 };
         let route = call.route;
         if call.has(flag::SIDE) {
@@ -208,8 +220,13 @@ impl Engine {
     #[inline]
     pub(super) fn pay_back(&mut self, now: Time) {
         if self.owed.1 > 0 {
-            let (route, permits) = core::mem::take(&mut self.owed);
-            self.release(route, permits, now);
+            self.pay_owed(now);
         }
+    }
+
+    #[inline(never)]
+    fn pay_owed(&mut self, now: Time) {
+        let (route, permits) = core::mem::take(&mut self.owed);
+        self.release(route, permits, now);
     }
 }

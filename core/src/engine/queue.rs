@@ -302,6 +302,7 @@ impl Engine {
 
     /// Hands out all permits that can be handed out (I3). A waiter whose patience has ended is failed, not granted; so is
     /// one that has waited longer than the queue's control allows.
+    #[inline(never)]
     pub(super) fn hand_out(&mut self, home: u32, now: Time) {
         loop {
             let Some(pool) = &mut self.routes[home].pool else { return };
@@ -387,11 +388,16 @@ impl Engine {
     }
 
     /// Takes a call that ends, or that is lost, out of the list it stands in; others may be next now.
+    #[inline]
     pub(super) fn leave_queue(&mut self, slot: u32, now: Time) {
-        let call = &self.calls[slot];
-        if !call.listed() {
-            return;
+        if self.calls[slot].listed() {
+            self.leave_list(slot, now);
         }
+    }
+
+    #[inline(never)]
+    fn leave_list(&mut self, slot: u32, now: Time) {
+        let call = &self.calls[slot];
         let (state, sending, route) = (call.state, call.has(flag::SENDING), call.route);
         self.unlist(slot);
         match state {
