@@ -6,6 +6,10 @@
 //! attempts, `evidence.rs` tells everybody how they ended, `ledger.rs` keeps charges and counts, `lease.rs` takes a place
 //! back. From outside: `force.rs`, `pools.rs`, `retune.rs`, `snapshot.rs`.
 
+// What happens to every call stands in one function in machine code, and what happens to few in others: see
+// `docs/performance.md`.
+#![allow(clippy::inline_always)]
+
 mod admit;
 mod arena;
 mod call;

@@ -35,6 +35,16 @@ pub(super) enum Stage {
     Start,
 }
 
+/// Goes on where a stage lets the call pass, and returns what it says where not.
+macro_rules! pass {
+    ($answer:expr) => {
+        let answer = $answer;
+        if !matches!(answer, Answer::Pass) {
+            return answer;
+        }
+    };
+}
+
 impl Engine {
     /// A new call's way to its first attempt. What refuses without a permit is asked before any queue (R2).
     #[inline]
@@ -62,39 +72,46 @@ impl Engine {
 
     /// Takes a call through the stages from this one on.
     pub(super) fn proceed(&mut self, slot: u32, from: Stage, now: Time) -> Step {
-        let again = self.calls[slot].attempts > 0;
-        let stages = self.routes[self.calls[slot].route].stages;
-        let mut at = from;
-        loop {
-            let answer = match at {
-                Stage::Look if stages & stage::BREAKER != 0 => self.look(slot, again, now),
-                Stage::Hold if stages & stage::HOLD != 0 && !again => self.ask_hold(slot, now),
-                Stage::Rate if stages & stage::RATE != 0 && self.asks(slot, again, Stage::Rate) => {
-                    self.ask_pace(slot, false, now)
+        match self.pass(slot, from, now) {
+            Answer::Pass => self.start(slot, now),
+            Answer::Wait(step) => step,
+            Answer::Refuse(verdict, retry_in) => self.refuse(slot, verdict, retry_in, now),
+        }
+    }
+
+    /// The first stage that does not let it pass.
+    #[inline(always)]
+    fn pass(&mut self, slot: u32, from: Stage, now: Time) -> Answer {
+        let call = &self.calls[slot];
+        let again = call.attempts > 0;
+        let stages = self.routes[call.route].stages;
+        let meets = |stage: Stage, bits: u8| from <= stage && stages & bits != 0;
+        if meets(Stage::Look, stage::BREAKER) {
+            pass!(self.look(slot, again, now));
+        }
+        if meets(Stage::Hold, stage::HOLD) && !again {
+            pass!(self.ask_hold(slot, now));
+        }
+        if meets(Stage::Rate, stage::RATE) && self.asks(slot, again, Stage::Rate) {
+            pass!(self.ask_pace(slot, false, now));
+        }
+        if meets(Stage::Bulkhead, stage::POOL) && self.asks(slot, again, Stage::Bulkhead) {
+            match self.acquire(slot, now) {
+                Ok(Permit::Held) => {}
+                Ok(Permit::Awaited) => {
+                    let until = self.patience(slot).min(now.after(MAX_PARK));
+                    return Answer::Wait(wait(Wait::Queue, until, now));
                 }
-                Stage::Bulkhead if stages & stage::POOL != 0 && self.asks(slot, again, Stage::Bulkhead) => {
-                    match self.acquire(slot, now) {
-                        Ok(Permit::Held) => Answer::Pass,
-                        Ok(Permit::Awaited) => {
-                            let until = self.patience(slot).min(now.after(MAX_PARK));
-                            Answer::Wait(wait(Wait::Queue, until, now))
-                        }
-                        Err(verdict) => Answer::Refuse(verdict, None),
-                    }
-                }
-                Stage::Guard if stages & (stage::BREAKER | stage::THROTTLE) != 0 => {
-                    self.guard(slot, again, now)
-                }
-                Stage::Send if stages & stage::SEND != 0 => self.ask_pace(slot, true, now),
-                Stage::Start => return self.start(slot, now),
-                _ => Answer::Pass,
-            };
-            match answer {
-                Answer::Pass => at = at.next(),
-                Answer::Wait(step) => return step,
-                Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
+                Err(verdict) => return Answer::Refuse(verdict, None),
             }
         }
+        if meets(Stage::Guard, stage::BREAKER | stage::THROTTLE) {
+            pass!(self.guard(slot, again, now));
+        }
+        if meets(Stage::Send, stage::SEND) {
+            pass!(self.ask_pace(slot, true, now));
+        }
+        Answer::Pass
     }
 
     /// Refuses a call, or its next attempt: then it ends with the failure that it has.
@@ -209,18 +226,5 @@ impl Engine {
             _ => call.started,
         };
         self.calls[slot].set_since(since);
-    }
-}
-
-impl Stage {
-    fn next(self) -> Self {
-        match self {
-            Self::Look => Self::Hold,
-            Self::Hold => Self::Rate,
-            Self::Rate => Self::Bulkhead,
-            Self::Bulkhead => Self::Guard,
-            Self::Guard => Self::Send,
-            Self::Send | Self::Start => Self::Start,
-        }
     }
 }

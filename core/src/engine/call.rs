@@ -9,6 +9,7 @@ use super::arena::{Call, NONE, State, flag};
 use super::route::stage;
 use crate::action::{Action, CallId, Event, Flags, Lane, Request, RouteId, Step, Verdict, Wait};
 use crate::outcome::Class;
+use crate::policy::Unit;
 use crate::time::{Duration, Time};
 
 /// The longest sleep of a parked call: a lost wake costs a second, not a call (R4).
@@ -231,10 +232,11 @@ impl Engine {
     /// All stages are passed: the attempt starts.
     #[inline]
     pub(super) fn start(&mut self, slot: u32, now: Time) -> Step {
-        let by_attempt = self.calls[slot].has(flag::HOLDS) && self.permit_per_attempt(slot);
-        let policy = &self.policies[usize::from(self.calls[slot].policy)].policy;
-        let (timeout, hedges) = (policy.attempt_timeout, policy.hedge.is_some());
         let call = &mut self.calls[slot];
+        let policy = &self.policies[usize::from(call.policy)].policy;
+        let by_attempt = call.has(flag::HOLDS)
+            && policy.bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);
+        let (timeout, hedges) = (policy.attempt_timeout, policy.hedge.is_some());
         call.attempts += 1;
         let bit = call.lane().bit();
         call.lanes |= bit;
@@ -328,7 +330,21 @@ impl Engine {
 
     /// The end of a call (R1). Attempts that run are stopped; what cannot be stopped keeps the permit until it is
     /// reported (R12).
+    #[inline(never)]
     pub(super) fn end(
+        &mut self,
+        slot: u32,
+        verdict: Verdict,
+        result: Option<Lane>,
+        retry_in: Option<Duration>,
+        now: Time,
+    ) -> Step {
+        self.finish(slot, verdict, result, retry_in, now)
+    }
+
+    /// The same, for the one place where most calls end.
+    #[inline(always)]
+    pub(super) fn finish(
         &mut self,
         slot: u32,
         verdict: Verdict,

@@ -18,6 +18,7 @@ use crate::time::{Duration, Time};
 
 impl Engine {
     /// An attempt has ended: retry or not, decided in the order of R5. `stop` is set where we ended it.
+    #[inline(always)]
     pub(super) fn decide(&mut self, slot: u32, racer: Racer, outcome: Outcome, stop: u8, now: Time) -> Step {
         let class = self.settings(slot).class_of(outcome.kind);
         let lane = Lane::of(racer.attempt);
@@ -29,7 +30,7 @@ impl Engine {
         if class == Class::Ok {
             self.learn_latency(slot, &racer, now);
             self.call_over(slot, outcome.kind, racer.attempt, Some(racer.since), now);
-            return self.end(slot, Verdict::Ok, Some(lane), None, now);
+            return self.finish(slot, Verdict::Ok, Some(lane), None, now);
         }
         self.failed(slot, racer, (outcome, class), stop, now)
     }

@@ -38,7 +38,7 @@ impl Engine {
 
     /// An attempt has ended: everything that counts attempts is told. `paid_for` is the class as budgets and the send
     /// rate see it, `kind` as the others do; what is left of the attempt's charge is returned.
-    #[inline]
+    #[inline(always)]
     pub(super) fn attempt_over(
         &mut self,
         slot: u32,
@@ -49,11 +49,22 @@ impl Engine {
     ) -> u16 {
         let left = self.count_outcome(slot, racer, paid_for);
         let call = &self.calls[slot];
-        let route = &mut self.routes[call.route];
+        let route = &self.routes[call.route];
         if route.stages == 0 {
             return left;
         }
-        if let Some(pace) = &mut route.send
+        if route.send.is_some() || racer.ticket != 0 {
+            self.attempt_evidence(slot, racer, paid_for, kind, now);
+        }
+        if self.calls[slot].has(flag::PER_LANE) {
+            self.feed(slot, kind, racer.since, now);
+        }
+        left
+    }
+
+    #[inline(never)]
+    fn attempt_evidence(&mut self, slot: u32, racer: &Racer, paid_for: Class, kind: Kind, now: Time) {
+        if let Some(pace) = &mut self.routes[self.calls[slot].route].send
             && let Bucket::Cubic(rate) = &mut pace.bucket
             && !matches!(paid_for, Class::Cancelled | Class::Ignored)
         {
@@ -63,29 +74,32 @@ impl Engine {
             let probe = self.calls[slot].has(flag::PROBE) && !racer.hedge;
             self.guard_evidence(slot, Ticket { number: racer.ticket, probe }, kind, racer.attempt, now);
         }
-        if self.calls[slot].has(flag::PER_LANE) {
-            self.feed(slot, kind, racer.since, now);
-        }
-        left
     }
 
     /// A call has been decided by an attempt: everything that counts calls is told. `started` is when that did, where its
     /// time says something.
-    #[inline]
+    #[inline(always)]
     pub(super) fn call_over(&mut self, slot: u32, kind: Kind, attempt: u8, started: Option<Time>, now: Time) {
         if self.routes[self.calls[slot].route].stages == 0 {
             return;
         }
-        let call = &self.calls[slot];
-        let (number, probe) = (call.ticket, call.has(flag::PROBE));
-        if number != 0 && guarded_unit(self.settings(slot)) == Some(Unit::Call) {
-            self.guard_evidence(slot, Ticket { number, probe }, kind, attempt, now);
-            self.calls[slot].ticket = 0;
+        if self.calls[slot].ticket != 0 {
+            self.call_evidence(slot, kind, attempt, now);
         }
         if let Some(started) = started
             && self.calls[slot].has(flag::HOLDS)
         {
             self.feed(slot, kind, started, now);
+        }
+    }
+
+    #[inline(never)]
+    fn call_evidence(&mut self, slot: u32, kind: Kind, attempt: u8, now: Time) {
+        let call = &self.calls[slot];
+        let (number, probe) = (call.ticket, call.has(flag::PROBE));
+        if guarded_unit(self.settings(slot)) == Some(Unit::Call) {
+            self.guard_evidence(slot, Ticket { number, probe }, kind, attempt, now);
+            self.calls[slot].ticket = 0;
         }
     }
 
@@ -155,7 +169,7 @@ impl Engine {
     }
 
     /// Feeds the limit of the pool; one that has grown is handed out in this step.
-    #[inline]
+    #[inline(always)]
     fn feed(&mut self, slot: u32, kind: Kind, started: Time, now: Time) {
         let home = self.routes[self.calls[slot].route].pool_at;
         match &self.routes[home].pool {
@@ -180,7 +194,7 @@ impl Engine {
     }
 
     /// An attempt as it runs: from the call itself while it is alone, else from the race. It leaves the race.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_racer(&mut self, slot: u32, attempt: u8) -> Racer {
         if self.calls[slot].has(flag::RACING)
             && let Some(racer) = self.take_from_race(slot, attempt)

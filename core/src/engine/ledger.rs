@@ -143,7 +143,7 @@ impl Engine {
     }
 
     /// Tells the budgets how an attempt ended; what is left of its charge.
-    #[inline]
+    #[inline(always)]
     pub(super) fn count_outcome(&mut self, slot: u32, racer: &Racer, class: Class) -> u16 {
         let call = &self.calls[slot];
         let (route, last) = (call.route, call.charge);
@@ -162,7 +162,7 @@ impl Engine {
     }
 
     /// Counts an attempt that starts; the first of a call is the call's one deposit in each budget (semantics 2.10).
-    #[inline]
+    #[inline(always)]
     pub(super) fn count_attempt(&mut self, slot: u32, hedge: bool, now: Time) {
         let call = &self.calls[slot];
         let counts = &mut self.policies[usize::from(call.policy)].counts;

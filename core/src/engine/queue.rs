@@ -349,7 +349,7 @@ impl Engine {
     }
 
     /// Gives permits back, and on in the same step (R2, R6).
-    #[inline]
+    #[inline(always)]
     pub(super) fn release(&mut self, route: u32, permits: u32, now: Time) {
         let home = self.routes[route].pool_at;
         let Some(pool) = &mut self.routes[home].pool else { return };
@@ -426,13 +426,6 @@ impl Engine {
         let extra = self.calls.side(slot).map_or(0, |side| side.extra & call.lanes);
         let lanes = if call.has(flag::PER_LANE) { call.lanes } else { extra };
         u32::from(call.has(flag::HOLDS)) + lanes.count_ones()
-    }
-
-    /// Does its policy count permits by attempt?
-    #[inline]
-    pub(super) fn permit_per_attempt(&self, slot: u32) -> bool {
-        let policy = &self.policies[usize::from(self.calls[slot].policy)].policy;
-        policy.bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt)
     }
 
     /// Does a call around this one hold a permit of the same pool? Then it is shared: a call never waits for itself.
