@@ -352,6 +352,17 @@ impl Engine {
         retry_in: Option<Duration>,
         now: Time,
     ) -> Step {
+        let stop = if self.calls[slot].is_plain() { 0 } else { self.give_all_back(slot, verdict, now) };
+        self.count_end(slot, verdict);
+        self.pay_back(now);
+        self.settle(slot, now);
+        Step { stop, ..Step::plain(Action::Done { verdict, result, retry_in }) }
+    }
+
+    /// A call that ends gives back what it has: its place in a queue, what it was charged for a retry that will not start,
+    /// its ticket. What is to be stopped.
+    #[inline(never)]
+    fn give_all_back(&mut self, slot: u32, verdict: Verdict, now: Time) -> u8 {
         self.leave_queue(slot, now);
         let stop = self.forgo(slot, now);
         if self.owed.1 > 0 && self.calls[slot].children > 0 && !self.calls[slot].has(flag::HOLDS) {
@@ -361,12 +372,9 @@ impl Engine {
         }
         self.give_ticket_back(slot, now);
         self.give_place_back(slot, verdict == Verdict::Ok, now);
-        self.count_end(slot, verdict);
         let call = &mut self.calls[slot];
         call.moment = if call.lanes == 0 { Time::NEVER } else { now.after(GRACE) };
-        self.pay_back(now);
-        self.settle(slot, now);
-        Step { stop, ..Step::plain(Action::Done { verdict, result, retry_in }) }
+        stop
     }
 
     /// Is this an attempt that runs, unstopped?

@@ -145,20 +145,20 @@ impl Engine {
     /// Tells the budgets how an attempt ended; what is left of its charge.
     #[inline(always)]
     pub(super) fn count_outcome(&mut self, slot: u32, racer: &Racer, class: Class) -> u16 {
-        let call = &self.calls[slot];
-        let (route, last) = (call.route, call.charge);
-        let home = self.routes[route].budget_at;
         let own = racer.hedge && !self.shares_budget(slot);
-        let mut left = 0;
-        if let Some(budget) = &mut self.routes[home].budget {
-            left = budget.on_outcome(class, if own { 0 } else { racer.charge }, last);
-        }
-        if let Some(hedger) = &mut self.routes[route].hedger
+        let call = &self.calls[slot];
+        let last = call.charge;
+        let route = &mut self.routes[call.route];
+        if let Some(hedger) = &mut route.hedger
             && let Some(budget) = &mut hedger.budget
         {
             budget.on_outcome(class, if own { racer.charge } else { 0 }, 0);
         }
-        left
+        let home = route.budget_at;
+        match &mut self.routes[home].budget {
+            Some(budget) => budget.on_outcome(class, if own { 0 } else { racer.charge }, last),
+            None => 0,
+        }
     }
 
     /// Counts an attempt that starts; the first of a call is the call's one deposit in each budget (semantics 2.10).

@@ -8,7 +8,7 @@ use super::arena::{Arena, Call, NONE, State, flag};
 use super::limiter::Limiter;
 use crate::action::Verdict;
 use crate::codel::CoDel;
-use crate::policy::{Bulkhead, Unit};
+use crate::policy::Bulkhead;
 use crate::time::{Duration, Time};
 
 /// How long a grant may stay unclaimed; longer than a parked call's longest sleep.
@@ -261,7 +261,23 @@ impl Engine {
     /// Asks the route's pool for a permit.
     #[inline]
     pub(super) fn acquire(&mut self, slot: u32, now: Time) -> Result<Permit, Verdict> {
-        let home = self.routes[self.calls[slot].route].pool_at;
+        let call = &mut self.calls[slot];
+        let home = self.routes[call.route].pool_at;
+        if call.parent() == NONE
+            && let Some(pool) = &mut self.routes[home].pool
+            && pool.granted.len() == 0
+            && pool.admits()
+        {
+            pool.in_flight += 1;
+            call.flags |= flag::HOLDS;
+            return Ok(Permit::Held);
+        }
+        self.acquire_after_others(slot, home, now)
+    }
+
+    /// The same where somebody around it, or before it, is to be looked at first.
+    #[inline(never)]
+    fn acquire_after_others(&mut self, slot: u32, home: u32, now: Time) -> Result<Permit, Verdict> {
         if self.calls[slot].has(flag::SHARES) || self.shares(slot) {
             self.calls[slot].flags |= flag::SHARES;
             return Ok(Permit::Held);
