@@ -7,6 +7,7 @@ use super::Engine;
 use super::admit::Stage;
 use super::arena::{Call, NONE, State, flag};
 use super::route::stage;
+use super::side::Racer;
 use crate::action::{Action, CallId, Event, Flags, Lane, Request, RouteId, Step, Verdict, Wait};
 use crate::outcome::Class;
 use crate::policy::Unit;
@@ -109,13 +110,19 @@ impl Engine {
         let Some(slot) = self.calls.find(call) else {
             return self.answer(Step::done(Verdict::Stale));
         };
-        let call = &self.calls[slot];
+        let call = &mut self.calls[slot];
         if let Event::Finished { attempt, outcome } = event
             && call.state == State::Running
             && call.running() & call.started_as(attempt) != 0
         {
-            let racer = self.take_racer(slot, attempt);
-            self.report_lane(slot, Lane::of(attempt).bit());
+            let racer = if call.has(flag::RACING | flag::PER_LANE | flag::SIDE) {
+                let racer = self.take_racer(slot, attempt);
+                self.report_lane(slot, Lane::of(attempt).bit());
+                racer
+            } else {
+                call.lanes &= !Lane::of(attempt).bit();
+                Racer::alone(call, attempt)
+            };
             let step = self.decide(slot, racer, outcome, 0, now);
             self.pay_back(now);
             return self.answer(step);

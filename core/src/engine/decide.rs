@@ -23,10 +23,13 @@ impl Engine {
         let class = self.settings(slot).class_of(outcome.kind);
         let lane = Lane::of(racer.attempt);
         let left = self.attempt_over(slot, &racer, class, outcome.kind, now);
+        let call = &mut self.calls[slot];
         if !racer.hedge {
-            self.calls[slot].charge = left; // a hedge's charge is none of the call's last retry
+            call.charge = left; // a hedge's charge is none of the call's last retry
         }
-        self.drop_attempt_ticket(slot);
+        if call.ticket != 0 {
+            self.drop_attempt_ticket(slot);
+        }
         if class == Class::Ok {
             self.learn_latency(slot, &racer, now);
             self.call_over(slot, outcome.kind, racer.attempt, Some(racer.since), now);

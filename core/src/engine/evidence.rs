@@ -2,7 +2,7 @@
 //! a bulkhead, in this order.
 
 use super::Engine;
-use super::arena::{State, flag};
+use super::arena::{Call, State, flag};
 use super::pace::Bucket;
 use super::side::Racer;
 use crate::action::Lane;
@@ -49,6 +49,7 @@ impl Engine {
     ) -> u16 {
         let left = self.count_outcome(slot, racer, paid_for);
         let call = &self.calls[slot];
+        let by_lane = call.has(flag::PER_LANE);
         let route = &self.routes[call.route];
         if route.stages == 0 {
             return left;
@@ -56,7 +57,7 @@ impl Engine {
         if route.send.is_some() || racer.ticket != 0 {
             self.attempt_evidence(slot, racer, paid_for, kind, now);
         }
-        if self.calls[slot].has(flag::PER_LANE) {
+        if by_lane {
             self.feed(slot, kind, racer.since, now);
         }
         left
@@ -80,14 +81,13 @@ impl Engine {
     /// time says something.
     #[inline(always)]
     pub(super) fn call_over(&mut self, slot: u32, kind: Kind, attempt: u8, started: Option<Time>, now: Time) {
-        if self.routes[self.calls[slot].route].stages == 0 {
-            return;
-        }
-        if self.calls[slot].ticket != 0 {
+        let call = &self.calls[slot];
+        let (ticket, holds) = (call.ticket, call.has(flag::HOLDS));
+        if ticket != 0 && self.routes[call.route].stages != 0 {
             self.call_evidence(slot, kind, attempt, now);
         }
         if let Some(started) = started
-            && self.calls[slot].has(flag::HOLDS)
+            && holds
         {
             self.feed(slot, kind, started, now);
         }
@@ -194,20 +194,22 @@ impl Engine {
     }
 
     /// An attempt as it runs: from the call itself while it is alone, else from the race. It leaves the race.
-    #[inline(always)]
     pub(super) fn take_racer(&mut self, slot: u32, attempt: u8) -> Racer {
-        if self.calls[slot].has(flag::RACING)
-            && let Some(racer) = self.take_from_race(slot, attempt)
+        let call = &self.calls[slot];
+        let base = call.since();
+        if call.has(flag::RACING)
+            && let Some(racer) = self.calls.side_mut(slot).take(Lane::of(attempt), base)
         {
             return racer;
         }
-        let call = &self.calls[slot];
-        Racer { attempt, since: call.since(), charge: call.charge, ticket: call.ticket, hedge: false }
+        Racer::alone(&self.calls[slot], attempt)
     }
+}
 
-    #[inline(never)]
-    fn take_from_race(&mut self, slot: u32, attempt: u8) -> Option<Racer> {
-        let base = self.calls[slot].since();
-        self.calls.side_mut(slot).take(Lane::of(attempt), base)
+impl Racer {
+    /// The attempt of a call that runs no other.
+    #[inline]
+    pub fn alone(call: &Call, attempt: u8) -> Self {
+        Self { attempt, since: call.since(), charge: call.charge, ticket: call.ticket, hedge: false }
     }
 }

@@ -126,15 +126,10 @@ impl Engine {
     }
 
     /// An attempt's own ticket has been used, or has gone into a race with it.
-    #[inline]
     pub(super) fn drop_attempt_ticket(&mut self, slot: u32) {
-        if self.calls[slot].ticket != 0 {
-            self.drop_ticket(slot);
+        if self.calls[slot].ticket == 0 {
+            return;
         }
-    }
-
-    #[inline(never)]
-    fn drop_ticket(&mut self, slot: u32) {
         let policy = self.settings(slot);
         let unit = policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit));
         if unit == Some(Unit::Attempt) {
