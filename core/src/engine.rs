@@ -89,6 +89,8 @@ struct Entry {
     counts: Counts,
     /// The policy's number: its own place, or another's where these are old settings that calls in flight still have.
     of: u16,
+    /// The stages that a further attempt passes too: those whose unit is the attempt.
+    again: u8,
     /// Where the pools are that it names.
     homes: route::Homes,
     /// Is every call refused?
@@ -154,7 +156,9 @@ impl Engine {
             Err(rule) => return clash(policy, rule),
         };
         self.by_name.insert(policy.name().to_owned(), number);
-        self.policies.push(Entry { policy, counts: Counts::default(), of: number, homes, forced: false });
+        let again = route::stage::asked_again(&policy);
+        let entry = Entry { policy, counts: Counts::default(), of: number, again, homes, forced: false };
+        self.policies.push(entry);
         Ok(PolicyId(u32::from(number)))
     }
 

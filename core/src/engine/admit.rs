@@ -9,7 +9,6 @@ use super::call::{MAX_PARK, wait};
 use super::queue::Permit;
 use super::route::stage;
 use crate::action::{Step, Verdict, Wait};
-use crate::policy::Unit;
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
 
@@ -83,19 +82,21 @@ impl Engine {
     #[inline(always)]
     fn pass(&mut self, slot: u32, from: Stage, now: Time) -> Answer {
         let call = &self.calls[slot];
-        let again = call.attempts > 0;
-        let stages = self.routes[call.route].stages;
+        let mut stages = self.routes[call.route].stages;
+        if call.attempts > 0 {
+            stages &= self.policies[usize::from(call.policy)].again;
+        }
         let meets = |stage: Stage, bits: u8| from <= stage && stages & bits != 0;
         if meets(Stage::Look, stage::BREAKER) {
-            pass!(self.look(slot, again, now));
+            pass!(self.look(slot, now));
         }
-        if meets(Stage::Hold, stage::HOLD) && !again {
+        if meets(Stage::Hold, stage::HOLD) {
             pass!(self.ask_hold(slot, now));
         }
-        if meets(Stage::Rate, stage::RATE) && self.asks(slot, again, Stage::Rate) {
+        if meets(Stage::Rate, stage::RATE) {
             pass!(self.ask_pace(slot, false, now));
         }
-        if meets(Stage::Bulkhead, stage::POOL) && self.asks(slot, again, Stage::Bulkhead) {
+        if meets(Stage::Bulkhead, stage::POOL) {
             match self.acquire(slot, now) {
                 Ok(Permit::Held) => {}
                 Ok(Permit::Awaited) => {
@@ -106,7 +107,7 @@ impl Engine {
             }
         }
         if meets(Stage::Guard, stage::BREAKER | stage::THROTTLE) {
-            pass!(self.guard(slot, again, now));
+            pass!(self.guard(slot, now));
         }
         if meets(Stage::Send, stage::SEND) {
             pass!(self.ask_pace(slot, true, now));
@@ -136,25 +137,8 @@ impl Engine {
         self.end(slot, verdict, Some(lane), retry_in, now)
     }
 
-    /// Is a component asked here: before the first attempt always, before others where its unit is the attempt?
-    fn asks(&self, slot: u32, again: bool, at: Stage) -> bool {
-        if !again {
-            return true;
-        }
-        let policy = &self.policies[usize::from(self.calls[slot].policy)].policy;
-        let unit = match at {
-            Stage::Rate => policy.rate_limit.as_ref().map(|limit| limit.unit),
-            Stage::Bulkhead => policy.bulkhead.as_ref().map(|bulkhead| bulkhead.unit),
-            _ => policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit)),
-        };
-        unit == Some(Unit::Attempt)
-    }
-
     /// The early look at the breaker: it takes nothing, and spares a queue and a token.
-    fn look(&mut self, slot: u32, again: bool, now: Time) -> Answer {
-        if !self.asks(slot, again, Stage::Guard) {
-            return Answer::Pass;
-        }
+    fn look(&self, slot: u32, now: Time) -> Answer {
         let breaker = &self.routes[self.calls[slot].route].breaker;
         match breaker.as_ref().and_then(|breaker| breaker.refuses(now)) {
             Some(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),
@@ -163,10 +147,7 @@ impl Engine {
     }
 
     /// Breaker or throttle.
-    fn guard(&mut self, slot: u32, again: bool, now: Time) -> Answer {
-        if !self.asks(slot, again, Stage::Guard) {
-            return Answer::Pass;
-        }
+    fn guard(&mut self, slot: u32, now: Time) -> Answer {
         let call = &mut self.calls[slot];
         let route = &mut self.routes[call.route];
         if let Some(breaker) = &mut route.breaker {

@@ -230,7 +230,8 @@ impl Engine {
         if call.state != State::Passing {
             call.go(State::Passing);
         }
-        if self.routes[call.route].stages & stage::GATES == 0 {
+        let again = self.policies[usize::from(call.policy)].again;
+        if self.routes[call.route].stages & stage::GATES & again == 0 {
             return self.start(slot, now);
         }
         self.proceed(slot, Stage::Look, now)
