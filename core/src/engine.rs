@@ -9,6 +9,7 @@
 mod admit;
 mod arena;
 mod call;
+mod decide;
 mod evidence;
 mod force;
 mod hedge;

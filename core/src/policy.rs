@@ -226,12 +226,11 @@ impl Policy {
     /// The class of a kind: itself for the nine classes, its base for one that this policy declares. A number that
     /// nobody declared is what a programming error is: permanent.
     pub fn class_of(&self, kind: Kind) -> Class {
-        match kind.class() {
-            Some(class) => class,
-            None => {
-                let own = usize::from(kind.number()) - Class::ALL.len();
-                self.kinds.get(own).map_or(Class::Permanent, |declared| declared.1)
-            }
+        if let Some(class) = kind.class() {
+            class
+        } else {
+            let own = usize::from(kind.number()) - Class::ALL.len();
+            self.kinds.get(own).map_or(Class::Permanent, |declared| declared.1)
         }
     }
 

@@ -1,10 +1,10 @@
 //! What a snapshot shows of every part (semantics 12: counters are pulled).
 
-use tidegate::{
-    Action, BreakerState, Class, Duration, Engine, Event, Options, Outcome, Policy, PolicyId, Pool, PoolKind, Request,
-    RouteId, RouteView, Time, Value,
-};
 use Value::{Number, Text};
+use tidegate::{
+    Action, BreakerState, Class, Duration, Engine, Event, Options, Outcome, Policy, PolicyId, Pool, PoolKind,
+    Request, RouteId, RouteView, Time, Value,
+};
 
 const SECOND: f64 = 1e6;
 
@@ -72,7 +72,10 @@ fn a_rate_limit_says_its_tokens_and_a_forced_route_that_it_is() {
     }
     let seen = view(&engine, at(0));
     assert_eq!(seen.rate.map(|rate| (rate.tokens, rate.waiting)), Some((7, 0)));
-    assert_eq!((seen.breaker, seen.throttle, seen.pool, seen.budget, seen.forced), (None, None, None, None, false));
+    assert_eq!(
+        (seen.breaker, seen.throttle, seen.pool, seen.budget, seen.forced),
+        (None, None, None, None, false)
+    );
     assert_eq!(view(&engine, Time::from_micros(100_000)).rate.map(|rate| rate.tokens), Some(8));
     let _ = engine.force_open(policy, Some(route), true, at(0));
     assert!(view(&engine, at(0)).forced);
@@ -109,11 +112,8 @@ fn pools_are_seen_by_their_names() {
     pool("db", PoolKind::Bulkhead, &[("max_concurrency", Number(2.0)), ("max_queue", Number(3.0))]);
     pool("api", PoolKind::RateLimit, &[("permits", Number(9.0)), ("per", Number(SECOND))]);
     pool("all", PoolKind::Budget, &[("min_retries_per_sec", Number(1.0))]);
-    let pairs = [
-        ("bulkhead.pool", Text("db")),
-        ("rate_limit.pool", Text("api")),
-        ("retry.budget.pool", Text("all")),
-    ];
+    let pairs =
+        [("bulkhead.pool", Text("db")), ("rate_limit.pool", Text("api")), ("retry.budget.pool", Text("all"))];
     let (policy, route) = take_in(&mut engine, &pairs);
     let _ = engine.begin(route, &Request::default(), at(0));
     assert_eq!(engine.setting(policy, "bulkhead.max_queue"), Some(Number(3.0)), "it stands in the pool");

@@ -1,4 +1,4 @@
-"""The stages that a call passes before an attempt ("Stages" and "Again" in the specification's "How the components meet").
+"""The stages that a call passes before an attempt ("Stages" and "Again" in "How the components meet").
 
 Each stage answers None where the call may go on.
 """
@@ -37,7 +37,7 @@ def after(why: str) -> str:
 
 
 def refuse(engine: Engine, call: Call, verdict: str, retry_in: int | None, now: int) -> Step:
-    """ "Any refusal there is `readmission`, with the last failure as the result"."""
+    """As written: "Any refusal there is `readmission`, with the last failure as the result"."""
     if call.attempt == 0:
         return engine.end(call, verdict, None, retry_in, now)
     return engine.end_with_last(call, "readmission", retry_in, now)
@@ -50,7 +50,7 @@ def park(engine: Engine, call: Call, why: str, now: int) -> Step:
 
 
 def asked(call: Call, per_attempt: bool) -> bool:
-    """ "Before attempts 2 and up … the components with `unit = "attempt"` are asked again"."""
+    """Before attempts 2 and up only what has `unit = "attempt"` is asked again."""
     return call.attempt == 0 or per_attempt
 
 
@@ -105,7 +105,7 @@ def send(engine: Engine, call: Call, now: int) -> Step | None:
 def take(
     engine: Engine, call: Call, tokens: Tokens, why: str, places: int, max_wait: int | None, now: int
 ) -> Step | None:
-    """ "A newcomer takes tokens where nobody waits and there are enough. Else it queues"."""
+    """As written: "A newcomer takes tokens where nobody waits and there are enough. Else it queues"."""
     tokens.hand_out(engine, now, None)
     if tokens.at_once(tokens.cost(call), now):
         return None
@@ -123,7 +123,8 @@ def queue(engine: Engine, call: Call, now: int) -> Step | None:
     permits, keys = call.route.permits, call.route.policy.bulkhead
     if permits is None or keys is None or not asked(call, keys.per_attempt):
         return None
-    if any(holds(other, permits) for other in ancestors(call)):  # 0.4: "shares it"
+    if call.shares or any(holds(other, permits) for other in ancestors(call)):  # 0.4: "shares it"
+        call.shares = True  # to its end
         return None
     permits.revoke(engine, now)
     permits.arrive(now)

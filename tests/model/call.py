@@ -1,7 +1,8 @@
-"""What the engine remembers of a call, its attempts and its route (spec 0.4; vocabulary in `docs/architecture.md`).
+"""What the engine remembers of a call, its attempts and its route (spec 0.4).
 
-Moments and spans are whole µs. A call's states: new, waiting (in a queue, by `why`), granted (it may go on, and has not
-come yet), refused (the same, with a `refusal`), running, body, backoff, ended (but something is out), lost, gone.
+Moments and spans are whole µs. A call's states: new, waiting (in a queue, by `why`), granted (it may go on,
+and has not come yet), refused (the same, with a `refusal`), running, body, backoff, ended (but something is
+out), lost, gone.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     import budgets
     from holds import Hold, Holds
     from policy import Policy
-    from queues import Permits
     from quantile import WindowedP2
+    from queues import Permits
     from rates import Tokens
     from throttle import Throttle
 
@@ -145,6 +146,7 @@ class Call:
     # retries
     retry_at: int = 0
     given_up: int = 0  # when stopped attempts are waited for no longer
+    shares: bool = False  # the permit of a call around it
     at_once: bool = False  # without retry: the next attempt starts as a hedge
     pending: Paid | None = None  # paid for and not started
     retries: list[Paid] = field(default_factory=list)  # that have started, and are no hedges

@@ -57,7 +57,7 @@ def relations(given: Given) -> list[str]:
 
 
 def needs(given: Given) -> list[str]:
-    """ "Any other key without a default here is required where its component is used"."""
+    """As written: "Any other key without a default here is required where its component is used"."""
     rate, breaker = has(given, "rate_limit"), has(given, "breaker")
     wait = number(given, "rate_limit.wait", 0) == 1
     ratio = "breaker.failure_ratio" in given

@@ -14,7 +14,7 @@ RETRYABLE = "transient throttled timeout never_sent conflict".split()
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attempt ended: its class, what was said about a retry, the server's wait in µs; a kind's own name."""
+    """How an attempt ended: its class, what was said about a retry, the server's wait in µs; its own kind."""
 
     kind: str
     opinion: str = "none"

@@ -59,7 +59,7 @@ class Cubic:
         return max(1, math.ceil((tokens - self.tokens) / self.fill * 1e6))
 
     def response(self, throttled: bool, now: int) -> None:
-        """ "A throttle cuts it, any other lets it grow", to at most twice the rate that is measured."""
+        """A throttle cuts it, any other lets it grow, to at most twice the rate that is measured."""
         self.measure(now)
         if throttled:
             reached = min(self.measured, self.fill) if self.enabled else self.measured

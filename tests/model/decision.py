@@ -33,10 +33,11 @@ def decide(
         retry_in = call.longest if outcome.kind in RETRYABLE else None
         return engine.end(call, verdict, attempt.number, retry_in, now, stop)
 
-    retries = policy.budget is not None  # has the policy a retry at all?
+    retries = policy.max_attempts > 1  # 2.1: "1 disables"
     if outcome.kind == "cancelled":  # 1.1: the caller gave up, and the host says so by the attempt
         return over("cancelled")
-    hedges_only = policy.hedge is not None and not retries
+    may_repeat = call.request.idempotent and call.request.replayable
+    hedges_only = policy.hedge is not None and not retries and may_repeat
     if policy.max_attempts == 1 and not hedges_only and outcome.kind in RETRYABLE:  # 2.1: "1 disables"
         return over("attempts")
     if outcome.opinion == "do_not":  # an opinion takes the place of the class, both ways
@@ -55,21 +56,21 @@ def decide(
         return over("attempts")
     if call.nested:
         return over("nested")
-    if call.probe:  # "a probe makes one attempt"
+    if call.probe or engine.forced(call.route):  # "a probe makes one attempt"; "finish without retries"
         return over("readmission")
     r = call.longest if policy.respect and policy.mode != "ignore" else None
     if r is not None and r > policy.max_retry_after:
         return over("retry_after_too_long")
     left = None if call.deadline is None else max(0, call.deadline - now)
-    delay = wait_before(engine, call, outcome, r, left, attempt.number)
+    delay = wait_before(engine, call, outcome, r, left, call.attempt)
     if left is not None and delay >= left:
         return over("would_outlive_deadline")
     if policy.time_limit is not None and now - call.began + delay > policy.time_limit:
         return over("time_limit")
     breaker = call.route.breaker
-    if breaker is not None and policy.breaker is not None and policy.breaker.per_attempt:
-        if breaker.state == "open" and breaker.until > now + delay:  # 0.2
-            return over("readmission")
+    asked = breaker is not None and policy.breaker is not None and policy.breaker.per_attempt
+    if breaker is not None and asked and breaker.state == "open" and breaker.until > now + delay:  # 0.2
+        return over("readmission")
     ledger = call.route.ledger
     charge = ledger.budget.withdraw(now, outcome.kind, ledger.calls)
     if charge is None:
@@ -86,7 +87,7 @@ def decide(
 def wait_before(
     engine: Engine, call: Call, outcome: Outcome, r: int | None, left: int | None, number: int
 ) -> int:
-    """The delay before the next attempt; draws are over the number of the attempt that failed."""
+    """The delay before the next attempt; draws and growth are over the attempts started so far."""
     policy = call.route.policy
     base = policy.throttled_base if outcome.kind == "throttled" else policy.backoff.base
     xs = [rng.bits(engine.seed, call.ordinal, rng.BACKOFF, n) for n in range(1, number + 1)]
@@ -98,7 +99,7 @@ def wait_before(
 
 
 def next_at_once(engine: Engine, call: Call, stop: int, now: int) -> Step | None:
-    """ "Without retry the next one starts at once, as a hedge, if the same conditions but the delay hold"."""
+    """8.1: without retry the next one starts at once, if the same conditions but the delay hold."""
     if call.no_hedge or not hedges.room(call):
         return None
     if stop and not call.live:  # R3: the host comes again once the attempt has unwound

@@ -1,7 +1,7 @@
 """The engine, slowly: one list of calls, one dict of routes, one step per event (spec 7, rules R1 to R12).
 
-Here are the events and what `Poll` evaluates. Decisions after a failure are in `decision.py`, the stages before an
-attempt in `admission.py`, ends in `ends.py`, the rest one concern a file.
+Here are the events and what `Poll` evaluates. Decisions after a failure are in `decision.py`, the stages
+before an attempt in `admission.py`, ends in `ends.py`, the rest one concern a file.
 """
 
 from __future__ import annotations
@@ -16,8 +16,22 @@ import hedges
 import rng
 from breaker import Breaker
 from breaker import Settings as BreakerSettings
-from call import AT_ONCE, MAX_PARK, OVERDUE, Attempt, Call, Ledger, Path, Request, Route, Step
-from call import done, earliest, later, span
+from call import (
+    AT_ONCE,
+    MAX_PARK,
+    OVERDUE,
+    Attempt,
+    Call,
+    Ledger,
+    Path,
+    Request,
+    Route,
+    Step,
+    done,
+    earliest,
+    later,
+    span,
+)
 from classify import Outcome
 from clock import Clock
 from cubic import Cubic
@@ -34,7 +48,7 @@ LATENCIES = 512
 
 
 class Engine:
-    """begin, on, target and force, as `docs/architecture.md` has them, with calls as objects in place of ids."""
+    """begin, on, target and force, with calls as objects in place of ids."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -114,14 +128,11 @@ class Engine:
 
     def new_route(self, policy: Policy, key: str, now: int) -> Route:
         """State per (policy, key), and what its pools share."""
-        hedge = policy.hedge
-        if policy.budget is None and hedge is not None:  # "has then a window budget with the defaults"
-            ledger = Ledger(new_budget({}))
-        else:
-            ledger = Ledger(new_budget(policy.budget or {}, policy.budget is not None))
-        if policy.budget_pool is not None:
+        hedge, retries = policy.hedge, policy.max_attempts > 1
+        ledger = Ledger(new_budget(policy.budget or {}, retries and policy.budget is not None))
+        if policy.budget_pool is not None and retries:
             ledger = self.shared(policy.budget_pool, now)
-        own = hedge is not None and hedge.budget.get("kind", "shared") != "shared"
+        own = hedge is not None and (hedge.budget.get("kind", "shared") != "shared" or not retries)
         hedge_ledger = Ledger(new_budget(hedge.budget)) if hedge is not None and own else ledger
         route = Route(policy, key, ledger, hedge_ledger)
         if policy.rate is not None:
@@ -146,7 +157,7 @@ class Engine:
         return route
 
     def shared(self, name: str, now: int) -> Any:
-        """ "A pool is the component itself, shared"."""
+        """As written: "A pool is the component itself, shared"."""
         if name not in self.pooled:
             pool = self.pools[name]
             if pool.kind == "budget":
@@ -162,7 +173,7 @@ class Engine:
         return bool({(route.policy.name, None), (route.policy.name, route.key)} & self.forced_open)
 
     def turn_out(self, routes: list[Route], now: int) -> None:
-        """ "Refuses at once all calls of its routes that wait before their first attempt", in the order they began."""
+        """All calls that wait before their first attempt are refused, in the order they began."""
         queues: list[Tokens] = []
         calls = [call for call in self.arena if call is not None and call.route in routes]
         for call in sorted(calls, key=lambda call: call.ordinal):
@@ -278,7 +289,8 @@ class Engine:
         if call.state == "backoff":
             return self.after_backoff(call, late, now)
         if late:  # running or body; 7.1: "the deadline is not" retryable
-            return self.cut(call, now)
+            step = self.cut(call, now)
+            return {**step, "stop": step["stop"] | stop}
         if call.state == "body":
             return self.wait(call, "body", call.deadline, now, stop)
         out_of_time = [one for one in call.live if one.end is not None and now >= one.end]
@@ -310,6 +322,7 @@ class Engine:
             call.hold.hand_out(self, now, call)
         else:
             self.tokens_of(call).hand_out(self, now, call)
+        self.woken = [one for one in self.woken if one is not call]  # it is here
         return self.parked(call, now) if call.state == "waiting" else None
 
     def go_on(self, call: Call, now: int) -> Step:
@@ -337,7 +350,9 @@ class Engine:
 
     def cut(self, call: Call, now: int) -> Step:
         """The deadline ends the call, whatever runs. Of several attempts the one that ran longest decides."""
-        if call.state == "body":
+        if call.state == "body":  # a body that the deadline cuts has failed by the same rule as an attempt
+            assert call.winner is not None
+            evidence.of_body(self, call, evidence.cut_by_deadline(call, call.winner, now), now)
             return self.end(call, "deadline", None, None, now)
         oldest = call.live[0]
         outcome = evidence.cut_by_deadline(call, oldest, now)
@@ -439,7 +454,7 @@ class Engine:
         return tokens
 
     def parked(self, call: Call, now: int) -> Step:
-        """ "At most `max_park` (1 s) away while parked" (R4)."""
+        """As written: "At most `max_park` (1 s) away while parked" (R4)."""
         if call.why == "queue":
             until = earliest(call.patience, call.deadline, now + MAX_PARK)
             call.over = overdue(call)
@@ -473,7 +488,9 @@ class Engine:
         """A refused waiter's end; before a further attempt it is the failure at hand."""
         if call.attempt == 0:
             return self.end(call, verdict, None, None, now)
-        return self.end_with_last(call, "deadline" if verdict == "deadline_queued" else "readmission", None, now)
+        return self.end_with_last(
+            call, "deadline" if verdict == "deadline_queued" else "readmission", None, now
+        )
 
     def wake(self, call: Call, own: Call | None) -> None:
         """Its owner is to poll, unless it does just now."""
@@ -509,8 +526,8 @@ class Engine:
     def end_with_last(self, call: Call, verdict: str, retry_in: int | None, now: int, stop: int = 0) -> Step:
         """The last failure decides, and is the result."""
         assert call.last is not None
-        attempt, outcome, took = call.last
-        evidence.of_call(self, call, attempt, outcome, took, now)
+        attempt, outcome, _ = call.last  # "a call that ends between attempts gives no sample"
+        evidence.of_call(self, call, attempt, outcome, None, now)
         return self.end(call, verdict, attempt.number, retry_in, now, stop)
 
     def reap_two(self, now: int, but: Call | None) -> None:
@@ -534,10 +551,10 @@ def new_rate(permits: int, per: int, burst: int, now: int) -> Tokens:
 
 
 def new_breaker(policy: Policy) -> Breaker:
-    """5; a probe is "a lease (attempt timeout, else `break_duration`)"."""
+    """5; a probe's lease is "its attempt timeout and one second", else `break_duration`."""
     b = policy.breaker
     assert b is not None
-    lease = policy.attempt_timeout if policy.attempt_timeout is not None else b.break_duration
+    lease = b.break_duration if policy.attempt_timeout is None else policy.attempt_timeout + 1_000_000
     return Breaker(
         BreakerSettings(
             failure_ratio=b.failure_ratio,

@@ -1,4 +1,4 @@
-"""What the end of an attempt, and of a call, tells budgets, send rate, breaker, throttle and limits (spec 1.2)."""
+"""What the end of an attempt, and of a call, tells budgets, breakers and limits (spec 1.2)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CUT = Outcome("cancelled")
 
 
 def counts_as(keys: BreakerKeys, outcome: Outcome) -> str:
-    """The column "breaker" of 1.2; "`failure_on` and `ignore_on` go before it", names of kinds before classes."""
+    """The column "breaker" of 1.2; what is listed goes before it, names of kinds before classes."""
     for word in (outcome.name, outcome.kind):
         if word and word in keys.failure_on:
             return "failure"
@@ -59,8 +59,9 @@ def succeeded(engine: Engine, call: Call, attempt: Attempt, now: int, late: bool
     if not late:
         respond(call, Outcome("ok"), now)
     of_attempt(engine, call, attempt, Outcome("ok"), now)
-    of_call(engine, call, attempt, Outcome("ok"), now - attempt.started, now)
-    if call.route.latencies is not None:  # "their time when they win, or so far when another wins"
+    # "an answer of a stopped attempt gives no sample"
+    of_call(engine, call, attempt, Outcome("ok"), None if late else now - attempt.started, now)
+    if call.route.latencies is not None and not late:  # "their time when they win, or so far when another wins"
         for one in [attempt, *call.live]:
             if not one.hedge:
                 call.route.latencies.observe(float(now - one.started))
@@ -89,7 +90,7 @@ def of_attempt(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, n
         attempt.permit.learn(engine, outcome.kind, took, attempt.started, now)
 
 
-def of_call(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, took: int, now: int) -> None:
+def of_call(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, took: int | None, now: int) -> None:
     """What has `unit = "call"` is told of what decided the call, once."""
     if call.decided:
         return
@@ -101,7 +102,8 @@ def of_call(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, took
     if call.counted and policy.throttle is not None and not policy.throttle.per_attempt:
         accept(call, outcome, now)
         call.counted = False
-    if call.permit is not None and policy.bulkhead is not None and not policy.bulkhead.per_attempt:
+    per_call = policy.bulkhead is not None and not policy.bulkhead.per_attempt
+    if call.permit is not None and per_call and took is not None:
         call.permit.learn(engine, outcome.kind, took, attempt.started, now)
 
 
@@ -123,7 +125,7 @@ def accept(call: Call, outcome: Outcome, now: int) -> None:
 
 
 def neutral(call: Call, now: int) -> None:
-    """ "Every neutral outcome returns the probe ticket"."""
+    """As written: "Every neutral outcome returns the probe ticket"."""
     if call.ticket is not None and call.route.breaker is not None:
         call.route.breaker.record(call.ticket, "neutral", 0, now)
     call.ticket, call.counted = None, False
@@ -139,7 +141,7 @@ def of_body(engine: Engine, call: Call, outcome: Outcome, now: int) -> None:
 
 
 def cut_by_deadline(call: Call, attempt: Attempt, now: int) -> Outcome:
-    """1.1: "counts as `timeout` if it ran at least half its attempt timeout (or of the policy's own deadline)"."""
+    """1.1: a timeout if it ran at least half its attempt timeout (or the policy's own deadline)."""
     policy = call.route.policy
     whole = policy.attempt_timeout if policy.attempt_timeout is not None else policy.deadline
     if whole is not None and 2 * (now - attempt.started) >= whole:

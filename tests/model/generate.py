@@ -11,8 +11,9 @@ import backoff
 import budgets
 import classify
 import limit_vectors
-import quantile_vectors
+import policy_vectors
 import protection
+import quantile_vectors
 import retry_after
 import rng
 import script_vectors
@@ -332,70 +333,6 @@ def classify_cases() -> Case:
     return {"spec": ["1.4", "2.2", "2.8", "ADR 0006"], "wall_us": wall, "policies": listed, "cases": cases}
 
 
-def policy_cases() -> Case:
-    """Pairs, and the keys that are wrong with them."""
-    given: list[list[Pair]] = [
-        [],
-        [("preset", "http")],
-        [("preset", "https")],
-        [("deadline", 1)],
-        [("deadline", 0)],
-        [("deadline", "10s")],
-        [("retry.max_attempts", 1)],
-        [("retry.max_attempts", 255)],
-        [("retry.max_attempts", 256)],
-        [("retry.max_attempts", 0)],
-        [("retry.max_attempts", 2.5)],
-        [("retry.max_attempts", -1)],
-        [("retry.max_attempts", "none")],
-        [("retrys", 1), ("retry.max_attempts", 0), ("deadline", -1)],
-        [("deadline", 31_536_000_000_000)],
-        [("deadline", 31_536_000_000_001)],
-        [("attempt_timeout", 1.5)],
-        [("retry.backoff.kind", "polynomial")],
-        [("retry.backoff.kind", "polynomial"), ("retry.backoff.exponent", 8)],
-        [("retry.backoff.kind", "polynomial"), ("retry.backoff.exponent", 9)],
-        [("retry.backoff.kind", "cubic")],
-        [("retry.backoff.jitter", "bounded")],
-        [("retry.backoff.jitter", "bounded"), ("retry.backoff.jitter_ratio", 1)],
-        [("retry.backoff.jitter", "bounded"), ("retry.backoff.jitter_ratio", 1.01)],
-        [("retry.backoff.multiplier", 0.9)],
-        [("retry.budget.kind", "ratio")],
-        [("retry.budget.kind", "ratio"), ("retry.budget.ratio", 1)],
-        [("retry.budget.kind", "ratio"), ("retry.budget.ratio", 0)],
-        [("retry.budget.kind", "tokens")],
-        [("retry.budget.kind", "tokens"), ("retry.budget.ratio", 0.1), ("retry.budget.max", 1001)],
-        [("retry.budget.ttl", 9)],
-        [("retry.budget.ttl", 10)],
-        [("retry.budget.percent_can_retry", -0.1)],
-        [("retry.statuses", 503), ("retry.statuses", 429)],
-        [("retry.statuses", 404)],
-        [("retry.statuses", 600)],
-        [("retry.methods", "GET"), ("retry.methods", "POST")],
-        [("retry.methods", "get")],
-        [("retry.retry_on", "permanent")],
-        [("retry.retry_on", "infrastructure"), ("retry.retry_on", "conflict")],
-        [("retry.respect_retry_after", 0)],
-        [("retry.respect_retry_after", 2)],
-        [("retry.respect_retry_after", "false")],
-        [
-            ("bulkhead.max_concurrency", 1),
-            ("bulkhead.max_queue", "none"),
-            ("bulkhead.acquire_timeout", "none"),
-        ],
-        [("bulkhead.max_queue", 3)],
-        [("bulkhead.max_concurrency", 0)],
-        [("slot_until", "headers")],
-        [("slot_until", "end")],
-        [("slot_until", "headers"), ("deadline", 1)],
-    ]
-    cases = []
-    for pairs in given:
-        found = build("p", pairs)
-        cases.append({"pairs": pairs, "wrong": found if isinstance(found, list) else []})
-    return {"spec": ["0.3", "2.1", "2.10", "4.1"], "cases": cases}
-
-
 # ---- files ----
 
 
@@ -426,7 +363,7 @@ def files() -> dict[str, str]:
         ("backoff/delays.json", backoff_cases()),
         ("retry_after/values.json", retry_after_cases()),
         ("classify/answers.json", classify_cases()),
-        ("policy/pairs.json", policy_cases()),
+        ("policy/pairs.json", policy_vectors.cases()),
     ):
         found[path] = dump(head(path.split("/")[0]) | case, 2) + "\n"
     for kind, cases in budget_files().items():

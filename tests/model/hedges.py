@@ -16,7 +16,7 @@ def room(call: Call) -> bool:
     policy = call.route.policy
     if policy.hedge is None or not call.request.idempotent or not call.request.replayable:
         return False
-    most = policy.hedge.max_attempts if policy.budget is None else policy.max_attempts
+    most = policy.max_attempts if policy.max_attempts > 1 else policy.hedge.max_attempts
     few = len(call.live) < policy.hedge.max_attempts and call.attempt < most
     return few and not call.probe
 
@@ -33,8 +33,8 @@ def delay(route: Route) -> int:
 
 
 def due(call: Call) -> int | None:
-    """ "`delay` after the newest attempt of the call started"."""
-    if call.state != "running" or call.no_hedge or call.newest is None or not call.live or not room(call):
+    """As written: "`delay` after the newest attempt of the call started"."""
+    if call.state != "running" or call.no_hedge or call.throttled or call.newest is None or not call.live or not room(call):
         return None
     return call.newest.started + delay(call.route)
 
@@ -48,12 +48,15 @@ def forbidden(engine: Engine, call: Call, now: int) -> bool:
         or (route.breaker is not None and route.breaker.state != "closed")
         or (route.throttle is not None and route.throttle.probability(now) > 0.0)
         or call.throttled
+        or (call.deadline is not None and now >= call.deadline)  # 8.3: "none while … past the deadline"
     )
 
 
 def start(engine: Engine, call: Call, now: int) -> Step | None:
-    """A hedge, if nothing stands against it and all that it needs is there at once; else none until the next attempt
-    that is no hedge."""
+    """A hedge, if nothing stands against it and all that it needs is there at once.
+
+    If not, there is none until the next attempt that is no hedge.
+    """
     route, policy = call.route, call.route.policy
     call.no_hedge = True
     if forbidden(engine, call, now):
@@ -62,7 +65,12 @@ def start(engine: Engine, call: Call, now: int) -> Step | None:
     wanted = [(route.send, 1), (rate, call.request.cost)]
     if any(tokens and (tokens.queue or tokens.bucket.wait_for(cost, now)) for tokens, cost in wanted):
         return None
-    permits = route.permits
+    # "one extra permit": where nothing else runs, the call's own is free
+    own = policy.bulkhead is not None and policy.bulkhead.per_attempt and not call.shares
+    beside = bool(call.live) or own
+    permits = route.permits if beside else None
+    if permits is not None:  # R9: "reaped by the next event that touches it"
+        permits.revoke(engine, now)
     if permits is not None and (permits.queue or permits.in_flight >= permits.limit()):
         return None
     charge = route.hedge_ledger.budget.withdraw(now, "transient", route.hedge_ledger.calls)
@@ -78,7 +86,9 @@ def start(engine: Engine, call: Call, now: int) -> Step | None:
         admitted = route.breaker.admit(now)
         assert not isinstance(admitted, int)
         ticket = admitted
-    counted = policy.throttle is not None and policy.throttle.per_attempt and engine.throttle_admits(call, now)
+    counted = (
+        policy.throttle is not None and policy.throttle.per_attempt and engine.throttle_admits(call, now)
+    )
     call.no_hedge = False
     attempt, step = engine.attempt(call, True, now)
     attempt.permit, attempt.flying = permits, Paid(route.hedge_ledger, charge)

@@ -18,7 +18,7 @@ Key = tuple[str, Path]
 
 
 def path_of(text: str) -> Path:
-    """ "A path ends before `?` or `#`; empty segments do not count"."""
+    """As written: "A path ends before `?` or `#`; empty segments do not count"."""
     return tuple(segment for segment in re.split(r"[?#]", text)[0].split("/") if segment)
 
 
@@ -41,7 +41,7 @@ class Hold:
         return now >= self.moment and self.taken < self.limit
 
     def hand_out(self, engine: Engine, now: int, own: Call | None) -> None:
-        """ "When the moment has come, the heads take the free places"."""
+        """As written: "When the moment has come, the heads take the free places"."""
         while self.queue and self.free(now):
             head = self.queue.pop(0)
             if head.deadline is not None and now >= head.deadline:  # 4.4: "is failed, not granted"
@@ -53,7 +53,7 @@ class Hold:
                 engine.wake(head, own)
 
     def leave(self, engine: Engine, call: Call, well: bool, now: int) -> None:
-        """Out of the queue, or out of the place that it took; "if it ended well, the limit grows by 1 first"."""
+        """Out of the queue, or of its place; "if it ended well, the limit grows by 1 first"."""
         if call in self.queue:
             self.queue.remove(call)
         else:
@@ -83,7 +83,7 @@ class Holds:
         return sum(len(hold.queue) for hold in self.holds.values())
 
     def match(self, path: Path) -> Hold | None:
-        """ "The longest hold that matches: the path itself, then 4 segments down to 1"."""
+        """As written: "The longest hold that matches: the path itself, then 4 segments down to 1"."""
         keys = [("path", path), *reversed(prefixes(path, len(path)))]
         return next((self.holds[key] for key in keys if key in self.holds), None)
 

@@ -109,7 +109,7 @@ CHOICES: dict[str, list[str]] = {
     "rate_limit.unit": ["call", "attempt"],
     "bulkhead.kind": ["fixed", "aimd", "gradient2"],
     "bulkhead.unit": ["call", "attempt"],
-    "bulkhead.variant": ["guarded", "plain", "netflix"],
+    "bulkhead.variant": ["steady", "guarded", "plain", "netflix"],
     "bulkhead.codel": ["facebook", "rfc8289"],
     "breaker.window_kind": ["sliding", "tumbling"],
     "breaker.unit": ["call", "attempt"],

@@ -45,7 +45,7 @@ class Bulkhead:
     long_window: int = 600
     rtt_tolerance: float = 1.5
     headroom: float = 4.0
-    variant: str = "guarded"
+    variant: str = "steady"
     queue_target: int | None = None
     queue_interval: int = SECOND // 10
     codel: str = "facebook"
@@ -250,7 +250,7 @@ def read_bulkhead(reader: Reader) -> Bulkhead:
         reader.whole("bulkhead.long_window", 600),
         reader.real("bulkhead.rtt_tolerance", 1.5) or 0.0,
         reader.real("bulkhead.headroom", 4.0) or 0.0,
-        reader.word("bulkhead.variant", "guarded"),
+        reader.word("bulkhead.variant", "steady"),
         reader.maybe("bulkhead.queue_target"),
         reader.whole("bulkhead.queue_interval", SECOND // 10),
         reader.word("bulkhead.codel", "facebook"),
@@ -397,6 +397,7 @@ def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
 def build_pool(name: str, kind: str, pairs: list[Pair]) -> Pool | list[str]:
     """A pool's keys are those of its kind that policies that name it may not have (0.4)."""
     table = {"budget": "retry.budget", "rate_limit": "rate_limit", "bulkhead": "bulkhead"}[kind]
+    pairs = [(f"{table}.{key}", value) for key, value in pairs]  # its keys stand without their table
     reader, wrong = sort_out(pairs)
     own = [f"{table}.{key}" for key in check.POOLED[table]]
     wrong += [key for key, _ in pairs if key not in own]

@@ -57,7 +57,7 @@ class Permits:
         return self.keys.max_queue is not None and len(self.queue) >= self.keys.max_queue
 
     def victim(self, newcomer: Call) -> Call | None:
-        """ "The oldest of the lowest criticality that is lower than the newcomer's"."""
+        """As written: "The oldest of the lowest criticality that is lower than the newcomer's"."""
         if not self.keys.prioritized or not self.queue:
             return None
         lowest = min(waiter.request.criticality for waiter in self.queue)
@@ -122,7 +122,7 @@ class Permits:
     # ---- what it learns ----
 
     def learn(self, engine: Engine, kind: str, took: int, started: int, now: int) -> None:
-        """The columns "AIMD sample" and "Gradient2 sample" of 1.2; what has grown is handed out at once (4.2)."""
+        """The columns for AIMD and Gradient2 of 1.2; what has grown is handed out at once."""
         if self.aimd is not None:
             if kind == "ok":
                 self.aimd.latency(took, now)

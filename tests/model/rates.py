@@ -1,4 +1,4 @@
-"""Waiting for tokens: of a rate limit (spec 3.1), and of the send rate (2.14), which is the same queue over another bucket."""
+"""Waiting for tokens: of a rate limit (spec 3.1), and of the send rate (2.14), the same queue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Tokens:
         self.left = False  # has one left without tokens since the queue was empty?
 
     def cost(self, call: Call) -> int:
-        """ "One token an attempt" of a send rate; else what the call says."""
+        """As written: "One token an attempt" of a send rate; else what the call says."""
         return 1 if self.restless else call.request.cost
 
     def queued(self, until: Call | None = None) -> int:
@@ -68,7 +68,7 @@ class Tokens:
             engine.wake(self.queue[0], own)
 
     def leave(self, engine: Engine, call: Call, now: int) -> None:
-        """ "When a waiter leaves without tokens, the head is woken", after what can be handed out has been."""
+        """When a waiter leaves without tokens, the head is woken, after all has been handed out."""
         if call not in self.queue:
             return
         self.queue.remove(call)

@@ -8,8 +8,8 @@ import sys
 from typing import Any
 
 import wire
-from classify import CLASSES, Outcome
 from call import Call, Path, Request, Step
+from classify import CLASSES, Outcome
 from engine import Engine
 from policy import Policy, Pool, build, build_pool
 
@@ -28,7 +28,7 @@ def unpack_request(words: list[Any], calls: dict[str, Call], path: Path | None) 
 
 
 def read_event(word: int, policy: Policy) -> dict[str, Any]:
-    """An event as the model takes it: kinds by name (1.1; kinds that the policy did not declare are `permanent`)."""
+    """An event with its kind by name (1.1; kinds that the policy did not declare are `permanent`)."""
     event = wire.read_event(word)
     if event["event"] == "finished":
         own = list(policy.kinds.items())
@@ -60,7 +60,7 @@ class World:
             self.policies[policy.name] = policy
 
     def act(self, entry: dict[str, Any]) -> tuple[Step | None, list[str]]:
-        """Carries out one entry of a script: its step, where it has one, and the names of the calls that it woke."""
+        """Carries out one entry: its step, where it has one, and the names of the calls that it woke."""
         step: Step | None = None
         if "begin" in entry:
             begin, name = entry["begin"], entry["call"]

@@ -1,4 +1,4 @@
-"""From the hand-written scripts to the vectors of the family `engine`: a person's expectations against the model's steps."""
+"""From the hand-written scripts to the family `engine`: expectations against the model's steps."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def entry(line: str) -> Case:
 
 
 def agree(expected: str, step: Case | None, wakes: list[str]) -> bool:
-    """Is the step what a person expected? What is not mentioned may be anything, but stop, wakes and hedge."""
+    """Is the step what a person expected? The rest may be anything, but stop, wakes and hedge."""
     action, *rest = expected.split()
     if step is None:
         return [action, *rest] == ["nothing", *([f"wakes={','.join(wakes)}"] if wakes else [])]
@@ -105,9 +105,7 @@ def vector(script: scripts.Script) -> Case:
             {"name": name, "kind": kind, "pairs": pairs} for name, (kind, pairs) in script.pools.items()
         ]
     case |= {"policies": policies, "script": [entry(line) for line, _, _ in lines]}
-    for (line, _, expected), each, (step, wakes) in zip(
-        lines, case["script"], run.replay(case), strict=True
-    ):
+    for (line, _, expected), each, (step, wakes) in zip(lines, case["script"], run.replay(case), strict=True):
         if not agree(expected, step, wakes):
             have = "nothing" if step is None else wire.told(step)
             raise SystemExit(f"{script.name!r}: {line}\n  expected {expected}\n  model: {have} {wakes}")

@@ -44,14 +44,20 @@ pub fn policy(dice: &mut Dice, name: &str, pools: &[Json]) -> Json {
         put("attempt_timeout", json!(dice.of(&[1, 10_000, 50_000, 100_000, 1_000_000])));
     }
     for _ in 0..dice.of(&[0, 0, 1, 2]) {
-        put("kinds", json!(dice.of(&["quota=throttled", "flaky=transient", "mine=permanent", "noise=ignored"])));
+        put(
+            "kinds",
+            json!(dice.of(&["quota=throttled", "flaky=transient", "mine=permanent", "noise=ignored"])),
+        );
     }
     if dice.chance(75) {
         retry(dice, &mut put);
         if pooled("budget") && dice.chance(70) {
             put("retry.budget.pool", json!("budget"));
         } else {
-            put("retry.budget.kind", json!(dice.of(&["window", "share", "share", "tokens", "quota", "none"])));
+            put(
+                "retry.budget.kind",
+                json!(dice.of(&["window", "share", "share", "tokens", "quota", "none"])),
+            );
             put("retry.budget.max", json!(dice.of(&[2, 4])));
             put("retry.budget.ratio", json!(0.5));
             put("retry.budget.min_retries", json!(dice.of(&[0, 1, 3])));

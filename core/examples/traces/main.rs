@@ -209,7 +209,11 @@ impl Trace {
             let policies: Vec<Json> = (0..count)
                 .map(|n| {
                     let name = format!("p{n}");
-                    if self.rich { components::policy(&mut self.dice, &name, &pools) } else { self.policy(&name) }
+                    if self.rich {
+                        components::policy(&mut self.dice, &name, &pools)
+                    } else {
+                        self.policy(&name)
+                    }
                 })
                 .collect();
             if let Some(world) = World::new(seed, &pools, &policies) {
@@ -488,7 +492,11 @@ impl Trace {
             45..52 => 3 | attempt << 3,
             _ => {
                 let kinds = [0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 3, 4, 5, 6, 7, 8, 9, 31];
-                let kind = if self.rich && dice.chance(25) { dice.of(&[0, 1, 2, 2, 9, 10]) } else { dice.of(&kinds) };
+                let kind = if self.rich && dice.chance(25) {
+                    dice.of(&[0, 1, 2, 2, 9, 10])
+                } else {
+                    dice.of(&kinds)
+                };
                 let opinion = dice.of(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
                 let waits = [0, 1, 2, 11, 51, 101, 201, 1_001, 3_001];
                 let wait = if dice.chance(35) { dice.of(&waits) } else { 0 };

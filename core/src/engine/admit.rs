@@ -98,7 +98,13 @@ impl Engine {
     }
 
     /// Refuses a call, or its next attempt: then it ends with the failure that it has.
-    pub(super) fn refuse(&mut self, slot: u32, verdict: Verdict, retry_in: Option<Duration>, now: Time) -> Step {
+    pub(super) fn refuse(
+        &mut self,
+        slot: u32,
+        verdict: Verdict,
+        retry_in: Option<Duration>,
+        now: Time,
+    ) -> Step {
         let call = &self.calls[slot];
         if call.attempts == 0 {
             return self.end(slot, verdict, None, retry_in, now);
@@ -108,8 +114,8 @@ impl Engine {
             Verdict::Cancelled => verdict,
             _ => Verdict::Readmission,
         };
-        let (kind, lane) = (call.last_kind(), call.lane());
-        self.call_over(slot, kind, None, now);
+        let (kind, lane) = call.last_failure();
+        self.call_over(slot, kind, self.calls[slot].attempt_in(lane), None, now);
         self.end(slot, verdict, Some(lane), retry_in, now)
     }
 

@@ -61,7 +61,7 @@ pub(super) struct Call {
     ordinal: u32,
     generation: u32,
     pub route: u32,
-    /// The slot of the call it is nested in, 24 bits, and the kind of its last failure, 8 bits.
+    /// The slot of the call it is nested in, 24 bits; its last failure's kind, 5 bits, and lane, 3 bits.
     parent: u32,
     pub policy: u16,
     pub flags: u16,
@@ -167,13 +167,15 @@ impl Call {
         self.parent = self.parent & !SLOT | slot & SLOT;
     }
 
-    /// The kind of its last failure.
-    pub fn last_kind(&self) -> Kind {
-        Kind::new((self.parent >> CallId::SLOT_BITS) as u8).unwrap_or(Kind::CANCELLED)
+    /// The kind of its last failure, and the lane of the attempt that failed so.
+    pub fn last_failure(&self) -> (Kind, Lane) {
+        let word = (self.parent >> CallId::SLOT_BITS) as u8;
+        (Kind::new(word & 31).unwrap_or(Kind::CANCELLED), Lane::of((word >> 5) + 1))
     }
 
-    pub fn set_last_kind(&mut self, kind: Kind) {
-        self.parent = self.parent & SLOT | u32::from(kind.number()) << CallId::SLOT_BITS;
+    pub fn set_last_failure(&mut self, kind: Kind, lane: Lane) {
+        let word = kind.number() | lane.number() << 5;
+        self.parent = self.parent & SLOT | u32::from(word) << CallId::SLOT_BITS;
     }
 
     /// Since when the attempt runs or the backoff lasts.

@@ -6,14 +6,9 @@
 use super::Engine;
 use super::admit::Stage;
 use super::arena::{Call, NONE, State, flag};
-use super::ledger::Charge;
 use super::route::stage;
-use super::side::Racer;
 use crate::action::{Action, CallId, Event, Flags, Lane, Request, RouteId, Step, Verdict, Wait};
-use crate::outcome::{Class, Kind, Opinion, Outcome};
-use crate::policy::Unit;
-use crate::retry::wait_before_retry;
-use crate::rng;
+use crate::outcome::Class;
 use crate::time::{Duration, Time};
 
 /// The longest sleep of a parked call: a lost wake costs a second, not a call (R4).
@@ -34,12 +29,12 @@ pub const EDGES: &[(&str, &str, &str)] = &[
     ("Passing", "Free",    "refused (Done)"),
     ("Passing", "Ended",   "refused (Done), but attempts or nested calls are out"),
     ("Held",    "Passing", "it has a place (wake)"),
-    ("Held",    "Refused", "forced open (wake)"),
+    ("Held",    "Refused", "out of time when a place came free, or forced open (wake)"),
     ("Held",    "Free",    "deadline or cancel (Done)"),
     ("Held",    "Ended",   "the same, while a nested call is out"),
     ("Held",    "Lost",    "its host has not come for 60 s"),
     ("Paced",   "Passing", "its tokens are there (wake)"),
-    ("Paced",   "Refused", "forced open (wake)"),
+    ("Paced",   "Refused", "out of time when its turn came, or forced open (wake)"),
     ("Paced",   "Free",    "deadline or cancel (Done)"),
     ("Paced",   "Ended",   "the same, while attempts or nested calls are out"),
     ("Paced",   "Lost",    "its host has not come for 60 s"),
@@ -138,12 +133,17 @@ impl Engine {
                     Class::Cancelled => Verdict::Cancelled,
                     _ => Verdict::NotRetryable,
                 };
-                self.body_failed(slot, outcome.kind, now);
+                self.body_failed(slot, attempt, outcome.kind, now);
                 self.end(slot, verdict, Some(Lane::of(attempt)), None, now)
             }
             (_, Event::Finished { attempt, outcome }) => {
                 let ok = self.settings(slot).class_of(outcome.kind) == Class::Ok;
-                if self.unwound(slot, attempt, now) && ok { self.late_answer(slot, attempt, now) } else { self.evaluate(slot, now) }
+                if self.unwound(slot, attempt) && ok {
+                    self.late_answer(slot, attempt, now)
+                } else {
+                    self.pay_back(now);
+                    self.evaluate(slot, now)
+                }
             }
             (_, Event::Timer | Event::Poll | Event::Headers { .. }) => self.evaluate(slot, now),
         };
@@ -153,6 +153,9 @@ impl Engine {
 
     /// What a `Poll` finds.
     pub(super) fn evaluate(&mut self, slot: u32, now: Time) -> Step {
+        if self.calls[slot].listed() {
+            self.look_around(slot, now);
+        }
         let call = &self.calls[slot];
         let out_of_time = call.deadline <= now;
         if call.between_attempts() && self.routes[call.route].stages & stage::FORCED != 0 {
@@ -167,13 +170,14 @@ impl Engine {
                 self.refuse(slot, refusal, None, now)
             }
             State::Running if out_of_time => {
-                let since = call.since();
+                let (since, attempt) = self.oldest_running(slot);
                 let kind = self.cut(slot, since, now);
-                self.end_cut(slot, kind, since, now)
+                self.end_cut(slot, kind, (since, attempt), now)
             }
             State::Body if out_of_time => {
                 let kind = self.cut(slot, call.since(), now);
-                self.body_failed(slot, kind, now);
+                let lane = Lane::of(1 + self.calls[slot].running().trailing_zeros() as u8);
+                self.body_failed(slot, self.calls[slot].attempt_in(lane), kind, now);
                 self.end(slot, Verdict::Deadline, None, None, now)
             }
             State::Running => self.still_running(slot, now),
@@ -186,7 +190,10 @@ impl Engine {
     }
 
     /// The next attempt is due: through the stages, unless too many stopped ones have not unwound yet (R11).
-    fn go_on(&mut self, slot: u32, now: Time) -> Step {
+    pub(super) fn go_on(&mut self, slot: u32, now: Time) -> Step {
+        if self.settings(slot).retry.max_attempts == 1 {
+            return self.hedge_on(slot, now);
+        }
         let call = &mut self.calls[slot];
         if call.blocked() {
             let given_up = call.since().after(GRACE);
@@ -252,140 +259,6 @@ impl Engine {
         wait(Wait::Running, self.next_moment(slot), now)
     }
 
-    /// An attempt has ended: retry or not, decided in the order of R5. `stop` is set where we ended it.
-    fn decide(&mut self, slot: u32, racer: Racer, outcome: Outcome, stop: u8, now: Time) -> Step {
-        let class = self.settings(slot).class_of(outcome.kind);
-        let lane = Lane::of(racer.attempt);
-        let left = self.attempt_over(slot, &racer, class, outcome.kind, now);
-        if !self.calls[slot].has(flag::RACING) || self.calls[slot].running() == 0 {
-            self.calls[slot].charge = left;
-        }
-        self.drop_attempt_ticket(slot);
-        if class == Class::Ok {
-            self.learn_latency(slot, &racer, now);
-            self.call_over(slot, outcome.kind, Some(racer.since), now);
-            return self.end(slot, Verdict::Ok, Some(lane), None, now);
-        }
-        self.calls[slot].set_last_kind(outcome.kind);
-        let ended = match self.may_retry(slot, class, outcome) {
-            Ok(()) if self.calls[slot].running() != 0 => {
-                self.lost_lane(slot, class, outcome.retry_after);
-                let alone = self.settings(slot).retry.max_attempts == 1;
-                self.pay_back(now);
-                let raced = if alone { self.race(slot, now) } else { None };
-                let step = raced.unwrap_or_else(|| self.evaluate(slot, now));
-                return Step { stop: stop | step.stop, ..step };
-            }
-            Ok(()) => match self.another(slot, class, outcome, stop, now) {
-                Ok(step) => return step,
-                Err(verdict) => verdict,
-            },
-            Err(verdict) => verdict,
-        };
-        let retry_in = self.largest_retry_after(slot, outcome.retry_after).filter(|_| class.retryable());
-        self.call_over(slot, outcome.kind, Some(racer.since), now);
-        let step = self.end(slot, ended, Some(lane), retry_in, now);
-        Step { stop: stop | step.stop, ..step }
-    }
-
-    /// A further attempt after a failure that may be retried, or why there is none: class → method and body → attempts →
-    /// Retry-After → deadline and time limit → budget (semantics 2.6).
-    fn another(
-        &mut self,
-        slot: u32,
-        class: Class,
-        outcome: Outcome,
-        stop: u8,
-        now: Time,
-    ) -> Result<Step, Verdict> {
-        if self.settings(slot).retry.max_attempts == 1 {
-            self.pay_back(now);
-            let step = self.race(slot, now).ok_or(Verdict::Attempts)?;
-            return Ok(Step { stop, ..step });
-        }
-        let retry_after = self.largest_retry_after(slot, outcome.retry_after);
-        let delay = self.next_delay(slot, class, retry_after, now)?;
-        let Charge::Granted(charge) = self.charge(slot, class, now) else { return Err(Verdict::Budget) };
-        let call = &mut self.calls[slot];
-        call.charge = charge;
-        call.set_since(now);
-        call.moment = now.after(delay);
-        call.flags &= !flag::RACING;
-        if class == Class::Throttled {
-            self.hold_like(slot, delay, now);
-        }
-        self.pay_back(now);
-        if delay == Duration::ZERO && stop == 0 {
-            return Ok(self.go_on(slot, now));
-        }
-        self.calls[slot].go(State::Backoff);
-        Ok(Step { stop, ..wait(Wait::Backoff, now.after(delay), now) })
-    }
-
-    /// Is this a failure that may be tried again, going by its class, the opinions on it, and the request?
-    fn may_retry(&self, slot: u32, class: Class, outcome: Outcome) -> Result<(), Verdict> {
-        let (call, policy) = (&self.calls[slot], self.settings(slot));
-        let hedges = policy.hedge.is_some() && call.has(flag::IDEMPOTENT) && call.has(flag::REPLAYABLE);
-        match (class, outcome.opinion) {
-            (Class::Cancelled, _) => return Err(Verdict::Cancelled),
-            // Retries are switched off: whatever else speaks against one, none has been held back.
-            _ if policy.retry.max_attempts == 1 && class.retryable() && !hedges => {
-                return Err(Verdict::Attempts);
-            }
-            (_, Opinion::DoNot) => return Err(Verdict::Opinion),
-            (_, Opinion::None) if policy.retry.kinds >> outcome.kind.number() & 1 == 0 => {
-                return Err(Verdict::NotRetryable);
-            }
-            _ => {}
-        }
-        if !call.has(flag::IDEMPOTENT) && class != Class::NeverSent {
-            return Err(Verdict::Method);
-        }
-        if call.has(flag::REPLAYABLE) { Ok(()) } else { Err(Verdict::OneShotBody) }
-    }
-
-    /// The wait before the next attempt, or why there is none. The budget comes after it, and is only asked where the rest
-    /// says yes.
-    fn next_delay(&self, slot: u32, class: Class, retry_after: Option<Duration>, now: Time) -> Result<Duration, Verdict> {
-        let (call, policy) = (&self.calls[slot], self.settings(slot));
-        let (retry, route) = (&policy.retry, &self.routes[call.route]);
-        if call.attempts >= retry.max_attempts {
-            return Err(Verdict::Attempts);
-        }
-        if call.has(flag::NESTED) {
-            return Err(Verdict::Nested);
-        }
-        if call.has(flag::PROBE) || route.stages & stage::FORCED != 0 {
-            return Err(Verdict::Readmission);
-        }
-        let left = call.deadline.since(now);
-        let draw = |purpose, n| rng::bits(self.seed, call.ordinal(), purpose, n);
-        let delay = wait_before_retry(retry, call.attempts, class, retry_after, left, draw)?;
-        if delay >= left {
-            return Err(Verdict::WouldOutliveDeadline);
-        }
-        if now.since(call.started).plus(delay) > retry.time_limit {
-            return Err(Verdict::TimeLimit);
-        }
-        if policy.breaker.as_ref().is_some_and(|breaker| breaker.unit == Unit::Attempt)
-            && route.breaker.as_ref().and_then(|it| it.open_until()).is_some_and(|open| open > now.after(delay))
-        {
-            return Err(Verdict::Readmission);
-        }
-        Ok(delay)
-    }
-
-    /// The attempt timeout has passed: stop the attempt, and decide as after any other failure.
-    fn time_out(&mut self, slot: u32, attempt: u8, now: Time) -> Step {
-        let racer = self.take_racer(slot, attempt);
-        let bit = Lane::of(attempt).bit();
-        self.calls[slot].stopped |= bit;
-        if self.calls[slot].has(flag::ABORTABLE) {
-            self.report_lane(slot, bit);
-        }
-        self.decide(slot, racer, Outcome::of(Class::Timeout), bit, now)
-    }
-
     /// The head of a good answer: the attempt timeout ends here, slot and deadline go on where the body counts.
     fn head(&mut self, slot: u32, attempt: u8, now: Time) -> Step {
         let racer = self.take_racer(slot, attempt);
@@ -393,15 +266,15 @@ impl Engine {
         let ticket = if racer.ticket == 0 { self.calls[slot].ticket } else { racer.ticket };
         let left = self.attempt_over(slot, &racer, Class::Ok, Class::Ok.into(), now);
         self.learn_latency(slot, &racer, now);
-        self.call_over(slot, Class::Ok.into(), Some(racer.since), now);
+        self.call_over(slot, Class::Ok.into(), attempt, Some(racer.since), now);
         if !self.calls[slot].has(flag::UNTIL_BODY) {
             self.report_lane(slot, lane.bit());
-            self.calls[slot].charge = left;
+            self.calls[slot].charge = if racer.hedge { 0 } else { left };
             return self.end(slot, Verdict::Ok, Some(lane), None, now);
         }
         let stop = self.stop_lanes(slot, !lane.bit(), false, now);
         let call = &mut self.calls[slot];
-        call.charge = left;
+        call.charge = if racer.hedge { 0 } else { left };
         call.ticket = ticket;
         call.flags &= !flag::RACING;
         call.set_since(racer.since);
@@ -411,18 +284,25 @@ impl Engine {
         Step { stop: stop | step.stop, ..step }
     }
 
-    /// A waiter's own look at the queue; it also takes back grants that nobody claimed.
-    fn still_queued(&mut self, slot: u32, now: Time) -> Step {
-        self.reap(now, slot);
-        self.revoke_overdue(self.routes[self.calls[slot].route].pool_at, now);
-        match self.calls[slot].state {
-            State::Queued if self.patience(slot) <= now => {
-                let verdict = self.impatience(slot);
-                self.refuse(slot, verdict, None, now)
-            }
-            State::Queued => wait(Wait::Queue, self.patience(slot).min(now.after(MAX_PARK)), now),
-            _ => self.evaluate(slot, now),
+    /// A waiter's event takes back what others have not claimed, and examines two slots (R9).
+    fn look_around(&mut self, slot: u32, now: Time) {
+        let state = self.calls[slot].state;
+        if state == State::Granted {
+            return;
         }
+        self.reap(now, slot);
+        if state == State::Queued {
+            self.revoke_overdue(self.routes[self.calls[slot].route].pool_at, now);
+        }
+    }
+
+    /// A waiter's own look at the queue.
+    fn still_queued(&mut self, slot: u32, now: Time) -> Step {
+        if self.patience(slot) <= now {
+            let verdict = self.impatience(slot);
+            return self.refuse(slot, verdict, None, now);
+        }
+        wait(Wait::Queue, self.patience(slot).min(now.after(MAX_PARK)), now)
     }
 
     /// The owner of a granted permit has come: later stages run now (R2).
@@ -433,25 +313,6 @@ impl Engine {
         self.unlist(slot);
         self.calls[slot].go(State::Passing);
         self.proceed(slot, Stage::Guard, now)
-    }
-
-    /// An answer that a stopped attempt had all the same, before the next one has started: it is not thrown away to ask
-    /// for it once more, and the retry is refunded.
-    fn late_answer(&mut self, slot: u32, attempt: u8, now: Time) -> Step {
-        self.refund(slot, now);
-        let call = &self.calls[slot];
-        let racer = Racer { attempt, since: call.since(), charge: 0, ticket: 0, hedge: false };
-        self.count_outcome(slot, &racer, Class::Ok);
-        self.call_over(slot, Class::Ok.into(), None, now);
-        self.end(slot, Verdict::Ok, Some(Lane::of(attempt)), None, now)
-    }
-
-    /// The deadline ends a call whose attempts run.
-    fn end_cut(&mut self, slot: u32, kind: Kind, since: Time, now: Time) -> Step {
-        let stop = self.stop_lanes(slot, u8::MAX, true, now);
-        self.call_over(slot, kind, Some(since), now);
-        let step = self.end(slot, Verdict::Deadline, None, None, now);
-        Step { stop: stop | step.stop, ..step }
     }
 
     /// The end of a call (R1). Attempts that run are stopped; what cannot be stopped keeps the permit until it is
@@ -488,7 +349,7 @@ impl Engine {
     }
 
     /// A stopped attempt has unwound. True where it is the newest and the next has not started.
-    fn unwound(&mut self, slot: u32, attempt: u8, now: Time) -> bool {
+    fn unwound(&mut self, slot: u32, attempt: u8) -> bool {
         let call = &self.calls[slot];
         let bit = call.started_as(attempt) & call.stopped;
         if bit == 0 {
@@ -496,7 +357,7 @@ impl Engine {
         }
         let newest = attempt == call.attempts && call.between_attempts();
         self.calls[slot].stopped &= !bit;
-        self.free_lanes(slot, bit, now);
+        self.report_lane(slot, bit);
         newest
     }
 

@@ -63,21 +63,21 @@ impl Engine {
             let probe = self.calls[slot].has(flag::PROBE) && !racer.hedge;
             self.guard_evidence(slot, Ticket { number: racer.ticket, probe }, kind, racer.attempt, now);
         }
-        if self.calls[slot].has(flag::PER_LANE) {
+        if racer.permit {
             self.feed(slot, kind, racer.since, now);
         }
         left
     }
 
-    /// A call has been decided: everything that counts calls is told. `started` is when the deciding attempt did, where
-    /// there is one whose time says something.
+    /// A call has been decided by an attempt: everything that counts calls is told. `started` is when that did, where its
+    /// time says something.
     #[inline]
-    pub(super) fn call_over(&mut self, slot: u32, kind: Kind, started: Option<Time>, now: Time) {
+    pub(super) fn call_over(&mut self, slot: u32, kind: Kind, attempt: u8, started: Option<Time>, now: Time) {
         if self.routes[self.calls[slot].route].stages == 0 {
             return;
         }
         let call = &self.calls[slot];
-        let (number, probe, attempt) = (call.ticket, call.has(flag::PROBE), call.attempts);
+        let (number, probe) = (call.ticket, call.has(flag::PROBE));
         if number != 0 && guarded_unit(self.settings(slot)) == Some(Unit::Call) {
             self.guard_evidence(slot, Ticket { number, probe }, kind, attempt, now);
             self.calls[slot].ticket = 0;
@@ -121,7 +121,7 @@ impl Engine {
     }
 
     /// The body of an answer whose head was good has failed: one failure more (semantics 7.1).
-    pub(super) fn body_failed(&mut self, slot: u32, kind: Kind, now: Time) {
+    pub(super) fn body_failed(&mut self, slot: u32, attempt: u8, kind: Kind, now: Time) {
         let policy = self.settings(slot);
         let failure = policy
             .breaker
@@ -129,7 +129,7 @@ impl Engine {
             .is_some_and(|breaker| breaker.evidence(kind, policy.class_of(kind)) == Evidence::Failure);
         let call = &self.calls[slot];
         let (number, probe) = (call.ticket, call.has(flag::PROBE));
-        let bits = rng::bits(self.seed, call.ordinal(), Purpose::Break, call.attempts);
+        let bits = rng::bits(self.seed, call.ordinal(), Purpose::Break, attempt);
         if let Some(breaker) = &mut self.routes[call.route].breaker
             && failure
             && number != 0
@@ -170,13 +170,16 @@ impl Engine {
     #[inline]
     pub(super) fn take_racer(&mut self, slot: u32, attempt: u8) -> Racer {
         let call = &self.calls[slot];
-        let base = call.since();
-        if call.has(flag::RACING)
-            && let Some(racer) = self.calls.side_mut(slot).take(Lane::of(attempt), base)
-        {
-            return racer;
+        let (base, mut permit) = (call.since(), call.has(flag::PER_LANE));
+        if call.has(flag::RACING) {
+            let by_attempt = self.permit_per_attempt(slot);
+            let side = self.calls.side_mut(slot);
+            permit |= by_attempt && side.extra & Lane::of(attempt).bit() != 0;
+            if let Some(racer) = side.take(Lane::of(attempt), base) {
+                return Racer { permit, ..racer };
+            }
         }
         let call = &self.calls[slot];
-        Racer { attempt, since: base, charge: call.charge, ticket: call.ticket, hedge: false }
+        Racer { attempt, since: base, charge: call.charge, ticket: call.ticket, hedge: false, permit }
     }
 }

@@ -18,9 +18,10 @@ impl Engine {
         if let Some(number) = self.number_of(policy) {
             let one = route.map(|route| self.routes.find(route));
             let here = |slot: u32| one.is_none_or(|one| one == Some(slot));
-            let routes = self.routes.iter().filter(|(slot, route)| {
-                route.policy == number && !route.is_pool() && here(*slot)
-            });
+            let routes = self
+                .routes
+                .iter()
+                .filter(|(slot, route)| route.policy == number && !route.is_pool() && here(*slot));
             let routes: Vec<_> = routes.map(|(slot, _)| slot).collect();
             let entry = &mut self.policies[usize::from(number)];
             if one.is_none() {
@@ -49,17 +50,23 @@ impl Engine {
             let waits = matches!(call.state, State::Held | State::Paced | State::Queued | State::Granted);
             waits && call.attempts == 0 && routes.contains(&call.route)
         });
-        for slot in waiting.map(|(slot, _)| slot).collect::<Vec<_>>() {
-            self.leave_queue(slot, now);
-            let call = &mut self.calls[slot];
-            let (route, held) = (call.route, call.has(flag::HOLDS));
-            // It may have been granted what it waited for by one that left just now: it is refused all the same.
-            call.flags &= !(flag::HOLDS | flag::TOKENS);
-            self.give_place_back(slot, false, now);
-            self.turn_away(slot, Verdict::ForcedOpen, now);
-            if held {
-                self.release(route, 1, now);
+        let mut waiting: Vec<_> = waiting.map(|(slot, call)| (call.ordinal(), slot)).collect();
+        waiting.sort_unstable();
+        // What was granted already comes back with its owner, who is woken: then it changes hands as always.
+        let mut left = Vec::new();
+        for (_, slot) in waiting {
+            let call = &self.calls[slot];
+            let (listed, route, sending) = (call.listed(), call.route, call.has(flag::SENDING));
+            if listed && call.state == State::Paced {
+                left.push((route, sending));
             }
+            self.unlist(slot);
+            self.turn_away(slot, Verdict::ForcedOpen, now);
+        }
+        left.sort_unstable();
+        left.dedup();
+        for (route, sending) in left {
+            self.left_pace(route, sending, now);
         }
     }
 }

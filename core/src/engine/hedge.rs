@@ -80,13 +80,12 @@ impl Hedger {
 
 impl Engine {
     /// May a hedge start for this call, as far as the call itself goes?
-    fn could_hedge(&self, slot: u32) -> bool {
+    pub(super) fn could_hedge(&self, slot: u32) -> bool {
         let call = &self.calls[slot];
         let policy = self.settings(slot);
         let Some(hedge) = &policy.hedge else { return false };
         let most = if policy.retry.max_attempts > 1 { policy.retry.max_attempts } else { hedge.max_attempts };
-        call.state == State::Running
-            && !call.has(flag::UNHEDGED | flag::PROBE)
+        !call.has(flag::UNHEDGED | flag::PROBE)
             && call.has(flag::IDEMPOTENT)
             && call.has(flag::REPLAYABLE)
             && call.running().count_ones() < u32::from(hedge.max_attempts)
@@ -98,8 +97,11 @@ impl Engine {
     pub(super) fn hedge_due(&self, slot: u32) -> Time {
         let Some(hedger) = &self.routes[self.calls[slot].route].hedger else { return Time::NEVER };
         let policy = self.settings(slot);
-        let Some(hedge) = policy.hedge.as_ref().filter(|_| self.could_hedge(slot)) else { return Time::NEVER };
         let call = &self.calls[slot];
+        let runs = call.state == State::Running && call.running() != 0;
+        let Some(hedge) = policy.hedge.as_ref().filter(|_| runs && self.could_hedge(slot)) else {
+            return Time::NEVER;
+        };
         let newest = match self.calls.side(slot) {
             Some(side) if call.has(flag::RACING) => side.newest(call.since()),
             _ => call.since(),
@@ -121,7 +123,14 @@ impl Engine {
         let (alone, base) = (call.running() == 0, call.since());
         if !call.has(flag::RACING) {
             call.flags |= flag::RACING;
-            let first = Racer { attempt: call.attempts, since: base, charge: call.charge, ticket: call.ticket, hedge: false };
+            let first = Racer {
+                attempt: call.attempts,
+                since: base,
+                charge: call.charge,
+                ticket: call.ticket,
+                hedge: false,
+                permit: false,
+            };
             let side = self.calls.side_mut(slot);
             if !alone {
                 side.enter(first, base);
@@ -133,9 +142,9 @@ impl Engine {
         let (attempt, bit) = (call.attempts, call.lane().bit());
         call.lanes |= bit;
         call.stopped &= !bit;
-        let beside = !alone && !call.has(flag::PER_LANE | flag::SHARES);
+        let beside = !alone && !call.has(flag::PER_LANE);
         let side = self.calls.side_mut(slot);
-        side.enter(Racer { attempt, since: now, charge, ticket, hedge: true }, base);
+        side.enter(Racer { attempt, since: now, charge, ticket, hedge: true, permit: false }, base);
         side.extra &= !bit;
         let home = self.routes[self.calls[slot].route].pool_at;
         if let Some(pool) = &mut self.routes[home].pool {
@@ -159,7 +168,7 @@ impl Engine {
         }
         let (slot_route, cost) = (call.route, u32::from(call.cost));
         let alone = call.running() == 0;
-        let needs_permit = !call.has(flag::SHARES) && (call.has(flag::PER_LANE) || !alone);
+        let needs_permit = !alone || call.has(flag::PER_LANE);
         let policy = self.settings(slot);
         let takes_tokens = policy.rate_limit.as_ref().is_some_and(|limit| limit.unit == Unit::Attempt);
         let by_attempt = policy.breaker.as_ref().is_some_and(|it| it.unit == Unit::Attempt);
@@ -191,7 +200,11 @@ impl Engine {
         }
         let breaker = self.routes[slot_route].breaker.as_mut().filter(|_| by_attempt);
         let ticket = breaker.and_then(|breaker| breaker.admit(now).ok()).map_or(0, |ticket| ticket.number);
-        Some((charge, if throttled_by_attempt { 1 } else { ticket }))
+        if throttled_by_attempt && let Some(throttle) = &mut self.routes[slot_route].throttle {
+            throttle.admit(u64::MAX, now); // its probability is zero: it only learns of the admission
+            return Some((charge, 1));
+        }
+        Some((charge, ticket))
     }
 
     /// An attempt has won: what hedging learns from it. Attempts that are hedges say nothing about when to hedge; one
@@ -203,9 +216,11 @@ impl Engine {
         }
         let base = call.since();
         let racing = call.has(flag::RACING);
-        let overtaken = self.calls.side(slot).filter(|_| racing).and_then(|side| {
-            side.racers(base).find(|racer| !racer.hedge).map(|racer| racer.since)
-        });
+        let overtaken = self
+            .calls
+            .side(slot)
+            .filter(|_| racing)
+            .and_then(|side| side.racers(base).find(|racer| !racer.hedge).map(|racer| racer.since));
         let since = if winner.hedge { overtaken } else { Some(winner.since) };
         if let (Some(since), Some(hedger)) = (since, &mut self.routes[self.calls[slot].route].hedger) {
             hedger.observe(now.since(since));
@@ -217,8 +232,21 @@ impl Engine {
         if class == Class::Throttled {
             self.calls[slot].flags |= flag::UNHEDGED;
         }
+        self.note_retry_after(slot, retry_after);
+    }
+
+    /// Keeps the largest Retry-After of a race.
+    pub(super) fn note_retry_after(&mut self, slot: u32, retry_after: Option<Duration>) {
         let side = self.calls.side_mut(slot);
         side.moment = side.moment.max(retry_after.map_or(0, |span| span.as_micros().saturating_add(1)));
+    }
+
+    /// When the oldest attempt that runs started, and which it is.
+    pub(super) fn oldest_running(&self, slot: u32) -> (Time, u8) {
+        let (call, side) = (&self.calls[slot], self.calls.side(slot));
+        let racers = side.filter(|_| call.has(flag::RACING)).into_iter();
+        let racers = racers.flat_map(|side| side.racers(call.since()));
+        racers.map(|racer| (racer.since, racer.attempt)).min().unwrap_or((call.since(), call.attempts))
     }
 
     /// The largest Retry-After of a race, its last attempt's among them.
@@ -241,19 +269,6 @@ impl Engine {
             .filter(|racer| running & Lane::of(racer.attempt).bit() != 0)
             .map(|racer| (super::call::limit(racer.since, timeout), racer.attempt));
         ends.min().unwrap_or((Time::NEVER, call.attempts))
-    }
-
-    /// The end of the attempt that runs out of its attempt timeout last.
-    pub(super) fn last_end(&self, slot: u32) -> Time {
-        let call = &self.calls[slot];
-        match self.calls.side(slot) {
-            Some(side) if call.has(flag::RACING) => {
-                let timeout = self.settings(slot).attempt_timeout;
-                let ends = side.racers(call.since()).map(|racer| super::call::limit(racer.since, timeout));
-                ends.max().unwrap_or(call.moment)
-            }
-            _ => call.moment,
-        }
     }
 
     /// The next moment of a call whose attempts run.

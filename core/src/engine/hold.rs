@@ -84,13 +84,17 @@ impl Targets {
     }
 
     pub fn leave(&mut self, number: u16) {
-        if let Some(entry) = usize::from(number).checked_sub(1).and_then(|place| self.entries.get_mut(place)) {
+        if let Some(entry) = usize::from(number).checked_sub(1).and_then(|place| self.entries.get_mut(place))
+        {
             entry.calls = entry.calls.saturating_sub(1);
         }
     }
 
     fn path(&self, number: u16) -> &str {
-        usize::from(number).checked_sub(1).and_then(|place| self.entries.get(place)).map_or("", |entry| &entry.path)
+        usize::from(number)
+            .checked_sub(1)
+            .and_then(|place| self.entries.get(place))
+            .map_or("", |entry| &entry.path)
     }
 
     pub fn forget_calls(&mut self) {
@@ -115,10 +119,14 @@ fn normal(path: &str) -> String {
     if normal.is_empty() { "/".into() } else { normal }
 }
 
-/// What a path is counted under, longest first: itself, then its prefixes of 4 segments down to 1 that are shorter than
-/// itself; and the throttles from which each is held.
-fn keys(path: &str) -> impl Iterator<Item = (String, u32)> + '_ {
-    let ends: Vec<_> = path.match_indices('/').map(|(at, _)| at).skip(1).collect();
+/// What a path is like, longest first: itself, then its prefixes of 4 segments down to 1; and the throttles from which
+/// each is held. A throttle counts for prefixes that are `shorter` than the path; a hold of the whole of it as a prefix
+/// of others is looked for all the same.
+fn keys(path: &str, shorter: bool) -> impl Iterator<Item = (String, u32)> + '_ {
+    let mut ends: Vec<_> = path.match_indices('/').map(|(at, _)| at).skip(1).collect();
+    if !shorter && path.len() > 1 {
+        ends.push(path.len());
+    }
     let prefixes = (1..=ends.len().min(DEEPEST)).rev();
     let whole = std::iter::once((format!("={path}"), 1));
     whole.chain(prefixes.map(move |n| (format!("{n}{}", &path[..ends[n - 1]]), (DEEPEST + 1 - n) as u32)))
@@ -132,6 +140,8 @@ pub(super) struct Holds {
     gates: Vec<Gate>,
     /// Gates that exist.
     open: u32,
+    /// The first moment at which one of them may be over.
+    ends: Time,
     /// Calls that wait.
     held: u32,
 }
@@ -155,25 +165,32 @@ struct Gate {
 impl Holds {
     /// The longest hold that a path matches; those that are over go.
     fn find(&mut self, path: &str, now: Time) -> Option<u16> {
+        self.sweep(now);
         if self.open == 0 {
             return None;
         }
-        for (key, _) in keys(path) {
-            let Some(like) = self.like.get(&key) else { continue };
-            let Some(gate) = self.gates.get(usize::from(like.gate)) else { continue };
-            if gate.until > now || gate.taken > 0 || gate.waiting.len() > 0 {
-                return Some(like.gate);
-            }
-            self.close(like.gate);
-        }
-        None
+        let found =
+            keys(path, false).find_map(|(key, _)| self.like.get(&key).filter(|it| it.gate != NO_GATE));
+        found.map(|like| like.gate)
     }
 
-    fn close(&mut self, gate: u16) {
-        let gate = &mut self.gates[usize::from(gate)];
-        if let Some(key) = gate.key.take() {
-            self.like.remove(&key);
-            self.open -= 1;
+    /// Holds that have done their duty go, and with the last of them all counts.
+    fn sweep(&mut self, now: Time) {
+        if self.open == 0 || self.ends > now {
+            return;
+        }
+        self.ends = Time::NEVER;
+        for gate in &mut self.gates {
+            let over = gate.until <= now && gate.taken == 0 && gate.waiting.len() == 0;
+            match &gate.key {
+                Some(key) if over => {
+                    self.like.remove(key);
+                    gate.key = None;
+                    self.open -= 1;
+                }
+                Some(_) => self.ends = self.ends.min(gate.until),
+                None => {}
+            }
         }
         if self.open == 0 {
             self.like.clear();
@@ -182,8 +199,9 @@ impl Holds {
     }
 
     /// A throttle of a path: it counts for whatever it is like, and holds what has been throttled often enough.
-    fn throttled(&mut self, path: &str, until: Time) {
-        for (key, enough) in keys(path) {
+    fn throttled(&mut self, path: &str, until: Time, now: Time) {
+        self.sweep(now);
+        for (key, enough) in keys(path, true) {
             if self.like.len() >= MOST_COUNTED && !self.like.contains_key(&key) {
                 continue;
             }
@@ -195,6 +213,7 @@ impl Holds {
                 let place = place.unwrap_or(self.gates.len());
                 like.gate = place as u16;
                 self.open += 1;
+                self.ends = self.ends.min(until);
                 match self.gates.get_mut(place) {
                     Some(free) => *free = gate,
                     None => self.gates.push(gate),
@@ -215,6 +234,11 @@ impl Holds {
         self.gates.iter().map(|gate| gate.waiting.len()).sum()
     }
 
+    /// The holds that exist: what is held, and until when.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Time)> {
+        self.gates.iter().filter_map(|gate| Some((gate.key.as_deref()?, gate.until)))
+    }
+
     /// Does a call wait in one of them, or have a place?
     pub fn in_use(&self) -> bool {
         self.gates.iter().any(|gate| gate.taken > 0 || gate.waiting.len() > 0)
@@ -222,11 +246,6 @@ impl Holds {
 
     pub fn is_fresh(&self, now: Time) -> bool {
         self.gates.iter().all(|gate| gate.key.is_none() || gate.until <= now)
-    }
-
-    /// The holds that exist, for people to look at: what is held, until when.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Time)> {
-        self.gates.iter().filter_map(|gate| Some((gate.key.as_deref()?, gate.until)))
     }
 }
 
@@ -275,7 +294,6 @@ impl Engine {
         let side = self.calls.side_mut(slot);
         side.gate = number;
         let call = &mut self.calls[slot];
-        call.moment = until.max(now);
         call.flags &= !flag::TOKENS;
         call.go(State::Held);
         list.push(&mut self.calls, slot);
@@ -289,15 +307,15 @@ impl Engine {
         }
     }
 
-    fn wait_held(&self, slot: u32, until: Time, now: Time) -> Step {
-        let deadline = self.calls[slot].deadline;
+    fn wait_held(&mut self, slot: u32, until: Time, now: Time) -> Step {
         let next = if until > now { until.min(now.after(MAX_PARK)) } else { now.after(MAX_PARK) };
-        wait(Wait::Hold, next.min(deadline), now)
+        let call = &mut self.calls[slot];
+        call.moment = next.min(call.deadline); // it is overdue by what it was told last
+        wait(Wait::Hold, call.moment, now)
     }
 
     /// A waiter's own look: `None` when it has a place.
     pub(super) fn still_held(&mut self, slot: u32, now: Time) -> Option<Step> {
-        self.reap(now, slot);
         let route = self.calls[slot].route;
         let gate = self.calls.side(slot).map_or(NO_GATE, |side| side.gate);
         if !self.calls[slot].has(flag::TOKENS) {
@@ -310,9 +328,6 @@ impl Engine {
         }
         let gates = self.routes[route].holds.as_ref().map(|holds| &holds.gates);
         let until = gates.and_then(|gates| gates.get(usize::from(gate))).map_or(now, |gate| gate.until);
-        if until > now {
-            self.calls[slot].moment = until;
-        }
         Some(self.wait_held(slot, until, now))
     }
 
@@ -324,6 +339,11 @@ impl Engine {
             let Some(slot) = gate.waiting.head() else { return };
             if gate.until > now || gate.taken >= gate.limit {
                 return;
+            }
+            if self.calls[slot].deadline <= now {
+                self.unlist(slot); // a waiter whose deadline has passed is failed, not granted
+                self.turn_away(slot, Verdict::DeadlineQueued, now);
+                continue;
             }
             gate.taken += 1;
             self.unlist(slot);
@@ -374,7 +394,7 @@ impl Engine {
         };
         let path = self.targets.path(target);
         if let Some(holds) = &mut self.routes[self.calls[slot].route].holds {
-            holds.throttled(path, now.after(delay));
+            holds.throttled(path, now.after(delay), now);
         }
     }
 }
@@ -386,20 +406,25 @@ impl Holds {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_path_is_counted_under_itself_and_its_prefixes() {
-        let all: Vec<_> = keys(&normal("/v1//users/7/mail/3/body?x=1#y")).collect();
+        let all: Vec<_> = keys(&normal("/v1//users/7/mail/3/body?x=1#y"), true).collect();
         let expected = [
-            ("=/v1/users/7/mail/3/body", 1), ("4/v1/users/7/mail", 1), ("3/v1/users/7", 2), ("2/v1/users", 3), ("1/v1", 4),
+            ("=/v1/users/7/mail/3/body", 1),
+            ("4/v1/users/7/mail", 1),
+            ("3/v1/users/7", 2),
+            ("2/v1/users", 3),
+            ("1/v1", 4),
         ];
         assert_eq!(all, expected.map(|(key, enough)| (key.to_owned(), enough)));
-        assert_eq!(keys(&normal("")).collect::<Vec<_>>(), [("=/".to_owned(), 1)]);
-        assert_eq!(keys("/a").count(), 1, "a prefix is shorter than its path");
+        assert_eq!(keys(&normal(""), false).collect::<Vec<_>>(), [("=/".to_owned(), 1)]);
+        assert_eq!(keys("/a", true).count(), 1, "a throttle counts for what is shorter than its path");
+        let looked: Vec<_> = keys("/a/b", false).map(|(key, _)| key).collect();
+        assert_eq!(looked, ["=/a/b", "2/a/b", "1/a"], "a path lies under a hold of all that begins like it");
     }
 
     #[test]

@@ -123,7 +123,7 @@ impl Engine {
         match call.state {
             State::Granted if over(call.moment) => self.lose(slot, now),
             State::Queued if overdue(self.patience(slot)) => self.lose(slot, now),
-            State::Running if overdue(self.last_end(slot).min(call.deadline)) => self.lose(slot, now),
+            State::Running if overdue(self.first_to_end(slot).0.min(call.deadline)) => self.lose(slot, now),
             State::Body if overdue(call.deadline) => self.lose(slot, now),
             // Its host was told to come when the stopped attempts are given up (R11), not when the delay ends.
             State::Backoff if call.blocked() && !overdue(call.since().after(GRACE)) => {}

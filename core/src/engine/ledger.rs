@@ -138,20 +138,20 @@ impl Engine {
     /// Tells the budgets how an attempt ended; what is left of its charge.
     #[inline]
     pub(super) fn count_outcome(&mut self, slot: u32, racer: &Racer, class: Class) -> u16 {
-        let route = self.calls[slot].route;
-        let (home, mut left) = (self.routes[route].budget_at, racer.charge);
+        let call = &self.calls[slot];
+        let (route, last) = (call.route, call.charge);
+        let home = self.routes[route].budget_at;
         let own = racer.hedge && !self.shares_budget(slot);
+        let mut left = 0;
         if let Some(budget) = &mut self.routes[home].budget {
-            let rest = budget.on_outcome(class, if own { 0 } else { racer.charge });
-            left = if own { left } else { rest };
+            left = budget.on_outcome(class, if own { 0 } else { racer.charge }, last);
         }
         if let Some(hedger) = &mut self.routes[route].hedger
             && let Some(budget) = &mut hedger.budget
         {
-            let rest = budget.on_outcome(class, if own { racer.charge } else { 0 });
-            left = if own { rest } else { left };
+            budget.on_outcome(class, if own { racer.charge } else { 0 }, 0);
         }
-        if own { 0 } else { left }
+        left
     }
 
     /// Counts an attempt that starts; the first of a call is the call's one deposit in each budget (semantics 2.10).

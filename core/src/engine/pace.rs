@@ -150,6 +150,15 @@ impl Engine {
     fn pace_out(&mut self, route: u32, sending: bool, now: Time) -> bool {
         let mut moved = false;
         while let Some(slot) = self.pace_mut(route, sending).and_then(|pace| pace.waiting.head()) {
+            if self.calls[slot].deadline <= now {
+                self.unlist(slot); // a waiter whose deadline has passed is failed, not granted
+                self.turn_away(slot, Verdict::DeadlineQueued, now);
+                if let Some(pace) = self.pace_mut(route, sending) {
+                    pace.restless = true;
+                }
+                moved = true;
+                continue;
+            }
             let cost = self.tokens_of(slot, sending);
             if !self.pace_mut(route, sending).is_some_and(|pace| pace.bucket.try_take(cost, now)) {
                 break;
@@ -199,7 +208,6 @@ impl Engine {
 
     /// A waiter's own look: `None` when its tokens are there.
     pub(super) fn still_paced(&mut self, slot: u32, now: Time) -> Option<Step> {
-        self.reap(now, slot);
         let (route, sending) = (self.calls[slot].route, self.calls[slot].has(flag::SENDING));
         if !self.calls[slot].has(flag::TOKENS) {
             self.pace_out(route, sending, now);

@@ -68,9 +68,9 @@ impl Engine {
             return Err(Clash { name, rule: "retune changes a pool's settings, not its kind" });
         }
         let at = known.at;
-        known.pool = to.clone();
+        let policy = to.policy().clone();
+        known.pool = to;
         let route = &mut self.routes[at];
-        let policy = to.policy();
         if let (Some(pool), Some(bulkhead)) = (&mut route.pool, &policy.bulkhead) {
             pool.retune(bulkhead, now);
         }

@@ -105,13 +105,12 @@ impl Engine {
             self.routes[route].pool = Some(pool);
         }
         let Some(pool) = &mut self.routes[route].pool else { return };
-        match &to {
-            Some(to) => pool.retune(to, now),
+        if let Some(to) = &to {
+            pool.retune(to, now);
+        } else {
             // A pool outlives its bulkhead, without a limit: its permits are out, and a bulkhead may come back.
-            None => {
-                pool.set_limit(u32::MAX);
-                pool.max_queue = 0;
-            }
+            pool.set_limit(u32::MAX);
+            pool.max_queue = 0;
         }
     }
 

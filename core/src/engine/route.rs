@@ -52,6 +52,7 @@ impl Homes {
 
 /// The state of one (policy, key); or a pool, which is a route that no call goes by.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // independent facts about a key
 pub(super) struct Route {
     generation: u64,
     pub policy: u16,
@@ -363,7 +364,10 @@ impl Route {
     /// Must it stay: is it forced open, or its breaker not closed?
     fn is_pinned(&self) -> bool {
         self.is_forced()
-            || self.breaker.as_ref().is_some_and(|breaker| breaker.state(Time::from_micros(0)) != BreakerState::Closed)
+            || self
+                .breaker
+                .as_ref()
+                .is_some_and(|breaker| breaker.state(Time::from_micros(0)) != BreakerState::Closed)
     }
 
     /// Is it as if new?

@@ -106,7 +106,10 @@ impl Engine {
         }
         let sides = self.calls.iter().filter(|(_, call)| call.has(flag::SIDE)).count();
         if sides != self.calls.blocks() {
-            return Err(format!("{} blocks beside calls in use, {sides} calls have one", self.calls.blocks()));
+            return Err(format!(
+                "{} blocks beside calls in use, {sides} calls have one",
+                self.calls.blocks()
+            ));
         }
         Ok(())
     }
@@ -124,28 +127,31 @@ impl Engine {
         if let Some(in_flight) = route.budget.as_ref().and_then(Budget::in_flight)
             && in_flight != paid
         {
-            return Err(format!("route {slot}: {in_flight} retries in flight but {paid} calls have one (I10)"));
+            return Err(format!(
+                "route {slot}: {in_flight} retries in flight but {paid} calls have one (I10)"
+            ));
         }
         if let Some(rate) = &route.rate {
-            let paced = of(|route| route.rate_at).filter(|(_, call)| {
-                call.state == State::Paced && call.listed() && !call.has(flag::SENDING)
-            });
+            let paced = of(|route| route.rate_at)
+                .filter(|(_, call)| call.state == State::Paced && call.listed() && !call.has(flag::SENDING));
             let (count, cost) = paced.fold((0, 0), |(n, sum), (_, call)| (n + 1, sum + u64::from(call.cost)));
             if (rate.waiting.len(), rate.queued()) != (count, cost) {
                 return Err(format!("route {slot}: the rate's queue does not hold the calls that wait"));
             }
         }
         if let Some(send) = &route.send {
-            let sending = self.calls.iter().filter(here).filter(|(_, call)| {
-                call.state == State::Paced && call.listed() && call.has(flag::SENDING)
-            });
+            let sending =
+                self.calls.iter().filter(here).filter(|(_, call)| {
+                    call.state == State::Paced && call.listed() && call.has(flag::SENDING)
+                });
             let count = sending.count() as u32;
             if (send.waiting.len(), send.queued()) != (count, u64::from(count)) {
                 return Err(format!("route {slot}: the send rate's queue does not hold the calls that wait"));
             }
         }
         if let Some(holds) = &route.holds {
-            let held = self.calls.iter().filter(here).filter(|(_, call)| call.state == State::Held && call.listed());
+            let held =
+                self.calls.iter().filter(here).filter(|(_, call)| call.state == State::Held && call.listed());
             let held = held.count() as u32;
             if (holds.waiting(), holds.listed()) != (held, held) {
                 return Err(format!("route {slot}: the holds do not hold the {held} calls that wait"));
@@ -173,12 +179,14 @@ impl Engine {
 
     /// Retries of a call that its retry budget has in flight.
     fn retries_paid(&self, slot: u32, call: &Call) -> u32 {
-        let shared = self.settings(slot).hedge.as_ref().is_none_or(|hedge| hedge.budget == HedgeBudget::Shared);
+        let shared =
+            self.settings(slot).hedge.as_ref().is_none_or(|hedge| hedge.budget == HedgeBudget::Shared);
         match self.calls.side(slot) {
-            Some(side) if call.state == State::Running && call.has(flag::RACING) => side
-                .racers(call.since())
-                .filter(|racer| racer.charge != 0 && (shared || !racer.hedge))
-                .count() as u32,
+            Some(side) if call.state == State::Running && call.has(flag::RACING) => {
+                side.racers(call.since())
+                    .filter(|racer| racer.charge != 0 && (shared || !racer.hedge))
+                    .count() as u32
+            }
             _ => u32::from(call.charge != 0),
         }
     }

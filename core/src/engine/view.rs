@@ -103,7 +103,12 @@ impl Engine {
                 .as_ref()
                 .map(|breaker| BreakerView { state: breaker.state(now), retry_in: breaker.refuses(now) }),
             throttle: route.throttle.clone().map(|mut throttle| throttle.probability(now)),
-            holds: route.holds.iter().flat_map(|holds| holds.iter()).filter_map(|held| until(held, now)).collect(),
+            holds: route
+                .holds
+                .iter()
+                .flat_map(|holds| holds.iter())
+                .filter_map(|held| until(held, now))
+                .collect(),
             held: route.holds.as_ref().map_or(0, |holds| holds.waiting()),
         };
         routes.map(view).collect()

@@ -215,8 +215,8 @@ impl Settings {
                     break_duration
                 },
             },
-            failure_on: self.mask("breaker.failure_on", false),
-            ignore_on: self.mask("breaker.ignore_on", false),
+            failure_on: self.counted("breaker.failure_on", "breaker.ignore_on"),
+            ignore_on: self.counted("breaker.ignore_on", "breaker.failure_on"),
             unit: self.unit("breaker.unit"),
         }
     }
@@ -252,6 +252,12 @@ impl Settings {
                 HedgeBudget::Own(self.budget("hedge.budget"))
             },
         }
+    }
+
+    /// The kinds that a list counts: those it names, and those based on a class that it names, unless the other list
+    /// names them.
+    fn counted(&self, path: &str, other: &str) -> u32 {
+        self.mask(path, false) | self.mask(path, true) & !self.mask(other, false)
     }
 
     /// The first of two keys where it is given, else the second.

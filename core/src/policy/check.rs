@@ -201,10 +201,12 @@ impl Settings {
         let known = words.flat_map(|word| CLASSES.iter().filter(move |known| known.0 == word));
         let classes = known.flat_map(|known| known.1).fold(0_u32, |set, class| set | 1 << *class as u32);
         let named: Vec<_> = self.named(path).map(|(name, _)| name).collect();
-        let kinds = (Class::ALL.len() as u32..32).zip(self.kinds());
-        kinds.fold(classes, |set, (number, (name, class))| {
+        // A number that nobody declared is permanent.
+        let declared = self.kinds().into_iter().map(Some).chain(std::iter::repeat(None));
+        (Class::ALL.len() as u32..32).zip(declared).fold(classes, |set, (number, kind)| {
+            let class = kind.as_ref().map_or(Class::Permanent, |kind| kind.1);
             let inherits = based && classes >> class as u32 & 1 != 0;
-            if inherits || named.contains(&name) { set | 1 << number } else { set }
+            if inherits || kind.is_some_and(|kind| named.contains(&kind.0)) { set | 1 << number } else { set }
         })
     }
 

@@ -57,10 +57,10 @@ impl Budget {
         }
     }
 
-    /// An attempt ended with an outcome. `charge` is what the call's last retry cost, 0 if there was none; what is left
-    /// of it is returned.
+    /// An attempt ended with an outcome. `charge` is what this attempt cost, `last` what the call's last retry did, 0 if
+    /// there was none; what is left of the charge is returned.
     #[inline]
-    pub(crate) fn on_outcome(&mut self, class: Class, charge: u16) -> u16 {
+    pub(crate) fn on_outcome(&mut self, class: Class, charge: u16, last: u16) -> u16 {
         match self {
             Self::Window(_) | Self::Ratio(_) => 0,
             Self::Share(budget) => {
@@ -77,7 +77,7 @@ impl Budget {
             }
             Self::Quota(budget) => {
                 if class == Class::Ok {
-                    budget.on_success(charge);
+                    budget.on_success(last);
                     0
                 } else {
                     charge

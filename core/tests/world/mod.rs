@@ -10,9 +10,10 @@ pub use policies::POLICIES;
 use policies::{PLAIN, Pairs};
 use proptest::prelude::*;
 use tidegate::{
-    Action, CallId, Class, Criticality, Duration, Engine, Event, Kind, Opinion, Options, Outcome, Policy, PolicyId,
-    Request, Step, TargetId, Time, Verdict, Wait, wire,
+    Action, CallId, Class, Criticality, Duration, Engine, Event, Kind, Opinion, Options, Outcome, Policy,
+    PolicyId, Request, Step, TargetId, Time,
     Value::{Number, Text},
+    Verdict, Wait, wire,
 };
 
 /// One thing that happens. Calls are named by how long ago they began, so that scripts shrink well.
@@ -241,8 +242,12 @@ impl World {
         let paths = ["/a/b/c/d/e", "/a/b/c/d/f", "/a/b/x", "/"];
         let path = paths[usize::from(more >> 4 & 3)];
         let request = Request {
-            criticality: [Criticality::BestEffort, Criticality::Degraded, Criticality::Normal, Criticality::Critical]
-                [usize::from(more & 3)],
+            criticality: [
+                Criticality::BestEffort,
+                Criticality::Degraded,
+                Criticality::Normal,
+                Criticality::Critical,
+            ][usize::from(more & 3)],
             cost: [1, 1, 2, 5][usize::from(more >> 2 & 3)],
             target: if more >> 6 == 0 { TargetId::NONE } else { self.engine.target(route, path, self.now()) },
             remaining: remaining.map(Duration::from_micros),
@@ -336,9 +341,8 @@ impl World {
         let started = matches!(before.action, Action::Attempt { .. });
         let due = (before.stop != 0 || started) && before.next == Some(Duration::ZERO);
         // A waiter's own poll may take back what others have not claimed: then it moves on, which is not nothing.
-        let moved =
-            matches!(before.action, Action::Wait { why: Wait::Queue | Wait::Rate | Wait::Hold })
-                && again.action != before.action;
+        let moved = matches!(before.action, Action::Wait { why: Wait::Queue | Wait::Rate | Wait::Hold })
+            && again.action != before.action;
         if due || moved {
             self.follow(n, again, Event::Poll);
         } else {
@@ -551,7 +555,14 @@ impl World {
             self.run(&Op::Pass(61_000_000));
             for _ in 0..self.calls.len() + 4 {
                 let _ = self.engine.route(self.policies[0], "reaper", self.now());
-                self.run(&Op::Begin { policy: 0, key: 0, remaining: Some(0), flags: 255, more: 6, parent: None });
+                self.run(&Op::Begin {
+                    policy: 0,
+                    key: 0,
+                    remaining: Some(0),
+                    flags: 255,
+                    more: 6,
+                    parent: None,
+                });
             }
         }
         let snapshot = self.engine.snapshot(self.now());

@@ -1,0 +1,223 @@
+//! What follows when an attempt has ended: a further one, or the call's end, decided in the order of R5.
+//!
+//! Class → method and body → attempts → Retry-After → delay against deadline and time limit → budget → wait
+//! (semantics 2.6).
+
+use super::Engine;
+use super::arena::{State, flag};
+use super::call::wait;
+use super::ledger::Charge;
+use super::route::stage;
+use super::side::Racer;
+use crate::action::{Lane, Step, Verdict, Wait};
+use crate::outcome::{Class, Kind, Opinion, Outcome};
+use crate::policy::Unit;
+use crate::retry::wait_before_retry;
+use crate::rng;
+use crate::time::{Duration, Time};
+
+impl Engine {
+    /// An attempt has ended: retry or not, decided in the order of R5. `stop` is set where we ended it.
+    pub(super) fn decide(&mut self, slot: u32, racer: Racer, outcome: Outcome, stop: u8, now: Time) -> Step {
+        let class = self.settings(slot).class_of(outcome.kind);
+        let lane = Lane::of(racer.attempt);
+        let left = self.attempt_over(slot, &racer, class, outcome.kind, now);
+        if !racer.hedge {
+            self.calls[slot].charge = left; // a hedge's charge is none of the call's last retry
+        }
+        self.drop_attempt_ticket(slot);
+        if class == Class::Ok {
+            self.learn_latency(slot, &racer, now);
+            self.call_over(slot, outcome.kind, racer.attempt, Some(racer.since), now);
+            return self.end(slot, Verdict::Ok, Some(lane), None, now);
+        }
+        self.calls[slot].set_last_failure(outcome.kind, lane);
+        let ended = match self.may_retry(slot, class, outcome) {
+            Ok(()) if self.calls[slot].running() != 0 => {
+                self.lost_lane(slot, class, outcome.retry_after);
+                let alone = self.settings(slot).retry.max_attempts == 1;
+                self.pay_back(now);
+                let raced = if alone { self.race(slot, now) } else { None };
+                let step = raced.unwrap_or_else(|| self.evaluate(slot, now));
+                return Step { stop: stop | step.stop, ..step };
+            }
+            Ok(()) => match self.another(slot, class, outcome, stop, now) {
+                Ok(step) => return step,
+                Err(verdict) => verdict,
+            },
+            Err(verdict) => verdict,
+        };
+        let retry_in = self.largest_retry_after(slot, outcome.retry_after).filter(|_| class.retryable());
+        self.call_over(slot, outcome.kind, racer.attempt, Some(racer.since), now);
+        let step = self.end(slot, ended, Some(lane), retry_in, now);
+        Step { stop: stop | step.stop, ..step }
+    }
+
+    /// A further attempt after a failure that may be retried, or why there is none: class → method and body → attempts →
+    /// Retry-After → deadline and time limit → budget (semantics 2.6).
+    fn another(
+        &mut self,
+        slot: u32,
+        class: Class,
+        outcome: Outcome,
+        stop: u8,
+        now: Time,
+    ) -> Result<Step, Verdict> {
+        if self.settings(slot).retry.max_attempts == 1 {
+            if !self.could_hedge(slot) {
+                return Err(Verdict::Attempts);
+            }
+            self.pay_back(now);
+            if class == Class::Throttled {
+                return Err(Verdict::Attempts);
+            }
+            self.note_retry_after(slot, outcome.retry_after);
+            if stop == 0 {
+                return self.race(slot, now).ok_or(Verdict::Attempts);
+            }
+            // The owner of the attempt that was stopped polls once it has unwound (R3).
+            let call = &mut self.calls[slot];
+            call.set_since(now);
+            call.moment = now;
+            call.go(State::Backoff);
+            return Ok(Step { stop, ..wait(Wait::Backoff, now, now) });
+        }
+        let retry_after = self.largest_retry_after(slot, outcome.retry_after);
+        let delay = self.next_delay(slot, class, retry_after, now)?;
+        let Charge::Granted(charge) = self.charge(slot, class, now) else { return Err(Verdict::Budget) };
+        let call = &mut self.calls[slot];
+        call.charge = charge;
+        call.set_since(now);
+        call.moment = now.after(delay);
+        call.flags &= !flag::RACING;
+        if class == Class::Throttled {
+            self.hold_like(slot, delay, now);
+        }
+        self.pay_back(now);
+        if delay == Duration::ZERO && stop == 0 {
+            return Ok(self.go_on(slot, now));
+        }
+        self.calls[slot].go(State::Backoff);
+        Ok(Step { stop, ..wait(Wait::Backoff, now.after(delay), now) })
+    }
+
+    /// Is this a failure that may be tried again, going by its class, the opinions on it, and the request?
+    fn may_retry(&self, slot: u32, class: Class, outcome: Outcome) -> Result<(), Verdict> {
+        let (call, policy) = (&self.calls[slot], self.settings(slot));
+        let hedges = policy.hedge.is_some() && call.has(flag::IDEMPOTENT) && call.has(flag::REPLAYABLE);
+        match (class, outcome.opinion) {
+            (Class::Cancelled, _) => return Err(Verdict::Cancelled),
+            // Retries are switched off: whatever else speaks against one, none has been held back.
+            _ if policy.retry.max_attempts == 1 && class.retryable() && !hedges => {
+                return Err(Verdict::Attempts);
+            }
+            (_, Opinion::DoNot) => return Err(Verdict::Opinion),
+            (_, Opinion::None) if policy.retry.kinds >> outcome.kind.number() & 1 == 0 => {
+                return Err(Verdict::NotRetryable);
+            }
+            _ => {}
+        }
+        if !call.has(flag::IDEMPOTENT) && class != Class::NeverSent {
+            return Err(Verdict::Method);
+        }
+        if call.has(flag::REPLAYABLE) { Ok(()) } else { Err(Verdict::OneShotBody) }
+    }
+
+    /// The wait before the next attempt, or why there is none. The budget comes after it, and is only asked where the rest
+    /// says yes.
+    fn next_delay(
+        &self,
+        slot: u32,
+        class: Class,
+        retry_after: Option<Duration>,
+        now: Time,
+    ) -> Result<Duration, Verdict> {
+        let (call, policy) = (&self.calls[slot], self.settings(slot));
+        let (retry, route) = (&policy.retry, &self.routes[call.route]);
+        if call.attempts >= retry.max_attempts {
+            return Err(Verdict::Attempts);
+        }
+        if call.has(flag::NESTED) {
+            return Err(Verdict::Nested);
+        }
+        if call.has(flag::PROBE) || route.stages & stage::FORCED != 0 {
+            return Err(Verdict::Readmission);
+        }
+        let left = call.deadline.since(now);
+        let draw = |purpose, n| rng::bits(self.seed, call.ordinal(), purpose, n);
+        let delay = wait_before_retry(retry, call.attempts, class, retry_after, left, draw)?;
+        if delay >= left {
+            return Err(Verdict::WouldOutliveDeadline);
+        }
+        if now.since(call.started).plus(delay) > retry.time_limit {
+            return Err(Verdict::TimeLimit);
+        }
+        if policy.breaker.as_ref().is_some_and(|breaker| breaker.unit == Unit::Attempt)
+            && route
+                .breaker
+                .as_ref()
+                .and_then(|it| it.open_until())
+                .is_some_and(|open| open > now.after(delay))
+        {
+            return Err(Verdict::Readmission);
+        }
+        Ok(delay)
+    }
+
+    /// The attempt timeout has passed: stop the attempt, and decide as after any other failure. Of several that are out
+    /// of time together the newest decides.
+    pub(super) fn time_out(&mut self, slot: u32, attempt: u8, now: Time) -> Step {
+        let (mut stop, mut attempt) = (0, attempt);
+        loop {
+            let racer = self.take_racer(slot, attempt);
+            let bit = Lane::of(attempt).bit();
+            stop |= bit;
+            self.calls[slot].stopped |= bit;
+            if self.calls[slot].has(flag::ABORTABLE) {
+                self.report_lane(slot, bit);
+            }
+            let (end, next) = self.first_to_end(slot);
+            if self.calls[slot].running() == 0 || end > now {
+                return self.decide(slot, racer, Outcome::of(Class::Timeout), stop, now);
+            }
+            let left = self.attempt_over(slot, &racer, Class::Timeout, Class::Timeout.into(), now);
+            if !racer.hedge {
+                self.calls[slot].charge = left;
+            }
+            attempt = next;
+        }
+    }
+
+    /// A policy without retries: the next attempt of a race whose last one was stopped.
+    pub(super) fn hedge_on(&mut self, slot: u32, now: Time) -> Step {
+        let call = &mut self.calls[slot];
+        call.go(State::Passing);
+        call.go(State::Running);
+        if let Some(step) = self.race(slot, now) {
+            return step;
+        }
+        let (kind, lane) = self.calls[slot].last_failure();
+        let retry_in = self.largest_retry_after(slot, None);
+        self.call_over(slot, kind, self.calls[slot].attempt_in(lane), None, now);
+        self.end(slot, Verdict::Attempts, Some(lane), retry_in, now)
+    }
+
+    /// An answer that a stopped attempt had all the same, before the next one has started: it is not thrown away to ask
+    /// for it once more, and the retry is refunded.
+    pub(super) fn late_answer(&mut self, slot: u32, attempt: u8, now: Time) -> Step {
+        self.refund(slot, now);
+        let call = &self.calls[slot];
+        let racer = Racer { attempt, since: call.since(), charge: 0, ticket: 0, hedge: false, permit: false };
+        self.count_outcome(slot, &racer, Class::Ok);
+        self.call_over(slot, Class::Ok.into(), attempt, None, now);
+        self.end(slot, Verdict::Ok, Some(Lane::of(attempt)), None, now)
+    }
+
+    /// The deadline ends a call whose attempts run.
+    pub(super) fn end_cut(&mut self, slot: u32, kind: Kind, (since, attempt): (Time, u8), now: Time) -> Step {
+        let stop = self.stop_lanes(slot, u8::MAX, true, now);
+        self.call_over(slot, kind, attempt, Some(since), now);
+        let step = self.end(slot, Verdict::Deadline, None, None, now);
+        Step { stop: stop | step.stop, ..step }
+    }
+}

@@ -1,0 +1,152 @@
+"""Pairs, and the keys that are wrong with them (family `policy`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keys import Pair
+from policy import build
+
+RATE: list[Pair] = [("rate_limit.permits", 5), ("rate_limit.per", 1_000_000)]
+FIXED: list[Pair] = [("bulkhead.max_concurrency", 3)]
+AIMD: list[Pair] = [*FIXED, ("bulkhead.kind", "aimd"), ("bulkhead.latency_threshold", 1000)]
+BREAKER: list[Pair] = [("breaker.consecutive", 3), ("breaker.break_duration", 1_000_000)]
+RATIO: list[Pair] = [
+    ("breaker.failure_ratio", 0.5),
+    ("breaker.window", 10_000_000),
+    ("breaker.min_throughput", 10),
+    ("breaker.break_duration", 1_000_000),
+]
+HEDGE: list[Pair] = [("hedge.delay", 0)]
+
+COMPONENTS: list[list[Pair]] = [
+    RATE,
+    RATE[:1],
+    RATE[1:],
+    [*RATE, ("rate_limit.burst", 0)],
+    [*RATE, ("rate_limit.wait", 1)],
+    [*RATE, ("rate_limit.wait", 1), ("deadline", 1)],
+    [*RATE, ("rate_limit.wait", 1), ("rate_limit.max_wait", 0)],
+    [*RATE, ("rate_limit.unit", "attempts")],
+    AIMD,
+    AIMD[:2],
+    [*AIMD, ("bulkhead.min_concurrency", 3)],
+    [*AIMD, ("bulkhead.min_concurrency", 4)],
+    [*AIMD, ("bulkhead.backoff_ratio", 1)],
+    [*AIMD, ("bulkhead.latency_quantile", 1)],
+    [*FIXED, ("bulkhead.kind", "gradient2"), ("bulkhead.variant", "plain")],
+    [*FIXED, ("bulkhead.queue_target", 1000)],
+    [*FIXED, ("bulkhead.queue_target", 1000), ("bulkhead.max_queue", 1)],
+    [*FIXED, ("bulkhead.queue_target", 1000), ("bulkhead.max_queue", "none")],
+    [*FIXED, ("bulkhead.queue_target", 100_000), ("bulkhead.max_queue", 1)],
+    [*FIXED, ("bulkhead.queue_target", 99_999), ("bulkhead.max_queue", 1)],
+    [*FIXED, ("bulkhead.prioritized", 1)],
+    [*FIXED, ("bulkhead.prioritized", 0)],
+    [*FIXED, ("bulkhead.queue_adaptive_lifo", 1)],
+    BREAKER,
+    BREAKER[:1],
+    BREAKER[1:],
+    RATIO,
+    [RATIO[0], RATIO[3]],
+    [*RATIO, BREAKER[0]],
+    [*BREAKER, ("breaker.break_factor", 0.9)],
+    [*BREAKER, ("breaker.max_break_duration", 999_999)],
+    [*BREAKER, ("breaker.max_break_duration", 1_000_000)],
+    [*BREAKER, ("breaker.failure_on", "throttled"), ("breaker.ignore_on", "timeout")],
+    [*BREAKER, ("breaker.failure_on", "throttled"), ("breaker.ignore_on", "throttled")],
+    [*BREAKER, ("breaker.failure_on", "ok")],
+    [("throttle.k", 2)],
+    [("throttle.k", 0.5)],
+    [("throttle.max_reject", "none"), ("throttle.probe_interval", "none")],
+    [("throttle.k", 2), *BREAKER],
+    HEDGE,
+    [("hedge.max_attempts", 2)],
+    [*HEDGE, ("hedge.max_attempts", 1)],
+    [*HEDGE, ("hedge.max_attempts", 5)],
+    [*HEDGE, ("hedge.delay_min", 2), ("hedge.delay_max", 1)],
+    [*HEDGE, ("hedge.delay_min", 2), ("hedge.delay_max", 2)],
+    [*HEDGE, ("hedge.budget.kind", "ratio")],
+    [*HEDGE, ("hedge.budget.kind", "tokens"), ("hedge.budget.ratio", 0.1)],
+    [*HEDGE, ("hedge.budget.kind", "shared")],
+    [("retry.budget.kind", "shared")],
+    [("kinds", "spam=permanent"), ("deadline", 1)],
+    [("kinds", "spam=permanent")],
+    [("kinds", "spam"), ("deadline", 1)],
+    [("kinds", "spam=spam"), ("deadline", 1)],
+    [("kinds", "transient=conflict"), ("deadline", 1)],
+    [("kinds", "spam=permanent"), ("kinds", "spam=conflict"), ("deadline", 1)],
+    [("kinds", "deadlock=conflict"), ("retry.retry_on", "deadlock")],
+    [("kinds", "spam=permanent"), ("retry.retry_on", "spam")],
+    [("retry.retry_on", "deadlock")],
+    [("kinds", "spam=permanent"), *BREAKER, ("breaker.failure_on", "spam")],
+    [*((("kinds", f"k{n}=transient")) for n in range(23)), ("deadline", 1)],
+    [*((("kinds", f"k{n}=transient")) for n in range(24)), ("deadline", 1)],
+    [("retry.hold", 1), ("retry.max_held", 0)],
+    [("retry.send_rate", "cubic")],
+    [("preset", "graph")],
+    [("preset", "aws_adaptive")],
+]
+
+
+def cases() -> dict[str, Any]:
+    """Keys by themselves, and then what components need."""
+    given: list[list[Pair]] = [
+        [],
+        [("preset", "http")],
+        [("preset", "https")],
+        [("deadline", 1)],
+        [("deadline", 0)],
+        [("deadline", "10s")],
+        [("retry.max_attempts", 1)],
+        [("retry.max_attempts", 255)],
+        [("retry.max_attempts", 256)],
+        [("retry.max_attempts", 0)],
+        [("retry.max_attempts", 2.5)],
+        [("retry.max_attempts", -1)],
+        [("retry.max_attempts", "none")],
+        [("retrys", 1), ("retry.max_attempts", 0), ("deadline", -1)],
+        [("deadline", 31_536_000_000_000)],
+        [("deadline", 31_536_000_000_001)],
+        [("attempt_timeout", 1.5)],
+        [("retry.backoff.kind", "polynomial")],
+        [("retry.backoff.kind", "polynomial"), ("retry.backoff.exponent", 8)],
+        [("retry.backoff.kind", "polynomial"), ("retry.backoff.exponent", 9)],
+        [("retry.backoff.kind", "cubic")],
+        [("retry.backoff.jitter", "bounded")],
+        [("retry.backoff.jitter", "bounded"), ("retry.backoff.jitter_ratio", 1)],
+        [("retry.backoff.jitter", "bounded"), ("retry.backoff.jitter_ratio", 1.01)],
+        [("retry.backoff.multiplier", 0.9)],
+        [("retry.budget.kind", "ratio")],
+        [("retry.budget.kind", "ratio"), ("retry.budget.ratio", 1)],
+        [("retry.budget.kind", "ratio"), ("retry.budget.ratio", 0)],
+        [("retry.budget.kind", "tokens")],
+        [("retry.budget.kind", "tokens"), ("retry.budget.ratio", 0.1), ("retry.budget.max", 1001)],
+        [("retry.budget.ttl", 9)],
+        [("retry.budget.ttl", 10)],
+        [("retry.budget.percent_can_retry", -0.1)],
+        [("retry.statuses", 503), ("retry.statuses", 429)],
+        [("retry.statuses", 404)],
+        [("retry.statuses", 600)],
+        [("retry.methods", "GET"), ("retry.methods", "POST")],
+        [("retry.methods", "get")],
+        [("retry.retry_on", "permanent")],
+        [("retry.retry_on", "infrastructure"), ("retry.retry_on", "conflict")],
+        [("retry.respect_retry_after", 0)],
+        [("retry.respect_retry_after", 2)],
+        [("retry.respect_retry_after", "false")],
+        [
+            ("bulkhead.max_concurrency", 1),
+            ("bulkhead.max_queue", "none"),
+            ("bulkhead.acquire_timeout", "none"),
+        ],
+        [("bulkhead.max_queue", 3)],
+        [("bulkhead.max_concurrency", 0)],
+        [("slot_until", "headers")],
+        [("slot_until", "end")],
+        [("slot_until", "headers"), ("deadline", 1)],
+    ]
+    found_wrong = []
+    for pairs in [*given, *COMPONENTS]:
+        found = build("p", pairs)
+        found_wrong.append({"pairs": pairs, "wrong": found if isinstance(found, list) else []})
+    return {"spec": ["0.3", "2.1", "2.10", "3.1", "4", "5.1", "6", "8"], "cases": found_wrong}
