@@ -14,8 +14,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyTuple};
 use tidegate::{
-    CallId, Clash, Domain, Engine as Core, Flags, HttpFailure, Options, Policy, PolicyId, Pool, PoolKind, RouteId,
-    TABLE, Time, Value, WallTime, wire,
+    CallId, Clash, Domain, Engine as Core, Flags, HttpFailure, Options, Policy, PolicyId, Pool, PoolKind,
+    RouteId, TABLE, Time, Value, WallTime, wire,
 };
 
 pyo3::import_exception!(tidegate._errors, PolicyError);

@@ -2,7 +2,9 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use tidegate::{BreakerState, BreakerView, Counts, Duration, PoolView, RateView, RouteView, SharedView, Snapshot, Verdict};
+use tidegate::{
+    BreakerState, BreakerView, Counts, Duration, PoolView, RateView, RouteView, SharedView, Snapshot, Verdict,
+};
 
 pub fn dict(py: Python<'_>, view: Snapshot) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
