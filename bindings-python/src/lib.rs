@@ -5,16 +5,17 @@
 
 mod document;
 mod parts;
+mod snapshot;
 
 use std::sync::OnceLock;
 
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
+use pyo3::types::{PyDict, PyInt, PyTuple};
 use tidegate::{
-    CallId, Counts, Domain, Engine as Core, HttpFailure, Options, Policy, PolicyId, RouteId, Snapshot, Step,
-    TABLE, Time, Value, Verdict, WallTime, wire,
+    CallId, Clash, Domain, Engine as Core, Flags, HttpFailure, Options, Policy, PolicyId, Pool, PoolKind,
+    RouteId, TABLE, Time, Value, WallTime, wire,
 };
 
 pyo3::import_exception!(tidegate._errors, PolicyError);
@@ -26,19 +27,31 @@ enum Given {
     Text(String),
 }
 
+/// Pairs as core takes them.
+fn plain(pairs: &[(String, Given)]) -> Vec<(&str, Value<'_>)> {
+    let pairs = pairs.iter().map(|(key, given)| match given {
+        Given::Number(number) => (key.as_str(), Value::Number(*number)),
+        Given::Text(text) => (key.as_str(), Value::Text(text)),
+    });
+    pairs.collect()
+}
+
 /// The policy of these pairs, or `PolicyError` with every mistake there is.
 fn checked(name: &str, pairs: &[(String, Given)]) -> PyResult<Policy> {
-    let pairs: Vec<_> = pairs
-        .iter()
-        .map(|(key, value)| {
-            let value = match value {
-                Given::Number(number) => Value::Number(*number),
-                Given::Text(text) => Value::Text(text),
-            };
-            (key.as_str(), value)
-        })
-        .collect();
-    Policy::from_pairs(name, &pairs).map_err(|errors| document::raise(&errors))
+    Policy::from_pairs(name, &plain(pairs)).map_err(|errors| document::raise(&errors))
+}
+
+/// The pool of these pairs, or `PolicyError` with every mistake there is.
+fn checked_pool(name: &str, kind: &str, pairs: &[(String, Given)]) -> PyResult<Pool> {
+    let Some(kind) = PoolKind::ALL.into_iter().find(|known| known.name() == kind) else {
+        return Err(PyValueError::new_err(format!("no pool is a {kind}")));
+    };
+    Pool::from_pairs(name, kind, &plain(pairs)).map_err(|errors| document::raise(&errors))
+}
+
+/// What an engine does not take in.
+fn clashes(what: &str, clash: &Clash) -> PyErr {
+    PolicyError::new_err((vec![(what.to_owned(), format!("{:?}", clash.name), clash.rule.to_owned())],))
 }
 
 struct State {
@@ -49,8 +62,8 @@ struct State {
 
 impl State {
     /// The ids that this step woke, drained under the lock that set the flag.
-    fn woken(&mut self, step: Step) -> Option<Vec<u64>> {
-        step.flags.wakes.then(|| {
+    fn woken(&mut self, flags: Flags) -> Option<Vec<u64>> {
+        flags.wakes.then(|| {
             self.core.take_wakes(&mut self.woken);
             self.woken.drain(..).map(CallId::to_word).collect()
         })
@@ -102,10 +115,56 @@ impl Engine {
     fn policy(&self, name: &str, pairs: Vec<(String, Given)>) -> PyResult<u32> {
         let policy = checked(name, &pairs)?;
         let taken = self.state.lock().core.policy(policy);
-        taken.map(PolicyId::to_word).map_err(|clash| {
-            let clash = ("policy".to_owned(), format!("{:?}", clash.name), clash.rule.to_owned());
-            PolicyError::new_err((vec![clash],))
-        })
+        taken.map(PolicyId::to_word).map_err(|clash| clashes("policy", &clash))
+    }
+
+    /// Takes a pool in: a `bulkhead`, a `rate_limit` or a `budget`, its pairs without the name of their table.
+    ///
+    /// Raises `PolicyError` with every mistake there is.
+    #[pyo3(signature = (name, kind, pairs: "list[tuple[str, float | str]]") -> "None")]
+    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
+    fn pool(&self, name: &str, kind: &str, pairs: Vec<(String, Given)>) -> PyResult<()> {
+        let pool = checked_pool(name, kind, &pairs)?;
+        let (mut state, now) = self.at_now();
+        state.core.pool(pool, now).map_err(|clash| clashes("pool", &clash))
+    }
+
+    /// Gives a pool other settings: the calls that can go on now because of it.
+    ///
+    /// Raises `PolicyError` with every mistake there is.
+    #[pyo3(signature = (name, kind, pairs: "list[tuple[str, float | str]]") -> "list[int]")]
+    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
+    fn retune_pool(&self, name: &str, kind: &str, pairs: Vec<(String, Given)>) -> PyResult<Vec<u64>> {
+        let pool = checked_pool(name, kind, &pairs)?;
+        let (mut state, now) = self.at_now();
+        let retuned = state.core.retune_pool(pool, now);
+        let woken = retuned.map(|flags| state.woken(flags));
+        drop(state);
+        woken.map(Option::unwrap_or_default).map_err(|clash| clashes("pool", &clash))
+    }
+
+    /// Refuses all calls of a policy, or of one of its routes, until it is told otherwise: the calls to wake.
+    #[pyo3(signature = (policy, route: "int | None", on) -> "list[int]")]
+    fn force_open(&self, policy: u32, route: Option<u64>, on: bool) -> Vec<u64> {
+        let (mut state, now) = self.at_now();
+        let route = route.map(RouteId::from_word);
+        let flags = state.core.force_open(PolicyId::from_word(policy), route, on, now);
+        state.woken(flags).unwrap_or_default()
+    }
+
+    /// The name of a path, for `begin`; 0 where its policy holds nothing.
+    fn target(&self, route: u64, path: &str) -> u64 {
+        let (mut state, now) = self.at_now();
+        state.core.target(RouteId::from_word(route), path, now).to_word()
+    }
+
+    /// The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class.
+    #[pyo3(signature = (policy) -> "list[tuple[str, str]]")]
+    fn kinds(&self, policy: u32) -> Vec<(String, &'static str)> {
+        let state = self.state.lock();
+        let Some(policy) = state.core.policy_of(PolicyId::from_word(policy)) else { return Vec::new() };
+        let class = |name| policy.kind_of(name).map_or("", |kind| policy.class_of(kind).name());
+        policy.kinds().map(|name| (name.to_owned(), class(name))).collect()
     }
 
     /// The route of a key under a policy.
@@ -130,7 +189,7 @@ impl Engine {
         };
         let (mut state, now) = self.at_now();
         let (call, step) = state.core.begin(RouteId::from_word(route), &request, now);
-        let woken = state.woken(step);
+        let woken = state.woken(step.flags);
         drop(state);
         let (call, step) = (call.to_word(), wire::pack_step(step));
         match woken {
@@ -147,7 +206,7 @@ impl Engine {
         };
         let (mut state, now) = self.at_now();
         let step = state.core.on(CallId::from_word(call), event, now);
-        let woken = state.woken(step);
+        let woken = state.woken(step.flags);
         drop(state);
         let step: Bound<'py, PyInt> = wire::pack_step(step).into_pyobject(py)?;
         match woken {
@@ -172,19 +231,21 @@ impl Engine {
         self.state.lock().core.retries_method(PolicyId::from_word(policy), method)
     }
 
-    /// The value of a policy's key that is in force: a number (spans in microseconds), a word, or None.
+    /// The value of a policy's key that is in force, in its pool where it stands there: a number (spans in
+    /// microseconds), a word, or None.
     #[pyo3(signature = (policy, key) -> "float | str | None")]
     fn setting<'py>(&self, py: Python<'py>, policy: u32, key: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let value = self
-            .state
-            .lock()
-            .core
-            .policy_of(PolicyId::from_word(policy))
-            .and_then(|policy| policy.value(key));
+        let state = self.state.lock();
+        let value = match state.core.setting(PolicyId::from_word(policy), key) {
+            None => None,
+            Some(Value::Number(number)) => Some(Given::Number(number)),
+            Some(Value::Text(text)) => Some(Given::Text(text.to_owned())),
+        };
+        drop(state);
         Ok(match value {
             None => None,
-            Some(Value::Number(number)) => Some(number.into_pyobject(py)?.into_any()),
-            Some(Value::Text(text)) => Some(text.into_pyobject(py)?.into_any()),
+            Some(Given::Number(number)) => Some(number.into_pyobject(py)?.into_any()),
+            Some(Given::Text(text)) => Some(text.into_pyobject(py)?.into_any()),
         })
     }
 
@@ -210,7 +271,7 @@ impl Engine {
         let (state, now) = self.at_now();
         let view = state.core.snapshot(now);
         drop(state);
-        snapshot_dict(py, view)
+        snapshot::dict(py, view)
     }
 
     /// In the child of a fork: drops the parent's calls and takes a seed of its own.
@@ -226,7 +287,7 @@ impl Engine {
     }
 }
 
-/// Core's table of keys: what each takes (`span`, `count`, `real`, `flag`, `choice`, `list`) and its default, as a
+/// Core's table of keys: what each takes (`span`, `count`, `real`, `flag`, `choice`, `list`, `kinds`, `name`) and its default, as a
 /// document would write it; empty where there is none.
 #[pyfunction]
 #[pyo3(signature = () -> "dict[str, tuple[str, str]]")]
@@ -239,7 +300,9 @@ fn keys(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
             Domain::Real { .. } => "real",
             Domain::Flag => "flag",
             Domain::Choice(_) => "choice",
-            Domain::Statuses | Domain::Words(_) => "list",
+            Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) => "list",
+            Domain::Kinds => "kinds",
+            Domain::Name => "name",
         };
         dict.set_item(key.path, (domain, key.default))?;
     }
@@ -250,56 +313,6 @@ fn keys(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 #[pyfunction(name = "monotonic")]
 fn monotonic_us() -> u64 {
     monotonic().as_micros()
-}
-
-fn counts_dict<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("attempts", counts.attempts)?;
-    dict.set_item("retries", counts.retries)?;
-    let ends = PyDict::new(py);
-    for verdict in Verdict::ALL {
-        match counts.ended(*verdict) {
-            0 => {}
-            n => ends.set_item(verdict.name(), n)?,
-        }
-    }
-    dict.set_item("ends", ends)?;
-    Ok(dict)
-}
-
-fn snapshot_dict(py: Python<'_>, view: Snapshot) -> PyResult<Bound<'_, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("live", view.live)?;
-    dict.set_item("lingering", view.lingering)?;
-    dict.set_item("lost", view.lost)?;
-    dict.set_item("waiting", view.waiting)?;
-    dict.set_item("route_overflows", view.route_overflows)?;
-    dict.set_item("route_evictions", view.route_evictions)?;
-    let policies = PyDict::new(py);
-    for (name, counts) in view.policies {
-        policies.set_item(name, counts_dict(py, &counts)?)?;
-    }
-    dict.set_item("policies", policies)?;
-    let routes = PyList::empty(py);
-    for route in view.routes {
-        let item = PyDict::new(py);
-        item.set_item("policy", route.policy)?;
-        item.set_item("key", route.key)?;
-        item.set_item("active", route.active)?;
-        item.set_item("budget", route.budget)?;
-        let pool = route.pool.map(|pool| -> PyResult<_> {
-            let item = PyDict::new(py);
-            item.set_item("limit", pool.limit)?;
-            item.set_item("in_flight", pool.in_flight)?;
-            item.set_item("waiting", pool.waiting)?;
-            item.set_item("max_queue", pool.max_queue)?;
-            Ok(item)
-        });
-        item.set_item("pool", pool.transpose()?)?;
-        routes.append(item)?;
-    }
-    dict.set_item("routes", routes)?;
-    Ok(dict)
 }
 
 /// Tidegate's core, for the Python half. No part of the public API.

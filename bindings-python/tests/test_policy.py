@@ -135,8 +135,8 @@ def test_repr_shows_what_was_given() -> None:
     [k for k in vars(tidegate).values() if isinstance(k, type) and issubclass(k, tidegate.TidegateError)],
 )
 def test_errors_pickle_with_notes(kind: type[tidegate.TidegateError]) -> None:
-    if kind is tidegate.PolicyError:
-        error: tidegate.TidegateError = tidegate.PolicyError([("a", "b", "c")])
+    if issubclass(kind, tidegate.PolicyError):
+        error: tidegate.TidegateError = kind([("a", "b", "c")])
     else:
         error = kind("text", reason="r", retry_in=1.5, policy="p", route="o")
     _notes.add_note(error, "tidegate: a note")
@@ -369,8 +369,11 @@ def test_words_are_those_of_the_vectors() -> None:
 
 
 def test_the_options_are_those_of_cores_table() -> None:
-    kinds = {"retry": tidegate.Retry, "retry.backoff": tidegate.Backoff, "retry.budget": tidegate.Budget,
-             "bulkhead": tidegate.Bulkhead}  # fmt: skip
+    kinds = {
+        "retry": tidegate.Retry, "retry.backoff": tidegate.Backoff, "retry.budget": tidegate.Budget,
+        "rate_limit": tidegate.RateLimit, "bulkhead": tidegate.Bulkhead, "breaker": tidegate.Breaker,
+        "throttle": tidegate.Throttle, "hedge": tidegate.Hedge, "hedge.budget": tidegate.HedgeBudget,
+    }  # fmt: skip
     keys = {f"{path}.{field.name}" for path, kind in kinds.items() for field in dataclasses.fields(kind)}
     keys |= {key for key in inspect.signature(tidegate.Policy).parameters if key in TABLE}
     assert keys - set(kinds) == set(TABLE)

@@ -10,7 +10,7 @@ from ._attempts import Attempts
 from ._clock import to_us
 from ._deadline import SCOPE, inherited
 from ._engine import default_engine
-from ._errors import PolicyError
+from ._errors import PolicyError, Unsupported
 from ._options import pairs_of
 from ._run import Run, abandon, nothing
 from ._sync import drive, resume
@@ -22,6 +22,7 @@ from ._wire import (
     FINISHED_1,
     FIRST,
     IDEMPOTENT,
+    KINDS,
     LOW,
     MAY_PARK,
     OK_1,
@@ -37,13 +38,15 @@ if TYPE_CHECKING:
     from ._clock import Span
     from ._deadline import Scope
     from ._engine import Engine
-    from ._options import Bulkhead, Retry
-    from ._options_gen import Preset
+    from ._options import Breaker, Bulkhead, Hedge, RateLimit, Retry, Throttle
+    from ._options_gen import Base, Preset
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 Criticality = Literal["best_effort", "degraded", "normal", "critical"]
+
+NO_HEDGES: Final = "this package does not race attempts yet; take the hedge out, or call from Rust"
 
 _names: Final = (f"unnamed-{number}" for number in count(1))
 
@@ -337,15 +340,22 @@ class Policy(Caller):
         attempt_timeout: Time for one attempt: seconds or `timedelta`. Running out of it is retryable.
         slot_until: How long a streamed answer keeps its slot and its deadline: `"body"` (default) or
             `"headers"`.
+        kinds: Kinds of failure of your own: name → the class that it is based on. `classify` may answer
+            them; `retry_on`, `failure_on` and `ignore_on` may name them.
         retry: A `Retry`, or a dict of its keys; one attempt if left out.
+        rate_limit: A `RateLimit`, or a dict of its keys; no limit if left out.
         bulkhead: A `Bulkhead`, or a dict of its keys; no limit if left out.
+        breaker: A `Breaker`, or a dict of its keys; none if left out.
+        throttle: A `Throttle`, or a dict of its keys; none if left out. Not beside a breaker.
+        hedge: Not there yet: it is refused.
         classify: Called with the result or the exception of every attempt of a plain callable (and of an
-            HTTP client with its response or exception); answers the name of a class, an `Outcome`, or None
-            for the default.
+            HTTP client with its response or exception); answers the name of a class or of one of `kinds`,
+            an `Outcome`, or None for the default.
         engine: The engine that keeps its state; the process's own if left out.
 
     Raises:
         PolicyError: With every mistake there is: the key, the value and the rule.
+        Unsupported: If it is to hedge.
 
     Pickling keeps the settings, never the state: the other side makes the policy in its own default engine.
     """
@@ -355,6 +365,8 @@ class Policy(Caller):
         "_classify_by",
         "_config",
         "_has_attempt_timeout",
+        "_holds",
+        "_kinds",
         "_named",
         "_number",
         "engine",
@@ -369,8 +381,13 @@ class Policy(Caller):
         deadline: Span | None = None,
         attempt_timeout: Span | None = None,
         slot_until: Literal["body", "headers"] = "body",
+        kinds: Mapping[str, Base] | None = None,
         retry: Retry | Mapping[str, Any] | None = None,
+        rate_limit: RateLimit | Mapping[str, Any] | None = None,
         bulkhead: Bulkhead | Mapping[str, Any] | None = None,
+        breaker: Breaker | Mapping[str, Any] | None = None,
+        throttle: Throttle | Mapping[str, Any] | None = None,
+        hedge: Hedge | Mapping[str, Any] | None = None,
         classify: Classify | None = None,
         engine: Engine | None = None,
     ) -> None:
@@ -379,9 +396,15 @@ class Policy(Caller):
             "deadline": deadline,
             "attempt_timeout": attempt_timeout,
             "slot_until": slot_until,
+            "kinds": kinds,
             "retry": retry,
+            "rate_limit": rate_limit,
             "bulkhead": bulkhead,
+            "breaker": breaker,
+            "throttle": throttle,
         }
+        if hedge is not None:
+            raise Unsupported([("hedge", repr(hedge), NO_HEDGES)])
         self._config: dict[str, Any] = {key: value for key, value in config.items() if value is not None}
         self._named = name is not None
         self._classify_by = classify
@@ -392,6 +415,9 @@ class Policy(Caller):
         self.name: Final[str] = next(_names) if name is None else name
         self._number = self.engine.native.policy(self.name, pairs)
         self._has_attempt_timeout = self._setting("attempt_timeout") is not None
+        self._holds = self._setting("retry.hold") == 1
+        own = enumerate(self.engine.native.kinds(self._number), len(KINDS))
+        self._kinds: dict[str, int] = {**KINDS, **{kind: number for number, (kind, _) in own}}
         self._bind(self, "default", IDEMPOTENT | REPLAYABLE | 2 | 1 << COST_SHIFT, 0, None)
 
     def at(
@@ -430,6 +456,32 @@ class Policy(Caller):
         caller = Caller()
         caller._bind(self, route, flags, limit_of(deadline), pass_timeout)
         return caller
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kinds of failure that it declares: name → the class that each is based on."""
+        return dict(self.engine.native.kinds(self._number))
+
+    def force_open(self, route: str | None = None, *, on: bool = True) -> None:
+        """Refuses all calls with `ForcedOpen`, before anything else is asked, until `on=False`.
+
+        Calls that wait for their first attempt are refused too, and those that have started finish without
+        further attempts. Clearing it resets the breaker.
+
+        Args:
+            route: Only the calls of this route; all of them if left out.
+            on: Whether to refuse from now on, or no longer.
+        """
+        native = self.engine.native
+        which = None if route is None else native.route(self._number, route)
+        self.engine.wake(native.force_open(self._number, which, on))
+
+    def snapshot(self) -> dict[str, Any]:
+        """Its figures now: `attempts`, `retries`, how calls ended (`ends`), and its `routes` by key, each with
+        what it has of `pool`, `rate`, `breaker`, `throttle`, `budget`, `holds`."""
+        view = self.engine.snapshot()
+        routes = (route for route in view["routes"] if route["policy"] == self.name)
+        return {**view["policies"][self.name], "routes": {route["key"]: route for route in routes}}
 
     def __repr__(self) -> str:
         given = (

@@ -90,7 +90,7 @@ class Run:
         outcome = 0 if ok else _classify.of_exception(value)
         if self.classify is None or outcome == _classify.STOPPED:
             return outcome
-        return _classify.by(self.classify, value, outcome)
+        return _classify.by(self.classify, value, outcome, self.policy._kinds)
 
     def release(self, value: Any) -> Any:
         """Gives back what a failed result holds, before anything else (async: an awaitable or None)."""
