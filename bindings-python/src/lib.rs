@@ -3,8 +3,16 @@
 //! Words are those of `core/src/wire.rs`. The lock is never held while Python code can run: ids are copied out under
 //! it, Python objects are made after it. Core is pure, so the one thing read here besides the arguments is the clock.
 
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)] // slots by hand; each use says why it is sound
+mod awaitable;
 mod document;
+#[allow(unsafe_code)] // as above
+mod fast;
 mod parts;
+mod runner;
+mod scope;
 
 use std::sync::OnceLock;
 
@@ -13,9 +21,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
 use tidegate::{
-    CallId, Counts, Domain, Engine as Core, HttpFailure, Options, Policy, PolicyId, RouteId, Snapshot, Step,
-    TABLE, Time, Value, Verdict, WallTime, wire,
+    CallId, Clash, Counts, Domain, Engine as Core, Event, Flags, HttpFailure, Options, Policy, PolicyId, Request,
+    RouteId, Snapshot, Step, TABLE, Time, Value, Verdict, WallTime, wire,
 };
+
+use runner::Begun;
 
 pyo3::import_exception!(tidegate._errors, PolicyError);
 
@@ -49,8 +59,9 @@ struct State {
 
 impl State {
     /// The ids that this step woke, drained under the lock that set the flag.
-    fn woken(&mut self, step: Step) -> Option<Vec<u64>> {
-        step.flags.wakes.then(|| {
+    #[inline]
+    fn woken(&mut self, flags: Flags) -> Option<Vec<u64>> {
+        flags.wakes.then(|| {
             self.core.take_wakes(&mut self.woken);
             self.woken.drain(..).map(CallId::to_word).collect()
         })
@@ -82,6 +93,34 @@ impl Engine {
         let now = state.manual.map_or_else(monotonic, Time::from_micros);
         (state, now)
     }
+
+    /// Begins a call.
+    fn begin_with(&self, route: RouteId, request: &Request) -> Begun {
+        let (mut state, now) = self.at_now();
+        let (call, step) = state.core.begin(route, request, now);
+        let woken = state.woken(step.flags);
+        drop(state);
+        Begun { call, step, now, woken }
+    }
+
+    /// Tells a call what happened.
+    fn on_with(&self, call: CallId, event: Event) -> (Step, Option<Vec<u64>>) {
+        let (mut state, now) = self.at_now();
+        let step = state.core.on(call, event, now);
+        let woken = state.woken(step.flags);
+        drop(state);
+        (step, woken)
+    }
+
+    /// The engine's time.
+    fn read_clock(&self) -> Time {
+        self.at_now().1
+    }
+}
+
+/// A policy that an engine does not take.
+fn clashes(clash: Clash) -> PyErr {
+    PolicyError::new_err((vec![("policy".to_owned(), format!("{:?}", clash.name), clash.rule.to_owned())],))
 }
 
 #[pymethods]
@@ -102,10 +141,21 @@ impl Engine {
     fn policy(&self, name: &str, pairs: Vec<(String, Given)>) -> PyResult<u32> {
         let policy = checked(name, &pairs)?;
         let taken = self.state.lock().core.policy(policy);
-        taken.map(PolicyId::to_word).map_err(|clash| {
-            let clash = ("policy".to_owned(), format!("{:?}", clash.name), clash.rule.to_owned());
-            PolicyError::new_err((vec![clash],))
-        })
+        taken.map(PolicyId::to_word).map_err(clashes)
+    }
+
+    /// Gives a policy other settings: the calls that can go on now because of it.
+    ///
+    /// Raises `PolicyError` with every mistake there is.
+    #[pyo3(signature = (policy, name, pairs: "list[tuple[str, float | str]]") -> "list[int]")]
+    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
+    fn retune(&self, policy: u32, name: &str, pairs: Vec<(String, Given)>) -> PyResult<Vec<u64>> {
+        let to = checked(name, &pairs)?;
+        let (mut state, now) = self.at_now();
+        let retuned = state.core.retune(PolicyId::from_word(policy), to, now);
+        let woken = retuned.map(|flags| state.woken(flags));
+        drop(state);
+        woken.map(Option::unwrap_or_default).map_err(clashes)
     }
 
     /// The route of a key under a policy.
@@ -128,10 +178,7 @@ impl Engine {
         let Some(request) = wire::unpack_request(flags, remaining, parent, target) else {
             return Err(PyValueError::new_err(format!("no request has the flags {flags:#x}")));
         };
-        let (mut state, now) = self.at_now();
-        let (call, step) = state.core.begin(RouteId::from_word(route), &request, now);
-        let woken = state.woken(step);
-        drop(state);
+        let Begun { call, step, woken, .. } = self.begin_with(RouteId::from_word(route), &request);
         let (call, step) = (call.to_word(), wire::pack_step(step));
         match woken {
             None => (call, step).into_pyobject(py),
@@ -145,10 +192,7 @@ impl Engine {
         let Some(event) = wire::unpack_event(event) else {
             return Err(PyValueError::new_err(format!("no event has the word {event:#x}")));
         };
-        let (mut state, now) = self.at_now();
-        let step = state.core.on(CallId::from_word(call), event, now);
-        let woken = state.woken(step);
-        drop(state);
+        let (step, woken) = self.on_with(CallId::from_word(call), event);
         let step: Bound<'py, PyInt> = wire::pack_step(step).into_pyobject(py)?;
         match woken {
             None => Ok(step.into_any()),
@@ -190,7 +234,7 @@ impl Engine {
 
     /// Microseconds on this engine's clock.
     fn now(&self) -> u64 {
-        self.at_now().1.as_micros()
+        self.read_clock().as_micros()
     }
 
     /// Sets the manual clock, in microseconds.
@@ -312,6 +356,12 @@ mod _native {
         Backoff, CubicRate, RatioBudget, RetryBudget, RetryQuota, RetryStrategy, RetryToken, ShareBudget,
         TokenBudget, parse_retry_after,
     };
+    #[pymodule_export]
+    use super::fast::native_method;
+    #[pymodule_export]
+    use super::runner::Runner;
+    #[pymodule_export]
+    use super::scope::{awaitable_type, scope, scope_variable};
     #[pymodule_export]
     use super::{Engine, keys, monotonic_us};
 }

@@ -1,30 +1,28 @@
-"""Policies, and the callers bound to them. The happy paths stand here, whole; the shells do the rest."""
+"""Policies, and the callers bound to them. The happy path is native; the shells do the rest."""
 
 from __future__ import annotations
 
+import os
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar, overload
 
 from . import _async_lazy as lazy
+from . import _native
 from ._attempts import Attempts
 from ._clock import to_us
-from ._deadline import SCOPE, inherited
+from ._deadline import current, inherited
 from ._engine import default_engine
 from ._errors import PolicyError
 from ._options import pairs_of
-from ._run import Run, abandon, nothing
+from ._run import Run, abandon, awaited, not_async, nothing
 from ._sync import drive, resume
 from ._wire import (
     ABORTABLE,
     COST_SHIFT,
     CRITICALITIES,
     DONE,
-    FINISHED_1,
-    FIRST,
     IDEMPOTENT,
-    LOW,
     MAY_PARK,
-    OK_1,
     REPLAYABLE,
     STALE_ROUTE,
     pack_remaining,
@@ -39,16 +37,20 @@ if TYPE_CHECKING:
     from ._engine import Engine
     from ._options import Bulkhead, Retry
     from ._options_gen import Preset
+    from ._timers import Timers
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 Criticality = Literal["best_effort", "degraded", "normal", "critical"]
 
+FAST: Final = not os.environ.get("TIDEGATE_NO_FAST")
+"""Whether the native half makes first attempts. Without, the shells make all: tests compare the two."""
+
 _names: Final = (f"unnamed-{number}" for number in count(1))
 
 
-class Caller:
+class Caller(_native.Runner):
     """Makes calls under a policy: as a function, as a coroutine, as a decorator.
 
     `Policy` is one, with the defaults; `Policy.at` makes others. One caller serves threads and any number of
@@ -56,15 +58,12 @@ class Caller:
     """
 
     __slots__ = (
-        "_afast",
         "_aflags",
         "_begin",
         "_classify",
         "_engine",
-        "_fast",
         "_flags",
         "_limit",
-        "_on",
         "_passing",
         "_policy",
         "_route",
@@ -85,7 +84,6 @@ class Caller:
         self._policy = policy
         self._engine = engine
         self._begin = engine.native.begin
-        self._on = engine.native.on
         self._route_key = route
         self._route = engine.native.route(policy._number, route)
         self._flags = flags | MAY_PARK
@@ -93,9 +91,11 @@ class Caller:
         self._limit = limit
         self._classify = policy._classify_by
         self._passing = passing
-        self._afast = self._classify is None and passing is None
-        self._fast = self._afast and not policy._has_attempt_timeout
+        plain = FAST and self._classify is None and passing is None
+        of = None if self is policy else policy
+        self._settle(engine.native, engine, self._route, self._flags, limit, plain, of)
 
+    @_native.native_method
     def call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Calls a function under the policy, in this thread.
 
@@ -110,43 +110,9 @@ class Caller:
             BaseException: The function's own exception, the same object, with a note that says why we
                 stopped.
         """
-        scope = SCOPE.get()
-        if scope is None:
-            reply = self._begin(self._route, self._flags, self._limit, 0, 0)
-        else:
-            reply = self._begin(self._route, self._flags, *self._inherit(scope), 0)
-        call = reply[0]
-        try:
-            if reply[1] & LOW != FIRST or not self._fast:
-                self._check_sync()
-                self._engine.begun(reply)
-                failure: BaseException | None = None
-            else:
-                token = SCOPE.set((self._engine, call, None, scope))
-                try:
-                    result = fn(*args, **kwargs)
-                except BaseException as error:
-                    failure = error
-                    SCOPE.reset(token)
-                else:
-                    SCOPE.reset(token)
-                    done = self._on(call, FINISHED_1)
-                    if done != OK_1 and not isinstance(done, int):
-                        self._engine.wake(done[1])
-                    return result
-        except BaseException:
-            abandon(self._engine, call, 1)
-            raise
-        if failure is None:
-            return cast(T, drive(*self._fresh(scope, call, reply[1], self._flags, fn, args, kwargs)))
-        try:
-            return cast(T, resume(self._run(scope, call, fn, args, kwargs), failure))
-        except BaseException:
-            abandon(self._engine, call, 1)  # without effect unless an interrupt came in between
-            raise
-        finally:
-            del failure  # no cycle: exception, traceback, frame, exception
+        raise NotImplementedError  # native: `src/fast.rs`; what is no happy path comes back below
 
+    @_native.native_method
     async def acall(self, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Awaits an async function under the policy, inline in the running task (asyncio).
 
@@ -162,50 +128,70 @@ class Caller:
             BaseException: The function's own exception, the same object, with a note that says why we
                 stopped.
         """
-        scope = SCOPE.get()
-        if scope is None:
-            reply = self._begin(self._route, self._aflags, self._limit, 0, 0)
-        else:
-            reply = self._begin(self._route, self._aflags, *self._inherit(scope), 0)
-        call = reply[0]
-        step = reply[1]
-        timers = None
+        raise NotImplementedError  # native: `src/awaitable.rs`; what is no happy path comes back below
+
+    # What the native half asks for. It gives a call back up whenever one of these raises.
+
+    def _begun(
+        self,
+        scope: Scope | None,
+        call: int,
+        step: int,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
+    ) -> Any:
+        """Carries out a call from its first step on."""
+        self._check_sync()
+        return drive(*self._fresh(scope, call, step, self._flags, fn, args, kwargs))
+
+    def _failed(
+        self,
+        scope: Scope | None,
+        call: int,
+        failure: BaseException,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
+    ) -> Any:
+        """Goes on after a first attempt that has failed."""
         try:
-            if step & LOW != FIRST or not self._afast:
-                self._engine.begun(reply)
-                failure: BaseException | None = None
-            else:
-                if step > LOW:
-                    timers = lazy.arm(self._engine, call, step)
-                token = SCOPE.set((self._engine, call, None, scope))
-                try:
-                    result = await fn(*args, **kwargs)
-                except BaseException as error:
-                    failure = error
-                    lazy.leave(token)
-                else:
-                    SCOPE.reset(token)
-                    if timers is not None and timers.running.pop(call, None) is None:
-                        run = self._run(scope, call, fn, args, kwargs)
-                        return cast(T, await lazy.resume(run, True, result, timers))
-                    done = self._on(call, FINISHED_1)
-                    if done != OK_1 and not isinstance(done, int):
-                        self._engine.wake(done[1])
-                    return result
-        except BaseException:
-            abandon(self._engine, call, 1)
-            raise
-        if failure is None:
-            return cast(T, await lazy.drive(*self._fresh(scope, call, step, self._aflags, fn, args, kwargs)))
-        try:
-            return cast(
-                T, await lazy.resume(self._run(scope, call, fn, args, kwargs), False, failure, timers)
-            )
-        except BaseException:
-            abandon(self._engine, call, 1)  # without effect unless an interrupt came in between
-            raise
+            return resume(self._run(scope, call, fn, args, kwargs), failure)
         finally:
             del failure  # no cycle: exception, traceback, frame, exception
+
+    def _abegun(
+        self,
+        scope: Scope | None,
+        call: int,
+        step: int,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...] | None,
+        kwargs: dict[str, Any] | None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Carries out a call from its first step on, awaited."""
+        return lazy.drive(*self._fresh(scope, call, step, self._aflags, fn, args or (), kwargs))
+
+    def _afailed(
+        self,
+        scope: Scope | None,
+        call: int,
+        ok: bool,
+        value: Any,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...] | None,
+        kwargs: dict[str, Any] | None,
+        timers: Timers | None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Goes on after a first attempt that has failed, or has ended well although it was stopped."""
+        return lazy.resume(self._run(scope, call, fn, args or (), kwargs), ok, value, timers)
+
+    def _arm(self, call: int, us: int) -> Timers:
+        """Puts a call on the timer of the running loop."""
+        return lazy.arm(self._engine, call, us)
+
+    _not_async = staticmethod(not_async)
+    _awaited = staticmethod(awaited)
 
     @overload
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, T]], /) -> Callable[P, Coroutine[Any, Any, T]]: ...
@@ -282,7 +268,7 @@ class Caller:
 
     def _start(self, awaits: bool) -> tuple[Run, int]:
         """Begins a call whose attempts somebody else makes: its run and its first step."""
-        scope = SCOPE.get()
+        scope = current()
         flags = self._aflags if awaits else self._flags
         limit, parent = (self._limit, 0) if scope is None else self._inherit(scope)
         call, step = self._engine.begun(self._begin(self._route, flags, limit, parent, 0))
@@ -313,6 +299,7 @@ class Caller:
         """A run from its first step on. A route that has been evicted is asked for again."""
         while step & 3 == DONE and step >> 12 & 63 == STALE_ROUTE:
             self._route = self._engine.native.route(self._policy._number, self._route_key)
+            self._reroute(self._route)
             limit, parent = (self._limit, 0) if scope is None else self._inherit(scope)
             call, step = self._engine.begun(self._begin(self._route, flags, limit, parent, 0))
         return self._run(scope, call, fn, args, kwargs), step
@@ -391,8 +378,13 @@ class Policy(Caller):
             raise PolicyError([("policy", repr(name), "a name is a string")])
         self.name: Final[str] = next(_names) if name is None else name
         self._number = self.engine.native.policy(self.name, pairs)
-        self._has_attempt_timeout = self._setting("attempt_timeout") is not None
         self._bind(self, "default", IDEMPOTENT | REPLAYABLE | 2 | 1 << COST_SHIFT, 0, None)
+        self._tuned()
+
+    def _tuned(self) -> None:
+        """Takes notice of the settings in force."""
+        self._has_attempt_timeout = self._setting("attempt_timeout") is not None
+        self._has_timeout(self._has_attempt_timeout)
 
     def at(
         self,

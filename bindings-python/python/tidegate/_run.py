@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
-from . import _classify
+from . import _classify, _native
 from ._errors import AttemptTimeout, TidegateError
 from ._notes import add_note, note_of, refusal
 from ._wire import (
@@ -26,12 +27,41 @@ if TYPE_CHECKING:
     from ._engine import Engine
     from ._policy import Policy
 
+_ITERABLE_COROUTINE: Final = 0x100  # `inspect.CO_ITERABLE_COROUTINE`: an old-style coroutine
+
 HEAD: Final = -2
 """A judgement: the head of a good answer, whose body follows."""
 
 
+COROUTINES: Final = frozenset({CoroutineType, _native.awaitable_type()})
+"""What a synchronous function does not return, unless somebody has mistaken the colour."""
+
+
 def nothing() -> None:
     """What a call calls that an adapter makes: the adapter starts its attempts itself."""
+
+
+def not_async(value: Any, fn: object) -> TypeError:
+    """The failure of a synchronous call that was given an async function: what it has made is not awaited."""
+    value.close()
+    return TypeError(f"policy.call was given an async function ({fn!r} returned a coroutine): use policy.acall")
+
+
+async def awaited(value: Any, fn: object) -> Any:
+    """Awaits what an async function has answered, if that can be awaited."""
+    if not isawaitable(value):
+        kind = type(value).__name__
+        raise TypeError(
+            f"policy.acall was given a function that is not async ({fn!r} returned {kind}): use policy.call"
+        )
+    return await value
+
+
+def isawaitable(value: Any) -> bool:
+    """As `inspect.isawaitable`, without importing it."""
+    if hasattr(type(value), "__await__"):
+        return True
+    return isinstance(value, GeneratorType) and bool(value.gi_code.co_flags & _ITERABLE_COROUTINE)
 
 
 class Run:

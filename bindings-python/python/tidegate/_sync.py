@@ -6,6 +6,7 @@ from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any
 
 from ._deadline import SCOPE
+from ._run import COROUTINES, not_async
 from ._wire import ATTEMPT, DONE, POLL, SPAN_SHIFT, WAIT, WAIT_BODY
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def _attempt(run: Run, step: int) -> int:
     token = SCOPE.set((run.engine, run.call, None, run.scope))
     try:
         value = run.start(attempt, (step >> SPAN_SHIFT) - 1)
+        if type(value) in COROUTINES:
+            raise not_async(value, run.fn)
         ok = True
     except BaseException as error:
         value = error

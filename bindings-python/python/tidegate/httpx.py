@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ._deadline import SCOPE, inherited
+from ._deadline import current, inherited
 from ._http import Family, HttpRun, family_of, replay_of
 from ._http_body import AsyncBody, SyncBody
 from ._http_drain import drain, drain_async
@@ -134,7 +134,7 @@ class _Shared:
         if until_body:
             flags |= SLOT_UNTIL_BODY
         engine = policy.engine
-        scope = SCOPE.get()
+        scope = current()
         parent = 0
         if scope is not None:
             around, parent = inherited(scope, engine)

@@ -1,0 +1,690 @@
+//! What `Caller.acall` answers: a coroutine in all but name, whose happy path never leaves this file.
+//!
+//! Driven for the first time it begins the call, makes the user's coroutine, and from then on passes on what that yields
+//! and what it is sent. A deadline or an attempt timeout is put on the loop's timer when the user's coroutine first
+//! suspends; one that does not is never seen by it. When it ends well, the call has ended well. For everything else there
+//! is the Python shell: a coroutine too, told what the engine has said, that is driven in the place of the user's.
+//!
+//! It is also the scope of what runs inside it. The context variable is set when the call begins and stays: a call that
+//! has ended is looked through (`live`), so that the way back costs nothing, and tasks made inside it know what it was.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyStopIteration, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyTuple, PyType};
+use pyo3::{ffi, intern};
+use tidegate::{CallId, wire};
+
+use crate::fast::{Args, call_with, guarded};
+use crate::runner::Runner;
+use crate::scope::{self, Globals};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nobody has driven it yet; no call has begun.
+    New,
+    /// The user's coroutine is driven.
+    User,
+    /// The shell's coroutine is driven.
+    Shell,
+    Done,
+}
+
+/// The references it holds, by their place.
+#[derive(Clone, Copy)]
+enum Ref {
+    Caller,
+    Function,
+    Args,
+    Kwargs,
+    /// The coroutine that is driven.
+    Inner,
+    /// The scope around it, and the Python half of its engine: from the first attempt on, and as long as it lives.
+    Around,
+    Owner,
+    /// The loop's timers, once the call is among them.
+    Timers,
+}
+const REFS: usize = 8;
+
+/// The object. The interpreter's allocator zeroes it, which is a valid value of each field: `Phase::New` is 0.
+///
+/// Only whoever has set `busy` touches the cells, so that it is sound without a global lock too. `call`, `Around` and
+/// `Owner` are read by anybody who runs inside: the last two are set before anybody can, and kept for ever.
+#[repr(C)]
+struct Call {
+    head: ffi::PyObject,
+    busy: AtomicBool,
+    phase: Cell<Phase>,
+    /// The call's id while it goes on, else 0.
+    call: AtomicU64,
+    /// When its timer is due, on the engine's clock; 0 without one.
+    due: Cell<u64>,
+    refs: [Cell<*mut ffi::PyObject>; REFS],
+}
+
+/// What driving it brings.
+enum Sent<'py> {
+    Yields(Bound<'py, PyAny>),
+    Returns(Bound<'py, PyAny>),
+}
+
+/// A borrowed awaitable.
+struct This<'a, 'py> {
+    me: &'a Bound<'py, PyAny>,
+    call: &'a Call,
+}
+
+/// Nobody else drives it while this lives.
+struct Busy<'a>(&'a Call);
+
+impl<'a> Busy<'a> {
+    fn take(call: &'a Call) -> PyResult<Self> {
+        match call.busy.swap(true, Ordering::Acquire) {
+            false => Ok(Self(call)),
+            true => Err(PyValueError::new_err("coroutine already executing")),
+        }
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.busy.store(false, Ordering::Release);
+    }
+}
+
+impl Call {
+    fn get<'py>(&self, py: Python<'py>, which: Ref) -> Option<Bound<'py, PyAny>> {
+        // SAFETY: null, or a reference that this object owns.
+        unsafe { Bound::from_borrowed_ptr_or_opt(py, self.refs[which as usize].get()) }
+    }
+
+    fn put(&self, py: Python<'_>, which: Ref, value: Option<Bound<'_, PyAny>>) {
+        let new = value.map_or(ptr::null_mut(), Bound::into_ptr);
+        let old = self.refs[which as usize].replace(new);
+        // SAFETY: null, or a reference that this object owned; it is not reachable from here any more.
+        drop(unsafe { Bound::from_owned_ptr_or_opt(py, old) });
+    }
+}
+
+impl<'py> This<'_, 'py> {
+    fn py(&self) -> Python<'py> {
+        self.me.py()
+    }
+
+    fn get(&self, which: Ref) -> Option<Bound<'py, PyAny>> {
+        self.call.get(self.py(), which)
+    }
+
+    fn caller(&self) -> PyResult<Bound<'py, Runner>> {
+        let caller = self.get(Ref::Caller).ok_or_else(|| PyRuntimeError::new_err("tidegate: it has ended"))?;
+        caller.cast_into::<Runner>().map_err(PyErr::from)
+    }
+
+    fn id(&self) -> CallId {
+        CallId::from_word(self.call.call.load(Ordering::Relaxed))
+    }
+
+    /// It is over: all it held is let go of, but for what those look at who were inside.
+    fn end(&self) {
+        self.call.phase.set(Phase::Done);
+        self.call.call.store(0, Ordering::Relaxed);
+        for which in [Ref::Inner, Ref::Timers, Ref::Args, Ref::Kwargs, Ref::Function, Ref::Caller] {
+            self.call.put(self.py(), which, None);
+        }
+    }
+
+    /// Drives it by one step.
+    fn send(&self, value: &Bound<'py, PyAny>) -> PyResult<Sent<'py>> {
+        match self.call.phase.get() {
+            Phase::New if !value.is_none() => {
+                Err(PyTypeError::new_err("can't send non-None value to a just-started coroutine"))
+            }
+            Phase::New => self.begin(),
+            Phase::User => self.user(self.drive(value)),
+            Phase::Shell => self.shell(self.drive(value)),
+            Phase::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
+        }
+    }
+
+    /// Sends a value into the coroutine that is driven.
+    fn drive(&self, value: &Bound<'py, PyAny>) -> PyResult<Sent<'py>> {
+        let inner = self.call.refs[Ref::Inner as usize].get();
+        let mut result = ptr::null_mut();
+        // SAFETY: while the phase says so there is one, and `busy` keeps it from being let go of.
+        let sent = unsafe { ffi::PyIter_Send(inner, value.as_ptr(), &raw mut result) };
+        // SAFETY: a new reference, or null with an error set.
+        let result = unsafe { Bound::from_owned_ptr_or_err(self.py(), result) }?;
+        Ok(if sent == ffi::PySendResult::PYGEN_RETURN { Sent::Returns(result) } else { Sent::Yields(result) })
+    }
+
+    /// Begins the call and makes its first attempt, up to where that suspends for the first time.
+    fn begin(&self) -> PyResult<Sent<'py>> {
+        let py = self.py();
+        let globals = scope::globals(py)?;
+        let caller = self.caller()?;
+        let settings = caller.get().settings()?;
+        let around = scope::around(py, globals)?;
+        let started = settings.begin(caller.as_any(), around.scope.as_ref(), true);
+        let mut begun = match started {
+            Ok(begun) => begun,
+            Err(error) => {
+                self.end();
+                return Err(error);
+            }
+        };
+        self.call.call.store(begun.call.to_word(), Ordering::Relaxed);
+        if begun.woken.is_some() || !begun.is_first_attempt() || !settings.is_fast_async() {
+            return Python::attach(|_| {
+                let hand_over = || {
+                    if let Some(woken) = begun.woken.take() {
+                        settings.wake(py, woken)?;
+                    }
+                    let (id, step) = (begun.call.to_word(), wire::pack_step(begun.step));
+                    let scope = scope::or_none(py, around.scope);
+                    let told =
+                        (scope, id, step, self.function()?, self.get(Ref::Args), self.get(Ref::Kwargs));
+                    caller.call_method1(intern!(py, "_abegun"), told)
+                };
+                let shell = hand_over();
+                self.to_shell(shell)
+            });
+        }
+        if let Some(next) = begun.step.next {
+            self.call.due.set(begun.now.as_micros().saturating_add(next.as_micros()).max(1));
+        }
+        self.call.put(py, Ref::Around, around.scope);
+        self.call.put(py, Ref::Owner, Some(settings.owner.bind(py).clone()));
+        self.call.phase.set(Phase::User);
+        let made = globals.set.bind(py).call1((self.me,)).map(drop).and_then(|()| self.make(globals));
+        match made {
+            Err(error) => self.user(Err(error)),
+            Ok(coroutine) => {
+                self.call.put(py, Ref::Inner, Some(coroutine));
+                self.user(self.drive(&py.None().into_bound(py)))
+            }
+        }
+    }
+
+    fn function(&self) -> PyResult<Bound<'py, PyAny>> {
+        self.get(Ref::Function).ok_or_else(|| PyRuntimeError::new_err("tidegate: it has ended"))
+    }
+
+    /// Calls the user's function: a coroutine, whatever kind of awaitable it answers.
+    fn make(&self, globals: &Globals) -> PyResult<Bound<'py, PyAny>> {
+        let function = self.function()?;
+        let made = call_with(&function, self.get(Ref::Args).as_ref(), self.get(Ref::Kwargs).as_ref())?;
+        // SAFETY: a live object.
+        let kind = unsafe { ffi::Py_TYPE(made.as_ptr()) }.cast();
+        if kind == globals.coroutine.as_ptr() || kind == globals.awaitable.as_ptr() {
+            return Ok(made);
+        }
+        self.caller()?.call_method1(intern!(self.py(), "_awaited"), (made, function))
+    }
+
+    /// What the user's coroutine did.
+    fn user(&self, sent: PyResult<Sent<'py>>) -> PyResult<Sent<'py>> {
+        match sent {
+            Ok(Sent::Yields(value)) => {
+                if self.call.due.get() != 0 && self.call.refs[Ref::Timers as usize].get().is_null() {
+                    let armed = Python::attach(|_| self.arm());
+                    if let Err(error) = armed {
+                        return Python::attach(|_| Err(self.give_up(error)));
+                    }
+                }
+                Ok(Sent::Yields(value))
+            }
+            Ok(Sent::Returns(value)) => self.finish(value),
+            Err(error) => Python::attach(|_| {
+                let py = self.py();
+                let value = error.into_value(py).into_bound(py).into_any();
+                self.resume(false, value)
+            }),
+        }
+    }
+
+    /// Puts the call on the loop's timer, for the task that runs.
+    fn arm(&self) -> PyResult<()> {
+        let caller = self.caller()?;
+        let now = caller.get().settings()?.engine.get().read_clock();
+        let left = self.call.due.get().saturating_sub(now.as_micros());
+        let timers = caller.call_method1(intern!(self.py(), "_arm"), (self.id().to_word(), left))?;
+        self.call.put(self.py(), Ref::Timers, Some(timers));
+        Ok(())
+    }
+
+    /// The user's coroutine has ended well; so has the call, unless it has been stopped meanwhile.
+    fn finish(&self, value: Bound<'py, PyAny>) -> PyResult<Sent<'py>> {
+        let py = self.py();
+        if let Some(timers) = self.get(Ref::Timers) {
+            let unstopped = Python::attach(|_| {
+                timers.call_method1(intern!(py, "forget"), (self.id().to_word(),))?.is_truthy()
+            });
+            match unstopped {
+                Ok(true) => {}
+                Ok(false) => return Python::attach(|_| self.resume(true, value)),
+                Err(error) => return Python::attach(|_| Err(self.give_up(error))),
+            }
+        }
+        let caller = self.caller()?;
+        let settings = caller.get().settings()?;
+        let woken = settings.finished(self.id());
+        self.end();
+        match woken {
+            None => Ok(Sent::Returns(value)),
+            Some(woken) => Python::attach(|_| settings.wake(py, woken).map(|()| Sent::Returns(value))),
+        }
+    }
+
+    /// The shell goes on after an attempt that did not end well, or that was stopped.
+    fn resume(&self, ok: bool, value: Bound<'py, PyAny>) -> PyResult<Sent<'py>> {
+        let py = self.py();
+        let hand_over = || {
+            let scope = scope::or_none(py, self.get(Ref::Around));
+            let (id, function, timers) = (self.id().to_word(), self.function()?, self.get(Ref::Timers));
+            let told = (scope, id, ok, value, function, self.get(Ref::Args), self.get(Ref::Kwargs), timers);
+            self.caller()?.call_method1(intern!(py, "_afailed"), told)
+        };
+        let shell = hand_over();
+        self.to_shell(shell)
+    }
+
+    fn to_shell(&self, shell: PyResult<Bound<'py, PyAny>>) -> PyResult<Sent<'py>> {
+        let py = self.py();
+        match shell {
+            Err(error) => Err(self.give_up(error)),
+            Ok(shell) => {
+                self.call.phase.set(Phase::Shell);
+                self.call.put(py, Ref::Inner, Some(shell));
+                for which in [Ref::Args, Ref::Kwargs, Ref::Function] {
+                    self.call.put(py, which, None);
+                }
+                self.shell(self.drive(&py.None().into_bound(py)))
+            }
+        }
+    }
+
+    /// What the shell's coroutine did.
+    fn shell(&self, sent: PyResult<Sent<'py>>) -> PyResult<Sent<'py>> {
+        match sent {
+            Ok(Sent::Returns(value)) => {
+                self.end();
+                Ok(Sent::Returns(value))
+            }
+            Err(error) => Python::attach(|_| Err(self.give_up(error))),
+            yields => yields,
+        }
+    }
+
+    /// The end that is none of the call's own: what runs is closed, and the call is cancelled unless it has ended.
+    fn cancel(&self) -> PyResult<()> {
+        let py = self.py();
+        let call = self.id();
+        let mut ended = Ok(());
+        let mut and_then = |result: PyResult<()>| match (result, &ended) {
+            (Err(first), Ok(())) => ended = Err(first),
+            (Err(second), Err(_)) => second.write_unraisable(py, Some(self.me)),
+            (Ok(()), _) => {}
+        };
+        if let Some(inner) = self.get(Ref::Inner) {
+            and_then(inner.call_method0(intern!(py, "close")).map(drop));
+        }
+        if let Some(timers) = self.get(Ref::Timers) {
+            and_then(timers.call_method1(intern!(py, "drop"), (call.to_word(),)).map(drop));
+        }
+        if call.to_word() != 0 {
+            let abandon = || self.caller()?.get().settings()?.abandon(py, call);
+            and_then(abandon());
+        }
+        self.end();
+        ended
+    }
+
+    /// The same, on the way out with an error that matters more.
+    fn give_up(&self, error: PyErr) -> PyErr {
+        if let Err(second) = self.cancel() {
+            second.write_unraisable(self.py(), Some(self.me));
+        }
+        error
+    }
+
+    /// Throws an exception in.
+    fn throw(&self, args: &Bound<'py, PyTuple>) -> PyResult<Sent<'py>> {
+        let py = self.py();
+        let inner = match self.call.phase.get() {
+            Phase::Done => return Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
+            // One that nobody has driven raises what is thrown; a coroutine knows in which forms that can come.
+            Phase::New => {
+                let caller = self.caller()?;
+                self.end();
+                caller.call_method1(intern!(py, "_awaited"), (py.None(), py.None()))?
+            }
+            Phase::User | Phase::Shell => self.get(Ref::Inner).unwrap_or_else(|| py.None().into_bound(py)),
+        };
+        let sent = match inner.call_method1(intern!(py, "throw"), args) {
+            Ok(value) => Ok(Sent::Yields(value)),
+            Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
+                error.value(py).getattr(intern!(py, "value")).map(Sent::Returns)
+            }
+            Err(error) => Err(error),
+        };
+        match self.call.phase.get() {
+            Phase::User => self.user(sent),
+            Phase::Shell => self.shell(sent),
+            Phase::New | Phase::Done => sent,
+        }
+    }
+
+    /// Closes it, wherever it stands.
+    fn close(&self) -> PyResult<()> {
+        match self.call.phase.get() {
+            Phase::New => self.end(),
+            Phase::Done => {}
+            Phase::User | Phase::Shell => self.cancel()?,
+        }
+        Ok(())
+    }
+
+    /// Nobody will drive it any more.
+    fn finalize(&self) -> PyResult<()> {
+        let py = self.py();
+        if self.call.phase.get() == Phase::New {
+            let function = self.function()?.repr()?;
+            self.end();
+            let text = format!("coroutine 'Caller.acall' of {function} was never awaited");
+            let text = std::ffi::CString::new(text.replace('\0', " "))?;
+            return PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1);
+        }
+        self.close()
+    }
+}
+
+/// The scope that holds here: calls that have ended are looked through.
+pub fn live<'py>(py: Python<'py>, said: &Bound<'py, PyAny>, globals: &Globals) -> Option<Bound<'py, PyAny>> {
+    if said.is_none() {
+        return None;
+    }
+    let mut scope = said.clone();
+    loop {
+        // SAFETY: a live object, and one of ours where its type says so.
+        let call = unsafe {
+            if ffi::Py_TYPE(scope.as_ptr()).cast() != globals.awaitable.as_ptr() {
+                return Some(scope);
+            }
+            &*scope.as_ptr().cast::<Call>()
+        };
+        if call.call.load(Ordering::Relaxed) != 0 {
+            return Some(scope);
+        }
+        scope = call.get(py, Ref::Around)?;
+    }
+}
+
+/// A new awaitable.
+pub fn make<'py>(
+    caller: &Bound<'py, PyAny>,
+    function: &Bound<'py, PyAny>,
+    args: Args<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = caller.py();
+    let kind = scope::globals(py)?.awaitable.as_ptr();
+    // SAFETY: a new object of our type, zeroed.
+    let made = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_GenericAlloc(kind.cast(), 0))? };
+    // SAFETY: it is one of ours.
+    let call = unsafe { &*made.as_ptr().cast::<Call>() };
+    call.put(py, Ref::Caller, Some(caller.clone()));
+    call.put(py, Ref::Function, Some(function.clone()));
+    if !args.is_empty() {
+        call.put(py, Ref::Args, Some(args.tuple()?.into_any()));
+        call.put(py, Ref::Kwargs, args.dict()?.map(Bound::into_any));
+    }
+    Ok(made)
+}
+
+// The slots. The interpreter calls them attached, with live objects of our type in the first place.
+
+/// Runs `work` on an awaitable that nobody else drives.
+///
+/// # Safety
+/// As of a slot.
+unsafe fn driving<'py, T>(
+    me: *mut ffi::PyObject,
+    work: impl FnOnce(This<'_, 'py>) -> PyResult<T>,
+) -> Result<T, ()> {
+    guarded(|| {
+        // SAFETY: says the caller.
+        let (me, call) = unsafe {
+            (Bound::from_borrowed_ptr(Python::assume_attached(), me), &*me.cast::<Call>())
+        };
+        let _busy = Busy::take(call)?;
+        work(This { me: &me, call })
+    })
+}
+
+unsafe extern "C" fn send_slot(
+    me: *mut ffi::PyObject,
+    value: *mut ffi::PyObject,
+    result: *mut *mut ffi::PyObject,
+) -> ffi::PySendResult {
+    // SAFETY: as of a slot; `result` is where the answer goes.
+    unsafe {
+        let sent = driving(me, |this| this.send(&Bound::from_borrowed_ptr(this.py(), value)));
+        let (kind, value) = match sent {
+            Ok(Sent::Yields(value)) => (ffi::PySendResult::PYGEN_NEXT, value.into_ptr()),
+            Ok(Sent::Returns(value)) => (ffi::PySendResult::PYGEN_RETURN, value.into_ptr()),
+            Err(()) => (ffi::PySendResult::PYGEN_ERROR, ptr::null_mut()),
+        };
+        *result = value;
+        kind
+    }
+}
+
+/// What was sent as methods say it: a value, or `StopIteration` with one.
+fn as_method(sent: Result<Sent<'_>, ()>) -> *mut ffi::PyObject {
+    match sent {
+        Ok(Sent::Yields(value)) => value.into_ptr(),
+        Ok(Sent::Returns(value)) => Python::attach(|_| {
+            let py = value.py();
+            // An instance: a tuple or an exception as the value would be taken for arguments.
+            let stop = py.get_type::<PyStopIteration>().call1((value,));
+            stop.map_or_else(|error| error, PyErr::from_value).restore(py);
+            ptr::null_mut()
+        }),
+        Err(()) => ptr::null_mut(),
+    }
+}
+
+unsafe extern "C" fn next_slot(me: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: as of a slot.
+    as_method(unsafe { driving(me, |this| this.send(&this.py().None().into_bound(this.py()))) })
+}
+
+unsafe extern "C" fn send_method(me: *mut ffi::PyObject, value: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: as of a slot.
+    as_method(unsafe { driving(me, |this| this.send(&Bound::from_borrowed_ptr(this.py(), value))) })
+}
+
+unsafe extern "C" fn throw_method(me: *mut ffi::PyObject, args: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: as of a slot; `args` is a tuple.
+    let sent = unsafe {
+        driving(me, |this| {
+            let args = Bound::from_borrowed_ptr(this.py(), args);
+            Python::attach(|_| this.throw(&args.cast_into::<PyTuple>()?))
+        })
+    };
+    as_method(sent)
+}
+
+unsafe extern "C" fn close_method(me: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: as of a slot.
+    match unsafe { driving(me, |this| Python::attach(|_| this.close()).map(|()| this.py().None())) } {
+        Ok(none) => none.into_ptr(),
+        Err(()) => ptr::null_mut(),
+    }
+}
+
+unsafe extern "C" fn self_slot(me: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: as of a slot.
+    unsafe { ffi::Py_INCREF(me) };
+    me
+}
+
+unsafe extern "C" fn finalize_slot(me: *mut ffi::PyObject) {
+    // SAFETY: as of a slot. An error that is on its way is put aside and back.
+    unsafe {
+        let call = &*me.cast::<Call>();
+        let py = Python::assume_attached();
+        if call.phase.get() != Phase::Done {
+            Python::attach(|py| {
+                let before = PyErr::take(py);
+                let done = driving(me, |this| this.finalize());
+                if done.is_err()
+                    && let Some(error) = PyErr::take(py)
+                {
+                    error.write_unraisable(py, None);
+                }
+                if let Some(before) = before {
+                    before.restore(py);
+                }
+            });
+        }
+        // The last reference of a call that has ended; the interpreter frees the object and asks for nothing more.
+        call.put(py, Ref::Around, None);
+        call.put(py, Ref::Owner, None);
+    }
+}
+
+unsafe extern "C" fn traverse_slot(
+    me: *mut ffi::PyObject,
+    visit: ffi::visitproc,
+    arg: *mut c_void,
+) -> c_int {
+    // SAFETY: as of a slot; from Python 3.9 on an object of a type on the heap visits its type.
+    unsafe {
+        let kind = ffi::Py_TYPE(me).cast();
+        let held = (*me.cast::<Call>()).refs.iter().map(Cell::get);
+        for reference in std::iter::once(kind).chain(held).filter(|reference| !reference.is_null()) {
+            match visit(reference, arg) {
+                0 => {}
+                stop => return stop,
+            }
+        }
+    }
+    0
+}
+
+unsafe extern "C" fn clear_slot(me: *mut ffi::PyObject) -> c_int {
+    // SAFETY: as of a slot; it is garbage, and has been finalized.
+    unsafe {
+        let call = &*me.cast::<Call>();
+        let py = Python::assume_attached();
+        call.phase.set(Phase::Done);
+        for reference in &call.refs {
+            let old = reference.replace(ptr::null_mut());
+            drop(Bound::from_owned_ptr_or_opt(py, old));
+        }
+    }
+    0
+}
+
+/// What `inspect` and `asyncio` ask of a coroutine. One that runs is not looked into.
+unsafe extern "C" fn attribute(me: *mut ffi::PyObject, which: *mut c_void) -> *mut ffi::PyObject {
+    guarded(|| {
+        // SAFETY: as of a slot.
+        let (me, call) = unsafe {
+            (Bound::from_borrowed_ptr(Python::assume_attached(), me), &*me.cast::<Call>())
+        };
+        let py = me.py();
+        let idle = Busy::take(call).ok();
+        let inner = || idle.as_ref().and_then(|_| call.get(py, Ref::Inner));
+        let none = || py.None().into_bound(py);
+        let truth = |value: bool| PyBool::new(py, value).to_owned().into_any();
+        match which as usize {
+            RUNNING => {
+                drop(PyErr::take(py));
+                Ok(truth(idle.is_none()))
+            }
+            SUSPENDED => {
+                Ok(truth(idle.is_some() && matches!(call.phase.get(), Phase::User | Phase::Shell)))
+            }
+            AWAIT => Ok(inner().unwrap_or_else(none)),
+            FRAME => inner().map_or_else(|| Ok(none()), |inner| inner.getattr(intern!(py, "cr_frame"))),
+            SCOPE => {
+                let id = call.call.load(Ordering::Relaxed);
+                let owner = scope::or_none(py, call.get(py, Ref::Owner));
+                let around = scope::or_none(py, call.get(py, Ref::Around));
+                Ok((owner, id, py.None(), around).into_pyobject(py)?.into_any())
+            }
+            _ => Ok(intern!(py, "Caller.acall").clone().into_any()),
+        }
+    })
+    .map_or(ptr::null_mut(), Bound::into_ptr)
+}
+
+const NAME: usize = 0;
+const RUNNING: usize = 1;
+const SUSPENDED: usize = 2;
+const AWAIT: usize = 3;
+const FRAME: usize = 4;
+const SCOPE: usize = 5;
+
+/// The type of awaitables.
+pub fn make_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
+    let method = |name: &'static CStr, function: ffi::PyCFunction, flags, doc: &'static CStr| ffi::PyMethodDef {
+        ml_name: name.as_ptr(),
+        ml_meth: ffi::PyMethodDefPointer { PyCFunction: function },
+        ml_flags: flags,
+        ml_doc: doc.as_ptr(),
+    };
+    let methods = Box::leak(Box::new([
+        method(c"send", send_method, ffi::METH_O, c"Sends a value in: what it yields, or StopIteration."),
+        method(c"throw", throw_method, ffi::METH_VARARGS, c"Throws an exception in."),
+        method(c"close", close_method, ffi::METH_NOARGS, c"Closes it: its call is cancelled."),
+        ffi::PyMethodDef::zeroed(),
+    ]));
+    let shown = |name: &'static CStr, which: usize| ffi::PyGetSetDef {
+        name: name.as_ptr(),
+        get: Some(attribute),
+        set: None,
+        doc: ptr::null(),
+        closure: which as *mut c_void,
+    };
+    let attributes = Box::leak(Box::new([
+        shown(c"__name__", NAME),
+        shown(c"__qualname__", NAME),
+        shown(c"cr_running", RUNNING),
+        shown(c"cr_suspended", SUSPENDED),
+        shown(c"cr_await", AWAIT),
+        shown(c"cr_frame", FRAME),
+        shown(c"_scope", SCOPE),
+        ffi::PyGetSetDef::default(),
+    ]));
+    let slot = |slot: c_int, pfunc: *mut c_void| ffi::PyType_Slot { slot, pfunc };
+    let mut slots = [
+        slot(ffi::Py_tp_doc, c"A call that is awaited.".as_ptr().cast_mut().cast()),
+        slot(ffi::Py_tp_finalize, finalize_slot as *mut c_void),
+        slot(ffi::Py_tp_traverse, traverse_slot as *mut c_void),
+        slot(ffi::Py_tp_clear, clear_slot as *mut c_void),
+        slot(ffi::Py_am_await, self_slot as *mut c_void),
+        slot(ffi::Py_am_send, send_slot as *mut c_void),
+        slot(ffi::Py_tp_iter, self_slot as *mut c_void),
+        slot(ffi::Py_tp_iternext, next_slot as *mut c_void),
+        slot(ffi::Py_tp_methods, methods.as_mut_ptr().cast()),
+        slot(ffi::Py_tp_getset, attributes.as_mut_ptr().cast()),
+        ffi::PyType_Slot::default(),
+    ];
+    let mut spec = ffi::PyType_Spec {
+        name: c"tidegate._native.Call".as_ptr(),
+        basicsize: size_of::<Call>() as c_int,
+        itemsize: 0,
+        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION) as u32,
+        slots: slots.as_mut_ptr(),
+    };
+    // SAFETY: the spec describes `Call`; methods and attributes live for ever, the rest is copied.
+    let kind = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpec(&raw mut spec))? };
+    kind.cast_into::<PyType>().map_err(PyErr::from)
+}

@@ -1,0 +1,165 @@
+//! What a caller's happy path needs to know, and the crossings it makes. No logic here: what begins well and ends
+//! well stays native, and everything else is handed to the Python half, which is told what the engine has said.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use tidegate::{Action, CallId, Class, Event, Outcome, Request, RouteId, Step, Time, wire};
+
+use crate::Engine;
+
+/// The native half of a `Caller`.
+#[pyclass(subclass, frozen, module = "tidegate._native")]
+pub struct Runner {
+    settings: OnceLock<Settings>,
+}
+
+/// How a caller's calls begin. Fixed when it is made, but for the route, which can be evicted, and for whether its
+/// policy has an attempt timeout, which `retune` can change.
+pub struct Settings {
+    pub(crate) engine: Py<Engine>,
+    /// The Python half of the engine.
+    pub owner: Py<PyAny>,
+    route: AtomicU64,
+    request: Request,
+    timed: Arc<AtomicBool>,
+    /// Is there nothing that every attempt has to be shown or told?
+    plain: bool,
+}
+
+/// A call that has begun: its id, what to do first, when that was said, and who can go on because of it.
+pub struct Begun {
+    pub call: CallId,
+    pub step: Step,
+    pub now: Time,
+    pub woken: Option<Vec<u64>>,
+}
+
+impl Begun {
+    /// Is it the happy path's first step: start attempt 1, and nothing beside it?
+    pub fn is_first_attempt(&self) -> bool {
+        matches!(self.step.action, Action::Attempt { attempt: 1, hedge: false })
+            && self.step.stop == 0
+            && !self.step.flags.commands
+    }
+}
+
+impl Settings {
+    /// May a first attempt be made natively by a thread? What blocks and has a timeout is the shell's.
+    pub fn is_fast(&self) -> bool {
+        self.plain && !self.timed.load(Ordering::Relaxed)
+    }
+
+    /// May a first attempt be made natively in an event loop?
+    pub fn is_fast_async(&self) -> bool {
+        self.plain
+    }
+
+    /// Begins a call. `scope` is what surrounds it.
+    pub fn begin<'py>(
+        &self,
+        caller: &Bound<'py, PyAny>,
+        scope: Option<&Bound<'py, PyAny>>,
+        abortable: bool,
+    ) -> PyResult<Begun> {
+        let mut request = self.request;
+        request.abortable = abortable;
+        if let Some(scope) = scope {
+            let inherited = caller.call_method1(intern!(caller.py(), "_inherit"), (scope,))?;
+            let (limit, parent): (u64, u64) = inherited.extract()?;
+            let told = wire::unpack_request(0, limit, parent, 0);
+            let told = told.ok_or_else(|| PyValueError::new_err("no request has these words"))?;
+            (request.remaining, request.parent) = (told.remaining, told.parent);
+        }
+        let route = RouteId::from_word(self.route.load(Ordering::Relaxed));
+        Ok(self.engine.get().begin_with(route, &request))
+    }
+
+    /// Attempt 1 has ended well.
+    pub fn finished(&self, call: CallId) -> Option<Vec<u64>> {
+        let outcome = Outcome::of(Class::Ok);
+        self.engine.get().on_with(call, Event::Finished { attempt: 1, outcome }).1
+    }
+
+    /// Cancels a call and reports its first attempt, which has unwound. A call that has ended does not mind.
+    pub fn abandon(&self, py: Python<'_>, call: CallId) -> PyResult<()> {
+        let engine = self.engine.get();
+        let outcome = Outcome::of(Class::Cancelled);
+        let mut woken = engine.on_with(call, Event::Cancel).1.unwrap_or_default();
+        woken.extend(engine.on_with(call, Event::Finished { attempt: 1, outcome }).1.unwrap_or_default());
+        if woken.is_empty() { Ok(()) } else { self.wake(py, woken) }
+    }
+
+    /// The same, on the way out with an error that matters more than a waker's.
+    pub fn abandon_for<'py>(&self, py: Python<'py>, call: CallId, error: PyErr) -> PyErr {
+        if let Err(second) = self.abandon(py, call) {
+            second.write_unraisable(py, None);
+        }
+        error
+    }
+
+    /// Wakes the owners of these calls.
+    pub fn wake(&self, py: Python<'_>, calls: Vec<u64>) -> PyResult<()> {
+        self.owner.bind(py).call_method1(intern!(py, "wake"), (calls,)).map(drop)
+    }
+}
+
+impl Runner {
+    /// Its settings.
+    pub fn settings(&self) -> PyResult<&Settings> {
+        self.settings.get().ok_or_else(|| PyRuntimeError::new_err("tidegate: this caller has not been made"))
+    }
+}
+
+#[pymethods]
+impl Runner {
+    #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    #[allow(clippy::needless_pass_by_value)] // `__init__` takes them
+    fn new(_args: Bound<'_, PyTuple>, _kwargs: Option<Bound<'_, PyDict>>) -> Self {
+        Self { settings: OnceLock::new() }
+    }
+
+    /// How its calls begin. `of` is the caller of the policy whose attempt timeout it shares, or None for the
+    /// policy's own.
+    #[pyo3(signature = (native, owner: "object", route, flags, limit, plain, of))]
+    #[allow(clippy::too_many_arguments)] // told once, when a caller is made
+    fn _settle(
+        &self,
+        native: Py<Engine>,
+        owner: Py<PyAny>,
+        route: u64,
+        flags: u64,
+        limit: u64,
+        plain: bool,
+        of: Option<&Bound<'_, Self>>,
+    ) -> PyResult<()> {
+        let Some(request) = wire::unpack_request(flags, limit, 0, 0) else {
+            return Err(PyValueError::new_err(format!("no request has the flags {flags:#x}")));
+        };
+        let timed = match of {
+            Some(of) => Arc::clone(&of.get().settings()?.timed),
+            None => Arc::default(),
+        };
+        let route = AtomicU64::new(route);
+        let settings = Settings { engine: native, owner, route, request, timed, plain };
+        let again = |_| PyRuntimeError::new_err("tidegate: this caller has been made already");
+        self.settings.set(settings).map_err(again)
+    }
+
+    /// The route is another one from now on: the one before was evicted.
+    fn _reroute(&self, route: u64) -> PyResult<()> {
+        self.settings()?.route.store(route, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether the policy has an attempt timeout; all its callers are told.
+    fn _has_timeout(&self, timed: bool) -> PyResult<()> {
+        self.settings()?.timed.store(timed, Ordering::Relaxed);
+        Ok(())
+    }
+}
