@@ -19,8 +19,8 @@ use pyo3::types::{PyBool, PyTuple, PyType};
 use pyo3::{ffi, intern};
 use tidegate::{CallId, wire};
 
-use crate::fast::{Args, call_with, guarded};
-use crate::runner::Runner;
+use crate::fast::{self, Args, guarded};
+use crate::runner::{Begun, Raised, Runner};
 use crate::scope::{self, Globals};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,11 +83,8 @@ struct This<'a, 'py> {
 struct Busy<'a>(&'a Call);
 
 impl<'a> Busy<'a> {
-    fn take(call: &'a Call) -> PyResult<Self> {
-        match call.busy.swap(true, Ordering::Acquire) {
-            false => Ok(Self(call)),
-            true => Err(PyValueError::new_err("coroutine already executing")),
-        }
+    fn take(call: &'a Call) -> Option<Self> {
+        if call.busy.swap(true, Ordering::Acquire) { None } else { Some(Self(call)) }
     }
 }
 
@@ -120,9 +117,15 @@ impl<'py> This<'_, 'py> {
         self.call.get(self.py(), which)
     }
 
-    fn caller(&self) -> PyResult<Bound<'py, Runner>> {
-        let caller = self.get(Ref::Caller).ok_or_else(|| PyRuntimeError::new_err("tidegate: it has ended"))?;
-        caller.cast_into::<Runner>().map_err(PyErr::from)
+    /// The caller that made it: there until it ends.
+    fn caller(&self) -> Result<Bound<'py, Runner>, Raised> {
+        let caller = self.get(Ref::Caller).ok_or_else(ended)?;
+        // SAFETY: nothing else is put there.
+        Ok(unsafe { caller.cast_into_unchecked::<Runner>() })
+    }
+
+    fn function(&self) -> Result<Bound<'py, PyAny>, Raised> {
+        Ok(self.get(Ref::Function).ok_or_else(ended)?)
     }
 
     fn id(&self) -> CallId {
@@ -139,60 +142,48 @@ impl<'py> This<'_, 'py> {
     }
 
     /// Drives it by one step.
-    fn send(&self, value: &Bound<'py, PyAny>) -> PyResult<Sent<'py>> {
+    #[inline]
+    fn send(&self, value: &Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         match self.call.phase.get() {
-            Phase::New if !value.is_none() => {
-                Err(PyTypeError::new_err("can't send non-None value to a just-started coroutine"))
-            }
-            Phase::New => self.begin(),
             Phase::User => self.user(self.drive(value)),
+            Phase::New if value.is_none() => self.begin(value),
             Phase::Shell => self.shell(self.drive(value)),
-            Phase::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
+            Phase::New => {
+                Err(PyTypeError::new_err("can't send non-None value to a just-started coroutine").into())
+            }
+            Phase::Done => Err(reused().into()),
         }
     }
 
     /// Sends a value into the coroutine that is driven.
-    fn drive(&self, value: &Bound<'py, PyAny>) -> PyResult<Sent<'py>> {
+    #[inline]
+    fn drive(&self, value: &Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         let inner = self.call.refs[Ref::Inner as usize].get();
         let mut result = ptr::null_mut();
-        // SAFETY: while the phase says so there is one, and `busy` keeps it from being let go of.
-        let sent = unsafe { ffi::PyIter_Send(inner, value.as_ptr(), &raw mut result) };
-        // SAFETY: a new reference, or null with an error set.
-        let result = unsafe { Bound::from_owned_ptr_or_err(self.py(), result) }?;
+        // SAFETY: while the phase says so there is one, and `busy` keeps it from being let go of. It answers as
+        // functions do.
+        let (sent, result) = unsafe {
+            let sent = ffi::PyIter_Send(inner, value.as_ptr(), &raw mut result);
+            (sent, fast::owned(self.py(), result)?)
+        };
         Ok(if sent == ffi::PySendResult::PYGEN_RETURN { Sent::Returns(result) } else { Sent::Yields(result) })
     }
 
     /// Begins the call and makes its first attempt, up to where that suspends for the first time.
-    fn begin(&self) -> PyResult<Sent<'py>> {
+    fn begin(&self, nothing: &Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         let py = self.py();
         let globals = scope::globals(py)?;
         let caller = self.caller()?;
         let settings = caller.get().settings()?;
         let around = scope::around(py, globals)?;
-        let started = settings.begin(caller.as_any(), around.scope.as_ref(), true);
-        let mut begun = match started {
-            Ok(begun) => begun,
-            Err(error) => {
-                self.end();
-                return Err(error);
-            }
+        let Ok(mut begun) = settings.begin(caller.as_any(), around.scope.as_ref(), true) else {
+            let error = Raised.take(py);
+            self.end();
+            return Err(error.into());
         };
         self.call.call.store(begun.call.to_word(), Ordering::Relaxed);
         if begun.woken.is_some() || !begun.is_first_attempt() || !settings.is_fast_async() {
-            return Python::attach(|_| {
-                let hand_over = || {
-                    if let Some(woken) = begun.woken.take() {
-                        settings.wake(py, woken)?;
-                    }
-                    let (id, step) = (begun.call.to_word(), wire::pack_step(begun.step));
-                    let scope = scope::or_none(py, around.scope);
-                    let told =
-                        (scope, id, step, self.function()?, self.get(Ref::Args), self.get(Ref::Kwargs));
-                    caller.call_method1(intern!(py, "_abegun"), told)
-                };
-                let shell = hand_over();
-                self.to_shell(shell)
-            });
+            return self.from_the_start(&caller, around.scope, &mut begun);
         }
         if let Some(next) = begun.step.next {
             self.call.due.set(begun.now.as_micros().saturating_add(next.as_micros()).max(1));
@@ -200,103 +191,129 @@ impl<'py> This<'_, 'py> {
         self.call.put(py, Ref::Around, around.scope);
         self.call.put(py, Ref::Owner, Some(settings.owner.bind(py).clone()));
         self.call.phase.set(Phase::User);
-        let made = globals.set.bind(py).call1((self.me,)).map(drop).and_then(|()| self.make(globals));
+        let made = fast::call1(globals.set.bind(py), self.me).and_then(|token| {
+            drop(token);
+            self.make(globals)
+        });
         match made {
-            Err(error) => self.user(Err(error)),
+            Err(raised) => self.user(Err(raised)),
             Ok(coroutine) => {
                 self.call.put(py, Ref::Inner, Some(coroutine));
-                self.user(self.drive(&py.None().into_bound(py)))
+                self.user(self.drive(nothing))
             }
         }
     }
 
-    fn function(&self) -> PyResult<Bound<'py, PyAny>> {
-        self.get(Ref::Function).ok_or_else(|| PyRuntimeError::new_err("tidegate: it has ended"))
+    /// The shell carries out the call from its first step on.
+    #[cold]
+    fn from_the_start(
+        &self,
+        caller: &Bound<'py, Runner>,
+        scope: Option<Bound<'py, PyAny>>,
+        begun: &mut Begun,
+    ) -> Result<Sent<'py>, Raised> {
+        let py = self.py();
+        let hand_over = || {
+            if let Some(woken) = begun.woken.take() {
+                caller.get().settings()?.wake(py, woken)?;
+            }
+            let (id, step) = (begun.call.to_word(), wire::pack_step(begun.step));
+            let (function, args, kwargs) = (self.function()?, self.get(Ref::Args), self.get(Ref::Kwargs));
+            let told = (scope::or_none(py, scope), id, step, function, args, kwargs);
+            Ok(caller.call_method1(intern!(py, "_abegun"), told)?)
+        };
+        let shell = Python::attach(|_| hand_over());
+        self.to_shell(shell)
     }
 
     /// Calls the user's function: a coroutine, whatever kind of awaitable it answers.
-    fn make(&self, globals: &Globals) -> PyResult<Bound<'py, PyAny>> {
+    #[inline]
+    fn make(&self, globals: &Globals) -> Result<Bound<'py, PyAny>, Raised> {
         let function = self.function()?;
-        let made = call_with(&function, self.get(Ref::Args).as_ref(), self.get(Ref::Kwargs).as_ref())?;
-        // SAFETY: a live object.
-        let kind = unsafe { ffi::Py_TYPE(made.as_ptr()) }.cast();
-        if kind == globals.coroutine.as_ptr() || kind == globals.awaitable.as_ptr() {
+        let made = fast::call_with(&function, self.get(Ref::Args).as_ref(), self.get(Ref::Kwargs).as_ref())?;
+        if fast::is_coroutine(&made, globals) {
             return Ok(made);
         }
-        self.caller()?.call_method1(intern!(self.py(), "_awaited"), (made, function))
+        let awaited = |caller: Bound<'py, Runner>| {
+            caller.call_method1(intern!(self.py(), "_awaited"), (made, function))
+        };
+        let caller = self.caller()?;
+        Ok(Python::attach(|_| awaited(caller))?)
     }
 
     /// What the user's coroutine did.
-    fn user(&self, sent: PyResult<Sent<'py>>) -> PyResult<Sent<'py>> {
+    #[inline]
+    fn user(&self, sent: Result<Sent<'py>, Raised>) -> Result<Sent<'py>, Raised> {
         match sent {
             Ok(Sent::Yields(value)) => {
                 if self.call.due.get() != 0 && self.call.refs[Ref::Timers as usize].get().is_null() {
-                    let armed = Python::attach(|_| self.arm());
-                    if let Err(error) = armed {
-                        return Python::attach(|_| Err(self.give_up(error)));
-                    }
+                    self.arm().map_err(|raised| self.give_up(raised))?;
                 }
                 Ok(Sent::Yields(value))
             }
             Ok(Sent::Returns(value)) => self.finish(value),
-            Err(error) => Python::attach(|_| {
-                let py = self.py();
-                let value = error.into_value(py).into_bound(py).into_any();
+            Err(raised) => {
+                let value = Python::attach(|_| {
+                    raised.take(self.py()).into_value(self.py()).into_bound(self.py()).into_any()
+                });
                 self.resume(false, value)
-            }),
+            }
         }
     }
 
     /// Puts the call on the loop's timer, for the task that runs.
-    fn arm(&self) -> PyResult<()> {
+    fn arm(&self) -> Result<(), Raised> {
         let caller = self.caller()?;
-        let now = caller.get().settings()?.engine.get().read_clock();
+        let now = caller.get().settings()?.engine.get().read_clock(self.py());
         let left = self.call.due.get().saturating_sub(now.as_micros());
-        let timers = caller.call_method1(intern!(self.py(), "_arm"), (self.id().to_word(), left))?;
+        let call = self.id().to_word();
+        let timers =
+            Python::attach(|_| caller.call_method1(intern!(caller.py(), "_arm"), (call, left)))?;
         self.call.put(self.py(), Ref::Timers, Some(timers));
         Ok(())
     }
 
     /// The user's coroutine has ended well; so has the call, unless it has been stopped meanwhile.
-    fn finish(&self, value: Bound<'py, PyAny>) -> PyResult<Sent<'py>> {
+    #[inline]
+    fn finish(&self, value: Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         let py = self.py();
         if let Some(timers) = self.get(Ref::Timers) {
-            let unstopped = Python::attach(|_| {
-                timers.call_method1(intern!(py, "forget"), (self.id().to_word(),))?.is_truthy()
-            });
-            match unstopped {
+            let call = self.id().to_word();
+            let forget = || timers.call_method1(intern!(timers.py(), "forget"), (call,))?.is_truthy();
+            match Python::attach(|_| forget()) {
                 Ok(true) => {}
-                Ok(false) => return Python::attach(|_| self.resume(true, value)),
-                Err(error) => return Python::attach(|_| Err(self.give_up(error))),
+                Ok(false) => return self.resume(true, value),
+                Err(error) => return Err(self.give_up(error.into())),
             }
         }
         let caller = self.caller()?;
         let settings = caller.get().settings()?;
-        let woken = settings.finished(self.id());
+        let woken = settings.finished(py, self.id());
         self.end();
-        match woken {
-            None => Ok(Sent::Returns(value)),
-            Some(woken) => Python::attach(|_| settings.wake(py, woken).map(|()| Sent::Returns(value))),
+        if let Some(woken) = woken {
+            Python::attach(|_| settings.wake(py, woken))?;
         }
+        Ok(Sent::Returns(value))
     }
 
     /// The shell goes on after an attempt that did not end well, or that was stopped.
-    fn resume(&self, ok: bool, value: Bound<'py, PyAny>) -> PyResult<Sent<'py>> {
+    #[cold]
+    fn resume(&self, ok: bool, value: Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         let py = self.py();
         let hand_over = || {
             let scope = scope::or_none(py, self.get(Ref::Around));
             let (id, function, timers) = (self.id().to_word(), self.function()?, self.get(Ref::Timers));
             let told = (scope, id, ok, value, function, self.get(Ref::Args), self.get(Ref::Kwargs), timers);
-            self.caller()?.call_method1(intern!(py, "_afailed"), told)
+            Ok(self.caller()?.call_method1(intern!(py, "_afailed"), told)?)
         };
-        let shell = hand_over();
+        let shell = Python::attach(|_| hand_over());
         self.to_shell(shell)
     }
 
-    fn to_shell(&self, shell: PyResult<Bound<'py, PyAny>>) -> PyResult<Sent<'py>> {
+    fn to_shell(&self, shell: Result<Bound<'py, PyAny>, Raised>) -> Result<Sent<'py>, Raised> {
         let py = self.py();
         match shell {
-            Err(error) => Err(self.give_up(error)),
+            Err(raised) => Err(self.give_up(raised)),
             Ok(shell) => {
                 self.call.phase.set(Phase::Shell);
                 self.call.put(py, Ref::Inner, Some(shell));
@@ -309,13 +326,13 @@ impl<'py> This<'_, 'py> {
     }
 
     /// What the shell's coroutine did.
-    fn shell(&self, sent: PyResult<Sent<'py>>) -> PyResult<Sent<'py>> {
+    fn shell(&self, sent: Result<Sent<'py>, Raised>) -> Result<Sent<'py>, Raised> {
         match sent {
             Ok(Sent::Returns(value)) => {
                 self.end();
                 Ok(Sent::Returns(value))
             }
-            Err(error) => Python::attach(|_| Err(self.give_up(error))),
+            Err(raised) => Err(self.give_up(raised)),
             yields => yields,
         }
     }
@@ -337,26 +354,31 @@ impl<'py> This<'_, 'py> {
             and_then(timers.call_method1(intern!(py, "drop"), (call.to_word(),)).map(drop));
         }
         if call.to_word() != 0 {
-            let abandon = || self.caller()?.get().settings()?.abandon(py, call);
-            and_then(abandon());
+            let abandon = || self.caller().and_then(|caller| Ok(caller.get().settings()?.abandon(py, call)?));
+            and_then(abandon().map_err(|raised: Raised| raised.take(py)));
         }
         self.end();
         ended
     }
 
     /// The same, on the way out with an error that matters more.
-    fn give_up(&self, error: PyErr) -> PyErr {
-        if let Err(second) = self.cancel() {
-            second.write_unraisable(self.py(), Some(self.me));
-        }
-        error
+    #[cold]
+    fn give_up(&self, raised: Raised) -> Raised {
+        let py = self.py();
+        let error = raised.take(py);
+        Python::attach(|_| {
+            if let Err(second) = self.cancel() {
+                second.write_unraisable(py, Some(self.me));
+            }
+        });
+        error.into()
     }
 
     /// Throws an exception in.
-    fn throw(&self, args: &Bound<'py, PyTuple>) -> PyResult<Sent<'py>> {
+    fn throw(&self, args: &Bound<'py, PyTuple>) -> Result<Sent<'py>, Raised> {
         let py = self.py();
         let inner = match self.call.phase.get() {
-            Phase::Done => return Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
+            Phase::Done => return Err(reused().into()),
             // One that nobody has driven raises what is thrown; a coroutine knows in which forms that can come.
             Phase::New => {
                 let caller = self.caller()?;
@@ -368,9 +390,9 @@ impl<'py> This<'_, 'py> {
         let sent = match inner.call_method1(intern!(py, "throw"), args) {
             Ok(value) => Ok(Sent::Yields(value)),
             Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
-                error.value(py).getattr(intern!(py, "value")).map(Sent::Returns)
+                Ok(Sent::Returns(error.value(py).getattr(intern!(py, "value"))?))
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         };
         match self.call.phase.get() {
             Phase::User => self.user(sent),
@@ -393,7 +415,7 @@ impl<'py> This<'_, 'py> {
     fn finalize(&self) -> PyResult<()> {
         let py = self.py();
         if self.call.phase.get() == Phase::New {
-            let function = self.function()?.repr()?;
+            let function = self.function().map_err(|raised| raised.take(py))?.repr()?;
             self.end();
             let text = format!("coroutine 'Caller.acall' of {function} was never awaited");
             let text = std::ffi::CString::new(text.replace('\0', " "))?;
@@ -401,6 +423,16 @@ impl<'py> This<'_, 'py> {
         }
         self.close()
     }
+}
+
+#[cold]
+fn ended() -> PyErr {
+    PyRuntimeError::new_err("tidegate: this call has ended")
+}
+
+#[cold]
+fn reused() -> PyErr {
+    PyRuntimeError::new_err("cannot reuse already awaited coroutine")
 }
 
 /// The scope that holds here: calls that have ended are looked through.
@@ -429,11 +461,11 @@ pub fn make<'py>(
     caller: &Bound<'py, PyAny>,
     function: &Bound<'py, PyAny>,
     args: Args<'_, 'py>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Result<Bound<'py, PyAny>, Raised> {
     let py = caller.py();
     let kind = scope::globals(py)?.awaitable.as_ptr();
-    // SAFETY: a new object of our type, zeroed.
-    let made = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_GenericAlloc(kind.cast(), 0))? };
+    // SAFETY: a new object of our type, zeroed; or null.
+    let made = unsafe { fast::owned(py, ffi::PyType_GenericAlloc(kind.cast(), 0))? };
     // SAFETY: it is one of ours.
     let call = unsafe { &*made.as_ptr().cast::<Call>() };
     call.put(py, Ref::Caller, Some(caller.clone()));
@@ -453,14 +485,16 @@ pub fn make<'py>(
 /// As of a slot.
 unsafe fn driving<'py, T>(
     me: *mut ffi::PyObject,
-    work: impl FnOnce(This<'_, 'py>) -> PyResult<T>,
-) -> Result<T, ()> {
+    work: impl FnOnce(This<'_, 'py>) -> Result<T, Raised>,
+) -> Result<T, Raised> {
     guarded(|| {
         // SAFETY: says the caller.
         let (me, call) = unsafe {
             (Bound::from_borrowed_ptr(Python::assume_attached(), me), &*me.cast::<Call>())
         };
-        let _busy = Busy::take(call)?;
+        let Some(_busy) = Busy::take(call) else {
+            return Err(PyValueError::new_err("coroutine already executing").into());
+        };
         work(This { me: &me, call })
     })
 }
@@ -476,7 +510,7 @@ unsafe extern "C" fn send_slot(
         let (kind, value) = match sent {
             Ok(Sent::Yields(value)) => (ffi::PySendResult::PYGEN_NEXT, value.into_ptr()),
             Ok(Sent::Returns(value)) => (ffi::PySendResult::PYGEN_RETURN, value.into_ptr()),
-            Err(()) => (ffi::PySendResult::PYGEN_ERROR, ptr::null_mut()),
+            Err(Raised) => (ffi::PySendResult::PYGEN_ERROR, ptr::null_mut()),
         };
         *result = value;
         kind
@@ -484,7 +518,7 @@ unsafe extern "C" fn send_slot(
 }
 
 /// What was sent as methods say it: a value, or `StopIteration` with one.
-fn as_method(sent: Result<Sent<'_>, ()>) -> *mut ffi::PyObject {
+fn as_method(sent: Result<Sent<'_>, Raised>) -> *mut ffi::PyObject {
     match sent {
         Ok(Sent::Yields(value)) => value.into_ptr(),
         Ok(Sent::Returns(value)) => Python::attach(|_| {
@@ -494,7 +528,7 @@ fn as_method(sent: Result<Sent<'_>, ()>) -> *mut ffi::PyObject {
             stop.map_or_else(|error| error, PyErr::from_value).restore(py);
             ptr::null_mut()
         }),
-        Err(()) => ptr::null_mut(),
+        Err(Raised) => ptr::null_mut(),
     }
 }
 
@@ -513,7 +547,7 @@ unsafe extern "C" fn throw_method(me: *mut ffi::PyObject, args: *mut ffi::PyObje
     let sent = unsafe {
         driving(me, |this| {
             let args = Bound::from_borrowed_ptr(this.py(), args);
-            Python::attach(|_| this.throw(&args.cast_into::<PyTuple>()?))
+            Python::attach(|_| this.throw(&args.cast_into::<PyTuple>().map_err(PyErr::from)?))
         })
     };
     as_method(sent)
@@ -521,9 +555,9 @@ unsafe extern "C" fn throw_method(me: *mut ffi::PyObject, args: *mut ffi::PyObje
 
 unsafe extern "C" fn close_method(me: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: as of a slot.
-    match unsafe { driving(me, |this| Python::attach(|_| this.close()).map(|()| this.py().None())) } {
+    match unsafe { driving(me, |this| Ok(Python::attach(|_| this.close()).map(|()| this.py().None())?)) } {
         Ok(none) => none.into_ptr(),
-        Err(()) => ptr::null_mut(),
+        Err(Raised) => ptr::null_mut(),
     }
 }
 
@@ -541,7 +575,7 @@ unsafe extern "C" fn finalize_slot(me: *mut ffi::PyObject) {
         if call.phase.get() != Phase::Done {
             Python::attach(|py| {
                 let before = PyErr::take(py);
-                let done = driving(me, |this| this.finalize());
+                let done = driving(me, |this| Ok(this.finalize()?));
                 if done.is_err()
                     && let Some(error) = PyErr::take(py)
                 {
@@ -599,20 +633,20 @@ unsafe extern "C" fn attribute(me: *mut ffi::PyObject, which: *mut c_void) -> *m
             (Bound::from_borrowed_ptr(Python::assume_attached(), me), &*me.cast::<Call>())
         };
         let py = me.py();
-        let idle = Busy::take(call).ok();
+        let idle = Busy::take(call);
         let inner = || idle.as_ref().and_then(|_| call.get(py, Ref::Inner));
         let none = || py.None().into_bound(py);
         let truth = |value: bool| PyBool::new(py, value).to_owned().into_any();
         match which as usize {
-            RUNNING => {
-                drop(PyErr::take(py));
-                Ok(truth(idle.is_none()))
-            }
+            RUNNING => Ok(truth(idle.is_none())),
             SUSPENDED => {
                 Ok(truth(idle.is_some() && matches!(call.phase.get(), Phase::User | Phase::Shell)))
             }
             AWAIT => Ok(inner().unwrap_or_else(none)),
-            FRAME => inner().map_or_else(|| Ok(none()), |inner| inner.getattr(intern!(py, "cr_frame"))),
+            FRAME => match inner() {
+                Some(inner) => Ok(inner.getattr(intern!(py, "cr_frame"))?),
+                None => Ok(none()),
+            },
             SCOPE => {
                 let id = call.call.load(Ordering::Relaxed);
                 let owner = scope::or_none(py, call.get(py, Ref::Owner));

@@ -13,6 +13,7 @@
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+use std::sync::atomic::Ordering;
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
@@ -21,9 +22,9 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 use pyo3::{ffi, intern};
 
 use crate::awaitable;
-use crate::runner::{Begun, Runner, Settings};
+use crate::runner::{Begun, Raised, Runner, Settings};
 use crate::scope::{self, Around, Globals};
-use tidegate::wire;
+use tidegate::{CallId, wire};
 
 /// The flag of `PEP` 590 in the number of arguments; the limited API names it from 3.12 on.
 const ARGUMENTS_OFFSET: usize = 1 << (usize::BITS - 1);
@@ -87,7 +88,8 @@ impl<'a, 'py> Args<'a, 'py> {
     }
 
     /// Calls a function with them.
-    fn call(&self, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    #[inline]
+    fn call(&self, function: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, Raised> {
         let f = function.as_ptr();
         let null = ptr::null_mut::<ffi::PyObject>();
         // SAFETY: `f` and the values are live; the list of arguments ends with a null.
@@ -103,8 +105,39 @@ impl<'a, 'py> Args<'a, 'py> {
                 }
             }
         };
-        // SAFETY: a new reference, or null with an error set.
-        unsafe { Bound::from_owned_ptr_or_err(self.py, result) }
+        // SAFETY: that is what calls answer.
+        unsafe { owned(self.py, result) }
+    }
+}
+
+/// What a function of the interpreter answers.
+///
+/// # Safety
+/// A new reference, or null with an exception set.
+#[inline]
+pub unsafe fn owned(py: Python<'_>, object: *mut ffi::PyObject) -> Result<Bound<'_, PyAny>, Raised> {
+    // SAFETY: says the caller.
+    unsafe { Bound::from_owned_ptr_or_opt(py, object) }.ok_or(Raised)
+}
+
+/// Calls a function without arguments.
+#[inline]
+pub fn call0<'py>(function: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, Raised> {
+    // SAFETY: a live object, and what a call answers.
+    unsafe { owned(function.py(), ffi::PyObject_CallNoArgs(function.as_ptr())) }
+}
+
+/// Calls a function with one argument.
+#[inline]
+pub fn call1<'py>(
+    function: &Bound<'py, PyAny>,
+    argument: &Bound<'py, PyAny>,
+) -> Result<Bound<'py, PyAny>, Raised> {
+    let null = ptr::null_mut::<ffi::PyObject>();
+    // SAFETY: live objects, a list that ends with a null, and what a call answers.
+    unsafe {
+        let called = ffi::PyObject_CallFunctionObjArgs(function.as_ptr(), argument.as_ptr(), null);
+        owned(function.py(), called)
     }
 }
 
@@ -113,7 +146,7 @@ pub fn call_with<'py>(
     function: &Bound<'py, PyAny>,
     args: Option<&Bound<'py, PyAny>>,
     kwargs: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Result<Bound<'py, PyAny>, Raised> {
     let py = function.py();
     let kwargs = kwargs.map_or(ptr::null_mut(), Bound::as_ptr);
     // SAFETY: live objects, a tuple and a dict (or null), as the awaitable keeps them.
@@ -124,35 +157,38 @@ pub fn call_with<'py>(
             Some(args) => ffi::PyObject_Call(function.as_ptr(), args.as_ptr(), kwargs),
         }
     };
-    // SAFETY: a new reference, or null with an error set.
-    unsafe { Bound::from_owned_ptr_or_err(py, result) }
+    // SAFETY: that is what calls answer.
+    unsafe { owned(py, result) }
 }
 
 /// Runs what a slot does. A panic, which would be a bug, becomes an exception.
-pub fn guarded<T>(work: impl FnOnce() -> PyResult<T>) -> Result<T, ()> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => {
-            Python::attach(|py| error.restore(py));
-            Err(())
-        }
-        Err(_) => {
-            Python::attach(|py| PyRuntimeError::new_err("tidegate: a bug in the native half").restore(py));
-            Err(())
-        }
-    }
+#[inline]
+pub fn guarded<T>(work: impl FnOnce() -> Result<T, Raised>) -> Result<T, Raised> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(PyRuntimeError::new_err("tidegate: a bug in the native half").into()))
 }
 
-/// What a function is told that is called in the wrong colour: an answer nobody has awaited.
-fn is_awaitable(value: &Bound<'_, PyAny>, globals: &Globals) -> bool {
+/// Is it a coroutine: Python's own, or one of ours?
+#[inline]
+pub fn is_coroutine(value: &Bound<'_, PyAny>, globals: &Globals) -> bool {
     // SAFETY: a live object.
     let kind = unsafe { ffi::Py_TYPE(value.as_ptr()) }.cast();
     kind == globals.coroutine.as_ptr() || kind == globals.awaitable.as_ptr()
 }
 
 /// Greenlets share a thread and switch at any moment, each with its own context: there only the variable tells.
-pub fn has_greenlets(py: Python<'_>, globals: &Globals) -> PyResult<bool> {
-    globals.modules.bind(py).contains(intern!(py, "greenlet"))
+///
+/// They are there once their module is; it is looked for whenever the number of modules has changed.
+#[inline]
+fn has_greenlets(py: Python<'_>, globals: &Globals) -> Result<bool, Raised> {
+    let modules = globals.modules.bind(py);
+    let count = modules.len();
+    if count == globals.modules_seen.load(Ordering::Relaxed) {
+        return Ok(false);
+    }
+    let found = modules.contains(intern!(py, "greenlet"))?;
+    globals.modules_seen.store(if found { 0 } else { count }, Ordering::Relaxed);
+    Ok(found)
 }
 
 /// `Caller.call`: the happy path.
@@ -161,51 +197,86 @@ fn call<'py>(
     settings: &Settings,
     function: &Bound<'py, PyAny>,
     args: Args<'_, 'py>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Result<Bound<'py, PyAny>, Raised> {
     let py = caller.py();
     let globals = scope::globals(py)?;
     let around = scope::around(py, globals)?;
+    let greenlets = has_greenlets(py, globals)?;
     let mut begun = settings.begin(caller, around.scope.as_ref(), false)?;
     if begun.woken.is_some() || !begun.is_first_attempt() || !settings.is_fast() {
-        return Python::attach(|_| from_the_start(caller, settings, &around, &mut begun, function, args));
+        let mut shell = || from_the_start(caller, settings, &around, &mut begun, function, args);
+        return Ok(Python::attach(|_| shell())?);
     }
-    let id = begun.call.to_word();
-    let owner = settings.owner.bind(py);
-    let result = if has_greenlets(py, globals)? {
-        let scope = (owner, id, py.None(), scope::or_none(py, around.scope.clone())).into_pyobject(py)?;
-        let token = globals.set.bind(py).call1((scope,))?;
-        let result = args.call(function);
-        globals.reset.bind(py).call1((token,))?;
-        result
+    let (call, owner) = (begun.call, settings.owner.bind(py));
+    let result = if greenlets {
+        within_variable(settings, globals, &around, call, function, args)
     } else {
-        scope::enter(id, owner, &around);
+        scope::enter(call.to_word(), owner, &around);
         let result = args.call(function);
-        scope::leave(py, id, owner);
+        scope::leave(py, call.to_word(), owner);
         result
     };
-    let error = match result {
-        Ok(value) if !is_awaitable(&value, globals) => {
-            return match settings.finished(begun.call) {
-                None => Ok(value),
-                Some(woken) => Python::attach(|_| settings.wake(py, woken).map(|()| value)),
-            };
+    match result {
+        Ok(value) if !is_coroutine(&value, globals) => match settings.finished(py, call) {
+            None => Ok(value),
+            Some(woken) => Ok(Python::attach(|_| settings.wake(py, woken).map(|()| value))?),
+        },
+        failed => {
+            let shell = || from_a_failure(caller, settings, around, call, failed, function, args);
+            Ok(Python::attach(|_| shell())?)
         }
-        other => other,
-    };
-    Python::attach(|_| {
-        let hand_over = || {
-            let failure = match error {
-                Err(error) => error.into_value(py).into_bound(py).into_any(),
-                Ok(value) => caller.call_method1(intern!(py, "_not_async"), (value, function))?,
-            };
-            let told = (scope::or_none(py, around.scope), id, failure, function, args.tuple()?, args.dict()?);
-            caller.call_method1(intern!(py, "_failed"), told)
+    }
+}
+
+/// Calls the function with the context variable set.
+#[cold]
+fn within_variable<'py>(
+    settings: &Settings,
+    globals: &Globals,
+    around: &Around<'py>,
+    call: CallId,
+    function: &Bound<'py, PyAny>,
+    args: Args<'_, 'py>,
+) -> Result<Bound<'py, PyAny>, Raised> {
+    let py = function.py();
+    let outer = scope::or_none(py, around.scope.clone());
+    let scope = (settings.owner.bind(py), call.to_word(), py.None(), outer).into_pyobject(py)?;
+    let token = call1(globals.set.bind(py), scope.as_any())?;
+    let result = args.call(function);
+    let error = if result.is_err() { PyErr::take(py) } else { None };
+    let reset = call1(globals.reset.bind(py), &token);
+    if let Some(error) = error {
+        error.restore(py);
+    }
+    reset.and(result)
+}
+
+/// The shell goes on after a first attempt that has failed.
+#[cold]
+fn from_a_failure<'py>(
+    caller: &Bound<'py, PyAny>,
+    settings: &Settings,
+    around: Around<'py>,
+    call: CallId,
+    failed: Result<Bound<'py, PyAny>, Raised>,
+    function: &Bound<'py, PyAny>,
+    args: Args<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = caller.py();
+    let hand_over = || {
+        let failure = match failed {
+            Err(raised) => raised.take(py).into_value(py).into_bound(py).into_any(),
+            Ok(value) => caller.call_method1(intern!(py, "_not_async"), (value, function))?,
         };
-        hand_over().map_err(|error| settings.abandon_for(py, begun.call, error))
-    })
+        let outer = scope::or_none(py, around.scope);
+        let told = (outer, call.to_word(), failure, function, args.tuple()?, args.dict()?);
+        caller.call_method1(intern!(py, "_failed"), told)
+    };
+    hand_over().map_err(|error| settings.abandon_for(py, call, error))
 }
 
 /// The shell carries out a call from its first step on.
+#[cold]
 fn from_the_start<'py>(
     caller: &Bound<'py, PyAny>,
     settings: &Settings,
@@ -244,15 +315,15 @@ unsafe fn arguments<'a, 'py>(
     flagged: usize,
     names: *mut ffi::PyObject,
     name: &str,
-) -> PyResult<(Bound<'py, Runner>, Bound<'py, PyAny>, Args<'a, 'py>)> {
+) -> Result<(Bound<'py, Runner>, Bound<'py, PyAny>, Args<'a, 'py>), Raised> {
     let given = flagged & !ARGUMENTS_OFFSET;
     if given < 2 {
         let text = format!("Caller.{name}() missing the function to call");
-        return Err(PyTypeError::new_err(text));
+        return Err(PyTypeError::new_err(text).into());
     }
     // SAFETY: there are at least two live objects, and the rest is as the protocol says.
     unsafe {
-        let caller = Bound::from_borrowed_ptr(py, *args).cast_into::<Runner>()?;
+        let caller = Bound::from_borrowed_ptr(py, *args).cast_into::<Runner>().map_err(PyErr::from)?;
         let function = Bound::from_borrowed_ptr(py, *args.add(1));
         Ok((caller, function, Args::new(py, args.add(2), given - 2, names)))
     }
@@ -304,10 +375,10 @@ unsafe extern "C" fn tuple_slot(
         let (args, kwargs) = unsafe {
             (Bound::from_borrowed_ptr(py, args), Bound::from_borrowed_ptr_or_opt(py, kwargs))
         };
-        let mut values: Vec<_> = args.cast_into::<PyTuple>()?.iter().collect();
+        let mut values: Vec<_> = args.cast_into::<PyTuple>().map_err(PyErr::from)?.iter().collect();
         let (given, mut names) = (values.len(), None);
         if let Some(kwargs) = kwargs {
-            let kwargs = kwargs.cast_into::<PyDict>()?;
+            let kwargs = kwargs.cast_into::<PyDict>().map_err(PyErr::from)?;
             names = Some(PyTuple::new(py, kwargs.keys())?);
             values.extend(kwargs.values());
         }
@@ -316,7 +387,7 @@ unsafe extern "C" fn tuple_slot(
         // SAFETY: `method` is a Method, since this is a slot of its type; the values outlive the call.
         unsafe {
             let vectorcall = (*method.cast::<Method>()).vectorcall;
-            Bound::from_owned_ptr_or_err(py, vectorcall(method, pointers.as_ptr(), given, names))
+            owned(py, vectorcall(method, pointers.as_ptr(), given, names))
         }
     };
     guarded(work).map_or(ptr::null_mut(), Bound::into_ptr)
@@ -338,7 +409,7 @@ unsafe extern "C" fn get_slot(
         let work = || {
             static KIND: PyOnceLock<Py<PyType>> = PyOnceLock::new();
             let kind = KIND.import(py, "types", "MethodType")?;
-            kind.call1((Bound::from_borrowed_ptr(py, method), Bound::from_borrowed_ptr(py, caller)))
+            Ok(kind.call1((Bound::from_borrowed_ptr(py, method), Bound::from_borrowed_ptr(py, caller)))?)
         };
         guarded(work).map_or(ptr::null_mut(), Bound::into_ptr)
     }

@@ -10,13 +10,14 @@ mod awaitable;
 mod document;
 #[allow(unsafe_code)] // as above
 mod fast;
+#[allow(unsafe_code)] // as above
+mod lock;
 mod parts;
 mod runner;
 mod scope;
 
 use std::sync::OnceLock;
 
-use parking_lot::{Mutex, MutexGuard};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
@@ -25,6 +26,7 @@ use tidegate::{
     RouteId, Snapshot, Step, TABLE, Time, Value, Verdict, WallTime, wire,
 };
 
+use lock::{Guard, Lock};
 use runner::Begun;
 
 pyo3::import_exception!(tidegate._errors, PolicyError);
@@ -74,7 +76,7 @@ impl State {
 #[pyclass(frozen, module = "tidegate._native")]
 struct Engine {
     manual: bool,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 /// Microseconds on the process's monotonic clock. The origin is the first reading of the process.
@@ -88,33 +90,33 @@ fn monotonic() -> Time {
 
 impl Engine {
     /// The lock, then the time: readings are in the order in which the engine sees them.
-    fn at_now(&self) -> (MutexGuard<'_, State>, Time) {
-        let state = self.state.lock();
+    #[inline(always)]
+    fn at_now<'a>(&'a self, py: Python<'a>) -> (Guard<'a, State>, Time) {
+        let state = self.state.lock(py);
         let now = state.manual.map_or_else(monotonic, Time::from_micros);
         (state, now)
     }
 
     /// Begins a call.
-    fn begin_with(&self, route: RouteId, request: &Request) -> Begun {
-        let (mut state, now) = self.at_now();
+    #[inline(always)]
+    fn begin_with(&self, py: Python<'_>, route: RouteId, request: &Request) -> Begun {
+        let (mut state, now) = self.at_now(py);
         let (call, step) = state.core.begin(route, request, now);
         let woken = state.woken(step.flags);
-        drop(state);
         Begun { call, step, now, woken }
     }
 
     /// Tells a call what happened.
-    fn on_with(&self, call: CallId, event: Event) -> (Step, Option<Vec<u64>>) {
-        let (mut state, now) = self.at_now();
+    #[inline(always)]
+    fn on_with(&self, py: Python<'_>, call: CallId, event: Event) -> (Step, Option<Vec<u64>>) {
+        let (mut state, now) = self.at_now(py);
         let step = state.core.on(call, event, now);
-        let woken = state.woken(step.flags);
-        drop(state);
-        (step, woken)
+        (step, state.woken(step.flags))
     }
 
     /// The engine's time.
-    fn read_clock(&self) -> Time {
-        self.at_now().1
+    fn read_clock(&self, py: Python<'_>) -> Time {
+        self.at_now(py).1
     }
 }
 
@@ -130,7 +132,7 @@ impl Engine {
     fn new(seed: u64, manual_clock: bool) -> Self {
         let core = Core::new(seed, Options::default());
         let state = State { core, manual: manual_clock.then_some(0), woken: Vec::new() };
-        Self { manual: manual_clock, state: Mutex::new(state) }
+        Self { manual: manual_clock, state: Lock::new(state) }
     }
 
     /// Takes a policy in: pairs of dotted keys and numbers or words, spans in microseconds.
@@ -138,9 +140,9 @@ impl Engine {
     /// Raises `PolicyError` with every mistake there is.
     #[pyo3(signature = (name, pairs: "list[tuple[str, float | str]]") -> "int")]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
-    fn policy(&self, name: &str, pairs: Vec<(String, Given)>) -> PyResult<u32> {
+    fn policy(&self, py: Python<'_>, name: &str, pairs: Vec<(String, Given)>) -> PyResult<u32> {
         let policy = checked(name, &pairs)?;
-        let taken = self.state.lock().core.policy(policy);
+        let taken = self.state.lock(py).core.policy(policy);
         taken.map(PolicyId::to_word).map_err(clashes)
     }
 
@@ -149,9 +151,9 @@ impl Engine {
     /// Raises `PolicyError` with every mistake there is.
     #[pyo3(signature = (policy, name, pairs: "list[tuple[str, float | str]]") -> "list[int]")]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
-    fn retune(&self, policy: u32, name: &str, pairs: Vec<(String, Given)>) -> PyResult<Vec<u64>> {
+    fn retune(&self, py: Python<'_>, policy: u32, name: &str, pairs: Vec<(String, Given)>) -> PyResult<Vec<u64>> {
         let to = checked(name, &pairs)?;
-        let (mut state, now) = self.at_now();
+        let (mut state, now) = self.at_now(py);
         let retuned = state.core.retune(PolicyId::from_word(policy), to, now);
         let woken = retuned.map(|flags| state.woken(flags));
         drop(state);
@@ -159,8 +161,8 @@ impl Engine {
     }
 
     /// The route of a key under a policy.
-    fn route(&self, policy: u32, key: &str) -> u64 {
-        let (mut state, now) = self.at_now();
+    fn route(&self, py: Python<'_>, policy: u32, key: &str) -> u64 {
+        let (mut state, now) = self.at_now(py);
         state.core.route(PolicyId::from_word(policy), key, now).to_word()
     }
 
@@ -178,7 +180,7 @@ impl Engine {
         let Some(request) = wire::unpack_request(flags, remaining, parent, target) else {
             return Err(PyValueError::new_err(format!("no request has the flags {flags:#x}")));
         };
-        let Begun { call, step, woken, .. } = self.begin_with(RouteId::from_word(route), &request);
+        let Begun { call, step, woken, .. } = self.begin_with(py, RouteId::from_word(route), &request);
         let (call, step) = (call.to_word(), wire::pack_step(step));
         match woken {
             None => (call, step).into_pyobject(py),
@@ -192,7 +194,7 @@ impl Engine {
         let Some(event) = wire::unpack_event(event) else {
             return Err(PyValueError::new_err(format!("no event has the word {event:#x}")));
         };
-        let (step, woken) = self.on_with(CallId::from_word(call), event);
+        let (step, woken) = self.on_with(py, CallId::from_word(call), event);
         let step: Bound<'py, PyInt> = wire::pack_step(step).into_pyobject(py)?;
         match woken {
             None => Ok(step.into_any()),
@@ -203,17 +205,17 @@ impl Engine {
     /// The outcome of an HTTP answer, at its place in the word of a Finished event.
     #[pyo3(signature = (policy, status, headers: "list[tuple[bytes, bytes]]", wall_us) -> "int")]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
-    fn classify(&self, policy: u32, status: u16, headers: Vec<(Vec<u8>, Vec<u8>)>, wall_us: u64) -> u64 {
+    fn classify(&self, py: Python<'_>, policy: u32, status: u16, headers: Vec<(Vec<u8>, Vec<u8>)>, wall_us: u64) -> u64 {
         let headers: Vec<_> =
             headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
         let failure = HttpFailure { status, headers: &headers };
         let wall = WallTime::from_unix_micros(wall_us);
-        wire::pack_outcome(self.state.lock().core.classify(PolicyId::from_word(policy), &failure, wall))
+        wire::pack_outcome(self.state.lock(py).core.classify(PolicyId::from_word(policy), &failure, wall))
     }
 
     /// May a request of this method be repeated without an idempotency key?
-    fn retries_method(&self, policy: u32, method: &str) -> bool {
-        self.state.lock().core.retries_method(PolicyId::from_word(policy), method)
+    fn retries_method(&self, py: Python<'_>, policy: u32, method: &str) -> bool {
+        self.state.lock(py).core.retries_method(PolicyId::from_word(policy), method)
     }
 
     /// The value of a policy's key that is in force: a number (spans in microseconds), a word, or None.
@@ -221,7 +223,7 @@ impl Engine {
     fn setting<'py>(&self, py: Python<'py>, policy: u32, key: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         let value = self
             .state
-            .lock()
+            .lock(py)
             .core
             .policy_of(PolicyId::from_word(policy))
             .and_then(|policy| policy.value(key));
@@ -233,33 +235,33 @@ impl Engine {
     }
 
     /// Microseconds on this engine's clock.
-    fn now(&self) -> u64 {
-        self.read_clock().as_micros()
+    fn now(&self, py: Python<'_>) -> u64 {
+        self.read_clock(py).as_micros()
     }
 
     /// Sets the manual clock, in microseconds.
-    fn set_now(&self, us: u64) -> PyResult<()> {
+    fn set_now(&self, py: Python<'_>, us: u64) -> PyResult<()> {
         if !self.manual {
             return Err(PyValueError::new_err(
                 "this engine reads the system's clock; make it with manual_clock = True",
             ));
         }
-        self.state.lock().manual = Some(us);
+        self.state.lock(py).manual = Some(us);
         Ok(())
     }
 
     /// The state of everything, as plain dictionaries and lists.
     #[pyo3(signature = () -> "dict[str, object]")]
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (state, now) = self.at_now();
+        let (state, now) = self.at_now(py);
         let view = state.core.snapshot(now);
         drop(state);
         snapshot_dict(py, view)
     }
 
     /// In the child of a fork: drops the parent's calls and takes a seed of its own.
-    fn after_fork(&self, seed: u64) {
-        let (mut state, now) = self.at_now();
+    fn after_fork(&self, py: Python<'_>, seed: u64) {
+        let (mut state, now) = self.at_now(py);
         let _ = state.core.after_fork(seed, now);
     }
 

@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use tidegate::{Action, CallId, Class, Event, Outcome, Request, RouteId, Step, Time, wire};
+use tidegate::{Action, CallId, Class, Duration, Event, Outcome, Request, RouteId, Step, Time, wire};
 
 use crate::Engine;
 
@@ -60,37 +60,35 @@ impl Settings {
     }
 
     /// Begins a call. `scope` is what surrounds it.
+    #[inline]
     pub fn begin<'py>(
         &self,
         caller: &Bound<'py, PyAny>,
         scope: Option<&Bound<'py, PyAny>>,
         abortable: bool,
-    ) -> PyResult<Begun> {
+    ) -> Result<Begun, Raised> {
         let mut request = self.request;
         request.abortable = abortable;
         if let Some(scope) = scope {
-            let inherited = caller.call_method1(intern!(caller.py(), "_inherit"), (scope,))?;
-            let (limit, parent): (u64, u64) = inherited.extract()?;
-            let told = wire::unpack_request(0, limit, parent, 0);
-            let told = told.ok_or_else(|| PyValueError::new_err("no request has these words"))?;
-            (request.remaining, request.parent) = (told.remaining, told.parent);
+            (request.remaining, request.parent) = inherited(caller, scope)?;
         }
         let route = RouteId::from_word(self.route.load(Ordering::Relaxed));
-        Ok(self.engine.get().begin_with(route, &request))
+        Ok(self.engine.get().begin_with(caller.py(), route, &request))
     }
 
     /// Attempt 1 has ended well.
-    pub fn finished(&self, call: CallId) -> Option<Vec<u64>> {
+    #[inline]
+    pub fn finished(&self, py: Python<'_>, call: CallId) -> Option<Vec<u64>> {
         let outcome = Outcome::of(Class::Ok);
-        self.engine.get().on_with(call, Event::Finished { attempt: 1, outcome }).1
+        self.engine.get().on_with(py, call, Event::Finished { attempt: 1, outcome }).1
     }
 
     /// Cancels a call and reports its first attempt, which has unwound. A call that has ended does not mind.
     pub fn abandon(&self, py: Python<'_>, call: CallId) -> PyResult<()> {
         let engine = self.engine.get();
         let outcome = Outcome::of(Class::Cancelled);
-        let mut woken = engine.on_with(call, Event::Cancel).1.unwrap_or_default();
-        woken.extend(engine.on_with(call, Event::Finished { attempt: 1, outcome }).1.unwrap_or_default());
+        let mut woken = engine.on_with(py, call, Event::Cancel).1.unwrap_or_default();
+        woken.extend(engine.on_with(py, call, Event::Finished { attempt: 1, outcome }).1.unwrap_or_default());
         if woken.is_empty() { Ok(()) } else { self.wake(py, woken) }
     }
 
@@ -108,11 +106,49 @@ impl Settings {
     }
 }
 
+/// An exception is set in the interpreter: how the happy path says it, which a `PyErr` would make twice as wide.
+pub struct Raised;
+
+impl From<PyErr> for Raised {
+    #[cold]
+    fn from(error: PyErr) -> Self {
+        Python::attach(|py| error.restore(py));
+        Self
+    }
+}
+
+impl Raised {
+    /// The exception itself, taken back from the interpreter.
+    #[cold]
+    pub fn take(self, py: Python<'_>) -> PyErr {
+        PyErr::fetch(py)
+    }
+}
+
+/// The time that is left of what surrounds a call, and the call it is nested in.
+#[cold]
+fn inherited<'py>(
+    caller: &Bound<'py, PyAny>,
+    scope: &Bound<'py, PyAny>,
+) -> PyResult<(Option<Duration>, Option<CallId>)> {
+    let words = caller.call_method1(intern!(caller.py(), "_inherit"), (scope,))?;
+    let (limit, parent): (u64, u64) = words.extract()?;
+    let told = wire::unpack_request(0, limit, parent, 0);
+    let told = told.ok_or_else(|| PyValueError::new_err("no request has these words"))?;
+    Ok((told.remaining, told.parent))
+}
+
 impl Runner {
     /// Its settings.
-    pub fn settings(&self) -> PyResult<&Settings> {
-        self.settings.get().ok_or_else(|| PyRuntimeError::new_err("tidegate: this caller has not been made"))
+    #[inline]
+    pub fn settings(&self) -> Result<&Settings, Raised> {
+        self.settings.get().ok_or_else(|| unmade().into())
     }
+}
+
+#[cold]
+fn unmade() -> PyErr {
+    PyRuntimeError::new_err("tidegate: this caller has not been made")
 }
 
 #[pymethods]
@@ -142,7 +178,7 @@ impl Runner {
             return Err(PyValueError::new_err(format!("no request has the flags {flags:#x}")));
         };
         let timed = match of {
-            Some(of) => Arc::clone(&of.get().settings()?.timed),
+            Some(of) => Arc::clone(&of.get().settings.get().ok_or_else(unmade)?.timed),
             None => Arc::default(),
         };
         let route = AtomicU64::new(route);
@@ -153,13 +189,13 @@ impl Runner {
 
     /// The route is another one from now on: the one before was evicted.
     fn _reroute(&self, route: u64) -> PyResult<()> {
-        self.settings()?.route.store(route, Ordering::Relaxed);
+        self.settings.get().ok_or_else(unmade)?.route.store(route, Ordering::Relaxed);
         Ok(())
     }
 
     /// Whether the policy has an attempt timeout; all its callers are told.
     fn _has_timeout(&self, timed: bool) -> PyResult<()> {
-        self.settings()?.timed.store(timed, Ordering::Relaxed);
+        self.settings.get().ok_or_else(unmade)?.timed.store(timed, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -8,15 +8,19 @@
 //! (a task of an older loop with a deadline, say) is not mistaken for the inside of a call on the same thread.
 
 use std::cell::RefCell;
+use std::sync::atomic::AtomicUsize;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
-use crate::awaitable;
+use crate::runner::Raised;
+use crate::{awaitable, fast};
 
 /// What is looked up once.
 pub struct Globals {
+    /// How many modules there were when `greenlet` was looked for.
+    pub modules_seen: AtomicUsize,
     variable: Py<PyAny>,
     get: Py<PyAny>,
     pub set: Py<PyAny>,
@@ -27,15 +31,25 @@ pub struct Globals {
 }
 
 /// The globals of the process; made when they are first needed.
-pub fn globals(py: Python<'_>) -> PyResult<&'static Globals> {
+#[inline]
+pub fn globals(py: Python<'_>) -> Result<&'static Globals, Raised> {
     static GLOBALS: PyOnceLock<Globals> = PyOnceLock::new();
-    GLOBALS.get_or_try_init(py, || {
+    match GLOBALS.get(py) {
+        Some(globals) => Ok(globals),
+        None => Ok(make_globals(py, &GLOBALS)?),
+    }
+}
+
+#[cold]
+fn make_globals<'a>(py: Python<'_>, place: &'a PyOnceLock<Globals>) -> PyResult<&'a Globals> {
+    place.get_or_try_init(py, || {
         let default = PyDict::new(py);
         default.set_item("default", py.None())?;
         let variable = py.import("contextvars")?.getattr("ContextVar")?;
         let variable = variable.call(("tidegate.scope",), Some(&default))?;
         let coroutine = py.import("types")?.getattr("CoroutineType")?;
         Ok(Globals {
+            modules_seen: AtomicUsize::new(0),
             get: variable.getattr("get")?.unbind(),
             set: variable.getattr("set")?.unbind(),
             reset: variable.getattr("reset")?.unbind(),
@@ -73,31 +87,38 @@ pub struct Around<'py> {
 }
 
 /// What surrounds the code that runs here.
-pub fn around<'py>(py: Python<'py>, globals: &Globals) -> PyResult<Around<'py>> {
-    let said = globals.get.bind(py).call0()?;
+#[inline]
+pub fn around<'py>(py: Python<'py>, globals: &Globals) -> Result<Around<'py>, Raised> {
+    let said = fast::call0(globals.get.bind(py))?;
+    let within = FRAMES.with_borrow(|frames| frames.last().is_some_and(|frame| frame.said.is(&said)));
+    let scope = if within { frame_scope(py, &said)? } else { awaitable::live(py, &said, globals) };
+    Ok(Around { said, scope })
+}
+
+/// The innermost call of this thread, as the shells know it.
+#[cold]
+fn frame_scope<'py>(py: Python<'py>, said: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let top = FRAMES.with_borrow(|frames| {
-        let frame = frames.last().filter(|frame| frame.said.is(&said))?;
+        let frame = frames.last().filter(|frame| frame.said.is(said))?;
         let cloned = |scope: &Option<Py<PyAny>>| scope.as_ref().map(|scope| scope.bind(py).clone());
         Some((frame.call, frame.owner.bind(py).clone(), cloned(&frame.around), cloned(&frame.told)))
     });
-    let scope = match top {
-        None => awaitable::live(py, &said, globals),
-        Some((_, _, _, Some(told))) => Some(told),
-        Some((call, owner, outer, None)) => {
-            // Nothing is borrowed here: making a tuple can run a finalizer, and that can make calls.
-            let made = (owner, call, py.None(), or_none(py, outer)).into_pyobject(py)?;
-            let told = made.clone().into_any().unbind();
-            let unused = FRAMES.with_borrow_mut(|frames| {
-                match frames.iter_mut().rfind(|frame| frame.call == call && frame.told.is_none()) {
-                    Some(frame) => frame.told.replace(told),
-                    None => Some(told),
-                }
-            });
-            drop(unused.map(|scope| scope.into_bound(py)));
-            Some(made.into_any())
-        }
+    let (call, owner, outer) = match top {
+        None => return Ok(None),
+        Some((_, _, _, Some(told))) => return Ok(Some(told)),
+        Some((call, owner, outer, None)) => (call, owner, outer),
     };
-    Ok(Around { said, scope })
+    // Nothing is borrowed here: making a tuple can run a finalizer, and that can make calls.
+    let made = (owner, call, py.None(), or_none(py, outer)).into_pyobject(py)?.into_any();
+    let told = made.clone().unbind();
+    let unused = FRAMES.with_borrow_mut(|frames| {
+        match frames.iter_mut().rfind(|frame| frame.call == call && frame.told.is_none()) {
+            Some(frame) => frame.told.replace(told),
+            None => Some(told),
+        }
+    });
+    drop(unused.map(|scope| scope.into_bound(py)));
+    Ok(Some(made))
 }
 
 fn none(py: Python<'_>) -> Bound<'_, PyAny> {
@@ -138,19 +159,20 @@ pub fn leave(py: Python<'_>, call: u64, owner: &Bound<'_, PyAny>) {
 #[pyfunction]
 #[pyo3(signature = () -> "object")]
 pub fn scope_variable(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    Ok(globals(py)?.variable.bind(py).clone())
+    Ok(globals(py).map_err(|raised| raised.take(py))?.variable.bind(py).clone())
 }
 
 /// The scope of the code that runs here, or None.
 #[pyfunction]
 #[pyo3(signature = () -> "object")]
 pub fn scope(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    Ok(or_none(py, around(py, globals(py)?)?.scope))
+    let around = globals(py).and_then(|globals| around(py, globals));
+    Ok(or_none(py, around.map_err(|raised| raised.take(py))?.scope))
 }
 
 /// The type of what `acall` answers.
 #[pyfunction]
 #[pyo3(signature = () -> "type")]
 pub fn awaitable_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
-    Ok(globals(py)?.awaitable.bind(py).clone())
+    Ok(globals(py).map_err(|raised| raised.take(py))?.awaitable.bind(py).clone())
 }
