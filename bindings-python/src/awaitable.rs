@@ -5,13 +5,13 @@
 //! suspends; one that does not is never seen by it. When it ends well, the call has ended well. For everything else there
 //! is the Python shell: a coroutine too, told what the engine has said, that is driven in the place of the user's.
 //!
-//! It is also the scope of what runs inside it. The context variable is set when the call begins and stays: a call that
-//! has ended is looked through (`live`), so that the way back costs nothing, and tasks made inside it know what it was.
+//! The context variable is set to its [`Inside`] when the call begins, and stays: a call that has ended is looked through,
+//! so that the way back costs nothing, and tasks made inside it know what they were made in.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyStopIteration, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -21,6 +21,7 @@ use tidegate::{CallId, wire};
 
 use crate::fast::{self, Args, guarded};
 use crate::runner::{Begun, Raised, Runner};
+use crate::inside;
 use crate::scope::{self, Globals};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,25 +44,23 @@ enum Ref {
     Kwargs,
     /// The coroutine that is driven.
     Inner,
-    /// The scope around it, and the Python half of its engine: from the first attempt on, and as long as it lives.
-    Around,
-    Owner,
+    /// What runs inside is told by it, from the first attempt on.
+    Inside,
     /// The loop's timers, once the call is among them.
     Timers,
 }
-const REFS: usize = 8;
+const REFS: usize = 7;
 
 /// The object. The interpreter's allocator zeroes it, which is a valid value of each field: `Phase::New` is 0.
 ///
-/// Only whoever has set `busy` touches the cells, so that it is sound without a global lock too. `call`, `Around` and
-/// `Owner` are read by anybody who runs inside: the last two are set before anybody can, and kept for ever.
+/// Only whoever has set `busy` touches the cells, so that it is sound without a global lock too.
 #[repr(C)]
 struct Call {
     head: ffi::PyObject,
     busy: AtomicBool,
     phase: Cell<Phase>,
     /// The call's id while it goes on, else 0.
-    call: AtomicU64,
+    call: Cell<u64>,
     /// When its timer is due, on the engine's clock; 0 without one.
     due: Cell<u64>,
     refs: [Cell<*mut ffi::PyObject>; REFS],
@@ -108,6 +107,17 @@ impl Call {
     }
 }
 
+impl Call {
+    /// Lets go of everything.
+    fn clear(&self, py: Python<'_>) {
+        for reference in &self.refs {
+            let old = reference.replace(ptr::null_mut());
+            // SAFETY: as in `put`.
+            drop(unsafe { Bound::from_owned_ptr_or_opt(py, old) });
+        }
+    }
+}
+
 impl<'py> This<'_, 'py> {
     fn py(&self) -> Python<'py> {
         self.me.py()
@@ -129,16 +139,17 @@ impl<'py> This<'_, 'py> {
     }
 
     fn id(&self) -> CallId {
-        CallId::from_word(self.call.call.load(Ordering::Relaxed))
+        CallId::from_word(self.call.call.get())
     }
 
-    /// It is over: all it held is let go of, but for what those look at who were inside.
+    /// It is over: all it held is let go of.
     fn end(&self) {
         self.call.phase.set(Phase::Done);
-        self.call.call.store(0, Ordering::Relaxed);
-        for which in [Ref::Inner, Ref::Timers, Ref::Args, Ref::Kwargs, Ref::Function, Ref::Caller] {
-            self.call.put(self.py(), which, None);
+        self.call.call.set(0);
+        if let Some(inside) = self.get(Ref::Inside) {
+            inside::end(&inside);
         }
+        self.call.clear(self.py());
     }
 
     /// Drives it by one step.
@@ -181,18 +192,18 @@ impl<'py> This<'_, 'py> {
             self.end();
             return Err(error.into());
         };
-        self.call.call.store(begun.call.to_word(), Ordering::Relaxed);
+        self.call.call.set(begun.call.to_word());
         if begun.woken.is_some() || !begun.is_first_attempt() || !settings.is_fast_async() {
             return self.from_the_start(&caller, around.scope, &mut begun);
         }
         if let Some(next) = begun.step.next {
             self.call.due.set(begun.now.as_micros().saturating_add(next.as_micros()).max(1));
         }
-        self.call.put(py, Ref::Around, around.scope);
-        self.call.put(py, Ref::Owner, Some(settings.owner.bind(py).clone()));
         self.call.phase.set(Phase::User);
-        let made = fast::call1(globals.set.bind(py), self.me).and_then(|token| {
-            drop(token);
+        let owner = settings.owner.bind(py);
+        let made = inside::make(py, globals, begun.call.to_word(), owner, around.scope).and_then(|inside| {
+            drop(fast::call1(globals.set.bind(py), &inside)?);
+            self.call.put(py, Ref::Inside, Some(inside));
             self.make(globals)
         });
         match made {
@@ -301,7 +312,8 @@ impl<'py> This<'_, 'py> {
     fn resume(&self, ok: bool, value: Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         let py = self.py();
         let hand_over = || {
-            let scope = scope::or_none(py, self.get(Ref::Around));
+            let scope = self.get(Ref::Inside).and_then(|inside| inside::around(&inside));
+            let scope = scope::or_none(py, scope);
             let (id, function, timers) = (self.id().to_word(), self.function()?, self.get(Ref::Timers));
             let told = (scope, id, ok, value, function, self.get(Ref::Args), self.get(Ref::Kwargs), timers);
             Ok(self.caller()?.call_method1(intern!(py, "_afailed"), told)?)
@@ -435,27 +447,6 @@ fn reused() -> PyErr {
     PyRuntimeError::new_err("cannot reuse already awaited coroutine")
 }
 
-/// The scope that holds here: calls that have ended are looked through.
-pub fn live<'py>(py: Python<'py>, said: &Bound<'py, PyAny>, globals: &Globals) -> Option<Bound<'py, PyAny>> {
-    if said.is_none() {
-        return None;
-    }
-    let mut scope = said.clone();
-    loop {
-        // SAFETY: a live object, and one of ours where its type says so.
-        let call = unsafe {
-            if ffi::Py_TYPE(scope.as_ptr()).cast() != globals.awaitable.as_ptr() {
-                return Some(scope);
-            }
-            &*scope.as_ptr().cast::<Call>()
-        };
-        if call.call.load(Ordering::Relaxed) != 0 {
-            return Some(scope);
-        }
-        scope = call.get(py, Ref::Around)?;
-    }
-}
-
 /// A new awaitable.
 pub fn make<'py>(
     caller: &Bound<'py, PyAny>,
@@ -571,7 +562,6 @@ unsafe extern "C" fn finalize_slot(me: *mut ffi::PyObject) {
     // SAFETY: as of a slot. An error that is on its way is put aside and back.
     unsafe {
         let call = &*me.cast::<Call>();
-        let py = Python::assume_attached();
         if call.phase.get() != Phase::Done {
             Python::attach(|py| {
                 let before = PyErr::take(py);
@@ -586,9 +576,6 @@ unsafe extern "C" fn finalize_slot(me: *mut ffi::PyObject) {
                 }
             });
         }
-        // The last reference of a call that has ended; the interpreter frees the object and asks for nothing more.
-        call.put(py, Ref::Around, None);
-        call.put(py, Ref::Owner, None);
     }
 }
 
@@ -617,10 +604,7 @@ unsafe extern "C" fn clear_slot(me: *mut ffi::PyObject) -> c_int {
         let call = &*me.cast::<Call>();
         let py = Python::assume_attached();
         call.phase.set(Phase::Done);
-        for reference in &call.refs {
-            let old = reference.replace(ptr::null_mut());
-            drop(Bound::from_owned_ptr_or_opt(py, old));
-        }
+        call.clear(py);
     }
     0
 }
@@ -647,12 +631,6 @@ unsafe extern "C" fn attribute(me: *mut ffi::PyObject, which: *mut c_void) -> *m
                 Some(inner) => Ok(inner.getattr(intern!(py, "cr_frame"))?),
                 None => Ok(none()),
             },
-            SCOPE => {
-                let id = call.call.load(Ordering::Relaxed);
-                let owner = scope::or_none(py, call.get(py, Ref::Owner));
-                let around = scope::or_none(py, call.get(py, Ref::Around));
-                Ok((owner, id, py.None(), around).into_pyobject(py)?.into_any())
-            }
             _ => Ok(intern!(py, "Caller.acall").clone().into_any()),
         }
     })
@@ -664,7 +642,6 @@ const RUNNING: usize = 1;
 const SUSPENDED: usize = 2;
 const AWAIT: usize = 3;
 const FRAME: usize = 4;
-const SCOPE: usize = 5;
 
 /// The type of awaitables.
 pub fn make_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
@@ -694,7 +671,6 @@ pub fn make_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
         shown(c"cr_suspended", SUSPENDED),
         shown(c"cr_await", AWAIT),
         shown(c"cr_frame", FRAME),
-        shown(c"_scope", SCOPE),
         ffi::PyGetSetDef::default(),
     ]));
     let slot = |slot: c_int, pfunc: *mut c_void| ffi::PyType_Slot { slot, pfunc };

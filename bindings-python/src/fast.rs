@@ -241,14 +241,38 @@ fn within_variable<'py>(
     let py = function.py();
     let outer = scope::or_none(py, around.scope.clone());
     let scope = (settings.owner.bind(py), call.to_word(), py.None(), outer).into_pyobject(py)?;
-    let token = call1(globals.set.bind(py), scope.as_any())?;
-    let result = args.call(function);
+    set_for(globals, scope.as_any(), || args.call(function))
+}
+
+/// Sets the context variable while something runs.
+fn set_for<'py>(
+    globals: &Globals,
+    scope: &Bound<'py, PyAny>,
+    run: impl FnOnce() -> Result<Bound<'py, PyAny>, Raised>,
+) -> Result<Bound<'py, PyAny>, Raised> {
+    let py = scope.py();
+    let token = call1(globals.set.bind(py), scope)?;
+    let result = run();
     let error = if result.is_err() { PyErr::take(py) } else { None };
     let reset = call1(globals.reset.bind(py), &token);
     if let Some(error) = error {
         error.restore(py);
     }
     reset.and(result)
+}
+
+/// Calls a function inside a scope. No interrupt can come between setting and resetting it.
+#[pyfunction]
+#[pyo3(signature = (scope, function, *args) -> "object")]
+pub fn within<'py>(
+    scope: &Bound<'py, PyAny>,
+    function: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = scope.py();
+    let run = || call_with(function, Some(args.as_any()), None);
+    let result = scope::globals(py).and_then(|globals| set_for(globals, scope, run));
+    result.map_err(|raised| raised.take(py))
 }
 
 /// The shell goes on after a first attempt that has failed.
@@ -460,7 +484,7 @@ fn method_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 
 /// The native method that a Python function documents: `call`, or `acall`.
 #[pyfunction]
-#[pyo3(signature = (documented: "_F") -> "_F")]
+#[pyo3(signature = (documented: "object") -> "object")]
 pub fn native_method(documented: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     let py = documented.py();
     let name: String = documented.getattr("__name__")?.extract()?;

@@ -11,12 +11,16 @@ mod document;
 #[allow(unsafe_code)] // as above
 mod fast;
 #[allow(unsafe_code)] // as above
+mod inside;
+#[allow(unsafe_code)] // as above
 mod lock;
 mod parts;
 mod runner;
 mod scope;
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -57,9 +61,20 @@ struct State {
     core: Core,
     manual: Option<u64>,
     woken: Vec<CallId>,
+    /// By policy: has it an attempt timeout? Its callers look at it before each call.
+    timed: BTreeMap<u32, Arc<AtomicBool>>,
 }
 
 impl State {
+    /// Whether a policy has an attempt timeout, kept up to date.
+    fn timed(&mut self, policy: u32) -> &Arc<AtomicBool> {
+        let settings = self.core.policy_of(PolicyId::from_word(policy));
+        let timed = settings.is_some_and(|policy| policy.value("attempt_timeout").is_some());
+        let flag = self.timed.entry(policy).or_default();
+        flag.store(timed, Ordering::Relaxed);
+        flag
+    }
+
     /// The ids that this step woke, drained under the lock that set the flag.
     #[inline]
     fn woken(&mut self, flags: Flags) -> Option<Vec<u64>> {
@@ -114,6 +129,11 @@ impl Engine {
         (step, state.woken(step.flags))
     }
 
+    /// Whether a policy has an attempt timeout, kept up to date.
+    fn timed(&self, py: Python<'_>, policy: u32) -> Arc<AtomicBool> {
+        Arc::clone(self.state.lock(py).timed(policy))
+    }
+
     /// The engine's time.
     fn read_clock(&self, py: Python<'_>) -> Time {
         self.at_now(py).1
@@ -131,7 +151,7 @@ impl Engine {
     #[pyo3(signature = (seed, manual_clock = false))]
     fn new(seed: u64, manual_clock: bool) -> Self {
         let core = Core::new(seed, Options::default());
-        let state = State { core, manual: manual_clock.then_some(0), woken: Vec::new() };
+        let state = State { core, manual: manual_clock.then_some(0), woken: Vec::new(), timed: BTreeMap::new() };
         Self { manual: manual_clock, state: Lock::new(state) }
     }
 
@@ -156,6 +176,7 @@ impl Engine {
         let (mut state, now) = self.at_now(py);
         let retuned = state.core.retune(PolicyId::from_word(policy), to, now);
         let woken = retuned.map(|flags| state.woken(flags));
+        state.timed(policy);
         drop(state);
         woken.map(Option::unwrap_or_default).map_err(clashes)
     }
@@ -359,7 +380,7 @@ mod _native {
         TokenBudget, parse_retry_after,
     };
     #[pymodule_export]
-    use super::fast::native_method;
+    use super::fast::{native_method, within};
     #[pymodule_export]
     use super::runner::Runner;
     #[pymodule_export]

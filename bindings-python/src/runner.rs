@@ -19,7 +19,7 @@ pub struct Runner {
 }
 
 /// How a caller's calls begin. Fixed when it is made, but for the route, which can be evicted, and for whether its
-/// policy has an attempt timeout, which `retune` can change.
+/// policy has an attempt timeout, which the engine knows and `retune` can change.
 pub struct Settings {
     pub(crate) engine: Py<Engine>,
     /// The Python half of the engine.
@@ -154,33 +154,30 @@ fn unmade() -> PyErr {
 #[pymethods]
 impl Runner {
     #[new]
-    #[pyo3(signature = (*_args, **_kwargs))]
+    #[pyo3(signature = (*_args: "object", **_kwargs: "object"))]
     #[allow(clippy::needless_pass_by_value)] // `__init__` takes them
     fn new(_args: Bound<'_, PyTuple>, _kwargs: Option<Bound<'_, PyDict>>) -> Self {
         Self { settings: OnceLock::new() }
     }
 
-    /// How its calls begin. `of` is the caller of the policy whose attempt timeout it shares, or None for the
-    /// policy's own.
-    #[pyo3(signature = (native, owner: "object", route, flags, limit, plain, of))]
+    /// How its calls begin.
+    #[pyo3(signature = (native, owner: "object", policy, route, flags, limit, plain))]
     #[allow(clippy::too_many_arguments)] // told once, when a caller is made
     fn _settle(
         &self,
         native: Py<Engine>,
         owner: Py<PyAny>,
+        policy: u32,
         route: u64,
         flags: u64,
         limit: u64,
         plain: bool,
-        of: Option<&Bound<'_, Self>>,
+        py: Python<'_>,
     ) -> PyResult<()> {
         let Some(request) = wire::unpack_request(flags, limit, 0, 0) else {
             return Err(PyValueError::new_err(format!("no request has the flags {flags:#x}")));
         };
-        let timed = match of {
-            Some(of) => Arc::clone(&of.get().settings.get().ok_or_else(unmade)?.timed),
-            None => Arc::default(),
-        };
+        let timed = native.get().timed(py, policy);
         let route = AtomicU64::new(route);
         let settings = Settings { engine: native, owner, route, request, timed, plain };
         let again = |_| PyRuntimeError::new_err("tidegate: this caller has been made already");
@@ -193,9 +190,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Whether the policy has an attempt timeout; all its callers are told.
-    fn _has_timeout(&self, timed: bool) -> PyResult<()> {
-        self.settings.get().ok_or_else(unmade)?.timed.store(timed, Ordering::Relaxed);
-        Ok(())
+    /// Has the policy an attempt timeout?
+    fn _is_timed(&self) -> PyResult<bool> {
+        Ok(self.settings.get().ok_or_else(unmade)?.timed.load(Ordering::Relaxed))
     }
 }

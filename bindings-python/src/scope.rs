@@ -15,7 +15,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
 use crate::runner::Raised;
-use crate::{awaitable, fast};
+use crate::{awaitable, fast, inside};
 
 /// What is looked up once.
 pub struct Globals {
@@ -28,6 +28,7 @@ pub struct Globals {
     pub modules: Py<PyDict>,
     pub coroutine: Py<PyType>,
     pub awaitable: Py<PyType>,
+    pub inside: Py<PyType>,
 }
 
 /// The globals of the process; made when they are first needed.
@@ -57,6 +58,7 @@ fn make_globals<'a>(py: Python<'_>, place: &'a PyOnceLock<Globals>) -> PyResult<
             modules: py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?.unbind(),
             coroutine: coroutine.cast_into::<PyType>()?.unbind(),
             awaitable: awaitable::make_type(py)?.unbind(),
+            inside: inside::make_type(py)?.unbind(),
         })
     })
 }
@@ -91,7 +93,7 @@ pub struct Around<'py> {
 pub fn around<'py>(py: Python<'py>, globals: &Globals) -> Result<Around<'py>, Raised> {
     let said = fast::call0(globals.get.bind(py))?;
     let within = FRAMES.with_borrow(|frames| frames.last().is_some_and(|frame| frame.said.is(&said)));
-    let scope = if within { frame_scope(py, &said)? } else { awaitable::live(py, &said, globals) };
+    let scope = if within { frame_scope(py, &said)? } else { inside::live(&said, globals) };
     Ok(Around { said, scope })
 }
 

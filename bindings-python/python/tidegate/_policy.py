@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar, cast, overload
 
 from . import _async_lazy as lazy
 from . import _native
@@ -43,6 +43,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Criticality = Literal["best_effort", "degraded", "normal", "critical"]
+
+_Method = TypeVar("_Method")
+_native_method: Final = cast("Callable[[_Method], _Method]", _native.native_method)
 
 FAST: Final = not os.environ.get("TIDEGATE_NO_FAST")
 """Whether the native half makes first attempts. Without, the shells make all: tests compare the two."""
@@ -92,10 +95,9 @@ class Caller(_native.Runner):
         self._classify = policy._classify_by
         self._passing = passing
         plain = FAST and self._classify is None and passing is None
-        of = None if self is policy else policy
-        self._settle(engine.native, engine, self._route, self._flags, limit, plain, of)
+        self._settle(engine.native, engine, policy._number, self._route, self._flags, limit, plain)
 
-    @_native.native_method
+    @_native_method
     def call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Calls a function under the policy, in this thread.
 
@@ -112,7 +114,7 @@ class Caller(_native.Runner):
         """
         raise NotImplementedError  # native: `src/fast.rs`; what is no happy path comes back below
 
-    @_native.native_method
+    @_native_method
     async def acall(self, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Awaits an async function under the policy, inline in the running task (asyncio).
 
@@ -200,8 +202,8 @@ class Caller(_native.Runner):
     def __call__(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
         """Puts a function or an async function behind the policy, as a decorator.
 
-        Raises:
-            TypeError: If `fn` is a generator function: a part that has been consumed cannot be tried again.
+        A generator function, async or not, is a call from its first item to its end: see
+        `docs/python.md`.
         """
         import functools
         import inspect
@@ -212,9 +214,9 @@ class Caller(_native.Runner):
         if not (inspect.isfunction(inner) or inspect.ismethod(inner)):
             inner = getattr(inner, "__call__", inner)  # noqa: B004 - the bound method is what is looked at
         if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
-            raise TypeError(
-                f"{fn!r} is a generator function: what has been consumed of it cannot be tried again"
-            )
+            from ._generators import agenerating, generating
+
+            return (generating if inspect.isgeneratorfunction(inner) else agenerating)(self, fn)
         if inspect.iscoroutinefunction(inner):
 
             @functools.wraps(fn)
@@ -260,16 +262,16 @@ class Caller(_native.Runner):
     def _check_sync(
         self, way: str = 'name the parameter that takes its time, policy.at(pass_timeout="timeout"),'
     ) -> None:
-        if self._policy._has_attempt_timeout and self._passing is None:
+        if self._passing is None and self._is_timed():
             raise TypeError(
                 f"policy {self._policy.name!r} has an attempt_timeout, and blocking code cannot be"
                 f" interrupted: {way} or go async"
             )
 
-    def _start(self, awaits: bool) -> tuple[Run, int]:
+    def _start(self, awaits: bool, more: int = 0) -> tuple[Run, int]:
         """Begins a call whose attempts somebody else makes: its run and its first step."""
         scope = current()
-        flags = self._aflags if awaits else self._flags
+        flags = (self._aflags if awaits else self._flags) | more
         limit, parent = (self._limit, 0) if scope is None else self._inherit(scope)
         call, step = self._engine.begun(self._begin(self._route, flags, limit, parent, 0))
         try:
@@ -340,8 +342,6 @@ class Policy(Caller):
     __slots__ = (
         "__weakref__",
         "_classify_by",
-        "_config",
-        "_has_attempt_timeout",
         "_named",
         "_number",
         "engine",
@@ -361,30 +361,53 @@ class Policy(Caller):
         classify: Classify | None = None,
         engine: Engine | None = None,
     ) -> None:
-        config = {
-            "preset": preset,
-            "deadline": deadline,
-            "attempt_timeout": attempt_timeout,
-            "slot_until": slot_until,
-            "retry": retry,
-            "bulkhead": bulkhead,
-        }
-        self._config: dict[str, Any] = {key: value for key, value in config.items() if value is not None}
+        config = _config(preset, deadline, attempt_timeout, slot_until, retry, bulkhead)
         self._named = name is not None
         self._classify_by = classify
         self.engine: Final = default_engine() if engine is None else engine
-        pairs = pairs_of(self._config)
+        pairs = pairs_of(config)
         if not isinstance(name, str | None):
             raise PolicyError([("policy", repr(name), "a name is a string")])
         self.name: Final[str] = next(_names) if name is None else name
         self._number = self.engine.native.policy(self.name, pairs)
+        self.engine.configs.setdefault(self._number, config)
         self._bind(self, "default", IDEMPOTENT | REPLAYABLE | 2 | 1 << COST_SHIFT, 0, None)
-        self._tuned()
 
-    def _tuned(self) -> None:
-        """Takes notice of the settings in force."""
-        self._has_attempt_timeout = self._setting("attempt_timeout") is not None
-        self._has_timeout(self._has_attempt_timeout)
+    @property
+    def _config(self) -> dict[str, Any]:
+        """What was given: to the policy, or to the last `retune`. Policies of one name share it."""
+        return self.engine.configs[self._number]
+
+    def retune(
+        self,
+        *,
+        preset: Preset | None = None,
+        deadline: Span | None = None,
+        attempt_timeout: Span | None = None,
+        slot_until: Literal["body", "headers"] = "body",
+        retry: Retry | Mapping[str, Any] | None = None,
+        bulkhead: Bulkhead | Mapping[str, Any] | None = None,
+    ) -> None:
+        """Gives the policy other settings, while it is in use.
+
+        The arguments are those of `Policy`, and say all of it: what is left out is not kept but has its
+        default again.
+
+        Calls in flight finish under the settings that they began with, except for what calls share: the
+        limit of a bulkhead and a retry budget change at once. A limit that grows admits waiting calls
+        now; one that shrinks lets calls in flight finish, and admits nobody until they have. Every caller
+        made with `at`, and every policy of the same name in this engine, goes by the new settings.
+
+        Raises:
+            PolicyError: With every mistake there is; the policy stays as it was.
+        """
+        config = _config(preset, deadline, attempt_timeout, slot_until, retry, bulkhead)
+        woken = self.engine.native.retune(self._number, self.name, pairs_of(config))
+        try:
+            self.engine.configs[self._number] = config
+            self.engine.tunings += 1
+        finally:
+            self.engine.wake(woken)
 
     def at(
         self,
@@ -447,6 +470,26 @@ class Policy(Caller):
         """A whole number in force; None where there is none."""
         value = self._setting(key)
         return None if value is None or isinstance(value, str) else int(value)
+
+
+def _config(
+    preset: Preset | None,
+    deadline: Span | None,
+    attempt_timeout: Span | None,
+    slot_until: str,
+    retry: Retry | Mapping[str, Any] | None,
+    bulkhead: Bulkhead | Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """What is said of a policy, without what is not."""
+    config = {
+        "preset": preset,
+        "deadline": deadline,
+        "attempt_timeout": attempt_timeout,
+        "slot_until": slot_until,
+        "retry": retry,
+        "bulkhead": bulkhead,
+    }
+    return {key: value for key, value in config.items() if value is not None}
 
 
 def limit_of(deadline: Span | None) -> int:

@@ -44,7 +44,9 @@ def nothing() -> None:
 def not_async(value: Any, fn: object) -> TypeError:
     """The failure of a synchronous call that was given an async function: what it has made is not awaited."""
     value.close()
-    return TypeError(f"policy.call was given an async function ({fn!r} returned a coroutine): use policy.acall")
+    return TypeError(
+        f"policy.call was given an async function ({fn!r} returned a coroutine): use policy.acall"
+    )
 
 
 async def awaited(value: Any, fn: object) -> Any:

@@ -98,7 +98,7 @@ class _Shared:
         self._policy = Policy(preset="http") if policy is None else policy
         self._retry_header = retry_header
         self._routes: dict[tuple[Policy, Any], tuple[int, str]] = {}
-        self._methods: dict[tuple[Policy, str], bool] = {}
+        self._methods: dict[tuple[Policy, str, int], bool] = {}
 
     def _start(self, run: type[HttpRun], request: Any) -> tuple[HttpRun, int]:
         """Begins the call of a request."""
@@ -159,7 +159,7 @@ class _Shared:
     def _is_idempotent(self, policy: Policy, request: Any, told: bool | None) -> bool:
         if told is not None:
             return told
-        key = (policy, request.method)
+        key = (policy, request.method, policy.engine.tunings)
         known = self._methods.get(key)
         if known is None:
             known = self._methods[key] = policy.engine.native.retries_method(policy._number, request.method)
