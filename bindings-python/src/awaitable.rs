@@ -349,41 +349,55 @@ impl<'py> This<'_, 'py> {
         }
     }
 
-    /// The end that is none of the call's own: what runs is closed, and the call is cancelled unless it has ended.
-    fn cancel(&self) -> PyResult<()> {
+    /// Closes what runs, and takes the call off the loop's timer.
+    fn unwind(&self) -> PyResult<()> {
         let py = self.py();
-        let call = self.id();
-        let mut ended = Ok(());
-        let mut and_then = |result: PyResult<()>| match (result, &ended) {
-            (Err(first), Ok(())) => ended = Err(first),
-            (Err(second), Err(_)) => second.write_unraisable(py, Some(self.me)),
-            (Ok(()), _) => {}
+        let closed = match self.get(Ref::Inner) {
+            Some(inner) => inner.call_method0(intern!(py, "close")).map(drop),
+            None => Ok(()),
         };
-        if let Some(inner) = self.get(Ref::Inner) {
-            and_then(inner.call_method0(intern!(py, "close")).map(drop));
-        }
-        if let Some(timers) = self.get(Ref::Timers) {
-            and_then(timers.call_method1(intern!(py, "drop"), (call.to_word(),)).map(drop));
-        }
-        if call.to_word() != 0 {
-            let abandon = || self.caller().and_then(|caller| Ok(caller.get().settings()?.abandon(py, call)?));
-            and_then(abandon().map_err(|raised: Raised| raised.take(py)));
-        }
-        self.end();
-        ended
+        let dropped = match self.get(Ref::Timers) {
+            Some(timers) => timers.call_method1(intern!(py, "drop"), (self.call.call.get(),)).map(drop),
+            None => Ok(()),
+        };
+        closed.and(dropped)
     }
 
-    /// The same, on the way out with an error that matters more.
+    /// The end that is none of the call's own: what runs is closed, and the call is cancelled unless it has ended.
+    /// Answers the error that matters most, which is the one given if there is one.
+    fn cancel(&self, error: Option<PyErr>) -> Option<PyErr> {
+        let py = self.py();
+        let call = self.id();
+        let error = match (error, self.unwind()) {
+            (None, Err(first)) => Some(first),
+            (Some(first), Err(second)) => {
+                second.write_unraisable(py, Some(self.me));
+                Some(first)
+            }
+            (error, Ok(())) => error,
+        };
+        let caller = self.get(Ref::Caller);
+        self.end();
+        let caller = caller.and_then(|caller| caller.cast_into::<Runner>().ok());
+        let settings = caller.as_ref().map(|caller| caller.get().settings());
+        match (settings, error) {
+            (Some(Ok(settings)), Some(error)) => Some(settings.give_up(py, call, error)),
+            (Some(Ok(settings)), None) => {
+                drop(settings.give_up(py, call, PyRuntimeError::new_err("closed")));
+                None
+            }
+            (_, error) => error,
+        }
+    }
+
+    /// The same, on the way out with an error.
     #[cold]
     fn give_up(&self, raised: Raised) -> Raised {
-        let py = self.py();
-        let error = raised.take(py);
-        Python::attach(|_| {
-            if let Err(second) = self.cancel() {
-                second.write_unraisable(py, Some(self.me));
-            }
-        });
-        error.into()
+        let error = raised.take(self.py());
+        match Python::attach(|_| self.cancel(Some(error))) {
+            Some(error) => error.into(),
+            None => Raised::from(ended()),
+        }
     }
 
     /// Throws an exception in.
@@ -418,7 +432,7 @@ impl<'py> This<'_, 'py> {
         match self.call.phase.get() {
             Phase::New => self.end(),
             Phase::Done => {}
-            Phase::User | Phase::Shell => self.cancel()?,
+            Phase::User | Phase::Shell => return self.cancel(None).map_or(Ok(()), Err),
         }
         Ok(())
     }

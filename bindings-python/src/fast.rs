@@ -263,7 +263,7 @@ fn set_for<'py>(
 
 /// Calls a function inside a scope. No interrupt can come between setting and resetting it.
 #[pyfunction]
-#[pyo3(signature = (scope, function, *args) -> "object")]
+#[pyo3(signature = (scope, function, *args: "object") -> "object")]
 pub fn within<'py>(
     scope: &Bound<'py, PyAny>,
     function: &Bound<'py, PyAny>,
@@ -296,7 +296,7 @@ fn from_a_failure<'py>(
         let told = (outer, call.to_word(), failure, function, args.tuple()?, args.dict()?);
         caller.call_method1(intern!(py, "_failed"), told)
     };
-    hand_over().map_err(|error| settings.abandon_for(py, call, error))
+    hand_over().map_err(|error| settings.give_up(py, call, error))
 }
 
 /// The shell carries out a call from its first step on.
@@ -318,7 +318,7 @@ fn from_the_start<'py>(
         let told = (scope::or_none(py, around.scope.clone()), id, step, function, args.tuple()?, args.dict()?);
         caller.call_method1(intern!(py, "_begun"), told)
     };
-    hand_over().map_err(|error| settings.abandon_for(py, begun.call, error))
+    hand_over().map_err(|error| settings.give_up(py, begun.call, error))
 }
 
 /// A method: a descriptor with a vectorcall, and the Python function that documents it.

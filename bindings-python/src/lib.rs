@@ -19,6 +19,7 @@ mod runner;
 mod scope;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -26,8 +27,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
 use tidegate::{
-    CallId, Clash, Counts, Domain, Engine as Core, Event, Flags, HttpFailure, Options, Policy, PolicyId, Request,
-    RouteId, Snapshot, Step, TABLE, Time, Value, Verdict, WallTime, wire,
+    CallId, Clash, Class, Counts, Domain, Engine as Core, Event, Flags, HttpFailure, Options, Outcome, Policy, PolicyId,
+    Request, RouteId, Snapshot, Step, TABLE, Time, Value, Verdict, WallTime, wire,
 };
 
 use lock::{Guard, Lock};
@@ -129,6 +130,17 @@ impl Engine {
         (step, state.woken(step.flags))
     }
 
+    /// Cancels a call and reports these attempts as unwound: the calls that can go on because of it.
+    fn give_up(&self, py: Python<'_>, call: CallId, attempts: RangeInclusive<u8>) -> Vec<u64> {
+        let mut woken = self.on_with(py, call, Event::Cancel).1.unwrap_or_default();
+        for attempt in attempts {
+            let outcome = Outcome::of(Class::Cancelled);
+            let (_, more) = self.on_with(py, call, Event::Finished { attempt, outcome });
+            woken.extend(more.unwrap_or_default());
+        }
+        woken
+    }
+
     /// Whether a policy has an attempt timeout, kept up to date.
     fn timed(&self, py: Python<'_>, policy: u32) -> Arc<AtomicBool> {
         Arc::clone(self.state.lock(py).timed(policy))
@@ -221,6 +233,13 @@ impl Engine {
             None => Ok(step.into_any()),
             Some(woken) => Ok((step, woken).into_pyobject(py)?.into_any()),
         }
+    }
+
+    /// The caller of a call gave up: it is cancelled, and its last attempt has unwound, and so has the one after, which
+    /// may have been started by a step that an interrupt has lost. The calls that can go on now.
+    #[pyo3(signature = (call, attempts) -> "list[int]")]
+    fn abandon(&self, py: Python<'_>, call: u64, attempts: u8) -> Vec<u64> {
+        self.give_up(py, CallId::from_word(call), attempts..=attempts.saturating_add(1))
     }
 
     /// The outcome of an HTTP answer, at its place in the word of a Finished event.

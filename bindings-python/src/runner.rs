@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -83,18 +83,16 @@ impl Settings {
         self.engine.get().on_with(py, call, Event::Finished { attempt: 1, outcome }).1
     }
 
-    /// Cancels a call and reports its first attempt, which has unwound. A call that has ended does not mind.
-    pub fn abandon(&self, py: Python<'_>, call: CallId) -> PyResult<()> {
-        let engine = self.engine.get();
-        let outcome = Outcome::of(Class::Cancelled);
-        let mut woken = engine.on_with(py, call, Event::Cancel).1.unwrap_or_default();
-        woken.extend(engine.on_with(py, call, Event::Finished { attempt: 1, outcome }).1.unwrap_or_default());
-        if woken.is_empty() { Ok(()) } else { self.wake(py, woken) }
-    }
-
-    /// The same, on the way out with an error that matters more than a waker's.
-    pub fn abandon_for<'py>(&self, py: Python<'py>, call: CallId, error: PyErr) -> PyErr {
-        if let Err(second) = self.abandon(py, call) {
+    /// Gives a call up, on the way out with an error that matters more than a waker's. One that has ended does not mind.
+    ///
+    /// An interrupt can strike anywhere in the shell: then whatever attempt may be out is reported.
+    #[cold]
+    pub fn give_up<'py>(&self, py: Python<'py>, call: CallId, error: PyErr) -> PyErr {
+        let interrupted = error.is_instance_of::<PyKeyboardInterrupt>(py);
+        let woken = self.engine.get().give_up(py, call, 1..=if interrupted { u8::MAX } else { 2 });
+        if !woken.is_empty()
+            && let Err(second) = self.wake(py, woken)
+        {
             second.write_unraisable(py, None);
         }
         error

@@ -15,6 +15,8 @@ import tidegate
 from conftest import quick
 from tidegate.testing import FakeClock
 
+pytestmark = pytest.mark.usefixtures("both_paths")
+
 NOW = {"base": 0, "max": 0}
 
 

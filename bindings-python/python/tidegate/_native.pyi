@@ -2,10 +2,10 @@
 Tidegate's core, for the Python half. No part of the public API.
 """
 
-from typing import Final, SupportsFloat, SupportsIndex, final
+from typing import Any, Final, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Backoff", "CubicRate", "Document", "Engine", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "TokenBudget", "awaitable_type", "keys", "monotonic", "native_method", "parse_retry_after", "scope", "scope_variable"]
+__all__ = ["Backoff", "CubicRate", "Document", "Engine", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "TokenBudget", "awaitable_type", "keys", "monotonic", "native_method", "parse_retry_after", "scope", "scope_variable", "within"]
 
 @final
 class Backoff:
@@ -73,6 +73,11 @@ class Engine:
     The version of the core.
     """
     def __new__(cls, /, seed: SupportsIndex, manual_clock: bool = False) -> Engine: ...
+    def abandon(self, /, call: SupportsIndex, attempts: SupportsIndex) -> "list[int]":
+        """
+        The caller of a call gave up: it is cancelled, and its last attempt has unwound, and so has the one after, which
+        may have been started by a step that an interrupt has lost. The calls that can go on now.
+        """
     def after_fork(self, /, seed: SupportsIndex) -> None:
         """
         In the child of a fork: drops the parent's calls and takes a seed of its own.
@@ -337,4 +342,9 @@ def scope() -> "object":
 def scope_variable() -> "object":
     """
     The context variable that the shells keep scopes in.
+    """
+
+def within(scope: Any, function: Any, *args: "object") -> "object":
+    """
+    Calls a function inside a scope. No interrupt can come between setting and resetting it.
     """

@@ -10,7 +10,6 @@ from ._errors import AttemptTimeout, TidegateError
 from ._notes import add_note, note_of, refusal
 from ._wire import (
     ATTEMPT_SHIFT,
-    CANCEL,
     DEADLINE,
     FINISHED,
     HEADERS,
@@ -149,9 +148,9 @@ class Run:
 
     def abandon(self) -> None:
         """The caller gave up: permits go on at once, also those of an attempt that nothing can stop (R12)."""
-        call, self.call = self.call, 0
-        if call:
-            abandon(self.engine, call, self.attempts)
+        if self.call:
+            abandon(self.engine, self.call, self.attempts)
+            self.call = 0
 
     def stopped(self, attempt: int, cause: BaseException) -> None:
         """An attempt that we stopped: what its caller gets if it was the last."""
@@ -202,7 +201,7 @@ class Run:
 
 
 def abandon(engine: Engine, call: int, attempts: int) -> None:
-    """Cancels a call and reports its last attempt, which has unwound. A call that has ended does not mind."""
-    engine.on(call, CANCEL)
-    if attempts:
-        engine.on(call, FINISHED | attempts << ATTEMPT_SHIFT | _classify.CANCELLED)
+    """Cancels a call and reports its attempts, which have unwound. A call that has ended does not mind."""
+    woken = engine.native.abandon(call, min(attempts, 255))
+    if woken:
+        engine.wake(woken)
