@@ -20,8 +20,8 @@ use pyo3::{ffi, intern};
 use tidegate::{CallId, wire};
 
 use crate::fast::{self, Args, guarded};
-use crate::runner::{Begun, Raised, Runner};
 use crate::inside;
+use crate::runner::{Begun, Raised, Runner};
 use crate::scope::{self, Globals};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ struct Call {
     busy: AtomicBool,
     phase: Cell<Phase>,
     /// The call's id while it goes on, else 0.
-    call: Cell<u64>,
+    id: Cell<u64>,
     /// When its timer is due, on the engine's clock; 0 without one.
     due: Cell<u64>,
     refs: [Cell<*mut ffi::PyObject>; REFS],
@@ -139,13 +139,13 @@ impl<'py> This<'_, 'py> {
     }
 
     fn id(&self) -> CallId {
-        CallId::from_word(self.call.call.get())
+        CallId::from_word(self.call.id.get())
     }
 
     /// It is over: all it held is let go of.
     fn end(&self) {
         self.call.phase.set(Phase::Done);
-        self.call.call.set(0);
+        self.call.id.set(0);
         if let Some(inside) = self.get(Ref::Inside) {
             inside::end(&inside);
         }
@@ -192,9 +192,9 @@ impl<'py> This<'_, 'py> {
             self.end();
             return Err(error.into());
         };
-        self.call.call.set(begun.call.to_word());
+        self.call.id.set(begun.call.to_word());
         if begun.woken.is_some() || !begun.is_first_attempt() || !settings.is_fast_async() {
-            return self.from_the_start(&caller, around.scope, &mut begun);
+            return self.start_in_shell(&caller, around.scope, &mut begun);
         }
         if let Some(next) = begun.step.next {
             self.call.due.set(begun.now.as_micros().saturating_add(next.as_micros()).max(1));
@@ -217,7 +217,7 @@ impl<'py> This<'_, 'py> {
 
     /// The shell carries out the call from its first step on.
     #[cold]
-    fn from_the_start(
+    fn start_in_shell(
         &self,
         caller: &Bound<'py, Runner>,
         scope: Option<Bound<'py, PyAny>>,
@@ -278,8 +278,7 @@ impl<'py> This<'_, 'py> {
         let now = caller.get().settings()?.engine.get().read_clock(self.py());
         let left = self.call.due.get().saturating_sub(now.as_micros());
         let call = self.id().to_word();
-        let timers =
-            Python::attach(|_| caller.call_method1(intern!(caller.py(), "_arm"), (call, left)))?;
+        let timers = Python::attach(|_| caller.call_method1(intern!(caller.py(), "_arm"), (call, left)))?;
         self.call.put(self.py(), Ref::Timers, Some(timers));
         Ok(())
     }
@@ -357,7 +356,7 @@ impl<'py> This<'_, 'py> {
             None => Ok(()),
         };
         let dropped = match self.get(Ref::Timers) {
-            Some(timers) => timers.call_method1(intern!(py, "drop"), (self.call.call.get(),)).map(drop),
+            Some(timers) => timers.call_method1(intern!(py, "drop"), (self.call.id.get(),)).map(drop),
             None => Ok(()),
         };
         closed.and(dropped)
@@ -494,9 +493,8 @@ unsafe fn driving<'py, T>(
 ) -> Result<T, Raised> {
     guarded(|| {
         // SAFETY: says the caller.
-        let (me, call) = unsafe {
-            (Bound::from_borrowed_ptr(Python::assume_attached(), me), &*me.cast::<Call>())
-        };
+        let (me, call) =
+            unsafe { (Bound::from_borrowed_ptr(Python::assume_attached(), me), &*me.cast::<Call>()) };
         let Some(_busy) = Busy::take(call) else {
             return Err(PyValueError::new_err("coroutine already executing").into());
         };
@@ -590,14 +588,31 @@ unsafe extern "C" fn finalize_slot(me: *mut ffi::PyObject) {
                 }
             });
         }
+        call.phase.set(Phase::Done);
     }
 }
 
-unsafe extern "C" fn traverse_slot(
-    me: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    arg: *mut c_void,
-) -> c_int {
+/// Frees one that has ended without looking for a finalizer; any other is ended first. With a global lock a reference more
+/// and one less do that: the second one comes back here. Without one the interpreter's own way is taken.
+#[cfg(not(Py_GIL_DISABLED))]
+unsafe extern "C" fn dealloc_slot(me: *mut ffi::PyObject) {
+    // SAFETY: as of a slot. A type on the heap is counted by its objects.
+    unsafe {
+        if (*me.cast::<Call>()).phase.get() != Phase::Done {
+            ffi::Py_INCREF(me);
+            finalize_slot(me);
+            ffi::Py_DECREF(me);
+            return;
+        }
+        let kind = ffi::Py_TYPE(me);
+        ffi::PyObject_GC_UnTrack(me.cast());
+        clear_slot(me);
+        ffi::PyObject_GC_Del(me.cast());
+        ffi::Py_DECREF(kind.cast());
+    }
+}
+
+unsafe extern "C" fn traverse_slot(me: *mut ffi::PyObject, visit: ffi::visitproc, arg: *mut c_void) -> c_int {
     // SAFETY: as of a slot; from Python 3.9 on an object of a type on the heap visits its type.
     unsafe {
         let kind = ffi::Py_TYPE(me).cast();
@@ -627,9 +642,8 @@ unsafe extern "C" fn clear_slot(me: *mut ffi::PyObject) -> c_int {
 unsafe extern "C" fn attribute(me: *mut ffi::PyObject, which: *mut c_void) -> *mut ffi::PyObject {
     guarded(|| {
         // SAFETY: as of a slot.
-        let (me, call) = unsafe {
-            (Bound::from_borrowed_ptr(Python::assume_attached(), me), &*me.cast::<Call>())
-        };
+        let (me, call) =
+            unsafe { (Bound::from_borrowed_ptr(Python::assume_attached(), me), &*me.cast::<Call>()) };
         let py = me.py();
         let idle = Busy::take(call);
         let inner = || idle.as_ref().and_then(|_| call.get(py, Ref::Inner));
@@ -637,9 +651,7 @@ unsafe extern "C" fn attribute(me: *mut ffi::PyObject, which: *mut c_void) -> *m
         let truth = |value: bool| PyBool::new(py, value).to_owned().into_any();
         match which as usize {
             RUNNING => Ok(truth(idle.is_none())),
-            SUSPENDED => {
-                Ok(truth(idle.is_some() && matches!(call.phase.get(), Phase::User | Phase::Shell)))
-            }
+            SUSPENDED => Ok(truth(idle.is_some() && matches!(call.phase.get(), Phase::User | Phase::Shell))),
             AWAIT => Ok(inner().unwrap_or_else(none)),
             FRAME => match inner() {
                 Some(inner) => Ok(inner.getattr(intern!(py, "cr_frame"))?),
@@ -659,12 +671,13 @@ const FRAME: usize = 4;
 
 /// The type of awaitables.
 pub fn make_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
-    let method = |name: &'static CStr, function: ffi::PyCFunction, flags, doc: &'static CStr| ffi::PyMethodDef {
-        ml_name: name.as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer { PyCFunction: function },
-        ml_flags: flags,
-        ml_doc: doc.as_ptr(),
-    };
+    let method =
+        |name: &'static CStr, function: ffi::PyCFunction, flags, doc: &'static CStr| ffi::PyMethodDef {
+            ml_name: name.as_ptr(),
+            ml_meth: ffi::PyMethodDefPointer { PyCFunction: function },
+            ml_flags: flags,
+            ml_doc: doc.as_ptr(),
+        };
     let methods = Box::leak(Box::new([
         method(c"send", send_method, ffi::METH_O, c"Sends a value in: what it yields, or StopIteration."),
         method(c"throw", throw_method, ffi::METH_VARARGS, c"Throws an exception in."),
@@ -690,6 +703,8 @@ pub fn make_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
     let slot = |slot: c_int, pfunc: *mut c_void| ffi::PyType_Slot { slot, pfunc };
     let mut slots = [
         slot(ffi::Py_tp_doc, c"A call that is awaited.".as_ptr().cast_mut().cast()),
+        #[cfg(not(Py_GIL_DISABLED))]
+        slot(ffi::Py_tp_dealloc, dealloc_slot as *mut c_void),
         slot(ffi::Py_tp_finalize, finalize_slot as *mut c_void),
         slot(ffi::Py_tp_traverse, traverse_slot as *mut c_void),
         slot(ffi::Py_tp_clear, clear_slot as *mut c_void),
@@ -705,7 +720,8 @@ pub fn make_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
         name: c"tidegate._native.Call".as_ptr(),
         basicsize: size_of::<Call>() as c_int,
         itemsize: 0,
-        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION) as u32,
+        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION)
+            as u32,
         slots: slots.as_mut_ptr(),
     };
     // SAFETY: the spec describes `Call`; methods and attributes live for ever, the rest is copied.

@@ -41,9 +41,9 @@ pub struct Args<'a, 'py> {
     names: *mut ffi::PyObject,
 }
 
-impl<'a, 'py> Args<'a, 'py> {
+impl<'py> Args<'_, 'py> {
     /// # Safety
-    /// `values` are as many live objects as `positional` and the tuple `names` (or null) say, for as long as `'a`.
+    /// `values` are as many live objects as `positional` and the tuple `names` (or null) say, for as long as it lives.
     unsafe fn new(
         py: Python<'py>,
         values: *const *mut ffi::PyObject,
@@ -101,7 +101,7 @@ impl<'a, 'py> Args<'a, 'py> {
                 (true, [a, b, c]) => ffi::PyObject_CallFunctionObjArgs(f, *a, *b, *c, null),
                 _ => {
                     let (args, kwargs) = (self.tuple()?, self.dict()?);
-                    ffi::PyObject_Call(f, args.as_ptr(), kwargs.as_ref().map_or(null, |kwargs| kwargs.as_ptr()))
+                    ffi::PyObject_Call(f, args.as_ptr(), kwargs.as_ref().map_or(null, Bound::as_ptr))
                 }
             }
         };
@@ -315,7 +315,8 @@ fn from_the_start<'py>(
             settings.wake(py, woken)?;
         }
         let (id, step) = (begun.call.to_word(), wire::pack_step(begun.step));
-        let told = (scope::or_none(py, around.scope.clone()), id, step, function, args.tuple()?, args.dict()?);
+        let told =
+            (scope::or_none(py, around.scope.clone()), id, step, function, args.tuple()?, args.dict()?);
         caller.call_method1(intern!(py, "_begun"), told)
     };
     hand_over().map_err(|error| settings.give_up(py, begun.call, error))
@@ -396,9 +397,8 @@ unsafe extern "C" fn tuple_slot(
     let py = unsafe { Python::assume_attached() };
     let work = || {
         // SAFETY: as above.
-        let (args, kwargs) = unsafe {
-            (Bound::from_borrowed_ptr(py, args), Bound::from_borrowed_ptr_or_opt(py, kwargs))
-        };
+        let (args, kwargs) =
+            unsafe { (Bound::from_borrowed_ptr(py, args), Bound::from_borrowed_ptr_or_opt(py, kwargs)) };
         let mut values: Vec<_> = args.cast_into::<PyTuple>().map_err(PyErr::from)?.iter().collect();
         let (given, mut names) = (values.len(), None);
         if let Some(kwargs) = kwargs {

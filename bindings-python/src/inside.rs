@@ -91,11 +91,7 @@ unsafe extern "C" fn dealloc_slot(me: *mut ffi::PyObject) {
     }
 }
 
-unsafe extern "C" fn traverse_slot(
-    me: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    arg: *mut c_void,
-) -> c_int {
+unsafe extern "C" fn traverse_slot(me: *mut ffi::PyObject, visit: ffi::visitproc, arg: *mut c_void) -> c_int {
     // SAFETY: as of a slot; from Python 3.9 on an object of a type on the heap visits its type.
     unsafe {
         let (kind, inside) = (ffi::Py_TYPE(me).cast(), me.cast::<Inside>());

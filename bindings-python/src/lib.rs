@@ -4,15 +4,16 @@
 //! it, Python objects are made after it. Core is pure, so the one thing read here besides the arguments is the clock.
 
 #![deny(unsafe_code)]
+#![allow(clippy::cast_possible_wrap)] // sizes and offsets of small structs, as the interpreter's C takes them
 
-#[allow(unsafe_code)] // slots by hand; each use says why it is sound
+#[allow(unsafe_code)] // slots by hand; each use says why it is sound, here and below
 mod awaitable;
 mod document;
-#[allow(unsafe_code)] // as above
+#[allow(unsafe_code)]
 mod fast;
-#[allow(unsafe_code)] // as above
+#[allow(unsafe_code)]
 mod inside;
-#[allow(unsafe_code)] // as above
+#[allow(unsafe_code)]
 mod lock;
 mod parts;
 mod runner;
@@ -27,8 +28,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
 use tidegate::{
-    CallId, Clash, Class, Counts, Domain, Engine as Core, Event, Flags, HttpFailure, Options, Outcome, Policy, PolicyId,
-    Request, RouteId, Snapshot, Step, TABLE, Time, Value, Verdict, WallTime, wire,
+    CallId, Clash, Class, Counts, Domain, Engine as Core, Event, Flags, HttpFailure, Options, Outcome,
+    Policy, PolicyId, Request, RouteId, Snapshot, Step, TABLE, Time, Value, Verdict, WallTime, wire,
 };
 
 use lock::{Guard, Lock};
@@ -106,7 +107,7 @@ fn monotonic() -> Time {
 
 impl Engine {
     /// The lock, then the time: readings are in the order in which the engine sees them.
-    #[inline(always)]
+    #[inline]
     fn at_now<'a>(&'a self, py: Python<'a>) -> (Guard<'a, State>, Time) {
         let state = self.state.lock(py);
         let now = state.manual.map_or_else(monotonic, Time::from_micros);
@@ -114,7 +115,7 @@ impl Engine {
     }
 
     /// Begins a call.
-    #[inline(always)]
+    #[inline]
     fn begin_with(&self, py: Python<'_>, route: RouteId, request: &Request) -> Begun {
         let (mut state, now) = self.at_now(py);
         let (call, step) = state.core.begin(route, request, now);
@@ -123,7 +124,7 @@ impl Engine {
     }
 
     /// Tells a call what happened.
-    #[inline(always)]
+    #[inline]
     fn on_with(&self, py: Python<'_>, call: CallId, event: Event) -> (Step, Option<Vec<u64>>) {
         let (mut state, now) = self.at_now(py);
         let step = state.core.on(call, event, now);
@@ -153,6 +154,7 @@ impl Engine {
 }
 
 /// A policy that an engine does not take.
+#[allow(clippy::needless_pass_by_value)] // as `map_err` gives it
 fn clashes(clash: Clash) -> PyErr {
     PolicyError::new_err((vec![("policy".to_owned(), format!("{:?}", clash.name), clash.rule.to_owned())],))
 }
@@ -163,7 +165,8 @@ impl Engine {
     #[pyo3(signature = (seed, manual_clock = false))]
     fn new(seed: u64, manual_clock: bool) -> Self {
         let core = Core::new(seed, Options::default());
-        let state = State { core, manual: manual_clock.then_some(0), woken: Vec::new(), timed: BTreeMap::new() };
+        let state =
+            State { core, manual: manual_clock.then_some(0), woken: Vec::new(), timed: BTreeMap::new() };
         Self { manual: manual_clock, state: Lock::new(state) }
     }
 
@@ -183,7 +186,13 @@ impl Engine {
     /// Raises `PolicyError` with every mistake there is.
     #[pyo3(signature = (policy, name, pairs: "list[tuple[str, float | str]]") -> "list[int]")]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
-    fn retune(&self, py: Python<'_>, policy: u32, name: &str, pairs: Vec<(String, Given)>) -> PyResult<Vec<u64>> {
+    fn retune(
+        &self,
+        py: Python<'_>,
+        policy: u32,
+        name: &str,
+        pairs: Vec<(String, Given)>,
+    ) -> PyResult<Vec<u64>> {
         let to = checked(name, &pairs)?;
         let (mut state, now) = self.at_now(py);
         let retuned = state.core.retune(PolicyId::from_word(policy), to, now);
@@ -245,7 +254,14 @@ impl Engine {
     /// The outcome of an HTTP answer, at its place in the word of a Finished event.
     #[pyo3(signature = (policy, status, headers: "list[tuple[bytes, bytes]]", wall_us) -> "int")]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
-    fn classify(&self, py: Python<'_>, policy: u32, status: u16, headers: Vec<(Vec<u8>, Vec<u8>)>, wall_us: u64) -> u64 {
+    fn classify(
+        &self,
+        py: Python<'_>,
+        policy: u32,
+        status: u16,
+        headers: Vec<(Vec<u8>, Vec<u8>)>,
+        wall_us: u64,
+    ) -> u64 {
         let headers: Vec<_> =
             headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
         let failure = HttpFailure { status, headers: &headers };
@@ -394,12 +410,12 @@ mod _native {
     #[pymodule_export]
     use super::document::Document;
     #[pymodule_export]
+    use super::fast::{native_method, within};
+    #[pymodule_export]
     use super::parts::{
         Backoff, CubicRate, RatioBudget, RetryBudget, RetryQuota, RetryStrategy, RetryToken, ShareBudget,
         TokenBudget, parse_retry_after,
     };
-    #[pymodule_export]
-    use super::fast::{native_method, within};
     #[pymodule_export]
     use super::runner::Runner;
     #[pymodule_export]

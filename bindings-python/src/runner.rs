@@ -87,7 +87,7 @@ impl Settings {
     ///
     /// An interrupt can strike anywhere in the shell: then whatever attempt may be out is reported.
     #[cold]
-    pub fn give_up<'py>(&self, py: Python<'py>, call: CallId, error: PyErr) -> PyErr {
+    pub fn give_up(&self, py: Python<'_>, call: CallId, error: PyErr) -> PyErr {
         let interrupted = error.is_instance_of::<PyKeyboardInterrupt>(py);
         let woken = self.engine.get().give_up(py, call, 1..=if interrupted { u8::MAX } else { 2 });
         if !woken.is_empty()
@@ -118,6 +118,7 @@ impl From<PyErr> for Raised {
 impl Raised {
     /// The exception itself, taken back from the interpreter.
     #[cold]
+    #[allow(clippy::unused_self)] // it stands for what is taken
     pub fn take(self, py: Python<'_>) -> PyErr {
         PyErr::fetch(py)
     }
