@@ -19,7 +19,7 @@ from ._sync import park, settle
 from ._wire import ATTEMPT, DONE, LOW, SLOT_UNTIL_BODY, SPAN_SHIFT, WAIT_BODY
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 
     from ._policy import Caller
 
@@ -70,7 +70,7 @@ def generating(caller: Caller, fn: Callable[..., Iterator[Any]]) -> Callable[...
     """A generator function behind a policy."""
 
     @functools.wraps(fn)
-    def generator(*args: Any, **kwargs: Any) -> Any:
+    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         caller._check_sync()
         run, step = _begin(caller, False, fn, args, kwargs)
         try:
@@ -143,7 +143,7 @@ def agenerating(caller: Caller, fn: Callable[..., AsyncIterator[Any]]) -> Callab
     """An async generator function behind a policy."""
 
     @functools.wraps(fn)
-    async def generator(*args: Any, **kwargs: Any) -> Any:
+    async def generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         run, step = _begin(caller, True, fn, args, kwargs)
         try:
             while step & 3 != DONE and step & 0xF003 != WAIT_BODY:

@@ -59,6 +59,7 @@ class AsyncBody(Open):
                     timers = timers_of(run.engine)
                     timers.arm(get_running_loop(), call, self._until - run.engine.native.now())
                 failure: BaseException | None = None
+                chunk = b""
                 try:
                     chunk = await chunks.__anext__()
                 except BaseException as error:

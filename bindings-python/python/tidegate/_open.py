@@ -21,9 +21,11 @@ class OpenRun(Protocol):
 
     def refuse(self, verdict: str) -> TidegateError:
         """The error of an end that has no result of its own."""
+        ...
 
     def judge_error(self, error: BaseException) -> int:
         """The outcome of an exception."""
+        ...
 
 
 class Open:

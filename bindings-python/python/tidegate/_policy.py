@@ -44,11 +44,16 @@ T = TypeVar("T")
 
 Criticality = Literal["best_effort", "degraded", "normal", "critical"]
 
+_Made = TypeVar("_Made")
 _Method = TypeVar("_Method")
-_native_method: Final = cast("Callable[[_Method], _Method]", _native.native_method)
-
 FAST: Final = not os.environ.get("TIDEGATE_NO_FAST")
 """Whether the native half makes first attempts. Without, the shells make all: tests compare the two."""
+
+
+def _native_method(documented: _Method) -> _Method:
+    """The native method that this function documents."""
+    return cast("_Method", _native.native_method(documented))
+
 
 _names: Final = (f"unnamed-{number}" for number in count(1))
 
@@ -74,6 +79,10 @@ class Caller(_native.Runner):
     )
 
     _policy: Policy
+
+    if TYPE_CHECKING:
+
+        def __new__(cls: type[_Made], *args: Any, **kwargs: Any) -> _Made: ...
 
     def _bind(
         self,
