@@ -4,7 +4,7 @@
 //! `arena.rs` holds the calls, `side.rs` what a few of them need beside that, `route.rs` what is kept per key. The
 //! stages: `hold.rs`, `pace.rs` (rates), `queue.rs` (permits) and `limiter.rs` (what sets their limit). `hedge.rs` races
 //! attempts, `evidence.rs` tells everybody how they ended, `ledger.rs` keeps charges and counts, `lease.rs` takes a place
-//! back. From outside: `force.rs`, `pools.rs`, `retune.rs`, `snapshot.rs`.
+//! back. From outside: `force.rs`, `pools.rs`, `retune.rs`, `snapshot.rs`, `state.rs`.
 
 mod admit;
 mod arena;
@@ -24,13 +24,19 @@ mod retune;
 mod route;
 mod side;
 mod snapshot;
+mod state;
+mod view;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 pub use call::EDGES;
 pub use ledger::Counts;
-pub use snapshot::{PoolView, RouteView, Snapshot};
+pub use state::{RestoreError, Restored};
+pub use view::{
+    BreakerView, HedgeView, HoldView, LimitKind, PoolView, RateView, RouteView, SendView, SharedView,
+    Snapshot, ThrottleView,
+};
 
 use crate::action::{CallId, Flags, PolicyId, RouteId};
 use crate::classify::{HttpFailure, classify};

@@ -1,117 +1,13 @@
-//! What the engine looks like from outside, pulled when somebody asks; and its own books, checked.
+//! The engine's own books, checked.
 
-use std::collections::BTreeMap;
-
+use super::Engine;
 use super::arena::{Call, NONE, State, flag};
 use super::route::Route;
-use super::{Counts, Engine};
 use crate::action::Lane;
 use crate::policy::HedgeBudget;
 use crate::retry::Budget;
-use crate::time::Time;
-
-/// The engine at one moment.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Snapshot {
-    /// Calls that have begun and not ended.
-    pub live: u32,
-    /// Calls that have ended, while attempts or calls within them have not been reported.
-    pub lingering: u32,
-    /// Calls given up on whose host has not been told.
-    pub lost: u32,
-    /// Calls that wait in a queue, granted ones included.
-    pub waiting: u32,
-    /// Keys that had to share an `overflow` route so far.
-    pub route_overflows: u64,
-    /// Routes evicted so far.
-    pub route_evictions: u64,
-    /// By policy: its name and what has happened under it.
-    pub policies: Vec<(String, Counts)>,
-    /// By route.
-    pub routes: Vec<RouteView>,
-}
-
-/// One route at one moment.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RouteView {
-    /// The policy's name.
-    pub policy: String,
-    /// The route's key.
-    pub key: String,
-    /// Calls in it.
-    pub active: u32,
-    /// Retries its budget has left, if it has one.
-    pub budget: Option<u64>,
-    /// Its bulkhead, if it has one.
-    pub pool: Option<PoolView>,
-}
-
-/// One pool of permits at one moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PoolView {
-    /// Permits there are.
-    pub limit: u32,
-    /// Permits given out.
-    pub in_flight: u32,
-    /// Calls that wait for one.
-    pub waiting: u32,
-    /// Longest queue.
-    pub max_queue: u32,
-}
 
 impl Engine {
-    /// The state of everything. Changes nothing; costs one pass over calls and routes.
-    pub fn snapshot(&self, now: Time) -> Snapshot {
-        let now = self.clock.peek(now);
-        let count = |wanted: &[State]| {
-            self.calls.iter().filter(|(_, call)| wanted.contains(&call.state)).count() as u32
-        };
-        let (lingering, lost) = (count(&[State::Ended]), count(&[State::Lost]));
-        let name = |policy: u16| self.policies[usize::from(policy)].policy.name().to_owned();
-        Snapshot {
-            live: self.calls.live() - lingering - lost,
-            lingering,
-            lost,
-            waiting: count(&[State::Held, State::Paced, State::Queued, State::Granted, State::Refused]),
-            route_overflows: self.routes.overflows,
-            route_evictions: self.routes.evictions,
-            policies: self.counts(),
-            routes: self
-                .routes
-                .iter()
-                .filter(|(_, route)| !route.is_pool())
-                .map(|(_, route)| RouteView {
-                    policy: name(route.policy),
-                    key: route.key().to_owned(),
-                    active: route.active,
-                    budget: route.budget.clone().map(|mut budget| budget.balance(route.in_flight(), now)),
-                    // A pool without a limit is what is left of a bulkhead that was taken away.
-                    pool: route.pool.as_ref().filter(|pool| pool.limit != u32::MAX).map(|pool| PoolView {
-                        limit: pool.limit,
-                        in_flight: pool.in_flight,
-                        waiting: pool.waiters(),
-                        max_queue: pool.max_queue,
-                    }),
-                })
-                .collect(),
-        }
-    }
-
-    /// By policy: its name and what has happened under it, under old settings too.
-    fn counts(&self) -> Vec<(String, Counts)> {
-        let mut counts: BTreeMap<_, _> = (0..=u16::MAX)
-            .zip(&self.policies)
-            .filter(|(number, entry)| entry.of == *number)
-            .map(|(number, entry)| (number, (entry.policy.name().to_owned(), Counts::default())))
-            .collect();
-        for entry in &self.policies {
-            if let Some((_, sum)) = counts.get_mut(&entry.of) {
-                sum.add(&entry.counts);
-            }
-        }
-        counts.into_values().collect()
-    }
-
     /// Checks the engine's own books: permits conserved (I1), capacity kept (I2), no admissible waiter left without a
     /// permit (I3), counts equal to what they count. For tests and fuzzing; it costs a pass per route.
     ///
