@@ -37,6 +37,7 @@ mod policy;
 mod quantile;
 mod retry;
 pub mod rng;
+mod state;
 mod throttle;
 mod time;
 mod window;
@@ -49,7 +50,8 @@ pub use breaker::{BreakerSettings, BreakerState, CircuitBreaker, Evidence, Ticke
 pub use classify::{HttpFailure, METHODS, class_of_status};
 pub use codel::{CoDel, CodelLaw, CodelSettings};
 pub use engine::{
-    BreakerView, Clash, Counts, EDGES, Engine, Options, PoolView, RateView, RouteView, SharedView, Snapshot,
+    BreakerView, Clash, Counts, EDGES, Engine, HedgeView, HoldView, LimitKind, Options, PoolView, RateView,
+    RestoreError, Restored, RouteView, SendView, SharedView, Snapshot, ThrottleView,
 };
 pub use limit::{
     Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, RateSettings, TokenBucket,
