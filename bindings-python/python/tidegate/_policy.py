@@ -537,8 +537,11 @@ class Policy(Caller):
         self.engine.wake(native.force_open(self._number, which, on))
 
     def snapshot(self) -> dict[str, Any]:
-        """Its figures now: `attempts`, `retries`, how calls ended (`ends`), and its `routes` by key, each with
-        what it has of `pool`, `rate`, `breaker`, `throttle`, `budget`, `holds`."""
+        """Its figures now: `attempts`, `retries`, how calls ended (`ends`), and its `routes` by key.
+
+        A route has `active`, `forced`, and what there is of `pool` (permits), `rate`, `send_rate`, `breaker`,
+        `throttle` (the probability of a refusal), `budget`, `holds` and `held`.
+        """
         view = self.engine.snapshot()
         routes = (route for route in view["routes"] if route["policy"] == self.name)
         return {**view["policies"][self.name], "routes": {route["key"]: route for route in routes}}
