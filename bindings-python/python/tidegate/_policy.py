@@ -200,10 +200,6 @@ class Caller(_native.Runner):
         """Goes on after a first attempt that has failed, or has ended well although it was stopped."""
         return lazy.resume(self._run(scope, call, fn, args or (), kwargs), ok, value, timers)
 
-    def _arm(self, call: int, us: int) -> Timers:
-        """Puts a call on the timer of the running loop."""
-        return lazy.arm(self._engine, call, us)
-
     _not_async = staticmethod(not_async)
     _awaited = staticmethod(awaited)
 
