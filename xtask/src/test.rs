@@ -58,6 +58,7 @@ fn rust(shop: &Shop, report: &mut Report) {
     report.step(TOOLS, "tests", || tests(&rest));
     report.step(CORE, "vectors in WebAssembly", || wasm::check(shop));
     report.step(CORE, "instructions per call", || gate::check(shop));
+    report.step(CORE, "a call costs the same beside many", || gate::growth(shop));
 }
 
 fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) {

@@ -78,7 +78,7 @@ impl Crowd {
         let queued = many != Many::Calls;
         let holder = queued.then(|| world.engine.begin(world.route, &Request::default(), at(0)).0);
         for n in 0..count {
-            drop(world.engine.begin(world.route, &request(n), at(0)));
+            let _ = world.engine.begin(world.route, &request(n), at(0));
         }
         Self { world, many, routes: Vec::new(), holder, wakes: Vec::with_capacity(16), turn: 0 }
     }
@@ -97,24 +97,24 @@ impl Crowd {
 
     fn call(&mut self, route: RouteId) {
         let (call, _) = self.world.engine.begin(route, &Request::default(), at(1));
-        drop(self.world.engine.on(call, finished(1, Class::Ok), at(1)));
+        let _ = self.world.engine.on(call, finished(1, Class::Ok), at(1));
     }
 
     fn hand_off(&mut self) {
-        drop(self.world.engine.begin(self.world.route, &request(self.turn), at(1)));
+        let _ = self.world.engine.begin(self.world.route, &request(self.turn), at(1));
         let Some(holder) = self.holder else { return };
-        drop(self.world.engine.on(holder, finished(1, Class::Ok), at(1)));
+        let _ = self.world.engine.on(holder, finished(1, Class::Ok), at(1));
         self.wakes.clear();
         self.world.engine.take_wakes(&mut self.wakes);
         self.holder = self.wakes.first().copied();
         if let Some(next) = self.holder {
-            drop(self.world.engine.on(next, Event::Poll, at(1)));
+            let _ = self.world.engine.on(next, Event::Poll, at(1));
         }
     }
 
     fn join_and_leave(&mut self) {
         let (call, _) = self.world.engine.begin(self.world.route, &request(self.turn), at(1));
-        drop(self.world.engine.on(call, Event::Cancel, at(1)));
+        let _ = self.world.engine.on(call, Event::Cancel, at(1));
         self.wakes.clear();
         self.world.engine.take_wakes(&mut self.wakes);
     }

@@ -74,7 +74,7 @@ pub fn per_call() -> (f64, f64) {
     }
     let alone = tally().since(own);
     for call in &calls {
-        drop(world.engine.on(*call, Event::Timer, at(1_000)));
+        let _ = world.engine.on(*call, Event::Timer, at(1_000));
     }
     let racing = tally().since(own);
     let each = |tally: Tally| tally.bytes as f64 / MANY as f64;
