@@ -52,7 +52,8 @@ pub const FULL: Pairs = &[
     ("attempt_timeout", Number(1e6)),
     ("retry.backoff.base", Number(0.0)),
     ("retry.budget.percent_can_retry", Number(2.0)),
-    ("rate_limit.permits", Number(1e6)),
+    // More than any bench can take, by a real clock too.
+    ("rate_limit.permits", Number(1e9)),
     ("rate_limit.per", Number(1e6)),
     ("bulkhead.max_concurrency", Number(100.0)),
     ("bulkhead.max_queue", Number(100.0)),
