@@ -224,8 +224,7 @@ impl<Req: Clone, Res, E> tower::retry::Policy<Req, Res, E> for Attempts {
 
 fn tower_row(group: &'static str, failures: u32) -> Row {
     let runtime = runtime();
-    let mut body = body(failures);
-    let shared = std::sync::Arc::new(Mutex::new(move || body()));
+    let shared = std::sync::Arc::new(Mutex::new(body(failures)));
     let mut stack = runtime.block_on(async {
         ServiceBuilder::new()
             .timeout(Span::from_secs(30))
@@ -254,8 +253,7 @@ fn tower_resilience_row(group: &'static str, failures: u32) -> Row {
     use tower_resilience::retry::RetryLayer;
     use tower_resilience::timelimiter::TimeLimiterLayer;
     let runtime = runtime();
-    let mut body = body(failures);
-    let shared = std::sync::Arc::new(Mutex::new(move || body()));
+    let shared = std::sync::Arc::new(Mutex::new(body(failures)));
     let mut stack = runtime.block_on(async {
         let deadline = TimeLimiterLayer::builder().timeout_duration(Span::from_secs(30)).build();
         let rate = RateLimiterLayer::builder()
@@ -308,7 +306,7 @@ fn rates() -> Vec<Row> {
             });
         }),
         row(RATE, "tower RateLimit (one owner, no lock)", move |calls| {
-            theirs.block_on(drive(&mut stack, calls))
+            theirs.block_on(drive(&mut stack, calls));
         }),
     ]
 }
