@@ -391,7 +391,7 @@ impl Engine {
 
 /// Is there an edge from one state to another?
 pub(super) fn edge(from: State, to: State) -> bool {
-    EDGES.iter().any(|(a, b, _)| *a == format!("{from:?}") && *b == format!("{to:?}"))
+    EDGES.iter().any(|(a, b, _)| *a == from.name() && *b == to.name())
 }
 
 const _: () = assert!(NONE > 1 << CallId::SLOT_BITS, "no slot is NONE");
