@@ -48,7 +48,10 @@ pub use action::{
 pub use breaker::{BreakerSettings, BreakerState, CircuitBreaker, Evidence, Ticket};
 pub use classify::{HttpFailure, METHODS, class_of_status};
 pub use codel::{CoDel, CodelLaw, CodelSettings};
-pub use engine::{Clash, Counts, EDGES, Engine, Options, PoolView, RouteView, Snapshot};
+pub use engine::{
+    Answer, Clash, Counts, EDGES, Engine, Input, InputError, Options, PoolView, Record, RecordType,
+    RouteView, Snapshot,
+};
 pub use limit::{
     Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, RateSettings, TokenBucket,
 };

@@ -225,7 +225,9 @@ impl Policy {
     /// The class of a kind: itself for the nine classes, its base for one that this policy declares. A number that
     /// nobody declared is what a programming error is: permanent.
     pub fn class_of(&self, kind: Kind) -> Class {
-        if let Some(class) = kind.class() { class } else {
+        if let Some(class) = kind.class() {
+            class
+        } else {
             let own = usize::from(kind.number()) - Class::ALL.len();
             self.kinds.get(own).map_or(Class::Permanent, |declared| declared.1)
         }

@@ -3,10 +3,10 @@
 //! Every event ends with the evaluation that a `Poll` makes (R3), so a `Poll` at the same instant changes nothing.
 //! The order of a retry decision (R5) stands in [`Engine::decide`]; the stages before an attempt are in `admit.rs`.
 
-use super::Engine;
 use super::admit::Stage;
 use super::arena::{Call, NONE, State, flag};
 use super::route::stage;
+use super::{Engine, Input};
 use crate::action::{Action, CallId, Event, Flags, Lane, Request, RouteId, Step, Verdict, Wait};
 use crate::outcome::Class;
 use crate::time::{Duration, Time};
@@ -72,6 +72,7 @@ pub const EDGES: &[(&str, &str, &str)] = &[
 impl Engine {
     /// Begins a call. A refused call is already `Done`, and its id stale (R1).
     pub fn begin(&mut self, route: RouteId, request: &Request, now: Time) -> (CallId, Step) {
+        self.write(|| Input::Begin { route, request: *request, now });
         let now = self.clock.observe(now);
         self.reap(now, NONE);
         let Some(route) = self.routes.find(route) else {
@@ -104,6 +105,7 @@ impl Engine {
 
     /// Tells a call what happened; the step says what to do now, and when to ask again.
     pub fn on(&mut self, call: CallId, event: Event, now: Time) -> Step {
+        self.write(|| Input::On { call, event, now });
         let now = self.clock.observe(now);
         let Some(slot) = self.calls.find(call) else {
             return self.answer(Step::done(Verdict::Stale));
@@ -203,6 +205,7 @@ impl Engine {
                 }
                 return wait(Wait::Running, given_up.min(call.deadline), now);
             }
+            self.note(move |it| it.tell_reclaimed(slot, now));
             self.free_lanes(slot, u8::MAX, now);
             self.calls[slot].stopped = 0;
         }
@@ -239,6 +242,7 @@ impl Engine {
             self.calls.side_mut(slot).moment = 0;
         }
         self.count_attempt(slot, false, now);
+        self.note(move |it| it.tell_start(slot, false, now));
         if hedges {
             until = until.min(self.hedge_due(slot));
         }
@@ -334,6 +338,7 @@ impl Engine {
         self.give_ticket_back(slot, now);
         self.give_place_back(slot, verdict == Verdict::Ok, now);
         self.count_end(slot, verdict);
+        self.note(move |it| it.tell_end(slot, verdict, result, retry_in, now));
         let call = &mut self.calls[slot];
         call.moment = if call.lanes == 0 { Time::NEVER } else { now.after(GRACE) };
         self.pay_back(now);

@@ -6,7 +6,7 @@
 use super::Engine;
 use super::arena::{Arena, Call, NONE, State, flag};
 use super::limiter::Limiter;
-use crate::action::Verdict;
+use crate::action::{Verdict, Wait};
 use crate::codel::CoDel;
 use crate::policy::{Bulkhead, Unit};
 use crate::time::{Duration, Time};
@@ -297,6 +297,7 @@ impl Engine {
         call.moment = now;
         call.go(State::Queued);
         pool.push(&mut self.calls, slot);
+        self.note(move |it| it.tell_queued(slot, Wait::Queue, it.patience(slot), now));
         Ok(Permit::Awaited)
     }
 
@@ -334,6 +335,7 @@ impl Engine {
             call.moment = now.after(CLAIM);
             call.go(State::Granted);
             pool.granted.push(&mut self.calls, slot);
+            self.note(move |it| it.tell_granted(slot, Wait::Queue, Some(arrived), now));
             self.wakes.push(self.calls.id(slot));
         }
     }
@@ -344,6 +346,7 @@ impl Engine {
         call.cost = verdict as u16;
         call.moment = now;
         call.go(State::Refused);
+        self.note(move |it| it.tell_shed(slot, verdict, now));
         self.wakes.push(self.calls.id(slot));
     }
 
