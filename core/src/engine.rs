@@ -4,7 +4,7 @@
 //! `arena.rs` holds the calls, `side.rs` what a few of them need beside that, `route.rs` what is kept per key. The
 //! stages: `hold.rs`, `pace.rs` (rates), `queue.rs` (permits) and `limiter.rs` (what sets their limit). `hedge.rs` races
 //! attempts, `evidence.rs` tells everybody how they ended, `ledger.rs` keeps charges and counts, `lease.rs` takes a place
-//! back. From outside: `force.rs`, `pools.rs`, `retune.rs`, `snapshot.rs`. What it did: `record.rs` and
+//! back. From outside: `force.rs`, `pools.rs`, `retune.rs`, `snapshot.rs`, `view.rs`. What it did: `record.rs` and
 //! `tell.rs`; what was put in: `journal.rs`.
 
 mod admit;
@@ -28,6 +28,7 @@ mod route;
 mod side;
 mod snapshot;
 mod tell;
+mod view;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,7 +37,8 @@ pub use call::EDGES;
 pub use journal::{Answer, Input, InputError};
 pub use ledger::Counts;
 pub use record::{Record, RecordType};
-pub use snapshot::{PoolView, RouteView, Snapshot};
+pub use snapshot::Snapshot;
+pub use view::{BreakerView, PoolView, RateView, RouteView, SharedView};
 
 use crate::action::{CallId, Flags, PolicyId, RouteId};
 use crate::classify::{HttpFailure, classify};

@@ -49,8 +49,8 @@ pub use breaker::{BreakerSettings, BreakerState, CircuitBreaker, Evidence, Ticke
 pub use classify::{HttpFailure, METHODS, class_of_status};
 pub use codel::{CoDel, CodelLaw, CodelSettings};
 pub use engine::{
-    Answer, Clash, Counts, EDGES, Engine, Input, InputError, Options, PoolView, Record, RecordType,
-    RouteView, Snapshot,
+    Answer, BreakerView, Clash, Counts, EDGES, Engine, Input, InputError, Options, PoolView, RateView,
+    Record, RecordType, RouteView, SharedView, Snapshot,
 };
 pub use limit::{
     Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, RateSettings, TokenBucket,

@@ -4,6 +4,7 @@
 //! road ends in [`Policy::from_pairs`], so there is one validator, and it reports *all* mistakes at once, each with the
 //! key, the value and the rule (semantics 0.3).
 
+mod across;
 mod build;
 mod check;
 #[cfg(feature = "documents")]

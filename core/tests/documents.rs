@@ -1,6 +1,5 @@
 //! Policy documents: what they say, and what they are told when they are wrong (semantics 0.3, 0.7, 0.8).
 
-use proptest::prelude::*;
 use tidegate::{Document, Domain, Policy, PolicyError, TABLE, Value};
 
 fn shown(errors: &[PolicyError]) -> Vec<String> {
@@ -91,6 +90,7 @@ bulkhead.max_queue = "lots"
 
 [pool.shared]
 limit = 3
+[pools]
 "#,
     );
     assert_eq!(
@@ -102,10 +102,11 @@ limit = 3
             r#"line 6: policy.payments.retry.backoff.bse = "1s": no such key; did you mean retry.backoff.base? the keys of retry.backoff are KEYS"#,
             r#"line 6: policy.payments.retry.backoff.base = "1d": must be a span such as "250ms" or "2s": a number and one of us, ms, s, m, h"#,
             r"line 7: policy.payments.retry.statuses = 503: must be a list, such as [408, 429]",
-            r#"line 9: policy."eu west".bulkhead.max_concurrency = (absent): is required where there is a bulkhead"#,
+            r#"line 9: policy."eu west".bulkhead.max_concurrency = (absent): is required where there is a bulkhead, or bulkhead.pool"#,
             r#"line 10: policy."eu west".bulkhead.max_queue = "lots": must be a whole number from 0 to 10000000, or none"#,
             r"line 12: policy.empty = (empty): an empty policy does nothing; give it at least one component",
-            r"line 14: pool = (a table): no such section; named pools are not there yet, and a bulkhead is its policy's own",
+            r"line 15: pool.shared.limit = 3: no such kind of pool; the kinds are bulkhead, rate_limit, budget",
+            r"line 16: pools = (a table): no such section; did you mean pool? the sections are policy and pool",
         ]
         .map(|line| line.replace("must be one of http", &presets()).replace("KEYS", &backoff_keys()))
     );
@@ -211,6 +212,24 @@ fn wrong_types_are_told_the_right_one() {
             "policy.p.retry.statuses = 404: must be a status that can be retried: 408, 429 or 500 to 599",
         ),
         ("retry.statuses = [[503]]", "policy.p.retry.statuses = [503]: must be a status"),
+        (
+            "breaker.failure_on = \"busy\"\nbreaker.consecutive = 1\nbreaker.break_duration = \"1s\"",
+            "policy.p.breaker.failure_on = \"busy\": must be a list, such as [\"transient\", \"throttled\"]",
+        ),
+        (
+            "kinds = [\"busy=throttled\"]\ndeadline = \"1s\"",
+            "policy.p.kinds = [\"busy=throttled\"]: must be a table of names and classes, such as { busy = ",
+        ),
+        (
+            "kinds.busy = \"thrttled\"\ndeadline = \"1s\"",
+            "policy.p.kinds.busy = \"thrttled\": must be name=class: a name of a to z, 0 to 9 and _ that no class",
+        ),
+        ("kinds.busy = 3\ndeadline = \"1s\"", "policy.p.kinds.busy = 3: must be name=class: "),
+        (
+            "kinds.\"a.b\" = \"throttled\"\ndeadline = \"1s\"",
+            "policy.p.kinds.\"a.b\" = \"throttled\": must be name=class: ",
+        ),
+        ("kinds = {}\ndeadline = \"1s\"", "policy.p.kinds = (a table): must have at least one value"),
         ("slot_until = 1", "policy.p.slot_until = 1: must be one of body, headers"),
         ("\"retry.max_attempts\" = 3", "policy.p.\"retry.max_attempts\" = 3: no such key; "),
         (
@@ -237,9 +256,11 @@ fn wrong_types_are_told_the_right_one() {
 fn unknown_sections_are_told_the_known_one() {
     assert_eq!(
         toml("[policies.p]\ndeadline = \"1s\""),
-        ["line 1: policies = (a table): no such section; did you mean policy? the only section is policy"]
+        [
+            "line 1: policies = (a table): no such section; did you mean policy? the sections are policy and pool"
+        ]
     );
-    assert!(toml("defaults.p = 1")[0].ends_with("no such section; the only section is policy"));
+    assert!(toml("defaults.p = 1")[0].ends_with("no such section; the sections are policy and pool"));
 }
 
 #[test]
@@ -305,12 +326,41 @@ fn an_empty_table_is_a_component_with_its_defaults() {
     assert_eq!(Document::from_toml("[policy.p.retry]").unwrap(), three);
     assert_eq!(
         in_p("bulkhead = {}"),
-        ["line 1: policy.p.bulkhead.max_concurrency = (absent): is required where there is a bulkhead"]
+        [
+            "line 1: policy.p.bulkhead.max_concurrency = (absent): is required where there is a bulkhead, or bulkhead.pool"
+        ]
+    );
+    // Where all keys have defaults, the component is there; a key that has another's value does not say so.
+    let throttle = Document::from_toml("policy.p.throttle = {}").unwrap();
+    assert_eq!(throttle.policy("p").unwrap().value("throttle.k"), Some(Value::Number(2.0)));
+    assert_eq!(
+        in_p("rate_limit = {}"),
+        [
+            "line 1: policy.p.rate_limit.permits = (absent): is required where there is a rate limit, or rate_limit.pool",
+            "line 1: policy.p.rate_limit.per = (absent): is required where there is a rate limit, or rate_limit.pool",
+        ]
     );
     // A preset's own settings are not undone by it.
     let preset = |more: &str| Document::from_toml(&format!("[policy.p]\npreset = \"http\"\n{more}")).unwrap();
     assert_eq!(preset("retry = { budget = {} }"), preset(""));
     assert!(Document::from_toml("").unwrap().policies().next().is_none());
+}
+
+#[test]
+fn kinds_are_a_table_of_names_and_classes() {
+    let written = "policy.p = { kinds = { busy = \"throttled\", clash = \"conflict\" }, retry.retry_on = [\"busy\", \"clash\"] }";
+    let document = Document::from_toml(written).unwrap();
+    let policy = document.policy("p").unwrap();
+    assert_eq!(policy.kinds().collect::<Vec<_>>(), ["busy", "clash"]);
+    let text = "[policy.p]\nkinds.busy = \"throttled\"\nkinds.clash = \"conflict\"\nretry.retry_on = [\"busy\",\"clash\"]\n";
+    assert_eq!(document.to_toml(), text);
+    assert_eq!(Document::from_toml(text).unwrap(), document);
+    assert_eq!(Document::from_json(&document.to_json()).unwrap(), document);
+    assert!(document.to_json().contains("\"kinds\": {\n        \"busy\": \"throttled\",\n"));
+    assert_eq!(
+        json(r#"{"policy": {"p": {"deadline": "1s", "kinds": {"a": "conflict", "a": "conflict"}}}}"#),
+        [r#"line 1: policy.p.kinds = "a": is declared more than once"#]
+    );
 }
 
 #[test]
@@ -375,132 +425,5 @@ fn the_validator_takes_the_shared_documents_that_it_should() {
             "{}",
             vector["name"]
         );
-    }
-}
-
-/// A value that a key may have.
-fn value(domain: Domain) -> BoxedStrategy<Vec<Value<'static>>> {
-    let or_none = |numbers: BoxedStrategy<f64>, none: bool| {
-        let number = numbers.prop_map(|n| vec![Value::Number(n)]);
-        if none {
-            prop_oneof![9 => number, 1 => Just(vec![Value::Text("none")])].boxed()
-        } else {
-            number.boxed()
-        }
-    };
-    let words = |words: &'static [&'static str]| prop::sample::select(words).prop_map(Value::Text);
-    match domain {
-        Domain::Span { min, max, none } => {
-            let (min, max) = (min.as_micros(), max.as_micros());
-            let near = max.min(min + 10_000_000);
-            or_none(prop_oneof![min..=max, min..=near].prop_map(|n| n as f64).boxed(), none)
-        }
-        Domain::Count { min, max, none } => {
-            or_none(prop_oneof![min..=max, min..=max.min(min + 9)].prop_map(f64::from).boxed(), none)
-        }
-        Domain::Real { min, max, none } => {
-            or_none(prop_oneof![min..=max, Just(min), Just(max), min..=max.min(min + 1.0)].boxed(), none)
-        }
-        Domain::Flag => prop_oneof![Just(0.0), Just(1.0)].prop_map(|n| vec![Value::Number(n)]).boxed(),
-        Domain::Choice(choices) => words(choices).prop_map(|word| vec![word]).boxed(),
-        Domain::Statuses => {
-            let status = prop_oneof![Just(408.0), Just(429.0), (500u16..600).prop_map(f64::from)];
-            prop::collection::vec(status.prop_map(Value::Number), 1..5).boxed()
-        }
-        Domain::Words(choices) | Domain::KindWords(choices) => {
-            prop::collection::vec(words(choices), 1..5).boxed()
-        }
-        Domain::Kinds => prop::collection::vec("[a-z]{6,9}_=(transient|throttled|permanent)", 1..4)
-            .prop_map(|kinds| {
-                kinds.into_iter().map(|kind| Value::Text(Box::leak(kind.into_boxed_str()))).collect()
-            })
-            .boxed(),
-        Domain::Name => {
-            "[a-z]{1,9}".prop_map(|name| vec![Value::Text(Box::leak(name.into_boxed_str()))]).boxed()
-        }
-    }
-}
-
-/// Valid settings over the whole table. Where a rule joins several keys, the keys it names are dropped until it holds.
-fn policy() -> impl Strategy<Value = Policy> {
-    let keys: Vec<_> = TABLE
-        .iter()
-        .map(|key| prop::option::weighted(0.35, value(key.domain)).prop_map(|values| (key.path, values)))
-        .collect();
-    ("[a-zA-Z0-9_. \"'\\\\é-]{1,12}", keys).prop_filter_map("rules across keys", |(name, keys)| {
-        let mut pairs: Vec<_> = keys
-            .into_iter()
-            .flat_map(|(path, values)| values.unwrap_or_default().into_iter().map(move |value| (path, value)))
-            .collect();
-        loop {
-            let errors = match Policy::from_pairs(&name, &pairs) {
-                Ok(policy) => return Some(policy),
-                Err(errors) => errors,
-            };
-            let before = pairs.len();
-            let table = |error: &PolicyError| error.value == "(absent)";
-            pairs.retain(|(path, _)| {
-                errors.iter().all(|error| match error.key.rsplit_once('.') {
-                    Some((above, _)) if table(error) => !path.starts_with(above),
-                    _ => *path != error.key,
-                })
-            });
-            if pairs.len() == before {
-                return None;
-            }
-        }
-    })
-}
-
-proptest! {
-    /// What a document prints reads back as the same, in both forms; and the pairs make the same policy.
-    #[test]
-    fn printed_documents_read_back_as_the_same(policies in prop::collection::vec(policy(), 0..4)) {
-        let document: Document = policies.into_iter().collect();
-        for policy in document.policies() {
-            prop_assert_eq!(&Policy::from_pairs(policy.name(), &policy.to_pairs()).unwrap(), policy);
-        }
-        for (text, again) in [
-            (document.to_toml(), Document::from_toml(&document.to_toml())),
-            (document.to_json(), Document::from_json(&document.to_json())),
-        ] {
-            let again = again.map_err(|errors| TestCaseError::fail(format!("{errors:#?}\n{text}")))?;
-            prop_assert_eq!(&again, &document, "{}", text);
-            for policy in document.policies() {
-                // Equal by meaning, and equal to the letter.
-                prop_assert_eq!(again.policy(policy.name()).unwrap().to_pairs(), policy.to_pairs());
-            }
-        }
-    }
-
-    /// Whatever the text: an answer, never a panic; and a mistake names its place.
-    #[test]
-    fn any_text_gets_an_answer(text in "\\PC{0,200}") {
-        for errors in [Document::from_toml(&text), Document::from_json(&text)].into_iter().filter_map(Result::err) {
-            prop_assert!(!errors.is_empty() && errors.iter().all(|error| error.line.is_some()));
-        }
-    }
-
-    /// The same for texts that are nearly right.
-    #[test]
-    fn any_damage_to_a_document_gets_an_answer(
-        policy in policy(), cuts in prop::collection::vec((any::<prop::sample::Index>(), "[\\]\\[{}\"'.,:=# \n0-9a-z]{0,3}"), 1..6),
-    ) {
-        let document: Document = [policy].into_iter().collect();
-        for (text, read) in [
-            (document.to_toml(), Document::from_toml as fn(&str) -> Result<Document, Vec<PolicyError>>),
-            (document.to_json(), Document::from_json),
-        ] {
-            let mut letters: Vec<char> = text.chars().collect();
-            for (place, put) in &cuts {
-                let at = place.index(letters.len());
-                letters.splice(at..=at, put.chars());
-                if letters.is_empty() { break; }
-            }
-            let text: String = letters.into_iter().collect();
-            if let Err(errors) = read(&text) {
-                prop_assert!(!errors.is_empty() && errors.iter().all(|error| error.line.is_some()), "{}", text);
-            }
-        }
     }
 }

@@ -259,7 +259,7 @@ fn every_shared_vector_replays_from_its_journal() {
             (replayed, steps) = (replayed + 1, steps + answers.len());
         }
     }
-    assert!(replayed > 200 && steps > 2_000, "{replayed} vectors, {steps} answers");
+    assert!(replayed > 150 && steps > 1_000, "{replayed} vectors, {steps} answers");
 }
 
 fn pairs(json: &Json) -> Vec<(&str, Value<'_>)> {

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use serde_json::Value as Json;
 use tidegate::{
-    Backoff, CallId, Class, Duration, Engine, Growth, HttpFailure, Jitter, Options, Policy, PolicyId,
-    QuotaSettings, RatioBudget, RatioSettings, RetryBudget, RetryQuota, Rounding, RouteId, ShareBudget,
-    ShareSettings, Time, TokenBudget, TokenSettings, Value, WallTime, WindowSettings, parse_retry_after, rng,
-    wire,
+    Backoff, CallId, Class, Duration, Engine, Growth, HttpFailure, Jitter, Options, Policy, PolicyId, Pool,
+    PoolKind, QuotaSettings, RatioBudget, RatioSettings, Request, RetryBudget, RetryQuota, Rounding, RouteId,
+    ShareBudget, ShareSettings, TargetId, Time, TokenBudget, TokenSettings, Value, WallTime, WindowSettings,
+    parse_retry_after, rng, wire,
 };
 
 /// All files of a family, by name.
@@ -254,6 +254,11 @@ fn engine_scripts() {
 
 fn script(path: &str, vector: &Json) -> usize {
     let mut engine = Engine::new(number(&vector["seed"]), Options::default());
+    for pool in list(&vector["pools"]) {
+        let kind = PoolKind::ALL.into_iter().find(|kind| pool["kind"] == kind.name()).unwrap();
+        let built = Pool::from_pairs(text(&pool["name"]), kind, &pairs(&pool["pairs"])).unwrap();
+        engine.pool(built, Time::from_micros(0)).unwrap();
+    }
     let policies = take_in(&mut engine, &vector["policies"]);
     let mut calls: BTreeMap<&str, CallId> = BTreeMap::new();
     for entry in list(&vector["script"]) {
@@ -269,14 +274,25 @@ fn script(path: &str, vector: &Json) -> usize {
                 Some(key) => engine.route(policies[text(&begin["policy"])], key, now),
                 None => RouteId::from_word(0),
             };
-            let (call, step) = engine.begin(route, &request, now);
+            let target = begin["path"].as_str();
+            let target = target.map_or(TargetId::NONE, |path| engine.target(route, path, now));
+            let (call, step) = engine.begin(route, &Request { target, ..request }, now);
             calls.insert(text(&entry["call"]), call);
-            step
+            Some(step)
+        } else if entry["force"].is_object() {
+            let force = &entry["force"];
+            let policy = policies[text(&force["policy"])];
+            let route = force["route"].as_str().map(|key| engine.route(policy, key, now));
+            let _ = engine.force_open(policy, route, force["on"].as_bool().unwrap(), now);
+            None
         } else {
-            engine.on(calls[text(&entry["on"])], wire::unpack_event(number(&entry["event"])).unwrap(), now)
+            let event = wire::unpack_event(number(&entry["event"])).unwrap();
+            Some(engine.on(calls[text(&entry["on"])], event, now))
         };
         let place = || format!("{path}: {}: {}", vector["name"], entry["says"]);
-        assert_eq!(wire::pack_step(step), number(&entry["step"]), "{}: {step:?}", place());
+        if let Some(step) = step {
+            assert_eq!(wire::pack_step(step), number(&entry["step"]), "{}: {step:?}", place());
+        }
         let mut woken = Vec::new();
         engine.take_wakes(&mut woken);
         let names = list(&entry["wakes"]).iter().map(|name| calls[text(name)]).collect::<Vec<_>>();

@@ -37,16 +37,13 @@ def relations(given: Given) -> list[str]:
     wrong: list[str] = []
     if number(given, "retry.backoff.base", 100_000) > number(given, "retry.backoff.max", 5_000_000):
         wrong.append("retry.backoff.max")
-    kind = given.get("bulkhead.kind", "fixed")
-    if kind != "fixed" and number(given, "bulkhead.min_concurrency", 1) > number(
-        given, "bulkhead.max_concurrency", 10**9
-    ):
-        wrong.append("bulkhead.min_concurrency")
-    controls = "queue_target" in [key.rpartition(".")[2] for key in given] or any(
-        number(given, f"bulkhead.{key}", 0) == 1 for key in ("queue_adaptive_lifo", "prioritized")
-    )
-    if controls and given.get("bulkhead.max_queue", 0) == 0:  # 4.4: "need `max_queue ≥ 1`"
-        wrong.append("bulkhead.max_queue")
+    if number(given, "bulkhead.min_concurrency", 1) > number(given, "bulkhead.max_concurrency", 10**9):
+        wrong.append("bulkhead.max_concurrency")
+    controls = ["bulkhead.queue_target"] if any(key.endswith("queue_target") for key in given) else []
+    switches = ("bulkhead.queue_adaptive_lifo", "bulkhead.prioritized")
+    controls += [key for key in switches if number(given, key, 0) == 1]
+    if given.get("bulkhead.max_queue", 0) == 0 and "bulkhead.pool" not in given:  # 4.4: "need `max_queue ≥ 1`"
+        wrong += controls
     if number(given, "bulkhead.queue_target", 0) >= number(given, "bulkhead.queue_interval", 100_000):
         wrong.append("bulkhead.queue_target")  # 4.4: "`queue_target < queue_interval`"
     if number(given, "breaker.max_break_duration", 10**18) < number(given, "breaker.break_duration", 0):
@@ -66,7 +63,6 @@ def needs(given: Given) -> list[str]:
         (given.get("retry.backoff.jitter") == "bounded", "retry.backoff.jitter_ratio"),
         (rate and "rate_limit.pool" not in given, "rate_limit.permits"),
         (rate and "rate_limit.pool" not in given, "rate_limit.per"),
-        (wait and "deadline" not in given, "rate_limit.max_wait"),
         (has(given, "bulkhead") and "bulkhead.pool" not in given, "bulkhead.max_concurrency"),
         (given.get("bulkhead.kind") == "aimd", "bulkhead.latency_threshold"),
         (breaker, "breaker.break_duration"),
@@ -74,11 +70,13 @@ def needs(given: Given) -> list[str]:
         (ratio, "breaker.window"),
         (ratio, "breaker.min_throughput"),
         (has(given, "hedge"), "hedge.delay"),
+        ("hedge.delay_min" in given or "hedge.delay_max" in given, "hedge.adaptive_delay_quantile"),
     ]
     for table in ("retry.budget", "hedge.budget"):
         wanted.append((given.get(f"{table}.kind") in ("ratio", "tokens"), f"{table}.ratio"))
         wanted.append((given.get(f"{table}.kind") == "tokens", f"{table}.max"))
-    return [key for needed, key in wanted if needed and key not in given]
+    unbounded = wait and "deadline" not in given and "rate_limit.max_wait" not in given
+    return [key for needed, key in wanted if needed and key not in given] + ["rate_limit.wait"] * unbounded
 
 
 def exclusions(given: Given) -> list[str]:

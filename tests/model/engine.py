@@ -322,6 +322,7 @@ class Engine:
             call.hold.hand_out(self, now, call)
         else:
             self.tokens_of(call).hand_out(self, now, call)
+        self.woken = [one for one in self.woken if one is not call]  # it is here
         return self.parked(call, now) if call.state == "waiting" else None
 
     def go_on(self, call: Call, now: int) -> Step:

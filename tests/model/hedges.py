@@ -69,6 +69,8 @@ def start(engine: Engine, call: Call, now: int) -> Step | None:
     own = policy.bulkhead is not None and policy.bulkhead.per_attempt and not call.shares
     beside = bool(call.live) or own
     permits = route.permits if beside else None
+    if permits is not None:  # R9: "reaped by the next event that touches it"
+        permits.revoke(engine, now)
     if permits is not None and (permits.queue or permits.in_flight >= permits.limit()):
         return None
     charge = route.hedge_ledger.budget.withdraw(now, "transient", route.hedge_ledger.calls)

@@ -371,8 +371,7 @@ def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
         wrong.append("policy")
     every = {**both, **dict.fromkeys(reader.lists, 0)}
     wrong += check.needs(every) + check.exclusions(every)
-    if not wrong:
-        wrong += check.relations(both)
+    wrong += [key for key in check.relations(both) if key not in wrong]
     shared = set(reader.lists.get("breaker.failure_on", [])) & set(reader.lists.get("breaker.ignore_on", []))
     if shared:
         wrong.append("breaker.ignore_on")

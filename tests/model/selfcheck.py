@@ -73,8 +73,8 @@ MENU = [
     ],
 ]
 POOLS = [
-    {"name": "x", "kind": "bulkhead", "pairs": [["bulkhead.max_concurrency", 2], ["bulkhead.max_queue", 3]]},
-    {"name": "y", "kind": "rate_limit", "pairs": [["rate_limit.permits", 9], ["rate_limit.per", 500_000]]},
+    {"name": "x", "kind": "bulkhead", "pairs": [["max_concurrency", 2], ["max_queue", 3]]},
+    {"name": "y", "kind": "rate_limit", "pairs": [["permits", 9], ["per", 500_000]]},
 ]
 KINDS = [0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8]
 GAPS = [0, 0, 0, 1, 999, 5_000, 20_000, 20_000, 50_000, 120_000, 400_000, 1_000_000]

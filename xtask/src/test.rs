@@ -43,6 +43,9 @@ fn rust(shop: &Shop, report: &mut Report) {
         Verdict::tests(cargo(shop).args(["test", "--no-fail-fast"]).args(args).stream(), Counts::from_cargo)
     };
     report.step(CORE, "tests", || tests(&["-p", "tidegate"]));
+    let million =
+        ["--profile", "checked", "-p", "tidegate", "--test", "rules", "--", "--ignored", "--nocapture"];
+    report.step(CORE, "a million steps of the state machine (optimised)", || tests(&million));
     report.step(ORIGIN, "tests", || tests(&["-p", "tidegate-origin"]));
     // Whatever else the workspace holds, so that a new crate is tested without a change here. Not the Python binding: it
     // is an extension module, which only an interpreter can load; clippy compiles it, pytest runs it.
@@ -100,7 +103,10 @@ fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
     report.step(MODEL, "vectors are what the model says", || {
         with_venv(&|venv| Verdict::check(model(shop, venv, &["generate.py", "--check"])))
     });
-    report.step(MODEL, "3,000 random traces, step by step", || {
+    report.step(MODEL, "keeps its own rules", || {
+        with_venv(&|venv| Verdict::check(model(shop, venv, &["selfcheck.py"])))
+    });
+    report.step(MODEL, "10,000 random traces, step by step", || {
         with_venv(&|venv| Verdict::check(traces(shop, venv)))
     });
     report.step(MODEL, "quantiles beside PyPI's ddsketch", || {
@@ -199,7 +205,7 @@ fn traces(shop: &Shop, venv: &Venv) -> Result {
     let build = ["build", "--quiet", "--release", "-p", "tidegate", "--example", "traces"];
     cargo(shop).args(build).quiet()?;
     let program = shop.target.join("release/examples/traces").display().to_string();
-    model(shop, venv, &["compare.py", "--count", "3000", "--traces", &program])
+    model(shop, venv, &["compare.py", "--count", "10000", "--jobs", "2", "--traces", &program])
 }
 
 /// Core's sketch beside the one that others use.

@@ -290,11 +290,12 @@ impl Engine {
 
     /// A waiter's event takes back what others have not claimed, and examines two slots (R9).
     fn look_around(&mut self, slot: u32, now: Time) {
-        if self.calls[slot].state == State::Granted {
+        let state = self.calls[slot].state;
+        if state == State::Granted {
             return;
         }
         self.reap(now, slot);
-        if self.calls[slot].state == State::Queued {
+        if state == State::Queued {
             self.revoke_overdue(self.routes[self.calls[slot].route].pool_at, now);
         }
     }

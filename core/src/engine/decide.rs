@@ -208,7 +208,7 @@ impl Engine {
     pub(super) fn late_answer(&mut self, slot: u32, attempt: u8, now: Time) -> Step {
         self.refund(slot, now);
         let call = &self.calls[slot];
-        let racer = Racer { attempt, since: call.since(), charge: 0, ticket: 0, hedge: false };
+        let racer = Racer { attempt, since: call.since(), charge: 0, ticket: 0, hedge: false, permit: false };
         self.count_outcome(slot, &racer, Class::Ok);
         self.call_over(slot, Class::Ok.into(), attempt, None, now);
         self.end(slot, Verdict::Ok, Some(Lane::of(attempt)), None, now)

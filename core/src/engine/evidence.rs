@@ -64,7 +64,7 @@ impl Engine {
             let probe = self.calls[slot].has(flag::PROBE) && !racer.hedge;
             self.guard_evidence(slot, Ticket { number: racer.ticket, probe }, kind, racer.attempt, now);
         }
-        if self.calls[slot].has(flag::PER_LANE) {
+        if racer.permit {
             self.feed(slot, kind, racer.since, now);
         }
         left
@@ -187,13 +187,16 @@ impl Engine {
     #[inline]
     pub(super) fn take_racer(&mut self, slot: u32, attempt: u8) -> Racer {
         let call = &self.calls[slot];
-        let base = call.since();
-        if call.has(flag::RACING)
-            && let Some(racer) = self.calls.side_mut(slot).take(Lane::of(attempt), base)
-        {
-            return racer;
+        let (base, mut permit) = (call.since(), call.has(flag::PER_LANE));
+        if call.has(flag::RACING) {
+            let by_attempt = self.permit_per_attempt(slot);
+            let side = self.calls.side_mut(slot);
+            permit |= by_attempt && side.extra & Lane::of(attempt).bit() != 0;
+            if let Some(racer) = side.take(Lane::of(attempt), base) {
+                return Racer { permit, ..racer };
+            }
         }
         let call = &self.calls[slot];
-        Racer { attempt, since: base, charge: call.charge, ticket: call.ticket, hedge: false }
+        Racer { attempt, since: base, charge: call.charge, ticket: call.ticket, hedge: false, permit }
     }
 }

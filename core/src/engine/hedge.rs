@@ -133,6 +133,7 @@ impl Engine {
                 charge: call.charge,
                 ticket: call.ticket,
                 hedge: false,
+                permit: false,
             };
             let side = self.calls.side_mut(slot);
             if !alone {
@@ -147,7 +148,7 @@ impl Engine {
         call.stopped &= !bit;
         let beside = !alone && !call.has(flag::PER_LANE);
         let side = self.calls.side_mut(slot);
-        side.enter(Racer { attempt, since: now, charge, ticket, hedge: true }, base);
+        side.enter(Racer { attempt, since: now, charge, ticket, hedge: true, permit: false }, base);
         side.extra &= !bit;
         let home = self.routes[self.calls[slot].route].pool_at;
         if let Some(pool) = &mut self.routes[home].pool {
@@ -204,7 +205,11 @@ impl Engine {
         }
         let breaker = self.routes[slot_route].breaker.as_mut().filter(|_| by_attempt);
         let ticket = breaker.and_then(|breaker| breaker.admit(now).ok()).map_or(0, |ticket| ticket.number);
-        Some((charge, if throttled_by_attempt { 1 } else { ticket }))
+        if throttled_by_attempt && let Some(throttle) = &mut self.routes[slot_route].throttle {
+            throttle.admit(u64::MAX, now); // its probability is zero: it only learns of the admission
+            return Some((charge, 1));
+        }
+        Some((charge, ticket))
     }
 
     /// An attempt has won: what hedging learns from it. Attempts that are hedges say nothing about when to hedge; one

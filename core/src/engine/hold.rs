@@ -239,6 +239,11 @@ impl Holds {
         self.gates.iter().map(|gate| gate.waiting.len()).sum()
     }
 
+    /// The holds that exist: what is held, and until when.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Time)> {
+        self.gates.iter().filter_map(|gate| Some((gate.key.as_deref()?, gate.until)))
+    }
+
     /// Does a call wait in one of them, or have a place?
     pub fn in_use(&self) -> bool {
         self.gates.iter().any(|gate| gate.taken > 0 || gate.waiting.len() > 0)
@@ -298,7 +303,6 @@ impl Engine {
         let side = self.calls.side_mut(slot);
         side.gate = number;
         let call = &mut self.calls[slot];
-        call.moment = until.max(now);
         call.flags &= !flag::TOKENS;
         call.go(State::Held);
         list.push(&mut self.calls, slot);
@@ -313,10 +317,11 @@ impl Engine {
         }
     }
 
-    fn wait_held(&self, slot: u32, until: Time, now: Time) -> Step {
-        let deadline = self.calls[slot].deadline;
+    fn wait_held(&mut self, slot: u32, until: Time, now: Time) -> Step {
         let next = if until > now { until.min(now.after(MAX_PARK)) } else { now.after(MAX_PARK) };
-        wait(Wait::Hold, next.min(deadline), now)
+        let call = &mut self.calls[slot];
+        call.moment = next.min(call.deadline); // it is overdue by what it was told last
+        wait(Wait::Hold, call.moment, now)
     }
 
     /// A waiter's own look: `None` when it has a place.
@@ -333,9 +338,6 @@ impl Engine {
         }
         let gates = self.routes[route].holds.as_ref().map(|holds| &holds.gates);
         let until = gates.and_then(|gates| gates.get(usize::from(gate))).map_or(now, |gate| gate.until);
-        if until > now {
-            self.calls[slot].moment = until;
-        }
         Some(self.wait_held(slot, until, now))
     }
 

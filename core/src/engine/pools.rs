@@ -35,6 +35,11 @@ impl Engine {
         Ok(())
     }
 
+    /// A pool as this engine has it now.
+    pub fn pool_of(&self, name: &str) -> Option<&Pool> {
+        self.pools.get(name).map(|shared| &shared.pool)
+    }
+
     /// Gives a pool other settings. What it has counted stays counted, nobody in flight is evicted, and a limit that grows
     /// admits waiters in this step: drain the wakes.
     ///

@@ -17,6 +17,8 @@ pub(super) struct Racer {
     /// Its breaker's ticket, where each attempt has one.
     pub ticket: u16,
     pub hedge: bool,
+    /// Has it a permit of its own, so that its end says something about the limit?
+    pub permit: bool,
 }
 
 /// The block.
@@ -24,10 +26,9 @@ pub(super) struct Racer {
 pub(super) struct Side {
     /// The largest Retry-After of the race, in µs; between attempts: when the next one was paid for.
     pub moment: u64,
-    /// When each racer started, in µs since the first; saturates after 71 minutes.
+    /// When each racer started, in µs since the first: 48 bits, nine years, low ones and high ones.
     since: [u32; 4],
-    /// When the newest did.
-    newest: u32,
+    later: [u16; 4],
     charge: [u16; 4],
     ticket: [u16; 4],
     /// The path that the call goes to, for holds; 0 is none.
@@ -41,6 +42,8 @@ pub(super) struct Side {
     pub extra: u8,
     /// Does it have a place of its hold (and not wait for one)?
     pub placed: bool,
+    /// The place of the newest racer; what it says of it stays until the next one comes.
+    newest: u8,
 }
 
 const _: () = assert!(size_of::<Side>() == 64);
@@ -50,7 +53,7 @@ impl Default for Side {
         Self {
             moment: 0,
             since: [0; 4],
-            newest: 0,
+            later: [0; 4],
             charge: [0; 4],
             ticket: [0; 4],
             target: 0,
@@ -59,18 +62,23 @@ impl Default for Side {
             hedge: [false; 4],
             extra: 0,
             placed: false,
+            newest: 0,
         }
     }
 }
+
+/// The longest race whose starts are told apart.
+const LONGEST: u64 = (1 << 48) - 1;
 
 impl Side {
     /// Notes an attempt that runs from `racer.since` on, in a race whose first started at `base`.
     pub fn enter(&mut self, racer: Racer, base: Time) {
         let Some(place) = self.attempt.iter().position(|attempt| *attempt == 0) else { return };
-        let since = u32::try_from(racer.since.since(base).as_micros()).unwrap_or(u32::MAX);
-        (self.attempt[place], self.since[place]) = (racer.attempt, since);
+        let since = racer.since.since(base).as_micros().min(LONGEST);
+        (self.attempt[place], self.newest) = (racer.attempt, place as u8);
+        (self.since[place], self.later[place]) = (since as u32, (since >> 32) as u16);
         (self.charge[place], self.ticket[place]) = (racer.charge, racer.ticket);
-        (self.hedge[place], self.newest) = (racer.hedge, since);
+        self.hedge[place] = racer.hedge;
     }
 
     /// The racers, in the order of their places.
@@ -78,10 +86,11 @@ impl Side {
         let there = (0..4).filter(|place| self.attempt[*place] != 0);
         there.map(move |place| Racer {
             attempt: self.attempt[place],
-            since: base.after(Duration::from_micros(u64::from(self.since[place]))),
+            since: self.started(place, base),
             charge: self.charge[place],
             ticket: self.ticket[place],
             hedge: self.hedge[place],
+            permit: false,
         })
     }
 
@@ -93,9 +102,14 @@ impl Side {
         Some(racer)
     }
 
+    fn started(&self, place: usize, base: Time) -> Time {
+        let since = u64::from(self.since[place]) | u64::from(self.later[place]) << 32;
+        base.after(Duration::from_micros(since))
+    }
+
     /// When the newest racer started.
     pub fn newest(&self, base: Time) -> Time {
-        base.after(Duration::from_micros(u64::from(self.newest)))
+        self.started(usize::from(self.newest), base)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::arena::{Call, NONE, State, flag};
 use super::route::Route;
+use super::view::{RouteView, SharedView};
 use super::{Counts, Engine};
 use crate::action::Lane;
 use crate::policy::HedgeBudget;
@@ -11,7 +12,7 @@ use crate::retry::Budget;
 use crate::time::Time;
 
 /// The engine at one moment.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Snapshot {
     /// Calls that have begun and not ended.
     pub live: u32,
@@ -29,34 +30,8 @@ pub struct Snapshot {
     pub policies: Vec<(String, Counts)>,
     /// By route.
     pub routes: Vec<RouteView>,
-}
-
-/// One route at one moment.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RouteView {
-    /// The policy's name.
-    pub policy: String,
-    /// The route's key.
-    pub key: String,
-    /// Calls in it.
-    pub active: u32,
-    /// Retries its budget has left, if it has one.
-    pub budget: Option<u64>,
-    /// Its bulkhead, if it has one.
-    pub pool: Option<PoolView>,
-}
-
-/// One pool of permits at one moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PoolView {
-    /// Permits there are.
-    pub limit: u32,
-    /// Permits given out.
-    pub in_flight: u32,
-    /// Calls that wait for one.
-    pub waiting: u32,
-    /// Longest queue.
-    pub max_queue: u32,
+    /// What policies share, by name.
+    pub pools: Vec<SharedView>,
 }
 
 impl Engine {
@@ -67,7 +42,6 @@ impl Engine {
             self.calls.iter().filter(|(_, call)| wanted.contains(&call.state)).count() as u32
         };
         let (lingering, lost) = (count(&[State::Ended]), count(&[State::Lost]));
-        let name = |policy: u16| self.policies[usize::from(policy)].policy.name().to_owned();
         Snapshot {
             live: self.calls.live() - lingering - lost,
             lingering,
@@ -76,24 +50,8 @@ impl Engine {
             route_overflows: self.routes.overflows,
             route_evictions: self.routes.evictions,
             policies: self.counts(),
-            routes: self
-                .routes
-                .iter()
-                .filter(|(_, route)| !route.is_pool())
-                .map(|(_, route)| RouteView {
-                    policy: name(route.policy),
-                    key: route.key().to_owned(),
-                    active: route.active,
-                    budget: route.budget.clone().map(|mut budget| budget.balance(route.in_flight(), now)),
-                    // A pool without a limit is what is left of a bulkhead that was taken away.
-                    pool: route.pool.as_ref().filter(|pool| pool.limit != u32::MAX).map(|pool| PoolView {
-                        limit: pool.limit,
-                        in_flight: pool.in_flight,
-                        waiting: pool.waiters(),
-                        max_queue: pool.max_queue,
-                    }),
-                })
-                .collect(),
+            routes: self.route_views(now),
+            pools: self.pool_views(now),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::domain::{CLASSES, MOST_KINDS, Stored, is_name, kind, parse};
+use super::domain::{CLASSES, Stored, is_name, kind, parse};
 use super::suggest::unknown_key;
 use super::table::{Domain, TABLE};
 use super::{Policy, presets};
@@ -109,60 +109,22 @@ fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyE
             settings.add(key, *value).expect("presets are valid: a test builds each");
         }
     }
+    // What stands in a pool of its own overrides what the preset has of it.
+    settings.values.retain(|key, _| given.pool_of(key).is_none());
     settings.values.append(&mut given.values);
     // A key that is wrong by itself says nothing about its relation to others.
-    let mut across = Vec::new();
-    settings.check_across(&mut across);
+    let mut across = settings.across();
     across.retain(|error| errors.iter().all(|own| own.key != error.key));
     errors.append(&mut across);
     (settings, errors)
 }
-
-/// Keys without a default that a choice needs: where the first key has the second's value, the third must stand.
-const NEEDED: &[(&str, &str, &str)] = &[
-    ("retry.backoff.kind", "polynomial", "retry.backoff.exponent"),
-    ("retry.backoff.jitter", "bounded", "retry.backoff.jitter_ratio"),
-    ("retry.budget.kind", "ratio", "retry.budget.ratio"),
-    ("retry.budget.kind", "tokens", "retry.budget.ratio"),
-    ("retry.budget.kind", "tokens", "retry.budget.max"),
-    ("bulkhead.kind", "aimd", "bulkhead.latency_threshold"),
-    ("hedge.budget.kind", "ratio", "hedge.budget.ratio"),
-    ("hedge.budget.kind", "tokens", "hedge.budget.ratio"),
-    ("hedge.budget.kind", "tokens", "hedge.budget.max"),
-];
-
-/// Keys without a default that a component needs, and the key that stands instead of them, if there is one.
-const REQUIRED: &[(&str, &str, &str)] = &[
-    ("rate_limit.", "rate_limit.permits", "rate_limit.pool"),
-    ("rate_limit.", "rate_limit.per", "rate_limit.pool"),
-    ("bulkhead.", "bulkhead.max_concurrency", "bulkhead.pool"),
-    ("breaker.", "breaker.failure_ratio", "breaker.consecutive"),
-    ("breaker.", "breaker.break_duration", ""),
-    ("hedge.", "hedge.delay", ""),
-];
-
-/// Keys that mean something only beside another.
-const BESIDE: &[(&str, &str)] = &[
-    ("hedge.delay_min", "hedge.adaptive_delay_quantile"),
-    ("hedge.delay_max", "hedge.adaptive_delay_quantile"),
-    ("breaker.failure_ratio", "breaker.window"),
-    ("breaker.failure_ratio", "breaker.min_throughput"),
-];
-
-/// Pairs of keys of which the first must not be more than the second.
-const ORDERED: &[(&str, &str)] = &[
-    ("retry.backoff.base", "retry.backoff.max"),
-    ("breaker.break_duration", "breaker.max_break_duration"),
-    ("hedge.delay_min", "hedge.delay_max"),
-    ("bulkhead.min_concurrency", "bulkhead.max_concurrency"),
-];
 
 /// Checked values by key; lists hold several.
 #[derive(Default)]
 pub(super) struct Settings {
     pub(super) values: BTreeMap<&'static str, Vec<Stored>>,
     /// The names that `kinds` declares.
-    kinds: Vec<Arc<str>>,
+    pub(super) kinds: Vec<Arc<str>>,
 }
 
 impl Settings {
@@ -195,94 +157,14 @@ impl Settings {
         self.values.keys().any(|key| key.starts_with(component))
     }
 
-    /// Rules that join several keys.
-    fn check_across(&self, errors: &mut Vec<PolicyError>) {
-        let mut fail = |key: &str, value: String, rule: &str| {
-            errors.push(PolicyError::new(key, value, rule));
-        };
-        let meaningful = self.values.keys().any(|key| !matches!(*key, "preset" | "slot_until" | "kinds"));
-        if !meaningful && !self.given("preset") {
-            fail("policy", "(empty)".into(), "an empty policy does nothing; give it at least one component");
-        }
-        for (low, high) in ORDERED {
-            let in_order = match (self.stored(low), self.stored(high)) {
-                (Some(Stored::Span(low)), Some(Stored::Span(high))) => low <= high,
-                (Some(Stored::Whole(low)), Some(Stored::Whole(high))) => low <= high,
-                _ => true,
-            };
-            if !in_order {
-                fail(high, self.told(high), &format!("must be at least {low} ({})", self.told(low)));
-            }
-        }
-        if self.word("preset") == "grpc" && self.whole("retry.max_attempts") > 5 {
-            let attempts = self.whole("retry.max_attempts").to_string();
-            fail("retry.max_attempts", attempts, "gRPC allows at most 5 attempts");
-        }
-        for (chooser, choice, needed) in NEEDED {
-            if self.word(chooser) == *choice && !self.given(needed) {
-                fail(needed, "(absent)".into(), &format!("is required where {chooser} is {choice}"));
-            }
-        }
-        for (component, needed, instead) in REQUIRED {
-            let there = self.given(needed) || self.given(instead);
-            if self.uses(component) && !there {
-                let what = component.trim_end_matches('.').replace('_', " ");
-                let or = if instead.is_empty() { String::new() } else { format!(", or {instead}") };
-                fail(needed, "(absent)".into(), &format!("is required where there is a {what}{or}"));
-            }
-        }
-        for (key, beside) in BESIDE {
-            if self.given(key) && !self.given(beside) {
-                fail(beside, "(absent)".into(), &format!("is required where there is {key}"));
-            }
-        }
-        if self.uses("breaker.") && self.uses("throttle.") {
-            fail("throttle", "(given)".into(), "a breaker and a throttle exclude each other; choose one");
-        }
-        if self.flag("rate_limit.wait") && !self.given("rate_limit.max_wait") && !self.given("deadline") {
-            fail("rate_limit.wait", "true".into(), "needs a bound: rate_limit.max_wait or deadline");
-        }
-        if self.given("bulkhead.queue_target")
-            && self.span("bulkhead.queue_target") >= self.span("bulkhead.queue_interval")
-        {
-            let interval = self.told("bulkhead.queue_interval");
-            let rule = format!("must be less than bulkhead.queue_interval ({interval})");
-            fail("bulkhead.queue_target", self.told("bulkhead.queue_target"), &rule);
-        }
-        for control in ["bulkhead.queue_target", "bulkhead.queue_adaptive_lifo", "bulkhead.prioritized"] {
-            let on = self.given(control) && (control == "bulkhead.queue_target" || self.flag(control));
-            if on && !self.given("bulkhead.pool") && self.whole("bulkhead.max_queue") == 0 {
-                fail(control, self.told(control), "needs a queue: bulkhead.max_queue of at least 1");
-            }
-        }
-        if self.values.get("kinds").is_some_and(|kinds| kinds.len() > MOST_KINDS) {
-            let count = self.values["kinds"].len().to_string();
-            fail("kinds", count, &format!("at most {MOST_KINDS} kinds can be declared"));
-        }
-        for (at, name) in self.kinds.iter().enumerate() {
-            if self.kinds[..at].contains(name) {
-                fail("kinds", quoted(name), "is declared twice");
-            }
-        }
-        let never = self.named("retry.retry_on").find(|(_, class)| !class.retryable());
-        if let Some((name, class)) = never {
-            let rule =
-                format!("is based on {}, which can never be retried", format!("{class:?}").to_lowercase());
-            fail("retry.retry_on", quoted(&name), &rule);
-        }
-        let both = self.mask("breaker.failure_on", false) & self.mask("breaker.ignore_on", false);
-        if both != 0 {
-            fail("breaker.ignore_on", "(given)".into(), "shares classes or kinds with breaker.failure_on");
-        }
-    }
-
     pub(super) fn given(&self, path: &str) -> bool {
         self.values.contains_key(path)
     }
 
     /// The value of a key as an error tells it.
-    fn told(&self, path: &str) -> String {
+    pub(super) fn told(&self, path: &str) -> String {
         match self.stored(path) {
+            Some(Stored::Span(Duration::MAX) | Stored::Whole(u32::MAX)) => "none".into(),
             Some(Stored::Span(span)) => span.to_string(),
             Some(Stored::Whole(n)) => n.to_string(),
             Some(Stored::Real(x)) => x.to_string(),
@@ -304,7 +186,7 @@ impl Settings {
     }
 
     /// The declared kinds that a list names.
-    fn named(&self, path: &str) -> impl Iterator<Item = (Arc<str>, Class)> {
+    pub(super) fn named(&self, path: &str) -> impl Iterator<Item = (Arc<str>, Class)> {
         let names = self.values.get(path).cloned().unwrap_or_default();
         self.kinds().into_iter().filter(move |(name, _)| {
             names.iter().any(|value| matches!(value, Stored::Name(given) if given == name))
@@ -336,7 +218,7 @@ impl Settings {
     }
 
     /// The value of a key, or its default, which is written as a document would write it.
-    fn stored(&self, path: &str) -> Option<Stored> {
+    pub(super) fn stored(&self, path: &str) -> Option<Stored> {
         if let Some(value) = self.values.get(path).and_then(|values| values.first()) {
             return Some(value.clone());
         }
@@ -406,7 +288,7 @@ impl Settings {
 }
 
 /// A value as its writer would know it again.
-fn shown(value: Value<'_>, is_span: bool) -> String {
+pub(super) fn shown(value: Value<'_>, is_span: bool) -> String {
     match value {
         Value::Text(text) => quoted(text),
         Value::Number(n) if is_span => format!("{}s", n / 1e6),
@@ -428,6 +310,7 @@ pub(super) fn clipped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Key;
 
     fn errors(pairs: &[(&str, Value<'_>)]) -> Vec<String> {
         build("p", pairs).unwrap_err().iter().map(ToString::to_string).collect()
@@ -435,7 +318,8 @@ mod tests {
 
     #[test]
     fn every_default_in_the_table_passes_its_own_domain() {
-        for key in TABLE.iter().filter(|key| !key.default.is_empty() && !key.default.starts_with("retry.")) {
+        let of_its_own = |key: &&Key| TABLE.iter().all(|other| other.path != key.default);
+        for key in TABLE.iter().filter(|key| !key.default.is_empty()).filter(of_its_own) {
             let found = if key.domain.is_list() {
                 !Settings::default().list(key.path).is_empty()
             } else {
@@ -479,41 +363,9 @@ mod tests {
             "bulkhead.max_queue = \"lots\": must be a whole number from 0 to 10000000, or none"
         );
         assert!(found[4].starts_with("no.such = 1: no such key; the keys are preset, deadline"));
-        assert_eq!(found[5], "bulkhead.max_concurrency = (absent): is required where there is a bulkhead");
-    }
-
-    #[test]
-    fn rules_across_keys() {
         assert_eq!(
-            errors(&[]),
-            ["policy = (empty): an empty policy does nothing; give it at least one component"]
-        );
-        assert_eq!(
-            errors(&[("retry.backoff.base", Value::Number(6e6))]),
-            ["retry.backoff.max = 5s: must be at least retry.backoff.base (6s)"]
-        );
-        assert_eq!(
-            errors(&[("deadline", Value::Number(1e6)), ("deadline", Value::Number(1e6))]),
-            ["deadline = 1s: is given more than once"]
-        );
-    }
-
-    #[test]
-    fn keys_that_a_choice_needs_and_limits_of_a_preset() {
-        assert_eq!(
-            errors(&[
-                ("retry.backoff.kind", Value::Text("polynomial")),
-                ("retry.budget.kind", Value::Text("tokens"))
-            ]),
-            [
-                "retry.backoff.exponent = (absent): is required where retry.backoff.kind is polynomial",
-                "retry.budget.ratio = (absent): is required where retry.budget.kind is tokens",
-                "retry.budget.max = (absent): is required where retry.budget.kind is tokens",
-            ]
-        );
-        assert_eq!(
-            errors(&[("preset", Value::Text("grpc")), ("retry.max_attempts", Value::Number(6.0))]),
-            ["retry.max_attempts = 6: gRPC allows at most 5 attempts"]
+            found[5],
+            "bulkhead.max_concurrency = (absent): is required where there is a bulkhead, or bulkhead.pool"
         );
     }
 
@@ -522,6 +374,20 @@ mod tests {
         let found = errors(&[("retry.retry_on", Value::Text("permanent"))]);
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("retry.retry_on = \"permanent\": must be one of transient, throttled"));
+    }
+
+    #[test]
+    fn a_default_that_is_another_keys_value_names_a_key_of_the_same_sort() {
+        for key in TABLE {
+            let Some(other) = TABLE.iter().find(|other| other.path == key.default) else { continue };
+            assert_eq!(
+                std::mem::discriminant(&key.domain),
+                std::mem::discriminant(&other.domain),
+                "{} = {}",
+                key.path,
+                key.default
+            );
+        }
     }
 
     #[test]

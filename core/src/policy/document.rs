@@ -4,6 +4,7 @@
 //! [`Policy::from_pairs`], whose validator stays the only one. All mistakes of all policies are reported at once.
 
 mod json;
+mod pools;
 mod print;
 mod toml;
 
@@ -13,14 +14,14 @@ use std::fmt;
 
 use super::check::{self, LONGEST, Pair, clipped, quoted};
 use super::suggest::{is_below, is_table, join, known_keys, nearest, unknown_key};
-use super::{Domain, Key, Policy, PolicyError, TABLE, Value, span};
+use super::{Domain, Key, Policy, PolicyError, Pool, TABLE, Value, span};
 
 /// The longest document, in bytes.
 const LARGEST: usize = 256 * 1024;
-/// The most policies in one.
+/// The most policies in one, and the most pools.
 const MOST: usize = 1_000;
 
-/// Named policies, read from a text and checked.
+/// Named policies and the pools that they share, read from a text and checked.
 ///
 /// ```
 /// use tidegate::Document;
@@ -43,9 +44,32 @@ const MOST: usize = 1_000;
 ///     "line 1: policy.payments.retry.max_attempts = 0: must be a whole number from 1 to 255",
 /// );
 /// ```
+///
+/// A pool is a table named by its kind (`bulkhead`, `rate_limit`, `budget`), with the keys that the component has in a
+/// policy. Every pool that a policy names stands in the same document.
+///
+/// ```
+/// use tidegate::{Document, PoolKind};
+/// let document = Document::from_toml(r#"
+///     [pool.db]
+///     bulkhead = { max_concurrency = 10, max_queue = 50 }
+///     [policy.reads]
+///     bulkhead = { pool = "db", acquire_timeout = "100ms" }
+///     [policy.writes]
+///     bulkhead = { pool = "db" }
+/// "#).unwrap();
+/// assert_eq!(document.pools().next().unwrap().kind(), PoolKind::Bulkhead);
+///
+/// let errors = Document::from_toml(r#"policy.p.bulkhead.pool = "bd""#).unwrap_err();
+/// assert_eq!(
+///     errors[0].to_string(),
+///     "line 1: policy.p.bulkhead.pool = \"bd\": no such pool; the document has no bulkhead pools",
+/// );
+/// ```
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Document {
     policies: BTreeMap<String, Policy>,
+    pools: BTreeMap<String, Pool>,
 }
 
 /// There is no policy of this name.
@@ -109,6 +133,18 @@ impl Document {
         self.policies.values()
     }
 
+    /// All pools, by name. An engine takes them in before the policies that name them.
+    pub fn pools(&self) -> impl Iterator<Item = &Pool> {
+        self.pools.values()
+    }
+
+    /// The document with these pools too; of two with one name the later stays.
+    #[must_use]
+    pub fn with_pools(mut self, pools: impl IntoIterator<Item = Pool>) -> Self {
+        self.pools.extend(pools.into_iter().map(|pool| (pool.name().to_owned(), pool)));
+        self
+    }
+
     /// The document in TOML: what each policy was given, its preset spelled out, one key per line.
     pub fn to_toml(&self) -> String {
         print::toml(self)
@@ -123,7 +159,8 @@ impl Document {
 impl FromIterator<Policy> for Document {
     /// A document of these policies; of two with one name the later stays.
     fn from_iter<I: IntoIterator<Item = Policy>>(policies: I) -> Self {
-        Self { policies: policies.into_iter().map(|policy| (policy.name().to_owned(), policy)).collect() }
+        let policies = policies.into_iter().map(|policy| (policy.name().to_owned(), policy)).collect();
+        Self { policies, pools: BTreeMap::new() }
     }
 }
 
@@ -167,42 +204,78 @@ fn read(text: &str, tree: Reader) -> Result<Document, Vec<PolicyError>> {
         let rule = format!("a document has at most {LARGEST} bytes");
         return Err(vec![PolicyError::new("document", format!("({} bytes)", text.len()), rule)]);
     }
-    let root = tree(text.strip_prefix('\u{feff}').unwrap_or(text))?;
+    let mut root = tree(text.strip_prefix('\u{feff}').unwrap_or(text))?;
+    list_kinds(&mut root);
     let mut errors = Vec::new();
     let mut document = Document::default();
+    let (mut declared, mut named) = (pools::Declared::default(), Vec::new());
     let Node::Table(sections) = &root.node else {
         return Err(vec![wrong("document", &root, "must be a table with the section policy")]);
     };
     for (name, section) in first_of_each(sections, "", &mut errors) {
         match (name, &section.node) {
-            ("policy", Node::Table(policies)) if policies.len() > MOST => {
-                let rule = format!("a document has at most {MOST} policies");
-                let count = format!("({} policies)", policies.len());
+            ("policy" | "pool", Node::Table(entries)) if entries.len() > MOST => {
+                let plural = if name == "policy" { "policies" } else { "pools" };
+                let rule = format!("a document has at most {MOST} {plural}");
+                let count = format!("({} {plural})", entries.len());
                 errors.push(PolicyError { line: Some(section.line), ..PolicyError::new(name, count, rule) });
             }
             ("policy", Node::Table(policies)) => {
                 for (name, item) in first_of_each(policies, "policy", &mut errors) {
-                    match policy(name, item) {
+                    match policy(name, item, &mut named) {
                         Ok(policy) => drop(document.policies.insert(name.into(), policy)),
                         Err(mut more) => errors.append(&mut more),
                     }
                 }
             }
-            ("policy", _) => errors.push(wrong("policy", section, "must be a table of named policies")),
-            ("pool", _) => {
-                let rule =
-                    "no such section; named pools are not there yet, and a bulkhead is its policy's own";
-                errors.push(wrong("pool", section, rule));
+            ("pool", Node::Table(pools)) => {
+                for (name, item) in first_of_each(pools, "pool", &mut errors) {
+                    match declared.pool(name, item) {
+                        Ok(pool) => drop(document.pools.insert(name.into(), pool)),
+                        Err(mut more) => errors.append(&mut more),
+                    }
+                }
             }
+            ("policy", _) => errors.push(wrong("policy", section, "must be a table of named policies")),
+            ("pool", _) => errors.push(wrong("pool", section, "must be a table of named pools")),
             _ => {
-                let meant =
-                    nearest(name, ["policy"]).map_or(String::new(), |near| format!("did you mean {near}? "));
-                let rule = format!("no such section; {meant}the only section is policy");
+                let meant = nearest(name, ["policy", "pool"]);
+                let meant = meant.map_or(String::new(), |near| format!("did you mean {near}? "));
+                let rule = format!("no such section; {meant}the sections are policy and pool");
                 errors.push(wrong(&shown_key(name), section, &rule));
             }
         }
     }
+    errors.extend(named.iter().filter_map(|named| declared.mistake(named)));
+    errors.sort_by_key(|error| error.line);
     if errors.is_empty() { Ok(document) } else { Err(errors) }
+}
+
+/// `kinds` is a table of names and classes; its pairs are a list of both together. Anything else there is none.
+fn list_kinds(root: &mut Item<'_>) {
+    let Node::Table(sections) = &mut root.node else { return };
+    let policies = sections.iter_mut().filter(|(name, _)| name == "policy");
+    for (_, policies) in policies {
+        let Node::Table(policies) = &mut policies.node else { continue };
+        let keys = policies.iter_mut().filter_map(|(_, policy)| match &mut policy.node {
+            Node::Table(keys) => Some(keys),
+            _ => None,
+        });
+        for (_, kinds) in keys.flatten().filter(|(key, _)| key == "kinds") {
+            let node = std::mem::replace(&mut kinds.node, Node::Other);
+            if let Node::Table(entries) = node {
+                kinds.node = Node::List(entries.into_iter().map(kind).collect());
+            }
+        }
+    }
+}
+
+fn kind<'a>((name, item): (Cow<'a, str>, Item<'a>)) -> Item<'a> {
+    let node = match item.node {
+        Node::Text(class) => Node::Text(format!("{name}={class}").into()),
+        _ => Node::Other,
+    };
+    Item { node, written: format!("{} = {}", shown_key(&name), item.written).into(), line: item.line }
 }
 
 /// The entries of a table; the second of a name is a mistake.
@@ -234,7 +307,7 @@ fn shown_key(key: &str) -> String {
 }
 
 /// One policy: its tree as pairs, its mistakes with their full keys.
-fn policy(name: &str, item: &Item<'_>) -> Result<Policy, Vec<PolicyError>> {
+fn policy(name: &str, item: &Item<'_>, named: &mut Vec<pools::Named>) -> Result<Policy, Vec<PolicyError>> {
     let path = join("policy", &shown_key(name));
     let Node::Table(entries) = &item.node else {
         return Err(vec![wrong(&path, item, "must be a table of components")]);
@@ -246,6 +319,7 @@ fn policy(name: &str, item: &Item<'_>) -> Result<Policy, Vec<PolicyError>> {
     }
     pairs.table("", entries);
     let Pairs { found, mut errors, .. } = pairs;
+    named.extend(found.iter().filter_map(|pair| pools::Named::new(&path, pair)));
     let lines: Vec<_> = found.iter().map(|pair| (pair.key, pair.line)).collect();
     let built = check::build_written(name, found.into_iter());
     let checked = built.as_ref().err().into_iter().flatten().cloned();
@@ -261,8 +335,26 @@ fn policy(name: &str, item: &Item<'_>) -> Result<Policy, Vec<PolicyError>> {
         Ok(policy) if errors.is_empty() => Ok(policy),
         _ => {
             errors.sort_by_key(|error| error.line);
-            let full = |key: &str| if key == "policy" { path.clone() } else { join(&path, key) };
-            Err(errors.into_iter().map(|error| PolicyError { key: full(&error.key), ..error }).collect())
+            let full = |error: &PolicyError| match error.key.as_str() {
+                "policy" => path.clone(),
+                key => join(&path, key),
+            };
+            Err(errors
+                .into_iter()
+                .map(|error| PolicyError { key: full(&error), ..error }.of_a_kind())
+                .collect())
+        }
+    }
+}
+
+impl PolicyError {
+    /// A mistake in one of the kinds is that key's, and not that of all of them.
+    fn of_a_kind(self) -> Self {
+        match self.value.split_once(" = ") {
+            Some((name, value)) if self.key.ends_with(".kinds") => {
+                Self { key: join(&self.key, name), value: value.into(), ..self }
+            }
+            _ => self,
         }
     }
 }
@@ -283,7 +375,7 @@ impl<'t> Pairs<'t> {
             match (TABLE.iter().find(|key| key.path == path), &item.node) {
                 (Some(key), Node::List(items)) if key.domain.is_list() => self.list(key, item, items),
                 (Some(key), _) if key.domain.is_list() => {
-                    self.pair(key, item, Err(format!("must be a list, such as [{}]", sample(key))));
+                    self.pair(key, item, Err(format!("must be {}", sample(key))));
                 }
                 (Some(key), node) => self.pair(key, item, value(key, node)),
                 (None, Node::Table(entries)) if is_table(&path) => {
@@ -320,10 +412,10 @@ impl<'t> Pairs<'t> {
     /// An empty table is a component with every key left to its default: its first key says that it is there.
     fn presence(&mut self, table: &str, item: &'t Item<'_>) {
         let in_preset = self.preset.iter().any(|(key, _)| is_below(key, table));
-        let first = TABLE.iter().find(|key| is_below(key.path, table) && !key.default.is_empty());
-        if let (false, Some(key)) = (in_preset, first) {
-            let value = key.default.parse().map_or(Value::Text(key.default), Value::Number);
-            self.found.push(Pair { key: key.path, value: Ok(value), written: None, line: Some(item.line) });
+        let mut below = TABLE.iter().filter(|key| is_below(key.path, table));
+        let first = below.find_map(|key| Some((key.path, key.default_pair()?)));
+        if let (false, Some((key, value))) = (in_preset, first) {
+            self.found.push(Pair { key, value: Ok(value), written: None, line: Some(item.line) });
         }
     }
 }
@@ -347,9 +439,14 @@ fn value<'t>(key: &Key, node: &'t Node<'_>) -> Result<Value<'t>, String> {
     }
 }
 
-/// Two values of a list, as they are written in a document.
+/// What a key with several values looks like in a document.
 fn sample(key: &Key) -> String {
-    let words = key.default.split(' ').take(2);
+    let words = match key.domain {
+        Domain::Kinds => return r#"a table of names and classes, such as { busy = "throttled" }"#.into(),
+        Domain::KindWords(words) if key.default.is_empty() => words.join(" "),
+        _ => key.default.to_owned(),
+    };
+    let words = words.split(' ').take(2);
     let words = words.map(|word| if word.parse::<u16>().is_ok() { word.into() } else { quoted(word) });
-    words.collect::<Vec<_>>().join(", ")
+    format!("a list, such as [{}]", words.collect::<Vec<_>>().join(", "))
 }

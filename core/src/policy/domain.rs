@@ -41,6 +41,20 @@ impl Key {
         parse(self, Value::Text(""), &[]).err().unwrap_or_default()
     }
 
+    /// Its default as a pair has it, where it has one of its own: no other key's, and no list.
+    ///
+    /// ```
+    /// use tidegate::{TABLE, Value};
+    /// let default = |path| TABLE.iter().find(|key| key.path == path).unwrap().default_pair();
+    /// assert_eq!(default("retry.max_attempts"), Some(Value::Number(3.0)));
+    /// assert_eq!(default("rate_limit.unit"), Some(Value::Text("call")));
+    /// assert_eq!(default("rate_limit.burst"), None, "that of rate_limit.permits");
+    /// assert_eq!(default("deadline"), None);
+    /// ```
+    pub fn default_pair(&self) -> Option<Value<'static>> {
+        self.default_value().and_then(Stored::settled)
+    }
+
     /// Its default, where it has one of its own and is no list.
     pub(super) fn default_value(&self) -> Option<Stored> {
         let value = match self.domain {
@@ -127,7 +141,7 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<S
             _ => {
                 let classes: Vec<_> = BASES.iter().map(|base| base.0).collect();
                 Err(format!(
-                    "must be name=class, the name of a to z, 0 to 9 and _ and not a class itself, the class one of {}",
+                    "must be name=class: a name of a to z, 0 to 9 and _ that no class has, and one of {}",
                     classes.join(", ")
                 ))
             }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Policy;
-use super::check::{self, PolicyError, Value};
+use super::check::{self, Pair, PolicyError, Value};
 
 /// What a pool is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +30,7 @@ impl PoolKind {
     }
 
     /// The table of keys that such a pool has, in a policy.
-    const fn table(self) -> &'static str {
+    pub(super) const fn table(self) -> &'static str {
         match self {
             Self::Bulkhead => "bulkhead",
             Self::RateLimit => "rate_limit",
@@ -38,18 +38,49 @@ impl PoolKind {
         }
     }
 
-    /// The key of a pool as the key of a policy. How long a caller waits, and what it counts, is the policy's own.
-    fn path(self, key: &str) -> String {
-        format!("{}.{key}", self.table())
+    /// The key by which a policy names such a pool.
+    pub(super) const fn pool_key(self) -> &'static str {
+        match self {
+            Self::Bulkhead => "bulkhead.pool",
+            Self::RateLimit => "rate_limit.pool",
+            Self::Budget => "retry.budget.pool",
+        }
     }
 
-    fn owns(self, key: &str) -> bool {
+    /// A key of a policy as the pool's own.
+    pub(super) fn own(self, path: &str) -> &str {
+        path.strip_prefix(self.table()).and_then(|rest| rest.strip_prefix('.')).unwrap_or(path)
+    }
+
+    /// Does this key of a policy stand in such a pool, where there is one?
+    pub(super) fn holds(self, path: &str) -> bool {
+        self.own(path) != path && self.owns(self.own(path))
+    }
+
+    /// Is this key the pool's, and not its users': how long a caller waits, and what it counts, is theirs.
+    pub(super) fn owns(self, key: &str) -> bool {
         !matches!(
             (self, key),
             (Self::Bulkhead, "acquire_timeout" | "unit" | "pool")
                 | (Self::RateLimit, "wait" | "max_wait" | "max_waiters" | "unit" | "pool")
                 | (Self::Budget, "pool")
         )
+    }
+}
+
+impl PoolKind {
+    /// A mistake in terms of the pool's own keys.
+    pub(super) fn told_of_itself(self, error: PolicyError) -> PolicyError {
+        let prefix = format!("{}.", self.table());
+        let instead = format!(", or {}", self.pool_key());
+        let short = |text: &str| text.replace(&instead, "").replace(&prefix, "");
+        match error.key.as_str() {
+            "policy" if error.value == "(empty)" => {
+                PolicyError { rule: format!("has no keys of a {self}"), ..error }
+            }
+            "policy" => error,
+            key => PolicyError { key: short(key), rule: short(&error.rule), ..error },
+        }
     }
 }
 
@@ -88,34 +119,51 @@ impl Pool {
         kind: PoolKind,
         pairs: &[(&str, Value<'_>)],
     ) -> Result<Self, Vec<PolicyError>> {
-        let foreign = pairs.iter().filter(|(key, _)| !kind.owns(key)).map(|(key, value)| {
-            let value = match value {
-                Value::Number(n) => n.to_string(),
-                Value::Text(text) => check::quoted(text),
-            };
-            PolicyError::new(*key, value, "belongs to the policies that use the pool")
+        let paths: Vec<_> = pairs.iter().map(|(key, _)| format!("{}.{key}", kind.table())).collect();
+        let pairs = paths.iter().zip(pairs).map(|(path, (_, value))| Pair {
+            key: path,
+            value: Ok(*value),
+            written: None,
+            line: None,
         });
-        let mut errors: Vec<_> = foreign.collect();
-        let own: Vec<_> = pairs.iter().filter(|(key, _)| kind.owns(key)).collect();
-        let paths: Vec<_> = own.iter().map(|(key, _)| kind.path(key)).collect();
-        let pairs: Vec<_> =
-            paths.iter().zip(&own).map(|(path, (_, value))| (path.as_str(), *value)).collect();
-        match Policy::from_pairs(name, &pairs) {
-            Ok(policy) if errors.is_empty() && !pairs.is_empty() => return Ok(Self { kind, policy }),
-            Ok(_) if errors.is_empty() => {
-                errors.push(PolicyError::new("pool", "(empty)", format!("has no keys of a {kind}")));
-            }
+        Self::build(name, kind, pairs).map_err(|errors| {
+            let whole = |error: PolicyError| match error.key.as_str() {
+                "policy" => PolicyError { key: "pool".into(), ..error },
+                _ => error,
+            };
+            errors.into_iter().map(whole).collect()
+        })
+    }
+
+    /// The same for pairs whose keys are those of a policy; a mistake of the whole has the key `policy`.
+    pub(super) fn build<'a>(
+        name: &str,
+        kind: PoolKind,
+        pairs: impl Iterator<Item = Pair<'a>>,
+    ) -> Result<Self, Vec<PolicyError>> {
+        let (own, foreign): (Vec<_>, Vec<_>) = pairs.partition(|pair| kind.owns(kind.own(pair.key)));
+        let mut errors: Vec<_> = foreign
+            .iter()
+            .map(|pair| {
+                let value = match (pair.written, &pair.value) {
+                    (Some(written), _) => check::clipped(written),
+                    (None, Ok(value)) => check::shown(*value, false),
+                    (None, Err(_)) => String::new(),
+                };
+                let error = PolicyError::new(pair.key, value, "belongs to the policies that use the pool");
+                PolicyError { line: pair.line, ..error }
+            })
+            .collect();
+        match check::build_written(name, own.into_iter()) {
+            Ok(policy) if errors.is_empty() => return Ok(Self { kind, policy }),
             Ok(_) => {}
-            Err(more) => {
-                let prefix = format!("{}.", kind.table());
-                errors.extend(more.into_iter().map(|error| {
-                    let short = |text: &str| text.replace(&prefix, "");
-                    let key = if error.key == "policy" { "pool".into() } else { short(&error.key) };
-                    PolicyError { key, rule: short(&error.rule), ..error }
-                }));
+            Err(mut more) => {
+                // What has other mistakes is not empty.
+                more.retain(|error| error.value != "(empty)" || errors.is_empty());
+                errors.append(&mut more);
             }
         }
-        Err(errors)
+        Err(errors.into_iter().map(|error| kind.told_of_itself(error)).collect())
     }
 
     /// Its name.
@@ -130,8 +178,15 @@ impl Pool {
 
     /// The pairs that make this pool.
     pub fn to_pairs(&self) -> Vec<(&'static str, Value<'_>)> {
-        let prefix = self.kind.table().len() + 1;
-        self.policy.to_pairs().into_iter().map(|(key, value)| (&key[prefix..], value)).collect()
+        let own = |(key, value): (&'static str, _)| {
+            (key.strip_prefix(self.kind.table()).map_or(key, |rest| &rest[1..]), value)
+        };
+        self.policy.to_pairs().into_iter().map(own).collect()
+    }
+
+    /// The value of one of its keys that is in force, as [`Policy::value`].
+    pub fn value(&self, key: &str) -> Option<Value<'_>> {
+        self.policy.value(&format!("{}.{key}", self.kind.table()))
     }
 
     pub(crate) fn policy(&self) -> &Policy {

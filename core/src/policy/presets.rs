@@ -7,11 +7,11 @@ type Preset = (&'static str, &'static [(&'static str, Value<'static>)]);
 
 /// The names, for the table of keys; a test keeps them equal to [`PRESETS`].
 pub(super) const NAMES: &[&str] =
-    &["http", "httpware", "transient", "occ", "aws_standard", "aws_2026", "grpc"];
+    &["http", "httpware", "transient", "occ", "graph", "aws_standard", "aws_2026", "aws_adaptive", "grpc"];
 
 const SECOND: f64 = 1e6;
 
-/// The presets whose components exist.
+/// All presets.
 pub(super) const PRESETS: &[Preset] = &[
     // The safe default for HTTP.
     (
@@ -63,6 +63,31 @@ pub(super) const PRESETS: &[Preset] = &[
             ("retry.backoff.jitter", Text("decorrelated")),
         ],
     ),
+    // Microsoft Graph's retry handler: few statuses, any method whose body can be sent again, long patience; while a
+    // throttled call waits, those to the same path wait too.
+    (
+        "graph",
+        &[
+            ("retry.max_attempts", Number(11.0)),
+            ("retry.retry_time_limit", Number(1_800.0 * SECOND)),
+            ("retry.methods", Text("GET")),
+            ("retry.methods", Text("HEAD")),
+            ("retry.methods", Text("OPTIONS")),
+            ("retry.methods", Text("PUT")),
+            ("retry.methods", Text("DELETE")),
+            ("retry.methods", Text("POST")),
+            ("retry.methods", Text("PATCH")),
+            ("retry.statuses", Number(429.0)),
+            ("retry.statuses", Number(503.0)),
+            ("retry.statuses", Number(504.0)),
+            ("retry.hold", Number(1.0)),
+            ("retry.backoff.kind", Text("polynomial")),
+            ("retry.backoff.base", Number(3.0 * SECOND)),
+            ("retry.backoff.exponent", Number(2.0)),
+            ("retry.backoff.max", Number(180.0 * SECOND)),
+            ("retry.backoff.jitter", Text("none")),
+        ],
+    ),
     // The AWS SDKs' standard mode.
     (
         "aws_standard",
@@ -94,6 +119,21 @@ pub(super) const PRESETS: &[Preset] = &[
             ("retry.budget.throttled_cost", Number(5.0)),
         ],
     ),
+    // The standard mode, and a throttle cuts the rate of attempts.
+    (
+        "aws_adaptive",
+        &[
+            ("retry.max_attempts", Number(3.0)),
+            ("retry.send_rate", Text("cubic")),
+            ("retry.backoff.base", Number(SECOND)),
+            ("retry.backoff.multiplier", Number(2.0)),
+            ("retry.backoff.max", Number(20.0 * SECOND)),
+            ("retry.backoff.jitter", Text("full")),
+            ("retry.budget.kind", Text("quota")),
+            ("retry.budget.cost", Number(5.0)),
+            ("retry.budget.timeout_cost", Number(10.0)),
+        ],
+    ),
     // gRPC A6: the document gives backoff and attempts, at most 5.
     (
         "grpc",
@@ -116,9 +156,33 @@ pub(super) fn pairs(name: &str) -> &'static [(&'static str, Value<'static>)] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Policy;
+    use crate::time::Duration;
 
     #[test]
     fn the_names_in_the_table_are_the_presets() {
         assert_eq!(NAMES, PRESETS.iter().map(|preset| preset.0).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn graph_is_as_its_publication_has_it() {
+        let policy = Policy::from_pairs("p", &[("preset", Text("graph"))]).unwrap();
+        let retry = &policy.retry;
+        let delay = |n| retry.backoff.delay(n, Duration::ZERO, 0).as_micros() / 1_000_000;
+        let delays: Vec<_> = (1..=10).map(delay).collect();
+        assert_eq!(delays, [3, 12, 27, 48, 75, 108, 147, 180, 180, 180], "3 s times n², at most 180 s");
+        assert_eq!((retry.max_attempts, retry.time_limit), (11, Duration::from_secs(1_800)));
+        assert_eq!(retry.statuses, [429, 503, 504]);
+        assert!(["POST", "PATCH", "GET"].iter().all(|method| retry.methods.contains(method)));
+        assert_eq!(retry.hold, Some(200));
+    }
+
+    #[test]
+    fn aws_adaptive_is_aws_standard_with_a_send_rate() {
+        let of = |name| Policy::from_pairs("p", &[("preset", Text(name))]).unwrap();
+        let (standard, mut adaptive) = (of("aws_standard"), of("aws_adaptive"));
+        assert!(adaptive.retry.send_rate && !standard.retry.send_rate);
+        adaptive.retry.send_rate = false;
+        assert_eq!(adaptive, standard);
     }
 }

@@ -102,7 +102,7 @@ pub const TABLE: &[Key] = &[
     key("deadline", span(MICRO), "", "Time for the whole call: queueing, backoff, attempts and reading the body."),
     key("attempt_timeout", span(MICRO), "", "Time for one attempt; running out of it is retryable."),
     key("slot_until", Domain::Choice(&["body", "headers"]), "body", "How long a streamed answer keeps its slot and its deadline."),
-    key("kinds", Domain::Kinds, "", "Kinds of failure of your own, each as name=class, at most 23; retry_on, failure_on and ignore_on may name them."),
+    key("kinds", Domain::Kinds, "", "Kinds of failure of your own, each with the class that it is based on, at most 23; retry_on, failure_on and ignore_on may name them."),
     key("retry.max_attempts", count(1, 255), "3", "Attempts in all; the first counts, 1 disables retries."),
     key("retry.retry_on", Domain::KindWords(super::domain::CLASS_NAMES), "transient throttled timeout never_sent conflict", "Classes and kinds of failure that are retried; infrastructure is transient and never_sent, concurrency is conflict."),
     key("retry.retry_time_limit", span(Duration::ZERO), "", "Elapsed time plus the next wait must fit into this."),

@@ -47,7 +47,7 @@ impl Written {
         if TABLE.iter().any(|other| other.path == key.default) {
             return self.value(key.default);
         }
-        key.default_value().and_then(Stored::settled)
+        key.default_pair()
     }
 }
 
@@ -61,7 +61,7 @@ impl Stored {
     }
 
     /// The same for a value that is no name, which lasts.
-    fn settled(self) -> Option<Value<'static>> {
+    pub(super) fn settled(self) -> Option<Value<'static>> {
         Some(match self {
             Self::Span(Duration::MAX) | Self::Whole(u32::MAX) => Value::Text("none"),
             Self::Span(span) => Value::Number(span.as_micros() as f64),

@@ -1,6 +1,6 @@
 //! What the table says, put together; and what only the validator knows: which keys are required, and where.
 
-use tidegate::{Domain, Key, Policy, TABLE, TABLES, Value};
+use tidegate::{Class, Domain, Key, Policy, Pool, PoolKind, TABLE, TABLES, Value};
 
 /// The table that a key stands in; empty for the policy itself.
 pub fn table_of(path: &str) -> &str {
@@ -27,6 +27,26 @@ pub fn default_key(key: &Key) -> Option<&'static Key> {
     TABLE.iter().find(|other| other.path == key.default)
 }
 
+/// What a table is about.
+pub fn doc_of(table: &str) -> &'static str {
+    TABLES.iter().find(|(path, _)| *path == table).map_or("", |(_, doc)| doc)
+}
+
+/// The words that a list of kinds may have without declaring them.
+pub fn words_for_kinds() -> &'static [&'static str] {
+    let words = |key: &Key| match key.domain {
+        Domain::KindWords(words) => Some(words),
+        _ => None,
+    };
+    TABLE.iter().filter_map(words).max_by_key(|words| words.len()).unwrap_or_default()
+}
+
+/// The classes that a declared kind can be based on.
+pub fn bases() -> Vec<&'static str> {
+    let named = |word: &&&str| Class::ALL.iter().any(|class| class.name() == **word);
+    words_for_kinds().iter().filter(named).copied().collect()
+}
+
 /// The names of the presets.
 pub fn presets() -> &'static [&'static str] {
     match TABLE.iter().find(|key| key.path == "preset").map(|key| key.domain) {
@@ -41,41 +61,118 @@ pub fn preset_sets(path: &str) -> bool {
     presets().iter().any(|preset| Policy::preset(preset).iter().any(|(key, _)| below(key)))
 }
 
+/// The tables that a preset sets keys of.
+pub fn preset_tables() -> impl Iterator<Item = &'static str> {
+    TABLES.iter().map(|(path, _)| *path).filter(|path| preset_sets(path))
+}
+
+/// The key that says that a component is there where all others are left out: its first one with a default of its own.
+pub fn presence(table: &str) -> Option<(&'static str, Value<'static>)> {
+    let below =
+        TABLE.iter().filter(|key| key.path.strip_prefix(table).is_some_and(|rest| rest.starts_with('.')));
+    let mut words_and_numbers = below.filter(|key| !matches!(key.domain, Domain::Span { .. } | Domain::Flag));
+    words_and_numbers.find_map(|key| Some((key.path, key.default_pair()?)))
+}
+
+/// A value that the key may have.
+fn sample(key: &Key) -> Value<'static> {
+    if let Some(value) = key.default_pair() {
+        return value;
+    }
+    match key.domain {
+        Domain::Span { min, .. } => Value::Number(min.as_micros() as f64),
+        Domain::Count { min, .. } => Value::Number(f64::from(min)),
+        Domain::Real { min, .. } => Value::Number(min),
+        Domain::Flag => Value::Number(0.0),
+        Domain::Choice(words) | Domain::Words(words) | Domain::KindWords(words) => Value::Text(words[0]),
+        Domain::Statuses => Value::Number(503.0),
+        Domain::Kinds => Value::Text("x=transient"),
+        Domain::Name => Value::Text("x"),
+    }
+}
+
 /// A key that has to be given.
 pub struct Required {
     pub path: &'static str,
-    /// The choice that makes it so, as key and value; none where its table alone does.
-    pub by: Option<(&'static str, &'static str)>,
+    /// What makes it so; none where its table alone does.
+    pub by: Option<Reason>,
+    /// The key that may stand instead.
+    pub instead: Option<&'static str>,
+}
+
+/// Why a key has to be given.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Reason {
+    /// A key has this value.
+    Choice(&'static str, &'static str),
+    /// Another key is there.
+    Beside(&'static str),
 }
 
 /// All keys that have to be given, found by leaving them out and reading the errors.
 pub fn required() -> Vec<Required> {
     let mut found: Vec<Required> = Vec::new();
-    let mut ask = |pair: (&'static str, Value<'static>), by| {
+    let mut ask = |pair: (&'static str, Value<'static>), by: Option<Reason>| {
         for error in Policy::from_pairs("p", &[pair]).err().unwrap_or_default() {
-            let key = TABLE.iter().find(|key| key.path == error.key && error.value == "(absent)");
-            if let Some(key) = key
-                && found.iter().all(|other| (other.path, other.by.or(by)) != (key.path, by))
-            {
-                found.push(Required { path: key.path, by });
+            let key = |path: &str| TABLE.iter().find(|key| key.path == path).map(|key| key.path);
+            let instead = error.rule.rsplit_once(", or ").and_then(|(_, path)| key(path));
+            let Some(path) = key(&error.key).filter(|_| error.value == "(absent)") else { continue };
+            let told = match by {
+                None => error.rule.contains("where there is a "),
+                Some(Reason::Choice(key, choice)) => {
+                    error.rule.ends_with(&format!("where {key} is {choice}"))
+                }
+                Some(Reason::Beside(key)) => error.rule.ends_with(&format!("where there is {key}")),
+            };
+            if told && found.iter().all(|other| (other.path, other.by) != (path, by)) {
+                found.push(Required { path, by, instead });
             }
         }
     };
     for (table, _) in TABLES {
         // Whatever key of the table is there, the table is.
-        if let Some(key) = keys_of(table).find(|key| !key.default.is_empty()) {
-            let value = key.default.parse().map_or(Value::Text(key.default), Value::Number);
-            ask((key.path, value), None);
+        if let Some(pair) = presence(table) {
+            ask(pair, None);
         }
     }
     for key in TABLE {
-        if let Domain::Choice(choices) = key.domain {
-            for choice in choices {
-                ask((key.path, Value::Text(choice)), Some((key.path, *choice)));
+        match key.domain {
+            Domain::Choice(choices) => {
+                for choice in choices {
+                    ask((key.path, Value::Text(choice)), Some(Reason::Choice(key.path, choice)));
+                }
             }
+            _ => ask((key.path, sample(key)), Some(Reason::Beside(key.path))),
         }
     }
     found
+}
+
+/// A sort of pool: its table in a policy, the key that names it there, and the keys of the table that stay the
+/// policy's own beside that key.
+pub struct PoolFacts {
+    pub kind: PoolKind,
+    pub table: &'static str,
+    pub name: &'static str,
+    pub beside: Vec<&'static str>,
+}
+
+/// All sorts of pools, found by asking which keys a pool refuses.
+pub fn pools() -> Vec<PoolFacts> {
+    let of = |kind: PoolKind| {
+        let names = TABLE.iter().filter(|key| matches!(key.domain, Domain::Name)).map(|key| key.path);
+        let name = names.into_iter().find(|path| name_of(table_of(path)) == kind.name());
+        let name = name.expect("each kind of pool has a key that names it");
+        let table = table_of(name);
+        let refuses = |key: &&Key| {
+            let pairs = [(name_of(key.path), sample(key))];
+            let errors = Pool::from_pairs("x", kind, &pairs).err().unwrap_or_default();
+            errors.iter().any(|error| error.rule.starts_with("belongs to the policies"))
+        };
+        let beside = keys_of(table).filter(refuses).map(|key| key.path).collect();
+        PoolFacts { kind, table, name, beside }
+    };
+    PoolKind::ALL.into_iter().map(of).collect()
 }
 
 /// What is so where the key is left out, for people: a default, `off`, or that it must not be.
@@ -94,9 +191,11 @@ pub fn when_absent(key: &Key, required: &[Required]) -> String {
         _ => {
             let mut words: Vec<_> = rules
                 .iter()
-                .map(|rule| match rule.by {
-                    Some((_, choice)) => format!("with `{choice}`"),
-                    None => String::new(),
+                .map(|rule| match (rule.by, rule.instead) {
+                    (Some(Reason::Choice(_, choice)), _) => format!("with `{choice}`"),
+                    (Some(Reason::Beside(key)), _) => format!("with `{}`", name_of(key)),
+                    (None, Some(instead)) => format!("unless there is `{}`", name_of(instead)),
+                    (None, None) => String::new(),
                 })
                 .collect();
             words.dedup();
@@ -107,6 +206,10 @@ pub fn when_absent(key: &Key, required: &[Required]) -> String {
 
 /// The rule of a key without its "must be".
 pub fn values(key: &Key) -> String {
+    // How a pair writes a kind is no document's business.
+    if matches!(key.domain, Domain::Kinds) {
+        return "names of a to z, 0 to 9 and _, each with its class".into();
+    }
     let rule = key.rule();
     rule.strip_prefix("must be ").map_or(rule.clone(), str::to_owned)
 }

@@ -2,9 +2,12 @@
 
 use std::fmt::Write;
 
-use tidegate::{Domain, Duration, Key, TABLE, TABLES};
+use tidegate::{Domain, Duration, Key, TABLES};
 
-use crate::facts::{Required, default_key, keys_of, name_of, presets, required, tables_of, values};
+use crate::facts::{
+    Reason, Required, bases, default_key, keys_of, name_of, pools, presence, preset_tables, presets,
+    required, tables_of, values,
+};
 
 const WIDTH: usize = 110;
 
@@ -16,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 
 class _Unset:
@@ -34,6 +37,14 @@ class _Unset:
 UNSET: Final[Any] = _Unset()
 
 
+class Named(Protocol):
+    """What goes by its name: a `Pool`."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+
 class Options:
     """Shows what was given, and nothing of what was left out."""
 
@@ -49,18 +60,27 @@ pub fn text() -> String {
     let names = presets().iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>();
     assign(&mut text, "\n\n", "Preset: TypeAlias = Literal[", &names, "]");
     text += "\"\"\"The built-in policies that a policy may start from.\"\"\"\n";
+    let bases: Vec<_> = bases().iter().map(|name| format!("\"{name}\"")).collect();
+    assign(&mut text, "\n", "Base: TypeAlias = Literal[", &bases, "]");
+    text += "\"\"\"The classes that a kind of failure of your own can be based on.\"\"\"\n";
     // A class stands before the one that has it as a field.
     for (path, doc) in TABLES.iter().rev() {
         class(&mut text, path, doc, &required);
     }
     text += "\n\nPRESENCE: Final = {\n";
     for (path, _) in TABLES {
-        let first =
-            TABLE.iter().find(|key| key.path.starts_with(&format!("{path}.")) && !key.default.is_empty());
-        let _ = writeln!(text, "    \"{path}\": \"{}\",", first.map_or("", |key| key.path));
+        let _ = writeln!(text, "    \"{path}\": \"{}\",", presence(path).map_or("", |(key, _)| key));
     }
     text +=
         "}\n\"\"\"The key that says that a component is there where all its keys are left to core.\"\"\"\n";
+    let tables: Vec<_> = preset_tables().map(|path| format!("\"{path}\"")).collect();
+    assign(&mut text, "\n", "PRESET_TABLES: Final = frozenset({", &tables, "})");
+    text += "\"\"\"The components of which presets set keys.\"\"\"\n";
+    text += "\nPOOLS: Final = {\n";
+    for pool in pools() {
+        let _ = writeln!(text, "    \"{}\": \"{}\",", pool.kind, pool.table);
+    }
+    text += "}\n\"\"\"The kinds of pools, and the tables of their keys.\"\"\"\n";
     text
 }
 
@@ -89,9 +109,11 @@ fn class(text: &mut String, path: &str, doc: &str, required: &[Required]) {
     }
 }
 
-/// `retry.budget` is `Budget`.
+/// `retry.budget` is `Budget`; a later table of the same name has its own table's before it, as `HedgeBudget`.
 fn class_name(path: &str) -> String {
-    let words = name_of(path).split('_').map(|word| word[..1].to_uppercase() + &word[1..]);
+    let first = TABLES.iter().find(|(other, _)| name_of(other) == name_of(path));
+    let words = if first.is_some_and(|(other, _)| *other == path) { name_of(path) } else { path };
+    let words = words.split(['_', '.']).map(|word| word[..1].to_uppercase() + &word[1..]);
     words.collect()
 }
 
@@ -113,8 +135,8 @@ fn told(key: &Key, required: &[Required]) -> String {
             format!("Seconds or `timedelta`, {least} to {days} days{}", or_none(none))
         }
         Domain::Count { min, max, none } => format!("{} to {}{}", grouped(min), grouped(max), or_none(none)),
-        Domain::Real { min, max } if max >= 1e6 => format!("At least {min}"),
-        Domain::Real { min, max } => format!("{min} to {max}"),
+        Domain::Real { min, max, none } if max >= 1e6 => format!("At least {min}{}", or_none(none)),
+        Domain::Real { min, max, none } => format!("{min} to {max}{}", or_none(none)),
         Domain::Flag => "True or False".into(),
         Domain::Choice(words) => {
             let words: Vec<_> = words
@@ -123,7 +145,8 @@ fn told(key: &Key, required: &[Required]) -> String {
                 .collect();
             words.join(", ")
         }
-        Domain::Statuses | Domain::Words(_) => {
+        Domain::Name => "The name of a `Pool`, or the pool itself".into(),
+        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds => {
             let mut values = values(key);
             values[..1].make_ascii_uppercase();
             values
@@ -143,15 +166,19 @@ fn default(key: &Key, required: &[Required]) -> String {
     match (key.domain, key.default) {
         (_, "") => match required.iter().filter(|rule| rule.path == key.path).collect::<Vec<_>>()[..] {
             [] => "off by default".into(),
+            [Required { by: None, instead: Some(instead), .. }] => {
+                format!("required unless there is `{}`", name_of(instead))
+            }
             [Required { by: None, .. }] => "required".into(),
             ref rules => {
-                let choice = |rule: &&Required| {
-                    rule.by.map(|(key, choice)| format!("{} `\"{choice}\"`", name_of(key)))
+                let reason = |rule: &&Required| {
+                    Some(match rule.by? {
+                        Reason::Choice(key, choice) => format!("{} `\"{choice}\"`", name_of(key)),
+                        Reason::Beside(key) => format!("`{}`", name_of(key)),
+                    })
                 };
-                format!(
-                    "required with {}",
-                    rules.iter().filter_map(choice).collect::<Vec<_>>().join(" and with ")
-                )
+                let reasons: Vec<_> = rules.iter().filter_map(reason).collect();
+                format!("required with {}", reasons.join(" and with "))
             }
         },
         (Domain::Flag, default) => format!("{} by default", if default == "true" { "True" } else { "False" }),
@@ -210,10 +237,12 @@ fn field(text: &mut String, key: &Key) {
         }
         Domain::Span { none, .. } => format!("float | timedelta{}", or_none(none)),
         Domain::Count { none, .. } => format!("int{}", or_none(none)),
-        Domain::Real { .. } => "float".into(),
+        Domain::Real { none, .. } => format!("float{}", or_none(none)),
         Domain::Flag => "bool".into(),
         Domain::Statuses => "Collection[int]".into(),
-        Domain::Words(_) => "Collection[str]".into(),
+        Domain::Words(_) | Domain::KindWords(_) => "Collection[str]".into(),
+        Domain::Kinds => "Mapping[str, Base]".into(),
+        Domain::Name => "str | Named".into(),
     };
     let _ = writeln!(text, "    {name}: {kind} = UNSET");
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use tidegate::{Document, Policy, TABLES, Value};
 
-use crate::facts::{Required, keys_of, presets, required, values, when_absent};
+use crate::facts::{Required, keys_of, name_of, pools, presets, required, values, when_absent};
 
 const HEAD: &str = "\
 <!-- Generated from core/src/policy/table.rs by `cargo xtask generate`; do not edit. -->
@@ -17,12 +17,45 @@ a bare number is an error. An empty table (`retry = {}`) is a component with all
 is not there. `policy.schema.json` beside this page tells the same to editors.
 ";
 
+const POOLS: &str = "
+## Pools
+
+A component that several policies share: one queue, one bucket, one budget for all of them and all their routes. A document
+declares it once, as a table named by its kind, and policies name it:
+
+```toml
+[pool.db]
+bulkhead = { max_concurrency = 10, max_queue = 50 }
+
+[policy.reads]
+bulkhead = { pool = \"db\", acquire_timeout = \"100ms\" }
+```
+
+Its own keys stand in the pool and nowhere else; what a preset has of them does not count. A document that names a pool declares it.
+
+| Kind | Keys of the pool | Named by | What stays the policy's own |
+|---|---|---|---|
+";
+
 pub fn text() -> String {
     let required = required();
     let mut page = HEAD.to_owned();
     section(&mut page, "", "The policy itself", "Its components are the tables below.", &required);
     for (path, doc) in TABLES {
         section(&mut page, path, &format!("`{path}`"), doc, &required);
+    }
+    page += POOLS;
+    for pool in pools() {
+        let beside: Vec<_> = pool.beside.iter().map(|path| format!("`{}`", name_of(path))).collect();
+        let _ = writeln!(
+            page,
+            "| `{}` | those of `{}` without {} | `{}` | {} |",
+            pool.kind,
+            pool.table,
+            beside.join(", "),
+            pool.name,
+            beside.iter().filter(|name| *name != "`pool`").cloned().collect::<Vec<_>>().join(", ")
+        );
     }
     page += "\n## Presets\n\nA policy may start from one of these, `preset = \"http\"`, and override any key. What a preset leaves out \
              has its default.\n";

@@ -5,9 +5,11 @@ use serde_json::{Map, Value as Json, json};
 use tidegate::{Domain, Key};
 
 use crate::facts::{
-    Required, default_key, keys_of, name_of, preset_sets, required, table_of, tables_of, values,
+    PoolFacts, Reason, Required, bases, default_key, doc_of, keys_of, name_of, pools, preset_sets, required,
+    table_of, tables_of, values, words_for_kinds,
 };
 
+const KIND: &str = "^[a-z][a-z0-9_]{0,49}$";
 const SPAN: &str = "[0-9]+(\\.[0-9]+)?(us|ms|s|m|h)";
 
 pub fn text() -> String {
@@ -18,10 +20,9 @@ pub fn schema() -> Json {
     let required = required();
     let mut policy = table("", "A named set of components. It has at least one.", &required);
     policy["minProperties"] = json!(1);
-    let rules: Vec<_> = required.iter().filter_map(conditional).collect();
-    if !rules.is_empty() {
-        policy["allOf"] = rules.into();
-    }
+    let rules = required.iter().filter_map(conditional);
+    policy["allOf"] = rules.chain(pools().iter().map(elsewhere)).collect();
+    policy["not"] = json!({ "required": ["breaker", "throttle"] });
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Tidegate policy document",
@@ -35,9 +36,62 @@ pub fn schema() -> Json {
                 "propertyNames": { "minLength": 1, "maxLength": 100 },
                 "additionalProperties": { "$ref": "#/$defs/policy" },
             },
+            "pool": {
+                "description": "Pools by name: components that several policies share.",
+                "type": "object",
+                "maxProperties": 1000,
+                "propertyNames": { "minLength": 1, "maxLength": 100 },
+                "additionalProperties": { "$ref": "#/$defs/pool" },
+            },
         },
         "additionalProperties": false,
-        "$defs": { "policy": policy },
+        "$defs": { "policy": policy, "pool": pool(&required) },
+    })
+}
+
+/// A pool: one table, named by its kind, with the keys that are the pool's.
+fn pool(required: &[Required]) -> Json {
+    let mut kinds = Map::new();
+    for PoolFacts { kind, table: path, beside, .. } in pools() {
+        let doc = doc_of(path).replace(", per route", "");
+        let mut own = table(path, &doc, &[]);
+        for key in beside {
+            own["properties"].as_object_mut().expect("a table").remove(name_of(key));
+        }
+        let needed: Vec<_> =
+            required.iter().filter(|rule| table_of(rule.path) == path && rule.by.is_none()).collect();
+        if !needed.is_empty() {
+            own["required"] = needed.iter().map(|rule| name_of(rule.path)).collect();
+        }
+        let chosen = required.iter().filter_map(|rule| match rule.by {
+            Some(Reason::Choice(chooser, choice)) if table_of(chooser) == path => Some(json!({
+                "if": nested(name_of(chooser), json!({ "const": choice })),
+                "then": nested(name_of(rule.path), json!(true)),
+            })),
+            _ => None,
+        });
+        let chosen: Vec<_> = chosen.collect();
+        if !chosen.is_empty() {
+            own["allOf"] = chosen.into();
+        }
+        kinds.insert(kind.name().into(), own);
+    }
+    json!({
+        "description": "A component that several policies share: one table, named by its kind.",
+        "type": "object",
+        "properties": kinds,
+        "minProperties": 1,
+        "maxProperties": 1,
+        "additionalProperties": false,
+    })
+}
+
+/// "Where this key names a pool, the pool's own keys do not stand here."
+fn elsewhere(pool: &PoolFacts) -> Json {
+    let own: Vec<_> = pool.beside.iter().map(|path| name_of(path)).collect();
+    json!({
+        "if": nested(pool.name, json!(true)),
+        "then": nested(pool.table, json!({ "propertyNames": { "enum": own } })),
     })
 }
 
@@ -52,18 +106,37 @@ fn table(path: &str, doc: &str, required: &[Required]) -> Json {
     }
     let mut schema = json!({ "description": doc, "type": "object", "properties": properties, "additionalProperties": false });
     // A preset may have given what is left out here.
-    let needed = required.iter().filter(|rule| table_of(rule.path) == path && rule.by.is_none());
-    let needed: Vec<_> =
-        needed.filter(|rule| !preset_sets(rule.path)).map(|rule| name_of(rule.path)).collect();
-    if !needed.is_empty() {
-        schema["required"] = needed.into();
+    let needed = required.iter().filter(|rule| table_of(rule.path) == path && !preset_sets(rule.path));
+    let (mut plainly, mut either, mut beside) = (Vec::new(), Vec::new(), Map::new());
+    for rule in needed {
+        let name = name_of(rule.path);
+        match (rule.by, rule.instead) {
+            (None, None) => plainly.push(name),
+            (None, Some(instead)) => {
+                either.push(json!({ "anyOf": [{ "required": [name] }, { "required": [name_of(instead)] }] }));
+            }
+            (Some(Reason::Beside(key)), _) => {
+                let list = beside.entry(name_of(key)).or_insert_with(|| json!([]));
+                list.as_array_mut().expect("a list").push(name.into());
+            }
+            (Some(Reason::Choice(..)), _) => {}
+        }
+    }
+    if !plainly.is_empty() {
+        schema["required"] = plainly.into();
+    }
+    if !either.is_empty() {
+        schema["allOf"] = either.into();
+    }
+    if !beside.is_empty() {
+        schema["dependentRequired"] = beside.into();
     }
     schema
 }
 
 /// "Where this key has that value, that one must stand", for policies without a preset.
 fn conditional(rule: &Required) -> Option<Json> {
-    let (chooser, choice) = rule.by?;
+    let Some(Reason::Choice(chooser, choice)) = rule.by else { return None };
     Some(json!({
         "if": { "allOf": [{ "not": { "required": ["preset"] } }, nested(chooser, json!({ "const": choice }))] },
         "then": nested(rule.path, json!(true)),
@@ -87,8 +160,12 @@ fn value(key: &Key) -> Json {
         Domain::Count { min, max, none: true } => {
             json!({ "anyOf": [{ "type": "integer", "minimum": min, "maximum": max }, { "const": "none" }] })
         }
-        Domain::Real { min, max } => {
+        Domain::Real { min, max, none: false } => {
             json!({ "type": "number", "minimum": number(min), "maximum": number(max) })
+        }
+        Domain::Real { min, max, none: true } => {
+            let range = json!({ "type": "number", "minimum": number(min), "maximum": number(max) });
+            json!({ "anyOf": [range, { "const": "none" }] })
         }
         Domain::Flag => json!({ "type": "boolean" }),
         Domain::Choice(words) => json!({ "enum": words }),
@@ -99,6 +176,21 @@ fn value(key: &Key) -> Json {
             json!({ "type": "array", "items": item, "minItems": 1 })
         }
         Domain::Words(words) => json!({ "type": "array", "items": { "enum": words }, "minItems": 1 }),
+        Domain::KindWords(words) => {
+            let item = json!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": KIND }] });
+            json!({ "type": "array", "items": item, "minItems": 1 })
+        }
+        Domain::Kinds => {
+            let taken = [words_for_kinds(), &["ok", "cancelled"]].concat();
+            json!({
+                "type": "object",
+                "propertyNames": { "pattern": KIND, "not": { "enum": taken } },
+                "additionalProperties": { "enum": bases() },
+                "minProperties": 1,
+                "maxProperties": 23,
+            })
+        }
+        Domain::Name => json!({ "type": "string", "minLength": 1, "maxLength": 100 }),
     };
     schema["description"] = match key.domain {
         // The words are listed by the schema itself.
@@ -119,8 +211,11 @@ fn default(key: &Key) -> Option<Json> {
     Some(match key.domain {
         Domain::Span { .. } | Domain::Choice(_) => key.default.into(),
         Domain::Flag => (key.default == "true").into(),
-        Domain::Statuses | Domain::Words(_) => key.default.split(' ').map(word).collect(),
+        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) => {
+            key.default.split(' ').map(word).collect()
+        }
         Domain::Count { .. } | Domain::Real { .. } => word(key.default),
+        Domain::Kinds | Domain::Name => return None,
     })
 }
 

@@ -5,37 +5,38 @@ use std::fmt::Write;
 use serde_json::Value as Json;
 
 use super::Document;
-use crate::policy::{Domain, Key, Policy, TABLE, Value};
+use crate::policy::suggest::join;
+use crate::policy::{Domain, Key, Policy, Pool, TABLE, Value};
 use crate::time::Duration;
 
 pub(super) fn toml(document: &Document) -> String {
     let mut text = String::new();
-    for policy in document.policies() {
+    let pools = document.pools().map(|pool| ("pool", pool.name(), of_pool(pool)));
+    let policies = document.policies().map(|policy| ("policy", policy.name(), of_policy(policy)));
+    for (section, name, values) in pools.chain(policies) {
         // A JSON string of a name without control characters is a TOML string too.
-        let name = Json::from(policy.name()).to_string();
-        let bare = policy.name().bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_');
+        let quoted = Json::from(name).to_string();
+        let bare = name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_');
         let gap = if text.is_empty() { "" } else { "\n" };
-        let name = if bare { policy.name() } else { &name };
-        let _ = writeln!(text, "{gap}[policy.{name}]");
-        for (key, value) in values(policy) {
-            let _ = writeln!(text, "{} = {value}", key.path);
+        let _ = writeln!(text, "{gap}[{section}.{}]", if bare { name } else { &quoted });
+        for (path, value) in values {
+            let _ = writeln!(text, "{path} = {value}");
         }
     }
     text
 }
 
 pub(super) fn json(document: &Document) -> String {
-    let policies = document.policies().map(|policy| {
-        let values: Vec<_> = values(policy).into_iter().map(|(key, value)| (key.path, value)).collect();
-        (policy.name(), object(&values, 4))
-    });
-    let policies = braces(policies, 2);
-    braces([("policy", policies)].into_iter(), 0) + "\n"
+    let pools: Vec<_> = document.pools().map(|pool| (pool.name(), object(&of_pool(pool), 4))).collect();
+    let policies = document.policies().map(|policy| (policy.name(), object(&of_policy(policy), 4)));
+    let policies = ("policy", braces(policies, 2));
+    let pools = (!pools.is_empty()).then(|| ("pool", braces(pools.into_iter(), 2)));
+    braces(pools.into_iter().chain([policies]), 0) + "\n"
 }
 
 /// Keys and values nested by their dots, in the order they come. By hand, because the order of a `serde_json::Map`
 /// depends on a feature that any crate of a build can switch on.
-fn object(values: &[(&str, Json)], indent: usize) -> String {
+fn object(values: &[(String, Json)], indent: usize) -> String {
     let mut entries: Vec<(&str, String)> = Vec::new();
     for (path, value) in values {
         let Some((table, _)) = path.split_once('.') else {
@@ -46,7 +47,7 @@ fn object(values: &[(&str, Json)], indent: usize) -> String {
             let below = |path: &'_ str| path.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
             let inner = values.iter().filter(|(path, _)| below(path));
             let inner: Vec<_> =
-                inner.map(|(path, value)| (&path[table.len() + 1..], value.clone())).collect();
+                inner.map(|(path, value)| (path[table.len() + 1..].to_owned(), value.clone())).collect();
             entries.push((table, object(&inner, indent + 2)));
         }
     }
@@ -60,17 +61,39 @@ fn braces<'a>(entries: impl Iterator<Item = (&'a str, String)>, indent: usize) -
     if lines.is_empty() { "{}".into() } else { format!("{{\n{}\n{:indent$}}}", lines.join(",\n"), "") }
 }
 
-/// The keys that a policy was given, each with its value as both forms write it.
-fn values(policy: &Policy) -> Vec<(&'static Key, Json)> {
-    let pairs = policy.to_pairs();
-    let given = |key: &&Key| pairs.iter().any(|(path, _)| *path == key.path);
-    let value = |key: &'static Key| {
+fn of_policy(policy: &Policy) -> Vec<(String, Json)> {
+    values(&policy.to_pairs())
+}
+
+/// A pool's keys lie in a table named by its kind.
+fn of_pool(pool: &Pool) -> Vec<(String, Json)> {
+    let kind = pool.kind();
+    let own = |(path, value): (String, _)| (join(kind.name(), kind.own(&path)), value);
+    values(&pool.policy().to_pairs()).into_iter().map(own).collect()
+}
+
+/// The keys that were given, each with its value as both forms write it.
+fn values(pairs: &[(&'static str, Value<'_>)]) -> Vec<(String, Json)> {
+    let mut all = Vec::new();
+    for key in TABLE {
         let mut values =
-            pairs.iter().filter(|(path, _)| *path == key.path).map(|(_, value)| plain(key, *value));
-        let value = if key.domain.is_list() { values.collect() } else { values.next().unwrap_or_default() };
-        (key, value)
-    };
-    TABLE.iter().filter(given).map(value).collect()
+            pairs.iter().filter(|(path, _)| *path == key.path).map(|(_, value)| *value).peekable();
+        if values.peek().is_none() {
+            continue;
+        }
+        match key.domain {
+            Domain::Kinds => all.extend(values.filter_map(|value| {
+                let Value::Text(text) = value else { return None };
+                let (name, class) = text.split_once('=')?;
+                Some((join(key.path, name), class.into()))
+            })),
+            domain if domain.is_list() => {
+                all.push((key.path.to_owned(), values.map(|value| plain(key, value)).collect()));
+            }
+            _ => all.extend(values.map(|value| (key.path.to_owned(), plain(key, value)))),
+        }
+    }
+    all
 }
 
 fn plain(key: &Key, value: Value<'_>) -> Json {
