@@ -266,6 +266,11 @@ macro_rules! verdicts {
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
+
+            /// What it means, in one sentence.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $doc),* }
+            }
         }
     };
 }

@@ -5,13 +5,14 @@
 //! stages: `hold.rs`, `pace.rs` (rates), `queue.rs` (permits) and `limiter.rs` (what sets their limit). `hedge.rs` races
 //! attempts, `evidence.rs` tells everybody how they ended, `ledger.rs` keeps charges and counts, `lease.rs` takes a place
 //! back. From outside: `force.rs`, `pools.rs`, `retune.rs`, `snapshot.rs`, `view.rs`. What it did: `record.rs` and
-//! `tell.rs`; what was put in: `journal.rs`.
+//! `tell.rs`; what was put in: `journal.rs`; what it means: `explain.rs`.
 
 mod admit;
 mod arena;
 mod call;
 mod decide;
 mod evidence;
+mod explain;
 mod force;
 mod hedge;
 mod hold;
@@ -34,6 +35,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use call::EDGES;
+pub use explain::{CallExplanation, Component, Load, PolicyExplanation};
 pub use journal::{Answer, Input, InputError};
 pub use ledger::Counts;
 pub use record::{Record, RecordType};

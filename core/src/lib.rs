@@ -26,6 +26,11 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+/// The guide to telemetry; its examples run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/telemetry.md")]
+mod telemetry {}
+
 mod action;
 mod breaker;
 mod classify;
@@ -49,8 +54,8 @@ pub use breaker::{BreakerSettings, BreakerState, CircuitBreaker, Evidence, Ticke
 pub use classify::{HttpFailure, METHODS, class_of_status};
 pub use codel::{CoDel, CodelLaw, CodelSettings};
 pub use engine::{
-    Answer, BreakerView, Clash, Counts, EDGES, Engine, Input, InputError, Options, PoolView, RateView,
-    Record, RecordType, RouteView, SharedView, Snapshot,
+    Answer, BreakerView, CallExplanation, Clash, Component, Counts, EDGES, Engine, Input, InputError, Load,
+    Options, PolicyExplanation, PoolView, RateView, Record, RecordType, RouteView, SharedView, Snapshot,
 };
 pub use limit::{
     Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, RateSettings, TokenBucket,

@@ -129,12 +129,12 @@ impl Engine {
     }
 }
 
-fn balance(route: &Route, now: Time) -> Option<u64> {
+pub(super) fn balance(route: &Route, now: Time) -> Option<u64> {
     route.budget.clone().map(|mut budget| budget.balance(route.in_flight(), now))
 }
 
 /// A pool without a limit is what is left of a bulkhead that was taken away.
-fn permits(pool: &Pool) -> Option<PoolView> {
+pub(super) fn permits(pool: &Pool) -> Option<PoolView> {
     (pool.limit != u32::MAX).then(|| PoolView {
         limit: pool.limit,
         in_flight: pool.in_flight,
@@ -143,7 +143,7 @@ fn permits(pool: &Pool) -> Option<PoolView> {
     })
 }
 
-fn tokens(pace: &Pace, now: Time) -> Option<RateView> {
+pub(super) fn tokens(pace: &Pace, now: Time) -> Option<RateView> {
     match pace.bucket.clone() {
         Bucket::Tokens(mut bucket) => {
             Some(RateView { tokens: bucket.level(now), waiting: pace.waiting.len() as u32 })

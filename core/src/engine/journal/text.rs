@@ -149,6 +149,12 @@ impl fmt::Display for Input {
     }
 }
 
+/// A value of a pair, as its line had it.
+enum Plain {
+    Number(f64),
+    Text(String),
+}
+
 /// What is left of a line.
 struct Line<'a>(&'a str);
 
@@ -214,7 +220,7 @@ impl<'a> Line<'a> {
     }
 
     /// The pairs to the end of the line.
-    fn pairs(&mut self) -> Result<Vec<(String, Result<f64, String>)>, InputError> {
+    fn pairs(&mut self) -> Result<Vec<(String, Plain)>, InputError> {
         let mut pairs = Vec::new();
         while !self.0.trim_start_matches(' ').is_empty() {
             let line = self.0.trim_start_matches(' ');
@@ -223,13 +229,13 @@ impl<'a> Line<'a> {
             };
             self.0 = value;
             let value = if value.starts_with('"') {
-                Err(self.text(key)?)
+                Plain::Text(self.text(key)?)
             } else {
                 let word = self.word();
                 let Ok(number) = word.parse() else {
                     return error(key, word, "must be a number, or a text in quotes");
                 };
-                Ok(number)
+                Plain::Number(number)
             };
             pairs.push((key.to_owned(), value));
         }
@@ -293,13 +299,13 @@ fn number(part: &str, word: &str, most: u64) -> Result<u64, InputError> {
     }
 }
 
-fn plain(pairs: &[(String, Result<f64, String>)]) -> Vec<(&str, Value<'_>)> {
+fn plain(pairs: &[(String, Plain)]) -> Vec<(&str, Value<'_>)> {
     pairs
         .iter()
         .map(|(key, value)| {
             let value = match value {
-                Ok(number) => Value::Number(*number),
-                Err(text) => Value::Text(text),
+                Plain::Number(number) => Value::Number(*number),
+                Plain::Text(text) => Value::Text(text),
             };
             (key.as_str(), value)
         })
