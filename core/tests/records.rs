@@ -43,6 +43,7 @@ fn the(what: RecordType, host: &mut Host) -> Record {
     first
 }
 
+#[allow(clippy::unnecessary_wraps)] // as records have them
 fn micros(n: u64) -> Option<Duration> {
     Some(Duration::from_micros(n))
 }

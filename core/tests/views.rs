@@ -114,8 +114,12 @@ fn pools_are_seen_by_their_names() {
     pool("all", PoolKind::Budget, &[("min_retries_per_sec", Number(1.0))]);
     let pairs =
         [("bulkhead.pool", Text("db")), ("rate_limit.pool", Text("api")), ("retry.budget.pool", Text("all"))];
-    let (_, route) = take_in(&mut engine, &pairs);
+    let (policy, route) = take_in(&mut engine, &pairs);
     let _ = engine.begin(route, &Request::default(), at(0));
+    assert_eq!(engine.setting(policy, "bulkhead.max_queue"), Some(Number(3.0)), "it stands in the pool");
+    assert_eq!(engine.setting(policy, "bulkhead.acquire_timeout"), Some(Number(SECOND)));
+    assert_eq!(engine.setting(policy, "retry.budget.min_retries_per_sec"), Some(Number(1.0)));
+    assert_eq!(engine.setting(policy, "bulkhead.pool"), Some(Text("db")));
     let seen = engine.snapshot(at(0));
     let [all, api, db] = &seen.pools[..] else { panic!("{:?}", seen.pools) };
     assert_eq!((all.name.as_str(), all.kind, all.budget), ("all", PoolKind::Budget, Some(10)));

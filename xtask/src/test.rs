@@ -21,6 +21,7 @@ const MODEL: &str = "Model";
 
 /// Every minor version of Python the wheel promises to run on.
 const MINORS: [&str; 5] = ["3.10", "3.11", "3.12", "3.13", "3.14"];
+const TYPED: &str = "bindings-python/tests/typed.py";
 const SMOKE: &str = "bindings-python/tests/smoke_wheel.py";
 
 /// Runs everything and prints the summary.
@@ -90,6 +91,7 @@ fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
         with_venv(&|venv| Verdict::check(check_stub(shop, venv)))
     });
     report.step(PYTHON, "mypy --strict", || with_wheel(&|venv| mypy(shop, venv)));
+    report.step(PYTHON, "pyright", || with_wheel(&|venv| pyright(shop, venv)));
     report.step(PYTHON, "stubtest", || with_wheel(&|venv| stubtest(shop, venv)));
     report.step(PYTHON, "tests", || with_wheel(&|venv| pytest(shop, venv, origin, "bindings-python/tests")));
     report.step(PYTHON, "tests of the demo", || {
@@ -148,9 +150,25 @@ fn ruff(shop: &Shop, venv: &Venv, args: &[&str]) -> Verdict {
     Verdict::check(ruff.args(args).args(folders).stream().and_then(crate::run::Output::ok))
 }
 
-/// mypy on the installed package, never on the source folder.
+/// mypy on the installed package, never on the source folder; and on what its users write.
 fn mypy(shop: &Shop, venv: &Venv) -> Verdict {
-    typed(shop, venv, &["mypy", "--strict", "-p", "tidegate", "--config-file"])
+    let sample = shop.root.join(TYPED).display().to_string();
+    match typed(shop, venv, &["mypy", "--strict", "-p", "tidegate", "--config-file"]) {
+        Verdict::Passed(_) => typed(shop, venv, &["mypy", "--strict", &sample, "--config-file"]),
+        failed => failed,
+    }
+}
+
+/// pyright on the package and on what its users write.
+fn pyright(shop: &Shop, venv: &Venv) -> Verdict {
+    let run = || {
+        let pyright = Cmd::new(venv.bin("pyright")).args(["--pythonversion", "3.10", "--level", "error"]);
+        let pyright = pyright.arg("--pythonpath").arg(venv.bin("python"));
+        let pyright =
+            pyright.arg(shop.root.join("bindings-python/python/tidegate")).arg(shop.root.join(TYPED));
+        pyright.env("PYRIGHT_PYTHON_IGNORE_WARNINGS", "1").cwd(&shop.scratch("outside")?).stream()?.ok()
+    };
+    Verdict::check(run())
 }
 
 /// The stub of the native half against the library itself. The rest is typed where it stands and has no stubs.

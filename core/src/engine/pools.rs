@@ -5,8 +5,8 @@ use super::pace::Bucket;
 use super::record::RecordType;
 use super::route::Homes;
 use super::{Clash, Engine, Input};
-use crate::action::Flags;
-use crate::policy::{Policy, Pool, PoolKind};
+use crate::action::{Flags, PolicyId};
+use crate::policy::{Policy, Pool, PoolKind, Value};
 use crate::time::Time;
 
 /// A pool that was taken in.
@@ -33,6 +33,21 @@ impl Engine {
         let at = self.routes.pool(pool.policy(), now);
         self.pools.insert(pool.name().to_owned(), Shared { pool, at });
         Ok(())
+    }
+
+    /// The value of a policy's key that is in force, as [`Policy::value`]: in the pool, where the key stands there.
+    pub fn setting(&self, policy: PolicyId, path: &str) -> Option<Value<'_>> {
+        let policy = self.policy_of(policy)?;
+        let shared = PoolKind::ALL.into_iter().filter(|kind| kind.holds(path)).find_map(|kind| match policy
+            .value(kind.pool_key())
+        {
+            Some(Value::Text(name)) => Some((kind, name)),
+            _ => None,
+        });
+        match shared {
+            Some((kind, name)) => self.pool_of(name)?.value(kind.own(path)),
+            None => policy.value(path),
+        }
     }
 
     /// A pool as this engine has it now.
