@@ -152,6 +152,11 @@ impl Clock {
         Time(self.last)
     }
 
+    /// The latest moment seen.
+    pub(crate) fn now(self) -> Time {
+        Time(self.last)
+    }
+
     /// What [`Clock::observe`] would answer, without remembering it (for snapshots).
     pub(crate) fn peek(self, reading: Time) -> Time {
         let mut copy = self;

@@ -123,6 +123,7 @@ impl Engine {
         retry_in: Option<Duration>,
         now: Time,
     ) -> Step {
+        self.note(move |it| it.tell_refusal(slot, verdict, retry_in, now));
         let call = &self.calls[slot];
         if call.attempts == 0 {
             return self.end(slot, verdict, None, retry_in, now);
@@ -151,10 +152,12 @@ impl Engine {
         let call = &mut self.calls[slot];
         let route = &mut self.routes[call.route];
         if let Some(breaker) = &mut route.breaker {
+            let from = breaker.state(now);
             return match breaker.admit(now) {
                 Ok(ticket) => {
                     call.ticket = ticket.number;
                     call.flags = call.flags & !flag::PROBE | if ticket.probe { flag::PROBE } else { 0 };
+                    self.note(move |it| it.tell_breaker_of(slot, from, now));
                     Answer::Pass
                 }
                 Err(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),
@@ -162,11 +165,13 @@ impl Engine {
         }
         let Some(throttle) = &mut route.throttle else { return Answer::Pass };
         let bits = rng::bits(self.seed, call.ordinal(), Purpose::Throttle, call.attempts + 1);
-        if throttle.admit(bits, now) {
-            call.ticket = 1; // its end counts
+        let admitted = throttle.admit(bits, now);
+        self.note(move |it| it.tell_throttle(slot, now));
+        if admitted {
+            self.calls[slot].ticket = 1; // its end counts
             Answer::Pass
         } else {
-            let policy = &self.policies[usize::from(call.policy)].policy;
+            let policy = self.settings(slot);
             let probe = policy.throttle.as_ref().and_then(|throttle| throttle.settings.probe_interval);
             Answer::Refuse(Verdict::Throttled, probe)
         }

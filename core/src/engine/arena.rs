@@ -61,6 +61,7 @@ const AT_ONCE: u32 = 4;
 
 /// No slot: the end of a list, no parent.
 pub(super) const NONE: u32 = u32::MAX;
+const _: () = assert!(NONE > 1 << CallId::SLOT_BITS, "no slot is NONE");
 
 /// The bits of a slot in a word shared with something else.
 const SLOT: u32 = (1 << CallId::SLOT_BITS) - 1;

@@ -3,12 +3,12 @@
 //! Every event ends with the evaluation that a `Poll` makes (R3), so a `Poll` at the same instant changes nothing.
 //! The order of a retry decision (R5) stands in [`Engine::decide`]; the stages before an attempt are in `admit.rs`.
 
-use super::Engine;
 use super::admit::Stage;
 use super::arena::{Call, NONE, State, flag};
 use super::route::stage;
 use super::side::Racer;
 pub(super) use super::timer::{limit, span, wait};
+use super::{Engine, Input};
 use crate::action::{Action, CallId, Event, Flags, Lane, Request, RouteId, Step, Verdict, Wait};
 use crate::outcome::Class;
 use crate::policy::Unit;
@@ -75,6 +75,7 @@ pub const EDGES: &[(&str, &str, &str)] = &[
 impl Engine {
     /// Begins a call. A refused call is already `Done`, and its id stale (R1).
     pub fn begin(&mut self, route: RouteId, request: &Request, now: Time) -> (CallId, Step) {
+        self.write(|| Input::Begin { route, request: *request, now });
         let now = self.clock.observe(now);
         self.reap(now, NONE);
         let Some(route) = self.routes.find(route) else {
@@ -107,6 +108,7 @@ impl Engine {
 
     /// Tells a call what happened; the step says what to do now, and when to ask again.
     pub fn on(&mut self, call: CallId, event: Event, now: Time) -> Step {
+        self.write(|| Input::On { call, event, now });
         let now = self.clock.observe(now);
         let Some(slot) = self.calls.find(call) else {
             return self.answer(Step::done(Verdict::Stale));
@@ -224,7 +226,7 @@ impl Engine {
                 }
                 return wait(Wait::Running, given_up.min(call.deadline), now);
             }
-            self.free_lanes(slot, u8::MAX, now);
+            self.give_up_lanes(slot, now);
             self.calls[slot].stopped = 0;
         }
         let call = &mut self.calls[slot];
@@ -262,6 +264,7 @@ impl Engine {
             self.calls.side_mut(slot).moment = 0;
         }
         self.count_attempt(slot, false, now);
+        self.note(move |it| it.tell_start(slot, false, now));
         if hedges {
             until = until.min(self.hedge_due(slot));
         }
@@ -339,6 +342,7 @@ impl Engine {
     ) -> Step {
         let stop = if self.calls[slot].is_plain() { 0 } else { self.give_all_back(slot, verdict, now) };
         self.count_end(slot, verdict);
+        self.note(move |it| it.tell_end(slot, verdict, result, retry_in, now));
         self.pay_back(now);
         self.settle(slot, now);
         Step { stop, ..Step::plain(Action::Done { verdict, result, retry_in }) }
@@ -393,5 +397,3 @@ impl Engine {
 pub(super) fn edge(from: State, to: State) -> bool {
     EDGES.iter().any(|(a, b, _)| *a == from.name() && *b == to.name())
 }
-
-const _: () = assert!(NONE > 1 << CallId::SLOT_BITS, "no slot is NONE");

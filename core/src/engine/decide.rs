@@ -108,6 +108,7 @@ impl Engine {
         call.set_since(now);
         call.moment = now.after(delay);
         call.flags &= !flag::RACING;
+        self.note(move |it| it.tell_retry(slot, outcome.kind, delay, now));
         if class == Class::Throttled {
             self.hold_like(slot, delay, now);
         }

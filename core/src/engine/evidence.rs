@@ -48,6 +48,7 @@ impl Engine {
         now: Time,
     ) -> u16 {
         let left = self.count_outcome(slot, racer, paid_for);
+        self.note(move |it| it.tell_attempt(slot, racer, kind, now));
         let call = &self.calls[slot];
         let route = &self.routes[call.route];
         if route.stages == 0 {
@@ -127,11 +128,15 @@ impl Engine {
         let bits = rng::bits(self.seed, call.ordinal(), Purpose::Break, attempt);
         let route = &mut self.routes[call.route];
         if let (Some(breaker), Some(evidence)) = (&mut route.breaker, evidence) {
-            breaker.record(ticket, evidence, bits, now);
+            let from = breaker.state(now);
+            if breaker.record(ticket, evidence, bits, now).is_some() {
+                self.note(move |it| it.tell_breaker_of(slot, from, now));
+            }
         } else if let Some(throttle) = &mut route.throttle
             && !matches!(class, Class::Ignored | Class::Cancelled)
         {
             throttle.record(matches!(class, Class::Ok | Class::Permanent), now);
+            self.note(move |it| it.tell_throttle(slot, now));
         }
     }
 
@@ -149,7 +154,9 @@ impl Engine {
             && failure
             && number != 0
         {
+            let from = breaker.state(now);
             breaker.on_body_failure(Ticket { number, probe }, bits, now);
+            self.note(move |it| it.tell_breaker_of(slot, from, now));
         }
     }
 
@@ -187,9 +194,18 @@ impl Engine {
         let limit = pool.limiter.limit();
         // A pool that a retune left without a bulkhead has no limit, whatever its controller says.
         if limit != pool.limit && pool.limit != u32::MAX {
-            pool.set_limit(limit);
-            self.hand_out(home, now);
+            self.follow_limit(slot, home, limit, now);
         }
+    }
+
+    /// The limit of a pool has moved.
+    #[inline(never)]
+    fn follow_limit(&mut self, slot: u32, home: u32, limit: u32, now: Time) {
+        let Some(pool) = &mut self.routes[home].pool else { return };
+        let from = pool.limit;
+        pool.set_limit(limit);
+        self.note(move |it| it.tell_limit(Some(slot), home, from, now));
+        self.hand_out(home, now);
     }
 
     /// An attempt as it runs: from the call itself while it is alone, else from the race. It leaves the race.

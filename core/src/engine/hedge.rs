@@ -137,6 +137,10 @@ impl Engine {
         };
         let call = &mut self.calls[slot];
         let (alone, base) = (call.running() == 0, call.since());
+        if alone {
+            self.note(move |it| it.tell_retry(slot, it.calls[slot].last_failure().0, Duration::ZERO, now));
+        }
+        let call = &mut self.calls[slot];
         if !call.has(flag::RACING) {
             call.flags |= flag::RACING;
             let first = Racer {
@@ -172,6 +176,7 @@ impl Engine {
             }
         }
         self.count_attempt(slot, !alone, now);
+        self.note(move |it| it.tell_start(slot, !alone, now));
         let next = super::call::span(self.next_moment(slot), now);
         Some(Step { next, ..Step::plain(Action::Attempt { attempt, hedge: !alone }) })
     }

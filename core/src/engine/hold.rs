@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use super::Engine;
 use super::admit::Answer;
 use super::arena::{State, flag};
 use super::call::{MAX_PARK, wait};
 use super::queue::List;
 use super::side::NO_GATE;
+use super::{Engine, Input};
 use crate::action::{RouteId, Step, TargetId, Verdict, Wait};
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
@@ -239,6 +239,11 @@ impl Holds {
         self.held
     }
 
+    /// How many there are.
+    pub fn open(&self) -> u32 {
+        self.open
+    }
+
     /// The lists' own count, for the books.
     pub fn listed(&self) -> u32 {
         self.gates.iter().map(|gate| gate.waiting.len()).sum()
@@ -254,7 +259,7 @@ impl Holds {
     }
 
     /// Holds that are not over at this moment.
-    pub fn open(&self, now: Time) -> u32 {
+    pub fn open_at(&self, now: Time) -> u32 {
         let there = |gate: &&Gate| gate.key.is_some();
         self.gates.iter().filter(there).filter(|gate| !gate.is_over(now)).count() as u32
     }
@@ -302,6 +307,7 @@ impl Engine {
     /// The name of a path, for [`Request::target`](crate::Request::target). Only policies that hold need it: for others,
     /// and where too many paths are in use, it is [`TargetId::NONE`], and the call is not held.
     pub fn target(&mut self, route: RouteId, path: &str, now: Time) -> TargetId {
+        self.write(|| Input::Target { route, path: path.into(), now });
         self.clock.observe(now);
         let holds = self.routes.find(route).is_some_and(|route| self.routes[route].holds.is_some());
         if holds { self.targets.intern(&normal(path)) } else { TargetId::NONE }
@@ -325,7 +331,10 @@ impl Engine {
         let most = self.policies[usize::from(self.calls[slot].policy)].policy.retry.hold.unwrap_or(0);
         let path = self.targets.path(target);
         let Some(holds) = &mut self.routes[route].holds else { return Answer::Pass };
-        let Some(number) = holds.find(path, now) else { return Answer::Pass };
+        let open = holds.open;
+        let found = holds.find(path, now);
+        self.note(move |it| it.tell_holds(Some(slot), route, open, now));
+        let Some(number) = found else { return Answer::Pass };
         self.let_through(route, number, now);
         let Some(holds) = &mut self.routes[route].holds else { return Answer::Pass };
         let gate = &mut holds.gates[usize::from(number)];
@@ -347,6 +356,7 @@ impl Engine {
         call.go(State::Held);
         list.push(&mut self.calls, slot);
         self.set_waiting(route, number, list);
+        self.note(move |it| it.tell_queued(slot, Wait::Hold, deadline, now));
         Answer::Wait(self.wait_held(slot, until, now))
     }
 
@@ -398,6 +408,7 @@ impl Engine {
             self.unlist(slot);
             self.calls[slot].flags |= flag::TOKENS;
             self.calls.side_mut(slot).placed = true;
+            self.note(move |it| it.tell_granted(slot, Wait::Hold, None, now));
             self.wakes.push(self.calls.id(slot));
         }
     }
@@ -447,8 +458,11 @@ impl Engine {
             return;
         };
         let path = self.targets.path(target);
-        if let Some(holds) = &mut self.routes[self.calls[slot].route].holds {
+        let route = self.calls[slot].route;
+        if let Some(holds) = &mut self.routes[route].holds {
+            let open = holds.open;
             holds.throttled(path, now.after(delay), now);
+            self.note(move |it| it.tell_holds(Some(slot), route, open, now));
         }
     }
 }

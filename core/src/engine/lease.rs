@@ -77,6 +77,7 @@ impl Engine {
 
     /// Gives up on a call whose host is overdue: what it holds goes on, its next event is answered `Lost`.
     pub(super) fn lose(&mut self, slot: u32, now: Time) {
+        self.note(move |it| it.tell_reclaimed(slot, now));
         let owed = core::mem::take(&mut self.owed);
         self.leave_queue(slot, now);
         let permits = self.permits_of(slot);
@@ -84,6 +85,7 @@ impl Engine {
         self.give_ticket_back(slot, now);
         self.give_place_back(slot, false, now);
         self.count_end(slot, Verdict::Lost);
+        self.note(move |it| it.tell_end(slot, Verdict::Lost, None, None, now));
         if self.calls[slot].has(flag::SIDE) {
             self.calls.side_mut(slot).extra = 0;
         }
@@ -97,6 +99,12 @@ impl Engine {
         if permits > 0 {
             self.release(route, permits, now);
         }
+    }
+
+    /// Goes on without the stopped attempts of a call whose host has not reported them for 60 s.
+    pub(super) fn give_up_lanes(&mut self, slot: u32, now: Time) {
+        self.note(move |it| it.tell_reclaimed(slot, now));
+        self.free_lanes(slot, u8::MAX, now);
     }
 
     /// The host of a lost call has reported after all.
@@ -132,7 +140,7 @@ impl Engine {
                 self.lose(slot, now);
             }
             State::Ended if call.lanes != 0 && over(call.moment) => {
-                self.free_lanes(slot, u8::MAX, now);
+                self.give_up_lanes(slot, now);
                 self.settle(slot, now);
             }
             State::Lost if call.children == 0 && over(call.moment) => self.settle(slot, now),

@@ -6,7 +6,7 @@
 use super::Engine;
 use super::arena::{Arena, Call, NONE, State, flag};
 use super::limiter::Limiter;
-use crate::action::Verdict;
+use crate::action::{Verdict, Wait};
 use crate::codel::CoDel;
 use crate::policy::Bulkhead;
 use crate::time::{Duration, Time};
@@ -313,6 +313,7 @@ impl Engine {
         call.moment = now;
         call.go(State::Queued);
         pool.push(&mut self.calls, slot);
+        self.note(move |it| it.tell_queued(slot, Wait::Queue, it.patience(slot), now));
         Ok(Permit::Awaited)
     }
 
@@ -351,6 +352,7 @@ impl Engine {
             call.moment = now.after(CLAIM);
             call.go(State::Granted);
             pool.granted.push(&mut self.calls, slot);
+            self.note(move |it| it.tell_granted(slot, Wait::Queue, Some(arrived), now));
             self.wakes.push(self.calls.id(slot));
         }
     }
@@ -361,6 +363,7 @@ impl Engine {
         call.cost = verdict as u16;
         call.moment = now;
         call.go(State::Refused);
+        self.note(move |it| it.tell_shed(slot, verdict, now));
         self.wakes.push(self.calls.id(slot));
     }
 

@@ -9,8 +9,9 @@ use std::collections::BTreeSet;
 use super::arena::{Call, NONE, State, flag};
 use super::pace::Bucket;
 use super::queue::Pool;
+use super::record::RecordType;
 use super::route::{Route, stage};
-use super::{Clash, Counts, Engine, Entry};
+use super::{Clash, Counts, Engine, Entry, Input};
 use crate::action::{Flags, PolicyId};
 use crate::policy::Policy;
 use crate::retry::{Budget, BudgetSettings};
@@ -28,6 +29,7 @@ impl Engine {
     /// # Errors
     /// A policy that this engine does not have, another name, or no room for the old settings beside 65,535 others.
     pub fn retune(&mut self, policy: PolicyId, to: Policy, now: Time) -> Result<Flags, Clash> {
+        self.write(|| Input::Retune { policy, to: Box::new(to.clone()), now });
         let now = self.clock.observe(now);
         let clash = |policy: Policy, rule| Err(Clash { name: policy.name, rule });
         let Some(number) = self.number_of(policy) else {
@@ -50,10 +52,13 @@ impl Engine {
             let entry = &mut self.policies[usize::from(number)];
             entry.again = stage::asked_again(&to);
             entry.policy = to;
+            self.note(move |it| it.tell_policy(RecordType::PolicyRetuned, Some(number), None, now));
             let routes = self.routes.iter().filter(|(_, route)| route.policy == number);
             for route in routes.map(|(slot, _)| slot).collect::<Vec<_>>() {
+                let before = self.levels(route);
                 self.retune_pool_of(route, number, now);
                 self.retune_route(route, number, now);
+                self.note(move |it| it.tell_levels(route, before, now));
                 self.hand_out(route, now);
             }
         }

@@ -289,7 +289,7 @@ impl Routes {
         (route.generation == id.generation() && !route.free).then_some(id.slot())
     }
 
-    fn id(&self, slot: u32) -> RouteId {
+    pub fn id(&self, slot: u32) -> RouteId {
         RouteId::new(slot, self.slots[slot as usize].generation)
     }
 

@@ -242,7 +242,7 @@ impl Engine {
             hold: route
                 .holds
                 .as_ref()
-                .map(|holds| HoldView { held: holds.waiting(), holds: holds.open(now) }),
+                .map(|holds| HoldView { held: holds.waiting(), holds: holds.open_at(now) }),
         }
     }
 
@@ -262,12 +262,12 @@ impl Engine {
     }
 }
 
-fn retries(route: &Route, now: Time) -> Option<u64> {
+pub(super) fn retries(route: &Route, now: Time) -> Option<u64> {
     route.budget.clone().map(|mut budget| budget.balance(route.in_flight(), now))
 }
 
 /// A pool without a limit is what is left of a bulkhead that was taken away.
-fn permits(route: &Route) -> Option<PoolView> {
+pub(super) fn permits(route: &Route) -> Option<PoolView> {
     let view = |pool: &Pool| PoolView {
         limit: pool.limit,
         kind: pool.limiter.kind(),
@@ -278,7 +278,7 @@ fn permits(route: &Route) -> Option<PoolView> {
     route.pool.as_ref().filter(|pool| pool.limit != u32::MAX).map(view)
 }
 
-fn tokens(route: &Route, now: Time) -> Option<RateView> {
+pub(super) fn tokens(route: &Route, now: Time) -> Option<RateView> {
     let pace = route.rate.as_ref()?;
     let Bucket::Tokens(bucket) = &pace.bucket else { return None };
     Some(RateView { tokens: bucket.clone().level(now), waiting: pace.waiting.len() })
