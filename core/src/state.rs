@@ -1,7 +1,7 @@
 //! State as text: what the parts write when an engine is saved, and read when it is restored.
 //!
-//! The text is one JSON value of texts, lists and numbers. Whole numbers are below 2^53 and others are written with the
-//! digits that give back the same bits, so that it survives any store and any language's JSON. Moments are whole
+//! The text is one JSON value of texts, lists, maps and whole numbers below 2^53; a number with a fraction is a text of the
+//! digits that give back the same bits. So it survives any store and any language's JSON. Moments are whole
 //! microseconds before (below zero) or after the moment of saving: a clock's origin does not outlive its process.
 
 mod json;
@@ -60,15 +60,16 @@ impl Saver {
         self.whole(u64::from(flag));
     }
 
-    /// A number, to the last bit. No part keeps one that is not finite; it would become 0.
+    /// A number, to the last bit. One with a fraction is a text: there are JSON libraries that read a decimal a bit too
+    /// high or low. No part keeps a number that is not finite; it would become 0.
     pub(crate) fn real(&mut self, x: f64) {
-        self.separate();
         let x = if x.is_finite() { x } else { 0.0 };
-        let start = self.text.len();
-        let _ = write!(self.text, "{x:?}");
-        if self.text[start..].ends_with(".0") {
-            self.text.truncate(self.text.len() - 2);
+        let n = x.max(0.0).min(MOST as f64) as u64;
+        if x.to_bits() == (n as f64).to_bits() {
+            return self.whole(n);
         }
+        self.separate();
+        let _ = write!(self.text, "\"{x:?}\"");
     }
 
     pub(crate) fn moment(&mut self, moment: Time) {
@@ -223,10 +224,12 @@ impl<'a> Loader<'a> {
 
     /// Any finite number.
     pub(crate) fn real(&mut self) -> Result<f64, Damage> {
-        match self.next()? {
-            Value::Number(x) if x.is_finite() => Ok(*x),
-            _ => Err(Damage("must be a finite number")),
-        }
+        let x = match self.next()? {
+            Value::Number(x) => Some(*x),
+            Value::Text(digits) => digits.parse().ok(),
+            _ => None,
+        };
+        x.filter(|x: &f64| x.is_finite()).ok_or(Damage("must be a finite number"))
     }
 
     /// A finite number that is not below zero.
@@ -365,13 +368,16 @@ mod tests {
     fn what_is_out_of_range_is_refused() {
         let of = Moments::new(at(100), Duration::ZERO, 10);
         let read = |text: &str| parse(text).unwrap();
-        let value = read("[-1, 0.5, 9007199254740992, 4294967296, 2, -11, 1, 1e999, null, -1]");
+        let value = read(
+            "[-1, 0.5, 9007199254740992, 4294967296, 2, -11, 1, 1e999, null, -1, \"inf\", \"x\", \"1e3\"]",
+        );
         let mut from = Loader::new(&value, &of).unwrap();
         assert!(from.whole().is_err() && from.whole().is_err() && from.whole().is_err());
         assert!(from.count().is_err() && from.flag().is_err());
         assert!(from.moment().is_err() && from.past().is_err() && from.real().is_err());
         assert_eq!(from.maybe_past(), Ok(None));
-        assert!(from.positive().is_err() && !from.has_more() && from.whole().is_err());
+        assert!(from.positive().is_err() && from.real().is_err() && from.real().is_err());
+        assert!(from.real() == Ok(1000.0) && !from.has_more() && from.whole().is_err());
         assert!(Loader::new(&read("{}"), &of).is_err());
         let all = read("[-10, 9007199254740991]");
         let mut from = Loader::new(&all, &of).unwrap();
