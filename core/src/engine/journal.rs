@@ -84,6 +84,18 @@ impl Journal {
         Self { on: options.journal, seed, options, inputs: Vec::new(), whole: true }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn begin(&mut self, route: RouteId, request: &Request, now: Time) {
+        self.inputs.push(Input::Begin { route, request: *request, now });
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn on(&mut self, call: CallId, event: &Event, now: Time) {
+        self.inputs.push(Input::On { call, event: *event, now });
+    }
+
     /// All inputs since the engine was made, where they are still here.
     pub fn all(&self) -> Option<&[Input]> {
         (self.on && self.whole).then_some(&self.inputs)
@@ -145,6 +157,21 @@ impl Engine {
                 self.take_wakes(&mut wakes);
                 Answer::Wakes(wakes)
             }
+        }
+    }
+
+    /// Writes a `begin` down. Apart from [`Engine::write`], as is the next, because every call comes by here.
+    #[inline(always)]
+    pub(super) fn write_begin(&mut self, route: RouteId, request: &Request, now: Time) {
+        if self.journal.on {
+            self.journal.begin(route, request, now);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn write_on(&mut self, call: CallId, event: &Event, now: Time) {
+        if self.journal.on {
+            self.journal.on(call, event, now);
         }
     }
 
