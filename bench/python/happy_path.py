@@ -50,9 +50,11 @@ async def awork() -> int:
 
 
 async def asuspends() -> int:
-    """What is awaited, and lets the loop run once."""
-    await asyncio.sleep(0)
-    return 1
+    """What is awaited, and waits for something: a future, as all input and output does."""
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    loop.call_soon(future.set_result, 1)
+    return int(await future)
 
 
 def fails_once() -> int:

@@ -14,9 +14,10 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyStopIteration, PyTypeError};
+use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyRuntimeWarning, PyStopIteration, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple};
 use pyo3::{ffi, intern};
 use tidegate::{CallId, wire};
 
@@ -261,7 +262,7 @@ impl<'py> This<'_, 'py> {
         match sent {
             Ok(Sent::Yields(value)) => {
                 if self.call.due.get() != 0 && self.call.refs[Ref::Timers as usize].get().is_null() {
-                    self.arm().map_err(|raised| self.give_up(raised))?;
+                    self.arm(&value).map_err(|raised| self.give_up(raised))?;
                 }
                 Ok(Sent::Yields(value))
             }
@@ -276,13 +277,14 @@ impl<'py> This<'_, 'py> {
     }
 
     /// Puts the call on the loop's timer, for the task that runs.
-    fn arm(&self) -> Result<(), Raised> {
+    fn arm(&self, waits_for: &Bound<'py, PyAny>) -> Result<(), Raised> {
+        static ARM: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let py = self.py();
         let caller = self.caller()?;
-        let now = caller.get().settings()?.engine.get().read_clock(self.py());
-        let left = self.call.due.get().saturating_sub(now.as_micros());
-        let call = self.id().to_word();
-        let timers = Python::attach(|_| caller.call_method1(intern!(caller.py(), "_arm"), (call, left)))?;
-        self.call.put(self.py(), Ref::Timers, Some(timers));
+        let owner = caller.get().settings()?.owner.bind(py);
+        let told = (owner, self.id().to_word(), self.call.due.get(), waits_for);
+        let timers = Python::attach(|_| ARM.import(py, "tidegate._timers", "arm_at")?.call1(told))?;
+        self.call.put(py, Ref::Timers, Some(timers));
         Ok(())
     }
 
@@ -292,8 +294,7 @@ impl<'py> This<'_, 'py> {
         let py = self.py();
         if let Some(timers) = self.get(Ref::Timers) {
             let call = self.id().to_word();
-            let forget = || timers.call_method1(intern!(timers.py(), "forget"), (call,))?.is_truthy();
-            match Python::attach(|_| forget()) {
+            match Python::attach(|_| forget(&timers, call)) {
                 Ok(true) => {}
                 Ok(false) => return self.resume(true, value),
                 Err(error) => return Err(self.give_up(error.into())),
@@ -450,6 +451,15 @@ impl<'py> This<'_, 'py> {
             return PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1);
         }
         self.close()
+    }
+}
+
+/// Takes a call off the loop's timer: had it been left alone until now?
+fn forget(timers: &Bound<'_, PyAny>, call: u64) -> PyResult<bool> {
+    let running = timers.getattr(intern!(timers.py(), "running"))?.cast_into::<PyDict>()?;
+    match running.del_item(call) {
+        Err(error) if error.is_instance_of::<PyKeyError>(timers.py()) => Ok(false),
+        other => other.map(|()| true),
     }
 }
 

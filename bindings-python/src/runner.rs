@@ -21,7 +21,7 @@ pub struct Runner {
 /// How a caller's calls begin. Fixed when it is made, but for the route, which can be evicted, and for whether its
 /// policy has an attempt timeout, which the engine knows and `retune` can change.
 pub struct Settings {
-    pub(crate) engine: Py<Engine>,
+    engine: Py<Engine>,
     /// The Python half of the engine.
     pub owner: Py<PyAny>,
     route: AtomicU64,

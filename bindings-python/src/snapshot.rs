@@ -3,7 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tidegate::{
-    BreakerState, BreakerView, Counts, Duration, PoolView, RateView, RouteView, SharedView, Snapshot, Verdict,
+    BreakerState, BreakerView, Counts, Duration, HoldView, PoolView, RateView, RouteView, SendView,
+    SharedView, Snapshot, ThrottleView, Verdict,
 };
 
 pub fn dict(py: Python<'_>, view: Snapshot) -> PyResult<Bound<'_, PyDict>> {
@@ -14,6 +15,7 @@ pub fn dict(py: Python<'_>, view: Snapshot) -> PyResult<Bound<'_, PyDict>> {
     dict.set_item("waiting", view.waiting)?;
     dict.set_item("route_overflows", view.route_overflows)?;
     dict.set_item("route_evictions", view.route_evictions)?;
+    dict.set_item("path_overflows", view.path_overflows)?;
     let policies = PyDict::new(py);
     for (name, of) in view.policies {
         policies.set_item(name, counts(py, &of)?)?;
@@ -53,15 +55,10 @@ fn route(py: Python<'_>, of: RouteView) -> PyResult<Bound<'_, PyDict>> {
     dict.set_item("budget", of.budget)?;
     dict.set_item("pool", of.pool.map(|of| permits(py, of)).transpose()?)?;
     dict.set_item("rate", of.rate.map(|of| tokens(py, of)).transpose()?)?;
-    dict.set_item("send_rate", of.send_rate)?;
+    dict.set_item("send", of.send.map(|of| send(py, of)).transpose()?)?;
     dict.set_item("breaker", of.breaker.map(|of| breaker(py, of)).transpose()?)?;
-    dict.set_item("throttle", of.throttle)?;
-    let holds = PyDict::new(py);
-    for (path, left) in of.holds {
-        holds.set_item(path, seconds(left))?;
-    }
-    dict.set_item("holds", holds)?;
-    dict.set_item("held", of.held)?;
+    dict.set_item("throttle", of.throttle.map(|of| throttle(py, of)).transpose()?)?;
+    dict.set_item("hold", of.hold.map(|of| hold(py, of)).transpose()?)?;
     Ok(dict)
 }
 
@@ -77,6 +74,7 @@ fn shared<'py>(py: Python<'py>, of: &SharedView) -> PyResult<Bound<'py, PyDict>>
 fn permits(py: Python<'_>, of: PoolView) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("limit", of.limit)?;
+    dict.set_item("kind", of.kind.name())?;
     dict.set_item("in_flight", of.in_flight)?;
     dict.set_item("waiting", of.waiting)?;
     dict.set_item("max_queue", of.max_queue)?;
@@ -98,7 +96,31 @@ fn breaker(py: Python<'_>, of: BreakerView) -> PyResult<Bound<'_, PyDict>> {
         BreakerState::HalfOpen => "half_open",
     };
     dict.set_item("state", state)?;
+    dict.set_item("failures", of.failures)?;
+    dict.set_item("throughput", of.throughput)?;
     dict.set_item("retry_in", of.retry_in.map(seconds))?;
+    Ok(dict)
+}
+
+fn send(py: Python<'_>, of: SendView) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("rate", of.rate)?;
+    dict.set_item("waiting", of.waiting)?;
+    Ok(dict)
+}
+
+fn throttle(py: Python<'_>, of: ThrottleView) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("requests", of.requests)?;
+    dict.set_item("accepts", of.accepts)?;
+    dict.set_item("probability", of.probability)?;
+    Ok(dict)
+}
+
+fn hold(py: Python<'_>, of: HoldView) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("held", of.held)?;
+    dict.set_item("holds", of.holds)?;
     Ok(dict)
 }
 

@@ -4,7 +4,7 @@
 //! `arena.rs` holds the calls, `side.rs` what a few of them need beside that, `route.rs` what is kept per key. The
 //! stages: `hold.rs`, `pace.rs` (rates), `queue.rs` (permits) and `limiter.rs` (what sets their limit). `hedge.rs` races
 //! attempts, `evidence.rs` tells everybody how they ended, `ledger.rs` keeps charges and counts, `lease.rs` takes a place
-//! back. From outside: `force.rs`, `pools.rs`, `retune.rs`, `snapshot.rs`, `view.rs`. What it did: `record.rs` and
+//! back. From outside: `force.rs`, `pools.rs`, `retune.rs`, `snapshot.rs`, `state.rs`, `view.rs`. What it did: `record.rs` and
 //! `tell.rs`; what was put in: `journal.rs`; what it means: `explain.rs`.
 
 // What happens to every call stands in one function in machine code, and what happens to few in others: see
@@ -32,6 +32,7 @@ mod retune;
 mod route;
 mod side;
 mod snapshot;
+mod state;
 mod tell;
 mod timer;
 mod view;
@@ -44,8 +45,11 @@ pub use explain::{CallExplanation, Component, Load, PolicyExplanation};
 pub use journal::{Answer, Input, InputError};
 pub use ledger::Counts;
 pub use record::{Record, RecordType};
-pub use snapshot::Snapshot;
-pub use view::{BreakerView, PoolView, RateView, RouteView, SharedView};
+pub use state::{RestoreError, Restored};
+pub use view::{
+    BreakerView, HedgeView, HoldView, LimitKind, PoolView, RateView, RouteView, SendView, SharedView,
+    Snapshot, ThrottleView,
+};
 
 use crate::action::{CallId, Flags, PolicyId, RouteId};
 use crate::classify::{HttpFailure, classify};

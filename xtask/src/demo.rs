@@ -29,7 +29,10 @@ pub fn bench(shop: &Shop, args: &[String]) -> Result {
     let more = [present(shop, "bench/python/over_httpx.py")?, present(shop, "bench/python/memory.py")?];
     let venv = package(shop)?;
     println!("── bench: core");
-    cargo(shop).args(["run", "-q", "--release", "-p", "tidegate-bench-core"]).inherit()?;
+    let run = ["run", "-q", "--release", "-p", "tidegate-bench-core"];
+    cargo(shop).args(run).inherit()?;
+    println!("── bench: core beside its peers");
+    cargo(shop).args(run).args(["--features", "peers", "--bin", "tidegate-bench-peers"]).inherit()?;
     println!("── bench: python");
     venv.script(&script).args(args).inherit()?;
     more.iter().try_for_each(|script| venv.script(script).inherit())

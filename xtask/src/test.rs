@@ -38,8 +38,9 @@ fn rust(shop: &Shop, report: &mut Report) {
     let check =
         |args: &[&str]| Verdict::check(cargo(shop).args(args).stream().and_then(crate::run::Output::ok));
     report.step(RUST, "format", || check(&["fmt", "--all", "--check"]));
-    report
-        .step(RUST, "clippy", || check(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]));
+    // With the benches' peers, which no other step compiles.
+    let everything = ["clippy", "--workspace", "--all-targets", "--features", "tidegate-bench-core/peers"];
+    report.step(RUST, "clippy", || check(&[&everything[..], &["--", "-D", "warnings"]].concat()));
     let tests = |args: &[&str]| {
         Verdict::tests(cargo(shop).args(["test", "--no-fail-fast"]).args(args).stream(), Counts::from_cargo)
     };
@@ -62,6 +63,7 @@ fn rust(shop: &Shop, report: &mut Report) {
     report.step(TOOLS, "tests", || tests(&rest));
     report.step(CORE, "vectors in WebAssembly", || wasm::check(shop));
     report.step(CORE, "instructions per call", || gate::check(shop));
+    report.step(CORE, "a call costs the same beside many", || gate::growth(shop));
 }
 
 fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) {

@@ -200,10 +200,6 @@ class Caller(_native.Runner):
         """Goes on after a first attempt that has failed, or has ended well although it was stopped."""
         return lazy.resume(self._run(scope, call, fn, args or (), kwargs), ok, value, timers)
 
-    def _arm(self, call: int, us: int) -> Timers:
-        """Puts a call on the timer of the running loop."""
-        return lazy.arm(self._engine, call, us)
-
     _not_async = staticmethod(not_async)
     _awaited = staticmethod(awaited)
 
@@ -537,8 +533,11 @@ class Policy(Caller):
         self.engine.wake(native.force_open(self._number, which, on))
 
     def snapshot(self) -> dict[str, Any]:
-        """Its figures now: `attempts`, `retries`, how calls ended (`ends`), and its `routes` by key, each with
-        what it has of `pool`, `rate`, `breaker`, `throttle`, `budget`, `holds`."""
+        """Its figures now: `attempts`, `retries`, how calls ended (`ends`), and its `routes` by key.
+
+        A route has `active`, `forced`, and what there is of `pool` (permits), `rate`, `send_rate`, `breaker`,
+        `throttle` (the probability of a refusal), `budget`, `holds` and `held`.
+        """
         view = self.engine.snapshot()
         routes = (route for route in view["routes"] if route["policy"] == self.name)
         return {**view["policies"][self.name], "routes": {route["key"]: route for route in routes}}

@@ -65,8 +65,10 @@ class Pool:
         rate_limit: RateLimit | Mapping[str, Any] | None = None,
         budget: Budget | Mapping[str, Any] | None = None,
     ) -> None:
-        """Gives it other settings, all of them anew. What is counted stays counted, and nobody in flight is
-        evicted; a limit that grows admits waiters at once.
+        """Gives it other settings, all of them anew.
+
+        What is counted stays counted, and nobody in flight is evicted; a limit that grows admits waiters at
+        once.
 
         Raises:
             PolicyError: With every mistake there is, or if it is of another kind.

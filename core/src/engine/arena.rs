@@ -36,6 +36,26 @@ pub(super) enum State {
     Lost,
 }
 
+impl State {
+    /// Its name in the transition table; a check of every step may not allocate.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Free => "Free",
+            Self::Passing => "Passing",
+            Self::Held => "Held",
+            Self::Paced => "Paced",
+            Self::Queued => "Queued",
+            Self::Granted => "Granted",
+            Self::Refused => "Refused",
+            Self::Running => "Running",
+            Self::Body => "Body",
+            Self::Backoff => "Backoff",
+            Self::Ended => "Ended",
+            Self::Lost => "Lost",
+        }
+    }
+}
+
 /// Attempts of one call that may run at once (R11).
 const AT_ONCE: u32 = 4;
 

@@ -395,5 +395,5 @@ impl Engine {
 
 /// Is there an edge from one state to another?
 pub(super) fn edge(from: State, to: State) -> bool {
-    EDGES.iter().any(|(a, b, _)| *a == format!("{from:?}") && *b == format!("{to:?}"))
+    EDGES.iter().any(|(a, b, _)| *a == from.name() && *b == to.name())
 }

@@ -13,6 +13,7 @@ use crate::outcome::Class;
 use crate::policy::{Hedge, HedgeBudget, Unit};
 use crate::quantile::WindowedP2Quantile;
 use crate::retry::Budget;
+use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 
 /// How many recent latencies the adaptive delay looks back on.
@@ -70,6 +71,21 @@ impl Hedger {
         if let Some(latencies) = &mut self.latencies {
             latencies.observe(latency.as_micros() as f64);
         }
+    }
+
+    pub fn save(&self, to: &mut Saver) {
+        if let Some(latencies) = &self.latencies {
+            latencies.save(to);
+        }
+    }
+
+    /// The latencies of a saved one, where the quantile is the same.
+    pub fn load(&mut self, from: &mut Loader<'_>) -> Result<(), Damage> {
+        match &mut self.latencies {
+            Some(latencies) => *latencies = latencies.load(from)?,
+            None => from.dropped(()),
+        }
+        Ok(())
     }
 
     pub fn is_fresh(&mut self, now: Time) -> bool {

@@ -12,6 +12,7 @@ use super::queue::List;
 use super::side::NO_GATE;
 use super::{Engine, Input};
 use crate::action::{RouteId, Step, TargetId, Verdict, Wait};
+use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 
 /// Paths longer than this are cut.
@@ -31,6 +32,8 @@ pub(super) struct Targets {
     entries: Vec<Target>,
     by_path: BTreeMap<Box<str>, u16>,
     cursor: usize,
+    /// How often a path could not be named.
+    pub overflows: u64,
 }
 
 #[derive(Debug)]
@@ -55,6 +58,7 @@ impl Targets {
             // One that no call goes to makes room; where there is none, the new path is not held.
             let seen = (0..LOOKED_AT).map(|n| (self.cursor + n) % self.entries.len());
             let Some(place) = seen.into_iter().find(|place| self.entries[*place].calls == 0) else {
+                self.overflows += 1;
                 return TargetId::NONE;
             };
             self.cursor = place + 1;
@@ -162,6 +166,13 @@ struct Gate {
     waiting: List,
 }
 
+impl Gate {
+    /// Has it done its duty?
+    fn is_over(&self, now: Time) -> bool {
+        self.until <= now && self.taken == 0 && self.waiting.len() == 0
+    }
+}
+
 impl Holds {
     /// The longest hold that a path matches; those that are over go.
     fn find(&mut self, path: &str, now: Time) -> Option<u16> {
@@ -181,9 +192,8 @@ impl Holds {
         }
         self.ends = Time::NEVER;
         for gate in &mut self.gates {
-            let over = gate.until <= now && gate.taken == 0 && gate.waiting.len() == 0;
             match &gate.key {
-                Some(key) if over => {
+                Some(key) if gate.is_over(now) => {
                     self.like.remove(key);
                     gate.key = None;
                     self.open -= 1;
@@ -239,11 +249,6 @@ impl Holds {
         self.gates.iter().map(|gate| gate.waiting.len()).sum()
     }
 
-    /// The holds that exist: what is held, and until when.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Time)> {
-        self.gates.iter().filter_map(|gate| Some((gate.key.as_deref()?, gate.until)))
-    }
-
     /// Does a call wait in one of them, or have a place?
     pub fn in_use(&self) -> bool {
         self.gates.iter().any(|gate| gate.taken > 0 || gate.waiting.len() > 0)
@@ -251,6 +256,50 @@ impl Holds {
 
     pub fn is_fresh(&self, now: Time) -> bool {
         self.gates.iter().all(|gate| gate.key.is_none() || gate.until <= now)
+    }
+
+    /// Holds that are not over at this moment.
+    pub fn open_at(&self, now: Time) -> u32 {
+        let there = |gate: &&Gate| gate.key.is_some();
+        self.gates.iter().filter(there).filter(|gate| !gate.is_over(now)).count() as u32
+    }
+
+    /// Writes the counts and the holds down. Who waits in them or has a place is a call, and none of it.
+    pub fn save(&self, to: &mut Saver) {
+        for (key, like) in &self.like {
+            to.list(|to| {
+                to.text(key);
+                to.count(like.throttles);
+                if let Some(gate) = self.gates.get(usize::from(like.gate)) {
+                    to.moment(gate.until);
+                    to.count(gate.limit);
+                }
+            });
+        }
+    }
+
+    pub fn load(from: &mut Loader<'_>) -> Result<Self, Damage> {
+        let mut it = Self::default();
+        while from.has_more() {
+            let (key, throttles, gate) = from.list(|entry| {
+                let (key, throttles) = (entry.text()?.to_owned(), entry.count()?);
+                let gate = if entry.has_more() { Some((entry.moment()?, entry.count()?)) } else { None };
+                Ok((key, throttles, gate))
+            })?;
+            let mut like = Like { throttles, gate: NO_GATE };
+            if let Some((until, limit)) = gate {
+                like.gate = it.gates.len() as u16;
+                let (key, limit) = (Some(key.clone()), limit.max(1));
+                it.gates.push(Gate { key, until, limit, taken: 0, waiting: List::default() });
+                it.open += 1;
+                it.ends = it.ends.min(until);
+            }
+            let twice = it.like.insert(key.clone(), like).is_some();
+            if twice || it.like.len() > MOST_COUNTED || key.len() > LONGEST_PATH + 2 {
+                return Err(Damage("must be different paths, and not too many"));
+            }
+        }
+        Ok(it)
     }
 }
 

@@ -3,6 +3,8 @@
 #![allow(missing_docs, unused_imports, dead_code)] // test support, not all of it used by each test
 
 mod policies;
+#[allow(dead_code)] // of one test
+mod restart;
 
 use std::collections::BTreeMap;
 

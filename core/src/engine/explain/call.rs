@@ -179,11 +179,10 @@ impl Engine {
         if route.is_forced() {
             numbers.push("forced open by an operator".to_owned());
         }
-        if let Some(rate) = self.routes[route.rate_at].rate.as_ref().and_then(|pace| view::tokens(pace, now))
-        {
+        if let Some(rate) = view::tokens(&self.routes[route.rate_at], now) {
             numbers.push(format!("rate limit: {} whole tokens there, {} waiting", rate.tokens, rate.waiting));
         }
-        if let Some(pool) = self.routes[route.pool_at].pool.as_ref().and_then(view::permits) {
+        if let Some(pool) = view::permits(&self.routes[route.pool_at]) {
             let most =
                 if pool.max_queue == u32::MAX { "any number of".into() } else { pool.max_queue.to_string() };
             let (out, limit, waiting) = (pool.in_flight, pool.limit, pool.waiting);
@@ -213,7 +212,7 @@ impl Engine {
                 "throttle: {accepted} of {all} recent requests accepted, refuses with probability {p}"
             ));
         }
-        if let Some(balance) = view::balance(&self.routes[route.budget_at], now) {
+        if let Some(balance) = view::retries(&self.routes[route.budget_at], now) {
             numbers.push(format!("retry budget: {balance} retries left"));
         }
         if let Some(holds) = route.holds.as_ref().filter(|holds| holds.open() > 0) {
