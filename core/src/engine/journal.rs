@@ -5,10 +5,10 @@
 
 mod text;
 
-use super::{Clash, Engine, Options};
+use super::{Clash, Engine, Options, RestoreError, Restored};
 use crate::action::{CallId, Event, Flags, PolicyId, Request, RouteId, Step, TargetId};
 use crate::policy::{Policy, Pool};
-use crate::time::Time;
+use crate::time::{Duration, Time};
 
 pub use text::InputError;
 
@@ -46,6 +46,8 @@ pub enum Input {
     RetunePool { to: Box<Pool>, now: Time },
     /// [`Engine::force_open`].
     Force { policy: PolicyId, route: Option<RouteId>, on: bool, now: Time },
+    /// [`Engine::restore`].
+    Restore { saved: Box<str>, elapsed: Duration, now: Time },
     /// [`Engine::after_fork`].
     Fork { seed: u64, now: Time },
     /// [`Engine::take_wakes`], where there were any: a step's flag tells whether there are.
@@ -64,6 +66,7 @@ pub enum Answer {
     Step(Step),
     Retuned(Result<Flags, Clash>),
     Flags(Flags),
+    Restored(Result<Restored, RestoreError>),
     Wakes(Vec<CallId>),
 }
 
@@ -151,6 +154,7 @@ impl Engine {
             Input::Retune { policy, to, now } => Answer::Retuned(self.retune(policy, *to, now)),
             Input::RetunePool { to, now } => Answer::Retuned(self.retune_pool(*to, now)),
             Input::Force { policy, route, on, now } => Answer::Flags(self.force_open(policy, route, on, now)),
+            Input::Restore { saved, elapsed, now } => Answer::Restored(self.restore(&saved, elapsed, now)),
             Input::Fork { seed, now } => Answer::Flags(self.after_fork(seed, now)),
             Input::Wakes => {
                 let mut wakes = Vec::new();
