@@ -154,8 +154,8 @@ fn keys_of_any_characters_stand_on_one_line() {
 fn what_is_wrong_is_named() {
     let most = u64::MAX;
     for (line, error) in [
-        ("", "input = (nothing): must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, fork, wakes".to_owned()),
-        ("wake", "input = wake: must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, fork, wakes".into()),
+        ("", "input = (nothing): must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, restore, fork, wakes".to_owned()),
+        ("wake", "input = wake: must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, restore, fork, wakes".into()),
         ("wakes 1", "end = 1: must be the end of the line".into()),
         ("on", format!("now = (nothing): must be a whole number up to {most}")),
         ("on +5 1 poll", format!("now = +5: must be a whole number up to {most}")),
@@ -234,6 +234,35 @@ fn pools_clashes_and_forks_are_inputs_too() {
     assert_eq!(Engine::new(9, journaled()).replay(written(&inputs)), answers);
     let stale = engine.on(second, Event::Poll, at(5));
     assert!(matches!(stale.action, Action::Done { verdict: Verdict::Stale, .. }));
+}
+
+#[test]
+fn what_was_restored_is_part_of_the_journal() {
+    let at = Time::from_micros;
+    let policy = || {
+        let pairs =
+            [("breaker.consecutive", Value::Number(1.0)), ("breaker.break_duration", Value::Number(5e6))];
+        Policy::from_pairs("p", &pairs).unwrap()
+    };
+    let mut old = Engine::new(3, journaled());
+    let id = old.policy(policy()).unwrap();
+    let route = old.route(id, "r", at(0));
+    let (call, _) = old.begin(route, &Request::default(), at(0));
+    let _ = old.on(call, wire::unpack_event(4 | 1 << 3 | 1 << 11).unwrap(), at(5));
+    let saved = old.save(at(10));
+
+    let mut new = Engine::new(3, journaled());
+    let id = new.policy(policy()).unwrap();
+    new.restore(&saved, tidegate::Duration::from_secs(1), at(0)).unwrap();
+    let route = new.route(id, "r", at(20));
+    let (refused, step) = new.begin(route, &Request::default(), at(30));
+    assert!(matches!(step.action, Action::Done { verdict: Verdict::BreakerOpen, .. }));
+    assert_eq!(new.explain_call(refused).unwrap().verdict, Some(Verdict::BreakerOpen));
+    assert!(new.restore(&saved, tidegate::Duration::ZERO, at(31)).is_err());
+    let inputs = taken(&mut new);
+    let answers = Engine::new(3, journaled()).replay(written(&inputs));
+    assert_eq!(answers[3], Answer::Begin(refused, step));
+    assert!(matches!(answers[1], Answer::Restored(Ok(_))) && matches!(answers[4], Answer::Restored(Err(_))));
 }
 
 /// All vectors of the engine, run as `tests/README.md` says, then replayed from their journals. That the steps are the

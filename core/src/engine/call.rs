@@ -3,12 +3,12 @@
 //! Every event ends with the evaluation that a `Poll` makes (R3), so a `Poll` at the same instant changes nothing.
 //! The order of a retry decision (R5) stands in [`Engine::decide`]; the stages before an attempt are in `admit.rs`.
 
+use super::Engine;
 use super::admit::Stage;
 use super::arena::{Call, NONE, State, flag};
 use super::route::stage;
 use super::side::Racer;
 pub(super) use super::timer::{limit, span, wait};
-use super::{Engine, Input};
 use crate::action::{Action, CallId, Event, Flags, Lane, Request, RouteId, Step, Verdict, Wait};
 use crate::outcome::Class;
 use crate::policy::Unit;
@@ -75,7 +75,7 @@ pub const EDGES: &[(&str, &str, &str)] = &[
 impl Engine {
     /// Begins a call. A refused call is already `Done`, and its id stale (R1).
     pub fn begin(&mut self, route: RouteId, request: &Request, now: Time) -> (CallId, Step) {
-        self.write(|| Input::Begin { route, request: *request, now });
+        self.write_begin(route, request, now);
         let now = self.clock.observe(now);
         self.reap(now, NONE);
         let Some(route) = self.routes.find(route) else {
@@ -108,7 +108,7 @@ impl Engine {
 
     /// Tells a call what happened; the step says what to do now, and when to ask again.
     pub fn on(&mut self, call: CallId, event: Event, now: Time) -> Step {
-        self.write(|| Input::On { call, event, now });
+        self.write_on(call, &event, now);
         let now = self.clock.observe(now);
         let Some(slot) = self.calls.find(call) else {
             return self.answer(Step::done(Verdict::Stale));

@@ -5,10 +5,10 @@
 
 mod text;
 
-use super::{Clash, Engine, Options};
+use super::{Clash, Engine, Options, RestoreError, Restored};
 use crate::action::{CallId, Event, Flags, PolicyId, Request, RouteId, Step, TargetId};
 use crate::policy::{Policy, Pool};
-use crate::time::Time;
+use crate::time::{Duration, Time};
 
 pub use text::InputError;
 
@@ -46,6 +46,8 @@ pub enum Input {
     RetunePool { to: Box<Pool>, now: Time },
     /// [`Engine::force_open`].
     Force { policy: PolicyId, route: Option<RouteId>, on: bool, now: Time },
+    /// [`Engine::restore`].
+    Restore { saved: Box<str>, elapsed: Duration, now: Time },
     /// [`Engine::after_fork`].
     Fork { seed: u64, now: Time },
     /// [`Engine::take_wakes`], where there were any: a step's flag tells whether there are.
@@ -64,6 +66,7 @@ pub enum Answer {
     Step(Step),
     Retuned(Result<Flags, Clash>),
     Flags(Flags),
+    Restored(Result<Restored, RestoreError>),
     Wakes(Vec<CallId>),
 }
 
@@ -82,6 +85,18 @@ pub(super) struct Journal {
 impl Journal {
     pub fn new(seed: u64, options: Options) -> Self {
         Self { on: options.journal, seed, options, inputs: Vec::new(), whole: true }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin(&mut self, route: RouteId, request: &Request, now: Time) {
+        self.inputs.push(Input::Begin { route, request: *request, now });
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn on(&mut self, call: CallId, event: &Event, now: Time) {
+        self.inputs.push(Input::On { call, event: *event, now });
     }
 
     /// All inputs since the engine was made, where they are still here.
@@ -139,12 +154,28 @@ impl Engine {
             Input::Retune { policy, to, now } => Answer::Retuned(self.retune(policy, *to, now)),
             Input::RetunePool { to, now } => Answer::Retuned(self.retune_pool(*to, now)),
             Input::Force { policy, route, on, now } => Answer::Flags(self.force_open(policy, route, on, now)),
+            Input::Restore { saved, elapsed, now } => Answer::Restored(self.restore(&saved, elapsed, now)),
             Input::Fork { seed, now } => Answer::Flags(self.after_fork(seed, now)),
             Input::Wakes => {
                 let mut wakes = Vec::new();
                 self.take_wakes(&mut wakes);
                 Answer::Wakes(wakes)
             }
+        }
+    }
+
+    /// Writes a `begin` down. Apart from [`Engine::write`], as is the next, because every call comes by here.
+    #[inline(always)]
+    pub(super) fn write_begin(&mut self, route: RouteId, request: &Request, now: Time) {
+        if self.journal.on {
+            self.journal.begin(route, request, now);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn write_on(&mut self, call: CallId, event: &Event, now: Time) {
+        if self.journal.on {
+            self.journal.on(call, event, now);
         }
     }
 

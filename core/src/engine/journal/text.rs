@@ -10,6 +10,7 @@
 //! retune NOW POLICY NAME PAIRS
 //! retune_pool NOW KIND NAME PAIRS
 //! force NOW POLICY ROUTE 0|1            - is all routes
+//! restore NOW ELAPSED SAVED
 //! fork NOW SEED
 //! wakes
 //! ```
@@ -142,6 +143,9 @@ impl fmt::Display for Input {
             Self::Force { policy, route, on, now } => {
                 let route = Or(route.map(RouteId::to_word));
                 write!(f, "force {} {} {route} {}", now.as_micros(), policy.to_word(), u8::from(*on))
+            }
+            Self::Restore { saved, elapsed, now } => {
+                write!(f, "restore {} {} {}", now.as_micros(), elapsed.as_micros(), Quoted(saved))
             }
             Self::Fork { seed, now } => write!(f, "fork {} {seed}", now.as_micros()),
             Self::Wakes => f.write_str("wakes"),
@@ -363,10 +367,15 @@ impl FromStr for Input {
                 let route = line.optional("route", ID)?.map(RouteId::from_word);
                 Self::Force { policy, route, on: line.number("on", 1)? == 1, now }
             }
+            "restore" => {
+                let (now, elapsed) = (line.now()?, line.number("elapsed", u64::MAX)?);
+                let saved = line.text("saved")?.into();
+                Self::Restore { saved, elapsed: Duration::from_micros(elapsed), now }
+            }
             "fork" => Self::Fork { now: line.now()?, seed: line.number("seed", u64::MAX)? },
             "wakes" => Self::Wakes,
             word => {
-                let words = "policy, pool, route, target, begin, on, retune, retune_pool, force, fork, wakes";
+                let words = "policy, pool, route, target, begin, on, retune, retune_pool, force, restore, fork, wakes";
                 return error("input", word, format!("must be one of {words}"));
             }
         };
