@@ -265,7 +265,7 @@ impl Call {
     /// The bit of an attempt that may be out; none for a number that names no attempt of this call (R11).
     #[inline]
     pub fn started_as(&self, attempt: u8) -> u8 {
-        let out = (1..=self.attempts).contains(&attempt) && self.attempts - attempt < 8;
+        let out = attempt != 0 && self.attempts.checked_sub(attempt).is_some_and(|older| older < 8);
         if out { Lane::of(attempt).bit() } else { 0 }
     }
 

@@ -4,6 +4,7 @@
 use super::Engine;
 use super::arena::{Call, State, flag};
 use super::pace::Bucket;
+use super::route::stage;
 use super::side::Racer;
 use crate::action::Lane;
 use crate::breaker::{Evidence, Ticket};
@@ -36,6 +37,12 @@ impl Engine {
         &self.policies[usize::from(self.calls[slot].policy)].policy
     }
 
+    /// Do breaker or throttle of this policy count attempts?
+    #[inline]
+    pub(super) fn guards_attempts(&self, policy: u16) -> bool {
+        self.policies[usize::from(policy)].again & (stage::BREAKER | stage::THROTTLE) != 0
+    }
+
     /// An attempt has ended: everything that counts attempts is told. `paid_for` is the class as budgets and the send
     /// rate see it, `kind` as the others do; what is left of the attempt's charge is returned.
     #[inline(always)]
@@ -50,11 +57,12 @@ impl Engine {
         let left = self.count_outcome(slot, racer, paid_for);
         self.note(move |it| it.tell_attempt(slot, racer, kind, now));
         let call = &self.calls[slot];
+        let policy = call.policy;
         let route = &self.routes[call.route];
         if route.stages == 0 {
             return left;
         }
-        if route.send.is_some() || racer.ticket != 0 {
+        if route.send.is_some() || racer.ticket != 0 && self.guards_attempts(policy) {
             self.attempt_evidence(slot, racer, paid_for, kind, now);
         }
         if racer.permit {
@@ -71,7 +79,7 @@ impl Engine {
         {
             rate.on_response(paid_for == Class::Throttled, now);
         }
-        if racer.ticket != 0 && guarded_unit(self.settings(slot)) == Some(Unit::Attempt) {
+        if racer.ticket != 0 && self.guards_attempts(self.calls[slot].policy) {
             let probe = self.calls[slot].has(flag::PROBE) && !racer.hedge;
             self.guard_evidence(slot, Ticket { number: racer.ticket, probe }, kind, racer.attempt, now);
         }
@@ -125,9 +133,13 @@ impl Engine {
         let class = policy.class_of(kind);
         let evidence = policy.breaker.as_ref().map(|breaker| breaker.evidence(kind, class));
         let call = &self.calls[slot];
-        let bits = rng::bits(self.seed, call.ordinal(), Purpose::Break, attempt);
         let route = &mut self.routes[call.route];
         if let (Some(breaker), Some(evidence)) = (&mut route.breaker, evidence) {
+            // Only a failure can open it, so only that needs bits for the jitter of the break.
+            let bits = match evidence {
+                Evidence::Failure => rng::bits(self.seed, call.ordinal(), Purpose::Break, attempt),
+                Evidence::Success | Evidence::Neutral => 0,
+            };
             let from = breaker.state(now);
             if breaker.record(ticket, evidence, bits, now).is_some() {
                 self.note(move |it| it.tell_breaker_of(slot, from, now));

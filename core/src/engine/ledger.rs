@@ -7,7 +7,7 @@ use super::arena::{State, flag};
 use super::side::Racer;
 use crate::action::{Lane, Verdict};
 use crate::outcome::{Class, Kind};
-use crate::policy::{HedgeBudget, Unit};
+use crate::policy::HedgeBudget;
 use crate::time::Time;
 
 /// What the budget said.
@@ -126,13 +126,9 @@ impl Engine {
     }
 
     /// An attempt's own ticket has been used, or has gone into a race with it.
+    #[inline]
     pub(super) fn drop_attempt_ticket(&mut self, slot: u32) {
-        if self.calls[slot].ticket == 0 {
-            return;
-        }
-        let policy = self.settings(slot);
-        let unit = policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit));
-        if unit == Some(Unit::Attempt) {
+        if self.guards_attempts(self.calls[slot].policy) {
             self.calls[slot].ticket = 0;
         }
     }
