@@ -112,7 +112,9 @@ fn objects<'a>(json: &'a Json, found: &mut Vec<&'a Json>) {
         Json::Object(map) => map.values().collect(),
         _ => Vec::new(),
     };
-    inner.into_iter().for_each(|value| objects(value, found));
+    for value in inner {
+        objects(value, found);
+    }
 }
 
 /// Is there a vector of this name, or an object with all that this one has?
@@ -253,7 +255,7 @@ fn what_is_wrong_with_a_cell_is_found() {
         format!("{vector}; later: issue 9"),
         format!("{vector} — differs: "),
         r#"`tests/vectors/retry_after/values.json`: `{"value": "-5", "delay_us": 1}`"#.to_owned(),
-        r#"`tests/vectors/retry_after/values.json`: `{}`"#.to_owned(),
+        r"`tests/vectors/retry_after/values.json`: `{}`".to_owned(),
         "`docs/spec.md`: `Retry-After`".to_owned(),
     ] {
         assert!(mistake(&wrong).is_some(), "{wrong}");
