@@ -59,6 +59,10 @@ class Document:
         """
         The pairs of a policy, its preset spelled out. Raises `KeyError` with the known names.
         """
+    def pools(self, /) -> "list[tuple[str, str, list[tuple[str, float | str]]]]":
+        """
+        Its pools: name, kind, and pairs without the name of their table.
+        """
 
 @final
 class Engine:
@@ -84,6 +88,14 @@ class Engine:
         """
         The outcome of an HTTP answer, at its place in the word of a Finished event.
         """
+    def force_open(self, /, policy: SupportsIndex, route: "int | None", on: bool) -> "list[int]":
+        """
+        Refuses all calls of a policy, or of one of its routes, until it is told otherwise: the calls to wake.
+        """
+    def kinds(self, /, policy: SupportsIndex) -> "list[tuple[str, str]]":
+        """
+        The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class.
+        """
     def now(self, /) -> int:
         """
         Microseconds on this engine's clock.
@@ -98,9 +110,21 @@ class Engine:
 
         Raises `PolicyError` with every mistake there is.
         """
+    def pool(self, /, name: str, kind: str, pairs: "list[tuple[str, float | str]]") -> "None":
+        """
+        Takes a pool in: a `bulkhead`, a `rate_limit` or a `budget`, its pairs without the name of their table.
+
+        Raises `PolicyError` with every mistake there is.
+        """
     def retries_method(self, /, policy: SupportsIndex, method: str) -> bool:
         """
         May a request of this method be repeated without an idempotency key?
+        """
+    def retune_pool(self, /, name: str, kind: str, pairs: "list[tuple[str, float | str]]") -> "list[int]":
+        """
+        Gives a pool other settings: the calls that can go on now because of it.
+
+        Raises `PolicyError` with every mistake there is.
         """
     def route(self, /, policy: SupportsIndex, key: str) -> int:
         """
@@ -112,11 +136,16 @@ class Engine:
         """
     def setting(self, /, policy: SupportsIndex, key: str) -> "float | str | None":
         """
-        The value of a policy's key that is in force: a number (spans in microseconds), a word, or None.
+        The value of a policy's key that is in force, in its pool where it stands there: a number (spans in
+        microseconds), a word, or None.
         """
     def snapshot(self, /) -> "dict[str, object]":
         """
         The state of everything, as plain dictionaries and lists.
+        """
+    def target(self, /, route: SupportsIndex, path: str) -> int:
+        """
+        The name of a path, for `begin`; 0 where its policy holds nothing.
         """
 
 @final
@@ -279,7 +308,7 @@ class TokenBudget:
 
 def keys() -> "dict[str, tuple[str, str]]":
     """
-    Core's table of keys: what each takes (`span`, `count`, `real`, `flag`, `choice`, `list`) and its default, as a
+    Core's table of keys: what each takes (`span`, `count`, `real`, `flag`, `choice`, `list`, `kinds`, `name`) and its default, as a
     document would write it; empty where there is none.
     """
 
