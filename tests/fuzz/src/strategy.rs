@@ -157,8 +157,9 @@ fn ratio(input: &mut Input<'_>) {
             }
         }
         // I9: never more than the ratio of the calls, rounded down, and what was given back.
-        let ratio = if settings.ratio > 0.0 { settings.ratio.min(1.0) } else { 1.0 };
-        let most = (f64::from(calls) * ratio + 1e-6).floor() + f64::from(refunds);
+        // A millionth is the unit that it counts in.
+        let ratio = settings.ratio.clamp(0.0, 1e9).max(0.0) + 1e-6;
+        let most = (f64::from(calls) * ratio).floor() + f64::from(refunds);
         let within = f64::from(retries) <= most;
         assert!(within, "{retries} retries of {calls} calls and {refunds} refunds: {settings:?}");
     }

@@ -20,10 +20,9 @@ pub struct Known {
     place: (usize, usize),
     request: Request,
     deadline: Option<u64>,
-    /// Attempts that are no hedges, at most (`retry.max_attempts`).
-    most: Option<f64>,
+    /// Attempts of it, at most.
+    most: u64,
     timed: bool,
-    hedges: u8,
     done: bool,
     last: Step,
     next_at: Option<u64>,
@@ -81,6 +80,7 @@ impl Host {
             let some: Vec<_> = pools.iter().copied().filter(|_| input.chance(190)).collect();
             let policy = settings::policy(input, &format!("p{n}"), &some);
             bounds.push(bound(&policy, &some));
+            if std::env::var_os("FZ").is_some() { eprintln!("{:?}", policy.to_pairs()); }
             policies.push(engine.policy(policy).expect("the first of its name, and its pools are there"));
             named.push(some);
         }
@@ -142,13 +142,14 @@ impl Host {
         let spans = [own, request.remaining.map(Duration::as_micros)];
         let deadline = spans.into_iter().flatten().min().map(|span| self.time.saturating_add(span));
         let around = parent.filter(|n| !self.calls[*n].done).and_then(|n| self.calls[n].deadline);
-        // A parent that the engine has given up on bounds nothing, and the host may not know yet.
-        let sure = parent.is_none_or(|n| self.time - self.calls[n].heard < 60_000_000);
+        // A parent that the engine has given up on bounds nothing, and the host may not know yet: a grant lasts 5 s.
+        let sure = parent.is_none_or(|n| self.time - self.calls[n].heard < 5_000_000);
         let deadline = if sure { deadline.into_iter().chain(around).min() } else { deadline };
-        let most = match policy.value("retry.max_attempts") {
-            Some(Value::Number(most)) => Some(most),
-            _ => None,
-        };
+        // 8.1: with retry its `max_attempts` counts hedges too; without, the hedge's is the bound.
+        let tries = micros(policy, "retry.max_attempts").unwrap_or(1);
+        let most = if tries > 1 { tries } else { micros(policy, "hedge.max_attempts").unwrap_or(1) };
+        // A deadline beyond the end of the clock is none.
+        let deadline = deadline.filter(|deadline| *deadline < u64::MAX);
         let timed = micros(policy, "attempt_timeout").is_some();
         let (id, step) = self.engine.begin(route, &request, self.now());
         if matches!(step.action, Action::Done { verdict: Verdict::StaleRoute, .. }) {
@@ -165,7 +166,6 @@ impl Host {
             deadline,
             most,
             timed,
-            hedges: 0,
             done: false,
             last: step,
             next_at: None,
@@ -216,8 +216,10 @@ impl Host {
     pub fn retune(&mut self, policy: usize, input: &mut Input<'_>) {
         let n = policy % self.policies.len();
         let to = settings::policy(input, &format!("p{n}"), &self.named[n]);
-        self.engine.retune(self.policies[n], to, self.now()).expect("the same name and the same pools");
-        self.bounds[n] = Bound::default();
+        // Refused where the pools that are in use differ: one without retries uses no budget.
+        if self.engine.retune(self.policies[n], to, self.now()).is_ok() {
+            self.bounds[n] = Bound::default();
+        }
     }
 
     pub fn retune_pool(&mut self, input: &mut Input<'_>) {
@@ -259,6 +261,7 @@ impl Host {
     /// Does what a step says.
     fn follow(&mut self, n: usize, step: Step) {
         let word = wire::pack_step(step);
+        if std::env::var_os("FZ").is_some() { eprintln!("{} call {n} {step:?}", self.time); }
         assert!(word < 1 << 53 && wire::unpack_step(word).is_some(), "{step:?}");
         assert!(!step.flags.commands, "there is no store");
         let time = self.time;
@@ -316,9 +319,7 @@ impl Host {
         assert!(attempt == 1 || call.request.replayable, "2.3: a one-shot body is sent again");
         assert!(!call.timed || call.last.next.is_some(), "an attempt timeout has a timer");
         call.attempts = attempt;
-        call.hedges += u8::from(hedge);
-        let tries = f64::from(call.attempts - call.hedges);
-        assert!(call.most.is_none_or(|most| tries <= most), "{tries} attempts of {:?}", call.most);
+        assert!(u64::from(attempt) <= call.most, "attempt {attempt} of {}", call.most);
         call.running.push(attempt);
         let (place, cost) = (call.place, u128::from(call.request.cost));
         self.seen.0 += 1;
