@@ -4,7 +4,11 @@
 //! cargo run --release -p tidegate-fuzz --example explore -- engine --seconds 60 --seed 7 [--keep <folder>]
 //! cargo run --release -p tidegate-fuzz --example explore -- engine --run <file>
 //! ```
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a program reads arguments, files and the clock")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a program reads arguments, files and the clock"
+)]
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -79,7 +83,8 @@ fn main() {
         println!("{name}: {why}\n   after {runs} runs, {} bytes", input.len());
         let kind = |why: &str| why.chars().filter(|c| !c.is_ascii_digit()).take(12).collect::<String>();
         shrink(&mut input, |smaller| fails(smaller).is_some_and(|now| kind(&now) == kind(&why)));
-        let file: PathBuf = after("--keep").map_or_else(env::temp_dir, PathBuf::from).join(format!("{name}-{seed}"));
+        let file: PathBuf =
+            after("--keep").map_or_else(env::temp_dir, PathBuf::from).join(format!("{name}-{seed}"));
         fs::write(&file, &input).expect("a folder to keep it in");
         println!("   {} bytes are in {}: {}", input.len(), file.display(), fails(&input).unwrap_or_default());
         std::process::exit(1);

@@ -1,6 +1,6 @@
 //! Policy documents: any text gets an answer at a bounded cost, and what is read prints and reads back as the same (I25).
 
-use tidegate::{Domain, Document, PolicyError, TABLE};
+use tidegate::{Document, Domain, PolicyError, TABLE};
 
 use crate::input::Input;
 
@@ -73,10 +73,13 @@ fn damaged(input: &mut Input<'_>, mut text: String) {
         text = if input.chance(128) { legal.to_json() } else { legal.to_toml() };
     }
     for _ in 0..input.below(4) {
-        let place = (0..=input.below(text.len() + 1)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let place =
+            (0..=input.below(text.len() + 1)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         match input.below(4) {
             0 => text.truncate(place),
-            1 => text.insert(place, input.of(&['"', '{', '}', '[', ']', '.', '=', '\n', '\0', 'é', '-', '9'])),
+            1 => {
+                text.insert(place, input.of(&['"', '{', '}', '[', ']', '.', '=', '\n', '\0', 'é', '-', '9']))
+            }
             2 => text.insert_str(place, &String::from_utf8_lossy(input.bytes(12))),
             _ => drop((place < text.len()).then(|| text.remove(place))),
         }
@@ -135,6 +138,10 @@ fn told(errors: &[PolicyError], text: &str) {
         assert!(!error.rule.is_empty() && !error.key.is_empty(), "{error:?}");
         assert!(error.line.is_none_or(|line| line >= 1 && line as usize <= lines), "{error:?}");
         // What an error quotes is clipped, so that no text makes a log of its own size.
-        assert!(error.value.len() <= 1_000 && error.to_string().len() <= 8_000, "{} bytes", error.to_string().len());
+        assert!(
+            error.value.len() <= 1_000 && error.to_string().len() <= 8_000,
+            "{} bytes",
+            error.to_string().len()
+        );
     }
 }

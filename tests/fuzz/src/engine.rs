@@ -54,7 +54,8 @@ fn act(host: &mut Host, input: &mut Input<'_>) {
         }
         29 => {
             // An id and a word that somebody made up.
-            let id = CallId::from_word(if input.chance(128) { input.word() } else { input.word() & 0x1f00_000f });
+            let id =
+                CallId::from_word(if input.chance(128) { input.word() } else { input.word() & 0x1f00_000f });
             let event = wire::unpack_event(input.word() >> 15).unwrap_or(Event::Cancel);
             host.forged(id, event);
         }
@@ -76,7 +77,9 @@ fn act(host: &mut Host, input: &mut Input<'_>) {
                 let policy = PolicyId::from_word(input.word() as u32);
                 let route = host.engine.route(policy, "k", host.now());
                 let flags = host.engine.force_open(policy, Some(route), true, host.now());
-                assert!(!flags.commands && !host.engine.retries_method(policy, "GET") || policy.to_word() < 9);
+                assert!(
+                    !flags.commands && !host.engine.retries_method(policy, "GET") || policy.to_word() < 9
+                );
                 if policy.to_word() < 9 {
                     let _ = host.engine.force_open(policy, Some(route), false, host.now());
                 }

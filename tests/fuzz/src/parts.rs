@@ -2,8 +2,8 @@
 
 use tidegate::{
     AdaptiveThrottle, Aimd, AimdSettings, BreakerSettings, BreakerState, CircuitBreaker, CoDel, CodelLaw,
-    CodelSettings, CubicRate, Duration, Evidence, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, P2Quantile,
-    RateSettings, ThrottleSettings, Ticket, Time, TokenBucket, WindowKind, WindowedP2Quantile,
+    CodelSettings, CubicRate, Duration, Evidence, Gcra, Gradient2, Gradient2Settings, Gradient2Variant,
+    P2Quantile, RateSettings, ThrottleSettings, Ticket, Time, TokenBucket, WindowKind, WindowedP2Quantile,
 };
 
 use crate::input::Input;
@@ -246,14 +246,16 @@ fn breaker(input: &mut Input<'_>) {
     while !input.is_empty() && tickets.len() < 300 {
         let now = clock.next(input);
         let (before, refused) = (breaker.state(now), breaker.refuses(now));
-        let evidence = input.of(&[Evidence::Success, Evidence::Failure, Evidence::Failure, Evidence::Neutral]);
+        let evidence =
+            input.of(&[Evidence::Success, Evidence::Failure, Evidence::Failure, Evidence::Neutral]);
         match input.below(12) {
             0..=4 => match breaker.admit(now) {
                 Ok(ticket) => {
                     assert_eq!(refused, None, "who asks first is told the same");
                     assert_eq!(ticket.probe, breaker.state(now) == HalfOpen);
                     tickets.push(ticket);
-                    let legal = before == breaker.state(now) || (before, breaker.state(now)) == (Open, HalfOpen);
+                    let legal =
+                        before == breaker.state(now) || (before, breaker.state(now)) == (Open, HalfOpen);
                     assert!(legal, "an admission makes an open one half-open, and nothing else");
                 }
                 Err(wait) => {
@@ -287,7 +289,8 @@ fn breaker(input: &mut Input<'_>) {
         }
         assert!(breaker.failures(now) <= breaker.throughput(now));
         if let (Open, Some(wait)) = (breaker.state(now), breaker.refuses(now)) {
-            let longest = settings.max_break_duration.max(settings.break_duration).max(Duration::from_micros(1));
+            let longest =
+                settings.max_break_duration.max(settings.break_duration).max(Duration::from_micros(1));
             // Up to a tenth more is jitter (5.5).
             let longest = longest.plus(Duration::from_micros(longest.as_micros() / 10 + 1));
             assert!(wait <= longest, "{wait} of {settings:?}");
@@ -307,7 +310,10 @@ fn one_legal_transition(
         return;
     };
     assert_eq!((from, to), (before, after));
-    assert!([(Closed, Open), (HalfOpen, Open), (HalfOpen, Closed)].contains(&(from, to)), "{from:?} to {to:?}");
+    assert!(
+        [(Closed, Open), (HalfOpen, Open), (HalfOpen, Closed)].contains(&(from, to)),
+        "{from:?} to {to:?}"
+    );
 }
 
 fn throttle_settings(input: &mut Input<'_>) -> ThrottleSettings {

@@ -59,9 +59,9 @@ fn headers_say_a_span_or_nothing(headers: &[(&[u8], &[u8])], status: u16, wall: 
     for throttled in [false, true] {
         let hints = Hints::read(headers, throttled, wall);
         assert!(hints.retry_after.is_none_or(|span| span <= LONGEST), "{hints:?}");
-        let silent = headers.iter().all(|(name, _)| {
-            !NAMES[..NAMES.len() - 1].iter().any(|known| known.eq_ignore_ascii_case(name))
-        });
+        let silent = headers
+            .iter()
+            .all(|(name, _)| !NAMES[..NAMES.len() - 1].iter().any(|known| known.eq_ignore_ascii_case(name)));
         assert!(!silent || hints == Hints::default(), "{hints:?} of headers that say nothing");
         // No header that is added makes "do not" unsaid.
         if hints.opinion == Opinion::DoNot {

@@ -1,9 +1,9 @@
 //! The retry parts on their own, with any settings: backoff, the budgets, and the strategy that hands out tokens.
 
 use tidegate::{
-    Backoff, Class, Duration, ErrorInfo, Growth, Jitter, QuotaSettings, RatioBudget, RatioSettings, RetryBudget,
-    RetryError, RetryQuota, RetryStrategy, Rounding, ShareBudget, ShareSettings, StrategySettings, TokenBudget,
-    TokenSettings, WindowSettings,
+    Backoff, Class, Duration, ErrorInfo, Growth, Jitter, QuotaSettings, RatioBudget, RatioSettings,
+    RetryBudget, RetryError, RetryQuota, RetryStrategy, Rounding, ShareBudget, ShareSettings,
+    StrategySettings, TokenBudget, TokenSettings, WindowSettings,
 };
 
 use crate::input::Input;
@@ -189,7 +189,11 @@ fn token_budget(input: &mut Input<'_>) {
     let mut budget = TokenBudget::new(settings);
     let full = budget.balance();
     while !input.is_empty() {
-        if input.chance(128) { budget.on_success() } else { budget.on_failure() }
+        if input.chance(128) {
+            budget.on_success()
+        } else {
+            budget.on_failure()
+        }
         assert!(budget.balance() <= full, "{settings:?}");
         assert!(budget.balance() > 0 || !budget.allows(), "an empty budget allows nothing");
     }

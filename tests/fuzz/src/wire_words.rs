@@ -1,8 +1,8 @@
 //! Words of the border: any number is refused, or is read as what packs to a stable word (architecture, "Words").
 
 use tidegate::{
-    Action, CallId, Duration, Engine, Event, Options, Policy, PolicyId, Request, RouteId, Step, TargetId, Time,
-    Value, Verdict, wire,
+    Action, CallId, Duration, Engine, Event, Options, Policy, PolicyId, Request, RouteId, Step, TargetId,
+    Time, Value, Verdict, wire,
 };
 
 use crate::input::Input;
@@ -29,7 +29,8 @@ pub fn wire_words(data: &[u8]) {
             1 => {
                 let known = input.of(&[route.to_word(), word]);
                 let (remaining, parent) = (input.word(), input.of(&calls));
-                if let Some(request) = wire::unpack_request(word & 0x7f_ffff, remaining, parent, input.word()) {
+                if let Some(request) = wire::unpack_request(word & 0x7f_ffff, remaining, parent, input.word())
+                {
                     let (call, step) = engine.begin(RouteId::from_word(known), &request, at);
                     words_agree(step);
                     calls.push(call.to_word());
@@ -71,7 +72,8 @@ fn masked(input: &mut Input<'_>) -> u64 {
 fn words_agree(step: Step) {
     let word = wire::pack_step(step);
     assert!(word < 1 << 53, "{step:?}");
-    let back = wire::unpack_step(word).unwrap_or_else(|| panic!("{step:?} packs to {word}, which is no step"));
+    let back =
+        wire::unpack_step(word).unwrap_or_else(|| panic!("{step:?} packs to {word}, which is no step"));
     assert_eq!((back.stop, back.flags), (step.stop, step.flags));
     match (step.action, back.action) {
         (Action::Done { retry_in, .. }, Action::Done { retry_in: read, .. }) => {
@@ -103,6 +105,9 @@ fn words_read_back_or_are_refused(word: u64, other: u64) {
         assert_eq!(remaining, other.min((1 << 53) - 1));
         assert_eq!((parent, target), (other & ((1 << 53) - 1), word & ((1 << 53) - 1)));
         let again: Option<Request> = wire::unpack_request(flags, remaining, parent, target);
-        assert_eq!(again.map(|request| wire::pack_request(&request)), Some([flags, remaining, parent, target]));
+        assert_eq!(
+            again.map(|request| wire::pack_request(&request)),
+            Some([flags, remaining, parent, target])
+        );
     }
 }

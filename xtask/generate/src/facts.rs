@@ -68,7 +68,8 @@ pub fn preset_tables() -> impl Iterator<Item = &'static str> {
 
 /// The key that says that a component is there where all others are left out: its first one with a default of its own.
 pub fn presence(table: &str) -> Option<(&'static str, Value<'static>)> {
-    let below = TABLE.iter().filter(|key| key.path.strip_prefix(table).is_some_and(|rest| rest.starts_with('.')));
+    let below =
+        TABLE.iter().filter(|key| key.path.strip_prefix(table).is_some_and(|rest| rest.starts_with('.')));
     let mut words_and_numbers = below.filter(|key| !matches!(key.domain, Domain::Span { .. } | Domain::Flag));
     words_and_numbers.find_map(|key| Some((key.path, key.default_pair()?)))
 }
@@ -118,7 +119,9 @@ pub fn required() -> Vec<Required> {
             let Some(path) = key(&error.key).filter(|_| error.value == "(absent)") else { continue };
             let told = match by {
                 None => error.rule.contains("where there is a "),
-                Some(Reason::Choice(key, choice)) => error.rule.ends_with(&format!("where {key} is {choice}")),
+                Some(Reason::Choice(key, choice)) => {
+                    error.rule.ends_with(&format!("where {key} is {choice}"))
+                }
                 Some(Reason::Beside(key)) => error.rule.ends_with(&format!("where there is {key}")),
             };
             if told && found.iter().all(|other| (other.path, other.by) != (path, by)) {

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use tidegate::{Domain, Duration, Key, TABLES};
 
 use crate::facts::{
-    Reason, Required, bases, default_key, keys_of, name_of, pools, presence, preset_tables, presets, required, tables_of,
-    values,
+    Reason, Required, bases, default_key, keys_of, name_of, pools, presence, preset_tables, presets,
+    required, tables_of, values,
 };
 
 const WIDTH: usize = 110;
@@ -71,7 +71,8 @@ pub fn text() -> String {
     for (path, _) in TABLES {
         let _ = writeln!(text, "    \"{path}\": \"{}\",", presence(path).map_or("", |(key, _)| key));
     }
-    text += "}\n\"\"\"The key that says that a component is there where all its keys are left to core.\"\"\"\n";
+    text +=
+        "}\n\"\"\"The key that says that a component is there where all its keys are left to core.\"\"\"\n";
     let tables: Vec<_> = preset_tables().map(|path| format!("\"{path}\"")).collect();
     assign(&mut text, "\n", "PRESET_TABLES: Final = frozenset({", &tables, "})");
     text += "\"\"\"The components of which presets set keys.\"\"\"\n";

@@ -5,8 +5,8 @@ use serde_json::{Map, Value as Json, json};
 use tidegate::{Domain, Key};
 
 use crate::facts::{
-    PoolFacts, Reason, Required, bases, default_key, doc_of, keys_of, name_of, pools, preset_sets, required, table_of,
-    tables_of, values, words_for_kinds,
+    PoolFacts, Reason, Required, bases, default_key, doc_of, keys_of, name_of, pools, preset_sets, required,
+    table_of, tables_of, values, words_for_kinds,
 };
 
 const KIND: &str = "^[a-z][a-z0-9_]{0,49}$";
@@ -58,7 +58,8 @@ fn pool(required: &[Required]) -> Json {
         for key in beside {
             own["properties"].as_object_mut().expect("a table").remove(name_of(key));
         }
-        let needed: Vec<_> = required.iter().filter(|rule| table_of(rule.path) == path && rule.by.is_none()).collect();
+        let needed: Vec<_> =
+            required.iter().filter(|rule| table_of(rule.path) == path && rule.by.is_none()).collect();
         if !needed.is_empty() {
             own["required"] = needed.iter().map(|rule| name_of(rule.path)).collect();
         }
@@ -210,7 +211,9 @@ fn default(key: &Key) -> Option<Json> {
     Some(match key.domain {
         Domain::Span { .. } | Domain::Choice(_) => key.default.into(),
         Domain::Flag => (key.default == "true").into(),
-        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) => key.default.split(' ').map(word).collect(),
+        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) => {
+            key.default.split(' ').map(word).collect()
+        }
         Domain::Count { .. } | Domain::Real { .. } => word(key.default),
         Domain::Kinds | Domain::Name => return None,
     })

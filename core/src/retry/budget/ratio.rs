@@ -40,7 +40,13 @@ impl RatioBudget {
     pub fn new(settings: RatioSettings) -> Self {
         let earned = micro_tokens(settings.ratio);
         let min_throughput = u64::from(settings.min_throughput);
-        Self { earned, cap: TOKEN.max(min_throughput.saturating_mul(earned)), min_throughput, calls: 0, tokens: 0 }
+        Self {
+            earned,
+            cap: TOKEN.max(min_throughput.saturating_mul(earned)),
+            min_throughput,
+            calls: 0,
+            tokens: 0,
+        }
     }
 
     /// Counts one call.

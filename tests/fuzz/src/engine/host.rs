@@ -80,7 +80,6 @@ impl Host {
             let some: Vec<_> = pools.iter().copied().filter(|_| input.chance(190)).collect();
             let policy = settings::policy(input, &format!("p{n}"), &some);
             bounds.push(bound(&policy, &some));
-            if std::env::var_os("FZ").is_some() { eprintln!("{:?}", policy.to_pairs()); }
             policies.push(engine.policy(policy).expect("the first of its name, and its pools are there"));
             named.push(some);
         }
@@ -261,7 +260,6 @@ impl Host {
     /// Does what a step says.
     fn follow(&mut self, n: usize, step: Step) {
         let word = wire::pack_step(step);
-        if std::env::var_os("FZ").is_some() { eprintln!("{} call {n} {step:?}", self.time); }
         assert!(word < 1 << 53 && wire::unpack_step(word).is_some(), "{step:?}");
         assert!(!step.flags.commands, "there is no store");
         let time = self.time;
@@ -282,7 +280,10 @@ impl Host {
             Action::Wait { why } => {
                 let parked = matches!(why, Wait::Queue | Wait::Hold | Wait::Rate);
                 assert!(!parked || call.request.may_park, "{why:?}: it may not park");
-                assert!(!parked || step.next.is_some_and(|span| span <= Duration::from_secs(1)), "R4: {step:?}");
+                assert!(
+                    !parked || step.next.is_some_and(|span| span <= Duration::from_secs(1)),
+                    "R4: {step:?}"
+                );
                 assert!(why != Wait::Backoff || step.next.is_some(), "a backoff ends: {step:?}");
                 assert!(why != Wait::Body || call.request.slot_until_body);
                 assert_ne!(why, Wait::Store);
@@ -317,7 +318,7 @@ impl Host {
         assert!(attempt < 9 || !call.running.contains(&(attempt - 8)), "R11: attempt n waits for n - 8");
         assert!(call.deadline.is_none_or(|deadline| deadline > time), "7.2: started after the deadline");
         assert!(attempt == 1 || call.request.replayable, "2.3: a one-shot body is sent again");
-        assert!(!call.timed || call.last.next.is_some(), "an attempt timeout has a timer");
+        assert!(!call.timed || self.edge || call.last.next.is_some(), "an attempt timeout has a timer");
         call.attempts = attempt;
         assert!(u64::from(attempt) <= call.most, "attempt {attempt} of {}", call.most);
         call.running.push(attempt);
@@ -344,7 +345,9 @@ impl Host {
     /// I2, counted here: no more calls, or attempts, at once than a fixed bulkhead has permits. A call within another may
     /// share its permit, and one that was silent for long may have lost its own.
     fn permits_are_kept(&self, place: (usize, usize)) {
-        let Some((limit, by_attempt)) = self.bounds[place.0].permits.filter(|_| !self.few_routes) else { return };
+        let Some((limit, by_attempt)) = self.bounds[place.0].permits.filter(|_| !self.few_routes) else {
+            return;
+        };
         let here = self.calls.iter().filter(|call| {
             call.place == place
                 && !call.done
@@ -361,7 +364,9 @@ impl Host {
 
     /// Tokens taken are at most the burst and what has flowed in, however the clock went.
     fn rate_is_kept(&self, place: (usize, usize)) {
-        let Some((permits, per, burst)) = self.bounds[place.0].rate.filter(|_| !self.few_routes) else { return };
+        let Some((permits, per, burst)) = self.bounds[place.0].rate.filter(|_| !self.few_routes) else {
+            return;
+        };
         let flowed = u128::from(self.time - self.born) * permits / per;
         let taken = self.taken[&place];
         assert!(taken <= burst + flowed, "{taken} tokens taken of {burst} and {flowed}");
@@ -442,7 +447,9 @@ impl Host {
         for pool in &snapshot.pools {
             assert!(pool.pool.is_none_or(|pool| pool.in_flight == 0 && pool.waiting == 0), "{pool:?}");
         }
-        let sum = |of: fn(&tidegate::Counts) -> u64| snapshot.policies.iter().map(|(_, counts)| of(counts)).sum::<u64>();
+        let sum = |of: fn(&tidegate::Counts) -> u64| {
+            snapshot.policies.iter().map(|(_, counts)| of(counts)).sum::<u64>()
+        };
         let (attempts, hedges) = (sum(|counts| counts.attempts), sum(|counts| counts.hedges));
         assert_eq!((attempts, hedges), (self.seen.0, self.seen.1), "I7: attempts and hedges, counted twice");
         if !self.forked {
@@ -468,9 +475,9 @@ fn bound(policy: &Policy, pools: &[PoolKind]) -> Bound {
             .map(|limit| (limit as usize, text("bulkhead.unit", "attempt")));
     }
     if !pools.contains(&PoolKind::RateLimit) && text("rate_limit.unit", "call") {
-        let settings = number("rate_limit.permits").zip(number("rate_limit.per")).zip(number("rate_limit.burst"));
+        let settings =
+            number("rate_limit.permits").zip(number("rate_limit.per")).zip(number("rate_limit.burst"));
         bound.rate = settings.map(|((permits, per), burst)| (permits.into(), per.into(), burst.into()));
     }
     bound
 }
-

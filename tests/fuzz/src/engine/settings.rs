@@ -49,11 +49,15 @@ pub fn pool(input: &mut Input<'_>, kind: PoolKind) -> Pool {
     let table = if kind == PoolKind::Budget { "retry.budget" } else { kind.name() };
     let mut pairs: Pairs = Vec::new();
     keys(input, table, &mut pairs);
-    let own = pairs.into_iter().filter_map(|(path, value)| Some((path.strip_prefix(table)?.strip_prefix('.')?, value)));
+    let own = pairs
+        .into_iter()
+        .filter_map(|(path, value)| Some((path.strip_prefix(table)?.strip_prefix('.')?, value)));
     let own: Pairs = own.filter(|(path, _)| *path != "pool").collect();
     built(own, |pairs| Pool::from_pairs(kind.name(), kind, pairs)).unwrap_or_else(|| {
         let plain: &[(&str, Value<'_>)] = match kind {
-            PoolKind::Bulkhead => &[("max_concurrency", Value::Number(1.0)), ("max_queue", Value::Number(2.0))],
+            PoolKind::Bulkhead => {
+                &[("max_concurrency", Value::Number(1.0)), ("max_queue", Value::Number(2.0))]
+            }
             PoolKind::RateLimit => &[("permits", Value::Number(2.0)), ("per", Value::Number(1e5))],
             PoolKind::Budget => &[("kind", Value::Text("share"))],
         };
@@ -90,12 +94,14 @@ fn value(input: &mut Input<'_>, key: &'static Key) -> Option<(&'static str, Valu
     };
     let value = match key.domain {
         Domain::Span { min, max, none } => {
-            let spans = [1_000, 50_000, 0, 1, 10_000, 100_000, 100_000, 1_000_000, 1_000_000, 3_000_000, 70_000_000];
+            let spans =
+                [1_000, 50_000, 0, 1, 10_000, 100_000, 100_000, 1_000_000, 1_000_000, 3_000_000, 70_000_000];
             let span = if input.chance(6) { input.micros() } else { input.of(&spans) };
             or_none(input, none, span.clamp(min.as_micros(), max.as_micros()) as f64)
         }
         Domain::Count { min, max, none } => {
-            let count = if input.chance(6) { input.count() } else { input.of(&[1, 1, 2, 2, 3, 3, 0, 4, 5, 12]) };
+            let count =
+                if input.chance(6) { input.count() } else { input.of(&[1, 1, 2, 2, 3, 3, 0, 4, 5, 12]) };
             or_none(input, none, f64::from(count.clamp(min, max)))
         }
         Domain::Real { min, max, none } => {
@@ -124,9 +130,15 @@ fn built<T>(
         for error in errors {
             if error.value == "(absent)" {
                 // A pool's keys stand without their table.
-                let known = |key: &&Key| key.path == error.key || key.path.ends_with(&format!("bulkhead.{}", error.key));
+                let known = |key: &&Key| {
+                    key.path == error.key || key.path.ends_with(&format!("bulkhead.{}", error.key))
+                };
                 if let Some(key) = TABLE.iter().find(known) {
-                    let path = if key.path == error.key { key.path } else { key.path.trim_start_matches("bulkhead.") };
+                    let path = if key.path == error.key {
+                        key.path
+                    } else {
+                        key.path.trim_start_matches("bulkhead.")
+                    };
                     pairs.extend(needed(key).map(|value| (path, value)));
                     continue;
                 }
