@@ -164,6 +164,7 @@ impl AdaptiveThrottle {
         }
         let requests = f64::from(counts.all);
         let p = (requests - self.settings.k.max(1.0) * f64::from(counts.marked)) / (requests + 1.0);
-        p.min(self.settings.max_reject.unwrap_or(1.0)).max(0.0)
+        // `min` and `max` drop what is no number (an infinite k times no accepts), and the 1 bounds a `max_reject` above it.
+        p.min(self.settings.max_reject.unwrap_or(1.0)).min(1.0).max(0.0)
     }
 }

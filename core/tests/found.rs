@@ -1,10 +1,14 @@
-//! What the independent model found (`tests/model`), each with the schedule that showed it.
+//! What the independent model (`tests/model`) and the fuzz targets (`tests/fuzz`) found, each with the schedule that showed it.
 
 mod host;
 
 use Value::{Number, Text};
 use host::{Host, SECOND, at, bulkhead, of, verdict};
-use tidegate::{Action, Class, Duration, Event, Request, Value, Verdict, Wait};
+use tidegate::{
+    Action, AdaptiveThrottle, Backoff, Class, Duration, Event, Growth, Jitter, Policy, RatioBudget,
+    RatioSettings, Request, RetryBudget, ThrottleSettings, TokenBudget, TokenSettings, Value, Verdict, Wait,
+    WindowSettings,
+};
 
 #[test]
 fn a_retry_that_waits_for_stopped_attempts_is_charged_once_and_polls_change_nothing() {
@@ -73,4 +77,65 @@ fn a_report_of_an_attempt_that_never_was_frees_nothing() {
     }
     assert_eq!(verdict(host.finish(call, 1, of(Class::Ok), 2)), Verdict::Stale);
     host.start(Request::default(), 2);
+}
+
+#[test]
+fn a_racing_hedge_gives_nothing_back_to_a_budget_that_it_never_paid() {
+    let hedging = |kind, min_retries| {
+        [
+            ("hedge.delay", Number(10.0)),
+            ("retry.max_attempts", Number(2.0)),
+            ("retry.budget.kind", Text(kind)),
+            ("retry.budget.min_retries", Number(min_retries)),
+            ("retry.budget.share", Number(0.0)),
+        ]
+    };
+    let mut host = Host::new(&hedging("window", 1.0));
+    let old = host.start(Request::default(), 0);
+    let hedge = Action::Attempt { attempt: 2, hedge: true };
+    assert_eq!(host.poll(old, 10).action, hedge);
+    let to = Policy::from_pairs("p", &hedging("share", 1.0)).unwrap();
+    let _ = host.engine.retune(host.policy, to, at(10)).unwrap();
+    host.engine.check().unwrap();
+    // The one retry of the new budget goes to another call; the old one's end must not free it.
+    let (new, third) = (host.start(Request::default(), 10), host.start(Request::default(), 10));
+    assert_eq!(host.poll(new, 20).action, hedge);
+    let _ = host.finish(old, 2, of(Class::Ok), 20);
+    host.engine.check().unwrap();
+    assert_eq!(host.poll(third, 20).action, Action::Wait { why: Wait::Running });
+}
+
+#[test]
+fn parts_take_settings_that_no_policy_may_have() {
+    let mut tokens = TokenBudget::new(TokenSettings { max: 1, ratio: f64::INFINITY });
+    tokens.on_failure();
+    tokens.on_success();
+    assert!(tokens.allows());
+    let mut ratio = RatioBudget::new(RatioSettings { ratio: f64::INFINITY, min_throughput: 2 });
+    (0..3).for_each(|_| ratio.on_call());
+    ratio.refund();
+    assert!(ratio.try_withdraw());
+    // A window of nothing numbers its slices up to the last number there is.
+    let mut window = RetryBudget::new(WindowSettings { ttl: Duration::ZERO, ..WindowSettings::default() });
+    for now in [0, u64::MAX, u64::MAX, u64::MAX] {
+        window.deposit(at(now));
+        assert_eq!(window.balance(at(now)), 0);
+    }
+    let settings = ThrottleSettings {
+        k: f64::INFINITY,
+        window: Duration::from_secs(1),
+        min_throughput: 0,
+        max_reject: Some(1e9),
+        ..ThrottleSettings::default()
+    };
+    let p = AdaptiveThrottle::new(settings, at(0)).probability(at(0));
+    assert!((0.0..=1.0).contains(&p), "{p}");
+    let base = Duration::from_millis(1);
+    let backoff = Backoff {
+        growth: Growth::Exponential(f64::NAN),
+        base,
+        max: Duration::from_secs(1),
+        jitter: Jitter::None,
+    };
+    assert_eq!([1, 2, 9].map(|n| backoff.ceiling(n)), [base; 3]);
 }

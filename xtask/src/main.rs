@@ -3,6 +3,7 @@
 //! Std-only, so that it compiles in a second on a new clone. What it needs beyond cargo (Python packages) it installs
 //! into `target/`, pinned, and only when missing.
 
+mod deep;
 mod demo;
 mod gate;
 mod generate;
@@ -26,6 +27,7 @@ usage: cargo xtask <command> [--no-install] [arguments]
   generate [--check]  rewrite the committed generated files; with --check only say whether they are current
   bench [arguments]   what a call costs: core, then core and Python side by side with peers
   gate [--accept]     instructions per call in core against the accepted figures; with --accept writes the new ones
+  deep [minutes]      minutes (1) of libFuzzer for each target of tests/fuzz, then Miri; on nightly
   dist                release wheel and source distribution, into dist/
 
   --no-install        install nothing from the network; what is missing is named and stops the command
@@ -70,6 +72,13 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
             gate::gate(&shop, accept)?;
         }
         "bench" => demo::bench(&shop, &args)?,
+        "deep" => {
+            let minutes = if args.is_empty() { String::from("1") } else { args.remove(0) };
+            no_more(&args)?;
+            let minutes = minutes.parse().ok().filter(|minutes| (1..=10_000).contains(minutes));
+            let minutes = minutes.ok_or_else(|| Error("deep takes a number of minutes from 1 on".into()))?;
+            return Ok(deep::deep(&shop, minutes));
+        }
         "dist" => no_more(&args).and_then(|()| demo::dist(&shop))?,
         other => {
             eprint!("{USAGE}");
@@ -123,7 +132,7 @@ mod tests {
 
     #[test]
     fn every_command_stands_in_the_usage() {
-        for command in ["setup", "test", "demo", "generate", "bench", "gate", "dist"] {
+        for command in ["setup", "test", "demo", "generate", "bench", "gate", "deep", "dist"] {
             assert!(USAGE.contains(&format!("\n  {command}")), "{command}");
         }
     }

@@ -15,6 +15,7 @@ use std::{env, fs, process};
 const RUST: &str = "Rust workspace";
 const CORE: &str = "Rust core";
 const ORIGIN: &str = "Rust origin";
+const FUZZ: &str = "Fuzz targets";
 const TOOLS: &str = "Rust tools";
 const PYTHON: &str = "Python";
 const MODEL: &str = "Model";
@@ -59,8 +60,12 @@ fn rust(shop: &Shop, report: &mut Report) {
         "tidegate-origin",
         "--exclude",
         "tidegate-python",
+        "--exclude",
+        "tidegate-fuzz",
     ];
     report.step(TOOLS, "tests", || tests(&rest));
+    // Optimised, because it looks at a hundred thousand random inputs beside the corpus.
+    report.step(FUZZ, "corpora and random inputs", || tests(&["--release", "-p", "tidegate-fuzz"]));
     report.step(CORE, "vectors in WebAssembly", || wasm::check(shop));
     report.step(CORE, "instructions per call", || gate::check(shop));
     report.step(CORE, "a call costs the same beside many", || gate::growth(shop));

@@ -69,7 +69,7 @@ impl Engine {
         }
     }
 
-    fn shares_budget(&self, slot: u32) -> bool {
+    pub(super) fn shares_budget(&self, slot: u32) -> bool {
         self.settings(slot).hedge.as_ref().is_some_and(|hedge| hedge.budget == HedgeBudget::Shared)
     }
 

@@ -187,10 +187,16 @@ impl Engine {
         }
         self.routes[route].budget = to.as_ref().map(Budget::new);
         // What was paid to the budget that is gone is not refunded by the one that is there now.
-        let here = |call: &Call| self.routes[call.route].budget_at == route && call.charge != 0;
+        let here = |call: &Call| {
+            self.routes[call.route].budget_at == route && (call.charge != 0 || call.has(flag::RACING))
+        };
         let paid = self.calls.iter().filter(|(_, call)| here(call));
         for slot in paid.map(|(slot, _)| slot).collect::<Vec<_>>() {
             self.calls[slot].charge = 0;
+            if self.calls[slot].has(flag::RACING) {
+                let shared = self.shares_budget(slot);
+                self.calls.side_mut(slot).forget_charges(shared);
+            }
         }
     }
 }

@@ -94,6 +94,13 @@ impl Side {
         })
     }
 
+    /// Forgets what the racers paid to a budget that is gone; `hedges` too, where they paid to the same.
+    pub fn forget_charges(&mut self, hedges: bool) {
+        for (charge, hedge) in self.charge.iter_mut().zip(&self.hedge) {
+            *charge = if *hedge && !hedges { *charge } else { 0 };
+        }
+    }
+
     /// Takes one out of the race.
     pub fn take(&mut self, lane: Lane, base: Time) -> Option<Racer> {
         let racer = self.racers(base).find(|racer| Lane::of(racer.attempt) == lane)?;

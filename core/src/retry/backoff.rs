@@ -104,7 +104,7 @@ impl Backoff {
 
 fn exponential(base: u64, multiplier: f64, n: u32, max: u64) -> u64 {
     let (mut delay, cap) = (base as f64, max as f64);
-    if base == 0 || multiplier <= 1.0 {
+    if base == 0 || multiplier <= 1.0 || multiplier.is_nan() {
         return base;
     }
     for _ in 1..n {

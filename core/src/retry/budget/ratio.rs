@@ -41,13 +41,19 @@ impl RatioBudget {
     pub fn new(settings: RatioSettings) -> Self {
         let earned = micro_tokens(settings.ratio);
         let min_throughput = u64::from(settings.min_throughput);
-        Self { earned, cap: TOKEN.max(min_throughput * earned), min_throughput, calls: 0, tokens: 0 }
+        Self {
+            earned,
+            cap: TOKEN.max(min_throughput.saturating_mul(earned)),
+            min_throughput,
+            calls: 0,
+            tokens: 0,
+        }
     }
 
     /// Counts one call.
     pub fn on_call(&mut self) {
         self.calls = self.calls.saturating_add(1);
-        self.tokens = (self.tokens + self.earned).min(self.cap);
+        self.tokens = self.tokens.saturating_add(self.earned).min(self.cap);
     }
 
     /// Takes one retry, if it is free or there is one to take.
@@ -69,7 +75,7 @@ impl RatioBudget {
 
     /// Gives a retry back that was paid for and never started. One that was free must not be given back.
     pub fn refund(&mut self) {
-        self.tokens = (self.tokens + TOKEN).min(self.cap);
+        self.tokens = self.tokens.saturating_add(TOKEN).min(self.cap);
     }
 
     /// Whole retries that could be taken now.

@@ -44,7 +44,7 @@ impl TokenBudget {
 
     /// A success.
     pub fn on_success(&mut self) {
-        self.tokens = (self.tokens + self.gain).min(self.max);
+        self.tokens = self.tokens.saturating_add(self.gain).min(self.max);
     }
 
     /// May there be a retry now?

@@ -204,8 +204,8 @@ impl RetryBudget {
         let number = self.slice_of(now).max(self.current);
         let end = u128::from(anchor.as_micros()) + ((u128::from(number) + 1) * ttl).div_ceil(SLICES as u128);
         self.current_ends = Time::from_micros(u64::try_from(end).unwrap_or(u64::MAX));
-        for gone in (self.current + 1..=number).rev().take(SLICES) {
-            let slice = core::mem::take(&mut self.slices[gone as usize % SLICES]);
+        for before in (self.current..number).rev().take(SLICES) {
+            let slice = core::mem::take(&mut self.slices[(before + 1) as usize % SLICES]);
             self.totals.deposits -= slice.deposits;
             self.totals.withdrawals -= slice.withdrawals;
         }

@@ -1,0 +1,483 @@
+//! The host: it does what steps say, and checks what they may say. It knows the rules, and nothing of the engine's books.
+
+use std::collections::BTreeMap;
+
+use tidegate::{
+    Action, CallId, Class, Duration, Engine, Event, Options, Outcome, Policy, PolicyId, PoolKind, Request,
+    Step, TargetId, Time, Value, Verdict, Wait, wire,
+};
+
+use super::settings;
+use crate::input::Input;
+
+/// What a host knows of a call.
+pub struct Known {
+    pub id: CallId,
+    pub attempts: u8,
+    /// Started and not reported.
+    pub running: Vec<u8>,
+    stopped: Vec<u8>,
+    place: (usize, usize),
+    request: Request,
+    deadline: Option<u64>,
+    /// Attempts of it, at most.
+    most: u64,
+    timed: bool,
+    done: bool,
+    last: Step,
+    next_at: Option<u64>,
+    heard: u64,
+}
+
+/// A limit that a host can count itself: what is out, or what was ever granted.
+#[derive(Default)]
+struct Bound {
+    permits: Option<(usize, bool)>,
+    rate: Option<(u128, u128, u128)>,
+}
+
+pub struct Host {
+    pub engine: Engine,
+    pub policies: Vec<PolicyId>,
+    named: Vec<Vec<PoolKind>>,
+    pools: Vec<PoolKind>,
+    bounds: Vec<Bound>,
+    pub calls: Vec<Known>,
+    by_id: BTreeMap<CallId, usize>,
+    /// The host's clock, and the engine's time as it must be (R10).
+    pub reading: u64,
+    time: u64,
+    offset: u64,
+    born: u64,
+    /// Attempts, hedges and ends as seen from here.
+    seen: (u64, u64, u64),
+    /// Tokens of a rate limit by policy and key that calls began with.
+    taken: BTreeMap<(usize, usize), u128>,
+    few_routes: bool,
+    forked: bool,
+    /// The end of the clock is near: spans are cut by it.
+    edge: bool,
+}
+
+impl Host {
+    pub fn new(input: &mut Input<'_>) -> Self {
+        let few_routes = input.chance(20);
+        let options = Options::default().max_routes(if few_routes { 1 } else { 10_000 });
+        let seed = u64::from(input.byte());
+        let edge = input.chance(8);
+        let origin = if edge { u64::MAX - 90_000_000 } else { input.of(&[1 << 40, 0, 5, 1 << 62]) };
+        let mut engine = Engine::new(seed, options);
+        let now = Time::from_micros(origin);
+        let mut pools = Vec::new();
+        for kind in PoolKind::ALL {
+            if input.chance(30) {
+                engine.pool(settings::pool(input, kind), now).expect("the first of its name");
+                pools.push(kind);
+            }
+        }
+        let (mut policies, mut named, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
+        for n in 0..1 + input.below(3) {
+            let some: Vec<_> = pools.iter().copied().filter(|_| input.chance(190)).collect();
+            let policy = settings::policy(input, &format!("p{n}"), &some);
+            bounds.push(bound(&policy, &some));
+            policies.push(engine.policy(policy).expect("the first of its name, and its pools are there"));
+            named.push(some);
+        }
+        Self {
+            engine,
+            policies,
+            named,
+            pools,
+            bounds,
+            calls: Vec::new(),
+            by_id: BTreeMap::new(),
+            reading: origin,
+            time: origin,
+            offset: 0,
+            born: origin,
+            seen: (0, 0, 0),
+            taken: BTreeMap::new(),
+            few_routes,
+            forked: false,
+            edge,
+        }
+    }
+
+    pub fn now(&self) -> Time {
+        Time::from_micros(self.reading)
+    }
+
+    /// The clock goes on.
+    pub fn pass(&mut self, span: u64) {
+        self.reading = self.reading.saturating_add(span);
+        self.look();
+    }
+
+    /// Shows the engine the clock, and works out what its time is now: it never goes back; inversions of 10 ms and less
+    /// are clamped, longer ones absorbed (R10).
+    pub fn look(&mut self) {
+        let step = self.engine.on(CallId::from_word(0), Event::Poll, self.now());
+        assert!(matches!(step.action, Action::Done { verdict: Verdict::Stale, .. }));
+        let shifted = self.reading.saturating_add(self.offset);
+        if shifted >= self.time {
+            self.time = shifted;
+        } else if self.time - shifted > 10_000 {
+            self.offset = self.offset.saturating_add(self.time - shifted);
+        }
+        self.edge |= self.time > u64::MAX - (1 << 60);
+    }
+
+    pub fn begin(
+        &mut self,
+        place: (usize, usize),
+        mut request: Request,
+        parent: Option<usize>,
+        path: Option<&str>,
+    ) {
+        let route = self.engine.route(self.policies[place.0], ["a", "b"][place.1], self.now());
+        request.target = path.map_or(TargetId::NONE, |path| self.engine.target(route, path, self.now()));
+        let policy = self.engine.policy_of(self.policies[place.0]).expect("it was taken in");
+        let own = micros(policy, "deadline");
+        let spans = [own, request.remaining.map(Duration::as_micros)];
+        let deadline = spans.into_iter().flatten().min().map(|span| self.time.saturating_add(span));
+        let around = parent.filter(|n| !self.calls[*n].done).and_then(|n| self.calls[n].deadline);
+        // A parent that the engine has given up on bounds nothing, and the host may not know yet: a grant lasts 5 s.
+        let sure = parent.is_none_or(|n| self.time - self.calls[n].heard < 5_000_000);
+        let deadline = if sure { deadline.into_iter().chain(around).min() } else { deadline };
+        // 8.1: with retry its `max_attempts` counts hedges too; without, the hedge's is the bound.
+        let tries = micros(policy, "retry.max_attempts").unwrap_or(1);
+        let most = if tries > 1 { tries } else { micros(policy, "hedge.max_attempts").unwrap_or(1) };
+        // A deadline beyond the end of the clock is none.
+        let deadline = deadline.filter(|deadline| *deadline < u64::MAX);
+        let timed = micros(policy, "attempt_timeout").is_some();
+        let (id, step) = self.engine.begin(route, &request, self.now());
+        if matches!(step.action, Action::Done { verdict: Verdict::StaleRoute, .. }) {
+            panic!("a route that was just asked for is stale");
+        }
+        assert!(self.by_id.insert(id, self.calls.len()).is_none(), "an id is used twice");
+        self.calls.push(Known {
+            id,
+            attempts: 0,
+            running: Vec::new(),
+            stopped: Vec::new(),
+            place,
+            request,
+            deadline,
+            most,
+            timed,
+            done: false,
+            last: step,
+            next_at: None,
+            heard: self.time,
+        });
+        let n = self.calls.len() - 1;
+        self.follow(n, step);
+        if !self.calls[n].done {
+            self.poll_changes_nothing(n);
+        }
+    }
+
+    /// An event of a call; hosts that go on after the end are told so (R1).
+    pub fn send(&mut self, n: usize, event: Event) {
+        let call = &mut self.calls[n];
+        if let Event::Finished { attempt, .. } = event {
+            call.running.retain(|running| *running != attempt);
+        }
+        let step = self.engine.on(call.id, event, self.now());
+        if self.calls[n].done {
+            let stale = matches!(step.action, Action::Done { verdict: Verdict::Stale, result: None, .. });
+            assert!(stale && step.stop == 0, "{step:?} after the end");
+            return;
+        }
+        self.follow(n, step);
+        if !self.calls[n].done {
+            self.poll_changes_nothing(n);
+        }
+    }
+
+    /// An id that was made up names nothing, or a call that is there; then it is that call's event.
+    pub fn forged(&mut self, id: CallId, event: Event) {
+        match self.by_id.get(&id) {
+            Some(n) => self.send(*n, event),
+            None => {
+                let step = self.engine.on(id, event, self.now());
+                assert!(matches!(step.action, Action::Done { verdict: Verdict::Stale, .. }), "{step:?}");
+            }
+        }
+    }
+
+    pub fn force(&mut self, policy: usize, key: Option<usize>, on: bool) {
+        let id = self.policies[policy];
+        let route = key.map(|key| self.engine.route(id, ["a", "b"][key], self.now()));
+        let _ = self.engine.force_open(id, route, on, self.now());
+    }
+
+    pub fn retune(&mut self, policy: usize, input: &mut Input<'_>) {
+        let n = policy % self.policies.len();
+        let to = settings::policy(input, &format!("p{n}"), &self.named[n]);
+        // Refused where the pools that are in use differ: one without retries uses no budget.
+        if self.engine.retune(self.policies[n], to, self.now()).is_ok() {
+            self.bounds[n] = Bound::default();
+        }
+    }
+
+    pub fn retune_pool(&mut self, input: &mut Input<'_>) {
+        if self.pools.is_empty() {
+            return;
+        }
+        let kind = input.of(&self.pools);
+        let to = settings::pool(input, kind);
+        self.engine.retune_pool(to, self.now()).expect("a pool of this kind is there");
+    }
+
+    /// All calls are the parent's; the child begins anew.
+    pub fn fork(&mut self, seed: u64) {
+        let _ = self.engine.after_fork(seed, self.now());
+        self.forked = true;
+        for call in &mut self.calls {
+            call.done = true;
+            call.running.clear();
+        }
+    }
+
+    /// R3: a Poll at the same instant changes nothing.
+    fn poll_changes_nothing(&mut self, n: usize) {
+        let before = self.calls[n].last;
+        let again = self.engine.on(self.calls[n].id, Event::Poll, self.now());
+        let started = matches!(before.action, Action::Attempt { .. });
+        // What is due at once is left to the owner's Poll; and a waiter's own poll may take back what others have not
+        // claimed, or find that it has been let through.
+        let due = (before.stop != 0 || started) && before.next == Some(Duration::ZERO);
+        let parked = matches!(before.action, Action::Wait { why: Wait::Queue | Wait::Rate | Wait::Hold });
+        if due || parked && again.action != before.action {
+            self.follow(n, again);
+            return;
+        }
+        let action = if started { Action::Wait { why: Wait::Running } } else { before.action };
+        assert_eq!(Step { flags: before.flags, ..again }, Step { stop: 0, action, ..before }, "R3");
+    }
+
+    /// Does what a step says.
+    fn follow(&mut self, n: usize, step: Step) {
+        let word = wire::pack_step(step);
+        assert!(word < 1 << 53 && wire::unpack_step(word).is_some(), "{step:?}");
+        assert!(!step.flags.commands, "there is no store");
+        let time = self.time;
+        let call = &mut self.calls[n];
+        let silence = time - std::mem::replace(&mut call.heard, time);
+        call.last = step;
+        call.next_at = step.next.map(|span| time.saturating_add(span.as_micros()));
+        for attempt in call.running.clone() {
+            if step.stop >> (attempt.wrapping_sub(1) & 7) & 1 == 1 && !call.stopped.contains(&attempt) {
+                call.stopped.push(attempt);
+                if call.request.abortable {
+                    call.running.retain(|running| *running != attempt);
+                }
+            }
+        }
+        match step.action {
+            Action::Attempt { attempt, hedge } => self.start(n, attempt, hedge),
+            Action::Wait { why } => {
+                let parked = matches!(why, Wait::Queue | Wait::Hold | Wait::Rate);
+                assert!(!parked || call.request.may_park, "{why:?}: it may not park");
+                assert!(
+                    !parked || step.next.is_some_and(|span| span <= Duration::from_secs(1)),
+                    "R4: {step:?}"
+                );
+                assert!(why != Wait::Backoff || step.next.is_some(), "a backoff ends: {step:?}");
+                assert!(why != Wait::Body || call.request.slot_until_body);
+                assert_ne!(why, Wait::Store);
+                self.timer(n, why);
+            }
+            Action::Done { verdict, result, .. } => {
+                match verdict {
+                    // R9: a grant is a lease of 5 s, everything else lasts 60 s beyond its end.
+                    Verdict::Lost => assert!(silence >= 5_000_000, "lost after {silence} µs"),
+                    Verdict::Stale => assert!(silence >= 60_000_000, "forgotten after {silence} µs"),
+                    Verdict::Ok => assert!(result.is_some(), "an answer has an attempt"),
+                    _ => {}
+                }
+                assert!(result.is_none() || call.attempts > 0, "the result of no attempt");
+                call.done = true;
+                if call.request.abortable {
+                    call.running.clear();
+                }
+                self.seen.2 += 1;
+            }
+        }
+    }
+
+    fn start(&mut self, n: usize, attempt: u8, hedge: bool) {
+        let time = self.time;
+        let call = &mut self.calls[n];
+        let others = call.running.iter().any(|attempt| !call.stopped.contains(attempt));
+        assert_eq!(hedge, others, "an attempt beside another is a hedge, and nothing else is");
+        assert!(!hedge || call.request.idempotent && call.request.replayable, "8.1");
+        assert_eq!(u16::from(attempt), u16::from(call.attempts) + 1, "attempts are numbered in order");
+        assert!(call.running.len() < 4, "R11: at most four at once");
+        assert!(attempt < 9 || !call.running.contains(&(attempt - 8)), "R11: attempt n waits for n - 8");
+        assert!(call.deadline.is_none_or(|deadline| deadline > time), "7.2: started after the deadline");
+        assert!(attempt == 1 || call.request.replayable, "2.3: a one-shot body is sent again");
+        assert!(!call.timed || self.edge || call.last.next.is_some(), "an attempt timeout has a timer");
+        call.attempts = attempt;
+        assert!(u64::from(attempt) <= call.most, "attempt {attempt} of {}", call.most);
+        call.running.push(attempt);
+        let (place, cost) = (call.place, u128::from(call.request.cost));
+        self.seen.0 += 1;
+        self.seen.1 += u64::from(hedge);
+        self.timer(n, Wait::Running);
+        if attempt == 1 {
+            *self.taken.entry(place).or_default() += cost;
+            self.rate_is_kept(place);
+        }
+        self.permits_are_kept(place);
+    }
+
+    /// Who has a deadline has a timer, and no timer goes beyond it (R4, R8).
+    fn timer(&self, n: usize, why: Wait) {
+        let call = &self.calls[n];
+        let Some(deadline) = call.deadline.filter(|_| !self.edge) else { return };
+        let until = call.next_at.unwrap_or_else(|| panic!("{why:?} with a deadline and no timer"));
+        assert!(until <= deadline || deadline <= self.time, "{why:?}: a timer beyond the deadline");
+        assert!(why != Wait::Backoff || until < deadline || self.time == until, "R8");
+    }
+
+    /// I2, counted here: no more calls, or attempts, at once than a fixed bulkhead has permits. A call within another may
+    /// share its permit, and one that was silent for long may have lost its own.
+    fn permits_are_kept(&self, place: (usize, usize)) {
+        let Some((limit, by_attempt)) = self.bounds[place.0].permits.filter(|_| !self.few_routes) else {
+            return;
+        };
+        let here = self.calls.iter().filter(|call| {
+            call.place == place
+                && !call.done
+                && call.request.parent.is_none()
+                && self.time - call.heard < 60_000_000
+        });
+        let out: usize = if by_attempt {
+            here.map(|call| call.running.len()).sum()
+        } else {
+            here.filter(|call| call.attempts > 0).count()
+        };
+        assert!(out <= limit, "I2: {out} out of {limit}");
+    }
+
+    /// Tokens taken are at most the burst and what has flowed in, however the clock went.
+    fn rate_is_kept(&self, place: (usize, usize)) {
+        let Some((permits, per, burst)) = self.bounds[place.0].rate.filter(|_| !self.few_routes) else {
+            return;
+        };
+        let flowed = u128::from(self.time - self.born) * permits / per;
+        let taken = self.taken[&place];
+        assert!(taken <= burst + flowed, "{taken} tokens taken of {burst} and {flowed}");
+    }
+
+    /// After every step: the engine's own books, and the wakes.
+    pub fn check(&mut self) {
+        let mut wakes = Vec::new();
+        self.engine.take_wakes(&mut wakes);
+        for id in wakes {
+            assert!(self.by_id.contains_key(&id), "a call was woken that never was");
+        }
+        if let Err(law) = self.engine.check() {
+            panic!("{law}");
+        }
+    }
+
+    /// A host that now behaves brings every call to its one end, and nothing is left behind (R1, R9, I1, I7).
+    pub fn drain(&mut self) {
+        self.look();
+        if self.edge {
+            return;
+        }
+        for _ in 0..2_000 {
+            let Some(n) = (0..self.calls.len()).find(|n| !self.calls[*n].done) else { break };
+            if let Some(attempt) = self.calls[n].running.first().copied() {
+                self.send(n, Event::Finished { attempt, outcome: Outcome::of(Class::Ok) });
+            } else {
+                for other in n..self.calls.len() {
+                    if !self.calls[other].done {
+                        self.report_or_poll(other);
+                    }
+                }
+                if !self.calls[n].done && self.calls[n].running.is_empty() {
+                    let at = self.calls[n].next_at.expect("a wait without running attempts has a timer");
+                    self.pass(at.saturating_sub(self.time).max(1));
+                    self.send(n, Event::Timer);
+                }
+            }
+            self.check();
+        }
+        for n in 0..self.calls.len() {
+            assert!(self.calls[n].done, "no end within 2,000 rounds: {:?}", self.calls[n].last);
+            for attempt in self.calls[n].running.clone() {
+                self.send(n, Event::Finished { attempt, outcome: Outcome::of(Class::Ok) });
+            }
+        }
+        self.nothing_is_left();
+    }
+
+    fn report_or_poll(&mut self, n: usize) {
+        match self.calls[n].running.first().copied() {
+            Some(attempt) => self.send(n, Event::Finished { attempt, outcome: Outcome::of(Class::Ok) }),
+            None => self.send(n, Event::Poll),
+        }
+    }
+
+    fn nothing_is_left(&mut self) {
+        // What was forgotten, or lost and never told, is recycled by those that come later.
+        let late = Request { remaining: Some(Duration::ZERO), ..Request::default() };
+        for _ in 0..4 {
+            self.pass(61_000_000);
+            for _ in 0..self.calls.len().min(60) + 4 {
+                self.begin((0, 0), late, None, None);
+                assert!(self.calls.last().is_some_and(|call| call.done), "a call begins after its deadline");
+            }
+        }
+        self.check();
+        let snapshot = self.engine.snapshot(self.now());
+        let left = (snapshot.live, snapshot.lingering, snapshot.lost, snapshot.waiting);
+        assert_eq!(left, (0, 0, 0, 0), "live, lingering, lost, waiting");
+        for route in &snapshot.routes {
+            assert_eq!((route.active, route.held), (0, 0), "{route:?}");
+            assert!(route.pool.is_none_or(|pool| pool.in_flight == 0 && pool.waiting == 0), "{route:?}");
+            assert!(route.throttle.is_none_or(|p| (0.0..=1.0).contains(&p)), "{route:?}");
+            assert!(route.send_rate.is_none_or(|rate| rate.is_finite() && rate > 0.0), "{route:?}");
+        }
+        for pool in &snapshot.pools {
+            assert!(pool.pool.is_none_or(|pool| pool.in_flight == 0 && pool.waiting == 0), "{pool:?}");
+        }
+        let sum = |of: fn(&tidegate::Counts) -> u64| {
+            snapshot.policies.iter().map(|(_, counts)| of(counts)).sum::<u64>()
+        };
+        let (attempts, hedges) = (sum(|counts| counts.attempts), sum(|counts| counts.hedges));
+        assert_eq!((attempts, hedges), (self.seen.0, self.seen.1), "I7: attempts and hedges, counted twice");
+        if !self.forked {
+            assert_eq!(sum(|counts| counts.ends.iter().sum()), self.seen.2, "R1: as many ends as begins");
+        }
+    }
+}
+
+fn micros(policy: &Policy, key: &str) -> Option<u64> {
+    match policy.value(key) {
+        Some(Value::Number(micros)) => Some(micros as u64),
+        _ => None,
+    }
+}
+
+/// What a host can count of a policy that shares nothing and is never retuned.
+fn bound(policy: &Policy, pools: &[PoolKind]) -> Bound {
+    let number = |key: &str| micros(policy, key);
+    let text = |key: &str, is: &str| policy.value(key) == Some(Value::Text(is));
+    let mut bound = Bound::default();
+    if !pools.contains(&PoolKind::Bulkhead) && text("bulkhead.kind", "fixed") {
+        bound.permits = number("bulkhead.max_concurrency")
+            .map(|limit| (limit as usize, text("bulkhead.unit", "attempt")));
+    }
+    if !pools.contains(&PoolKind::RateLimit) && text("rate_limit.unit", "call") {
+        let settings =
+            number("rate_limit.permits").zip(number("rate_limit.per")).zip(number("rate_limit.burst"));
+        bound.rate = settings.map(|((permits, per), burst)| (permits.into(), per.into(), burst.into()));
+    }
+    bound
+}

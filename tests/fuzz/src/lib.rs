@@ -1,0 +1,37 @@
+//! Fuzz targets of core: each takes any bytes, and panics where core breaks a rule.
+//!
+//! `corpus/<target>/` holds inputs that reach far, and every one that ever failed. `tests/replay.rs` runs them all on
+//! stable, with seeded random ones beside them; `cargo xtask deep` explores on nightly with libFuzzer (`fuzz/`).
+
+#![forbid(unsafe_code)]
+
+mod documents;
+mod engine;
+mod input;
+mod parts;
+mod quantile;
+mod retry_after;
+mod strategy;
+mod wire_words;
+
+pub use documents::documents;
+pub use engine::engine;
+pub use parts::parts;
+pub use quantile::quantile_words;
+pub use retry_after::retry_after;
+pub use strategy::strategy;
+pub use wire_words::wire_words;
+
+/// A fuzz target: any bytes are an input, and a panic is a finding.
+pub type Target = fn(&[u8]);
+
+/// All targets, by the name of their folder in `corpus/`.
+pub const TARGETS: [(&str, Target); 7] = [
+    ("retry_after", retry_after),
+    ("documents", documents),
+    ("wire_words", wire_words),
+    ("engine", engine),
+    ("quantile_words", quantile_words),
+    ("strategy", strategy),
+    ("parts", parts),
+];

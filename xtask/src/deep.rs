@@ -1,0 +1,222 @@
+//! `cargo xtask deep`: what takes minutes and nightly. libFuzzer on every target of `tests/fuzz`, and Miri on the engine's
+//! own books. What is missing is installed, or the step says "not run".
+
+use crate::cargo;
+use crate::report::{Counts, Report, Verdict};
+use crate::run::{Cmd, Error, Result};
+use crate::setup::Shop;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::{env, fs};
+
+const FUZZ: &str = "Fuzzing";
+const MIRI: &str = "Miri";
+const CARGO_FUZZ: &str = "0.13.2";
+/// What Miri looks at: the tests of the arena, the blocks beside calls and the lists through them. More would take hours.
+const UNDER_MIRI: &str = "engine::";
+const MIRI_SECONDS: u32 = 900;
+/// A file of the corpus is no longer than this.
+const LONGEST: &str = "-max_len=2048";
+
+/// `cargo xtask deep [minutes]`: so many minutes for each target.
+pub fn deep(shop: &Shop, minutes: u32) -> ExitCode {
+    let mut report = Report::default();
+    let mut tools = None;
+    report.step(FUZZ, "nightly and cargo-fuzz", || match fuzzer(shop) {
+        Ok(path) => {
+            tools = Some(path);
+            Verdict::Passed(Counts::default())
+        }
+        Err(Error(why)) => Verdict::NotRun(why),
+    });
+    for target in targets(shop) {
+        report.step(FUZZ, &format!("{target}, {minutes} min"), || match &tools {
+            Some(tools) => explore(shop, tools, &target, minutes),
+            None => Verdict::NotRun("there is no fuzzer".into()),
+        });
+    }
+    report.step(MIRI, "the engine's unit tests", || match component(shop, "miri") {
+        Ok(()) => miri(shop),
+        Err(Error(why)) => Verdict::NotRun(why),
+    });
+    report.close()
+}
+
+/// The targets, which are the folders of the corpus; a test keeps it so.
+fn targets(shop: &Shop) -> Vec<String> {
+    let entries = fs::read_dir(shop.root.join("tests/fuzz/corpus")).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Explores one target from its corpus; what fails is made small and left where it can be committed.
+fn explore(shop: &Shop, tools: &Path, target: &str, minutes: u32) -> Verdict {
+    let run = || -> Result<Vec<PathBuf>> {
+        let corpus = shop.root.join("tests/fuzz/corpus").join(target);
+        // libFuzzer adds to the first folder that it is given: not to the one that is committed.
+        let (found, failed) = (
+            shop.scratch(&format!("deep/{target}/corpus"))?,
+            shop.scratch(&format!("deep/{target}/failed"))?,
+        );
+        let prefix = format!("-artifact_prefix={}/", failed.display());
+        let ran = fuzz(shop, tools, &["run", target])
+            .arg(&found)
+            .arg(&corpus)
+            .args([
+                "--",
+                &format!("-max_total_time={}", minutes * 60),
+                LONGEST,
+                "-print_final_stats=1",
+                &prefix,
+            ])
+            .capture()?;
+        for line in ran.text.lines().filter(|line| tells(line)) {
+            println!("   {line}");
+        }
+        let crashes = files(&failed);
+        if crashes.is_empty() {
+            ran.ok()?;
+        }
+        crashes.iter().map(|crash| keep(shop, tools, target, crash, &corpus)).collect()
+    };
+    match run() {
+        Ok(kept) if kept.is_empty() => Verdict::Passed(Counts::default()),
+        Ok(kept) => {
+            let names: Vec<_> = kept.iter().map(|file| file.display().to_string()).collect();
+            Verdict::Failed(Counts::default(), format!("commit with the fix: {}", names.join(", ")))
+        }
+        Err(Error(why)) => Verdict::Failed(Counts::default(), why),
+    }
+}
+
+/// Is this a line of libFuzzer's that people want to see?
+fn tells(line: &str) -> bool {
+    [
+        "stat::number_of_executed_units",
+        "stat::average_exec_per_sec",
+        "panicked at",
+        "ERROR: libFuzzer",
+        "DONE",
+    ]
+    .iter()
+    .any(|part| line.contains(part))
+}
+
+/// Makes a failing input smaller and puts it into the corpus, where `cargo xtask test` replays it.
+fn keep(shop: &Shop, tools: &Path, target: &str, crash: &Path, corpus: &Path) -> Result<PathBuf> {
+    let small = crash.with_extension("small");
+    let exact = format!("-exact_artifact_path={}", small.display());
+    // It ends as a failure, because the smallest input fails too; what counts is the file.
+    fuzz(shop, tools, &["tmin", target, "--runs", "2000"]).arg(crash).args(["--", &exact]).capture()?;
+    let best = if small.is_file() { &small } else { crash };
+    let name = crash.file_name().map_or_else(|| "failed".into(), |name| name.to_string_lossy().into_owned());
+    let kept = corpus.join(name);
+    fs::copy(best, &kept).map_err(Error::at("write", &kept))?;
+    fs::remove_file(crash).map_err(Error::at("remove", crash))?;
+    fs::remove_file(&small).ok();
+    Ok(kept)
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    files.sort();
+    files
+}
+
+/// cargo-fuzz in the folder of the harness, on nightly.
+fn fuzz(shop: &Shop, tools: &Path, args: &[&str]) -> Cmd {
+    let path = env::join_paths(
+        [tools.join("bin")].into_iter().chain(env::split_paths(&env::var_os("PATH").unwrap_or_default())),
+    );
+    let command = Cmd::new("cargo").args(["+nightly", "fuzz"]).args(args).args(["--fuzz-dir", "."]);
+    command
+        .cwd(&shop.root.join("tests/fuzz/fuzz"))
+        .env("PATH", path.unwrap_or_default())
+        .env("CARGO_TARGET_DIR", shop.target.join("xtask/fuzz"))
+}
+
+/// cargo-fuzz, ours in the target directory, and a compiler for it.
+fn fuzzer(shop: &Shop) -> Result<PathBuf> {
+    nightly(shop)?;
+    let root = shop.scratch("cargo-fuzz")?;
+    let there = || {
+        Cmd::new(root.join("bin/cargo-fuzz"))
+            .arg("--version")
+            .capture()
+            .is_ok_and(|ran| ran.text.contains(CARGO_FUZZ))
+    };
+    if !there() {
+        if !shop.install {
+            return Err(Error("--no-install: cargo-fuzz would have to be fetched".into()));
+        }
+        let install =
+            cargo(shop).args(["+nightly", "install", "cargo-fuzz", "--locked", "--version", CARGO_FUZZ]);
+        install.arg("--root").arg(&root).quiet()?;
+    }
+    Ok(root)
+}
+
+fn nightly(shop: &Shop) -> Result {
+    let there =
+        || Cmd::new("rustc").args(["+nightly", "--version"]).capture().and_then(crate::run::Output::ok);
+    if there().is_ok() {
+        return Ok(());
+    }
+    if !shop.install {
+        return Err(Error("--no-install: the nightly toolchain would have to be fetched".into()));
+    }
+    Cmd::new("rustup").args(["toolchain", "install", "nightly", "--profile", "minimal"]).quiet()?;
+    there().map(drop)
+}
+
+fn component(shop: &Shop, name: &str) -> Result {
+    nightly(shop)?;
+    let listed = Cmd::new("rustup").args(["+nightly", "component", "list"]).capture()?.ok()?;
+    let there =
+        |name: &str| listed.text.lines().any(|line| line.starts_with(name) && line.contains("(installed)"));
+    if there(name) && there("rust-src") {
+        return Ok(());
+    }
+    if !shop.install {
+        return Err(Error(format!("--no-install: {name} would have to be fetched")));
+    }
+    Cmd::new("rustup")
+        .args(["component", "add", "--toolchain", "nightly", name, "rust-src"])
+        .quiet()
+        .map(drop)
+}
+
+/// Undefined behaviour cannot come from core, which forbids unsafe code; Miri sees what its dependencies do, and overflows.
+fn miri(shop: &Shop) -> Verdict {
+    let command = Cmd::new("timeout").arg(MIRI_SECONDS.to_string());
+    let command = command.args(["cargo", "+nightly", "miri", "test", "-p", "tidegate", "--lib", UNDER_MIRI]);
+    let command = command.cwd(&shop.root).env("CARGO_TARGET_DIR", shop.target.join("xtask/miri"));
+    // A few cases of each property: an interpreter is a hundred times slower. They are not to be written down either.
+    let command = command.env("PROPTEST_CASES", "2").env("MIRIFLAGS", "-Zmiri-disable-isolation");
+    Verdict::tests(command.stream(), Counts::from_cargo)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_targets_are_those_of_the_harness() {
+        let shop = Shop::open(false).expect("we are in the repository");
+        let harness =
+            fs::read_to_string(shop.root.join("tests/fuzz/fuzz/Cargo.toml")).expect("it is committed");
+        let names = targets(&shop);
+        assert_eq!(harness.matches("[[bin]]").count(), names.len());
+        assert!(names.iter().all(|name| harness.contains(&format!("name = \"{name}\""))), "{names:?}");
+    }
+
+    #[test]
+    fn what_libfuzzer_found_is_shown() {
+        assert!(
+            tells("stat::number_of_executed_units: 12") && tells("thread '<unnamed>' panicked at x.rs:1:1:")
+        );
+        assert!(!tells("#43145\tREDUCE cov: 1481"));
+    }
+}
