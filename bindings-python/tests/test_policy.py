@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,8 @@ from conftest import quick
 from tidegate import _notes, _wire
 from tidegate._options import TABLE
 from tidegate.testing import FakeClock
+
+pytestmark = pytest.mark.usefixtures("both_paths")
 
 VECTORS = Path(__file__).resolve().parents[2] / "tests" / "vectors" / "wire"
 
@@ -175,18 +176,6 @@ def test_decorators_keep_the_function(engine: tidegate.Engine) -> None:
     assert asyncio.iscoroutinefunction(wait)
     assert asyncio.run(wait(4)) == 4
     assert asyncio.run(policy(functools.partial(wait, 5))()) == 5
-
-
-def test_generators_are_refused(engine: tidegate.Engine) -> None:
-    def generator() -> Iterator[int]:
-        yield 1
-
-    async def async_generator() -> Any:
-        yield 1
-
-    for fn in (generator, async_generator):
-        with pytest.raises(TypeError, match="generator function"):
-            quick(engine)(fn)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,10 @@
 //! attempts, `evidence.rs` tells everybody how they ended, `ledger.rs` keeps charges and counts, `lease.rs` takes a place
 //! back. From outside: `force.rs`, `pools.rs`, `retune.rs`, `snapshot.rs`, `view.rs`.
 
+// What happens to every call stands in one function in machine code, and what happens to few in others: see
+// `docs/performance.md`.
+#![allow(clippy::inline_always)]
+
 mod admit;
 mod arena;
 mod call;
@@ -24,6 +28,7 @@ mod retune;
 mod route;
 mod side;
 mod snapshot;
+mod timer;
 mod view;
 
 use std::collections::BTreeMap;
@@ -87,6 +92,8 @@ struct Entry {
     counts: Counts,
     /// The policy's number: its own place, or another's where these are old settings that calls in flight still have.
     of: u16,
+    /// The stages that a further attempt passes too: those whose unit is the attempt.
+    again: u8,
     /// Where the pools are that it names.
     homes: route::Homes,
     /// Is every call refused?
@@ -152,7 +159,9 @@ impl Engine {
             Err(rule) => return clash(policy, rule),
         };
         self.by_name.insert(policy.name().to_owned(), number);
-        self.policies.push(Entry { policy, counts: Counts::default(), of: number, homes, forced: false });
+        let again = route::stage::asked_again(&policy);
+        let entry = Entry { policy, counts: Counts::default(), of: number, again, homes, forced: false };
+        self.policies.push(entry);
         Ok(PolicyId(u32::from(number)))
     }
 

@@ -66,6 +66,15 @@ class Timers:
         if due < self.next:
             self.schedule(due)
 
+    def forget(self, call: int) -> bool:
+        """An attempt has ended well: whether it had been left alone until then."""
+        return self.running.pop(call, None) is not None
+
+    def drop(self, call: int) -> None:
+        """A call is thrown away."""
+        self.running.pop(call, None)
+        self.stopped.pop(call, None)
+
     def disarm(self, call: int, error: BaseException | None) -> tuple[int, bool] | None:
         """An attempt has unwound: None if it was left alone, else our step and if the caller gave up too."""
         if self.running.pop(call, None) is not None:
@@ -151,9 +160,9 @@ def timers_of(engine: Engine) -> Timers:
     return engine.timers.get(id(loop)) or Timers(engine, loop)
 
 
-def arm(engine: Engine, call: int, step: int) -> Timers:
-    """Arms the timer that a step asks for, for the task that runs."""
+def arm(engine: Engine, call: int, us: int) -> Timers:
+    """Puts a call of the task that runs on its loop's timer."""
     loop = get_running_loop()
     timers = engine.timers.get(id(loop)) or Timers(engine, loop)
-    timers.arm(loop, call, (step >> SPAN_SHIFT) - 1)
+    timers.arm(loop, call, us)
     return timers

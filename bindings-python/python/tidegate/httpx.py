@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ._deadline import SCOPE, inherited
+from ._deadline import current, inherited
 from ._http import Family, HttpRun, family_of, replay_of
 from ._http_body import AsyncBody, SyncBody
 from ._http_drain import drain, drain_async
@@ -108,7 +108,7 @@ class _Shared:
         self._policy = Policy(preset="http") if policy is None else policy
         self._retry_header = retry_header
         self._routes: dict[tuple[Policy, Any], tuple[int, str]] = {}
-        self._methods: dict[tuple[Policy, str], bool] = {}
+        self._methods: dict[tuple[Policy, str, int], bool] = {}
 
     def _start(self, run: type[HttpRun], request: Any) -> tuple[HttpRun, int]:
         """Begins the call of a request."""
@@ -147,7 +147,7 @@ class _Shared:
         if until_body:
             flags |= SLOT_UNTIL_BODY
         engine = policy.engine
-        scope = SCOPE.get()
+        scope = current()
         parent = 0
         if scope is not None:
             around, parent = inherited(scope, engine)
@@ -180,7 +180,7 @@ class _Shared:
     def _is_idempotent(self, policy: Policy, request: Any, told: bool | None) -> bool:
         if told is not None:
             return told
-        key = (policy, request.method)
+        key = (policy, request.method, policy.engine.tunings)
         known = self._methods.get(key)
         if known is None:
             known = self._methods[key] = policy.engine.native.retries_method(policy._number, request.method)

@@ -198,6 +198,17 @@ impl Call {
         self.aux = u64::from(before) | u64::from(after) << 32;
     }
 
+    /// Has it nothing to give back when it ends, but its permit: no attempt or nested call is out, and it has neither
+    /// ticket nor block?
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        matches!(self.state, State::Running | State::Body)
+            && self.lanes == 0
+            && self.children == 0
+            && self.ticket == 0
+            && !self.has(flag::SIDE)
+    }
+
     /// Does it stand in a list?
     pub fn listed(&self) -> bool {
         matches!(self.state, State::Held | State::Paced | State::Queued | State::Granted)

@@ -2,7 +2,7 @@
 //! a bulkhead, in this order.
 
 use super::Engine;
-use super::arena::{State, flag};
+use super::arena::{Call, State, flag};
 use super::pace::Bucket;
 use super::side::Racer;
 use crate::action::Lane;
@@ -38,7 +38,7 @@ impl Engine {
 
     /// An attempt has ended: everything that counts attempts is told. `paid_for` is the class as budgets and the send
     /// rate see it, `kind` as the others do; what is left of the attempt's charge is returned.
-    #[inline]
+    #[inline(always)]
     pub(super) fn attempt_over(
         &mut self,
         slot: u32,
@@ -49,19 +49,12 @@ impl Engine {
     ) -> u16 {
         let left = self.count_outcome(slot, racer, paid_for);
         let call = &self.calls[slot];
-        let route = &mut self.routes[call.route];
+        let route = &self.routes[call.route];
         if route.stages == 0 {
             return left;
         }
-        if let Some(pace) = &mut route.send
-            && let Bucket::Cubic(rate) = &mut pace.bucket
-            && !matches!(paid_for, Class::Cancelled | Class::Ignored)
-        {
-            rate.on_response(paid_for == Class::Throttled, now);
-        }
-        if guarded_unit(self.settings(slot)) == Some(Unit::Attempt) {
-            let probe = self.calls[slot].has(flag::PROBE) && !racer.hedge;
-            self.guard_evidence(slot, Ticket { number: racer.ticket, probe }, kind, racer.attempt, now);
+        if route.send.is_some() || racer.ticket != 0 {
+            self.attempt_evidence(slot, racer, paid_for, kind, now);
         }
         if racer.permit {
             self.feed(slot, kind, racer.since, now);
@@ -69,29 +62,50 @@ impl Engine {
         left
     }
 
+    #[inline(never)]
+    fn attempt_evidence(&mut self, slot: u32, racer: &Racer, paid_for: Class, kind: Kind, now: Time) {
+        if let Some(pace) = &mut self.routes[self.calls[slot].route].send
+            && let Bucket::Cubic(rate) = &mut pace.bucket
+            && !matches!(paid_for, Class::Cancelled | Class::Ignored)
+        {
+            rate.on_response(paid_for == Class::Throttled, now);
+        }
+        if racer.ticket != 0 && guarded_unit(self.settings(slot)) == Some(Unit::Attempt) {
+            let probe = self.calls[slot].has(flag::PROBE) && !racer.hedge;
+            self.guard_evidence(slot, Ticket { number: racer.ticket, probe }, kind, racer.attempt, now);
+        }
+    }
+
     /// A call has been decided by an attempt: everything that counts calls is told. `started` is when that did, where its
     /// time says something.
-    #[inline]
+    #[inline(always)]
     pub(super) fn call_over(&mut self, slot: u32, kind: Kind, attempt: u8, started: Option<Time>, now: Time) {
-        if self.routes[self.calls[slot].route].stages == 0 {
-            return;
-        }
         let call = &self.calls[slot];
-        let (number, probe) = (call.ticket, call.has(flag::PROBE));
-        if number != 0 && guarded_unit(self.settings(slot)) == Some(Unit::Call) {
-            self.guard_evidence(slot, Ticket { number, probe }, kind, attempt, now);
-            self.calls[slot].ticket = 0;
+        let (ticket, holds) = (call.ticket, call.has(flag::HOLDS));
+        if ticket != 0 && self.routes[call.route].stages != 0 {
+            self.call_evidence(slot, kind, attempt, now);
         }
         if let Some(started) = started
-            && self.calls[slot].has(flag::HOLDS)
+            && holds
         {
             self.feed(slot, kind, started, now);
         }
     }
 
-    /// Nothing has been learned about what breaker or throttle let through.
-    pub(super) fn give_ticket_back(&mut self, slot: u32, now: Time) {
+    #[inline(never)]
+    fn call_evidence(&mut self, slot: u32, kind: Kind, attempt: u8, now: Time) {
         let call = &self.calls[slot];
+        let (number, probe) = (call.ticket, call.has(flag::PROBE));
+        if guarded_unit(self.settings(slot)) == Some(Unit::Call) {
+            self.guard_evidence(slot, Ticket { number, probe }, kind, attempt, now);
+            self.calls[slot].ticket = 0;
+        }
+    }
+
+    /// Nothing has been learned about what breaker or throttle let through.
+    #[inline]
+    pub(super) fn give_ticket_back(&mut self, slot: u32, now: Time) {
+        let call = &mut self.calls[slot];
         if call.ticket != 0 && call.state != State::Body {
             let (number, probe, attempt) = (call.ticket, call.has(flag::PROBE), call.attempts);
             self.guard_evidence(slot, Ticket { number, probe }, Kind::CANCELLED, attempt, now);
@@ -101,6 +115,7 @@ impl Engine {
         call.flags &= !flag::PROBE;
     }
 
+    #[inline(never)]
     fn guard_evidence(&mut self, slot: u32, ticket: Ticket, kind: Kind, attempt: u8, now: Time) {
         if ticket.number == 0 {
             return;
@@ -153,9 +168,20 @@ impl Engine {
     }
 
     /// Feeds the limit of the pool; one that has grown is handed out in this step.
+    #[inline(always)]
     fn feed(&mut self, slot: u32, kind: Kind, started: Time, now: Time) {
-        let class = self.settings(slot).class_of(kind);
         let home = self.routes[self.calls[slot].route].pool_at;
+        match &self.routes[home].pool {
+            None => return,
+            Some(pool) if pool.limiter.is_fixed() => return, // learns nothing
+            Some(_) => {}
+        }
+        self.feed_controller(slot, home, kind, started, now);
+    }
+
+    #[inline(never)]
+    fn feed_controller(&mut self, slot: u32, home: u32, kind: Kind, started: Time, now: Time) {
+        let class = self.settings(slot).class_of(kind);
         let Some(pool) = &mut self.routes[home].pool else { return };
         pool.limiter.feed(class, started, pool.in_flight, now);
         let limit = pool.limiter.limit();
@@ -167,19 +193,34 @@ impl Engine {
     }
 
     /// An attempt as it runs: from the call itself while it is alone, else from the race. It leaves the race.
-    #[inline]
     pub(super) fn take_racer(&mut self, slot: u32, attempt: u8) -> Racer {
         let call = &self.calls[slot];
-        let (base, mut permit) = (call.since(), call.has(flag::PER_LANE));
+        let base = call.since();
         if call.has(flag::RACING) {
-            let by_attempt = self.permit_per_attempt(slot);
+            let mut permit = call.has(flag::PER_LANE);
+            let bulkhead = &self.settings(slot).bulkhead;
+            let by_attempt = bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);
             let side = self.calls.side_mut(slot);
             permit |= by_attempt && side.extra & Lane::of(attempt).bit() != 0;
             if let Some(racer) = side.take(Lane::of(attempt), base) {
                 return Racer { permit, ..racer };
             }
         }
-        let call = &self.calls[slot];
-        Racer { attempt, since: base, charge: call.charge, ticket: call.ticket, hedge: false, permit }
+        Racer::alone(&self.calls[slot], attempt)
+    }
+}
+
+impl Racer {
+    /// The attempt of a call that runs no other.
+    #[inline]
+    pub fn alone(call: &Call, attempt: u8) -> Self {
+        Self {
+            attempt,
+            since: call.since(),
+            charge: call.charge,
+            ticket: call.ticket,
+            hedge: false,
+            permit: call.has(flag::PER_LANE),
+        }
     }
 }

@@ -209,11 +209,16 @@ impl Engine {
 
     /// An attempt has won: what hedging learns from it. Attempts that are hedges say nothing about when to hedge; one
     /// that is overtaken says how slow it has been so far.
+    #[inline]
     pub(super) fn learn_latency(&mut self, slot: u32, winner: &Racer, now: Time) {
-        let call = &self.calls[slot];
-        if self.routes[call.route].hedger.is_none() {
-            return;
+        if self.routes[self.calls[slot].route].hedger.is_some() {
+            self.learn(slot, winner, now);
         }
+    }
+
+    #[inline(never)]
+    fn learn(&mut self, slot: u32, winner: &Racer, now: Time) {
+        let call = &self.calls[slot];
         let base = call.since();
         let racing = call.has(flag::RACING);
         let overtaken = self

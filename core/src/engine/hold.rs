@@ -371,10 +371,15 @@ impl Engine {
     }
 
     /// A call ends: it gives its place back, after a success to two.
+    #[inline]
     pub(super) fn give_place_back(&mut self, slot: u32, well: bool, now: Time) {
-        if !self.calls[slot].has(flag::SIDE) {
-            return;
+        if self.calls[slot].has(flag::SIDE) {
+            self.give_place(slot, well, now);
         }
+    }
+
+    #[inline(never)]
+    fn give_place(&mut self, slot: u32, well: bool, now: Time) {
         let route = self.calls[slot].route;
         let side = self.calls.side_mut(slot);
         let (number, placed) = (side.gate, core::mem::take(&mut side.placed));

@@ -30,6 +30,12 @@ impl Limiter {
         }
     }
 
+    /// Does nothing move it?
+    #[inline]
+    pub fn is_fixed(&self) -> bool {
+        matches!(self, Self::Fixed(_))
+    }
+
     /// Has it learned nothing yet?
     pub fn is_fresh(&self, now: Time) -> bool {
         match self {

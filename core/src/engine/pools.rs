@@ -36,11 +36,11 @@ impl Engine {
     /// The value of a policy's key that is in force, as [`Policy::value`]: in the pool, where the key stands there.
     pub fn setting(&self, policy: PolicyId, path: &str) -> Option<Value<'_>> {
         let policy = self.policy_of(policy)?;
-        let shared = PoolKind::ALL.into_iter().filter(|kind| kind.holds(path)).find_map(|kind| {
-            match policy.value(kind.pool_key()) {
-                Some(Value::Text(name)) => Some((kind, name)),
-                _ => None,
-            }
+        let shared = PoolKind::ALL.into_iter().filter(|kind| kind.holds(path)).find_map(|kind| match policy
+            .value(kind.pool_key())
+        {
+            Some(Value::Text(name)) => Some((kind, name)),
+            _ => None,
         });
         match shared {
             Some((kind, name)) => self.pool_of(name)?.value(kind.own(path)),

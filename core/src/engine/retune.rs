@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::arena::{Call, NONE, State, flag};
 use super::pace::Bucket;
 use super::queue::Pool;
-use super::route::Route;
+use super::route::{Route, stage};
 use super::{Clash, Counts, Engine, Entry};
 use crate::action::{Flags, PolicyId};
 use crate::policy::Policy;
@@ -47,7 +47,9 @@ impl Engine {
                     "an engine holds at most 65,536 policies, retuned ones with calls included",
                 );
             }
-            self.policies[usize::from(number)].policy = to;
+            let entry = &mut self.policies[usize::from(number)];
+            entry.again = stage::asked_again(&to);
+            entry.policy = to;
             let routes = self.routes.iter().filter(|(_, route)| route.policy == number);
             for route in routes.map(|(slot, _)| slot).collect::<Vec<_>>() {
                 self.retune_pool_of(route, number, now);
@@ -75,9 +77,9 @@ impl Engine {
         let unused = |(at, entry): (u16, &Entry)| (entry.of != at && !used.contains(&at)).then_some(at);
         let place = (0..=u16::MAX).zip(&self.policies).find_map(unused);
         let Ok(place) = place.map_or_else(|| u16::try_from(self.policies.len()), Ok) else { return false };
-        let old = self.policies[usize::from(number)].policy.clone();
-        let homes = self.policies[usize::from(number)].homes;
-        let entry = Entry { policy: old, counts: Counts::default(), of: number, homes, forced: false };
+        let Entry { policy, again, homes, .. } = &self.policies[usize::from(number)];
+        let (policy, again, homes) = (policy.clone(), *again, *homes);
+        let entry = Entry { policy, counts: Counts::default(), of: number, again, homes, forced: false };
         if let Some(last) = self.policies.get_mut(usize::from(place)) {
             let last = core::mem::replace(last, entry);
             self.policies[usize::from(last.of)].counts.add(&last.counts);

@@ -146,7 +146,7 @@ fn permits(pool: &Pool) -> Option<PoolView> {
 fn tokens(pace: &Pace, now: Time) -> Option<RateView> {
     match pace.bucket.clone() {
         Bucket::Tokens(mut bucket) => {
-            Some(RateView { tokens: bucket.level(now), waiting: pace.waiting.len() as u32 })
+            Some(RateView { tokens: bucket.level(now), waiting: pace.waiting.len() })
         }
         Bucket::Cubic(_) => None,
     }
