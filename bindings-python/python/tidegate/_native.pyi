@@ -120,6 +120,12 @@ class Engine:
         """
         May a request of this method be repeated without an idempotency key?
         """
+    def retune(self, /, policy: SupportsIndex, name: str, pairs: "list[tuple[str, float | str]]") -> "list[int]":
+        """
+        Gives a policy other settings: the calls that can go on now because of it.
+
+        Raises `PolicyError` with every mistake there is.
+        """
     def retune_pool(self, /, name: str, kind: str, pairs: "list[tuple[str, float | str]]") -> "list[int]":
         """
         Gives a pool other settings: the calls that can go on now because of it.

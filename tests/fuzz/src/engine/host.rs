@@ -439,10 +439,11 @@ impl Host {
         let left = (snapshot.live, snapshot.lingering, snapshot.lost, snapshot.waiting);
         assert_eq!(left, (0, 0, 0, 0), "live, lingering, lost, waiting");
         for route in &snapshot.routes {
-            assert_eq!((route.active, route.held), (0, 0), "{route:?}");
+            assert_eq!((route.active, route.hold.map_or(0, |hold| hold.held)), (0, 0), "{route:?}");
             assert!(route.pool.is_none_or(|pool| pool.in_flight == 0 && pool.waiting == 0), "{route:?}");
-            assert!(route.throttle.is_none_or(|p| (0.0..=1.0).contains(&p)), "{route:?}");
-            assert!(route.send_rate.is_none_or(|rate| rate.is_finite() && rate > 0.0), "{route:?}");
+            assert!(route.throttle.is_none_or(|it| (0.0..=1.0).contains(&it.probability)), "{route:?}");
+            let rate = route.send.and_then(|send| send.rate);
+            assert!(rate.is_none_or(|rate| rate.is_finite() && rate > 0.0), "{route:?}");
         }
         for pool in &snapshot.pools {
             assert!(pool.pool.is_none_or(|pool| pool.in_flight == 0 && pool.waiting == 0), "{pool:?}");
