@@ -157,6 +157,7 @@ impl AdaptiveThrottle {
 
     /// The probability at `now`: a product, a difference, a sum, a quotient, in this order; then the guard.
     #[inline]
+    #[allow(clippy::manual_clamp)] // `clamp` keeps what is no number
     fn refusal(&mut self, now: Time) -> f64 {
         let counts = self.window.counts(now);
         if counts.all < self.settings.min_throughput {
