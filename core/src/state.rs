@@ -310,6 +310,8 @@ impl<'a> Loader<'a> {
 }
 
 #[cfg(test)]
+mod parts;
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

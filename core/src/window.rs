@@ -152,8 +152,7 @@ impl CountWindow {
             it.totals = Counts { all, marked: it.totals.marked + slice.marked };
         }
         (it.place, it.current) = (kind.slices() - 1, it.slice_of(from.then()));
-        it.ends = it.end_of(it.current);
-        Ok(it)
+        Ok(it) // where the slice ends is worked out by the first look
     }
 
     /// The first entry into an empty window.

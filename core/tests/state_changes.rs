@@ -99,6 +99,28 @@ fn another_kind_of_limit_starts_fresh() {
 }
 
 #[test]
+fn a_limit_at_its_maximum_moves_with_it() {
+    let pairs = |most: f64| {
+        [
+            ("bulkhead.kind", Text("aimd")),
+            ("bulkhead.max_concurrency", Number(most)),
+            ("bulkhead.latency_threshold", Number(1e6)),
+            ("bulkhead.latency_quantile", Number(0.5)),
+        ]
+    };
+    let (mut old, id) = engine(&pairs(4.0));
+    assert_eq!(call(&mut old, id, Class::Ok, 0, 10), Verdict::Ok);
+    let (new, _, restored) = moved(&old, 10, &pairs(9.0), 0, 0);
+    assert_eq!((restored.routes, view(&new, 0).pool.unwrap().limit), (1, 9));
+    call(&mut old, id, Class::Timeout, 20, 30);
+    assert_eq!(
+        view(&moved(&old, 40, &pairs(9.0), 0, 0).0, 0).pool.unwrap().limit,
+        3,
+        "and one below it does not"
+    );
+}
+
+#[test]
 fn every_kind_of_budget_goes_on() {
     let kinds: [(Pairs<'_>, u64); 3] = [
         (
