@@ -241,7 +241,7 @@ impl Engine {
     }
 
     /// All stages are passed: the attempt starts.
-    #[inline]
+    #[inline(always)]
     pub(super) fn start(&mut self, slot: u32, now: Time) -> Step {
         let call = &mut self.calls[slot];
         let policy = &self.policies[usize::from(call.policy)].policy;

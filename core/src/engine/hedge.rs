@@ -276,9 +276,14 @@ impl Engine {
     }
 
     /// The largest Retry-After of a race, its last attempt's among them.
+    #[inline]
     pub(super) fn largest_retry_after(&self, slot: u32, last: Option<Duration>) -> Option<Duration> {
-        let racing = self.calls[slot].has(flag::RACING);
-        let noted = self.calls.side(slot).filter(|_| racing).and_then(|side| side.moment.checked_sub(1));
+        if self.calls[slot].has(flag::RACING) { self.largest_of_race(slot, last) } else { last }
+    }
+
+    #[inline(never)]
+    fn largest_of_race(&self, slot: u32, last: Option<Duration>) -> Option<Duration> {
+        let noted = self.calls.side(slot).and_then(|side| side.moment.checked_sub(1));
         last.max(noted.map(Duration::from_micros))
     }
 

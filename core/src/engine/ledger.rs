@@ -46,6 +46,7 @@ impl Counts {
 
 impl Engine {
     /// Pays for the next attempt of a call.
+    #[inline]
     pub(super) fn charge(&mut self, slot: u32, class: Class, now: Time) -> Charge {
         let home = self.routes[self.calls[slot].route].budget_at;
         let route = &mut self.routes[home];

@@ -259,7 +259,7 @@ impl Engine {
     }
 
     /// Asks the route's pool for a permit.
-    #[inline]
+    #[inline(always)]
     pub(super) fn acquire(&mut self, slot: u32, now: Time) -> Result<Permit, Verdict> {
         let call = &mut self.calls[slot];
         let home = self.routes[call.route].pool_at;
