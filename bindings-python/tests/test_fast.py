@@ -675,6 +675,39 @@ def test_the_fast_path_wakes_a_waiting_thread_and_a_waiting_task(engine: tidegat
     assert max(times) - min(times) < 0.3  # not at the next look after max_park
 
 
+@pytest.mark.parametrize("attempt", [1, 2])
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_who_gives_up_wakes_who_waits(
+    engine: tidegate.Engine, colour: str, fast: bool, attempt: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, not at the waiter's next look."""
+    monkeypatch.setattr("tidegate._policy.FAST", fast)
+    policy = guarded(engine, retry={"max_attempts": 2, "backoff": {"base": 0, "max": 0}})
+    times: list[float] = []
+    tries: list[int] = []
+    other = threading.Thread(target=policy.call, args=(lambda: times.append(time.monotonic()),))
+
+    def gives_up() -> None:
+        tries.append(1)
+        if len(tries) < attempt:
+            raise ConnectionError
+        other.start()
+        until(lambda: engine.snapshot()["waiting"] == 1)
+        times.append(time.monotonic())
+        raise asyncio.CancelledError
+
+    async def agives_up() -> None:
+        await suspend()
+        gives_up()
+
+    with pytest.raises(asyncio.CancelledError):
+        policy.call(gives_up) if colour == "sync" else asyncio.run(policy.acall(agives_up))
+    other.join(10)
+    assert len(times) == 2
+    assert times[1] - times[0] < 0.3
+
+
 def until(true: Any) -> None:
     while not true():
         time.sleep(0.001)
