@@ -342,7 +342,7 @@ def test_a_send_rate_paces_attempts_after_a_throttle(calls: Caller) -> None:
         calls.call(policy, lambda answer=answer: (moments.append(calls.clock.now()), answer)[1])
     assert moments[0] == 0
     assert moments[-1] > 1, "attempts wait for their turn"
-    assert policy.snapshot()["routes"]["default"]["send_rate"] > 0
+    assert policy.snapshot()["routes"]["default"]["send"]["rate"] > 0
 
 
 def test_nothing_warns(calls: Caller) -> None:

@@ -28,7 +28,7 @@ def test_policies_share_a_pool_of_permits(clock: FakeClock, fake: tidegate.Engin
     assert_error(ends[2], "queue_full", reads)
     assert (ends[2].max_concurrency, ends[2].max_queue, ends[2].acquire_timeout) == (1, 1, 5.0)
     assert "max_concurrency 1, max_queue 1, acquire_timeout 5 s" in str(ends[2])
-    assert db.snapshot()["pool"] == {"limit": 1, "in_flight": 0, "waiting": 0, "max_queue": 1}
+    assert db.snapshot()["pool"] == {"limit": 1, "in_flight": 0, "waiting": 0, "max_queue": 1, "kind": "fixed"}
     db.retune(bulkhead={"max_concurrency": 7})
     assert db.snapshot()["pool"]["limit"] == 7
     assert repr(db) == "Pool('db', bulkhead={'max_concurrency': 7})"
@@ -77,7 +77,7 @@ def test_pools_have_mistakes_of_their_own(fake: tidegate.Engine) -> None:
     one = "a pool is one of bulkhead, rate_limit, budget"
     assert mistakes() == [("pool", "(nothing)", one)]
     assert mistakes(bulkhead={"max_concurrency": 1}, budget={}) == [("pool", "bulkhead, budget", one)]
-    assert mistakes(bulkhead={"max_queue": 1}) == [
+    assert mistakes(bulkhead={"max_queue": 1, "kind": "fixed"}) == [
         ("max_concurrency", "(absent)", "is required where there is a bulkhead")
     ]
     users = "belongs to the policies that use the pool"

@@ -2,9 +2,10 @@
 Tidegate's core, for the Python half. No part of the public API.
 """
 
-from typing import Final, SupportsFloat, SupportsIndex, final
+from typing import Any, Final, SupportsFloat, SupportsIndex, final
+from typing_extensions import disjoint_base
 
-__all__ = ["Backoff", "CubicRate", "Document", "Engine", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "ShareBudget", "TokenBudget", "keys", "monotonic", "parse_retry_after"]
+__all__ = ["Backoff", "CubicRate", "Document", "Engine", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "TokenBudget", "awaitable_type", "keys", "monotonic", "native_method", "parse_retry_after", "scope", "scope_variable", "within"]
 
 @final
 class Backoff:
@@ -76,6 +77,11 @@ class Engine:
     The version of the core.
     """
     def __new__(cls, /, seed: SupportsIndex, manual_clock: bool = False) -> Engine: ...
+    def abandon(self, /, call: SupportsIndex, attempts: SupportsIndex) -> "list[int]":
+        """
+        The caller of a call gave up: it is cancelled, and its last attempt has unwound, and so has the one after, which
+        may have been started by a step that an interrupt has lost. The calls that can go on now.
+        """
     def after_fork(self, /, seed: SupportsIndex) -> None:
         """
         In the child of a fork: drops the parent's calls and takes a seed of its own.
@@ -266,6 +272,25 @@ class RetryToken:
         Seconds to wait before the attempt.
         """
 
+@disjoint_base
+class Runner:
+    """
+    The native half of a `Caller`.
+    """
+    def __new__(cls, /, *_args: "object", **_kwargs: "object") -> Runner: ...
+    def _is_timed(self, /) -> bool:
+        """
+        Has the policy an attempt timeout?
+        """
+    def _reroute(self, /, route: SupportsIndex) -> None:
+        """
+        The route is another one from now on: the one before was evicted.
+        """
+    def _settle(self, /, native: Engine, owner: "object", policy: SupportsIndex, route: SupportsIndex, flags: SupportsIndex, limit: SupportsIndex, plain: bool) -> None:
+        """
+        How its calls begin.
+        """
+
 @final
 class ShareBudget:
     """
@@ -312,6 +337,11 @@ class TokenBudget:
         A success.
         """
 
+def awaitable_type() -> "type":
+    """
+    The type of what `acall` answers.
+    """
+
 def keys() -> "dict[str, tuple[str, str]]":
     """
     Core's table of keys: what each takes (`span`, `count`, `real`, `flag`, `choice`, `list`, `kinds`, `name`) and its default, as a
@@ -323,7 +353,27 @@ def monotonic() -> int:
     Microseconds on the process's monotonic clock, which every engine without a manual clock shares.
     """
 
+def native_method(documented: "object") -> "object":
+    """
+    The native method that a Python function documents: `call`, or `acall`.
+    """
+
 def parse_retry_after(value: bytes, wall_us: SupportsIndex) -> float | None:
     """
     Seconds that a `Retry-After` value asks for, or None; `wall_us` is the Unix time.
+    """
+
+def scope() -> "object":
+    """
+    The scope of the code that runs here, or None.
+    """
+
+def scope_variable() -> "object":
+    """
+    The context variable that the shells keep scopes in.
+    """
+
+def within(scope: Any, function: Any, *args: "object") -> "object":
+    """
+    Calls a function inside a scope. No interrupt can come between setting and resetting it.
     """

@@ -23,7 +23,6 @@ from ._wire import (
     DONE,
     IDEMPOTENT,
     KINDS,
-    LOW,
     MAY_PARK,
     REPLAYABLE,
     STALE_ROUTE,
@@ -357,9 +356,9 @@ class Policy(Caller):
     __slots__ = (
         "__weakref__",
         "_classify_by",
-        "_seen",
         "_named",
         "_number",
+        "_seen",
         "engine",
         "name",
     )
@@ -409,7 +408,7 @@ class Policy(Caller):
         self._bind(self, "default", IDEMPOTENT | REPLAYABLE | 2 | 1 << COST_SHIFT, 0, None)
 
     def _learn(self) -> tuple[bool, dict[str, int], int]:
-        """What adapters ask of the settings in force, until the next `retune`: does it hold, and its kinds."""
+        """What adapters ask of the settings in force until the next `retune`: does it hold, and its kinds."""
         own = enumerate(self.engine.native.kinds(self._number), len(KINDS))
         kinds = {**KINDS, **{kind: number for number, (kind, _) in own}}
         self._seen = (self._setting("retry.hold") == 1, kinds, self.engine.tunings)

@@ -197,6 +197,22 @@ impl Engine {
         self.proceed(slot, next, now)
     }
 
+    /// A waiter's own look at the queue.
+    pub(super) fn still_queued(&mut self, slot: u32, now: Time) -> Step {
+        if self.patience(slot) <= now {
+            let verdict = self.impatience(slot);
+            return self.refuse(slot, verdict, None, now);
+        }
+        if self.shares(slot) {
+            // A call around it has a permit by now. To wait for another would be to wait for itself.
+            self.leave_queue(slot, now);
+            self.calls[slot].flags |= flag::SHARES;
+            self.calls[slot].go(State::Passing);
+            return self.proceed(slot, Stage::Guard, now);
+        }
+        wait(Wait::Queue, self.patience(slot).min(now.after(MAX_PARK)), now)
+    }
+
     /// Remembers when the next attempt was paid for, while the call's links take the place of that moment.
     pub(super) fn note_charged(&mut self, slot: u32) {
         if self.calls[slot].attempts > 0 {

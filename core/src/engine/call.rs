@@ -42,6 +42,7 @@ pub const EDGES: &[(&str, &str, &str)] = &[
     ("Paced",   "Ended",   "the same, while attempts or nested calls are out"),
     ("Paced",   "Lost",    "its host has not come for 60 s"),
     ("Queued",  "Granted", "a permit came free (wake)"),
+    ("Queued",  "Passing", "a call around it has a permit now, and shares it"),
     ("Queued",  "Refused", "out of patience, shed, displaced, or forced open (wake)"),
     ("Queued",  "Free",    "acquire timeout, deadline or cancel (Done)"),
     ("Queued",  "Ended",   "the same, while attempts or nested calls are out"),
@@ -295,15 +296,6 @@ impl Engine {
         if state == State::Queued {
             self.revoke_overdue(self.routes[self.calls[slot].route].pool_at, now);
         }
-    }
-
-    /// A waiter's own look at the queue.
-    fn still_queued(&mut self, slot: u32, now: Time) -> Step {
-        if self.patience(slot) <= now {
-            let verdict = self.impatience(slot);
-            return self.refuse(slot, verdict, None, now);
-        }
-        wait(Wait::Queue, self.patience(slot).min(now.after(MAX_PARK)), now)
     }
 
     /// The owner of a granted permit has come: later stages run now (R2).

@@ -448,7 +448,7 @@ impl Engine {
     }
 
     /// Does a call around this one hold a permit of the same pool? Then it is shared: a call never waits for itself.
-    fn shares(&self, slot: u32) -> bool {
+    pub(super) fn shares(&self, slot: u32) -> bool {
         let mut ancestor = self.calls[slot].parent();
         if ancestor == NONE {
             return false;

@@ -345,13 +345,17 @@ impl Host {
     /// I2, counted here: no more calls, or attempts, at once than a fixed bulkhead has permits. A call within another may
     /// share its permit, and one that was silent for long may have lost its own.
     fn permits_are_kept(&self, place: (usize, usize)) {
-        let Some((limit, by_attempt)) = self.bounds[place.0].permits.filter(|_| !self.few_routes) else {
+        let Some((limit, by_attempt)) =
+            self.bounds[place.0].permits.filter(|_| !self.few_routes && self.time < u64::MAX)
+        else {
             return;
         };
         let here = self.calls.iter().filter(|call| {
             call.place == place
                 && !call.done
                 && call.request.parent.is_none()
+                // What was stopped, and cannot be, may have been given up (R11) and still run at the host.
+                && call.stopped.is_empty()
                 && self.time - call.heard < 60_000_000
         });
         let out: usize = if by_attempt {
