@@ -28,7 +28,13 @@ def test_policies_share_a_pool_of_permits(clock: FakeClock, fake: tidegate.Engin
     assert_error(ends[2], "queue_full", reads)
     assert (ends[2].max_concurrency, ends[2].max_queue, ends[2].acquire_timeout) == (1, 1, 5.0)
     assert "max_concurrency 1, max_queue 1, acquire_timeout 5 s" in str(ends[2])
-    assert db.snapshot()["pool"] == {"limit": 1, "in_flight": 0, "waiting": 0, "max_queue": 1, "kind": "fixed"}
+    assert db.snapshot()["pool"] == {
+        "limit": 1,
+        "in_flight": 0,
+        "waiting": 0,
+        "max_queue": 1,
+        "kind": "fixed",
+    }
     db.retune(bulkhead={"max_concurrency": 7})
     assert db.snapshot()["pool"]["limit"] == 7
     assert repr(db) == "Pool('db', bulkhead={'max_concurrency': 7})"

@@ -30,6 +30,7 @@ class Named(Protocol):
     @property
     def name(self) -> str:
         """Its name."""
+        ...
 
 
 class Options:

@@ -43,6 +43,7 @@ class Named(Protocol):
     @property
     def name(self) -> str:
         """Its name."""
+        ...
 
 
 class Options:
