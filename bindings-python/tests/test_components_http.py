@@ -45,7 +45,7 @@ def test_calls_to_a_throttled_path_are_held(module: Any, clock: FakeClock, fake:
             await clock.advance(1)
             assert server.seen == ["/a"], "the second waits for the first one's Retry-After"
             route = policy.snapshot()["routes"]["http://api:80"]
-            assert (route["hold"]["held"], len(route["holds"])) == (1, 1)
+            assert (route["hold"]["held"], route["hold"]["holds"]) == (1, 1)
             with pytest.raises(tidegate.HoldFull) as full:
                 await client.get("/a")
             assert_error(full.value, "hold_full", policy, full.value.retry_in)
