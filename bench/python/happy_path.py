@@ -4,9 +4,10 @@
     python bench/python/happy_path.py [--calls 20000] [--repeats 9] [--markdown]
 
 CPU time per call (`process_time`), median of the repeats, the bare call subtracted; beside each peer, how
-many times the comparable row of tidegate it takes. Absolute figures move from machine to machine; the
-ratios, both sides in one run, are what is compared. Peers are set up to do what that row does, as far as
-they can.
+many times the comparable row of tidegate it takes. Every row, the bare ones too, is one function without
+arguments that makes the call: what that costs is in both and falls out. Absolute figures move from machine
+to machine; the ratios, both sides in one run, are what is compared. Peers are set up to do what that row
+does, as far as they can.
 """
 
 from __future__ import annotations
@@ -48,6 +49,14 @@ async def awork() -> int:
     return 1
 
 
+async def asuspends() -> int:
+    """What is awaited, and waits for something: a future, as all input and output does."""
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    loop.call_soon(future.set_result, 1)
+    return int(await future)
+
+
 def fails_once() -> int:
     """Fails every other time."""
     if next(calls_made) % 2 == 0:
@@ -71,6 +80,15 @@ def bare_retry() -> int:
 async def bare_aretry() -> int:
     """The least that one retry can cost."""
     return bare_retry()
+
+
+def through(fn: Callable[[], Any]) -> Callable[[], Any]:
+    """A call of it from a function, as every row makes its call."""
+
+    def run() -> Any:
+        return fn()
+
+    return run
 
 
 def loop(attempts: Callable[[], Any], body: Callable[[], object]) -> Callable[[], None]:
@@ -102,7 +120,7 @@ Row = tuple[str, Callable[[], Any], str]
 GROUPS: dict[str, tuple[bool, Callable[[], Any], list[Row]]] = {
     "sync": (
         False,
-        work,
+        through(work),
         [
             ("tidegate: retry", lambda: retry.call(work), ""),
             ("tidegate: retry, bulkhead", lambda: plain.call(work), ""),
@@ -112,7 +130,7 @@ GROUPS: dict[str, tuple[bool, Callable[[], Any], list[Row]]] = {
     ),
     "asyncio": (
         True,
-        awork,
+        through(awork),
         [
             ("tidegate: retry", lambda: retry.acall(awork), ""),
             ("tidegate: retry, bulkhead", lambda: plain.acall(awork), ""),
@@ -121,9 +139,17 @@ GROUPS: dict[str, tuple[bool, Callable[[], Any], list[Row]]] = {
             ("tidegate: retry, as a loop", aloop(retry.attempts, awork), ""),
         ],
     ),
+    "asyncio, suspended once": (
+        True,
+        through(asuspends),
+        [
+            ("tidegate: retry, bulkhead", lambda: plain.acall(asuspends), ""),
+            ("tidegate: … and deadline, attempt_timeout", lambda: timed.acall(asuspends), ""),
+        ],
+    ),
     "one retry without a wait, sync": (
         False,
-        bare_retry,
+        through(bare_retry),
         [
             ("tidegate: retry", lambda: again.call(fails_once), ""),
             ("tidegate: retry, as a loop", loop(again.attempts, fails_once), ""),
@@ -131,14 +157,14 @@ GROUPS: dict[str, tuple[bool, Callable[[], Any], list[Row]]] = {
     ),
     "one retry without a wait, asyncio": (
         True,
-        bare_aretry,
+        through(bare_aretry),
         [
             ("tidegate: retry", lambda: again.acall(afails_once), ""),
             ("tidegate: retry, as a loop", aloop(again.attempts, afails_once), ""),
         ],
     ),
 }
-SYNC, ASYNC, SYNC_RETRY, ASYNC_RETRY = (rows for _, _, rows in GROUPS.values())
+SYNC, ASYNC, SUSPENDED, SYNC_RETRY, ASYNC_RETRY = (rows for _, _, rows in GROUPS.values())
 
 
 def tenacity() -> None:
@@ -150,6 +176,7 @@ def tenacity() -> None:
     SYNC.append(("tenacity: retry", lambda: calling(work), one))
     SYNC.append(("tenacity: retry, as a loop", loop(lambda: peer.Retrying(**stop), work), each))
     ASYNC.append(("tenacity: retry", lambda: awaiting(awork), one))
+    SUSPENDED.append(("tenacity: retry", lambda: awaiting(asuspends), "tidegate: retry, bulkhead"))
     ASYNC.append(("tenacity: retry, as a loop", aloop(lambda: peer.AsyncRetrying(**stop), awork), each))
     SYNC_RETRY.append(("tenacity: retry", lambda: calling(fails_once), one))
     ASYNC_RETRY.append(("tenacity: retry", lambda: awaiting(afails_once), one))
@@ -182,25 +209,22 @@ def pyresilience() -> None:
     no_wait = peer.RetryConfig(max_attempts=3, delay=0, jitter=False)
     timeout = peer.TimeoutConfig(seconds=5, per_attempt=True)
     breaker = peer.CircuitBreakerConfig()
-    both = "tidegate: retry, bulkhead"
-    SYNC.append(("pyresilience: retry, bulkhead", peer.resilient(**parts)(work), both))
-    SYNC.append(
-        (
-            "pyresilience: retry, bulkhead, breaker",
-            peer.resilient(**parts, circuit_breaker=breaker)(work),
-            "tidegate: retry, bulkhead, deadline",
-        )
-    )
-    ASYNC.append(("pyresilience: retry, bulkhead", peer.resilient(**parts)(awork), both))
-    ASYNC.append(
-        (
-            "pyresilience: retry, bulkhead, timeout",
-            peer.resilient(**parts, timeout=timeout)(awork),
-            "tidegate: … and attempt_timeout",
-        )
-    )
-    SYNC_RETRY.append(("pyresilience: retry", peer.resilient(retry=no_wait)(fails_once), "tidegate: retry"))
-    ASYNC_RETRY.append(("pyresilience: retry", peer.resilient(retry=no_wait)(afails_once), "tidegate: retry"))
+    both, all_of_it = "tidegate: retry, bulkhead", "tidegate: … and deadline, attempt_timeout"
+
+    def around(fn: Any, **settings: Any) -> Callable[[], Any]:
+        return through(peer.resilient(**settings)(fn))
+
+    SYNC.append(("pyresilience: retry, bulkhead", around(work, **parts), both))
+    breaks = around(work, **parts, circuit_breaker=breaker)
+    SYNC.append(("pyresilience: retry, bulkhead, breaker", breaks, "tidegate: retry, bulkhead, deadline"))
+    ASYNC.append(("pyresilience: retry, bulkhead", around(awork, **parts), both))
+    limited = around(awork, **parts, timeout=timeout)
+    ASYNC.append(("pyresilience: retry, bulkhead, timeout", limited, "tidegate: … and attempt_timeout"))
+    SUSPENDED.append(("pyresilience: retry, bulkhead", around(asuspends, **parts), both))
+    limited = around(asuspends, **parts, timeout=timeout)
+    SUSPENDED.append(("pyresilience: retry, bulkhead, timeout", limited, all_of_it))
+    SYNC_RETRY.append(("pyresilience: retry", around(fails_once, retry=no_wait), "tidegate: retry"))
+    ASYNC_RETRY.append(("pyresilience: retry", around(afails_once, retry=no_wait), "tidegate: retry"))
 
 
 def httpware() -> None:

@@ -30,19 +30,33 @@ impl Document {
         self.core.policies().map(tidegate::Policy::name).collect()
     }
 
+    /// Its pools: name, kind, and pairs without the name of their table.
+    #[pyo3(signature = () -> "list[tuple[str, str, list[tuple[str, float | str]]]]")]
+    fn pools<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for pool in self.core.pools() {
+            list.append((pool.name(), pool.kind().name(), listed(py, pool.to_pairs())?))?;
+        }
+        Ok(list)
+    }
+
     /// The pairs of a policy, its preset spelled out. Raises `KeyError` with the known names.
     #[pyo3(signature = (name) -> "list[tuple[str, float | str]]")]
     fn pairs<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         let policy = self.core.policy(name).map_err(|unknown| PyKeyError::new_err(unknown.to_string()))?;
-        let list = PyList::empty(py);
-        for (key, value) in policy.to_pairs() {
-            match value {
-                Value::Number(number) => list.append((key, number))?,
-                Value::Text(text) => list.append((key, text))?,
-            }
-        }
-        Ok(list)
+        listed(py, policy.to_pairs())
     }
+}
+
+fn listed<'py>(py: Python<'py>, pairs: Vec<(&str, Value<'_>)>) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for (key, value) in pairs {
+        match value {
+            Value::Number(number) => list.append((key, number))?,
+            Value::Text(text) => list.append((key, text))?,
+        }
+    }
+    Ok(list)
 }
 
 /// All mistakes as one exception.

@@ -3,19 +3,38 @@
 //! Words are those of `core/src/wire.rs`. The lock is never held while Python code can run: ids are copied out under
 //! it, Python objects are made after it. Core is pure, so the one thing read here besides the arguments is the clock.
 
+#![deny(unsafe_code)]
+#![allow(clippy::cast_possible_wrap)] // sizes and offsets of small structs, as the interpreter's C takes them
+
+#[allow(unsafe_code)] // slots by hand; each use says why it is sound, here and below
+mod awaitable;
 mod document;
+#[allow(unsafe_code)]
+mod fast;
+#[allow(unsafe_code)]
+mod inside;
+#[allow(unsafe_code)]
+mod lock;
 mod parts;
+mod runner;
+mod scope;
+mod snapshot;
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use parking_lot::{Mutex, MutexGuard};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
+use pyo3::types::{PyDict, PyInt, PyTuple};
 use tidegate::{
-    CallId, Counts, Domain, Engine as Core, HttpFailure, Options, Policy, PolicyId, RouteId, Snapshot, Step,
-    TABLE, Time, Value, Verdict, WallTime, wire,
+    CallId, Clash, Class, Domain, Engine as Core, Event, Flags, HttpFailure, Options, Outcome, Policy,
+    PolicyId, Pool, PoolKind, Request, RouteId, Step, TABLE, Time, Value, WallTime, wire,
 };
+
+use lock::{Guard, Lock};
+use runner::Begun;
 
 pyo3::import_exception!(tidegate._errors, PolicyError);
 
@@ -26,31 +45,55 @@ enum Given {
     Text(String),
 }
 
+/// Pairs as core takes them.
+fn plain(pairs: &[(String, Given)]) -> Vec<(&str, Value<'_>)> {
+    let pairs = pairs.iter().map(|(key, given)| match given {
+        Given::Number(number) => (key.as_str(), Value::Number(*number)),
+        Given::Text(text) => (key.as_str(), Value::Text(text)),
+    });
+    pairs.collect()
+}
+
 /// The policy of these pairs, or `PolicyError` with every mistake there is.
 fn checked(name: &str, pairs: &[(String, Given)]) -> PyResult<Policy> {
-    let pairs: Vec<_> = pairs
-        .iter()
-        .map(|(key, value)| {
-            let value = match value {
-                Given::Number(number) => Value::Number(*number),
-                Given::Text(text) => Value::Text(text),
-            };
-            (key.as_str(), value)
-        })
-        .collect();
-    Policy::from_pairs(name, &pairs).map_err(|errors| document::raise(&errors))
+    Policy::from_pairs(name, &plain(pairs)).map_err(|errors| document::raise(&errors))
+}
+
+/// The pool of these pairs, or `PolicyError` with every mistake there is.
+fn checked_pool(name: &str, kind: &str, pairs: &[(String, Given)]) -> PyResult<Pool> {
+    let Some(kind) = PoolKind::ALL.into_iter().find(|known| known.name() == kind) else {
+        return Err(PyValueError::new_err(format!("no pool is a {kind}")));
+    };
+    Pool::from_pairs(name, kind, &plain(pairs)).map_err(|errors| document::raise(&errors))
+}
+
+/// What an engine does not take in.
+fn clashes(what: &str, clash: &Clash) -> PyErr {
+    PolicyError::new_err((vec![(what.to_owned(), format!("{:?}", clash.name), clash.rule.to_owned())],))
 }
 
 struct State {
     core: Core,
     manual: Option<u64>,
     woken: Vec<CallId>,
+    /// By policy: has it an attempt timeout? Its callers look at it before each call.
+    timed: BTreeMap<u32, Arc<AtomicBool>>,
 }
 
 impl State {
+    /// Whether a policy has an attempt timeout, kept up to date.
+    fn timed(&mut self, policy: u32) -> &Arc<AtomicBool> {
+        let settings = self.core.policy_of(PolicyId::from_word(policy));
+        let timed = settings.is_some_and(|policy| policy.value("attempt_timeout").is_some());
+        let flag = self.timed.entry(policy).or_default();
+        flag.store(timed, Ordering::Relaxed);
+        flag
+    }
+
     /// The ids that this step woke, drained under the lock that set the flag.
-    fn woken(&mut self, step: Step) -> Option<Vec<u64>> {
-        step.flags.wakes.then(|| {
+    #[inline]
+    fn woken(&mut self, flags: Flags) -> Option<Vec<u64>> {
+        flags.wakes.then(|| {
             self.core.take_wakes(&mut self.woken);
             self.woken.drain(..).map(CallId::to_word).collect()
         })
@@ -63,7 +106,7 @@ impl State {
 #[pyclass(frozen, module = "tidegate._native")]
 struct Engine {
     manual: bool,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 /// Microseconds on the process's monotonic clock. The origin is the first reading of the process.
@@ -77,10 +120,49 @@ fn monotonic() -> Time {
 
 impl Engine {
     /// The lock, then the time: readings are in the order in which the engine sees them.
-    fn at_now(&self) -> (MutexGuard<'_, State>, Time) {
-        let state = self.state.lock();
+    #[inline]
+    fn at_now<'a>(&'a self, py: Python<'a>) -> (Guard<'a, State>, Time) {
+        let state = self.state.lock(py);
         let now = state.manual.map_or_else(monotonic, Time::from_micros);
         (state, now)
+    }
+
+    /// Begins a call.
+    #[inline]
+    fn begin_with(&self, py: Python<'_>, route: RouteId, request: &Request) -> Begun {
+        let (mut state, now) = self.at_now(py);
+        let (call, step) = state.core.begin(route, request, now);
+        let woken = state.woken(step.flags);
+        Begun { call, step, now, woken }
+    }
+
+    /// Tells a call what happened.
+    #[inline]
+    fn on_with(&self, py: Python<'_>, call: CallId, event: Event) -> (Step, Option<Vec<u64>>) {
+        let (mut state, now) = self.at_now(py);
+        let step = state.core.on(call, event, now);
+        (step, state.woken(step.flags))
+    }
+
+    /// Cancels a call and reports these attempts as unwound: the calls that can go on because of it.
+    fn give_up(&self, py: Python<'_>, call: CallId, attempts: RangeInclusive<u8>) -> Vec<u64> {
+        let mut woken = self.on_with(py, call, Event::Cancel).1.unwrap_or_default();
+        for attempt in attempts {
+            let outcome = Outcome::of(Class::Cancelled);
+            let (_, more) = self.on_with(py, call, Event::Finished { attempt, outcome });
+            woken.extend(more.unwrap_or_default());
+        }
+        woken
+    }
+
+    /// Whether a policy has an attempt timeout, kept up to date.
+    fn timed(&self, py: Python<'_>, policy: u32) -> Arc<AtomicBool> {
+        Arc::clone(self.state.lock(py).timed(policy))
+    }
+
+    /// The engine's time.
+    fn read_clock(&self, py: Python<'_>) -> Time {
+        self.at_now(py).1
     }
 }
 
@@ -90,8 +172,9 @@ impl Engine {
     #[pyo3(signature = (seed, manual_clock = false))]
     fn new(seed: u64, manual_clock: bool) -> Self {
         let core = Core::new(seed, Options::default());
-        let state = State { core, manual: manual_clock.then_some(0), woken: Vec::new() };
-        Self { manual: manual_clock, state: Mutex::new(state) }
+        let state =
+            State { core, manual: manual_clock.then_some(0), woken: Vec::new(), timed: BTreeMap::new() };
+        Self { manual: manual_clock, state: Lock::new(state) }
     }
 
     /// Takes a policy in: pairs of dotted keys and numbers or words, spans in microseconds.
@@ -99,18 +182,91 @@ impl Engine {
     /// Raises `PolicyError` with every mistake there is.
     #[pyo3(signature = (name, pairs: "list[tuple[str, float | str]]") -> "int")]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
-    fn policy(&self, name: &str, pairs: Vec<(String, Given)>) -> PyResult<u32> {
+    fn policy(&self, py: Python<'_>, name: &str, pairs: Vec<(String, Given)>) -> PyResult<u32> {
         let policy = checked(name, &pairs)?;
-        let taken = self.state.lock().core.policy(policy);
-        taken.map(PolicyId::to_word).map_err(|clash| {
-            let clash = ("policy".to_owned(), format!("{:?}", clash.name), clash.rule.to_owned());
-            PolicyError::new_err((vec![clash],))
-        })
+        let taken = self.state.lock(py).core.policy(policy);
+        taken.map(PolicyId::to_word).map_err(|clash| clashes("policy", &clash))
+    }
+
+    /// Takes a pool in: a `bulkhead`, a `rate_limit` or a `budget`, its pairs without the name of their table.
+    ///
+    /// Raises `PolicyError` with every mistake there is.
+    #[pyo3(signature = (name, kind, pairs: "list[tuple[str, float | str]]") -> "None")]
+    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
+    fn pool(&self, py: Python<'_>, name: &str, kind: &str, pairs: Vec<(String, Given)>) -> PyResult<()> {
+        let pool = checked_pool(name, kind, &pairs)?;
+        let (mut state, now) = self.at_now(py);
+        state.core.pool(pool, now).map_err(|clash| clashes("pool", &clash))
+    }
+
+    /// Gives a pool other settings: the calls that can go on now because of it.
+    ///
+    /// Raises `PolicyError` with every mistake there is.
+    #[pyo3(signature = (name, kind, pairs: "list[tuple[str, float | str]]") -> "list[int]")]
+    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
+    fn retune_pool(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        kind: &str,
+        pairs: Vec<(String, Given)>,
+    ) -> PyResult<Vec<u64>> {
+        let pool = checked_pool(name, kind, &pairs)?;
+        let (mut state, now) = self.at_now(py);
+        let retuned = state.core.retune_pool(pool, now);
+        let woken = retuned.map(|flags| state.woken(flags));
+        drop(state);
+        woken.map(Option::unwrap_or_default).map_err(|clash| clashes("pool", &clash))
+    }
+
+    /// Refuses all calls of a policy, or of one of its routes, until it is told otherwise: the calls to wake.
+    #[pyo3(signature = (policy, route: "int | None", on) -> "list[int]")]
+    fn force_open(&self, py: Python<'_>, policy: u32, route: Option<u64>, on: bool) -> Vec<u64> {
+        let (mut state, now) = self.at_now(py);
+        let route = route.map(RouteId::from_word);
+        let flags = state.core.force_open(PolicyId::from_word(policy), route, on, now);
+        state.woken(flags).unwrap_or_default()
+    }
+
+    /// The name of a path, for `begin`; 0 where its policy holds nothing.
+    fn target(&self, py: Python<'_>, route: u64, path: &str) -> u64 {
+        let (mut state, now) = self.at_now(py);
+        state.core.target(RouteId::from_word(route), path, now).to_word()
+    }
+
+    /// The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class.
+    #[pyo3(signature = (policy) -> "list[tuple[str, str]]")]
+    fn kinds(&self, py: Python<'_>, policy: u32) -> Vec<(String, &'static str)> {
+        let state = self.state.lock(py);
+        let Some(policy) = state.core.policy_of(PolicyId::from_word(policy)) else { return Vec::new() };
+        let class = |name| policy.kind_of(name).map_or("", |kind| policy.class_of(kind).name());
+        policy.kinds().map(|name| (name.to_owned(), class(name))).collect()
+    }
+
+    /// Gives a policy other settings: the calls that can go on now because of it.
+    ///
+    /// Raises `PolicyError` with every mistake there is.
+    #[pyo3(signature = (policy, name, pairs: "list[tuple[str, float | str]]") -> "list[int]")]
+    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
+    fn retune(
+        &self,
+        py: Python<'_>,
+        policy: u32,
+        name: &str,
+        pairs: Vec<(String, Given)>,
+    ) -> PyResult<Vec<u64>> {
+        let to = checked(name, &pairs)?;
+        let (mut state, now) = self.at_now(py);
+        let retuned = state.core.retune(PolicyId::from_word(policy), to, now);
+        let woken = retuned.map(|flags| state.woken(flags));
+        state.timed(policy);
+        drop(state);
+        woken.map(Option::unwrap_or_default).map_err(|clash| clashes("policy", &clash))
     }
 
     /// The route of a key under a policy.
-    fn route(&self, policy: u32, key: &str) -> u64 {
-        let (mut state, now) = self.at_now();
+    fn route(&self, py: Python<'_>, policy: u32, key: &str) -> u64 {
+        let (mut state, now) = self.at_now(py);
         state.core.route(PolicyId::from_word(policy), key, now).to_word()
     }
 
@@ -128,10 +284,7 @@ impl Engine {
         let Some(request) = wire::unpack_request(flags, remaining, parent, target) else {
             return Err(PyValueError::new_err(format!("no request has the flags {flags:#x}")));
         };
-        let (mut state, now) = self.at_now();
-        let (call, step) = state.core.begin(RouteId::from_word(route), &request, now);
-        let woken = state.woken(step);
-        drop(state);
+        let Begun { call, step, woken, .. } = self.begin_with(py, RouteId::from_word(route), &request);
         let (call, step) = (call.to_word(), wire::pack_step(step));
         match woken {
             None => (call, step).into_pyobject(py),
@@ -145,10 +298,7 @@ impl Engine {
         let Some(event) = wire::unpack_event(event) else {
             return Err(PyValueError::new_err(format!("no event has the word {event:#x}")));
         };
-        let (mut state, now) = self.at_now();
-        let step = state.core.on(CallId::from_word(call), event, now);
-        let woken = state.woken(step);
-        drop(state);
+        let (step, woken) = self.on_with(py, CallId::from_word(call), event);
         let step: Bound<'py, PyInt> = wire::pack_step(step).into_pyobject(py)?;
         match woken {
             None => Ok(step.into_any()),
@@ -156,66 +306,82 @@ impl Engine {
         }
     }
 
+    /// The caller of a call gave up: it is cancelled, and its last attempt has unwound, and so has the one after, which
+    /// may have been started by a step that an interrupt has lost. The calls that can go on now.
+    #[pyo3(signature = (call, attempts) -> "list[int]")]
+    fn abandon(&self, py: Python<'_>, call: u64, attempts: u8) -> Vec<u64> {
+        self.give_up(py, CallId::from_word(call), attempts..=attempts.saturating_add(1))
+    }
+
     /// The outcome of an HTTP answer, at its place in the word of a Finished event.
     #[pyo3(signature = (policy, status, headers: "list[tuple[bytes, bytes]]", wall_us) -> "int")]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
-    fn classify(&self, policy: u32, status: u16, headers: Vec<(Vec<u8>, Vec<u8>)>, wall_us: u64) -> u64 {
+    fn classify(
+        &self,
+        py: Python<'_>,
+        policy: u32,
+        status: u16,
+        headers: Vec<(Vec<u8>, Vec<u8>)>,
+        wall_us: u64,
+    ) -> u64 {
         let headers: Vec<_> =
             headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
         let failure = HttpFailure { status, headers: &headers };
         let wall = WallTime::from_unix_micros(wall_us);
-        wire::pack_outcome(self.state.lock().core.classify(PolicyId::from_word(policy), &failure, wall))
+        wire::pack_outcome(self.state.lock(py).core.classify(PolicyId::from_word(policy), &failure, wall))
     }
 
     /// May a request of this method be repeated without an idempotency key?
-    fn retries_method(&self, policy: u32, method: &str) -> bool {
-        self.state.lock().core.retries_method(PolicyId::from_word(policy), method)
+    fn retries_method(&self, py: Python<'_>, policy: u32, method: &str) -> bool {
+        self.state.lock(py).core.retries_method(PolicyId::from_word(policy), method)
     }
 
-    /// The value of a policy's key that is in force: a number (spans in microseconds), a word, or None.
+    /// The value of a policy's key that is in force, in its pool where it stands there: a number (spans in
+    /// microseconds), a word, or None.
     #[pyo3(signature = (policy, key) -> "float | str | None")]
     fn setting<'py>(&self, py: Python<'py>, policy: u32, key: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let value = self
-            .state
-            .lock()
-            .core
-            .policy_of(PolicyId::from_word(policy))
-            .and_then(|policy| policy.value(key));
+        let state = self.state.lock(py);
+        let value = match state.core.setting(PolicyId::from_word(policy), key) {
+            None => None,
+            Some(Value::Number(number)) => Some(Given::Number(number)),
+            Some(Value::Text(text)) => Some(Given::Text(text.to_owned())),
+        };
+        drop(state);
         Ok(match value {
             None => None,
-            Some(Value::Number(number)) => Some(number.into_pyobject(py)?.into_any()),
-            Some(Value::Text(text)) => Some(text.into_pyobject(py)?.into_any()),
+            Some(Given::Number(number)) => Some(number.into_pyobject(py)?.into_any()),
+            Some(Given::Text(text)) => Some(text.into_pyobject(py)?.into_any()),
         })
     }
 
     /// Microseconds on this engine's clock.
-    fn now(&self) -> u64 {
-        self.at_now().1.as_micros()
+    fn now(&self, py: Python<'_>) -> u64 {
+        self.read_clock(py).as_micros()
     }
 
     /// Sets the manual clock, in microseconds.
-    fn set_now(&self, us: u64) -> PyResult<()> {
+    fn set_now(&self, py: Python<'_>, us: u64) -> PyResult<()> {
         if !self.manual {
             return Err(PyValueError::new_err(
                 "this engine reads the system's clock; make it with manual_clock = True",
             ));
         }
-        self.state.lock().manual = Some(us);
+        self.state.lock(py).manual = Some(us);
         Ok(())
     }
 
     /// The state of everything, as plain dictionaries and lists.
     #[pyo3(signature = () -> "dict[str, object]")]
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (state, now) = self.at_now();
+        let (state, now) = self.at_now(py);
         let view = state.core.snapshot(now);
         drop(state);
-        snapshot_dict(py, view)
+        snapshot::dict(py, view)
     }
 
     /// In the child of a fork: drops the parent's calls and takes a seed of its own.
-    fn after_fork(&self, seed: u64) {
-        let (mut state, now) = self.at_now();
+    fn after_fork(&self, py: Python<'_>, seed: u64) {
+        let (mut state, now) = self.at_now(py);
         let _ = state.core.after_fork(seed, now);
     }
 
@@ -226,7 +392,7 @@ impl Engine {
     }
 }
 
-/// Core's table of keys: what each takes (`span`, `count`, `real`, `flag`, `choice`, `list`) and its default, as a
+/// Core's table of keys: what each takes (`span`, `count`, `real`, `flag`, `choice`, `list`, `kinds`, `name`) and its default, as a
 /// document would write it; empty where there is none.
 #[pyfunction]
 #[pyo3(signature = () -> "dict[str, tuple[str, str]]")]
@@ -239,7 +405,9 @@ fn keys(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
             Domain::Real { .. } => "real",
             Domain::Flag => "flag",
             Domain::Choice(_) => "choice",
-            Domain::Statuses | Domain::Words(_) => "list",
+            Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) => "list",
+            Domain::Kinds => "kinds",
+            Domain::Name => "name",
         };
         dict.set_item(key.path, (domain, key.default))?;
     }
@@ -252,66 +420,22 @@ fn monotonic_us() -> u64 {
     monotonic().as_micros()
 }
 
-fn counts_dict<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("attempts", counts.attempts)?;
-    dict.set_item("retries", counts.retries)?;
-    let ends = PyDict::new(py);
-    for verdict in Verdict::ALL {
-        match counts.ended(*verdict) {
-            0 => {}
-            n => ends.set_item(verdict.name(), n)?,
-        }
-    }
-    dict.set_item("ends", ends)?;
-    Ok(dict)
-}
-
-fn snapshot_dict(py: Python<'_>, view: Snapshot) -> PyResult<Bound<'_, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("live", view.live)?;
-    dict.set_item("lingering", view.lingering)?;
-    dict.set_item("lost", view.lost)?;
-    dict.set_item("waiting", view.waiting)?;
-    dict.set_item("route_overflows", view.route_overflows)?;
-    dict.set_item("route_evictions", view.route_evictions)?;
-    let policies = PyDict::new(py);
-    for (name, counts) in view.policies {
-        policies.set_item(name, counts_dict(py, &counts)?)?;
-    }
-    dict.set_item("policies", policies)?;
-    let routes = PyList::empty(py);
-    for route in view.routes {
-        let item = PyDict::new(py);
-        item.set_item("policy", route.policy)?;
-        item.set_item("key", route.key)?;
-        item.set_item("active", route.active)?;
-        item.set_item("budget", route.budget)?;
-        let pool = route.pool.map(|pool| -> PyResult<_> {
-            let item = PyDict::new(py);
-            item.set_item("limit", pool.limit)?;
-            item.set_item("in_flight", pool.in_flight)?;
-            item.set_item("waiting", pool.waiting)?;
-            item.set_item("max_queue", pool.max_queue)?;
-            Ok(item)
-        });
-        item.set_item("pool", pool.transpose()?)?;
-        routes.append(item)?;
-    }
-    dict.set_item("routes", routes)?;
-    Ok(dict)
-}
-
 /// Tidegate's core, for the Python half. No part of the public API.
 #[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
     use super::document::Document;
     #[pymodule_export]
+    use super::fast::{native_method, within};
+    #[pymodule_export]
     use super::parts::{
         Backoff, CubicRate, RatioBudget, RetryBudget, RetryQuota, RetryStrategy, RetryToken, ShareBudget,
         TokenBudget, parse_retry_after,
     };
+    #[pymodule_export]
+    use super::runner::Runner;
+    #[pymodule_export]
+    use super::scope::{awaitable_type, scope, scope_variable};
     #[pymodule_export]
     use super::{Engine, keys, monotonic_us};
 }

@@ -50,7 +50,7 @@ fn span(policy: &Policy, key: &str) -> Duration {
     Duration::from_micros(number(policy, key) as u64)
 }
 
-fn word(policy: &Policy, key: &str) -> &'static str {
+fn word<'a>(policy: &'a Policy, key: &str) -> &'a str {
     match policy.value(key) {
         Some(Value::Text(text)) => text,
         _ => "",

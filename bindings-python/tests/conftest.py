@@ -37,6 +37,12 @@ def nothing_leaks() -> Iterator[None]:
             assert route["pool"] is None or route["pool"]["in_flight"] == 0
 
 
+@pytest.fixture(params=["native", "shell"])
+def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test twice: first attempts by the native half, and by the shells."""
+    monkeypatch.setattr("tidegate._policy.FAST", request.param == "native")
+
+
 @pytest.fixture
 def engine() -> tidegate.Engine:
     return tidegate.Engine(seed=1)

@@ -15,6 +15,8 @@ import tidegate
 from conftest import quick
 from tidegate.testing import FakeClock
 
+pytestmark = pytest.mark.usefixtures("both_paths")
+
 NOW = {"base": 0, "max": 0}
 
 
@@ -343,7 +345,7 @@ def test_nested_calls_inside_an_attempt_do_not_multiply(engine: tidegate.Engine)
     with pytest.raises(ConnectionError):
         looped(outer, lambda attempt: inner.call(once), "sync")
     assert len(made) == 3
-    assert tidegate._deadline.SCOPE.get() is None  # type: ignore[attr-defined]
+    assert tidegate._deadline.current() is None  # type: ignore[attr-defined]
 
 
 # Our own stop and the caller's cancellation.

@@ -19,6 +19,8 @@ import tidegate
 from conftest import quick
 from tidegate.testing import FakeClock
 
+pytestmark = pytest.mark.usefixtures("both_paths")
+
 
 def guarded(engine: tidegate.Engine, limit: int = 1, **rest: Any) -> tidegate.Policy:
     """A policy with a queue of any length."""

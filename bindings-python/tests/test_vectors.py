@@ -23,6 +23,13 @@ def take_in(engine, policies):
     return {policy["name"]: engine.policy(policy["name"], pairs_of(policy["pairs"])) for policy in policies}
 
 
+POOLS = {
+    "bulkhead.pool": ("bulkhead", [("max_concurrency", 1.0)]),
+    "rate_limit.pool": ("rate_limit", [("permits", 1.0), ("per", 1e6)]),
+    "retry.budget.pool": ("budget", [("kind", "window")]),
+}
+"""What a case takes for granted: the pools that its policy names."""
+
 FAMILIES = "wire rng backoff budget breaker throttle retry_after classify policy engine".split()
 
 
@@ -46,19 +53,31 @@ def test_there_are_scripts():
 @pytest.mark.parametrize("vector", SCRIPTS, ids=lambda vector: vector["name"])
 def test_engine_script(vector):
     engine = Engine(vector["seed"], manual_clock=True)
+    for pool in vector.get("pools", ()):
+        table = "retry.budget." if pool["kind"] == "budget" else f"{pool['kind']}."
+        pairs = [(key.removeprefix(table), value) for key, value in pairs_of(pool["pairs"])]
+        engine.pool(pool["name"], pool["kind"], pairs)
     policies, calls = take_in(engine, vector["policies"]), {}
     for entry in vector["script"]:
         engine.set_now(entry["at"])
-        if "begin" in entry:
+        if "force" in entry:
+            force = entry["force"]
+            number = policies[force["policy"]]
+            route = None if force["route"] is None else engine.route(number, force["route"])
+            woken = [engine.force_open(number, route, force["on"])]
+            step = entry.get("step")
+        elif "begin" in entry:
             begin = entry["begin"]
             flags, remaining, parent, target = begin["request"]
             route = 0 if begin["route"] is None else engine.route(policies[begin["policy"]], begin["route"])
+            if begin.get("path") is not None:
+                target = engine.target(route, begin["path"])
             call, step, *woken = engine.begin(route, flags, remaining, calls.get(parent, 0), target)
             calls[entry["call"]] = call
         else:
             answer = engine.on(calls[entry["on"]], entry["event"])
             step, *woken = answer if isinstance(answer, tuple) else (answer,)
-        assert step == entry["step"], entry["says"]
+        assert step == entry.get("step"), entry["says"]
         assert (woken[0] if woken else []) == [calls[name] for name in entry["wakes"]], entry["says"]
 
 
@@ -75,8 +94,12 @@ def test_answers_are_classified():
 def test_policies_and_their_mistakes():
     for file in load("policy"):
         for case in file["cases"]:
+            engine = Engine(0, manual_clock=True)
+            for key, name in case["pairs"]:
+                if key in POOLS and name:
+                    engine.pool(name, *POOLS[key])
             try:
-                Engine(0, manual_clock=True).policy("p", pairs_of(case["pairs"]))
+                engine.policy("p", pairs_of(case["pairs"]))
                 wrong = []
             except PolicyError as error:
                 wrong = sorted({key for key, _, _ in error.mistakes})

@@ -214,6 +214,19 @@ impl Wait {
     /// All reasons in wire order.
     pub const ALL: [Self; 7] =
         [Self::Running, Self::Backoff, Self::Hold, Self::Rate, Self::Queue, Self::Store, Self::Body];
+
+    /// The name in telemetry.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Backoff => "backoff",
+            Self::Hold => "hold",
+            Self::Rate => "rate",
+            Self::Queue => "queue",
+            Self::Store => "store",
+            Self::Body => "body",
+        }
+    }
 }
 
 /// The place of an attempt in the words of the wire: (n − 1) mod 8. At most four run at once, and attempt n does not
@@ -252,6 +265,11 @@ macro_rules! verdicts {
             /// The name in telemetry and in errors.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
+            }
+
+            /// What it means, in one sentence.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $doc),* }
             }
         }
     };

@@ -8,6 +8,7 @@ mod ticket;
 pub use settings::BreakerSettings;
 pub use ticket::{BreakerState, Evidence, Ticket};
 
+use crate::state::{Damage, Loader, Saver};
 use crate::time::{Clock, Duration, Time};
 use crate::window::CountWindow;
 
@@ -219,6 +220,46 @@ impl CircuitBreaker {
             let longest = to.break_span(self.failed_rounds, u64::MAX);
             *until = (*until).min(now.after(longest));
         }
+    }
+
+    /// Writes down where it stands, failures in a row, failed rounds, and the window. Probes are not: they are calls. The
+    /// saver's clock must be one that never runs back, as an engine's is.
+    pub(crate) fn save(&self, to: &mut Saver) {
+        if self.phase == Phase::Closed && self.streak == 0 && self.throughput(to.now()) == 0 {
+            return;
+        }
+        match self.phase {
+            Phase::Closed => to.text("closed"),
+            Phase::Open { until } => {
+                to.text("open");
+                to.moment(until);
+            }
+            Phase::HalfOpen { successes } => {
+                to.text("half_open");
+                to.count(successes);
+            }
+        }
+        to.count(self.streak);
+        to.count(u32::from(self.failed_rounds));
+        to.list(|to| self.window.save(to));
+    }
+
+    /// Goes on from a saved one, by the rules of a retune.
+    pub(crate) fn load(from: &mut Loader<'_>, settings: BreakerSettings) -> Result<Self, Damage> {
+        let mut it = Self::new(settings);
+        it.phase = match from.text()? {
+            "closed" => Phase::Closed,
+            "open" => Phase::Open { until: from.moment()? },
+            "half_open" => Phase::HalfOpen { successes: from.count()? },
+            _ => return Err(Damage("must be closed, open or half_open")),
+        };
+        it.streak = from.count()?;
+        let rounds = u16::try_from(from.count()?).ok().filter(|rounds| *rounds <= settings::MAX_ROUNDS);
+        it.failed_rounds = rounds.ok_or(Damage("must be at most 1,000 rounds"))?;
+        let (length, kind) = (settings.window, settings.window_kind);
+        it.window = from.list(|from| CountWindow::load(from, length, kind))?;
+        it.retune(settings, from.now());
+        Ok(it)
     }
 
     fn standing(&self) -> BreakerState {

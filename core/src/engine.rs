@@ -4,35 +4,52 @@
 //! `arena.rs` holds the calls, `side.rs` what a few of them need beside that, `route.rs` what is kept per key. The
 //! stages: `hold.rs`, `pace.rs` (rates), `queue.rs` (permits) and `limiter.rs` (what sets their limit). `hedge.rs` races
 //! attempts, `evidence.rs` tells everybody how they ended, `ledger.rs` keeps charges and counts, `lease.rs` takes a place
-//! back. From outside: `force.rs`, `pools.rs`, `retune.rs`, `snapshot.rs`, `view.rs`.
+//! back. From outside: `force.rs`, `pools.rs`, `retune.rs`, `snapshot.rs`, `state.rs`, `view.rs`. What it did: `record.rs` and
+//! `tell.rs`; what was put in: `journal.rs`; what it means: `explain.rs`.
+
+// What happens to every call stands in one function in machine code, and what happens to few in others: see
+// `docs/performance.md`.
+#![allow(clippy::inline_always)]
 
 mod admit;
 mod arena;
 mod call;
 mod decide;
 mod evidence;
+mod explain;
 mod force;
 mod hedge;
 mod hold;
+mod journal;
 mod lease;
 mod ledger;
 mod limiter;
 mod pace;
 mod pools;
 mod queue;
+mod record;
 mod retune;
 mod route;
 mod side;
 mod snapshot;
+mod state;
+mod tell;
+mod timer;
 mod view;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 pub use call::EDGES;
+pub use explain::{CallExplanation, Component, Load, PolicyExplanation};
+pub use journal::{Answer, Input, InputError};
 pub use ledger::Counts;
-pub use snapshot::Snapshot;
-pub use view::{BreakerView, PoolView, RateView, RouteView, SharedView};
+pub use record::{Record, RecordType};
+pub use state::{RestoreError, Restored};
+pub use view::{
+    BreakerView, HedgeView, HoldView, LimitKind, PoolView, RateView, RouteView, SendView, SharedView,
+    Snapshot, ThrottleView,
+};
 
 use crate::action::{CallId, Flags, PolicyId, RouteId};
 use crate::classify::{HttpFailure, classify};
@@ -46,12 +63,14 @@ use crate::time::{Clock, Time, WallTime};
 pub struct Options {
     /// How many routes it keeps state for; 1 to 524,288.
     pub max_routes: u32,
+    /// Does it keep a journal (`Engine::take_journal`)? Chosen here, because a journal begins with the engine.
+    pub journal: bool,
 }
 
 impl Default for Options {
-    /// 10,000 routes.
+    /// 10,000 routes, no journal.
     fn default() -> Self {
-        Self { max_routes: 10_000 }
+        Self { max_routes: 10_000, journal: false }
     }
 }
 
@@ -59,7 +78,13 @@ impl Options {
     /// The same with another bound on routes.
     #[must_use]
     pub const fn max_routes(self, max_routes: u32) -> Self {
-        Self { max_routes }
+        Self { max_routes, ..self }
+    }
+
+    /// The same with a journal, or without.
+    #[must_use]
+    pub const fn journal(self, journal: bool) -> Self {
+        Self { journal, ..self }
     }
 }
 
@@ -87,6 +112,8 @@ struct Entry {
     counts: Counts,
     /// The policy's number: its own place, or another's where these are old settings that calls in flight still have.
     of: u16,
+    /// The stages that a further attempt passes too: those whose unit is the attempt.
+    again: u8,
     /// Where the pools are that it names.
     homes: route::Homes,
     /// Is every call refused?
@@ -112,6 +139,8 @@ pub struct Engine {
     wakes: Vec<CallId>,
     /// Permits that the event's own call gives back once all has seen them out: its route, and how many.
     owed: (u32, u32),
+    notes: record::Notes,
+    journal: journal::Journal,
 }
 
 impl Engine {
@@ -129,6 +158,8 @@ impl Engine {
             targets: hold::Targets::default(),
             wakes: Vec::new(),
             owed: (0, 0),
+            notes: record::Notes::default(),
+            journal: journal::Journal::new(seed, options),
         }
     }
 
@@ -137,6 +168,7 @@ impl Engine {
     /// # Errors
     /// The same name with other settings, a pool that this engine does not have, or more than 65,535 policies.
     pub fn policy(&mut self, policy: Policy) -> Result<PolicyId, Clash> {
+        self.write(|| Input::Policy { policy: Box::new(policy.clone()) });
         let clash = |policy: Policy, rule| Err(Clash { name: policy.name, rule });
         if let Some(number) = self.by_name.get(policy.name()) {
             if self.policies[usize::from(*number)].policy == policy {
@@ -152,7 +184,9 @@ impl Engine {
             Err(rule) => return clash(policy, rule),
         };
         self.by_name.insert(policy.name().to_owned(), number);
-        self.policies.push(Entry { policy, counts: Counts::default(), of: number, homes, forced: false });
+        let again = route::stage::asked_again(&policy);
+        let entry = Entry { policy, counts: Counts::default(), of: number, again, homes, forced: false };
+        self.policies.push(entry);
         Ok(PolicyId(u32::from(number)))
     }
 
@@ -165,6 +199,7 @@ impl Engine {
     ///
     /// Keys are cut at 512 bytes. Where `max_routes` are in use, new keys share the policy's `overflow` route.
     pub fn route(&mut self, policy: PolicyId, key: &str, now: Time) -> RouteId {
+        self.write(|| Input::Route { policy, key: key.into(), now });
         let now = self.clock.observe(now);
         match self.number_of(policy) {
             Some(number) => {
@@ -178,6 +213,9 @@ impl Engine {
     /// Moves the ids of calls that can go on now into `out`: each owner is to `Poll`. Drain it under the same lock as
     /// the step that set the flag.
     pub fn take_wakes(&mut self, out: &mut Vec<CallId>) {
+        if !self.wakes.is_empty() {
+            self.write(|| Input::Wakes);
+        }
         out.append(&mut self.wakes);
     }
 
@@ -197,12 +235,14 @@ impl Engine {
     /// In the child of a fork: calls of the parent are none of ours, and its random numbers neither. Routes and
     /// budgets stay.
     pub fn after_fork(&mut self, seed: u64, now: Time) -> Flags {
+        self.write(|| Input::Fork { seed, now });
         self.clock.observe(now);
         self.seed = seed;
         self.calls.clear();
         self.routes.clear_calls();
         self.targets.forget_calls();
         self.wakes.clear();
+        self.notes.forget_calls();
         Flags::default()
     }
 }

@@ -26,6 +26,11 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+/// The guide to telemetry; its examples run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/telemetry.md")]
+mod telemetry {}
+
 mod action;
 mod breaker;
 mod classify;
@@ -37,6 +42,7 @@ mod policy;
 mod quantile;
 mod retry;
 pub mod rng;
+mod state;
 mod throttle;
 mod time;
 mod window;
@@ -49,7 +55,9 @@ pub use breaker::{BreakerSettings, BreakerState, CircuitBreaker, Evidence, Ticke
 pub use classify::{HttpFailure, METHODS, class_of_status};
 pub use codel::{CoDel, CodelLaw, CodelSettings};
 pub use engine::{
-    BreakerView, Clash, Counts, EDGES, Engine, Options, PoolView, RateView, RouteView, SharedView, Snapshot,
+    Answer, BreakerView, CallExplanation, Clash, Component, Counts, EDGES, Engine, HedgeView, HoldView,
+    Input, InputError, LimitKind, Load, Options, PolicyExplanation, PoolView, RateView, Record, RecordType,
+    RestoreError, Restored, RouteView, SendView, SharedView, Snapshot, ThrottleView,
 };
 pub use limit::{
     Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, RateSettings, TokenBucket,

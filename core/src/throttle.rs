@@ -1,6 +1,7 @@
 //! The adaptive throttle (semantics 6): client-side throttling as in the SRE book, "Handling Overload".
 
 use crate::outcome::Class;
+use crate::state::{Damage, Loader, Saver};
 use crate::time::{Clock, Duration, Time};
 use crate::window::{CountWindow, WindowKind};
 
@@ -132,8 +133,31 @@ impl AdaptiveThrottle {
         self.settings = to;
     }
 
+    /// Writes its window down. Where that is empty nothing is: the next call goes through whenever the last one did.
+    pub(crate) fn save(&self, to: &mut Saver) {
+        if self.counts(to.now()).0 > 0 {
+            to.moment(self.admitted);
+            to.list(|to| self.window.save(to));
+        }
+    }
+
+    /// Goes on from a saved one, by the rules of a retune.
+    pub(crate) fn load(from: &mut Loader<'_>, settings: ThrottleSettings) -> Result<Self, Damage> {
+        let mut it = Self::new(settings, from.now());
+        it.admitted = from.past()?;
+        let (length, kind) = (settings.window, settings.window_kind);
+        it.window = from.list(|from| CountWindow::load(from, length, kind))?;
+        Ok(it)
+    }
+
+    /// The probability without remembering that somebody looked.
+    pub(crate) fn peek(&self, now: Time) -> f64 {
+        self.clone().probability(now)
+    }
+
     /// The probability at `now`: a product, a difference, a sum, a quotient, in this order; then the guard.
     #[inline]
+    #[allow(clippy::manual_clamp)] // `clamp` keeps what is no number
     fn refusal(&mut self, now: Time) -> f64 {
         let counts = self.window.counts(now);
         if counts.all < self.settings.min_throughput {

@@ -152,10 +152,21 @@ impl Clock {
         Time(self.last)
     }
 
+    /// The latest moment seen.
+    pub(crate) fn now(self) -> Time {
+        Time(self.last)
+    }
+
     /// What [`Clock::observe`] would answer, without remembering it (for snapshots).
     pub(crate) fn peek(self, reading: Time) -> Time {
         let mut copy = self;
         copy.observe(reading)
+    }
+
+    /// Lets core's time jump ahead: every moment before it has a place then, whatever the origin of the host's clock.
+    pub(crate) fn skip(&mut self, span: Duration) {
+        self.last = self.last.saturating_add(span.0);
+        self.offset = self.offset.saturating_add(span.0);
     }
 
     /// The host's reading at which core's time is `moment`, as far as the host's clock has been seen.

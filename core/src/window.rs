@@ -1,5 +1,6 @@
 //! Counts over a window of time, shared by the circuit breaker and the adaptive throttle (semantics 5.1, 6.2).
 
+use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 
 /// How a window of counts moves on with time.
@@ -106,6 +107,52 @@ impl CountWindow {
     /// Is it a window of this length and kind?
     pub(crate) fn is(&self, length: Duration, kind: WindowKind) -> bool {
         self.length == length.max(Duration::from_micros(1)) && self.kind == kind
+    }
+
+    /// Writes its length and kind, where its slices begin, and what is in them, oldest first; nothing where it is empty.
+    pub(crate) fn save(&self, to: &mut Saver) {
+        let mut it = self.clone();
+        if it.counts(to.now()).all == 0 {
+            return;
+        }
+        let slices = it.kind.slices();
+        // Whole windows since then change nothing but the slices' numbers.
+        let windows = it.current / slices as u64;
+        let span = Duration::from_micros(it.length.as_micros().saturating_mul(windows));
+        to.whole(it.length.as_micros());
+        to.flag(it.kind == WindowKind::Tumbling);
+        to.moment(it.anchor.after(span));
+        for back in (0..slices).rev() {
+            let slice = it.slices[(it.place + slices - back) % slices];
+            to.count(slice.all);
+            to.count(slice.marked);
+        }
+    }
+
+    /// The counts go on where the window is of this length and kind.
+    pub(crate) fn load(from: &mut Loader<'_>, length: Duration, kind: WindowKind) -> Result<Self, Damage> {
+        let mut it = Self::new(length, kind);
+        if !from.has_more() {
+            return Ok(it);
+        }
+        let tumbling = kind == WindowKind::Tumbling;
+        if (from.whole()?, from.flag()?) != (it.length.as_micros(), tumbling) {
+            return Ok(from.dropped(it));
+        }
+        it.anchor = from.past()?;
+        if from.then().since(it.anchor) >= it.length {
+            return Err(Damage("its slices must begin within the window"));
+        }
+        for slice in &mut it.slices[..kind.slices()] {
+            *slice = Counts { all: from.count()?, marked: from.count()? };
+            let all = it.totals.all.checked_add(slice.all);
+            let (Some(all), true) = (all, slice.marked <= slice.all) else {
+                return Err(Damage("must mark no more than it counts"));
+            };
+            it.totals = Counts { all, marked: it.totals.marked + slice.marked };
+        }
+        (it.place, it.current) = (kind.slices() - 1, it.slice_of(from.then()));
+        Ok(it) // where the slice ends is worked out by the first look
     }
 
     /// The first entry into an empty window.

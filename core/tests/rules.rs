@@ -5,8 +5,10 @@
 
 mod world;
 
+use std::cell::Cell;
+
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
+use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use world::{Op, World, op};
 
 fn script() -> impl Strategy<Value = Vec<Op>> {
@@ -22,12 +24,40 @@ fn words(ops: &[Op], origin: u64, seed: u64) -> Vec<u64> {
     world.words
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
+/// The first property until a million steps are behind us: `cargo xtask test` runs it optimised, with the checks of a
+/// debug build. A failure is shrunk and kept like any other.
+#[test]
+#[ignore = "long where it is not optimised"]
+fn a_million_steps_of_the_state_machine() {
+    let (steps, scripts) = (Cell::new(0), Cell::new(0));
+    while steps.get() < 1_000_000 {
+        let config = ProptestConfig { cases: 500, ..config() };
+        let run = TestRunner::new(config).run(&(script(), any::<u64>()), |(ops, seed)| {
+            let mut world = World::new(1_000_000, seed);
+            for op in &ops {
+                world.run(op);
+            }
+            world.drain();
+            steps.set(steps.get() + world.words.len());
+            scripts.set(scripts.get() + 1);
+            Ok(())
+        });
+        run.unwrap_or_else(|failure| panic!("{failure}"));
+    }
+    println!("{} steps in {} scripts", steps.get(), scripts.get());
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig {
         max_shrink_iters: 20_000,
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions"))),
+        source_file: Some(file!()),
         ..ProptestConfig::default()
-    })]
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
 
     /// Every rule at every step; and when the faults stop, every call ends and nothing is left behind.
     #[test]

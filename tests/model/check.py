@@ -42,7 +42,9 @@ def relations(given: Given) -> list[str]:
     controls = ["bulkhead.queue_target"] if any(key.endswith("queue_target") for key in given) else []
     switches = ("bulkhead.queue_adaptive_lifo", "bulkhead.prioritized")
     controls += [key for key in switches if number(given, key, 0) == 1]
-    if given.get("bulkhead.max_queue", 0) == 0 and "bulkhead.pool" not in given:  # 4.4: "need `max_queue ≥ 1`"
+    if (
+        given.get("bulkhead.max_queue", 0) == 0 and "bulkhead.pool" not in given
+    ):  # 4.4: "need `max_queue ≥ 1`"
         wrong += controls
     if number(given, "bulkhead.queue_target", 0) >= number(given, "bulkhead.queue_interval", 100_000):
         wrong.append("bulkhead.queue_target")  # 4.4: "`queue_target < queue_interval`"

@@ -43,7 +43,9 @@ def end(
     call.state = "ended"
     call.over = now + OVERDUE if call.out() else None
     loose = [attempt for attempt in call.loose if attempt.permit is not None]
-    if call.children and call.permit is None and loose:  # calls within it go on under a permit of it (ADR 0005)
+    if (
+        call.children and call.permit is None and loose
+    ):  # calls within it go on under a permit of it (ADR 0005)
         call.permit, loose[0].permit = loose[0].permit, None
     engine.free_loose(call, now)
     settle(engine, call, now)

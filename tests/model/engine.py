@@ -314,6 +314,15 @@ class Engine:
         if call.why == "queue":
             if impatient(call, now):
                 return self.turned_away(call, out_of_patience(call), now)
+            permits = call.route.permits
+            if permits is not None and any(
+                admission.holds(one, permits) for one in admission.ancestors(call)
+            ):
+                permits.remove(
+                    call, now
+                )  # 0.4: "shares it", from now on: to wait would be to wait for itself
+                call.shares, call.state = True, "granted"
+                return None
             return self.parked(call, now)
         if late:
             return self.turned_away(call, "deadline_queued", now)

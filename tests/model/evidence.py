@@ -61,7 +61,9 @@ def succeeded(engine: Engine, call: Call, attempt: Attempt, now: int, late: bool
     of_attempt(engine, call, attempt, Outcome("ok"), now)
     # "an answer of a stopped attempt gives no sample"
     of_call(engine, call, attempt, Outcome("ok"), None if late else now - attempt.started, now)
-    if call.route.latencies is not None and not late:  # "their time when they win, or so far when another wins"
+    if (
+        call.route.latencies is not None and not late
+    ):  # "their time when they win, or so far when another wins"
         for one in [attempt, *call.live]:
             if not one.hedge:
                 call.route.latencies.observe(float(now - one.started))
@@ -90,7 +92,9 @@ def of_attempt(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, n
         attempt.permit.learn(engine, outcome.kind, took, attempt.started, now)
 
 
-def of_call(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, took: int | None, now: int) -> None:
+def of_call(
+    engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, took: int | None, now: int
+) -> None:
     """What has `unit = "call"` is told of what decided the call, once."""
     if call.decided:
         return

@@ -34,7 +34,14 @@ def delay(route: Route) -> int:
 
 def due(call: Call) -> int | None:
     """As written: "`delay` after the newest attempt of the call started"."""
-    if call.state != "running" or call.no_hedge or call.throttled or call.newest is None or not call.live or not room(call):
+    if (
+        call.state != "running"
+        or call.no_hedge
+        or call.throttled
+        or call.newest is None
+        or not call.live
+        or not room(call)
+    ):
         return None
     return call.newest.started + delay(call.route)
 

@@ -355,7 +355,10 @@ def sort_out(pairs: list[Pair]) -> tuple[Reader, list[str]]:
             wrong.append(key)
         else:
             given[key] = value
-    preset = PRESETS.get(str(given.get("preset")), [])
+    # a pool takes the place of what the preset has of it; only what is given beside it is wrong
+    pools = [table for table in check.POOLED if f"{table}.pool" in given]
+    pooled = {f"{table}.{key}" for table in pools for key in check.POOLED[table]}
+    preset = [pair for pair in PRESETS.get(str(given.get("preset")), []) if pair[0] not in pooled]
     for key in keys.LISTS:
         found = [value for name, value in preset if name == key]
         if found and key not in lists:

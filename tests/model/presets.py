@@ -51,6 +51,7 @@ PRESETS: dict[str, list[Pair]] = {
         ("attempt_timeout", 30 * SECOND),
         ("retry.max_attempts", 3),
         ("retry.retry_on", "infrastructure"),
+        ("retry.retry_on", "timeout"),
         ("retry.backoff.base", SECOND // 10),
         ("retry.backoff.max", 5 * SECOND),
         ("retry.backoff.jitter", "decorrelated"),

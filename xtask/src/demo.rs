@@ -26,11 +26,16 @@ pub fn demo(shop: &Shop, args: &[String]) -> Result {
 /// `cargo xtask bench [arguments]`.
 pub fn bench(shop: &Shop, args: &[String]) -> Result {
     let script = present(shop, "bench/python/happy_path.py")?;
+    let more = [present(shop, "bench/python/over_httpx.py")?, present(shop, "bench/python/memory.py")?];
     let venv = package(shop)?;
     println!("── bench: core");
-    cargo(shop).args(["run", "-q", "--release", "-p", "tidegate-bench-core"]).inherit()?;
+    let run = ["run", "-q", "--release", "-p", "tidegate-bench-core"];
+    cargo(shop).args(run).inherit()?;
+    println!("── bench: core beside its peers");
+    cargo(shop).args(run).args(["--features", "peers", "--bin", "tidegate-bench-peers"]).inherit()?;
     println!("── bench: python");
-    venv.script(&script).args(args).inherit()
+    venv.script(&script).args(args).inherit()?;
+    more.iter().try_for_each(|script| venv.script(script).inherit())
 }
 
 /// `cargo xtask dist`: the wheel is built from the source distribution, which shows that the latter is complete.

@@ -2,6 +2,8 @@
 //!
 //! `bench/core/instructions.txt` holds what a call costs in each scenario. A change that adds more than 5 % fails
 //! `cargo xtask test`; one that means to is accepted with `cargo xtask gate --accept`, and the new figures are committed.
+//!
+//! The same instrument shows that a call costs the same however many others there are.
 
 use crate::cargo;
 use crate::report::{Counts, Verdict};
@@ -13,6 +15,13 @@ use std::path::PathBuf;
 
 /// What may be added before it counts as a regression.
 const TOLERANCE: f64 = 1.05;
+/// By how much a call beside 100,000 others may cost more than one beside 10. Not nothing: a route that is met for the
+/// first time has its windows to start.
+const GROWTH: f64 = 1.2;
+const FEW: &str = "10";
+const MANY: &str = "100000";
+/// What there are few or many of.
+const CROWDS: [&str; 5] = ["calls", "routes", "queue", "prioritized", "paced"];
 /// Calls of the two runs whose difference is measured: start-up and set-up fall out of it.
 const RUNS: [u64; 2] = [1_000, 11_000];
 
@@ -21,7 +30,7 @@ pub fn gate(shop: &Shop, accept: bool) -> Result {
     let known = read(shop)?;
     let mut text = String::new();
     for (scenario, was) in &known {
-        let is = measure(shop, scenario)?;
+        let is = measure(shop, &["instructions", scenario])?;
         println!("   {scenario}: {is} instructions per call, {was} accepted");
         let _ = writeln!(text, "{scenario} {}", if accept { is } else { *was });
     }
@@ -39,7 +48,7 @@ pub fn check(shop: &Shop) -> Verdict {
     };
     let (mut counts, mut slow) = (Counts::default(), Vec::new());
     for (scenario, was) in known {
-        match measure(shop, &scenario) {
+        match measure(shop, &["instructions", &scenario]) {
             Ok(is) if within(is, was) => {
                 println!("   {scenario}: {is} instructions per call, {was} accepted");
                 counts.passed += 1;
@@ -50,6 +59,36 @@ pub fn check(shop: &Shop) -> Verdict {
     }
     counts.failed = u32::try_from(slow.len()).unwrap_or(u32::MAX);
     if slow.is_empty() { Verdict::Passed(counts) } else { Verdict::Failed(counts, slow.join("; ")) }
+}
+
+/// A call beside many others, and beside few: a test for each kind of crowd.
+pub fn growth(shop: &Shop) -> Verdict {
+    if let Err(why) = valgrind(shop) {
+        return Verdict::NotRun(why.0);
+    }
+    let (mut counts, mut grown) = (Counts::default(), Vec::new());
+    for crowd in CROWDS {
+        let both = measure(shop, &["growth", crowd, FEW])
+            .and_then(|few| Ok((few, measure(shop, &["growth", crowd, MANY])?)));
+        match both {
+            Ok((few, many)) => {
+                println!("   {crowd}: {few} instructions per call beside {FEW}, {many} beside {MANY}");
+                if flat(few, many) {
+                    counts.passed += 1;
+                } else {
+                    grown.push(format!("{crowd}: {few} instructions beside {FEW}, {many} beside {MANY}"));
+                }
+            }
+            Err(why) => grown.push(why.0),
+        }
+    }
+    counts.failed = u32::try_from(grown.len()).unwrap_or(u32::MAX);
+    if grown.is_empty() { Verdict::Passed(counts) } else { Verdict::Failed(counts, grown.join("; ")) }
+}
+
+/// Is it the same but for what is allowed? A count of 0 is no measurement.
+fn flat(few: u64, many: u64) -> bool {
+    few > 0 && many as f64 <= few as f64 * GROWTH
 }
 
 fn within(is: u64, was: u64) -> bool {
@@ -72,8 +111,8 @@ fn parse(line: &str) -> Result<(String, u64)> {
         .ok_or_else(|| Error(format!("bench/core/instructions.txt: `{line}` is not a scenario and a count")))
 }
 
-/// Instructions per call.
-fn measure(shop: &Shop, scenario: &str) -> Result<u64> {
+/// Instructions per call, or per round of a scenario of several.
+fn measure(shop: &Shop, what: &[&str]) -> Result<u64> {
     cargo(shop).args(["build", "-q", "--release", "-p", "tidegate-bench-core"]).quiet()?;
     let program = shop.target.join("release/tidegate-bench-core");
     let mut totals = [0; 2];
@@ -82,7 +121,8 @@ fn measure(shop: &Shop, scenario: &str) -> Result<u64> {
         let run = Cmd::new("valgrind")
             .args(["--tool=callgrind", &format!("--callgrind-out-file={}", scratch.display())])
             .arg(&program)
-            .args(["instructions", scenario, &calls.to_string()]);
+            .args(what)
+            .arg(calls.to_string());
         *total = collected(&run.capture()?.ok()?.text)?;
     }
     Ok((totals[1] - totals[0]) / (RUNS[1] - RUNS[0]))
@@ -110,6 +150,12 @@ mod tests {
     fn five_per_cent_more_is_the_most() {
         assert!(within(105, 100) && within(50, 100));
         assert!(!within(106, 100));
+    }
+
+    #[test]
+    fn a_fifth_more_beside_ten_thousand_times_as_many_is_the_most() {
+        assert!(flat(1_000, 1_200) && flat(1_000, 900));
+        assert!(!flat(1_000, 1_201) && !flat(0, 0));
     }
 
     #[test]

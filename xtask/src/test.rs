@@ -22,6 +22,7 @@ const MODEL: &str = "Model";
 
 /// Every minor version of Python the wheel promises to run on.
 const MINORS: [&str; 5] = ["3.10", "3.11", "3.12", "3.13", "3.14"];
+const TYPED: &str = "bindings-python/tests/typed.py";
 const SMOKE: &str = "bindings-python/tests/smoke_wheel.py";
 
 /// Runs everything and prints the summary.
@@ -38,12 +39,16 @@ fn rust(shop: &Shop, report: &mut Report) {
     let check =
         |args: &[&str]| Verdict::check(cargo(shop).args(args).stream().and_then(crate::run::Output::ok));
     report.step(RUST, "format", || check(&["fmt", "--all", "--check"]));
-    report
-        .step(RUST, "clippy", || check(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]));
+    // With the benches' peers, which no other step compiles.
+    let everything = ["clippy", "--workspace", "--all-targets", "--features", "tidegate-bench-core/peers"];
+    report.step(RUST, "clippy", || check(&[&everything[..], &["--", "-D", "warnings"]].concat()));
     let tests = |args: &[&str]| {
         Verdict::tests(cargo(shop).args(["test", "--no-fail-fast"]).args(args).stream(), Counts::from_cargo)
     };
     report.step(CORE, "tests", || tests(&["-p", "tidegate"]));
+    let million =
+        ["--profile", "checked", "-p", "tidegate", "--test", "rules", "--", "--ignored", "--nocapture"];
+    report.step(CORE, "a million steps of the state machine (optimised)", || tests(&million));
     report.step(ORIGIN, "tests", || tests(&["-p", "tidegate-origin"]));
     // Whatever else the workspace holds, so that a new crate is tested without a change here. Not the Python binding: it
     // is an extension module, which only an interpreter can load; clippy compiles it, pytest runs it.
@@ -63,6 +68,7 @@ fn rust(shop: &Shop, report: &mut Report) {
     report.step(FUZZ, "corpora and random inputs", || tests(&["--release", "-p", "tidegate-fuzz"]));
     report.step(CORE, "vectors in WebAssembly", || wasm::check(shop));
     report.step(CORE, "instructions per call", || gate::check(shop));
+    report.step(CORE, "a call costs the same beside many", || gate::growth(shop));
 }
 
 fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
@@ -92,6 +98,7 @@ fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
         with_venv(&|venv| Verdict::check(check_stub(shop, venv)))
     });
     report.step(PYTHON, "mypy --strict", || with_wheel(&|venv| mypy(shop, venv)));
+    report.step(PYTHON, "pyright", || with_wheel(&|venv| pyright(shop, venv)));
     report.step(PYTHON, "stubtest", || with_wheel(&|venv| stubtest(shop, venv)));
     report.step(PYTHON, "tests", || with_wheel(&|venv| pytest(shop, venv, origin, "bindings-python/tests")));
     report.step(PYTHON, "tests of the demo", || {
@@ -105,7 +112,10 @@ fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
     report.step(MODEL, "vectors are what the model says", || {
         with_venv(&|venv| Verdict::check(model(shop, venv, &["generate.py", "--check"])))
     });
-    report.step(MODEL, "3,000 random traces, step by step", || {
+    report.step(MODEL, "keeps its own rules", || {
+        with_venv(&|venv| Verdict::check(model(shop, venv, &["selfcheck.py"])))
+    });
+    report.step(MODEL, "10,000 random traces, step by step", || {
         with_venv(&|venv| Verdict::check(traces(shop, venv)))
     });
     report.step(MODEL, "quantiles beside PyPI's ddsketch", || {
@@ -147,9 +157,25 @@ fn ruff(shop: &Shop, venv: &Venv, args: &[&str]) -> Verdict {
     Verdict::check(ruff.args(args).args(folders).stream().and_then(crate::run::Output::ok))
 }
 
-/// mypy on the installed package, never on the source folder.
+/// mypy on the installed package, never on the source folder; and on what its users write.
 fn mypy(shop: &Shop, venv: &Venv) -> Verdict {
-    typed(shop, venv, &["mypy", "--strict", "-p", "tidegate", "--config-file"])
+    let sample = shop.root.join(TYPED).display().to_string();
+    match typed(shop, venv, &["mypy", "--strict", "-p", "tidegate", "--config-file"]) {
+        Verdict::Passed(_) => typed(shop, venv, &["mypy", "--strict", &sample, "--config-file"]),
+        failed => failed,
+    }
+}
+
+/// pyright on the package and on what its users write.
+fn pyright(shop: &Shop, venv: &Venv) -> Verdict {
+    let run = || {
+        let pyright = Cmd::new(venv.bin("pyright")).args(["--pythonversion", "3.10", "--level", "error"]);
+        let pyright = pyright.arg("--pythonpath").arg(venv.bin("python"));
+        let pyright =
+            pyright.arg(shop.root.join("bindings-python/python/tidegate")).arg(shop.root.join(TYPED));
+        pyright.env("PYRIGHT_PYTHON_IGNORE_WARNINGS", "1").cwd(&shop.scratch("outside")?).stream()?.ok()
+    };
+    Verdict::check(run())
 }
 
 /// The stub of the native half against the library itself. The rest is typed where it stands and has no stubs.
@@ -204,7 +230,7 @@ fn traces(shop: &Shop, venv: &Venv) -> Result {
     let build = ["build", "--quiet", "--release", "-p", "tidegate", "--example", "traces"];
     cargo(shop).args(build).quiet()?;
     let program = shop.target.join("release/examples/traces").display().to_string();
-    model(shop, venv, &["compare.py", "--count", "3000", "--traces", &program])
+    model(shop, venv, &["compare.py", "--count", "10000", "--jobs", "2", "--traces", &program])
 }
 
 /// Core's sketch beside the one that others use.

@@ -1,132 +1,128 @@
 //! What a call costs in core: `begin` and `on`, packed as a binding packs them.
 //!
-//! Without arguments it prints wall-clock figures. With `instructions NAME COUNT` it makes COUNT calls of one scenario and
-//! nothing else, for `cargo xtask test` to count instructions under callgrind: two counts, one difference, no start-up.
+//! Without arguments it prints wall-clock figures, memory, and how the cost grows. For `cargo xtask test`, which counts
+//! instructions under callgrind (two counts, one difference, no start-up):
+//!
+//! - `instructions NAME COUNT` makes COUNT rounds of one scenario and nothing else;
+//! - `growth KIND SIZE COUNT` makes COUNT calls beside SIZE others.
 
 use std::env::args;
 use std::hint::black_box;
 use std::thread;
 use std::time::Instant;
 
-use Value::{Number, Text};
 use parking_lot::Mutex;
-use tidegate::{Class, Engine, Event, Options, Outcome, Policy, Request, RouteId, Time, Value, wire};
+use tidegate::{Class, Event, Outcome, Request, Time, wire};
+use tidegate_bench_core::counting::{Counting, tally};
+use tidegate_bench_core::growth::{Crowd, KINDS};
+use tidegate_bench_core::memory;
+use tidegate_bench_core::scenarios::{Round, SCENARIOS, World, scenario};
 
-type Pairs = &'static [(&'static str, Value<'static>)];
-
-/// The scenarios, each a policy and how many attempts fail before one works.
-const SCENARIOS: &[(&str, Pairs, u8)] = &[
-    ("bare", &[("deadline", Number(30e6))], 0),
-    (
-        "happy",
-        &[
-            ("preset", Text("http")),
-            ("attempt_timeout", Number(1e6)),
-            ("bulkhead.max_concurrency", Number(100.0)),
-            ("bulkhead.max_queue", Number(100.0)),
-        ],
-        0,
-    ),
-    (
-        "one_retry",
-        &[
-            ("preset", Text("http")),
-            ("retry.backoff.base", Number(0.0)),
-            ("retry.budget.percent_can_retry", Number(2.0)),
-            ("bulkhead.max_concurrency", Number(100.0)),
-        ],
-        1,
-    ),
-];
-
-/// An engine with one route.
-struct World {
-    engine: Engine,
-    route: RouteId,
-}
-
-impl World {
-    fn new(pairs: Pairs) -> Self {
-        let mut engine = Engine::new(7, Options::default());
-        let policy =
-            engine.policy(Policy::from_pairs("p", pairs).expect("a good policy")).expect("the only one");
-        let route = engine.route(policy, "https://api.example:443", Time::from_micros(0));
-        Self { engine, route }
-    }
-
-    /// One call; the words are what a binding would hand over.
-    fn call(&mut self, failures: u8, now: impl Fn() -> Time) -> u64 {
-        let (call, step) = self.engine.begin(self.route, &Request::default(), now());
-        let mut word = wire::pack_step(step);
-        for attempt in 1..=failures + 1 {
-            let class = if attempt > failures { Class::Ok } else { Class::Transient };
-            word ^= wire::pack_step(self.engine.on(
-                call,
-                Event::Finished { attempt, outcome: Outcome::of(class) },
-                now(),
-            ));
-        }
-        word
-    }
-}
+#[global_allocator]
+static COUNTING: Counting = Counting;
 
 fn main() {
     let args: Vec<String> = args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => wall_clock(),
+        [] => {
+            wall_clock();
+            growth();
+            print!("{}", memory::table());
+        }
         ["instructions", name, count] => {
-            let scenario = SCENARIOS.iter().find(|scenario| scenario.0 == name);
-            let Some((_, pairs, failures)) = scenario else { panic!("no scenario {name}") };
+            let Some(scenario) = scenario(name) else { panic!("no scenario {name}") };
             let count: u64 = count.parse().expect("a count");
-            let mut world = World::new(pairs);
-            for n in 0..count {
-                black_box(world.call(*failures, || Time::from_micros(n * 10)));
+            let mut world = World::new(scenario.pairs);
+            // The choice of the round is none of the call's cost.
+            if let Round::Call { failures } = scenario.round {
+                for n in 0..count {
+                    black_box(world.call(failures, || Time::from_micros(n * scenario.every)));
+                }
+            } else {
+                for n in 0..count {
+                    black_box(world.round(scenario.round, n * scenario.every));
+                }
             }
         }
-        _ => panic!("usage: tidegate-bench-core [instructions NAME COUNT]"),
+        ["growth", kind, size, count] => {
+            let Some((_, many)) = KINDS.iter().find(|it| it.0 == kind) else { panic!("no kind {kind}") };
+            let mut crowd = Crowd::new(*many, size.parse().expect("a size"));
+            for _ in 0..count.parse::<u64>().expect("a count") {
+                crowd.step();
+            }
+        }
+        _ => panic!("usage: tidegate-bench-core [instructions NAME COUNT | growth KIND SIZE COUNT]"),
     }
 }
 
 fn wall_clock() {
-    const CALLS: u64 = 2_000_000;
-    println!("ns per call, the median of 7 runs of {CALLS} calls");
-    for (name, pairs, failures) in SCENARIOS {
-        let mut world = World::new(pairs);
-        let alone = median(|| {
-            let start = Instant::now();
-            for n in 0..CALLS {
-                black_box(world.call(*failures, || Time::from_micros(n * 10)));
+    const CALLS: u64 = 500_000;
+    println!(
+        "tidegate {}: ns per round, median (least) of 15 runs of {CALLS} rounds",
+        env!("CARGO_PKG_VERSION")
+    );
+    println!("{:>16} {:>6} {:>18} {:>12}", "", "calls", "core", "allocations");
+    for scenario in SCENARIOS {
+        let mut world = World::new(scenario.pairs);
+        let mut next = 0;
+        let mut run = || {
+            for _ in 0..CALLS {
+                black_box(world.round(scenario.round, next));
+                next += scenario.every;
             }
-            start.elapsed().as_secs_f64() * 1e9 / CALLS as f64
-        });
-        let shared = Mutex::new(World::new(pairs));
-        let one = median(|| locked(&shared, CALLS, *failures));
-        let two = median(|| {
+        };
+        run();
+        let before = tally();
+        let [median, least] = timed(CALLS, &mut run);
+        let allocations = tally().since(before).times;
+        println!(
+            "{:>16} {:>6} {median:>9.1} ({least:>6.1}) {allocations:>12}",
+            scenario.name, scenario.calls
+        );
+    }
+    println!("\nns per call behind one parking_lot mutex, with the clock read before each crossing");
+    println!("{:>16} {:>18} {:>18}", "", "one thread", "two threads");
+    for scenario in SCENARIOS {
+        let Round::Call { failures } = scenario.round else { continue };
+        let shared = Mutex::new(World::new(scenario.pairs));
+        let one = timed(CALLS, &mut || locked(&shared, CALLS, failures));
+        let two = timed(CALLS, &mut || {
             thread::scope(|scope| {
-                let other = scope.spawn(|| locked(&shared, CALLS, *failures));
-                let mine = locked(&shared, CALLS, *failures);
-                f64::midpoint(mine, other.join().expect("no panic"))
-            })
+                scope.spawn(|| locked(&shared, CALLS, failures));
+                locked(&shared, CALLS, failures);
+            });
         });
-        println!("{name:>10}: core {alone:6.1}   with lock and clock {one:6.1}   two threads {two:6.1}");
+        let show = |[median, least]: [f64; 2]| format!("{median:>9.1} ({least:>6.1})");
+        println!("{:>16} {} {}", scenario.name, show(one), show(two));
     }
 }
 
+/// Nanoseconds of one of `count`: the median, and the least, of 15 runs.
+fn timed(count: u64, run: &mut dyn FnMut()) -> [f64; 2] {
+    let mut figures: Vec<f64> = (0..15)
+        .map(|_| {
+            let start = Instant::now();
+            run();
+            start.elapsed().as_secs_f64() * 1e9 / count as f64
+        })
+        .collect();
+    figures.sort_by(f64::total_cmp);
+    [figures[figures.len() / 2], figures[0]]
+}
+
 /// Calls through the one lock, with the clock read before each crossing, as a binding makes them.
-fn locked(world: &Mutex<World>, calls: u64, failures: u8) -> f64 {
+fn locked(world: &Mutex<World>, calls: u64, failures: u8) {
     let origin = Instant::now();
     let now = || Time::from_micros(origin.elapsed().as_micros() as u64);
-    let start = Instant::now();
     for _ in 0..calls {
         let at = now();
-        let (call, route) = {
+        let call = {
             let mut world = world.lock();
             let route = world.route;
             let (call, step) = world.engine.begin(route, &Request::default(), at);
             black_box(wire::pack_step(step));
-            (call, route)
+            call
         };
-        black_box(route);
         for attempt in 1..=failures + 1 {
             let class = if attempt > failures { Class::Ok } else { Class::Transient };
             let at = now();
@@ -135,11 +131,25 @@ fn locked(world: &Mutex<World>, calls: u64, failures: u8) -> f64 {
             black_box(wire::pack_step(step));
         }
     }
-    start.elapsed().as_secs_f64() * 1e9 / calls as f64
 }
 
-fn median(run: impl FnMut() -> f64) -> f64 {
-    let mut figures: Vec<f64> = std::iter::repeat_with(run).take(7).collect();
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
+/// How the cost of a call grows; beside instructions, which do not grow, it is the cache that shows here.
+fn growth() {
+    const SIZES: [usize; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
+    const STEPS: u64 = 200_000;
+    println!("\nns per call beside so many others (routes: at most 524,288), median of 15 runs of {STEPS}");
+    print!("{:>16}", "");
+    for size in SIZES {
+        print!(" {size:>9}");
+    }
+    println!();
+    for (name, many) in KINDS {
+        print!("{name:>16}");
+        for size in SIZES {
+            let mut crowd = Crowd::new(many, size);
+            let [median, _] = timed(STEPS, &mut || (0..STEPS).for_each(|_| crowd.step()));
+            print!(" {median:>9.1}");
+        }
+        println!();
+    }
 }

@@ -1,4 +1,4 @@
-"""Tidegate: retries with a budget, bulkheads and deadlines, decided by one engine for every language.
+"""Tidegate: retries with a budget, limits, breakers and deadlines, decided by one engine for every language.
 
 A `Policy` is what happens around a call. It serves threads and event loops at once, as a function, a
 coroutine or a decorator:
@@ -42,9 +42,21 @@ from ._errors import (
     StoreUnavailable,
     Throttled,
     TidegateError,
+    Unsupported,
 )
-from ._options import Backoff, Budget, Bulkhead, Retry
+from ._options import (
+    Backoff,
+    Breaker,
+    Budget,
+    Bulkhead,
+    Hedge,
+    HedgeBudget,
+    RateLimit,
+    Retry,
+    Throttle,
+)
 from ._policy import Caller, Policy
+from ._pool import Pool
 
 __version__: str = _native.Engine.version
 
@@ -53,6 +65,7 @@ __all__ = [
     "AttemptTimeout",
     "Attempts",
     "Backoff",
+    "Breaker",
     "BreakerOpen",
     "Budget",
     "Bulkhead",
@@ -63,18 +76,24 @@ __all__ = [
     "DeadlineExceeded",
     "Engine",
     "ForcedOpen",
+    "Hedge",
+    "HedgeBudget",
     "HoldFull",
     "Outcome",
     "Policies",
     "Policy",
     "PolicyError",
+    "Pool",
+    "RateLimit",
     "RateLimited",
     "Rejected",
     "Retry",
     "StoreUnavailable",
+    "Throttle",
     "Throttled",
     "TidegateError",
     "UnknownPolicy",
+    "Unsupported",
     "deadline",
     "load",
     "loads",

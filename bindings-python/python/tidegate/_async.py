@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._deadline import SCOPE, leave
 from ._engine import GONE
+from ._run import COROUTINES, awaited
 from ._timers import Timers, timers_of
 from ._wire import ATTEMPT, ATTEMPT_SHIFT, DONE, FINISHED, LOW, POLL, SPAN_SHIFT, WAIT, WAIT_BODY
 
@@ -54,7 +55,8 @@ async def _attempt(run: Run, step: int) -> int:
         timers = timers_of(run.engine)
         timers.arm(get_running_loop(), run.call, (step >> SPAN_SHIFT) - 1)
     try:
-        value = await run.start(attempt, (step >> SPAN_SHIFT) - 1)
+        made = run.start(attempt, (step >> SPAN_SHIFT) - 1)
+        value = await (made if type(made) in COROUTINES else awaited(made, run.fn))
         ok = True
     except BaseException as error:
         value = error

@@ -94,7 +94,7 @@ class Attempt:
             )
         if self._step > LOW and owner.awaits:
             us = max((self._due or 0) - run.engine.native.now(), 0)
-            self._timers = lazy.arm(run.engine, run.call, us + 1 << SPAN_SHIFT)
+            self._timers = lazy.arm(run.engine, run.call, us)
         self._token = SCOPE.set((run.engine, run.call, None, run.scope))
         self._kept = owner  # a loop that is let go of cancels its call, but not under a running body
         return self

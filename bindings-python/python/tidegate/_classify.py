@@ -10,7 +10,7 @@ from ._errors import RateLimited, Rejected, Throttled
 from ._wire import KINDS, OPINIONS, pack_outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 Class: TypeAlias = Literal[
     "ok", "transient", "throttled", "timeout", "never_sent", "conflict", "permanent", "ignored", "cancelled"
@@ -33,17 +33,18 @@ class Outcome:
     """What a `classify` callable can answer where a class name says too little.
 
     Args:
-        kind: The class of the outcome.
+        kind: The class of the outcome, or the name of a kind that the policy declares.
         opinion: `"retry"` or `"do_not"`: whether to retry, whatever the class; None leaves it to the class.
         retry_after: Seconds that the other side asked us to wait, or None.
     """
 
-    kind: Class
+    kind: str
     opinion: Literal["retry", "do_not"] | None = None
     retry_after: float | None = None
 
 
-Classify: TypeAlias = "Callable[[Any], Class | Outcome | None]"
+Classify: TypeAlias = "Callable[[Any], str | Outcome | None]"
+"""Answers a class, the name of one of the policy's `kinds`, an `Outcome`, or None for the default."""
 
 
 def of_exception(error: BaseException) -> int:
@@ -65,18 +66,29 @@ def of_exception(error: BaseException) -> int:
     return TRANSIENT if kind.__name__ == "TimeoutError" and kind.__module__ in _TIMEOUTS else PERMANENT
 
 
-def by(classify: Classify, subject: Any, default: int) -> int:
-    """The outcome that the user's `classify` names; `default` where it has no opinion or is broken."""
+def by(classify: Classify, subject: Any, default: int, kinds: Mapping[str, int] = KINDS) -> int:
+    """The outcome that the user's `classify` names; `default` where it has no opinion or is broken.
+
+    `kinds` are the numbers of the names that it may answer.
+    """
     try:
         answer = classify(subject)
         if answer is None:
             return default
         if isinstance(answer, str):
-            return pack_outcome(KINDS[answer])
-        return pack_outcome(KINDS[answer.kind], OPINIONS[answer.opinion], answer.retry_after)
+            return pack_outcome(_number(answer, kinds))
+        return pack_outcome(_number(answer.kind, kinds), OPINIONS[answer.opinion], answer.retry_after)
     except Exception as error:
         _warn_once(classify, error)
         return default
+
+
+def _number(name: str, kinds: Mapping[str, int]) -> int:
+    number = kinds.get(name)
+    if number is None:
+        known = ", ".join(kinds)
+        raise LookupError(f"{name!r} is no class, and no kind that the policy declares; there are {known}")
+    return number
 
 
 _warned: set[int] = set()

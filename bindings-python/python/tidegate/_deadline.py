@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from . import _native
 from ._clock import live_clocks, to_us
 from ._native import monotonic
 from ._wire import pack_remaining
 
 if TYPE_CHECKING:
-    from contextvars import Token
+    from contextvars import ContextVar, Token
     from types import TracebackType
 
     from ._clock import Clock
     from ._engine import Engine
 
 Scope: TypeAlias = "tuple[Engine | None, int, _Ends | None, Scope | None]"
-"""Engine and call that run here, the deadline that holds here, and the scope around this one."""
+"""Engine and call that run here, the deadline that holds here, and the scope around this one.
 
-SCOPE: Final[ContextVar[Any]] = ContextVar("tidegate.scope", default=None)
+A call that the native half awaits is its own scope; `_scope` is its tuple.
+"""
+
+SCOPE: Final = cast("ContextVar[Any]", _native.scope_variable())
+
+
+def current() -> Scope | None:
+    """The scope of the code that runs here; calls of this thread that have set nothing are in it."""
+    return cast("Scope | None", _native.scope())
+
+
+def _level(scope: Any) -> Scope:
+    return cast("Scope", scope if type(scope) is tuple else scope._scope)
 
 
 def leave(token: Token[Any]) -> None:
@@ -49,14 +61,15 @@ class _Ends:
 def inherited(scope: Scope, engine: Engine) -> tuple[int, int]:
     """What `begin` takes from around it: time left (0 none) and the call it is nested in (0 none)."""
     limit, parent = 0, 0
-    level: Scope | None = scope
+    around: Scope | None = scope
     ends: _Ends | None = None
-    while level is not None:
+    while around is not None:
+        level = _level(around)
         if ends is None:
             ends = level[2]
         if not parent and level[0] is engine:
             parent = level[1]
-        level = level[3]
+        around = level[3]
     if ends is not None:
         limit = pack_remaining(ends.left(engine))
     return limit, parent
@@ -91,18 +104,19 @@ class deadline:  # noqa: N801 - it reads as a statement: `with tidegate.deadline
         self._token: Token[Any] | None = None
 
     def __enter__(self) -> deadline:
-        outer: Scope | None = SCOPE.get()
+        outer = current()
         clocks = live_clocks()
         ends = _Ends(monotonic() + self._us, {clock: clock.now_us() + self._us for clock in clocks})
-        level = outer
-        while level is not None:
+        scope = outer
+        while scope is not None:
+            level = _level(scope)
             around = level[2]
             if around is not None:
                 ends.real = min(ends.real, around.real)
                 for clock, end in around.tests.items():
                     ends.tests[clock] = min(ends.tests.get(clock, end), end)
                 break
-            level = level[3]
+            scope = level[3]
         self._token = SCOPE.set((None, 0, ends, outer))
         return self
 

@@ -6,9 +6,11 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ._errors import Unsupported
 from ._native import Document
-from ._options import TABLE
-from ._policy import Policy
+from ._options import POOLS, TABLE
+from ._policy import NO_HEDGES, Policy
+from ._pool import Pool
 
 if TYPE_CHECKING:
     from ._classify import Classify
@@ -24,6 +26,9 @@ class UnknownPolicy(KeyError):
 
 class Policies(Mapping[str, Policy]):
     """The policies of a document, by name. Each is made when it is first asked for, and kept.
+
+    Attributes:
+        pools: The document's pools, by name. They are there from the start.
 
     Example:
         >>> policies = loads('''
@@ -43,6 +48,13 @@ class Policies(Mapping[str, Policy]):
         self._classify = classify
         self._engine = engine
         self._made: dict[str, Policy] = {}
+        hedged = [name for name in document.names() if _hedges(document.pairs(name))]
+        if hedged:
+            raise Unsupported([(f"policy.{name}.hedge", "(given)", NO_HEDGES) for name in hedged])
+        self.pools: dict[str, Pool] = {
+            name: Pool(name, engine=engine, **{kind: _options(kind, pairs)})
+            for name, kind, pairs in document.pools()
+        }
 
     def __getitem__(self, name: str) -> Policy:
         policy = self._made.get(name)
@@ -76,6 +88,7 @@ def loads(
 
     Raises:
         PolicyError: With every mistake of every policy: the key, the value, the rule and the line.
+        Unsupported: If a policy hedges, which this package cannot do yet.
         ValueError: If `form` is neither.
     """
     if form not in ("toml", "json"):
@@ -98,6 +111,19 @@ def load(
     return loads(text, form=form, classify=classify, engine=engine)
 
 
+def _hedges(pairs: list[tuple[str, float | str]]) -> bool:
+    return any(path.startswith("hedge.") for path, _ in pairs)
+
+
+def _options(kind: str, pairs: list[tuple[str, float | str]]) -> dict[str, Any]:
+    """A pool's pairs as its options."""
+    table = POOLS[kind]
+    options: Any = nested([(f"{table}.{key}", value) for key, value in pairs])
+    for folder in table.split("."):
+        options = options[folder]
+    return dict(options)
+
+
 def nested(pairs: list[tuple[str, float | str]]) -> dict[str, Any]:
     """Pairs as the options of a policy: nested dicts, spans in seconds, lists as lists."""
     options: dict[str, Any] = {}
@@ -108,11 +134,14 @@ def nested(pairs: list[tuple[str, float | str]]) -> dict[str, Any]:
             place = place.setdefault(folder, {})
         domain = TABLE[path][0]
         value: Any = plain
-        if plain == "none" and domain in ("span", "count"):
+        if plain == "none" and domain in ("span", "count", "real"):
             value = None
         elif not isinstance(plain, str):
             value = {"span": plain / 1e6, "flag": plain == 1, "real": plain}.get(domain, int(plain))
-        if domain == "list":
+        if domain == "kinds":
+            name, _, base = str(plain).partition("=")
+            place.setdefault(key, {})[name] = base
+        elif domain == "list":
             place.setdefault(key, []).append(value)
         else:
             place[key] = value

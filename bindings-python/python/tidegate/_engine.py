@@ -38,6 +38,8 @@ class Engine:
         self.clock: Final = clock
         self.waiters: Final[dict[int, Callable[[], object]]] = {}
         self.timers: Final[dict[int, Timers]] = {}
+        self.configs: Final[dict[int, dict[str, Any]]] = {}
+        self.tunings = 0
         if clock is not None:
             clock.attach(self)
         _engines.add(self)

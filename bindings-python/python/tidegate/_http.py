@@ -181,7 +181,7 @@ class HttpRun(Run):
         else:
             outcome = self.judge_error(value)
         if self.classify is not None and outcome != _classify.STOPPED:
-            outcome = _classify.by(self.classify, value, outcome)
+            outcome = _classify.by(self.classify, value, outcome, self.policy._kinds)
         if outcome == 0 and ok and self.until_body and not isinstance(value.stream, self.family.bytes):
             return HEAD
         if outcome > 0 and self.file is not None and not self.rewind():

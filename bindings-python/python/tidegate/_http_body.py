@@ -2,59 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from . import _classify
-from ._wire import ATTEMPT_SHIFT, DEADLINE, DONE, FINISHED, SPAN_SHIFT, TIMER
+from ._open import Open
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from ._errors import TidegateError
-    from ._http import HttpRun
 
-
-class _Open:
-    """A call whose answer is being read; or one that has ended with a failure, whose deadline still holds."""
-
-    def __init__(self, run: HttpRun, inner: Any, step: int) -> None:
-        self._run = run
-        self._inner = inner
-        self._call = run.call
-        # A call that goes on is ended by the engine, once; of one that has ended only the clock is left.
-        self._had_call = run.call != 0
-        us = (step >> SPAN_SHIFT) - 1
-        self._until = run.engine.native.now() + us if us >= 0 else None
-
-    def _end(self, outcome: int) -> None:
-        """Tells the engine, once, how reading ended."""
-        call, self._call = self._call, 0
-        if call:
-            run = self._run
-            outcome = _classify.CANCELLED if outcome < 0 else outcome
-            run.engine.on(call, FINISHED | run.attempts << ATTEMPT_SHIFT | outcome)
-
-    def _late(self) -> TidegateError | None:
-        """The error of a deadline that has passed, if the engine says that it has."""
-        if self._until is not None and self._run.engine.native.now() >= self._until:
-            if not self._call:
-                return None if self._had_call else self._run.refuse("deadline")
-            step = self._run.engine.on(self._call, TIMER)
-            if step & 3 == DONE:
-                self._end(_classify.CANCELLED)  # what cannot be stopped is reported
-                if step >> 12 & 63 == DEADLINE:
-                    return self._run.refuse("deadline")
-            else:
-                us = (step >> SPAN_SHIFT) - 1
-                self._until = self._run.engine.native.now() + us if us >= 0 else None
-        return None
-
-    def __del__(self) -> None:
-        if self._call:
-            self._end(_classify.STOPPED)  # thrown away unread: the slot goes on
-
-
-class SyncBody(_Open):
+class SyncBody(Open):
     """A body that is read in a thread; its deadline is looked at between chunks, as no read can be cut."""
 
     def __iter__(self) -> Iterator[bytes]:
@@ -82,7 +38,7 @@ class SyncBody(_Open):
             self._end(0)
 
 
-class AsyncBody(_Open):
+class AsyncBody(Open):
     """A body that is read in an event loop: a read that outlives the deadline is stopped."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -103,6 +59,7 @@ class AsyncBody(_Open):
                     timers = timers_of(run.engine)
                     timers.arm(get_running_loop(), call, self._until - run.engine.native.now())
                 failure: BaseException | None = None
+                chunk = b""
                 try:
                     chunk = await chunks.__anext__()
                 except BaseException as error:

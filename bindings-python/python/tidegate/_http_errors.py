@@ -42,9 +42,11 @@ def _reduce(self: TidegateError) -> tuple[Any, ...]:
     return _restore, (kind, library.partition(".")[0], self.args, self.__dict__)
 
 
-def _restore(kind: type, module: str, args: tuple[Any, ...], state: dict[str, Any]) -> TidegateError:
+def _restore(
+    kind: type[TidegateError], module: str, args: tuple[Any, ...], state: dict[str, Any]
+) -> TidegateError:
     __import__(module)
-    error: TidegateError = kind.__new__(kind, *args)
+    error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(state)
     return as_http(error, module, state.get("_request"))

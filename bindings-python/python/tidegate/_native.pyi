@@ -2,9 +2,10 @@
 Tidegate's core, for the Python half. No part of the public API.
 """
 
-from typing import Final, SupportsFloat, SupportsIndex, final
+from typing import Any, Final, SupportsFloat, SupportsIndex, final
+from typing_extensions import disjoint_base
 
-__all__ = ["Backoff", "CubicRate", "Document", "Engine", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "ShareBudget", "TokenBudget", "keys", "monotonic", "parse_retry_after"]
+__all__ = ["Backoff", "CubicRate", "Document", "Engine", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "TokenBudget", "awaitable_type", "keys", "monotonic", "native_method", "parse_retry_after", "scope", "scope_variable", "within"]
 
 @final
 class Backoff:
@@ -59,6 +60,10 @@ class Document:
         """
         The pairs of a policy, its preset spelled out. Raises `KeyError` with the known names.
         """
+    def pools(self, /) -> "list[tuple[str, str, list[tuple[str, float | str]]]]":
+        """
+        Its pools: name, kind, and pairs without the name of their table.
+        """
 
 @final
 class Engine:
@@ -72,6 +77,11 @@ class Engine:
     The version of the core.
     """
     def __new__(cls, /, seed: SupportsIndex, manual_clock: bool = False) -> Engine: ...
+    def abandon(self, /, call: SupportsIndex, attempts: SupportsIndex) -> "list[int]":
+        """
+        The caller of a call gave up: it is cancelled, and its last attempt has unwound, and so has the one after, which
+        may have been started by a step that an interrupt has lost. The calls that can go on now.
+        """
     def after_fork(self, /, seed: SupportsIndex) -> None:
         """
         In the child of a fork: drops the parent's calls and takes a seed of its own.
@@ -83,6 +93,14 @@ class Engine:
     def classify(self, /, policy: SupportsIndex, status: SupportsIndex, headers: "list[tuple[bytes, bytes]]", wall_us: SupportsIndex) -> "int":
         """
         The outcome of an HTTP answer, at its place in the word of a Finished event.
+        """
+    def force_open(self, /, policy: SupportsIndex, route: "int | None", on: bool) -> "list[int]":
+        """
+        Refuses all calls of a policy, or of one of its routes, until it is told otherwise: the calls to wake.
+        """
+    def kinds(self, /, policy: SupportsIndex) -> "list[tuple[str, str]]":
+        """
+        The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class.
         """
     def now(self, /) -> int:
         """
@@ -98,9 +116,27 @@ class Engine:
 
         Raises `PolicyError` with every mistake there is.
         """
+    def pool(self, /, name: str, kind: str, pairs: "list[tuple[str, float | str]]") -> "None":
+        """
+        Takes a pool in: a `bulkhead`, a `rate_limit` or a `budget`, its pairs without the name of their table.
+
+        Raises `PolicyError` with every mistake there is.
+        """
     def retries_method(self, /, policy: SupportsIndex, method: str) -> bool:
         """
         May a request of this method be repeated without an idempotency key?
+        """
+    def retune(self, /, policy: SupportsIndex, name: str, pairs: "list[tuple[str, float | str]]") -> "list[int]":
+        """
+        Gives a policy other settings: the calls that can go on now because of it.
+
+        Raises `PolicyError` with every mistake there is.
+        """
+    def retune_pool(self, /, name: str, kind: str, pairs: "list[tuple[str, float | str]]") -> "list[int]":
+        """
+        Gives a pool other settings: the calls that can go on now because of it.
+
+        Raises `PolicyError` with every mistake there is.
         """
     def route(self, /, policy: SupportsIndex, key: str) -> int:
         """
@@ -112,11 +148,16 @@ class Engine:
         """
     def setting(self, /, policy: SupportsIndex, key: str) -> "float | str | None":
         """
-        The value of a policy's key that is in force: a number (spans in microseconds), a word, or None.
+        The value of a policy's key that is in force, in its pool where it stands there: a number (spans in
+        microseconds), a word, or None.
         """
     def snapshot(self, /) -> "dict[str, object]":
         """
         The state of everything, as plain dictionaries and lists.
+        """
+    def target(self, /, route: SupportsIndex, path: str) -> int:
+        """
+        The name of a path, for `begin`; 0 where its policy holds nothing.
         """
 
 @final
@@ -231,6 +272,25 @@ class RetryToken:
         Seconds to wait before the attempt.
         """
 
+@disjoint_base
+class Runner:
+    """
+    The native half of a `Caller`.
+    """
+    def __new__(cls, /, *_args: "object", **_kwargs: "object") -> Runner: ...
+    def _is_timed(self, /) -> bool:
+        """
+        Has the policy an attempt timeout?
+        """
+    def _reroute(self, /, route: SupportsIndex) -> None:
+        """
+        The route is another one from now on: the one before was evicted.
+        """
+    def _settle(self, /, native: Engine, owner: "object", policy: SupportsIndex, route: SupportsIndex, flags: SupportsIndex, limit: SupportsIndex, plain: bool) -> None:
+        """
+        How its calls begin.
+        """
+
 @final
 class ShareBudget:
     """
@@ -277,9 +337,14 @@ class TokenBudget:
         A success.
         """
 
+def awaitable_type() -> "type":
+    """
+    The type of what `acall` answers.
+    """
+
 def keys() -> "dict[str, tuple[str, str]]":
     """
-    Core's table of keys: what each takes (`span`, `count`, `real`, `flag`, `choice`, `list`) and its default, as a
+    Core's table of keys: what each takes (`span`, `count`, `real`, `flag`, `choice`, `list`, `kinds`, `name`) and its default, as a
     document would write it; empty where there is none.
     """
 
@@ -288,7 +353,27 @@ def monotonic() -> int:
     Microseconds on the process's monotonic clock, which every engine without a manual clock shares.
     """
 
+def native_method(documented: "object") -> "object":
+    """
+    The native method that a Python function documents: `call`, or `acall`.
+    """
+
 def parse_retry_after(value: bytes, wall_us: SupportsIndex) -> float | None:
     """
     Seconds that a `Retry-After` value asks for, or None; `wall_us` is the Unix time.
+    """
+
+def scope() -> "object":
+    """
+    The scope of the code that runs here, or None.
+    """
+
+def scope_variable() -> "object":
+    """
+    The context variable that the shells keep scopes in.
+    """
+
+def within(scope: Any, function: Any, *args: "object") -> "object":
+    """
+    Calls a function inside a scope. No interrupt can come between setting and resetting it.
     """

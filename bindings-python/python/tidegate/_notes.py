@@ -66,8 +66,9 @@ def add_note(error: BaseException, note: str | None) -> None:
     if note is None:
         return
     try:
-        if hasattr(error, "add_note"):
-            error.add_note(note)
+        add = getattr(error, "add_note", None)
+        if add is not None:
+            add(note)
         else:
             error.__dict__.setdefault("__notes__", []).append(note)
     except (AttributeError, TypeError):

@@ -13,9 +13,40 @@ from typing import Any, Final
 from ._clock import to_us
 from ._errors import PolicyError
 from ._native import keys
-from ._options_gen import PRESENCE, UNSET, Backoff, Budget, Bulkhead, Retry
+from ._options_gen import (
+    POOLS,
+    PRESENCE,
+    PRESET_TABLES,
+    UNSET,
+    Backoff,
+    Breaker,
+    Budget,
+    Bulkhead,
+    Hedge,
+    HedgeBudget,
+    Named,
+    RateLimit,
+    Retry,
+    Throttle,
+)
 
-__all__ = ["TABLE", "UNSET", "Backoff", "Budget", "Bulkhead", "Retry", "pairs_of"]
+__all__ = [
+    "POOLS",
+    "TABLE",
+    "UNSET",
+    "Backoff",
+    "Breaker",
+    "Budget",
+    "Bulkhead",
+    "Hedge",
+    "HedgeBudget",
+    "Named",
+    "RateLimit",
+    "Retry",
+    "Throttle",
+    "pairs_of",
+    "pairs_of_pool",
+]
 
 TABLE: Final = keys()
 """Core's table: key → (what it takes, its default as a document would write it)."""
@@ -28,6 +59,13 @@ def pairs_of(config: Mapping[str, Any]) -> list[tuple[str, float | str]]:
         if value is not None:
             _flatten(key, value, pairs, "preset" in config)
     return pairs
+
+
+def pairs_of_pool(kind: str, options: Any) -> list[tuple[str, float | str]]:
+    """The pairs of a pool's options, which are those of its component, without the name of its table."""
+    pairs: list[tuple[str, float | str]] = []
+    _flatten(POOLS[kind], options, pairs, False)
+    return [(key[len(POOLS[kind]) + 1 :], value) for key, value in pairs]
 
 
 def _flatten(path: str, value: Any, pairs: list[tuple[str, float | str]], preset: bool) -> None:
@@ -44,13 +82,17 @@ def _flatten(path: str, value: Any, pairs: list[tuple[str, float | str]], preset
         before = len(pairs)
         for key, item in items.items():
             _flatten(f"{path}.{key}", item, pairs, preset)
-        if len(pairs) == before and not preset:
+        if len(pairs) == before and not (preset and path in PRESET_TABLES):
             marker = PRESENCE[path]
             domain, default = TABLE[marker]
-            pairs.append((marker, float(default) if domain == "count" else default))
+            pairs.append((marker, default if domain == "choice" else float(default)))
         return
     domain = TABLE.get(path, ("unknown", ""))[0]
-    if isinstance(value, Mapping) and value:
+    if domain == "kinds" and isinstance(value, Mapping):
+        pairs.extend((path, f"{name}={base}") for name, base in value.items())
+        if not value:
+            pairs.append((path, ""))
+    elif isinstance(value, Mapping) and value:
         for key, item in value.items():
             _flatten(f"{path}.{key}", item, pairs, preset)
     elif domain == "list" and not isinstance(value, (str, int, float)):
@@ -64,6 +106,8 @@ def _plain(value: Any, domain: str) -> float | str:
     """A value as core takes it: a number or a word. Core names the mistake in what is neither."""
     if value is None:
         return "none"
+    if domain == "name" and not isinstance(value, str) and isinstance(getattr(value, "name", None), str):
+        return str(value.name)
     if domain == "span":
         us: float | str = to_us(value)
         return us

@@ -1,30 +1,29 @@
-"""Policies, and the callers bound to them. The happy paths stand here, whole; the shells do the rest."""
+"""Policies, and the callers bound to them. The happy path is native; the shells do the rest."""
 
 from __future__ import annotations
 
+import os
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar, cast, overload
 
 from . import _async_lazy as lazy
+from . import _native
 from ._attempts import Attempts
 from ._clock import to_us
-from ._deadline import SCOPE, inherited
+from ._deadline import current, inherited
 from ._engine import default_engine
-from ._errors import PolicyError
+from ._errors import PolicyError, Unsupported
 from ._options import pairs_of
-from ._run import Run, abandon, nothing
+from ._run import Run, abandon, awaited, not_async, nothing
 from ._sync import drive, resume
 from ._wire import (
     ABORTABLE,
     COST_SHIFT,
     CRITICALITIES,
     DONE,
-    FINISHED_1,
-    FIRST,
     IDEMPOTENT,
-    LOW,
+    KINDS,
     MAY_PARK,
-    OK_1,
     REPLAYABLE,
     STALE_ROUTE,
     pack_remaining,
@@ -37,18 +36,31 @@ if TYPE_CHECKING:
     from ._clock import Span
     from ._deadline import Scope
     from ._engine import Engine
-    from ._options import Bulkhead, Retry
-    from ._options_gen import Preset
+    from ._options import Breaker, Bulkhead, Hedge, RateLimit, Retry, Throttle
+    from ._options_gen import Base, Preset
+    from ._timers import Timers
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 Criticality = Literal["best_effort", "degraded", "normal", "critical"]
 
+NO_HEDGES: Final = "this package does not race attempts yet; take the hedge out, or call from Rust"
+_Made = TypeVar("_Made")
+_Method = TypeVar("_Method")
+FAST: Final = not os.environ.get("TIDEGATE_NO_FAST")
+"""Whether the native half makes first attempts. Without, the shells make all: tests compare the two."""
+
+
+def _native_method(documented: _Method) -> _Method:
+    """The native method that this function documents."""
+    return cast("_Method", _native.native_method(documented))
+
+
 _names: Final = (f"unnamed-{number}" for number in count(1))
 
 
-class Caller:
+class Caller(_native.Runner):
     """Makes calls under a policy: as a function, as a coroutine, as a decorator.
 
     `Policy` is one, with the defaults; `Policy.at` makes others. One caller serves threads and any number of
@@ -56,15 +68,12 @@ class Caller:
     """
 
     __slots__ = (
-        "_afast",
         "_aflags",
         "_begin",
         "_classify",
         "_engine",
-        "_fast",
         "_flags",
         "_limit",
-        "_on",
         "_passing",
         "_policy",
         "_route",
@@ -72,6 +81,10 @@ class Caller:
     )
 
     _policy: Policy
+
+    if TYPE_CHECKING:
+
+        def __new__(cls: type[_Made], *args: Any, **kwargs: Any) -> _Made: ...
 
     def _bind(
         self,
@@ -85,7 +98,6 @@ class Caller:
         self._policy = policy
         self._engine = engine
         self._begin = engine.native.begin
-        self._on = engine.native.on
         self._route_key = route
         self._route = engine.native.route(policy._number, route)
         self._flags = flags | MAY_PARK
@@ -93,9 +105,10 @@ class Caller:
         self._limit = limit
         self._classify = policy._classify_by
         self._passing = passing
-        self._afast = self._classify is None and passing is None
-        self._fast = self._afast and not policy._has_attempt_timeout
+        plain = FAST and self._classify is None and passing is None
+        self._settle(engine.native, engine, policy._number, self._route, self._flags, limit, plain)
 
+    @_native_method
     def call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Calls a function under the policy, in this thread.
 
@@ -110,43 +123,9 @@ class Caller:
             BaseException: The function's own exception, the same object, with a note that says why we
                 stopped.
         """
-        scope = SCOPE.get()
-        if scope is None:
-            reply = self._begin(self._route, self._flags, self._limit, 0, 0)
-        else:
-            reply = self._begin(self._route, self._flags, *self._inherit(scope), 0)
-        call = reply[0]
-        try:
-            if reply[1] & LOW != FIRST or not self._fast:
-                self._check_sync()
-                self._engine.begun(reply)
-                failure: BaseException | None = None
-            else:
-                token = SCOPE.set((self._engine, call, None, scope))
-                try:
-                    result = fn(*args, **kwargs)
-                except BaseException as error:
-                    failure = error
-                    SCOPE.reset(token)
-                else:
-                    SCOPE.reset(token)
-                    done = self._on(call, FINISHED_1)
-                    if done != OK_1 and not isinstance(done, int):
-                        self._engine.wake(done[1])
-                    return result
-        except BaseException:
-            abandon(self._engine, call, 1)
-            raise
-        if failure is None:
-            return cast(T, drive(*self._fresh(scope, call, reply[1], self._flags, fn, args, kwargs)))
-        try:
-            return cast(T, resume(self._run(scope, call, fn, args, kwargs), failure))
-        except BaseException:
-            abandon(self._engine, call, 1)  # without effect unless an interrupt came in between
-            raise
-        finally:
-            del failure  # no cycle: exception, traceback, frame, exception
+        raise NotImplementedError  # native: `src/fast.rs`; what is no happy path comes back below
 
+    @_native_method
     async def acall(self, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Awaits an async function under the policy, inline in the running task (asyncio).
 
@@ -162,50 +141,66 @@ class Caller:
             BaseException: The function's own exception, the same object, with a note that says why we
                 stopped.
         """
-        scope = SCOPE.get()
-        if scope is None:
-            reply = self._begin(self._route, self._aflags, self._limit, 0, 0)
-        else:
-            reply = self._begin(self._route, self._aflags, *self._inherit(scope), 0)
-        call = reply[0]
-        step = reply[1]
-        timers = None
+        raise NotImplementedError  # native: `src/awaitable.rs`; what is no happy path comes back below
+
+    # What the native half asks for. It gives a call back up whenever one of these raises.
+
+    def _begun(
+        self,
+        scope: Scope | None,
+        call: int,
+        step: int,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
+    ) -> Any:
+        """Carries out a call from its first step on."""
+        self._check_sync()
+        return drive(*self._fresh(scope, call, step, self._flags, fn, args, kwargs))
+
+    def _failed(
+        self,
+        scope: Scope | None,
+        call: int,
+        failure: BaseException,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
+    ) -> Any:
+        """Goes on after a first attempt that has failed."""
         try:
-            if step & LOW != FIRST or not self._afast:
-                self._engine.begun(reply)
-                failure: BaseException | None = None
-            else:
-                if step > LOW:
-                    timers = lazy.arm(self._engine, call, step)
-                token = SCOPE.set((self._engine, call, None, scope))
-                try:
-                    result = await fn(*args, **kwargs)
-                except BaseException as error:
-                    failure = error
-                    lazy.leave(token)
-                else:
-                    SCOPE.reset(token)
-                    if timers is not None and timers.running.pop(call, None) is None:
-                        run = self._run(scope, call, fn, args, kwargs)
-                        return cast(T, await lazy.resume(run, True, result, timers))
-                    done = self._on(call, FINISHED_1)
-                    if done != OK_1 and not isinstance(done, int):
-                        self._engine.wake(done[1])
-                    return result
-        except BaseException:
-            abandon(self._engine, call, 1)
-            raise
-        if failure is None:
-            return cast(T, await lazy.drive(*self._fresh(scope, call, step, self._aflags, fn, args, kwargs)))
-        try:
-            return cast(
-                T, await lazy.resume(self._run(scope, call, fn, args, kwargs), False, failure, timers)
-            )
-        except BaseException:
-            abandon(self._engine, call, 1)  # without effect unless an interrupt came in between
-            raise
+            return resume(self._run(scope, call, fn, args, kwargs), failure)
         finally:
             del failure  # no cycle: exception, traceback, frame, exception
+
+    def _abegun(
+        self,
+        scope: Scope | None,
+        call: int,
+        step: int,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...] | None,
+        kwargs: dict[str, Any] | None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Carries out a call from its first step on, awaited."""
+        return lazy.drive(*self._fresh(scope, call, step, self._aflags, fn, args or (), kwargs))
+
+    def _afailed(
+        self,
+        scope: Scope | None,
+        call: int,
+        ok: bool,
+        value: Any,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...] | None,
+        kwargs: dict[str, Any] | None,
+        timers: Timers | None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Goes on after a first attempt that has failed, or has ended well although it was stopped."""
+        return lazy.resume(self._run(scope, call, fn, args or (), kwargs), ok, value, timers)
+
+    _not_async = staticmethod(not_async)
+    _awaited = staticmethod(awaited)
 
     @overload
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, T]], /) -> Callable[P, Coroutine[Any, Any, T]]: ...
@@ -214,8 +209,8 @@ class Caller:
     def __call__(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
         """Puts a function or an async function behind the policy, as a decorator.
 
-        Raises:
-            TypeError: If `fn` is a generator function: a part that has been consumed cannot be tried again.
+        A generator function, async or not, is a call from its first item to its end: see
+        `docs/python.md`.
         """
         import functools
         import inspect
@@ -226,9 +221,9 @@ class Caller:
         if not (inspect.isfunction(inner) or inspect.ismethod(inner)):
             inner = getattr(inner, "__call__", inner)  # noqa: B004 - the bound method is what is looked at
         if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
-            raise TypeError(
-                f"{fn!r} is a generator function: what has been consumed of it cannot be tried again"
-            )
+            from ._generators import agenerating, generating
+
+            return (generating if inspect.isgeneratorfunction(inner) else agenerating)(self, fn)
         if inspect.iscoroutinefunction(inner):
 
             @functools.wraps(fn)
@@ -274,16 +269,16 @@ class Caller:
     def _check_sync(
         self, way: str = 'name the parameter that takes its time, policy.at(pass_timeout="timeout"),'
     ) -> None:
-        if self._policy._has_attempt_timeout and self._passing is None:
+        if self._passing is None and self._is_timed():
             raise TypeError(
                 f"policy {self._policy.name!r} has an attempt_timeout, and blocking code cannot be"
                 f" interrupted: {way} or go async"
             )
 
-    def _start(self, awaits: bool) -> tuple[Run, int]:
+    def _start(self, awaits: bool, more: int = 0) -> tuple[Run, int]:
         """Begins a call whose attempts somebody else makes: its run and its first step."""
-        scope = SCOPE.get()
-        flags = self._aflags if awaits else self._flags
+        scope = current()
+        flags = (self._aflags if awaits else self._flags) | more
         limit, parent = (self._limit, 0) if scope is None else self._inherit(scope)
         call, step = self._engine.begun(self._begin(self._route, flags, limit, parent, 0))
         try:
@@ -313,6 +308,7 @@ class Caller:
         """A run from its first step on. A route that has been evicted is asked for again."""
         while step & 3 == DONE and step >> 12 & 63 == STALE_ROUTE:
             self._route = self._engine.native.route(self._policy._number, self._route_key)
+            self._reroute(self._route)
             limit, parent = (self._limit, 0) if scope is None else self._inherit(scope)
             call, step = self._engine.begun(self._begin(self._route, flags, limit, parent, 0))
         return self._run(scope, call, fn, args, kwargs), step
@@ -337,15 +333,22 @@ class Policy(Caller):
         attempt_timeout: Time for one attempt: seconds or `timedelta`. Running out of it is retryable.
         slot_until: How long a streamed answer keeps its slot and its deadline: `"body"` (default) or
             `"headers"`.
+        kinds: Kinds of failure of your own: name → the class that it is based on. `classify` may answer
+            them; `retry_on`, `failure_on` and `ignore_on` may name them.
         retry: A `Retry`, or a dict of its keys; one attempt if left out.
+        rate_limit: A `RateLimit`, or a dict of its keys; no limit if left out.
         bulkhead: A `Bulkhead`, or a dict of its keys; no limit if left out.
+        breaker: A `Breaker`, or a dict of its keys; none if left out.
+        throttle: A `Throttle`, or a dict of its keys; none if left out. Not beside a breaker.
+        hedge: Not there yet: it is refused.
         classify: Called with the result or the exception of every attempt of a plain callable (and of an
-            HTTP client with its response or exception); answers the name of a class, an `Outcome`, or None
-            for the default.
+            HTTP client with its response or exception); answers the name of a class or of one of `kinds`,
+            an `Outcome`, or None for the default.
         engine: The engine that keeps its state; the process's own if left out.
 
     Raises:
         PolicyError: With every mistake there is: the key, the value and the rule.
+        Unsupported: If it is to hedge.
 
     Pickling keeps the settings, never the state: the other side makes the policy in its own default engine.
     """
@@ -353,10 +356,9 @@ class Policy(Caller):
     __slots__ = (
         "__weakref__",
         "_classify_by",
-        "_config",
-        "_has_attempt_timeout",
         "_named",
         "_number",
+        "_seen",
         "engine",
         "name",
     )
@@ -369,30 +371,109 @@ class Policy(Caller):
         deadline: Span | None = None,
         attempt_timeout: Span | None = None,
         slot_until: Literal["body", "headers"] = "body",
+        kinds: Mapping[str, Base] | None = None,
         retry: Retry | Mapping[str, Any] | None = None,
+        rate_limit: RateLimit | Mapping[str, Any] | None = None,
         bulkhead: Bulkhead | Mapping[str, Any] | None = None,
+        breaker: Breaker | Mapping[str, Any] | None = None,
+        throttle: Throttle | Mapping[str, Any] | None = None,
+        hedge: Hedge | Mapping[str, Any] | None = None,
         classify: Classify | None = None,
         engine: Engine | None = None,
     ) -> None:
-        config = {
-            "preset": preset,
-            "deadline": deadline,
-            "attempt_timeout": attempt_timeout,
-            "slot_until": slot_until,
-            "retry": retry,
-            "bulkhead": bulkhead,
-        }
-        self._config: dict[str, Any] = {key: value for key, value in config.items() if value is not None}
+        if hedge is not None:
+            raise Unsupported([("hedge", repr(hedge), NO_HEDGES)])
+        config = _config(
+            preset=preset,
+            deadline=deadline,
+            attempt_timeout=attempt_timeout,
+            slot_until=slot_until,
+            kinds=kinds,
+            retry=retry,
+            rate_limit=rate_limit,
+            bulkhead=bulkhead,
+            breaker=breaker,
+            throttle=throttle,
+        )
         self._named = name is not None
         self._classify_by = classify
         self.engine: Final = default_engine() if engine is None else engine
-        pairs = pairs_of(self._config)
+        pairs = pairs_of(config)
         if not isinstance(name, str | None):
             raise PolicyError([("policy", repr(name), "a name is a string")])
         self.name: Final[str] = next(_names) if name is None else name
         self._number = self.engine.native.policy(self.name, pairs)
-        self._has_attempt_timeout = self._setting("attempt_timeout") is not None
+        self.engine.configs.setdefault(self._number, config)
+        self._learn()
         self._bind(self, "default", IDEMPOTENT | REPLAYABLE | 2 | 1 << COST_SHIFT, 0, None)
+
+    def _learn(self) -> tuple[bool, dict[str, int], int]:
+        """What adapters ask of the settings in force until the next `retune`: does it hold, and its kinds."""
+        own = enumerate(self.engine.native.kinds(self._number), len(KINDS))
+        kinds = {**KINDS, **{kind: number for number, (kind, _) in own}}
+        self._seen = (self._setting("retry.hold") == 1, kinds, self.engine.tunings)
+        return self._seen
+
+    @property
+    def _holds(self) -> bool:
+        seen = self._seen
+        return (seen if seen[2] == self.engine.tunings else self._learn())[0]
+
+    @property
+    def _kinds(self) -> dict[str, int]:
+        seen = self._seen
+        return (seen if seen[2] == self.engine.tunings else self._learn())[1]
+
+    @property
+    def _config(self) -> dict[str, Any]:
+        """What was given: to the policy, or to the last `retune`. Policies of one name share it."""
+        return self.engine.configs[self._number]
+
+    def retune(
+        self,
+        *,
+        preset: Preset | None = None,
+        deadline: Span | None = None,
+        attempt_timeout: Span | None = None,
+        slot_until: Literal["body", "headers"] = "body",
+        kinds: Mapping[str, Base] | None = None,
+        retry: Retry | Mapping[str, Any] | None = None,
+        rate_limit: RateLimit | Mapping[str, Any] | None = None,
+        bulkhead: Bulkhead | Mapping[str, Any] | None = None,
+        breaker: Breaker | Mapping[str, Any] | None = None,
+        throttle: Throttle | Mapping[str, Any] | None = None,
+    ) -> None:
+        """Gives the policy other settings, while it is in use.
+
+        The arguments are those of `Policy`, and say all of it: what is left out is not kept but has its
+        default again.
+
+        Calls in flight finish under the settings that they began with, except for what calls share: the
+        limit of a bulkhead and a retry budget change at once. A limit that grows admits waiting calls
+        now; one that shrinks lets calls in flight finish, and admits nobody until they have. Every caller
+        made with `at`, and every policy of the same name in this engine, goes by the new settings.
+
+        Raises:
+            PolicyError: With every mistake there is; the policy stays as it was.
+        """
+        config = _config(
+            preset=preset,
+            deadline=deadline,
+            attempt_timeout=attempt_timeout,
+            slot_until=slot_until,
+            kinds=kinds,
+            retry=retry,
+            rate_limit=rate_limit,
+            bulkhead=bulkhead,
+            breaker=breaker,
+            throttle=throttle,
+        )
+        woken = self.engine.native.retune(self._number, self.name, pairs_of(config))
+        try:
+            self.engine.configs[self._number] = config
+            self.engine.tunings += 1
+        finally:
+            self.engine.wake(woken)
 
     def at(
         self,
@@ -431,6 +512,35 @@ class Policy(Caller):
         caller._bind(self, route, flags, limit_of(deadline), pass_timeout)
         return caller
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kinds of failure that it declares: name → the class that each is based on."""
+        return dict(self.engine.native.kinds(self._number))
+
+    def force_open(self, route: str | None = None, *, on: bool = True) -> None:
+        """Refuses all calls with `ForcedOpen`, before anything else is asked, until `on=False`.
+
+        Calls that wait for their first attempt are refused too, and those that have started finish without
+        further attempts. Clearing it resets the breaker.
+
+        Args:
+            route: Only the calls of this route; all of them if left out.
+            on: Whether to refuse from now on, or no longer.
+        """
+        native = self.engine.native
+        which = None if route is None else native.route(self._number, route)
+        self.engine.wake(native.force_open(self._number, which, on))
+
+    def snapshot(self) -> dict[str, Any]:
+        """Its figures now: `attempts`, `retries`, how calls ended (`ends`), and its `routes` by key.
+
+        A route has `active`, `forced`, and what there is of `pool` (permits), `rate`, `send_rate`, `breaker`,
+        `throttle` (the probability of a refusal), `budget`, `holds` and `held`.
+        """
+        view = self.engine.snapshot()
+        routes = (route for route in view["routes"] if route["policy"] == self.name)
+        return {**view["policies"][self.name], "routes": {route["key"]: route for route in routes}}
+
     def __repr__(self) -> str:
         given = (
             f"{key}={value!r}"
@@ -455,6 +565,11 @@ class Policy(Caller):
         """A whole number in force; None where there is none."""
         value = self._setting(key)
         return None if value is None or isinstance(value, str) else int(value)
+
+
+def _config(**given: Any) -> dict[str, Any]:
+    """What is said of a policy, without what is not."""
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def limit_of(deadline: Span | None) -> int:

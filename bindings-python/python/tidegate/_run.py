@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
-from . import _classify
+from . import _classify, _native
 from ._errors import AttemptTimeout, TidegateError
 from ._notes import add_note, note_of, refusal
 from ._wire import (
     ATTEMPT_SHIFT,
-    CANCEL,
     DEADLINE,
     FINISHED,
     HEADERS,
@@ -26,12 +26,43 @@ if TYPE_CHECKING:
     from ._engine import Engine
     from ._policy import Policy
 
+_ITERABLE_COROUTINE: Final = 0x100  # `inspect.CO_ITERABLE_COROUTINE`: an old-style coroutine
+
 HEAD: Final = -2
 """A judgement: the head of a good answer, whose body follows."""
 
 
+COROUTINES: Final = frozenset({CoroutineType, _native.awaitable_type()})
+"""What a synchronous function does not return, unless somebody has mistaken the colour."""
+
+
 def nothing() -> None:
     """What a call calls that an adapter makes: the adapter starts its attempts itself."""
+
+
+def not_async(value: Any, fn: object) -> TypeError:
+    """The failure of a synchronous call that was given an async function: what it has made is not awaited."""
+    value.close()
+    return TypeError(
+        f"policy.call was given an async function ({fn!r} returned a coroutine): use policy.acall"
+    )
+
+
+async def awaited(value: Any, fn: object) -> Any:
+    """Awaits what an async function has answered, if that can be awaited."""
+    if not isawaitable(value):
+        kind = type(value).__name__
+        raise TypeError(
+            f"policy.acall was given a function that is not async ({fn!r} returned {kind}): use policy.call"
+        )
+    return await value
+
+
+def isawaitable(value: Any) -> bool:
+    """As `inspect.isawaitable`, without importing it."""
+    if hasattr(type(value), "__await__"):
+        return True
+    return isinstance(value, GeneratorType) and bool(value.gi_code.co_flags & _ITERABLE_COROUTINE)
 
 
 class Run:
@@ -90,7 +121,7 @@ class Run:
         outcome = 0 if ok else _classify.of_exception(value)
         if self.classify is None or outcome == _classify.STOPPED:
             return outcome
-        return _classify.by(self.classify, value, outcome)
+        return _classify.by(self.classify, value, outcome, self.policy._kinds)
 
     def release(self, value: Any) -> Any:
         """Gives back what a failed result holds, before anything else (async: an awaitable or None)."""
@@ -117,9 +148,9 @@ class Run:
 
     def abandon(self) -> None:
         """The caller gave up: permits go on at once, also those of an attempt that nothing can stop (R12)."""
-        call, self.call = self.call, 0
-        if call:
-            abandon(self.engine, call, self.attempts)
+        if self.call:
+            abandon(self.engine, self.call, self.attempts)
+            self.call = 0
 
     def stopped(self, attempt: int, cause: BaseException) -> None:
         """An attempt that we stopped: what its caller gets if it was the last."""
@@ -170,7 +201,7 @@ class Run:
 
 
 def abandon(engine: Engine, call: int, attempts: int) -> None:
-    """Cancels a call and reports its last attempt, which has unwound. A call that has ended does not mind."""
-    engine.on(call, CANCEL)
-    if attempts:
-        engine.on(call, FINISHED | attempts << ATTEMPT_SHIFT | _classify.CANCELLED)
+    """Cancels a call and reports its attempts, which have unwound. A call that has ended does not mind."""
+    woken = engine.native.abandon(call, min(attempts, 255))
+    if woken:
+        engine.wake(woken)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any
 
-from ._deadline import SCOPE
+from ._native import within
+from ._run import COROUTINES, not_async
 from ._wire import ATTEMPT, DONE, POLL, SPAN_SHIFT, WAIT, WAIT_BODY
 
 if TYPE_CHECKING:
@@ -44,14 +45,14 @@ def resume(run: Run, failure: BaseException) -> Any:
 def _attempt(run: Run, step: int) -> int:
     attempt = run.attempts = step >> 12 & 0xFF
     ok = False
-    token = SCOPE.set((run.engine, run.call, None, run.scope))
+    value: Any = None
     try:
-        value = run.start(attempt, (step >> SPAN_SHIFT) - 1)
+        value = within((run.engine, run.call, None, run.scope), run.start, attempt, (step >> SPAN_SHIFT) - 1)
+        if type(value) in COROUTINES:
+            raise not_async(value, run.fn)
         ok = True
     except BaseException as error:
         value = error
-    finally:
-        SCOPE.reset(token)
     return settle(run, attempt, ok, value)
 
 

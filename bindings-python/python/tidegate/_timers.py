@@ -24,6 +24,8 @@ _COALESCE: Final = 1e-6
 """Seconds between two firings for each deadline kept: the timer takes about a tenth of the loop at most."""
 
 
+_NO_TASK: Final = "tidegate: an async call belongs to a task of a running event loop"
+
 _ROUNDING: Final = 5e-7
 """Moments are floats here and whole microseconds in the engine."""
 
@@ -31,7 +33,18 @@ _ROUNDING: Final = 5e-7
 class Timers:
     """The deadlines of one engine's calls in one event loop. Only that loop's thread touches it."""
 
-    __slots__ = ("__weakref__", "_handle", "_loop", "engine", "next", "now", "parked", "running", "stopped")
+    __slots__ = (
+        "__weakref__",
+        "_handle",
+        "_loop",
+        "engine",
+        "next",
+        "now",
+        "offset",
+        "parked",
+        "running",
+        "stopped",
+    )
 
     def __init__(self, engine: Engine, loop: AbstractEventLoop) -> None:
         key = id(loop)
@@ -44,6 +57,9 @@ class Timers:
         self.stopped: dict[int, tuple[int, Task[Any], int]] = {}
         clock = engine.clock
         self.now = monotonic if clock is None else lambda: clock.now_us() / 1e6
+        self.offset = (
+            0.0 if clock is not None else monotonic() - engine.native.now() / 1e6
+        )  # both run alike from here on
         engine.timers[key] = self
         if clock is not None:
             clock.watch(self)
@@ -57,7 +73,7 @@ class Timers:
         """The running task is the owner of this call's attempt, and is stopped when the engine says so."""
         task = current_task(loop)  # told the loop, it need not look for it
         if task is None:
-            raise RuntimeError("tidegate: an async call belongs to a task of a running event loop")
+            raise RuntimeError(_NO_TASK)
         due = self.now() + us * 1e-6
         before = 0
         if sys.version_info >= (3, 11):
@@ -65,6 +81,11 @@ class Timers:
         self.running[call] = (due, task, before)
         if due < self.next:
             self.schedule(due)
+
+    def drop(self, call: int) -> None:
+        """A call is thrown away."""
+        self.running.pop(call, None)
+        self.stopped.pop(call, None)
 
     def disarm(self, call: int, error: BaseException | None) -> tuple[int, bool] | None:
         """An attempt has unwound: None if it was left alone, else our step and if the caller gave up too."""
@@ -151,9 +172,29 @@ def timers_of(engine: Engine) -> Timers:
     return engine.timers.get(id(loop)) or Timers(engine, loop)
 
 
-def arm(engine: Engine, call: int, step: int) -> Timers:
-    """Arms the timer that a step asks for, for the task that runs."""
+def arm(engine: Engine, call: int, us: int) -> Timers:
+    """Puts a call of the task that runs on its loop's timer."""
     loop = get_running_loop()
     timers = engine.timers.get(id(loop)) or Timers(engine, loop)
-    timers.arm(loop, call, (step >> SPAN_SHIFT) - 1)
+    timers.arm(loop, call, us)
+    return timers
+
+
+def arm_at(engine: Engine, call: int, moment: int, waits_for: Any) -> Timers:
+    """The same for a moment on the engine's clock, in microseconds: the native half's way here.
+
+    A future knows its loop, which saves asking for the one that runs: that can be a system call.
+    """
+    loop = getattr(waits_for, "_loop", None) or get_running_loop()
+    timers = engine.timers.get(id(loop)) or Timers(engine, loop)
+    task = current_task(loop)
+    if task is None:
+        raise RuntimeError(_NO_TASK)
+    due = moment * 1e-6 + timers.offset
+    before = 0
+    if sys.version_info >= (3, 11):
+        before = task.cancelling()
+    timers.running[call] = (due, task, before)
+    if due < timers.next:
+        timers.schedule(due)
     return timers

@@ -16,6 +16,7 @@ One request can say more about itself in `extensions={"tidegate": {...}}`:
 - `deadline`: time for it, in seconds or as `timedelta`; the earlier of this and the policy's wins
 - `idempotent`: whether a repeat is harmless; told by the method and an `Idempotency-Key` header if left out
 - `criticality`: `best_effort`, `degraded`, `normal`, `critical`
+- `cost`: tokens of a rate limit that it takes, 0 to 65,535; 1 if left out
 - `body_factory`: makes the body anew for a repeat (bytes, text or an iterable), for bodies that can be read
 once only
 - `retry_header`: whether repeats carry `Retry-Attempt: n`
@@ -28,7 +29,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ._deadline import SCOPE, inherited
+from ._deadline import current, inherited
 from ._http import Family, HttpRun, family_of, replay_of
 from ._http_body import AsyncBody, SyncBody
 from ._http_drain import drain, drain_async
@@ -56,7 +57,16 @@ else:
 
 __all__ = ["AsyncTransport", "Transport"]
 
-_OPTIONS: Final = ("policy", "route", "deadline", "idempotent", "criticality", "body_factory", "retry_header")
+_OPTIONS: Final = (
+    "policy",
+    "route",
+    "deadline",
+    "idempotent",
+    "criticality",
+    "cost",
+    "body_factory",
+    "retry_header",
+)
 _MOST_ROUTES: Final = 10_000
 
 _classes: Final[dict[tuple[type, str], type]] = {}
@@ -98,13 +108,13 @@ class _Shared:
         self._policy = Policy(preset="http") if policy is None else policy
         self._retry_header = retry_header
         self._routes: dict[tuple[Policy, Any], tuple[int, str]] = {}
-        self._methods: dict[tuple[Policy, str], bool] = {}
+        self._methods: dict[tuple[Policy, str, int], bool] = {}
 
     def _start(self, run: type[HttpRun], request: Any) -> tuple[HttpRun, int]:
         """Begins the call of a request."""
         options = request.extensions.get("tidegate") or {}
         policy = self._policy
-        flags = self._flags | MAY_PARK | 1 << COST_SHIFT
+        flags = self._flags | MAY_PARK
         limit = 0
         if options:
             unknown = [key for key in options if key not in _OPTIONS]
@@ -121,7 +131,10 @@ class _Shared:
             raise ValueError(
                 f"tidegate: criticality = {criticality!r}: must be one of {', '.join(CRITICALITIES)}"
             )
-        flags |= CRITICALITIES[criticality]
+        cost = options.get("cost", 1)
+        if not isinstance(cost, int) or not 0 <= cost <= 0xFFFF:
+            raise ValueError(f"tidegate: cost = {cost!r}: must be a whole number from 0 to 65535")
+        flags |= CRITICALITIES[criticality] | cost << COST_SHIFT
         replayable, file = replay_of(request.stream, self._family)
         factory = options.get("body_factory")
         if factory is not None:
@@ -134,17 +147,19 @@ class _Shared:
         if until_body:
             flags |= SLOT_UNTIL_BODY
         engine = policy.engine
-        scope = SCOPE.get()
+        scope = current()
         parent = 0
         if scope is not None:
             around, parent = inherited(scope, engine)
             limit = min(limit, around) if limit and around else limit or around
         route, key = self._route_of(policy, request, options.get("route"))
-        call, step = engine.begun(engine.native.begin(route, flags, limit, parent, 0))
+        target = self._target_of(policy, route, request)
+        call, step = engine.begun(engine.native.begin(route, flags, limit, parent, target))
         while step & 3 == DONE and step >> 12 & 63 == STALE_ROUTE:
             self._routes.clear()
             route, key = self._route_of(policy, request, options.get("route"))
-            call, step = engine.begun(engine.native.begin(route, flags, limit, parent, 0))
+            target = self._target_of(policy, route, request)
+            call, step = engine.begun(engine.native.begin(route, flags, limit, parent, target))
         made = run(engine, policy, key, scope, self._family, self._inner, request, until_body)
         made.call = call
         own = policy._setting("deadline")
@@ -156,10 +171,16 @@ class _Shared:
         made.header = options.get("retry_header", self._retry_header)
         return made, step
 
+    def _target_of(self, policy: Policy, route: int, request: Any) -> int:
+        """The path that a hold goes by; 0 where the policy holds nothing."""
+        if not policy._holds:
+            return 0
+        return policy.engine.native.target(route, request.url.raw_path.decode("ascii", "replace"))
+
     def _is_idempotent(self, policy: Policy, request: Any, told: bool | None) -> bool:
         if told is not None:
             return told
-        key = (policy, request.method)
+        key = (policy, request.method, policy.engine.tunings)
         known = self._methods.get(key)
         if known is None:
             known = self._methods[key] = policy.engine.native.retries_method(policy._number, request.method)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from ._clock import Clock
 
@@ -48,7 +49,7 @@ class FakeClock(Clock):
         self._threads: list[tuple[int, Any]] = []
         self._guard = threading.Lock()
         self._epoch = 0
-        self._watching: set[int] = set()
+        self._watching: WeakSet[Any] = WeakSet()  # ids of loops are used again
 
     # What tests use.
 
@@ -165,8 +166,8 @@ class FakeClock(Clock):
         import asyncio
 
         loop = asyncio.get_running_loop()
-        if id(loop) not in self._watching:
-            self._watching.add(id(loop))
+        if loop not in self._watching:
+            self._watching.add(loop)
             self._watch_idle(loop, self._epoch, _IDLE_TURNS)
 
     def _watch_idle(self, loop: Any, epoch: int, turns: int) -> None:
@@ -184,6 +185,6 @@ class FakeClock(Clock):
             self._set(max(due, self._us))
             self._fire()
         if self._next() is None:
-            self._watching.discard(id(loop))
+            self._watching.discard(loop)
         else:
             self._watch_idle(loop, self._epoch, _IDLE_TURNS)

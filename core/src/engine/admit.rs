@@ -9,7 +9,6 @@ use super::call::{MAX_PARK, wait};
 use super::queue::Permit;
 use super::route::stage;
 use crate::action::{Step, Verdict, Wait};
-use crate::policy::Unit;
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
 
@@ -33,6 +32,16 @@ pub(super) enum Stage {
     Guard,
     Send,
     Start,
+}
+
+/// Goes on where a stage lets the call pass, and returns what it says where not.
+macro_rules! pass {
+    ($answer:expr) => {
+        let answer = $answer;
+        if !matches!(answer, Answer::Pass) {
+            return answer;
+        }
+    };
 }
 
 impl Engine {
@@ -62,39 +71,48 @@ impl Engine {
 
     /// Takes a call through the stages from this one on.
     pub(super) fn proceed(&mut self, slot: u32, from: Stage, now: Time) -> Step {
-        let again = self.calls[slot].attempts > 0;
-        let stages = self.routes[self.calls[slot].route].stages;
-        let mut at = from;
-        loop {
-            let answer = match at {
-                Stage::Look if stages & stage::BREAKER != 0 => self.look(slot, again, now),
-                Stage::Hold if stages & stage::HOLD != 0 && !again => self.ask_hold(slot, now),
-                Stage::Rate if stages & stage::RATE != 0 && self.asks(slot, again, Stage::Rate) => {
-                    self.ask_pace(slot, false, now)
+        match self.pass(slot, from, now) {
+            Answer::Pass => self.start(slot, now),
+            Answer::Wait(step) => step,
+            Answer::Refuse(verdict, retry_in) => self.refuse(slot, verdict, retry_in, now),
+        }
+    }
+
+    /// The first stage that does not let it pass.
+    #[inline(always)]
+    fn pass(&mut self, slot: u32, from: Stage, now: Time) -> Answer {
+        let call = &self.calls[slot];
+        let mut stages = self.routes[call.route].stages;
+        if call.attempts > 0 {
+            stages &= self.policies[usize::from(call.policy)].again;
+        }
+        let meets = |stage: Stage, bits: u8| from <= stage && stages & bits != 0;
+        if meets(Stage::Look, stage::BREAKER) {
+            pass!(self.look(slot, now));
+        }
+        if meets(Stage::Hold, stage::HOLD) {
+            pass!(self.ask_hold(slot, now));
+        }
+        if meets(Stage::Rate, stage::RATE) {
+            pass!(self.ask_pace(slot, false, now));
+        }
+        if meets(Stage::Bulkhead, stage::POOL) {
+            match self.acquire(slot, now) {
+                Ok(Permit::Held) => {}
+                Ok(Permit::Awaited) => {
+                    let until = self.patience(slot).min(now.after(MAX_PARK));
+                    return Answer::Wait(wait(Wait::Queue, until, now));
                 }
-                Stage::Bulkhead if stages & stage::POOL != 0 && self.asks(slot, again, Stage::Bulkhead) => {
-                    match self.acquire(slot, now) {
-                        Ok(Permit::Held) => Answer::Pass,
-                        Ok(Permit::Awaited) => {
-                            let until = self.patience(slot).min(now.after(MAX_PARK));
-                            Answer::Wait(wait(Wait::Queue, until, now))
-                        }
-                        Err(verdict) => Answer::Refuse(verdict, None),
-                    }
-                }
-                Stage::Guard if stages & (stage::BREAKER | stage::THROTTLE) != 0 => {
-                    self.guard(slot, again, now)
-                }
-                Stage::Send if stages & stage::SEND != 0 => self.ask_pace(slot, true, now),
-                Stage::Start => return self.start(slot, now),
-                _ => Answer::Pass,
-            };
-            match answer {
-                Answer::Pass => at = at.next(),
-                Answer::Wait(step) => return step,
-                Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
+                Err(verdict) => return Answer::Refuse(verdict, None),
             }
         }
+        if meets(Stage::Guard, stage::BREAKER | stage::THROTTLE) {
+            pass!(self.guard(slot, now));
+        }
+        if meets(Stage::Send, stage::SEND) {
+            pass!(self.ask_pace(slot, true, now));
+        }
+        Answer::Pass
     }
 
     /// Refuses a call, or its next attempt: then it ends with the failure that it has.
@@ -105,6 +123,7 @@ impl Engine {
         retry_in: Option<Duration>,
         now: Time,
     ) -> Step {
+        self.note(move |it| it.tell_refusal(slot, verdict, retry_in, now));
         let call = &self.calls[slot];
         if call.attempts == 0 {
             return self.end(slot, verdict, None, retry_in, now);
@@ -119,25 +138,8 @@ impl Engine {
         self.end(slot, verdict, Some(lane), retry_in, now)
     }
 
-    /// Is a component asked here: before the first attempt always, before others where its unit is the attempt?
-    fn asks(&self, slot: u32, again: bool, at: Stage) -> bool {
-        if !again {
-            return true;
-        }
-        let policy = &self.policies[usize::from(self.calls[slot].policy)].policy;
-        let unit = match at {
-            Stage::Rate => policy.rate_limit.as_ref().map(|limit| limit.unit),
-            Stage::Bulkhead => policy.bulkhead.as_ref().map(|bulkhead| bulkhead.unit),
-            _ => policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit)),
-        };
-        unit == Some(Unit::Attempt)
-    }
-
     /// The early look at the breaker: it takes nothing, and spares a queue and a token.
-    fn look(&mut self, slot: u32, again: bool, now: Time) -> Answer {
-        if !self.asks(slot, again, Stage::Guard) {
-            return Answer::Pass;
-        }
+    fn look(&self, slot: u32, now: Time) -> Answer {
         let breaker = &self.routes[self.calls[slot].route].breaker;
         match breaker.as_ref().and_then(|breaker| breaker.refuses(now)) {
             Some(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),
@@ -146,17 +148,16 @@ impl Engine {
     }
 
     /// Breaker or throttle.
-    fn guard(&mut self, slot: u32, again: bool, now: Time) -> Answer {
-        if !self.asks(slot, again, Stage::Guard) {
-            return Answer::Pass;
-        }
+    fn guard(&mut self, slot: u32, now: Time) -> Answer {
         let call = &mut self.calls[slot];
         let route = &mut self.routes[call.route];
         if let Some(breaker) = &mut route.breaker {
+            let from = breaker.state(now);
             return match breaker.admit(now) {
                 Ok(ticket) => {
                     call.ticket = ticket.number;
                     call.flags = call.flags & !flag::PROBE | if ticket.probe { flag::PROBE } else { 0 };
+                    self.note(move |it| it.tell_breaker_of(slot, from, now));
                     Answer::Pass
                 }
                 Err(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),
@@ -164,11 +165,13 @@ impl Engine {
         }
         let Some(throttle) = &mut route.throttle else { return Answer::Pass };
         let bits = rng::bits(self.seed, call.ordinal(), Purpose::Throttle, call.attempts + 1);
-        if throttle.admit(bits, now) {
-            call.ticket = 1; // its end counts
+        let admitted = throttle.admit(bits, now);
+        self.note(move |it| it.tell_throttle(slot, now));
+        if admitted {
+            self.calls[slot].ticket = 1; // its end counts
             Answer::Pass
         } else {
-            let policy = &self.policies[usize::from(call.policy)].policy;
+            let policy = self.settings(slot);
             let probe = policy.throttle.as_ref().and_then(|throttle| throttle.settings.probe_interval);
             Answer::Refuse(Verdict::Throttled, probe)
         }
@@ -194,6 +197,22 @@ impl Engine {
         self.proceed(slot, next, now)
     }
 
+    /// A waiter's own look at the queue.
+    pub(super) fn still_queued(&mut self, slot: u32, now: Time) -> Step {
+        if self.patience(slot) <= now {
+            let verdict = self.impatience(slot);
+            return self.refuse(slot, verdict, None, now);
+        }
+        if self.shares(slot) {
+            // A call around it has a permit by now. To wait for another would be to wait for itself.
+            self.leave_queue(slot, now);
+            self.calls[slot].flags |= flag::SHARES;
+            self.calls[slot].go(State::Passing);
+            return self.proceed(slot, Stage::Guard, now);
+        }
+        wait(Wait::Queue, self.patience(slot).min(now.after(MAX_PARK)), now)
+    }
+
     /// Remembers when the next attempt was paid for, while the call's links take the place of that moment.
     pub(super) fn note_charged(&mut self, slot: u32) {
         if self.calls[slot].attempts > 0 {
@@ -209,18 +228,5 @@ impl Engine {
             _ => call.started,
         };
         self.calls[slot].set_since(since);
-    }
-}
-
-impl Stage {
-    fn next(self) -> Self {
-        match self {
-            Self::Look => Self::Hold,
-            Self::Hold => Self::Rate,
-            Self::Rate => Self::Bulkhead,
-            Self::Bulkhead => Self::Guard,
-            Self::Guard => Self::Send,
-            Self::Send | Self::Start => Self::Start,
-        }
     }
 }

@@ -36,11 +36,32 @@ pub(super) enum State {
     Lost,
 }
 
+impl State {
+    /// Its name in the transition table; a check of every step may not allocate.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Free => "Free",
+            Self::Passing => "Passing",
+            Self::Held => "Held",
+            Self::Paced => "Paced",
+            Self::Queued => "Queued",
+            Self::Granted => "Granted",
+            Self::Refused => "Refused",
+            Self::Running => "Running",
+            Self::Body => "Body",
+            Self::Backoff => "Backoff",
+            Self::Ended => "Ended",
+            Self::Lost => "Lost",
+        }
+    }
+}
+
 /// Attempts of one call that may run at once (R11).
 const AT_ONCE: u32 = 4;
 
 /// No slot: the end of a list, no parent.
 pub(super) const NONE: u32 = u32::MAX;
+const _: () = assert!(NONE > 1 << CallId::SLOT_BITS, "no slot is NONE");
 
 /// The bits of a slot in a word shared with something else.
 const SLOT: u32 = (1 << CallId::SLOT_BITS) - 1;
@@ -198,6 +219,17 @@ impl Call {
         self.aux = u64::from(before) | u64::from(after) << 32;
     }
 
+    /// Has it nothing to give back when it ends, but its permit: no attempt or nested call is out, and it has neither
+    /// ticket nor block?
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        matches!(self.state, State::Running | State::Body)
+            && self.lanes == 0
+            && self.children == 0
+            && self.ticket == 0
+            && !self.has(flag::SIDE)
+    }
+
     /// Does it stand in a list?
     pub fn listed(&self) -> bool {
         matches!(self.state, State::Held | State::Paced | State::Queued | State::Granted)
@@ -233,7 +265,7 @@ impl Call {
     /// The bit of an attempt that may be out; none for a number that names no attempt of this call (R11).
     #[inline]
     pub fn started_as(&self, attempt: u8) -> u8 {
-        let out = (1..=self.attempts).contains(&attempt) && self.attempts - attempt < 8;
+        let out = attempt != 0 && self.attempts.checked_sub(attempt).is_some_and(|older| older < 8);
         if out { Lane::of(attempt).bit() } else { 0 }
     }
 

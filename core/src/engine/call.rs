@@ -7,8 +7,11 @@ use super::Engine;
 use super::admit::Stage;
 use super::arena::{Call, NONE, State, flag};
 use super::route::stage;
+use super::side::Racer;
+pub(super) use super::timer::{limit, span, wait};
 use crate::action::{Action, CallId, Event, Flags, Lane, Request, RouteId, Step, Verdict, Wait};
 use crate::outcome::Class;
+use crate::policy::Unit;
 use crate::time::{Duration, Time};
 
 /// The longest sleep of a parked call: a lost wake costs a second, not a call (R4).
@@ -39,6 +42,7 @@ pub const EDGES: &[(&str, &str, &str)] = &[
     ("Paced",   "Ended",   "the same, while attempts or nested calls are out"),
     ("Paced",   "Lost",    "its host has not come for 60 s"),
     ("Queued",  "Granted", "a permit came free (wake)"),
+    ("Queued",  "Passing", "a call around it has a permit now, and shares it"),
     ("Queued",  "Refused", "out of patience, shed, displaced, or forced open (wake)"),
     ("Queued",  "Free",    "acquire timeout, deadline or cancel (Done)"),
     ("Queued",  "Ended",   "the same, while attempts or nested calls are out"),
@@ -72,6 +76,7 @@ pub const EDGES: &[(&str, &str, &str)] = &[
 impl Engine {
     /// Begins a call. A refused call is already `Done`, and its id stale (R1).
     pub fn begin(&mut self, route: RouteId, request: &Request, now: Time) -> (CallId, Step) {
+        self.write_begin(route, request, now);
         let now = self.clock.observe(now);
         self.reap(now, NONE);
         let Some(route) = self.routes.find(route) else {
@@ -104,11 +109,37 @@ impl Engine {
 
     /// Tells a call what happened; the step says what to do now, and when to ask again.
     pub fn on(&mut self, call: CallId, event: Event, now: Time) -> Step {
+        self.write_on(call, &event, now);
         let now = self.clock.observe(now);
         let Some(slot) = self.calls.find(call) else {
             return self.answer(Step::done(Verdict::Stale));
         };
-        let step = match (self.calls[slot].state, event) {
+        let call = &mut self.calls[slot];
+        if let Event::Finished { attempt, outcome } = event
+            && call.state == State::Running
+            && call.running() & call.started_as(attempt) != 0
+        {
+            let racer = if call.has(flag::RACING | flag::PER_LANE | flag::SIDE) {
+                let racer = self.take_racer(slot, attempt);
+                self.report_lane(slot, Lane::of(attempt).bit());
+                racer
+            } else {
+                call.lanes &= !Lane::of(attempt).bit();
+                Racer::alone(call, attempt)
+            };
+            let step = self.decide(slot, racer, outcome, 0, now);
+            self.pay_back(now);
+            return self.answer(step);
+        }
+        let step = self.other(slot, event, now);
+        self.pay_back(now);
+        self.answer(step)
+    }
+
+    /// An event that is not the end of an attempt that runs.
+    #[inline(never)]
+    fn other(&mut self, slot: u32, event: Event, now: Time) -> Step {
+        match (self.calls[slot].state, event) {
             (State::Ended, Event::Finished { attempt, .. }) => {
                 let started = self.calls[slot].started_as(attempt);
                 self.free_lanes(slot, started, now);
@@ -120,11 +151,6 @@ impl Engine {
             (_, Event::Cancel) => self.end(slot, Verdict::Cancelled, None, None, now),
             (State::Running, Event::Headers { attempt }) if self.runs(slot, attempt) => {
                 self.head(slot, attempt, now)
-            }
-            (State::Running, Event::Finished { attempt, outcome }) if self.runs(slot, attempt) => {
-                let racer = self.take_racer(slot, attempt);
-                self.report_lane(slot, Lane::of(attempt).bit());
-                self.decide(slot, racer, outcome, 0, now)
             }
             (State::Body, Event::Finished { attempt, outcome }) if self.runs(slot, attempt) => {
                 self.report_lane(slot, Lane::of(attempt).bit());
@@ -146,9 +172,7 @@ impl Engine {
                 }
             }
             (_, Event::Timer | Event::Poll | Event::Headers { .. }) => self.evaluate(slot, now),
-        };
-        self.pay_back(now);
-        self.answer(step)
+        }
     }
 
     /// What a `Poll` finds.
@@ -203,26 +227,28 @@ impl Engine {
                 }
                 return wait(Wait::Running, given_up.min(call.deadline), now);
             }
-            self.free_lanes(slot, u8::MAX, now);
+            self.give_up_lanes(slot, now);
             self.calls[slot].stopped = 0;
         }
         let call = &mut self.calls[slot];
         if call.state != State::Passing {
             call.go(State::Passing);
         }
-        if self.routes[call.route].stages & stage::GATES == 0 {
+        let again = self.policies[usize::from(call.policy)].again;
+        if self.routes[call.route].stages & stage::GATES & again == 0 {
             return self.start(slot, now);
         }
         self.proceed(slot, Stage::Look, now)
     }
 
     /// All stages are passed: the attempt starts.
-    #[inline]
+    #[inline(always)]
     pub(super) fn start(&mut self, slot: u32, now: Time) -> Step {
-        let by_attempt = self.calls[slot].has(flag::HOLDS) && self.permit_per_attempt(slot);
-        let policy = &self.policies[usize::from(self.calls[slot].policy)].policy;
-        let (timeout, hedges) = (policy.attempt_timeout, policy.hedge.is_some());
         let call = &mut self.calls[slot];
+        let policy = &self.policies[usize::from(call.policy)].policy;
+        let by_attempt = call.has(flag::HOLDS)
+            && policy.bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);
+        let (timeout, hedges) = (policy.attempt_timeout, policy.hedge.is_some());
         call.attempts += 1;
         let bit = call.lane().bit();
         call.lanes |= bit;
@@ -239,6 +265,7 @@ impl Engine {
             self.calls.side_mut(slot).moment = 0;
         }
         self.count_attempt(slot, false, now);
+        self.note(move |it| it.tell_start(slot, false, now));
         if hedges {
             until = until.min(self.hedge_due(slot));
         }
@@ -259,31 +286,6 @@ impl Engine {
         wait(Wait::Running, self.next_moment(slot), now)
     }
 
-    /// The head of a good answer: the attempt timeout ends here, slot and deadline go on where the body counts.
-    fn head(&mut self, slot: u32, attempt: u8, now: Time) -> Step {
-        let racer = self.take_racer(slot, attempt);
-        let lane = Lane::of(attempt);
-        let ticket = if racer.ticket == 0 { self.calls[slot].ticket } else { racer.ticket };
-        let left = self.attempt_over(slot, &racer, Class::Ok, Class::Ok.into(), now);
-        self.learn_latency(slot, &racer, now);
-        self.call_over(slot, Class::Ok.into(), attempt, Some(racer.since), now);
-        if !self.calls[slot].has(flag::UNTIL_BODY) {
-            self.report_lane(slot, lane.bit());
-            self.calls[slot].charge = if racer.hedge { 0 } else { left };
-            return self.end(slot, Verdict::Ok, Some(lane), None, now);
-        }
-        let stop = self.stop_lanes(slot, !lane.bit(), false, now);
-        let call = &mut self.calls[slot];
-        call.charge = if racer.hedge { 0 } else { left };
-        call.ticket = ticket;
-        call.flags &= !flag::RACING;
-        call.set_since(racer.since);
-        call.moment = Time::NEVER;
-        call.go(State::Body);
-        let step = self.evaluate(slot, now);
-        Step { stop: stop | step.stop, ..step }
-    }
-
     /// A waiter's event takes back what others have not claimed, and examines two slots (R9).
     fn look_around(&mut self, slot: u32, now: Time) {
         let state = self.calls[slot].state;
@@ -294,15 +296,6 @@ impl Engine {
         if state == State::Queued {
             self.revoke_overdue(self.routes[self.calls[slot].route].pool_at, now);
         }
-    }
-
-    /// A waiter's own look at the queue.
-    fn still_queued(&mut self, slot: u32, now: Time) -> Step {
-        if self.patience(slot) <= now {
-            let verdict = self.impatience(slot);
-            return self.refuse(slot, verdict, None, now);
-        }
-        wait(Wait::Queue, self.patience(slot).min(now.after(MAX_PARK)), now)
     }
 
     /// The owner of a granted permit has come: later stages run now (R2).
@@ -317,6 +310,7 @@ impl Engine {
 
     /// The end of a call (R1). Attempts that run are stopped; what cannot be stopped keeps the permit until it is
     /// reported (R12).
+    #[inline(never)]
     pub(super) fn end(
         &mut self,
         slot: u32,
@@ -325,6 +319,31 @@ impl Engine {
         retry_in: Option<Duration>,
         now: Time,
     ) -> Step {
+        self.finish(slot, verdict, result, retry_in, now)
+    }
+
+    /// The same, for the one place where most calls end.
+    #[inline(always)]
+    pub(super) fn finish(
+        &mut self,
+        slot: u32,
+        verdict: Verdict,
+        result: Option<Lane>,
+        retry_in: Option<Duration>,
+        now: Time,
+    ) -> Step {
+        let stop = if self.calls[slot].is_plain() { 0 } else { self.give_all_back(slot, verdict, now) };
+        self.count_end(slot, verdict);
+        self.note(move |it| it.tell_end(slot, verdict, result, retry_in, now));
+        self.pay_back(now);
+        self.settle(slot, now);
+        Step { stop, ..Step::plain(Action::Done { verdict, result, retry_in }) }
+    }
+
+    /// A call that ends gives back what it has: its place in a queue, what it was charged for a retry that will not start,
+    /// its ticket. What is to be stopped.
+    #[inline(never)]
+    fn give_all_back(&mut self, slot: u32, verdict: Verdict, now: Time) -> u8 {
         self.leave_queue(slot, now);
         let stop = self.forgo(slot, now);
         if self.owed.1 > 0 && self.calls[slot].children > 0 && !self.calls[slot].has(flag::HOLDS) {
@@ -334,15 +353,13 @@ impl Engine {
         }
         self.give_ticket_back(slot, now);
         self.give_place_back(slot, verdict == Verdict::Ok, now);
-        self.count_end(slot, verdict);
         let call = &mut self.calls[slot];
         call.moment = if call.lanes == 0 { Time::NEVER } else { now.after(GRACE) };
-        self.pay_back(now);
-        self.settle(slot, now);
-        Step { stop, ..Step::plain(Action::Done { verdict, result, retry_in }) }
+        stop
     }
 
     /// Is this an attempt that runs, unstopped?
+    #[inline]
     fn runs(&self, slot: u32, attempt: u8) -> bool {
         let call = &self.calls[slot];
         call.running() & call.started_as(attempt) != 0
@@ -370,21 +387,5 @@ impl Engine {
 
 /// Is there an edge from one state to another?
 pub(super) fn edge(from: State, to: State) -> bool {
-    EDGES.iter().any(|(a, b, _)| *a == format!("{from:?}") && *b == format!("{to:?}"))
+    EDGES.iter().any(|(a, b, _)| *a == from.name() && *b == to.name())
 }
-
-/// The moment a span ends; never, for a span without end.
-pub(super) fn limit(now: Time, span: Duration) -> Time {
-    if span == Duration::MAX { Time::NEVER } else { now.after(span) }
-}
-
-/// The timer for a moment; none for never.
-pub(super) fn span(until: Time, now: Time) -> Option<Duration> {
-    (until != Time::NEVER).then(|| until.since(now))
-}
-
-pub(super) fn wait(why: Wait, until: Time, now: Time) -> Step {
-    Step { next: span(until, now), ..Step::plain(Action::Wait { why }) }
-}
-
-const _: () = assert!(NONE > 1 << CallId::SLOT_BITS, "no slot is NONE");

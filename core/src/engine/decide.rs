@@ -18,19 +18,37 @@ use crate::time::{Duration, Time};
 
 impl Engine {
     /// An attempt has ended: retry or not, decided in the order of R5. `stop` is set where we ended it.
+    #[inline(always)]
     pub(super) fn decide(&mut self, slot: u32, racer: Racer, outcome: Outcome, stop: u8, now: Time) -> Step {
         let class = self.settings(slot).class_of(outcome.kind);
         let lane = Lane::of(racer.attempt);
         let left = self.attempt_over(slot, &racer, class, outcome.kind, now);
+        let call = &mut self.calls[slot];
         if !racer.hedge {
-            self.calls[slot].charge = left; // a hedge's charge is none of the call's last retry
+            call.charge = left; // a hedge's charge is none of the call's last retry
         }
-        self.drop_attempt_ticket(slot);
+        if call.ticket != 0 {
+            self.drop_attempt_ticket(slot);
+        }
         if class == Class::Ok {
             self.learn_latency(slot, &racer, now);
             self.call_over(slot, outcome.kind, racer.attempt, Some(racer.since), now);
-            return self.end(slot, Verdict::Ok, Some(lane), None, now);
+            return self.finish(slot, Verdict::Ok, Some(lane), None, now);
         }
+        self.failed(slot, racer, (outcome, class), stop, now)
+    }
+
+    /// An attempt has failed.
+    #[inline(never)]
+    fn failed(
+        &mut self,
+        slot: u32,
+        racer: Racer,
+        (outcome, class): (Outcome, Class),
+        stop: u8,
+        now: Time,
+    ) -> Step {
+        let lane = Lane::of(racer.attempt);
         self.calls[slot].set_last_failure(outcome.kind, lane);
         let ended = match self.may_retry(slot, class, outcome) {
             Ok(()) if self.calls[slot].running() != 0 => {
@@ -90,6 +108,7 @@ impl Engine {
         call.set_since(now);
         call.moment = now.after(delay);
         call.flags &= !flag::RACING;
+        self.note(move |it| it.tell_retry(slot, outcome.kind, delay, now));
         if class == Class::Throttled {
             self.hold_like(slot, delay, now);
         }
@@ -200,6 +219,31 @@ impl Engine {
         let retry_in = self.largest_retry_after(slot, None);
         self.call_over(slot, kind, self.calls[slot].attempt_in(lane), None, now);
         self.end(slot, Verdict::Attempts, Some(lane), retry_in, now)
+    }
+
+    /// The head of a good answer: the attempt timeout ends here, slot and deadline go on where the body counts.
+    pub(super) fn head(&mut self, slot: u32, attempt: u8, now: Time) -> Step {
+        let racer = self.take_racer(slot, attempt);
+        let lane = Lane::of(attempt);
+        let ticket = if racer.ticket == 0 { self.calls[slot].ticket } else { racer.ticket };
+        let left = self.attempt_over(slot, &racer, Class::Ok, Class::Ok.into(), now);
+        self.learn_latency(slot, &racer, now);
+        self.call_over(slot, Class::Ok.into(), attempt, Some(racer.since), now);
+        if !self.calls[slot].has(flag::UNTIL_BODY) {
+            self.report_lane(slot, lane.bit());
+            self.calls[slot].charge = if racer.hedge { 0 } else { left };
+            return self.end(slot, Verdict::Ok, Some(lane), None, now);
+        }
+        let stop = self.stop_lanes(slot, !lane.bit(), false, now);
+        let call = &mut self.calls[slot];
+        call.charge = if racer.hedge { 0 } else { left };
+        call.ticket = ticket;
+        call.flags &= !flag::RACING;
+        call.set_since(racer.since);
+        call.moment = Time::NEVER;
+        call.go(State::Body);
+        let step = self.evaluate(slot, now);
+        Step { stop: stop | step.stop, ..step }
     }
 
     /// An answer that a stopped attempt had all the same, before the next one has started: it is not thrown away to ask

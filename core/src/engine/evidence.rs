@@ -2,8 +2,9 @@
 //! a bulkhead, in this order.
 
 use super::Engine;
-use super::arena::{State, flag};
+use super::arena::{Call, State, flag};
 use super::pace::Bucket;
+use super::route::stage;
 use super::side::Racer;
 use crate::action::Lane;
 use crate::breaker::{Evidence, Ticket};
@@ -36,9 +37,15 @@ impl Engine {
         &self.policies[usize::from(self.calls[slot].policy)].policy
     }
 
+    /// Do breaker or throttle of this policy count attempts?
+    #[inline]
+    pub(super) fn guards_attempts(&self, policy: u16) -> bool {
+        self.policies[usize::from(policy)].again & (stage::BREAKER | stage::THROTTLE) != 0
+    }
+
     /// An attempt has ended: everything that counts attempts is told. `paid_for` is the class as budgets and the send
     /// rate see it, `kind` as the others do; what is left of the attempt's charge is returned.
-    #[inline]
+    #[inline(always)]
     pub(super) fn attempt_over(
         &mut self,
         slot: u32,
@@ -48,20 +55,15 @@ impl Engine {
         now: Time,
     ) -> u16 {
         let left = self.count_outcome(slot, racer, paid_for);
+        self.note(move |it| it.tell_attempt(slot, racer, kind, now));
         let call = &self.calls[slot];
-        let route = &mut self.routes[call.route];
+        let policy = call.policy;
+        let route = &self.routes[call.route];
         if route.stages == 0 {
             return left;
         }
-        if let Some(pace) = &mut route.send
-            && let Bucket::Cubic(rate) = &mut pace.bucket
-            && !matches!(paid_for, Class::Cancelled | Class::Ignored)
-        {
-            rate.on_response(paid_for == Class::Throttled, now);
-        }
-        if guarded_unit(self.settings(slot)) == Some(Unit::Attempt) {
-            let probe = self.calls[slot].has(flag::PROBE) && !racer.hedge;
-            self.guard_evidence(slot, Ticket { number: racer.ticket, probe }, kind, racer.attempt, now);
+        if route.send.is_some() || racer.ticket != 0 && self.guards_attempts(policy) {
+            self.attempt_evidence(slot, racer, paid_for, kind, now);
         }
         if racer.permit {
             self.feed(slot, kind, racer.since, now);
@@ -69,29 +71,50 @@ impl Engine {
         left
     }
 
+    #[inline(never)]
+    fn attempt_evidence(&mut self, slot: u32, racer: &Racer, paid_for: Class, kind: Kind, now: Time) {
+        if let Some(pace) = &mut self.routes[self.calls[slot].route].send
+            && let Bucket::Cubic(rate) = &mut pace.bucket
+            && !matches!(paid_for, Class::Cancelled | Class::Ignored)
+        {
+            rate.on_response(paid_for == Class::Throttled, now);
+        }
+        if racer.ticket != 0 && self.guards_attempts(self.calls[slot].policy) {
+            let probe = self.calls[slot].has(flag::PROBE) && !racer.hedge;
+            self.guard_evidence(slot, Ticket { number: racer.ticket, probe }, kind, racer.attempt, now);
+        }
+    }
+
     /// A call has been decided by an attempt: everything that counts calls is told. `started` is when that did, where its
     /// time says something.
-    #[inline]
+    #[inline(always)]
     pub(super) fn call_over(&mut self, slot: u32, kind: Kind, attempt: u8, started: Option<Time>, now: Time) {
-        if self.routes[self.calls[slot].route].stages == 0 {
-            return;
-        }
         let call = &self.calls[slot];
-        let (number, probe) = (call.ticket, call.has(flag::PROBE));
-        if number != 0 && guarded_unit(self.settings(slot)) == Some(Unit::Call) {
-            self.guard_evidence(slot, Ticket { number, probe }, kind, attempt, now);
-            self.calls[slot].ticket = 0;
+        let (ticket, holds) = (call.ticket, call.has(flag::HOLDS));
+        if ticket != 0 && self.routes[call.route].stages != 0 {
+            self.call_evidence(slot, kind, attempt, now);
         }
         if let Some(started) = started
-            && self.calls[slot].has(flag::HOLDS)
+            && holds
         {
             self.feed(slot, kind, started, now);
         }
     }
 
-    /// Nothing has been learned about what breaker or throttle let through.
-    pub(super) fn give_ticket_back(&mut self, slot: u32, now: Time) {
+    #[inline(never)]
+    fn call_evidence(&mut self, slot: u32, kind: Kind, attempt: u8, now: Time) {
         let call = &self.calls[slot];
+        let (number, probe) = (call.ticket, call.has(flag::PROBE));
+        if guarded_unit(self.settings(slot)) == Some(Unit::Call) {
+            self.guard_evidence(slot, Ticket { number, probe }, kind, attempt, now);
+            self.calls[slot].ticket = 0;
+        }
+    }
+
+    /// Nothing has been learned about what breaker or throttle let through.
+    #[inline]
+    pub(super) fn give_ticket_back(&mut self, slot: u32, now: Time) {
+        let call = &mut self.calls[slot];
         if call.ticket != 0 && call.state != State::Body {
             let (number, probe, attempt) = (call.ticket, call.has(flag::PROBE), call.attempts);
             self.guard_evidence(slot, Ticket { number, probe }, Kind::CANCELLED, attempt, now);
@@ -101,6 +124,7 @@ impl Engine {
         call.flags &= !flag::PROBE;
     }
 
+    #[inline(never)]
     fn guard_evidence(&mut self, slot: u32, ticket: Ticket, kind: Kind, attempt: u8, now: Time) {
         if ticket.number == 0 {
             return;
@@ -109,14 +133,22 @@ impl Engine {
         let class = policy.class_of(kind);
         let evidence = policy.breaker.as_ref().map(|breaker| breaker.evidence(kind, class));
         let call = &self.calls[slot];
-        let bits = rng::bits(self.seed, call.ordinal(), Purpose::Break, attempt);
         let route = &mut self.routes[call.route];
         if let (Some(breaker), Some(evidence)) = (&mut route.breaker, evidence) {
-            breaker.record(ticket, evidence, bits, now);
+            // Only a failure can open it, so only that needs bits for the jitter of the break.
+            let bits = match evidence {
+                Evidence::Failure => rng::bits(self.seed, call.ordinal(), Purpose::Break, attempt),
+                Evidence::Success | Evidence::Neutral => 0,
+            };
+            let from = breaker.state(now);
+            if breaker.record(ticket, evidence, bits, now).is_some() {
+                self.note(move |it| it.tell_breaker_of(slot, from, now));
+            }
         } else if let Some(throttle) = &mut route.throttle
             && !matches!(class, Class::Ignored | Class::Cancelled)
         {
             throttle.record(matches!(class, Class::Ok | Class::Permanent), now);
+            self.note(move |it| it.tell_throttle(slot, now));
         }
     }
 
@@ -134,7 +166,9 @@ impl Engine {
             && failure
             && number != 0
         {
+            let from = breaker.state(now);
             breaker.on_body_failure(Ticket { number, probe }, bits, now);
+            self.note(move |it| it.tell_breaker_of(slot, from, now));
         }
     }
 
@@ -153,33 +187,68 @@ impl Engine {
     }
 
     /// Feeds the limit of the pool; one that has grown is handed out in this step.
+    #[inline(always)]
     fn feed(&mut self, slot: u32, kind: Kind, started: Time, now: Time) {
-        let class = self.settings(slot).class_of(kind);
         let home = self.routes[self.calls[slot].route].pool_at;
+        match &self.routes[home].pool {
+            None => return,
+            Some(pool) if pool.limiter.is_fixed() => return, // learns nothing
+            Some(_) => {}
+        }
+        self.feed_controller(slot, home, kind, started, now);
+    }
+
+    #[inline(never)]
+    fn feed_controller(&mut self, slot: u32, home: u32, kind: Kind, started: Time, now: Time) {
+        let class = self.settings(slot).class_of(kind);
         let Some(pool) = &mut self.routes[home].pool else { return };
         pool.limiter.feed(class, started, pool.in_flight, now);
         let limit = pool.limiter.limit();
         // A pool that a retune left without a bulkhead has no limit, whatever its controller says.
         if limit != pool.limit && pool.limit != u32::MAX {
-            pool.set_limit(limit);
-            self.hand_out(home, now);
+            self.follow_limit(slot, home, limit, now);
         }
     }
 
+    /// The limit of a pool has moved.
+    #[inline(never)]
+    fn follow_limit(&mut self, slot: u32, home: u32, limit: u32, now: Time) {
+        let Some(pool) = &mut self.routes[home].pool else { return };
+        let from = pool.limit;
+        pool.set_limit(limit);
+        self.note(move |it| it.tell_limit(Some(slot), home, from, now));
+        self.hand_out(home, now);
+    }
+
     /// An attempt as it runs: from the call itself while it is alone, else from the race. It leaves the race.
-    #[inline]
     pub(super) fn take_racer(&mut self, slot: u32, attempt: u8) -> Racer {
         let call = &self.calls[slot];
-        let (base, mut permit) = (call.since(), call.has(flag::PER_LANE));
+        let base = call.since();
         if call.has(flag::RACING) {
-            let by_attempt = self.permit_per_attempt(slot);
+            let mut permit = call.has(flag::PER_LANE);
+            let bulkhead = &self.settings(slot).bulkhead;
+            let by_attempt = bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);
             let side = self.calls.side_mut(slot);
             permit |= by_attempt && side.extra & Lane::of(attempt).bit() != 0;
             if let Some(racer) = side.take(Lane::of(attempt), base) {
                 return Racer { permit, ..racer };
             }
         }
-        let call = &self.calls[slot];
-        Racer { attempt, since: base, charge: call.charge, ticket: call.ticket, hedge: false, permit }
+        Racer::alone(&self.calls[slot], attempt)
+    }
+}
+
+impl Racer {
+    /// The attempt of a call that runs no other.
+    #[inline]
+    pub fn alone(call: &Call, attempt: u8) -> Self {
+        Self {
+            attempt,
+            since: call.since(),
+            charge: call.charge,
+            ticket: call.ticket,
+            hedge: false,
+            permit: call.has(flag::PER_LANE),
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Forced open: an operator refuses every call of a policy, or of one of its routes (semantics 0.6).
 
-use super::Engine;
 use super::arena::{State, flag};
+use super::record::RecordType;
 use super::route::stage;
+use super::{Engine, Input};
 use crate::action::{Flags, PolicyId, RouteId, Verdict};
 use crate::time::Time;
 
@@ -14,6 +15,7 @@ impl Engine {
     /// circuit breaker; clearing one route does nothing while its policy is forced. A policy or route that this engine
     /// does not have changes nothing.
     pub fn force_open(&mut self, policy: PolicyId, route: Option<RouteId>, on: bool, now: Time) -> Flags {
+        self.write(|| Input::Force { policy, route, on, now });
         let now = self.clock.observe(now);
         if let Some(number) = self.number_of(policy) {
             let one = route.map(|route| self.routes.find(route));
@@ -28,7 +30,12 @@ impl Engine {
                 entry.forced = on;
             }
             let whole = entry.forced;
+            let what = if on { RecordType::ForcedOpen } else { RecordType::ForcedCleared };
+            if one != Some(None) {
+                self.note(move |it| it.tell_policy(what, Some(number), one.flatten(), now));
+            }
             for slot in &routes {
+                let before = self.levels(*slot);
                 let route = &mut self.routes[*slot];
                 route.forced = on && (one.is_some() || route.forced);
                 let forced = whole || route.forced;
@@ -36,6 +43,7 @@ impl Engine {
                 if let Some(breaker) = route.breaker.as_mut().filter(|_| !forced) {
                     breaker.reset();
                 }
+                self.note(move |it| it.tell_levels(*slot, before, now));
             }
             if on {
                 self.refuse_waiting(&routes, now);

@@ -13,6 +13,7 @@ use crate::outcome::Class;
 use crate::policy::{Hedge, HedgeBudget, Unit};
 use crate::quantile::WindowedP2Quantile;
 use crate::retry::Budget;
+use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 
 /// How many recent latencies the adaptive delay looks back on.
@@ -72,6 +73,21 @@ impl Hedger {
         }
     }
 
+    pub fn save(&self, to: &mut Saver) {
+        if let Some(latencies) = &self.latencies {
+            latencies.save(to);
+        }
+    }
+
+    /// The latencies of a saved one, where the quantile is the same.
+    pub fn load(&mut self, from: &mut Loader<'_>) -> Result<(), Damage> {
+        match &mut self.latencies {
+            Some(latencies) => *latencies = latencies.load(from)?,
+            None => from.dropped(()),
+        }
+        Ok(())
+    }
+
     pub fn is_fresh(&mut self, now: Time) -> bool {
         self.latencies.as_ref().is_none_or(|latencies| latencies.count() == 0)
             && self.budget.as_mut().is_none_or(|budget| budget.is_fresh(now))
@@ -121,6 +137,10 @@ impl Engine {
         };
         let call = &mut self.calls[slot];
         let (alone, base) = (call.running() == 0, call.since());
+        if alone {
+            self.note(move |it| it.tell_retry(slot, it.calls[slot].last_failure().0, Duration::ZERO, now));
+        }
+        let call = &mut self.calls[slot];
         if !call.has(flag::RACING) {
             call.flags |= flag::RACING;
             let first = Racer {
@@ -156,6 +176,7 @@ impl Engine {
             }
         }
         self.count_attempt(slot, !alone, now);
+        self.note(move |it| it.tell_start(slot, !alone, now));
         let next = super::call::span(self.next_moment(slot), now);
         Some(Step { next, ..Step::plain(Action::Attempt { attempt, hedge: !alone }) })
     }
@@ -209,11 +230,16 @@ impl Engine {
 
     /// An attempt has won: what hedging learns from it. Attempts that are hedges say nothing about when to hedge; one
     /// that is overtaken says how slow it has been so far.
+    #[inline]
     pub(super) fn learn_latency(&mut self, slot: u32, winner: &Racer, now: Time) {
-        let call = &self.calls[slot];
-        if self.routes[call.route].hedger.is_none() {
-            return;
+        if self.routes[self.calls[slot].route].hedger.is_some() {
+            self.learn(slot, winner, now);
         }
+    }
+
+    #[inline(never)]
+    fn learn(&mut self, slot: u32, winner: &Racer, now: Time) {
+        let call = &self.calls[slot];
         let base = call.since();
         let racing = call.has(flag::RACING);
         let overtaken = self
@@ -250,9 +276,14 @@ impl Engine {
     }
 
     /// The largest Retry-After of a race, its last attempt's among them.
+    #[inline]
     pub(super) fn largest_retry_after(&self, slot: u32, last: Option<Duration>) -> Option<Duration> {
-        let racing = self.calls[slot].has(flag::RACING);
-        let noted = self.calls.side(slot).filter(|_| racing).and_then(|side| side.moment.checked_sub(1));
+        if self.calls[slot].has(flag::RACING) { self.largest_of_race(slot, last) } else { last }
+    }
+
+    #[inline(never)]
+    fn largest_of_race(&self, slot: u32, last: Option<Duration>) -> Option<Duration> {
+        let noted = self.calls.side(slot).and_then(|side| side.moment.checked_sub(1));
         last.max(noted.map(Duration::from_micros))
     }
 

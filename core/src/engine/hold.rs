@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use super::Engine;
 use super::admit::Answer;
 use super::arena::{State, flag};
 use super::call::{MAX_PARK, wait};
 use super::queue::List;
 use super::side::NO_GATE;
+use super::{Engine, Input};
 use crate::action::{RouteId, Step, TargetId, Verdict, Wait};
+use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 
 /// Paths longer than this are cut.
@@ -31,6 +32,8 @@ pub(super) struct Targets {
     entries: Vec<Target>,
     by_path: BTreeMap<Box<str>, u16>,
     cursor: usize,
+    /// How often a path could not be named.
+    pub overflows: u64,
 }
 
 #[derive(Debug)]
@@ -55,6 +58,7 @@ impl Targets {
             // One that no call goes to makes room; where there is none, the new path is not held.
             let seen = (0..LOOKED_AT).map(|n| (self.cursor + n) % self.entries.len());
             let Some(place) = seen.into_iter().find(|place| self.entries[*place].calls == 0) else {
+                self.overflows += 1;
                 return TargetId::NONE;
             };
             self.cursor = place + 1;
@@ -162,6 +166,13 @@ struct Gate {
     waiting: List,
 }
 
+impl Gate {
+    /// Has it done its duty?
+    fn is_over(&self, now: Time) -> bool {
+        self.until <= now && self.taken == 0 && self.waiting.len() == 0
+    }
+}
+
 impl Holds {
     /// The longest hold that a path matches; those that are over go.
     fn find(&mut self, path: &str, now: Time) -> Option<u16> {
@@ -181,9 +192,8 @@ impl Holds {
         }
         self.ends = Time::NEVER;
         for gate in &mut self.gates {
-            let over = gate.until <= now && gate.taken == 0 && gate.waiting.len() == 0;
             match &gate.key {
-                Some(key) if over => {
+                Some(key) if gate.is_over(now) => {
                     self.like.remove(key);
                     gate.key = None;
                     self.open -= 1;
@@ -229,14 +239,14 @@ impl Holds {
         self.held
     }
 
+    /// How many there are.
+    pub fn open(&self) -> u32 {
+        self.open
+    }
+
     /// The lists' own count, for the books.
     pub fn listed(&self) -> u32 {
         self.gates.iter().map(|gate| gate.waiting.len()).sum()
-    }
-
-    /// The holds that exist: what is held, and until when.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Time)> {
-        self.gates.iter().filter_map(|gate| Some((gate.key.as_deref()?, gate.until)))
     }
 
     /// Does a call wait in one of them, or have a place?
@@ -247,12 +257,57 @@ impl Holds {
     pub fn is_fresh(&self, now: Time) -> bool {
         self.gates.iter().all(|gate| gate.key.is_none() || gate.until <= now)
     }
+
+    /// Holds that are not over at this moment.
+    pub fn open_at(&self, now: Time) -> u32 {
+        let there = |gate: &&Gate| gate.key.is_some();
+        self.gates.iter().filter(there).filter(|gate| !gate.is_over(now)).count() as u32
+    }
+
+    /// Writes the counts and the holds down. Who waits in them or has a place is a call, and none of it.
+    pub fn save(&self, to: &mut Saver) {
+        for (key, like) in &self.like {
+            to.list(|to| {
+                to.text(key);
+                to.count(like.throttles);
+                if let Some(gate) = self.gates.get(usize::from(like.gate)) {
+                    to.moment(gate.until);
+                    to.count(gate.limit);
+                }
+            });
+        }
+    }
+
+    pub fn load(from: &mut Loader<'_>) -> Result<Self, Damage> {
+        let mut it = Self::default();
+        while from.has_more() {
+            let (key, throttles, gate) = from.list(|entry| {
+                let (key, throttles) = (entry.text()?.to_owned(), entry.count()?);
+                let gate = if entry.has_more() { Some((entry.moment()?, entry.count()?)) } else { None };
+                Ok((key, throttles, gate))
+            })?;
+            let mut like = Like { throttles, gate: NO_GATE };
+            if let Some((until, limit)) = gate {
+                like.gate = it.gates.len() as u16;
+                let (key, limit) = (Some(key.clone()), limit.max(1));
+                it.gates.push(Gate { key, until, limit, taken: 0, waiting: List::default() });
+                it.open += 1;
+                it.ends = it.ends.min(until);
+            }
+            let twice = it.like.insert(key.clone(), like).is_some();
+            if twice || it.like.len() > MOST_COUNTED || key.len() > LONGEST_PATH + 2 {
+                return Err(Damage("must be different paths, and not too many"));
+            }
+        }
+        Ok(it)
+    }
 }
 
 impl Engine {
     /// The name of a path, for [`Request::target`](crate::Request::target). Only policies that hold need it: for others,
     /// and where too many paths are in use, it is [`TargetId::NONE`], and the call is not held.
     pub fn target(&mut self, route: RouteId, path: &str, now: Time) -> TargetId {
+        self.write(|| Input::Target { route, path: path.into(), now });
         self.clock.observe(now);
         let holds = self.routes.find(route).is_some_and(|route| self.routes[route].holds.is_some());
         if holds { self.targets.intern(&normal(path)) } else { TargetId::NONE }
@@ -276,7 +331,10 @@ impl Engine {
         let most = self.policies[usize::from(self.calls[slot].policy)].policy.retry.hold.unwrap_or(0);
         let path = self.targets.path(target);
         let Some(holds) = &mut self.routes[route].holds else { return Answer::Pass };
-        let Some(number) = holds.find(path, now) else { return Answer::Pass };
+        let open = holds.open;
+        let found = holds.find(path, now);
+        self.note(move |it| it.tell_holds(Some(slot), route, open, now));
+        let Some(number) = found else { return Answer::Pass };
         self.let_through(route, number, now);
         let Some(holds) = &mut self.routes[route].holds else { return Answer::Pass };
         let gate = &mut holds.gates[usize::from(number)];
@@ -298,6 +356,7 @@ impl Engine {
         call.go(State::Held);
         list.push(&mut self.calls, slot);
         self.set_waiting(route, number, list);
+        self.note(move |it| it.tell_queued(slot, Wait::Hold, deadline, now));
         Answer::Wait(self.wait_held(slot, until, now))
     }
 
@@ -349,6 +408,7 @@ impl Engine {
             self.unlist(slot);
             self.calls[slot].flags |= flag::TOKENS;
             self.calls.side_mut(slot).placed = true;
+            self.note(move |it| it.tell_granted(slot, Wait::Hold, None, now));
             self.wakes.push(self.calls.id(slot));
         }
     }
@@ -371,10 +431,15 @@ impl Engine {
     }
 
     /// A call ends: it gives its place back, after a success to two.
+    #[inline]
     pub(super) fn give_place_back(&mut self, slot: u32, well: bool, now: Time) {
-        if !self.calls[slot].has(flag::SIDE) {
-            return;
+        if self.calls[slot].has(flag::SIDE) {
+            self.give_place(slot, well, now);
         }
+    }
+
+    #[inline(never)]
+    fn give_place(&mut self, slot: u32, well: bool, now: Time) {
         let route = self.calls[slot].route;
         let side = self.calls.side_mut(slot);
         let (number, placed) = (side.gate, core::mem::take(&mut side.placed));
@@ -393,8 +458,11 @@ impl Engine {
             return;
         };
         let path = self.targets.path(target);
-        if let Some(holds) = &mut self.routes[self.calls[slot].route].holds {
+        let route = self.calls[slot].route;
+        if let Some(holds) = &mut self.routes[route].holds {
+            let open = holds.open;
             holds.throttled(path, now.after(delay), now);
+            self.note(move |it| it.tell_holds(Some(slot), route, open, now));
         }
     }
 }

@@ -37,7 +37,7 @@ impl Engine {
 
     /// Frees a call that has ended, or lets it linger while attempts or nested calls are out. The permit goes with it,
     /// so nothing that still runs under a permit runs without one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle(&mut self, slot: u32, now: Time) {
         let mut slot = slot;
         loop {
@@ -77,6 +77,7 @@ impl Engine {
 
     /// Gives up on a call whose host is overdue: what it holds goes on, its next event is answered `Lost`.
     pub(super) fn lose(&mut self, slot: u32, now: Time) {
+        self.note(move |it| it.tell_reclaimed(slot, now));
         let owed = core::mem::take(&mut self.owed);
         self.leave_queue(slot, now);
         let permits = self.permits_of(slot);
@@ -84,6 +85,7 @@ impl Engine {
         self.give_ticket_back(slot, now);
         self.give_place_back(slot, false, now);
         self.count_end(slot, Verdict::Lost);
+        self.note(move |it| it.tell_end(slot, Verdict::Lost, None, None, now));
         if self.calls[slot].has(flag::SIDE) {
             self.calls.side_mut(slot).extra = 0;
         }
@@ -99,6 +101,12 @@ impl Engine {
         }
     }
 
+    /// Goes on without the stopped attempts of a call whose host has not reported them for 60 s.
+    pub(super) fn give_up_lanes(&mut self, slot: u32, now: Time) {
+        self.note(move |it| it.tell_reclaimed(slot, now));
+        self.free_lanes(slot, u8::MAX, now);
+    }
+
     /// The host of a lost call has reported after all.
     pub(super) fn told(&mut self, slot: u32, now: Time) -> Step {
         self.settle(slot, now);
@@ -106,7 +114,7 @@ impl Engine {
     }
 
     /// Examines the next slots for leases that have run out; never that of `but`, whose own event this is.
-    #[inline]
+    #[inline(always)]
     pub(super) fn reap(&mut self, now: Time, but: u32) {
         for _ in 0..EXAMINED {
             let Some(slot) = self.calls.next_to_reap() else { return };
@@ -116,6 +124,7 @@ impl Engine {
         }
     }
 
+    #[inline(never)]
     fn examine(&mut self, slot: u32, now: Time) {
         let call = &self.calls[slot];
         let over = |moment: Time| moment != Time::NEVER && moment <= now;
@@ -131,7 +140,7 @@ impl Engine {
                 self.lose(slot, now);
             }
             State::Ended if call.lanes != 0 && over(call.moment) => {
-                self.free_lanes(slot, u8::MAX, now);
+                self.give_up_lanes(slot, now);
                 self.settle(slot, now);
             }
             State::Lost if call.children == 0 && over(call.moment) => self.settle(slot, now),

@@ -7,7 +7,7 @@ use super::arena::{State, flag};
 use super::side::Racer;
 use crate::action::{Lane, Verdict};
 use crate::outcome::{Class, Kind};
-use crate::policy::{HedgeBudget, Unit};
+use crate::policy::HedgeBudget;
 use crate::time::Time;
 
 /// What the budget said.
@@ -46,6 +46,7 @@ impl Counts {
 
 impl Engine {
     /// Pays for the next attempt of a call.
+    #[inline]
     pub(super) fn charge(&mut self, slot: u32, class: Class, now: Time) -> Charge {
         let home = self.routes[self.calls[slot].route].budget_at;
         let route = &mut self.routes[home];
@@ -74,6 +75,7 @@ impl Engine {
     }
 
     /// The paid attempt of a call will not start; it was charged when the backoff began.
+    #[inline(never)]
     pub(super) fn refund(&mut self, slot: u32, now: Time) {
         let call = &mut self.calls[slot];
         let home = self.routes[call.route].budget_at;
@@ -87,6 +89,7 @@ impl Engine {
 
     /// A call ends or is lost: a retry that has not started is refunded, attempts that run are in flight no more. What
     /// is to be stopped.
+    #[inline]
     pub(super) fn forgo(&mut self, slot: u32, now: Time) -> u8 {
         let call = &self.calls[slot];
         if call.between_attempts() {
@@ -101,6 +104,7 @@ impl Engine {
 
     /// Stops the attempts that run in these lanes: losers of a race, or all of a call that ends. What stopped them is
     /// known only where `cut` says that it was the deadline.
+    #[inline(never)]
     pub(super) fn stop_lanes(&mut self, slot: u32, lanes: u8, cut: bool, now: Time) -> u8 {
         let stop = self.calls[slot].running() & lanes;
         for number in (0..8).filter(|number| stop >> number & 1 != 0) {
@@ -123,39 +127,34 @@ impl Engine {
     }
 
     /// An attempt's own ticket has been used, or has gone into a race with it.
+    #[inline]
     pub(super) fn drop_attempt_ticket(&mut self, slot: u32) {
-        let call = &self.calls[slot];
-        if call.ticket == 0 {
-            return;
-        }
-        let policy = self.settings(slot);
-        let unit = policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit));
-        if unit == Some(Unit::Attempt) {
+        if self.guards_attempts(self.calls[slot].policy) {
             self.calls[slot].ticket = 0;
         }
     }
 
     /// Tells the budgets how an attempt ended; what is left of its charge.
-    #[inline]
+    #[inline(always)]
     pub(super) fn count_outcome(&mut self, slot: u32, racer: &Racer, class: Class) -> u16 {
-        let call = &self.calls[slot];
-        let (route, last) = (call.route, call.charge);
-        let home = self.routes[route].budget_at;
         let own = racer.hedge && !self.shares_budget(slot);
-        let mut left = 0;
-        if let Some(budget) = &mut self.routes[home].budget {
-            left = budget.on_outcome(class, if own { 0 } else { racer.charge }, last);
-        }
-        if let Some(hedger) = &mut self.routes[route].hedger
+        let call = &self.calls[slot];
+        let last = call.charge;
+        let route = &mut self.routes[call.route];
+        if let Some(hedger) = &mut route.hedger
             && let Some(budget) = &mut hedger.budget
         {
             budget.on_outcome(class, if own { racer.charge } else { 0 }, 0);
         }
-        left
+        let home = route.budget_at;
+        match &mut self.routes[home].budget {
+            Some(budget) => budget.on_outcome(class, if own { 0 } else { racer.charge }, last),
+            None => 0,
+        }
     }
 
     /// Counts an attempt that starts; the first of a call is the call's one deposit in each budget (semantics 2.10).
-    #[inline]
+    #[inline(always)]
     pub(super) fn count_attempt(&mut self, slot: u32, hedge: bool, now: Time) {
         let call = &self.calls[slot];
         let counts = &mut self.policies[usize::from(call.policy)].counts;
@@ -189,9 +188,14 @@ impl Engine {
         let call = &mut self.calls[slot];
         let gone = call.lanes & bits;
         call.lanes &= !bits;
-        if gone == 0 || !call.has(flag::PER_LANE | flag::SIDE) {
-            return;
+        if gone != 0 && call.has(flag::PER_LANE | flag::SIDE) {
+            self.report_permits(slot, gone);
         }
+    }
+
+    #[inline(never)]
+    fn report_permits(&mut self, slot: u32, gone: u8) {
+        let call = &self.calls[slot];
         let mut permits = if call.has(flag::PER_LANE) { gone.count_ones() } else { 0 };
         let route = call.route;
         if call.has(flag::SIDE) {
@@ -208,8 +212,13 @@ impl Engine {
     #[inline]
     pub(super) fn pay_back(&mut self, now: Time) {
         if self.owed.1 > 0 {
-            let (route, permits) = core::mem::take(&mut self.owed);
-            self.release(route, permits, now);
+            self.pay_owed(now);
         }
+    }
+
+    #[inline(never)]
+    fn pay_owed(&mut self, now: Time) {
+        let (route, permits) = core::mem::take(&mut self.owed);
+        self.release(route, permits, now);
     }
 }

@@ -1,8 +1,10 @@
 //! What sets a pool's limit, behind one face: nothing, AIMD, or Gradient2.
 
+use super::view::LimitKind;
 use crate::limit::{Aimd, Gradient2};
 use crate::outcome::Class;
 use crate::policy::LimitSettings;
+use crate::state::{Damage, Loader, Saver};
 use crate::time::Time;
 
 /// The controller of a pool's limit.
@@ -30,6 +32,20 @@ impl Limiter {
         }
     }
 
+    /// Does nothing move it?
+    #[inline]
+    pub fn is_fixed(&self) -> bool {
+        matches!(self, Self::Fixed(_))
+    }
+
+    pub fn kind(&self) -> LimitKind {
+        match self {
+            Self::Fixed(_) => LimitKind::Fixed,
+            Self::Aimd(_) => LimitKind::Aimd,
+            Self::Gradient2(_) => LimitKind::Gradient2,
+        }
+    }
+
     /// Has it learned nothing yet?
     pub fn is_fresh(&self, now: Time) -> bool {
         match self {
@@ -46,6 +62,39 @@ impl Limiter {
             (Self::Gradient2(gradient), LimitSettings::Gradient2(to)) => gradient.retune(*to),
             _ => *self = Self::new(to),
         }
+    }
+
+    /// Writes down what it has learned, if anything.
+    pub fn save(&self, to: &mut Saver) {
+        to.optional(|to| {
+            match self {
+                Self::Fixed(_) => return false,
+                Self::Aimd(aimd) => {
+                    to.text("aimd");
+                    to.list(|to| aimd.save(to));
+                }
+                Self::Gradient2(gradient) => {
+                    to.text("gradient2");
+                    to.list(|to| gradient.save(to));
+                }
+            }
+            !to.ends_with("[]")
+        });
+    }
+
+    /// Goes on from a saved one of the same kind.
+    pub fn load(from: &mut Loader<'_>, settings: &LimitSettings) -> Result<Self, Damage> {
+        let kind = from.text()?;
+        from.list(|from| {
+            Ok(match (kind, settings) {
+                ("aimd", LimitSettings::Aimd(to)) => Self::Aimd(Box::new(Aimd::load(from, *to)?)),
+                ("gradient2", LimitSettings::Gradient2(to)) => {
+                    Self::Gradient2(Box::new(Gradient2::load(from, *to)?))
+                }
+                ("aimd" | "gradient2", _) => from.dropped(Self::new(settings)),
+                _ => return Err(Damage("must be a kind of limit")),
+            })
+        })
     }
 
     /// An attempt that decided something has ended (semantics 1.2).

@@ -108,9 +108,17 @@ impl Engine {
 
     /// Asks for the tokens of a call, or of its next attempt.
     pub(super) fn ask_pace(&mut self, slot: u32, sending: bool, now: Time) -> Answer {
-        let (route, deadline) = (self.calls[slot].route, self.calls[slot].deadline);
-        let (may_park, cost) = (self.calls[slot].has(flag::MAY_PARK), self.tokens_of(slot, sending));
-        self.pace_out(route, sending, now);
+        let call = &self.calls[slot];
+        let (route, deadline, may_park) = (call.route, call.deadline, call.has(flag::MAY_PARK));
+        let cost = if sending { 1 } else { u32::from(call.cost) };
+        let Some(pace) = self.pace_mut(route, sending) else { return Answer::Pass };
+        if pace.waiting.len() > 0 {
+            self.pace_out(route, sending, now);
+        }
+        let Some(pace) = self.pace_mut(route, sending) else { return Answer::Pass };
+        if pace.take(cost, now) {
+            return Answer::Pass;
+        }
         let limit = self.policies[usize::from(self.calls[slot].policy)].policy.rate_limit.as_ref();
         let (waits, max_wait, most) = match limit {
             _ if sending => (true, Duration::MAX, MOST_SENDERS),
@@ -118,9 +126,6 @@ impl Engine {
             None => (false, Duration::ZERO, 0),
         };
         let Some(pace) = self.pace_mut(route, sending) else { return Answer::Pass };
-        if pace.take(cost, now) {
-            return Answer::Pass;
-        }
         let turn = pace.bucket.wait_for(pace.queued + u64::from(cost), now);
         let in_vain = turn > max_wait || now.after(turn) >= deadline;
         if !waits || !may_park || pace.waiting.len() >= most || in_vain {
@@ -138,6 +143,7 @@ impl Engine {
         if let Some(pace) = self.pace_mut(route, sending) {
             pace.waiting = list;
         }
+        self.note(move |it| it.tell_queued(slot, Wait::Rate, now.after(turn), now));
         Answer::Wait(self.wait_paced(slot, now))
     }
 
@@ -165,6 +171,7 @@ impl Engine {
             }
             self.unlist(slot);
             self.calls[slot].flags |= flag::TOKENS;
+            self.note(move |it| it.tell_granted(slot, Wait::Rate, None, now));
             self.wakes.push(self.calls.id(slot));
             moved = true;
         }

@@ -2,10 +2,11 @@
 
 use super::arena::NONE;
 use super::pace::Bucket;
+use super::record::RecordType;
 use super::route::Homes;
-use super::{Clash, Engine};
-use crate::action::Flags;
-use crate::policy::{Policy, Pool, PoolKind};
+use super::{Clash, Engine, Input};
+use crate::action::{Flags, PolicyId};
+use crate::policy::{Policy, Pool, PoolKind, Value};
 use crate::time::Time;
 
 /// A pool that was taken in.
@@ -22,6 +23,7 @@ impl Engine {
     /// # Errors
     /// The same name with other settings, or of another kind.
     pub fn pool(&mut self, pool: Pool, now: Time) -> Result<(), Clash> {
+        self.write(|| Input::Pool { pool: Box::new(pool.clone()), now });
         let now = self.clock.observe(now);
         if let Some(known) = self.pools.get(pool.name()) {
             let rule = "there is a pool of this name with other settings";
@@ -31,6 +33,21 @@ impl Engine {
         let at = self.routes.pool(pool.policy(), now);
         self.pools.insert(pool.name().to_owned(), Shared { pool, at });
         Ok(())
+    }
+
+    /// The value of a policy's key that is in force, as [`Policy::value`]: in the pool, where the key stands there.
+    pub fn setting(&self, policy: PolicyId, path: &str) -> Option<Value<'_>> {
+        let policy = self.policy_of(policy)?;
+        let shared = PoolKind::ALL.into_iter().filter(|kind| kind.holds(path)).find_map(|kind| match policy
+            .value(kind.pool_key())
+        {
+            Some(Value::Text(name)) => Some((kind, name)),
+            _ => None,
+        });
+        match shared {
+            Some((kind, name)) => self.pool_of(name)?.value(kind.own(path)),
+            None => policy.value(path),
+        }
     }
 
     /// A pool as this engine has it now.
@@ -44,6 +61,7 @@ impl Engine {
     /// # Errors
     /// There is no such pool, or it is of another kind.
     pub fn retune_pool(&mut self, to: Pool, now: Time) -> Result<Flags, Clash> {
+        self.write(|| Input::RetunePool { to: Box::new(to.clone()), now });
         let now = self.clock.observe(now);
         let name = to.name().to_owned();
         let Some(known) = self.pools.get_mut(&name) else {
@@ -55,6 +73,7 @@ impl Engine {
         let at = known.at;
         let policy = to.policy().clone();
         known.pool = to;
+        let before = self.levels(at);
         let route = &mut self.routes[at];
         if let (Some(pool), Some(bulkhead)) = (&mut route.pool, &policy.bulkhead) {
             pool.retune(bulkhead, now);
@@ -65,6 +84,8 @@ impl Engine {
             bucket.retune(limit.bucket, now);
         }
         self.retune_budget_of(at, policy.retry.budget);
+        self.note(move |it| it.tell_policy(RecordType::PolicyRetuned, None, Some(at), now));
+        self.note(move |it| it.tell_levels(at, before, now));
         self.hand_out(at, now);
         Ok(Flags { wakes: !self.wakes.is_empty(), commands: false })
     }

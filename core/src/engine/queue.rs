@@ -6,9 +6,9 @@
 use super::Engine;
 use super::arena::{Arena, Call, NONE, State, flag};
 use super::limiter::Limiter;
-use crate::action::Verdict;
+use crate::action::{Verdict, Wait};
 use crate::codel::CoDel;
-use crate::policy::{Bulkhead, Unit};
+use crate::policy::Bulkhead;
 use crate::time::{Duration, Time};
 
 /// How long a grant may stay unclaimed; longer than a parked call's longest sleep.
@@ -259,9 +259,25 @@ impl Engine {
     }
 
     /// Asks the route's pool for a permit.
-    #[inline]
+    #[inline(always)]
     pub(super) fn acquire(&mut self, slot: u32, now: Time) -> Result<Permit, Verdict> {
-        let home = self.routes[self.calls[slot].route].pool_at;
+        let call = &mut self.calls[slot];
+        let home = self.routes[call.route].pool_at;
+        if call.parent() == NONE
+            && let Some(pool) = &mut self.routes[home].pool
+            && pool.granted.len() == 0
+            && pool.admits()
+        {
+            pool.in_flight += 1;
+            call.flags |= flag::HOLDS;
+            return Ok(Permit::Held);
+        }
+        self.acquire_after_others(slot, home, now)
+    }
+
+    /// The same where somebody around it, or before it, is to be looked at first.
+    #[inline(never)]
+    fn acquire_after_others(&mut self, slot: u32, home: u32, now: Time) -> Result<Permit, Verdict> {
         if self.calls[slot].has(flag::SHARES) || self.shares(slot) {
             self.calls[slot].flags |= flag::SHARES;
             return Ok(Permit::Held);
@@ -297,11 +313,13 @@ impl Engine {
         call.moment = now;
         call.go(State::Queued);
         pool.push(&mut self.calls, slot);
+        self.note(move |it| it.tell_queued(slot, Wait::Queue, it.patience(slot), now));
         Ok(Permit::Awaited)
     }
 
     /// Hands out all permits that can be handed out (I3). A waiter whose patience has ended is failed, not granted; so is
     /// one that has waited longer than the queue's control allows.
+    #[inline(never)]
     pub(super) fn hand_out(&mut self, home: u32, now: Time) {
         loop {
             let Some(pool) = &mut self.routes[home].pool else { return };
@@ -334,6 +352,7 @@ impl Engine {
             call.moment = now.after(CLAIM);
             call.go(State::Granted);
             pool.granted.push(&mut self.calls, slot);
+            self.note(move |it| it.tell_granted(slot, Wait::Queue, Some(arrived), now));
             self.wakes.push(self.calls.id(slot));
         }
     }
@@ -344,11 +363,12 @@ impl Engine {
         call.cost = verdict as u16;
         call.moment = now;
         call.go(State::Refused);
+        self.note(move |it| it.tell_shed(slot, verdict, now));
         self.wakes.push(self.calls.id(slot));
     }
 
     /// Gives permits back, and on in the same step (R2, R6).
-    #[inline]
+    #[inline(always)]
     pub(super) fn release(&mut self, route: u32, permits: u32, now: Time) {
         let home = self.routes[route].pool_at;
         let Some(pool) = &mut self.routes[home].pool else { return };
@@ -387,11 +407,16 @@ impl Engine {
     }
 
     /// Takes a call that ends, or that is lost, out of the list it stands in; others may be next now.
+    #[inline]
     pub(super) fn leave_queue(&mut self, slot: u32, now: Time) {
-        let call = &self.calls[slot];
-        if !call.listed() {
-            return;
+        if self.calls[slot].listed() {
+            self.leave_list(slot, now);
         }
+    }
+
+    #[inline(never)]
+    fn leave_list(&mut self, slot: u32, now: Time) {
+        let call = &self.calls[slot];
         let (state, sending, route) = (call.state, call.has(flag::SENDING), call.route);
         self.unlist(slot);
         match state {
@@ -422,15 +447,8 @@ impl Engine {
         u32::from(call.has(flag::HOLDS)) + lanes.count_ones()
     }
 
-    /// Does its policy count permits by attempt?
-    #[inline]
-    pub(super) fn permit_per_attempt(&self, slot: u32) -> bool {
-        let policy = &self.policies[usize::from(self.calls[slot].policy)].policy;
-        policy.bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt)
-    }
-
     /// Does a call around this one hold a permit of the same pool? Then it is shared: a call never waits for itself.
-    fn shares(&self, slot: u32) -> bool {
+    pub(super) fn shares(&self, slot: u32) -> bool {
         let mut ancestor = self.calls[slot].parent();
         if ancestor == NONE {
             return false;

@@ -9,8 +9,9 @@ use std::collections::BTreeSet;
 use super::arena::{Call, NONE, State, flag};
 use super::pace::Bucket;
 use super::queue::Pool;
-use super::route::Route;
-use super::{Clash, Counts, Engine, Entry};
+use super::record::RecordType;
+use super::route::{Route, stage};
+use super::{Clash, Counts, Engine, Entry, Input};
 use crate::action::{Flags, PolicyId};
 use crate::policy::Policy;
 use crate::retry::{Budget, BudgetSettings};
@@ -28,6 +29,7 @@ impl Engine {
     /// # Errors
     /// A policy that this engine does not have, another name, or no room for the old settings beside 65,535 others.
     pub fn retune(&mut self, policy: PolicyId, to: Policy, now: Time) -> Result<Flags, Clash> {
+        self.write(|| Input::Retune { policy, to: Box::new(to.clone()), now });
         let now = self.clock.observe(now);
         let clash = |policy: Policy, rule| Err(Clash { name: policy.name, rule });
         let Some(number) = self.number_of(policy) else {
@@ -47,11 +49,16 @@ impl Engine {
                     "an engine holds at most 65,536 policies, retuned ones with calls included",
                 );
             }
-            self.policies[usize::from(number)].policy = to;
+            let entry = &mut self.policies[usize::from(number)];
+            entry.again = stage::asked_again(&to);
+            entry.policy = to;
+            self.note(move |it| it.tell_policy(RecordType::PolicyRetuned, Some(number), None, now));
             let routes = self.routes.iter().filter(|(_, route)| route.policy == number);
             for route in routes.map(|(slot, _)| slot).collect::<Vec<_>>() {
+                let before = self.levels(route);
                 self.retune_pool_of(route, number, now);
                 self.retune_route(route, number, now);
+                self.note(move |it| it.tell_levels(route, before, now));
                 self.hand_out(route, now);
             }
         }
@@ -75,9 +82,9 @@ impl Engine {
         let unused = |(at, entry): (u16, &Entry)| (entry.of != at && !used.contains(&at)).then_some(at);
         let place = (0..=u16::MAX).zip(&self.policies).find_map(unused);
         let Ok(place) = place.map_or_else(|| u16::try_from(self.policies.len()), Ok) else { return false };
-        let old = self.policies[usize::from(number)].policy.clone();
-        let homes = self.policies[usize::from(number)].homes;
-        let entry = Entry { policy: old, counts: Counts::default(), of: number, homes, forced: false };
+        let Entry { policy, again, homes, .. } = &self.policies[usize::from(number)];
+        let (policy, again, homes) = (policy.clone(), *again, *homes);
+        let entry = Entry { policy, counts: Counts::default(), of: number, again, homes, forced: false };
         if let Some(last) = self.policies.get_mut(usize::from(place)) {
             let last = core::mem::replace(last, entry);
             self.policies[usize::from(last.of)].counts.add(&last.counts);

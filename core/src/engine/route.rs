@@ -25,8 +25,14 @@ const LOOKED_AT: usize = 32;
 /// Keys longer than this are cut: a key names a place, not a payload.
 const LONGEST_KEY: usize = 512;
 
+/// The key of a policy's overflow route. The control character keeps it apart from every key a host can give: those are
+/// cleaned of them.
+const OVERFLOW: &str = "\u{0}overflow";
+
 /// What a call meets on its way under a route, a bit each: a route without any costs nothing to pass.
 pub(super) mod stage {
+    use crate::policy::{Policy, Unit};
+
     pub const HOLD: u8 = 1;
     pub const RATE: u8 = 1 << 1;
     pub const POOL: u8 = 1 << 2;
@@ -34,6 +40,15 @@ pub(super) mod stage {
     pub const THROTTLE: u8 = 1 << 4;
     pub const SEND: u8 = 1 << 5;
     pub const FORCED: u8 = 1 << 7;
+    /// The stages that a further attempt of a call passes: those whose unit is the attempt, and the send rate.
+    pub fn asked_again(policy: &Policy) -> u8 {
+        let guard = policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit));
+        let by_attempt = |unit: Option<Unit>, bits: u8| if unit == Some(Unit::Attempt) { bits } else { 0 };
+        SEND | by_attempt(policy.rate_limit.as_ref().map(|limit| limit.unit), RATE)
+            | by_attempt(policy.bulkhead.as_ref().map(|bulkhead| bulkhead.unit), POOL)
+            | by_attempt(guard, BREAKER | THROTTLE)
+    }
+
     /// Those that may refuse a call or make it wait.
     pub const GATES: u8 = HOLD | RATE | POOL | BREAKER | THROTTLE | SEND;
 }
@@ -129,21 +144,66 @@ impl Routes {
         let overflow = self.by_key.len() as u32 >= self.max && !self.evict(now);
         if overflow {
             self.overflows += 1;
-            // The control character keeps it apart from every key a host can give: those are cleaned of them.
-            let name = (number, Box::from("\u{0}overflow"));
-            if let Some(slot) = self.by_key.get(&name) {
-                return self.id(*slot);
+            if let Some(slot) = self.of_key(number, None) {
+                return self.id(slot);
             }
         }
-        let name: Box<str> = if overflow { "\u{0}overflow".into() } else { key.into() };
-        let slot = self.insert(Route::new(number, policy, homes, name.clone(), now));
-        self.by_key.insert((number, name), slot);
+        let name = if overflow { OVERFLOW } else { key };
+        let slot = self.add(number, (policy, homes, forced), name, now);
+        self.id(slot)
+    }
+
+    /// A new route, idle.
+    fn add(
+        &mut self,
+        number: u16,
+        (policy, homes, forced): (&Policy, Homes, bool),
+        name: &str,
+        now: Time,
+    ) -> u32 {
+        let slot = self.insert(Route::new(number, policy, homes, name.into(), now));
+        self.by_key.insert((number, name.into()), slot);
         self.pools_in(slot, homes);
         let route = &mut self.slots[slot as usize];
-        (route.overflow, route.forced) = (overflow, forced);
+        (route.overflow, route.forced) = (name == OVERFLOW, forced);
         route.set_stages(policy, forced);
         self.link(slot);
-        self.id(slot)
+        slot
+    }
+
+    /// The idle route of a saved key, as the most recently used one; makes it if it is not there. No key is the policy's
+    /// `overflow`.
+    pub fn place(
+        &mut self,
+        number: u16,
+        policy: (&Policy, Homes, bool),
+        key: Option<&str>,
+        now: Time,
+    ) -> u32 {
+        if let Some(slot) = self.of_key(number, key) {
+            self.unlink(slot);
+            self.link(slot);
+            return slot;
+        }
+        self.add(number, policy, key.map_or(OVERFLOW, cut), now)
+    }
+
+    /// The route of a key, if it is there.
+    pub fn of_key(&self, number: u16, key: Option<&str>) -> Option<u32> {
+        self.by_key.get(&(number, key.map_or(OVERFLOW, cut).into())).copied()
+    }
+
+    /// How many more there may be without an eviction.
+    pub fn room(&self) -> usize {
+        (self.max as usize).saturating_sub(self.by_key.len())
+    }
+
+    /// All routes that calls go by, least recently used first, those with calls last.
+    pub fn by_use(&self) -> impl Iterator<Item = &Route> {
+        let idle = core::iter::successors(self.slots.get(self.oldest as usize), |route| {
+            self.slots.get(route.after as usize)
+        });
+        idle.chain(self.slots.iter().filter(|route| route.active > 0 && !route.is_pool))
     }
 
     /// A pool: a route that holds its component for others, and never goes.
@@ -229,7 +289,7 @@ impl Routes {
         (route.generation == id.generation() && !route.free).then_some(id.slot())
     }
 
-    fn id(&self, slot: u32) -> RouteId {
+    pub fn id(&self, slot: u32) -> RouteId {
         RouteId::new(slot, self.slots[slot as usize].generation)
     }
 
@@ -380,6 +440,11 @@ impl Route {
             && self.hedger.as_mut().is_none_or(|hedger| hedger.is_fresh(now))
             && self.holds.as_mut().is_none_or(|holds| holds.is_fresh(now))
             && self.pool.as_ref().is_none_or(|pool| pool.is_fresh(now))
+    }
+
+    /// Is it the policy's overflow route?
+    pub fn is_overflow(&self) -> bool {
+        self.overflow
     }
 
     /// The key as people may see it.

@@ -1,75 +1,13 @@
-//! What the engine looks like from outside, pulled when somebody asks; and its own books, checked.
+//! The engine's own books, checked.
 
-use std::collections::BTreeMap;
-
+use super::Engine;
 use super::arena::{Call, NONE, State, flag};
 use super::route::Route;
-use super::view::{RouteView, SharedView};
-use super::{Counts, Engine};
 use crate::action::Lane;
 use crate::policy::HedgeBudget;
 use crate::retry::Budget;
-use crate::time::Time;
-
-/// The engine at one moment.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Snapshot {
-    /// Calls that have begun and not ended.
-    pub live: u32,
-    /// Calls that have ended, while attempts or calls within them have not been reported.
-    pub lingering: u32,
-    /// Calls given up on whose host has not been told.
-    pub lost: u32,
-    /// Calls that wait in a queue, granted ones included.
-    pub waiting: u32,
-    /// Keys that had to share an `overflow` route so far.
-    pub route_overflows: u64,
-    /// Routes evicted so far.
-    pub route_evictions: u64,
-    /// By policy: its name and what has happened under it.
-    pub policies: Vec<(String, Counts)>,
-    /// By route.
-    pub routes: Vec<RouteView>,
-    /// What policies share, by name.
-    pub pools: Vec<SharedView>,
-}
 
 impl Engine {
-    /// The state of everything. Changes nothing; costs one pass over calls and routes.
-    pub fn snapshot(&self, now: Time) -> Snapshot {
-        let now = self.clock.peek(now);
-        let count = |wanted: &[State]| {
-            self.calls.iter().filter(|(_, call)| wanted.contains(&call.state)).count() as u32
-        };
-        let (lingering, lost) = (count(&[State::Ended]), count(&[State::Lost]));
-        Snapshot {
-            live: self.calls.live() - lingering - lost,
-            lingering,
-            lost,
-            waiting: count(&[State::Held, State::Paced, State::Queued, State::Granted, State::Refused]),
-            route_overflows: self.routes.overflows,
-            route_evictions: self.routes.evictions,
-            policies: self.counts(),
-            routes: self.route_views(now),
-            pools: self.pool_views(now),
-        }
-    }
-
-    /// By policy: its name and what has happened under it, under old settings too.
-    fn counts(&self) -> Vec<(String, Counts)> {
-        let mut counts: BTreeMap<_, _> = (0..=u16::MAX)
-            .zip(&self.policies)
-            .filter(|(number, entry)| entry.of == *number)
-            .map(|(number, entry)| (number, (entry.policy.name().to_owned(), Counts::default())))
-            .collect();
-        for entry in &self.policies {
-            if let Some((_, sum)) = counts.get_mut(&entry.of) {
-                sum.add(&entry.counts);
-            }
-        }
-        counts.into_values().collect()
-    }
-
     /// Checks the engine's own books: permits conserved (I1), capacity kept (I2), no admissible waiter left without a
     /// permit (I3), counts equal to what they count. For tests and fuzzing; it costs a pass per route.
     ///

@@ -1,47 +1,117 @@
-//! What a route looks like from outside, part by part.
+//! What the engine looks like from outside, pulled when somebody asks (semantics 12; metrics and debugging).
+//!
+//! Spans, not moments: the engine's time is its own.
 
-use super::Engine;
+use std::collections::BTreeMap;
+
+use super::arena::State;
 use super::pace::{Bucket, Pace};
 use super::queue::Pool;
-use super::route::{Route, stage};
+use super::route::Route;
+use super::{Counts, Engine};
 use crate::breaker::BreakerState;
-use crate::policy::PoolKind;
+use crate::policy::{Hedge, PoolKind};
 use crate::time::{Duration, Time};
 
-/// One route at one moment. What stands in a pool is seen there.
+/// The engine at one moment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Snapshot {
+    /// Calls that have begun and not ended.
+    pub live: u32,
+    /// Calls that have ended, while attempts or calls within them have not been reported.
+    pub lingering: u32,
+    /// Calls given up on whose host has not been told.
+    pub lost: u32,
+    /// Calls that wait: held, for tokens, in a queue; granted ones included.
+    pub waiting: u32,
+    /// Keys that had to share an `overflow` route so far.
+    pub route_overflows: u64,
+    /// Routes evicted so far.
+    pub route_evictions: u64,
+    /// Paths that could not be named for holds so far, because calls went to 65,535 others.
+    pub path_overflows: u64,
+    /// By policy: its name and what has happened under it.
+    pub policies: Vec<(String, Counts)>,
+    /// By route.
+    pub routes: Vec<RouteView>,
+    /// By pool that policies share, in the order of their names.
+    pub pools: Vec<SharedView>,
+}
+
+/// One route at one moment. A component that the policy does not have is `None`, and so is one that is in a shared
+/// pool: that is among [`Snapshot::pools`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct RouteView {
     /// The policy's name.
     pub policy: String,
-    /// The route's key.
+    /// The route's key; `overflow` for the one that keys share for which there was no room.
     pub key: String,
     /// Calls in it.
     pub active: u32,
-    /// Is every call refused, by an operator's word?
+    /// Is every call refused, here or in the whole policy?
     pub forced: bool,
-    /// Retries its budget has left, if it has one.
+    /// Retries its budget has left.
     pub budget: Option<u64>,
-    /// Its bulkhead, if it has one.
+    /// Its bulkhead.
     pub pool: Option<PoolView>,
-    /// Its rate limit, if it has one.
+    /// Its rate limit.
     pub rate: Option<RateView>,
-    /// Attempts per second that its send rate allows, once a throttle has cut it.
-    pub send_rate: Option<f64>,
-    /// Its breaker, if it has one.
+    /// Its send rate.
+    pub send: Option<SendView>,
+    /// Its circuit breaker.
     pub breaker: Option<BreakerView>,
-    /// The probability that its throttle refuses a call, in \[0, 1\], if it has one.
-    pub throttle: Option<f64>,
-    /// The paths and prefixes that are held, and for how long.
-    pub holds: Vec<(String, Duration)>,
-    /// Calls that wait in holds.
-    pub held: u32,
+    /// Its adaptive throttle.
+    pub throttle: Option<ThrottleView>,
+    /// Its hedges.
+    pub hedge: Option<HedgeView>,
+    /// Its holds.
+    pub hold: Option<HoldView>,
 }
 
-/// One pool of permits at one moment.
+/// A pool that policies share, at one moment. Of the three components it has the one of its kind.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SharedView {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: PoolKind,
+    /// Its permits.
+    pub pool: Option<PoolView>,
+    /// Its tokens.
+    pub rate: Option<RateView>,
+    /// Retries it has left.
+    pub budget: Option<u64>,
+}
+
+/// What sets the limit of a bulkhead.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LimitKind {
+    /// The policy.
+    Fixed,
+    /// A latency that must be kept.
+    Aimd,
+    /// The latency's own gradient.
+    Gradient2,
+}
+
+impl LimitKind {
+    /// The name in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Aimd => "aimd",
+            Self::Gradient2 => "gradient2",
+        }
+    }
+}
+
+/// One bulkhead at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolView {
-    /// Permits there are.
+    /// Permits there are; an adaptive limit's present value.
     pub limit: u32,
+    /// What sets that.
+    pub kind: LimitKind,
     /// Permits given out.
     pub in_flight: u32,
     /// Calls that wait for one.
@@ -53,106 +123,174 @@ pub struct PoolView {
 /// One rate limit at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateView {
-    /// Whole tokens that are there.
+    /// Whole tokens there are.
     pub tokens: u32,
     /// Calls that wait for some.
     pub waiting: u32,
 }
 
-/// One breaker at one moment.
+/// One send rate at one moment.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SendView {
+    /// Attempts per second that are allowed; `None` before the first throttle: there is no limit.
+    pub rate: Option<f64>,
+    /// Calls that wait for their turn.
+    pub waiting: u32,
+}
+
+/// One circuit breaker at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BreakerView {
     /// Where it stands.
     pub state: BreakerState,
-    /// How long until another try makes sense, where a call now would be refused.
+    /// Failures in its window.
+    pub failures: u32,
+    /// Results in its window, failures included.
+    pub throughput: u32,
+    /// While open: how long until the break is over; zero where it is, and the next call will be a probe.
     pub retry_in: Option<Duration>,
 }
 
-/// One shared pool at one moment: the part that its kind has.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SharedView {
-    /// Its name.
-    pub name: String,
-    /// What it is.
-    pub kind: PoolKind,
-    /// Retries it has left, if it is a budget.
+/// One adaptive throttle at one moment.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ThrottleView {
+    /// Calls in its window, refused ones included.
+    pub requests: u32,
+    /// Those that the downstream accepted.
+    pub accepts: u32,
+    /// The probability that a call is refused now, in \[0, 1\].
+    pub probability: f64,
+}
+
+/// The hedges of a route at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HedgeView {
+    /// How long an attempt may take before one is started beside it.
+    pub delay: Duration,
+    /// Hedges that their own budget has left; `None` where they share the retries' budget, or have none.
     pub budget: Option<u64>,
-    /// Its permits, if it is a bulkhead.
-    pub pool: Option<PoolView>,
-    /// Its tokens, if it is a rate limit.
-    pub rate: Option<RateView>,
+}
+
+/// The holds of a route at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HoldView {
+    /// Calls that are held.
+    pub held: u32,
+    /// Paths and prefixes that are held.
+    pub holds: u32,
 }
 
 impl Engine {
-    pub(super) fn route_views(&self, now: Time) -> Vec<RouteView> {
-        let routes = self.routes.iter().filter(|(_, route)| !route.is_pool());
-        let view = |(_, route): (u32, &Route)| RouteView {
-            policy: self.policies[usize::from(route.policy)].policy.name().to_owned(),
-            key: route.key().to_owned(),
-            active: route.active,
-            forced: route.stages & stage::FORCED != 0,
-            budget: balance(route, now),
-            pool: route.pool.as_ref().and_then(permits),
-            rate: route.rate.as_deref().and_then(|pace| tokens(pace, now)),
-            send_rate: route.send.as_ref().and_then(|pace| match &pace.bucket {
-                Bucket::Cubic(rate) => rate.rate(),
-                Bucket::Tokens(_) => None,
-            }),
-            breaker: route
-                .breaker
-                .as_ref()
-                .map(|breaker| BreakerView { state: breaker.state(now), retry_in: breaker.refuses(now) }),
-            throttle: route.throttle.clone().map(|mut throttle| throttle.probability(now)),
-            holds: route
-                .holds
-                .iter()
-                .flat_map(|holds| holds.iter())
-                .filter_map(|held| until(held, now))
-                .collect(),
-            held: route.holds.as_ref().map_or(0, |holds| holds.waiting()),
+    /// The state of everything. Changes nothing; costs one pass over calls and routes.
+    pub fn snapshot(&self, now: Time) -> Snapshot {
+        let now = self.clock.peek(now);
+        let count = |wanted: &[State]| {
+            self.calls.iter().filter(|(_, call)| wanted.contains(&call.state)).count() as u32
         };
-        routes.map(view).collect()
+        let (lingering, lost) = (count(&[State::Ended]), count(&[State::Lost]));
+        let routes = self.routes.iter().filter(|(_, route)| !route.is_pool());
+        Snapshot {
+            live: self.calls.live() - lingering - lost,
+            lingering,
+            lost,
+            waiting: count(&[State::Held, State::Paced, State::Queued, State::Granted, State::Refused]),
+            route_overflows: self.routes.overflows,
+            route_evictions: self.routes.evictions,
+            path_overflows: self.targets.overflows,
+            policies: self.counts(),
+            routes: routes.map(|(_, route)| self.view(route, now)).collect(),
+            pools: self
+                .pools
+                .iter()
+                .map(|(name, shared)| {
+                    let route = &self.routes[shared.at];
+                    let (pool, rate) = (permits(route), tokens(route, now));
+                    SharedView {
+                        name: name.clone(),
+                        kind: shared.pool.kind(),
+                        pool,
+                        rate,
+                        budget: retries(route, now),
+                    }
+                })
+                .collect(),
+        }
     }
 
-    pub(super) fn pool_views(&self, now: Time) -> Vec<SharedView> {
-        let view = |(name, shared): (&String, &super::pools::Shared)| {
-            let route = &self.routes[shared.at];
-            SharedView {
-                name: name.clone(),
-                kind: shared.pool.kind(),
-                budget: balance(route, now),
-                pool: route.pool.as_ref().and_then(permits),
-                rate: route.rate.as_deref().and_then(|pace| tokens(pace, now)),
+    fn view(&self, route: &Route, now: Time) -> RouteView {
+        let policy = &self.policies[usize::from(route.policy)].policy;
+        RouteView {
+            policy: policy.name().to_owned(),
+            key: route.key().to_owned(),
+            active: route.active,
+            forced: route.is_forced(),
+            budget: retries(route, now),
+            pool: permits(route),
+            rate: tokens(route, now),
+            send: route.send.as_deref().and_then(sends),
+            breaker: route.breaker.as_ref().map(|breaker| BreakerView {
+                state: breaker.state(now),
+                failures: breaker.failures(now),
+                throughput: breaker.throughput(now),
+                retry_in: breaker.open_until().map(|until| until.since(now)),
+            }),
+            throttle: route.throttle.as_ref().map(|throttle| {
+                let (requests, accepts) = throttle.counts(now);
+                ThrottleView { requests, accepts, probability: throttle.peek(now) }
+            }),
+            hedge: policy.hedge.as_ref().and_then(|hedge| hedges(route, hedge, now)),
+            hold: route
+                .holds
+                .as_ref()
+                .map(|holds| HoldView { held: holds.waiting(), holds: holds.open_at(now) }),
+        }
+    }
+
+    /// By policy: its name and what has happened under it, under old settings too.
+    fn counts(&self) -> Vec<(String, Counts)> {
+        let mut counts: BTreeMap<_, _> = (0..=u16::MAX)
+            .zip(&self.policies)
+            .filter(|(number, entry)| entry.of == *number)
+            .map(|(number, entry)| (number, (entry.policy.name().to_owned(), Counts::default())))
+            .collect();
+        for entry in &self.policies {
+            if let Some((_, sum)) = counts.get_mut(&entry.of) {
+                sum.add(&entry.counts);
             }
-        };
-        self.pools.iter().map(view).collect()
+        }
+        counts.into_values().collect()
     }
 }
 
-fn balance(route: &Route, now: Time) -> Option<u64> {
+pub(super) fn retries(route: &Route, now: Time) -> Option<u64> {
     route.budget.clone().map(|mut budget| budget.balance(route.in_flight(), now))
 }
 
 /// A pool without a limit is what is left of a bulkhead that was taken away.
-fn permits(pool: &Pool) -> Option<PoolView> {
-    (pool.limit != u32::MAX).then(|| PoolView {
+pub(super) fn permits(route: &Route) -> Option<PoolView> {
+    let view = |pool: &Pool| PoolView {
         limit: pool.limit,
+        kind: pool.limiter.kind(),
         in_flight: pool.in_flight,
         waiting: pool.waiters(),
         max_queue: pool.max_queue,
-    })
+    };
+    route.pool.as_ref().filter(|pool| pool.limit != u32::MAX).map(view)
 }
 
-fn tokens(pace: &Pace, now: Time) -> Option<RateView> {
-    match pace.bucket.clone() {
-        Bucket::Tokens(mut bucket) => {
-            Some(RateView { tokens: bucket.level(now), waiting: pace.waiting.len() as u32 })
-        }
-        Bucket::Cubic(_) => None,
-    }
+pub(super) fn tokens(route: &Route, now: Time) -> Option<RateView> {
+    let pace = route.rate.as_ref()?;
+    let Bucket::Tokens(bucket) = &pace.bucket else { return None };
+    Some(RateView { tokens: bucket.clone().level(now), waiting: pace.waiting.len() })
 }
 
-/// A hold whose moment has not come.
-fn until((path, until): (&str, Time), now: Time) -> Option<(String, Duration)> {
-    (until > now).then(|| (path.to_owned(), until.since(now)))
+fn sends(pace: &Pace) -> Option<SendView> {
+    let Bucket::Cubic(rate) = &pace.bucket else { return None };
+    Some(SendView { rate: rate.rate(), waiting: pace.waiting.len() })
+}
+
+fn hedges(route: &Route, settings: &Hedge, now: Time) -> Option<HedgeView> {
+    let hedger = route.hedger.as_ref()?;
+    let budget = hedger.budget.clone().map(|mut budget| budget.balance(route.active, now));
+    Some(HedgeView { delay: hedger.delay(settings), budget })
 }

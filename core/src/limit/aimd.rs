@@ -2,6 +2,7 @@
 
 use super::Range;
 use crate::quantile::WindowedP2Quantile;
+use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 
 /// Samples that `latency_quantile` is taken of.
@@ -126,6 +127,33 @@ impl Aimd {
         self.limit >= self.range.max
             && !cooling
             && self.recent.as_ref().is_none_or(|recent| recent.count() == 0)
+    }
+
+    pub(crate) fn save(&self, to: &mut Saver) {
+        if *self != Self::new(self.settings) {
+            to.flag(self.limit >= self.range.max);
+            to.real(self.limit);
+            to.maybe(self.last_cut);
+            if let Some(recent) = self.recent.as_ref().filter(|recent| recent.count() > 0) {
+                to.list(|to| recent.save(to));
+            }
+        }
+    }
+
+    /// Goes on from a saved limit, by the rules of a retune.
+    pub(crate) fn load(from: &mut Loader<'_>, settings: AimdSettings) -> Result<Self, Damage> {
+        let mut it = Self::new(settings);
+        let (at_most, limit) = (from.flag()?, from.positive()?);
+        if !at_most {
+            it.limit = it.range.bound(limit);
+        }
+        it.last_cut = from.maybe_past()?;
+        match &mut it.recent {
+            _ if !from.has_more() => {}
+            Some(recent) => *recent = from.list(|from| recent.load(from))?,
+            None => return Ok(from.dropped(it)),
+        }
+        Ok(it)
     }
 
     /// Is the signal over the threshold? `None` while it is warming: that is neither a breach nor a reason to grow.

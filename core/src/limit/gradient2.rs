@@ -4,6 +4,7 @@
 mod steady;
 
 use super::{Range, between};
+use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 use steady::Steady;
 
@@ -168,6 +169,29 @@ impl Gradient2 {
     /// Is it as if new? Only before its first sample or drop: what it has learnt since is worth keeping.
     pub fn is_fresh(&self) -> bool {
         *self == Self::new(self.settings)
+    }
+
+    pub(crate) fn save(&self, to: &mut Saver) {
+        if !self.is_fresh() {
+            to.real(self.limit);
+            to.real(self.baseline.long);
+            to.count(self.baseline.count);
+            to.real(self.baseline.sum);
+            to.maybe(self.last_cut);
+            self.steady.save(to);
+        }
+    }
+
+    /// Goes on from a saved limit, by the rules of a retune.
+    pub(crate) fn load(from: &mut Loader<'_>, settings: Gradient2Settings) -> Result<Self, Damage> {
+        let new = Self::new(settings);
+        Ok(Self {
+            limit: new.range.bound(from.positive()?),
+            baseline: Baseline { long: from.positive()?, count: from.count()?, sum: from.positive()? },
+            last_cut: from.maybe_past()?,
+            steady: Steady::load(from)?,
+            ..new
+        })
     }
 
     /// Is at least half the limit in flight? Below that, latency says nothing about the limit.

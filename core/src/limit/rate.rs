@@ -1,5 +1,6 @@
 //! The token bucket (semantics 3.1, 3.2): a rate, and a burst that may go out at once.
 
+use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 
 /// The settings of a rate limit.
@@ -102,6 +103,31 @@ impl TokenBucket {
         let level = self.level / old * new + self.level % old * new / old;
         self.level = level.min(full(to));
         self.settings = to;
+    }
+
+    /// Writes the tokens down that are there, whole ones and parts of one; nothing where it is full.
+    pub(crate) fn save(&self, to: &mut Saver) {
+        let mut it = self.clone();
+        if !it.is_fresh(to.now()) {
+            let part = part(it.settings);
+            to.whole(it.settings.per.as_micros().max(1));
+            // At most `burst`, and less than `per`.
+            to.whole((it.level / part) as u64);
+            to.whole((it.level % part) as u64);
+        }
+    }
+
+    /// Goes on with the saved tokens, by the rules of a retune: capped at the burst.
+    pub(crate) fn load(from: &mut Loader<'_>, settings: RateSettings) -> Result<Self, Damage> {
+        let (old, whole, rest) =
+            (u128::from(from.whole()?), u128::from(from.whole()?), u128::from(from.whole()?));
+        let new = part(settings);
+        let Some(parts) = (rest * new).checked_div(old).filter(|_| rest < old) else {
+            return Err(Damage("must be less than a whole token"));
+        };
+        // Factors below 2^53 and 2^64, so the products fit.
+        let level = (whole * new).saturating_add(parts).min(full(settings));
+        Ok(Self { settings, level, filled: from.then() })
     }
 
     /// Fills the bucket up to `now`.

@@ -351,7 +351,7 @@ impl PolicyError {
     /// A mistake in one of the kinds is that key's, and not that of all of them.
     fn of_a_kind(self) -> Self {
         match self.value.split_once(" = ") {
-            Some((name, value)) if self.key.ends_with(".kinds") => {
+            Some((name, value)) if self.key.rsplit('.').next() == Some("kinds") => {
                 Self { key: join(&self.key, name), value: value.into(), ..self }
             }
             _ => self,

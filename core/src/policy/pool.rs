@@ -39,7 +39,7 @@ impl PoolKind {
     }
 
     /// The key by which a policy names such a pool.
-    pub(super) const fn pool_key(self) -> &'static str {
+    pub(crate) const fn pool_key(self) -> &'static str {
         match self {
             Self::Bulkhead => "bulkhead.pool",
             Self::RateLimit => "rate_limit.pool",
@@ -48,12 +48,12 @@ impl PoolKind {
     }
 
     /// A key of a policy as the pool's own.
-    pub(super) fn own(self, path: &str) -> &str {
+    pub(crate) fn own(self, path: &str) -> &str {
         path.strip_prefix(self.table()).and_then(|rest| rest.strip_prefix('.')).unwrap_or(path)
     }
 
     /// Does this key of a policy stand in such a pool, where there is one?
-    pub(super) fn holds(self, path: &str) -> bool {
+    pub(crate) fn holds(self, path: &str) -> bool {
         self.own(path) != path && self.owns(self.own(path))
     }
 

@@ -47,6 +47,7 @@ pub(super) const PRESETS: &[Preset] = &[
             ("attempt_timeout", Number(30.0 * SECOND)),
             ("retry.max_attempts", Number(3.0)),
             ("retry.retry_on", Text("infrastructure")),
+            ("retry.retry_on", Text("timeout")),
             ("retry.backoff.base", Number(0.1 * SECOND)),
             ("retry.backoff.max", Number(5.0 * SECOND)),
             ("retry.backoff.jitter", Text("decorrelated")),

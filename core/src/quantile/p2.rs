@@ -1,6 +1,7 @@
 //! The P² algorithm (semantics 9.1; Jain and Chlamtac, CACM 28(10), 1985): a quantile without keeping the values.
 
 use super::FULL;
+use crate::state::{Damage, Loader, Saver};
 
 /// The first values are kept as they are, until there is one for each marker.
 const MARKERS: usize = 5;
@@ -82,6 +83,42 @@ impl P2Quantile {
     /// Heights and ranks (from 1) of the five markers; `None` below five values.
     pub fn markers(&self) -> Option<([f64; 5], [u64; 5])> {
         (self.count() >= MARKERS as u64).then_some((self.heights, self.positions))
+    }
+
+    /// Writes the number of values, the heights, and the ranks of the markers between the ends.
+    pub(crate) fn save(&self, to: &mut Saver) {
+        let count = self.count();
+        to.whole(count);
+        self.heights.iter().take(count as usize).for_each(|height| to.real(*height));
+        if count >= MARKERS as u64 {
+            self.positions[1..4].iter().for_each(|rank| to.whole(*rank));
+        }
+    }
+
+    /// An estimator of the same quantile with the saved values behind it.
+    pub(crate) fn load(&self, from: &mut Loader<'_>) -> Result<Self, Damage> {
+        let (mut it, count) = (self.fresh(), from.whole()?);
+        let there = count.min(MARKERS as u64) as usize;
+        for height in &mut it.heights[..there] {
+            *height = from.real()? + 0.0; // a negative zero is none of ours
+        }
+        it.positions[4] = count;
+        if there == MARKERS {
+            for rank in &mut it.positions[1..4] {
+                *rank = from.whole()?;
+            }
+        }
+        let ranked = there < MARKERS || it.positions.is_sorted_by(|a, b| a < b);
+        if it.heights[..there].is_sorted() && ranked {
+            Ok(it)
+        } else {
+            Err(Damage("markers must be in order"))
+        }
+    }
+
+    /// The quantile that it estimates.
+    pub(super) fn p(&self) -> f64 {
+        self.p
     }
 
     /// A new estimator of the same quantile.

@@ -2,6 +2,7 @@
 //! answer.
 
 use super::p2::P2Quantile;
+use crate::state::{Damage, Loader, Saver};
 
 /// Half a window is at least what P² needs for its markers.
 const LEAST_HALF: u32 = 5;
@@ -61,6 +62,34 @@ impl WindowedP2Quantile {
     pub fn count(&self) -> u32 {
         // Never more than twice `half`, which was halved from a `u32`; the least half makes 10.
         self.older.count() as u32
+    }
+
+    /// Writes both estimators and their quantile down; nothing where there has been no value.
+    pub(crate) fn save(&self, to: &mut Saver) {
+        if self.count() > 0 {
+            to.real(self.older.p());
+            to.list(|to| self.older.save(to));
+            to.list(|to| self.younger.save(to));
+        }
+    }
+
+    /// One of the same quantile and window that goes on from the saved one; a fresh one where the quantile is another.
+    pub(crate) fn load(&self, from: &mut Loader<'_>) -> Result<Self, Damage> {
+        let mut it = self.clone();
+        it.reset();
+        if !from.has_more() {
+            return Ok(it);
+        }
+        if from.real()?.to_bits() != it.older.p().to_bits() {
+            return Ok(from.dropped(it));
+        }
+        it.older = from.list(|from| it.older.load(from))?;
+        it.younger = from.list(|from| it.younger.load(from))?;
+        let (count, half) = (it.older.count(), u64::from(it.half));
+        if count > 2 * half || it.younger.count() != count.saturating_sub(half) {
+            return Err(Damage("must hold as many values as the window"));
+        }
+        Ok(it)
     }
 
     /// Begins a fresh epoch: all is forgotten.

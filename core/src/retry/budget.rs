@@ -14,6 +14,7 @@ pub use tokens::{TokenBudget, TokenSettings};
 pub use window::{RetryBudget, Rounding, WindowSettings};
 
 use crate::outcome::Class;
+use crate::state::{Damage, Loader, Saver};
 use crate::time::Time;
 
 /// The settings of a budget, by kind.
@@ -153,6 +154,31 @@ impl Budget {
             Self::Share(budget) => Some(budget.in_flight()),
             _ => None,
         }
+    }
+
+    /// Writes down what survives: retries in flight do not, so a share has nothing to write.
+    pub(crate) fn save(&self, to: &mut Saver) {
+        match self {
+            Self::Window(budget) => budget.save(to),
+            Self::Ratio(budget) => budget.save(to),
+            Self::Share(_) => {}
+            Self::Tokens(budget) => budget.save(to),
+            Self::Quota(budget) => budget.save(to),
+        }
+    }
+
+    /// A budget of these settings that goes on from a saved one, by the rules of a retune; a fresh one where the kind is
+    /// another.
+    pub(crate) fn load(from: &mut Loader<'_>, settings: &BudgetSettings) -> Result<Self, Damage> {
+        let kind = from.text()?;
+        Ok(match (kind, settings) {
+            ("window", BudgetSettings::Window(to)) => Self::Window(RetryBudget::load(from, *to)?),
+            ("ratio", BudgetSettings::Ratio(to)) => Self::Ratio(RatioBudget::load(from, *to)?),
+            ("tokens", BudgetSettings::Tokens(to)) => Self::Tokens(TokenBudget::load(from, *to)?),
+            ("quota", BudgetSettings::Quota(to)) => Self::Quota(RetryQuota::load(from, *to)?),
+            ("window" | "ratio" | "tokens" | "quota", _) => from.dropped(Self::new(settings)),
+            _ => return Err(Damage("must be a kind of budget")),
+        })
     }
 
     /// After a fork: the parent's retries in flight are none of ours.

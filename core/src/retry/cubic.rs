@@ -1,6 +1,7 @@
 //! The cubic send rate of the AWS SDKs' adaptive mode (semantics 2.14): after a throttle the rate is cut, and grows back
 //! along a cubic curve that is flat where the throttle came.
 
+use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 
 const BETA: f64 = 0.7;
@@ -111,12 +112,43 @@ impl CubicRate {
         self.enabled.then_some(self.fill)
     }
 
+    /// Writes everything down; before the first throttle that is only what has been measured.
+    pub(crate) fn save(&self, to: &mut Saver) {
+        // Whole buckets since it began change nothing but the bucket's number.
+        to.moment(self.born.after(Duration::from_micros(self.bucket.saturating_mul(BUCKET))));
+        to.count(self.sends);
+        to.real(self.measured);
+        if self.enabled {
+            for number in [self.fill, self.capacity, self.tokens, self.last_max] {
+                to.real(number);
+            }
+            to.moment(self.refilled);
+            to.moment(self.throttled);
+        }
+    }
+
+    pub(crate) fn load(from: &mut Loader<'_>) -> Result<Self, Damage> {
+        let it = Self::new(from.past()?);
+        let mut it = Self { sends: from.count()?, measured: from.positive()?, ..it };
+        if from.has_more() {
+            it.enabled = true;
+            (it.fill, it.capacity) = (from.real()?, from.real()?);
+            (it.tokens, it.last_max) = (from.positive()?, from.positive()?);
+            (it.refilled, it.throttled) = (from.past()?, from.past()?);
+            it.window = flat_after(it.last_max);
+            if it.fill < MIN_RATE || it.capacity < MIN_CAPACITY || it.tokens > it.capacity {
+                return Err(Damage("must be a rate and a bucket with no more than it can hold"));
+            }
+        }
+        Ok(it)
+    }
+
     /// A throttle at this send rate: where the curve starts anew, and what is left of the rate.
     fn cut(&mut self, reached: f64, now: Time) -> f64 {
         self.last_max = reached;
         self.throttled = now;
         self.enabled = true;
-        self.window = cube_root(self.last_max * (1.0 - BETA) / SCALE);
+        self.window = flat_after(self.last_max);
         reached * BETA
     }
 
@@ -150,6 +182,11 @@ impl CubicRate {
             self.bucket = bucket;
         }
     }
+}
+
+/// Seconds from a throttle at this rate to the flat point of the curve.
+fn flat_after(last_max: f64) -> f64 {
+    cube_root(last_max * (1.0 - BETA) / SCALE)
 }
 
 /// The cube root by Newton's method: a fixed number of steps in `+ − × ÷`, so that it is the same everywhere. Starts

@@ -1,8 +1,10 @@
 //! A world for the engine: a host that does what it is told, or misbehaves, and checks every rule at every step.
 
-#![allow(missing_docs, unused_imports)] // test support, not all of it used by each test
+#![allow(missing_docs, unused_imports, dead_code)] // test support, not all of it used by each test
 
 mod policies;
+#[allow(dead_code)] // of one test
+mod restart;
 
 use std::collections::BTreeMap;
 
@@ -116,7 +118,11 @@ pub struct World {
 
 impl World {
     pub fn new(origin: u64, seed: u64) -> Self {
-        let mut engine = Engine::new(seed, Options::default());
+        Self::with(Options::default(), origin, seed)
+    }
+
+    pub fn with(options: Options, origin: u64, seed: u64) -> Self {
+        let mut engine = Engine::new(seed, options);
         let build = |(n, pairs): (usize, &Pairs)| {
             let policy = Policy::from_pairs(&format!("p{n}"), pairs).unwrap_or_else(|e| panic!("{e:?}"));
             engine.policy(policy).unwrap()

@@ -4,6 +4,7 @@
 //! stable, with seeded random ones beside them; `cargo xtask deep` explores on nightly with libFuzzer (`fuzz/`).
 
 #![forbid(unsafe_code)]
+#![allow(clippy::pedantic, reason = "a test crate: a panic is its verdict")]
 
 mod documents;
 mod engine;

@@ -4,6 +4,7 @@
 
 use super::{DECAY, DEEPEST, Gradient2, SMOOTHING, STALE};
 use crate::limit::between;
+use crate::state::{Damage, Loader, Saver};
 use crate::time::Time;
 
 /// Samples that a decision is taken from, at least: one slow call is an outlier, and the mean of ten is a signal.
@@ -25,6 +26,26 @@ pub(super) struct Steady {
     sum: u64,
     busiest: u32,
     after_cut: bool,
+}
+
+impl Steady {
+    pub(super) fn save(&self, to: &mut Saver) {
+        to.maybe(self.began);
+        to.count(self.count);
+        to.whole(self.sum);
+        to.count(self.busiest);
+        to.flag(self.after_cut);
+    }
+
+    pub(super) fn load(from: &mut Loader<'_>) -> Result<Self, Damage> {
+        Ok(Self {
+            began: from.maybe_past()?,
+            count: from.count()?,
+            sum: from.whole()?,
+            busiest: from.count()?,
+            after_cut: from.flag()?,
+        })
+    }
 }
 
 impl Gradient2 {

@@ -1,6 +1,7 @@
 //! The retry quota (semantics 2.14; the AWS SDKs' standard mode): retries cost, successes refund.
 
 use crate::outcome::Class;
+use crate::state::{Damage, Loader, Saver};
 
 /// The settings of a quota.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +84,19 @@ impl RetryQuota {
 
     pub(crate) fn is_fresh(&self) -> bool {
         self.available == self.settings.capacity
+    }
+
+    /// Writes what is missing to the full, as a retune keeps it.
+    pub(crate) fn save(&self, to: &mut Saver) {
+        if !self.is_fresh() {
+            to.text("quota");
+            to.count(self.settings.capacity - self.available);
+        }
+    }
+
+    pub(crate) fn load(from: &mut Loader<'_>, settings: QuotaSettings) -> Result<Self, Damage> {
+        let missing = from.count()?;
+        Ok(Self { settings, available: settings.capacity.saturating_sub(missing) })
     }
 }
 

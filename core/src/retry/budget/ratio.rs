@@ -1,6 +1,7 @@
 //! The ratio budget (semantics 2.11): each call earns a fraction of a retry.
 
 use super::{TOKEN, micro_tokens};
+use crate::state::{Damage, Loader, Saver};
 
 /// The settings of a ratio budget.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -90,5 +91,19 @@ impl RatioBudget {
 
     pub(crate) fn is_fresh(&self) -> bool {
         self.calls == 0
+    }
+
+    pub(crate) fn save(&self, to: &mut Saver) {
+        if !self.is_fresh() {
+            to.text("ratio");
+            to.whole(self.calls);
+            to.whole(self.tokens);
+        }
+    }
+
+    pub(crate) fn load(from: &mut Loader<'_>, settings: RatioSettings) -> Result<Self, Damage> {
+        let new = Self::new(settings);
+        let (calls, tokens) = (from.whole()?, from.whole()?);
+        Ok(Self { calls, tokens: tokens.min(new.cap), ..new })
     }
 }

@@ -1,6 +1,7 @@
 //! The token budget (semantics 2.13; gRPC A6 retry throttling): failures take, successes give, half must be left.
 
 use super::{TOKEN, micro_tokens};
+use crate::state::{Damage, Loader, Saver};
 
 /// The settings of a token budget.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -64,6 +65,20 @@ impl TokenBudget {
 
     pub(crate) fn is_fresh(&self) -> bool {
         self.tokens == self.max
+    }
+
+    /// Writes what is missing to the full, as a retune keeps it.
+    pub(crate) fn save(&self, to: &mut Saver) {
+        if !self.is_fresh() {
+            to.text("tokens");
+            to.whole(self.max - self.tokens);
+        }
+    }
+
+    pub(crate) fn load(from: &mut Loader<'_>, settings: TokenSettings) -> Result<Self, Damage> {
+        let new = Self::new(settings);
+        let missing = from.whole()?;
+        Ok(Self { tokens: new.max.saturating_sub(missing), ..new })
     }
 }
 

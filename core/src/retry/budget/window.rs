@@ -1,5 +1,6 @@
 //! The windowed retry budget (semantics 2.10; Finagle's `RetryBudget`).
 
+use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 
 /// The settings of a windowed budget.
@@ -144,6 +145,52 @@ impl RetryBudget {
     pub(crate) fn is_fresh(&mut self, now: Time) -> bool {
         self.roll(now);
         self.totals.deposits == 0 && self.totals.withdrawals == 0
+    }
+
+    /// Writes its length, where its slices begin, and what is in them, if anything. Once a moment has been seen, slices
+    /// are counted from there for good, so that is kept even where the window is empty.
+    pub(crate) fn save(&self, to: &mut Saver) {
+        let mut it = self.clone();
+        let Some(anchor) = it.anchor else { return };
+        it.roll(to.now());
+        // Whole windows since then change nothing but the slices' numbers.
+        let windows = it.current / SLICES as u64;
+        let span = it.settings.ttl.as_micros().saturating_mul(windows);
+        to.text("window");
+        to.whole(it.settings.ttl.as_micros());
+        to.moment(anchor.after(Duration::from_micros(span)));
+        if it.totals.deposits > 0 || it.totals.withdrawals > 0 {
+            for slice in it.slices {
+                to.count(slice.deposits);
+                to.count(slice.withdrawals);
+            }
+        }
+    }
+
+    /// The window goes on where it is as long.
+    pub(crate) fn load(from: &mut Loader<'_>, settings: WindowSettings) -> Result<Self, Damage> {
+        let mut it = Self::new(settings);
+        if from.whole()? != settings.ttl.as_micros() {
+            return Ok(from.dropped(it));
+        }
+        let anchor = from.past()?;
+        if from.then().since(anchor) >= settings.ttl.max(Duration::from_micros(1)) {
+            return Err(Damage("its slices must begin within the window"));
+        }
+        it.anchor = Some(anchor);
+        it.current = it.slice_of(from.then());
+        if from.has_more() {
+            for slice in &mut it.slices {
+                (slice.deposits, slice.withdrawals) = (from.count()?, from.count()?);
+                let sums = (
+                    it.totals.deposits.checked_add(slice.deposits),
+                    it.totals.withdrawals.checked_add(slice.withdrawals),
+                );
+                let (Some(deposits), Some(withdrawals)) = sums else { return Err(Damage("holds too many")) };
+                it.totals = Slice { deposits, withdrawals };
+            }
+        }
+        Ok(it)
     }
 
     /// Moves the window up to `now`, in at most ten steps however much time has passed.

@@ -1,0 +1,158 @@
+//! Each part of core beside its peers, in one run: what a call costs in ns, in allocations, and as a ratio to ours.
+//!
+//! Without arguments it prints the tables. `instructions NAME COUNT` makes COUNT calls of one row and nothing else, for
+//! callgrind; `rows` prints the names.
+
+mod parts;
+mod shared;
+mod stacks;
+
+use std::env::args;
+use std::thread;
+use std::time::Instant;
+
+use tidegate_bench_core::counting::{Counting, tally};
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// The peers, whose versions are printed.
+const PEERS: [&str; 9] = [
+    "governor",
+    "failsafe",
+    "recloser",
+    "backon",
+    "tokio",
+    "tower",
+    "tower-resilience",
+    "sketches-ddsketch",
+    "parking_lot",
+];
+
+/// How often each row runs, in turn with the others.
+const RUNS: usize = 61;
+/// How long a row runs at a time: short, so that on a shared machine the least is of a run that nobody cut in two.
+const SLICE: f64 = 2e-3;
+
+/// A row: it makes so many calls.
+struct Row {
+    group: &'static str,
+    name: &'static str,
+    run: Box<dyn FnMut(u64)>,
+}
+
+/// A row whose object two threads share.
+struct Shared {
+    name: &'static str,
+    run: Box<dyn Fn(u64) + Sync>,
+}
+
+fn row(group: &'static str, name: &'static str, run: impl FnMut(u64) + 'static) -> Row {
+    Row { group, name, run: Box::new(run) }
+}
+
+fn main() {
+    let args: Vec<String> = args().skip(1).collect();
+    let mut rows = parts::rows();
+    rows.extend(stacks::rows());
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => {
+            versions();
+            alone(&mut rows);
+            together(&shared::rows());
+        }
+        ["rows"] => {
+            for row in &rows {
+                println!("{}: {}", row.group, row.name);
+            }
+        }
+        ["instructions", name, count] => {
+            let Some(row) = rows.iter_mut().find(|row| format!("{}: {}", row.group, row.name) == name) else {
+                panic!("no row {name}")
+            };
+            (row.run)(count.parse().expect("a count"));
+        }
+        _ => panic!("usage: tidegate-bench-peers [rows | instructions NAME COUNT]"),
+    }
+}
+
+fn versions() {
+    let lock = include_str!("../../../../Cargo.lock");
+    print!("tidegate {}", env!("CARGO_PKG_VERSION"));
+    for peer in PEERS {
+        let version = lock
+            .split("[[package]]")
+            .filter(|package| package.lines().any(|line| line == format!("name = \"{peer}\"")))
+            .filter_map(|package| package.lines().find_map(|line| line.strip_prefix("version = ")));
+        // Of two in the lock file the newest is ours.
+        print!("; {peer} {}", version.max().unwrap_or("?").trim_matches('"'));
+    }
+    println!(
+        "\nns per call: median and least of {RUNS} runs in turn; ratios of the least to the first row of a group"
+    );
+}
+
+fn alone(rows: &mut [Row]) {
+    let counts: Vec<u64> = rows.iter_mut().map(|row| calls_in_a_slice(&mut *row.run)).collect();
+    let mut figures = vec![Vec::new(); rows.len()];
+    for _ in 0..RUNS {
+        for ((row, count), figures) in rows.iter_mut().zip(&counts).zip(&mut figures) {
+            figures.push(nanoseconds(*count, || (row.run)(*count)));
+        }
+    }
+    let mut group = "";
+    let mut ours = 1.0;
+    for (row, figures) in rows.iter_mut().zip(&mut figures) {
+        let before = tally();
+        (row.run)(1_000);
+        let allocations = tally().since(before).times as f64 / 1e3;
+        let [median, least] = spread(figures);
+        if row.group != group {
+            (group, ours) = (row.group, least);
+            println!("\n{group:<52} {:>9} {:>9} {:>7} {:>8}", "median", "least", "ratio", "allocs");
+        }
+        println!("  {:<50} {median:>9.1} {least:>9.1} {:>7.2} {allocations:>8.1}", row.name, least / ours);
+    }
+}
+
+/// Two threads on one object: the time in which both have made their calls, per call of one.
+fn together(rows: &[Shared]) {
+    const CALLS: u64 = 20_000;
+    let mut figures = vec![[Vec::new(), Vec::new()]; rows.len()];
+    for _ in 0..RUNS {
+        for (row, [one, two]) in rows.iter().zip(&mut figures) {
+            one.push(nanoseconds(CALLS, || (row.run)(CALLS)));
+            two.push(nanoseconds(CALLS, || {
+                thread::scope(|scope| {
+                    scope.spawn(|| (row.run)(CALLS));
+                    (row.run)(CALLS);
+                });
+            }));
+        }
+    }
+    println!("\n{:<52} {:>9} {:>9} {:>7}", "one object", "1 thread", "2 threads", "ratio");
+    let mut ours = None;
+    for (row, [one, two]) in rows.iter().zip(&mut figures) {
+        let ([one, _], [two, _]) = (spread(one), spread(two));
+        let ours = ours.get_or_insert(two);
+        println!("  {:<50} {one:>9.1} {two:>9.1} {:>7.2}", row.name, two / *ours);
+    }
+}
+
+fn nanoseconds(count: u64, run: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    run();
+    start.elapsed().as_secs_f64() * 1e9 / count as f64
+}
+
+/// How many calls fill a slice, after some that warm up.
+fn calls_in_a_slice(run: &mut dyn FnMut(u64)) -> u64 {
+    run(500);
+    let each = nanoseconds(500, || run(500));
+    ((SLICE * 1e9 / each) as u64).max(20)
+}
+
+fn spread(figures: &mut [f64]) -> [f64; 2] {
+    figures.sort_by(f64::total_cmp);
+    [figures[figures.len() / 2], figures[0]]
+}

@@ -1,0 +1,68 @@
+//! One object, one and two threads: everything here is shared, and reads its clock.
+
+use std::hint::black_box;
+use std::num::NonZeroU32;
+
+use super::Shared;
+use super::parts::{Clock, breaker, failsafe, recloser};
+use super::stacks::sync_call;
+use failsafe::CircuitBreaker as _;
+use governor::clock::MonotonicClock;
+use governor::{Quota, RateLimiter};
+use parking_lot::Mutex;
+use tidegate::Evidence;
+use tidegate_bench_core::scenarios::{FULL, World, scenario};
+use tokio::sync::Semaphore;
+
+fn shared(name: &'static str, run: impl Fn(u64) + Sync + 'static) -> Shared {
+    Shared { name, run: Box::new(run) }
+}
+
+pub fn rows() -> Vec<Shared> {
+    let now = Clock::new();
+    let engine = |pairs| {
+        let world = Mutex::new(World::new(pairs));
+        move |calls| {
+            for _ in 0..calls {
+                black_box(sync_call(&world, now, || black_box(true)));
+            }
+        }
+    };
+    let bare = scenario("bare").expect("the first of them").pairs;
+    let quota = Quota::per_second(NonZeroU32::new(1_000_000_000).expect("not zero"));
+    let governor = RateLimiter::direct_with_clock(quota, MonotonicClock);
+    let ours = Mutex::new(breaker());
+    let (failsafe, recloser, semaphore) = (failsafe(), recloser(), Semaphore::new(100));
+    vec![
+        shared("tidegate, the full pipeline", engine(FULL)),
+        shared("tidegate, a deadline alone", engine(bare)),
+        shared("tidegate, CircuitBreaker behind a mutex", move |calls| {
+            for _ in 0..calls {
+                let ticket = ours.lock().admit(now.now());
+                if let Ok(ticket) = ticket {
+                    black_box(ours.lock().record(ticket, Evidence::Success, 0, now.now()));
+                }
+            }
+        }),
+        shared("governor alone", move |calls| {
+            for _ in 0..calls {
+                black_box(governor.check().is_ok());
+            }
+        }),
+        shared("failsafe alone", move |calls| {
+            for _ in 0..calls {
+                black_box(failsafe.call(|| black_box(Ok::<(), ()>(()))).is_ok());
+            }
+        }),
+        shared("recloser alone", move |calls| {
+            for _ in 0..calls {
+                black_box(recloser.call(|| black_box(Ok::<(), ()>(()))).is_ok());
+            }
+        }),
+        shared("tokio Semaphore alone, try_acquire", move |calls| {
+            for _ in 0..calls {
+                drop(black_box(semaphore.try_acquire()));
+            }
+        }),
+    ]
+}

@@ -1,0 +1,495 @@
+//! What `Caller.acall` answers: a coroutine in all but name, whose happy path never leaves this file.
+//!
+//! Driven for the first time it begins the call, makes the user's coroutine, and from then on passes on what that yields
+//! and what it is sent. A deadline or an attempt timeout is put on the loop's timer when the user's coroutine first
+//! suspends; one that does not is never seen by it. When it ends well, the call has ended well. For everything else there
+//! is the Python shell: a coroutine too, told what the engine has said, that is driven in the place of the user's.
+//!
+//! The context variable is set to its `Inside` when the call begins, and stays: a call that has ended is looked through,
+//! so that the way back costs nothing, and tasks made inside it know what they were made in.
+
+mod slots;
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyRuntimeWarning, PyStopIteration, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple};
+use pyo3::{ffi, intern};
+use tidegate::{CallId, wire};
+
+use crate::fast::{self, Args};
+use crate::inside;
+use crate::runner::{Begun, Raised, Runner};
+use crate::scope::{self, Globals};
+
+pub use slots::make_type;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nobody has driven it yet; no call has begun.
+    New,
+    /// The user's coroutine is driven.
+    User,
+    /// The shell's coroutine is driven.
+    Shell,
+    Done,
+}
+
+/// The references it holds, by their place.
+#[derive(Clone, Copy)]
+enum Ref {
+    Caller,
+    Function,
+    Args,
+    Kwargs,
+    /// The coroutine that is driven.
+    Inner,
+    /// What runs inside is told by it, from the first attempt on.
+    Inside,
+    /// The loop's timers, once the call is among them.
+    Timers,
+}
+const REFS: usize = 7;
+
+/// The object. The interpreter's allocator zeroes it, which is a valid value of each field: `Phase::New` is 0.
+///
+/// Only whoever has set `busy` touches the cells, so that it is sound without a global lock too.
+#[repr(C)]
+struct Call {
+    head: ffi::PyObject,
+    busy: AtomicBool,
+    phase: Cell<Phase>,
+    /// The call's id while it goes on, else 0.
+    id: Cell<u64>,
+    /// When its timer is due, on the engine's clock; 0 without one.
+    due: Cell<u64>,
+    refs: [Cell<*mut ffi::PyObject>; REFS],
+}
+
+/// What driving it brings.
+enum Sent<'py> {
+    Yields(Bound<'py, PyAny>),
+    Returns(Bound<'py, PyAny>),
+}
+
+/// A borrowed awaitable.
+struct This<'a, 'py> {
+    me: &'a Bound<'py, PyAny>,
+    call: &'a Call,
+}
+
+/// Nobody else drives it while this lives.
+struct Busy<'a>(&'a Call);
+
+impl<'a> Busy<'a> {
+    fn take(call: &'a Call) -> Option<Self> {
+        if call.busy.swap(true, Ordering::Acquire) { None } else { Some(Self(call)) }
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.busy.store(false, Ordering::Release);
+    }
+}
+
+impl Call {
+    fn get<'py>(&self, py: Python<'py>, which: Ref) -> Option<Bound<'py, PyAny>> {
+        // SAFETY: null, or a reference that this object owns.
+        unsafe { Bound::from_borrowed_ptr_or_opt(py, self.refs[which as usize].get()) }
+    }
+
+    fn put(&self, py: Python<'_>, which: Ref, value: Option<Bound<'_, PyAny>>) {
+        let new = value.map_or(ptr::null_mut(), Bound::into_ptr);
+        let old = self.refs[which as usize].replace(new);
+        // SAFETY: null, or a reference that this object owned; it is not reachable from here any more.
+        drop(unsafe { Bound::from_owned_ptr_or_opt(py, old) });
+    }
+}
+
+impl Call {
+    /// Lets go of everything.
+    fn clear(&self, py: Python<'_>) {
+        for reference in &self.refs {
+            let old = reference.replace(ptr::null_mut());
+            // SAFETY: as in `put`.
+            drop(unsafe { Bound::from_owned_ptr_or_opt(py, old) });
+        }
+    }
+}
+
+impl<'py> This<'_, 'py> {
+    fn py(&self) -> Python<'py> {
+        self.me.py()
+    }
+
+    fn get(&self, which: Ref) -> Option<Bound<'py, PyAny>> {
+        self.call.get(self.py(), which)
+    }
+
+    /// The caller that made it: there until it ends.
+    fn caller(&self) -> Result<Bound<'py, Runner>, Raised> {
+        let caller = self.get(Ref::Caller).ok_or_else(ended)?;
+        // SAFETY: nothing else is put there.
+        Ok(unsafe { caller.cast_into_unchecked::<Runner>() })
+    }
+
+    fn function(&self) -> Result<Bound<'py, PyAny>, Raised> {
+        Ok(self.get(Ref::Function).ok_or_else(ended)?)
+    }
+
+    fn id(&self) -> CallId {
+        CallId::from_word(self.call.id.get())
+    }
+
+    /// It is over: all it held is let go of.
+    fn end(&self) {
+        self.call.phase.set(Phase::Done);
+        self.call.id.set(0);
+        if let Some(inside) = self.get(Ref::Inside) {
+            inside::end(&inside);
+        }
+        self.call.clear(self.py());
+    }
+
+    /// Drives it by one step.
+    #[inline]
+    fn send(&self, value: &Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
+        match self.call.phase.get() {
+            Phase::User => self.user(self.drive(value)),
+            Phase::New if value.is_none() => self.begin(value),
+            Phase::Shell => self.shell(self.drive(value)),
+            Phase::New => {
+                Err(PyTypeError::new_err("can't send non-None value to a just-started coroutine").into())
+            }
+            Phase::Done => Err(reused().into()),
+        }
+    }
+
+    /// Sends a value into the coroutine that is driven.
+    #[inline]
+    fn drive(&self, value: &Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
+        let inner = self.call.refs[Ref::Inner as usize].get();
+        let mut result = ptr::null_mut();
+        // SAFETY: while the phase says so there is one, and `busy` keeps it from being let go of. It answers as
+        // functions do.
+        let (sent, result) = unsafe {
+            let sent = ffi::PyIter_Send(inner, value.as_ptr(), &raw mut result);
+            (sent, fast::owned(self.py(), result)?)
+        };
+        Ok(if sent == ffi::PySendResult::PYGEN_RETURN { Sent::Returns(result) } else { Sent::Yields(result) })
+    }
+
+    /// Begins the call and makes its first attempt, up to where that suspends for the first time.
+    fn begin(&self, nothing: &Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
+        let py = self.py();
+        let globals = scope::globals(py)?;
+        let caller = self.caller()?;
+        let settings = caller.get().settings()?;
+        let around = scope::around(py, globals)?;
+        let Ok(mut begun) = settings.begin(caller.as_any(), around.scope.as_ref(), true) else {
+            let error = Raised.take(py);
+            self.end();
+            return Err(error.into());
+        };
+        self.call.id.set(begun.call.to_word());
+        if begun.woken.is_some() || !begun.is_first_attempt() || !settings.is_fast_async() {
+            return self.start_in_shell(&caller, around.scope, &mut begun);
+        }
+        if let Some(next) = begun.step.next {
+            self.call.due.set(begun.now.as_micros().saturating_add(next.as_micros()).max(1));
+        }
+        self.call.phase.set(Phase::User);
+        let owner = settings.owner.bind(py);
+        let made = inside::make(py, globals, begun.call.to_word(), owner, around.scope).and_then(|inside| {
+            drop(fast::call1(globals.set.bind(py), &inside)?);
+            self.call.put(py, Ref::Inside, Some(inside));
+            self.make(globals)
+        });
+        match made {
+            Err(raised) => self.user(Err(raised)),
+            Ok(coroutine) => {
+                self.call.put(py, Ref::Inner, Some(coroutine));
+                self.user(self.drive(nothing))
+            }
+        }
+    }
+
+    /// The shell carries out the call from its first step on.
+    #[cold]
+    fn start_in_shell(
+        &self,
+        caller: &Bound<'py, Runner>,
+        scope: Option<Bound<'py, PyAny>>,
+        begun: &mut Begun,
+    ) -> Result<Sent<'py>, Raised> {
+        let py = self.py();
+        let hand_over = || {
+            if let Some(woken) = begun.woken.take() {
+                caller.get().settings()?.wake(py, woken)?;
+            }
+            let (id, step) = (begun.call.to_word(), wire::pack_step(begun.step));
+            let (function, args, kwargs) = (self.function()?, self.get(Ref::Args), self.get(Ref::Kwargs));
+            let told = (scope::or_none(py, scope), id, step, function, args, kwargs);
+            Ok(caller.call_method1(intern!(py, "_abegun"), told)?)
+        };
+        let shell = Python::attach(|_| hand_over());
+        self.to_shell(shell)
+    }
+
+    /// Calls the user's function: a coroutine, whatever kind of awaitable it answers.
+    #[inline]
+    fn make(&self, globals: &Globals) -> Result<Bound<'py, PyAny>, Raised> {
+        let function = self.function()?;
+        let made = fast::call_with(&function, self.get(Ref::Args).as_ref(), self.get(Ref::Kwargs).as_ref())?;
+        if fast::is_coroutine(&made, globals) {
+            return Ok(made);
+        }
+        let awaited = |caller: Bound<'py, Runner>| {
+            caller.call_method1(intern!(self.py(), "_awaited"), (made, function))
+        };
+        let caller = self.caller()?;
+        Ok(Python::attach(|_| awaited(caller))?)
+    }
+
+    /// What the user's coroutine did.
+    #[inline]
+    fn user(&self, sent: Result<Sent<'py>, Raised>) -> Result<Sent<'py>, Raised> {
+        match sent {
+            Ok(Sent::Yields(value)) => {
+                if self.call.due.get() != 0 && self.call.refs[Ref::Timers as usize].get().is_null() {
+                    self.arm(&value).map_err(|raised| self.give_up(raised))?;
+                }
+                Ok(Sent::Yields(value))
+            }
+            Ok(Sent::Returns(value)) => self.finish(value),
+            Err(raised) => {
+                let value = Python::attach(|_| {
+                    raised.take(self.py()).into_value(self.py()).into_bound(self.py()).into_any()
+                });
+                self.resume(false, value)
+            }
+        }
+    }
+
+    /// Puts the call on the loop's timer, for the task that runs.
+    fn arm(&self, waits_for: &Bound<'py, PyAny>) -> Result<(), Raised> {
+        static ARM: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let py = self.py();
+        let caller = self.caller()?;
+        let owner = caller.get().settings()?.owner.bind(py);
+        let told = (owner, self.id().to_word(), self.call.due.get(), waits_for);
+        let timers = Python::attach(|_| ARM.import(py, "tidegate._timers", "arm_at")?.call1(told))?;
+        self.call.put(py, Ref::Timers, Some(timers));
+        Ok(())
+    }
+
+    /// The user's coroutine has ended well; so has the call, unless it has been stopped meanwhile.
+    #[inline]
+    fn finish(&self, value: Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
+        let py = self.py();
+        if let Some(timers) = self.get(Ref::Timers) {
+            let call = self.id().to_word();
+            match Python::attach(|_| forget(&timers, call)) {
+                Ok(true) => {}
+                Ok(false) => return self.resume(true, value),
+                Err(error) => return Err(self.give_up(error.into())),
+            }
+        }
+        let caller = self.caller()?;
+        let settings = caller.get().settings()?;
+        let woken = settings.finished(py, self.id());
+        self.end();
+        if let Some(woken) = woken {
+            Python::attach(|_| settings.wake(py, woken))?;
+        }
+        Ok(Sent::Returns(value))
+    }
+
+    /// The shell goes on after an attempt that did not end well, or that was stopped.
+    #[cold]
+    fn resume(&self, ok: bool, value: Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
+        let py = self.py();
+        let hand_over = || {
+            let scope = self.get(Ref::Inside).and_then(|inside| inside::around(&inside));
+            let scope = scope::or_none(py, scope);
+            let (id, function, timers) = (self.id().to_word(), self.function()?, self.get(Ref::Timers));
+            let told = (scope, id, ok, value, function, self.get(Ref::Args), self.get(Ref::Kwargs), timers);
+            Ok(self.caller()?.call_method1(intern!(py, "_afailed"), told)?)
+        };
+        let shell = Python::attach(|_| hand_over());
+        self.to_shell(shell)
+    }
+
+    fn to_shell(&self, shell: Result<Bound<'py, PyAny>, Raised>) -> Result<Sent<'py>, Raised> {
+        let py = self.py();
+        match shell {
+            Err(raised) => Err(self.give_up(raised)),
+            Ok(shell) => {
+                self.call.phase.set(Phase::Shell);
+                self.call.put(py, Ref::Inner, Some(shell));
+                for which in [Ref::Args, Ref::Kwargs, Ref::Function] {
+                    self.call.put(py, which, None);
+                }
+                self.shell(self.drive(&py.None().into_bound(py)))
+            }
+        }
+    }
+
+    /// What the shell's coroutine did.
+    fn shell(&self, sent: Result<Sent<'py>, Raised>) -> Result<Sent<'py>, Raised> {
+        match sent {
+            Ok(Sent::Returns(value)) => {
+                self.end();
+                Ok(Sent::Returns(value))
+            }
+            Err(raised) => Err(self.give_up(raised)),
+            yields => yields,
+        }
+    }
+
+    /// Closes what runs, and takes the call off the loop's timer.
+    fn unwind(&self) -> PyResult<()> {
+        let py = self.py();
+        let closed = match self.get(Ref::Inner) {
+            Some(inner) => inner.call_method0(intern!(py, "close")).map(drop),
+            None => Ok(()),
+        };
+        let dropped = match self.get(Ref::Timers) {
+            Some(timers) => timers.call_method1(intern!(py, "drop"), (self.call.id.get(),)).map(drop),
+            None => Ok(()),
+        };
+        closed.and(dropped)
+    }
+
+    /// The end that is none of the call's own: what runs is closed, and the call is cancelled unless it has ended.
+    /// Answers the error that matters most, which is the one given if there is one.
+    fn cancel(&self, error: Option<PyErr>) -> Option<PyErr> {
+        let py = self.py();
+        let call = self.id();
+        let error = match (error, self.unwind()) {
+            (None, Err(first)) => Some(first),
+            (Some(first), Err(second)) => {
+                second.write_unraisable(py, Some(self.me));
+                Some(first)
+            }
+            (error, Ok(())) => error,
+        };
+        let caller = self.get(Ref::Caller);
+        self.end();
+        let caller = caller.and_then(|caller| caller.cast_into::<Runner>().ok());
+        let settings = caller.as_ref().map(|caller| caller.get().settings());
+        match (settings, error) {
+            (Some(Ok(settings)), Some(error)) => Some(settings.give_up(py, call, error)),
+            (Some(Ok(settings)), None) => {
+                drop(settings.give_up(py, call, PyRuntimeError::new_err("closed")));
+                None
+            }
+            (_, error) => error,
+        }
+    }
+
+    /// The same, on the way out with an error.
+    #[cold]
+    fn give_up(&self, raised: Raised) -> Raised {
+        let error = raised.take(self.py());
+        match Python::attach(|_| self.cancel(Some(error))) {
+            Some(error) => error.into(),
+            None => Raised::from(ended()),
+        }
+    }
+
+    /// Throws an exception in.
+    fn throw(&self, args: &Bound<'py, PyTuple>) -> Result<Sent<'py>, Raised> {
+        let py = self.py();
+        let inner = match self.call.phase.get() {
+            Phase::Done => return Err(reused().into()),
+            // One that nobody has driven raises what is thrown; a coroutine knows in which forms that can come.
+            Phase::New => {
+                let caller = self.caller()?;
+                self.end();
+                caller.call_method1(intern!(py, "_awaited"), (py.None(), py.None()))?
+            }
+            Phase::User | Phase::Shell => self.get(Ref::Inner).unwrap_or_else(|| py.None().into_bound(py)),
+        };
+        let sent = match inner.call_method1(intern!(py, "throw"), args) {
+            Ok(value) => Ok(Sent::Yields(value)),
+            Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
+                Ok(Sent::Returns(error.value(py).getattr(intern!(py, "value"))?))
+            }
+            Err(error) => Err(error.into()),
+        };
+        match self.call.phase.get() {
+            Phase::User => self.user(sent),
+            Phase::Shell => self.shell(sent),
+            Phase::New | Phase::Done => sent,
+        }
+    }
+
+    /// Closes it, wherever it stands.
+    fn close(&self) -> PyResult<()> {
+        match self.call.phase.get() {
+            Phase::New => self.end(),
+            Phase::Done => {}
+            Phase::User | Phase::Shell => return self.cancel(None).map_or(Ok(()), Err),
+        }
+        Ok(())
+    }
+
+    /// Nobody will drive it any more.
+    fn finalize(&self) -> PyResult<()> {
+        let py = self.py();
+        if self.call.phase.get() == Phase::New {
+            let function = self.function().map_err(|raised| raised.take(py))?.repr()?;
+            self.end();
+            let text = format!("coroutine 'Caller.acall' of {function} was never awaited");
+            let text = std::ffi::CString::new(text.replace('\0', " "))?;
+            return PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1);
+        }
+        self.close()
+    }
+}
+
+/// Takes a call off the loop's timer: had it been left alone until now?
+fn forget(timers: &Bound<'_, PyAny>, call: u64) -> PyResult<bool> {
+    let running = timers.getattr(intern!(timers.py(), "running"))?.cast_into::<PyDict>()?;
+    match running.del_item(call) {
+        Err(error) if error.is_instance_of::<PyKeyError>(timers.py()) => Ok(false),
+        other => other.map(|()| true),
+    }
+}
+
+#[cold]
+fn ended() -> PyErr {
+    PyRuntimeError::new_err("tidegate: this call has ended")
+}
+
+#[cold]
+fn reused() -> PyErr {
+    PyRuntimeError::new_err("cannot reuse already awaited coroutine")
+}
+
+/// A new awaitable.
+pub fn make<'py>(
+    caller: &Bound<'py, PyAny>,
+    function: &Bound<'py, PyAny>,
+    args: Args<'_, 'py>,
+) -> Result<Bound<'py, PyAny>, Raised> {
+    let py = caller.py();
+    let kind = scope::globals(py)?.awaitable.as_ptr();
+    // SAFETY: a new object of our type, zeroed; or null.
+    let made = unsafe { fast::owned(py, ffi::PyType_GenericAlloc(kind.cast(), 0))? };
+    // SAFETY: it is one of ours.
+    let call = unsafe { &*made.as_ptr().cast::<Call>() };
+    call.put(py, Ref::Caller, Some(caller.clone()));
+    call.put(py, Ref::Function, Some(function.clone()));
+    if !args.is_empty() {
+        call.put(py, Ref::Args, Some(args.tuple()?.into_any()));
+        call.put(py, Ref::Kwargs, args.dict()?.map(Bound::into_any));
+    }
+    Ok(made)
+}

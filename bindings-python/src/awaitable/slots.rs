@@ -1,0 +1,261 @@
+//! The slots of awaitables, and their type. The interpreter calls slots attached, with live objects of our type in the
+//! first place.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+
+use pyo3::exceptions::{PyStopIteration, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyTuple, PyType};
+use pyo3::{ffi, intern};
+
+use super::{Busy, Call, Phase, Ref, Sent, This};
+use crate::fast::guarded;
+use crate::runner::Raised;
+
+/// Runs `work` on an awaitable that nobody else drives.
+///
+/// # Safety
+/// As of a slot.
+unsafe fn driving<'py, T>(
+    me: *mut ffi::PyObject,
+    work: impl FnOnce(This<'_, 'py>) -> Result<T, Raised>,
+) -> Result<T, Raised> {
+    guarded(|| {
+        // SAFETY: says the caller.
+        let (me, call) =
+            unsafe { (Bound::from_borrowed_ptr(Python::assume_attached(), me), &*me.cast::<Call>()) };
+        let Some(_busy) = Busy::take(call) else {
+            return Err(PyValueError::new_err("coroutine already executing").into());
+        };
+        work(This { me: &me, call })
+    })
+}
+
+unsafe extern "C" fn send_slot(
+    me: *mut ffi::PyObject,
+    value: *mut ffi::PyObject,
+    result: *mut *mut ffi::PyObject,
+) -> ffi::PySendResult {
+    // SAFETY: as of a slot; `result` is where the answer goes.
+    unsafe {
+        let sent = driving(me, |this| this.send(&Bound::from_borrowed_ptr(this.py(), value)));
+        let (kind, value) = match sent {
+            Ok(Sent::Yields(value)) => (ffi::PySendResult::PYGEN_NEXT, value.into_ptr()),
+            Ok(Sent::Returns(value)) => (ffi::PySendResult::PYGEN_RETURN, value.into_ptr()),
+            Err(Raised) => (ffi::PySendResult::PYGEN_ERROR, ptr::null_mut()),
+        };
+        *result = value;
+        kind
+    }
+}
+
+/// What was sent as methods say it: a value, or `StopIteration` with one.
+fn as_method(sent: Result<Sent<'_>, Raised>) -> *mut ffi::PyObject {
+    match sent {
+        Ok(Sent::Yields(value)) => value.into_ptr(),
+        Ok(Sent::Returns(value)) => Python::attach(|_| {
+            let py = value.py();
+            // An instance: a tuple or an exception as the value would be taken for arguments.
+            let stop = py.get_type::<PyStopIteration>().call1((value,));
+            stop.map_or_else(|error| error, PyErr::from_value).restore(py);
+            ptr::null_mut()
+        }),
+        Err(Raised) => ptr::null_mut(),
+    }
+}
+
+unsafe extern "C" fn next_slot(me: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: as of a slot.
+    as_method(unsafe { driving(me, |this| this.send(&this.py().None().into_bound(this.py()))) })
+}
+
+unsafe extern "C" fn send_method(me: *mut ffi::PyObject, value: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: as of a slot.
+    as_method(unsafe { driving(me, |this| this.send(&Bound::from_borrowed_ptr(this.py(), value))) })
+}
+
+unsafe extern "C" fn throw_method(me: *mut ffi::PyObject, args: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: as of a slot; `args` is a tuple.
+    let sent = unsafe {
+        driving(me, |this| {
+            let args = Bound::from_borrowed_ptr(this.py(), args);
+            Python::attach(|_| this.throw(&args.cast_into::<PyTuple>().map_err(PyErr::from)?))
+        })
+    };
+    as_method(sent)
+}
+
+unsafe extern "C" fn close_method(me: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: as of a slot.
+    match unsafe { driving(me, |this| Ok(Python::attach(|_| this.close()).map(|()| this.py().None())?)) } {
+        Ok(none) => none.into_ptr(),
+        Err(Raised) => ptr::null_mut(),
+    }
+}
+
+unsafe extern "C" fn self_slot(me: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: as of a slot.
+    unsafe { ffi::Py_INCREF(me) };
+    me
+}
+
+unsafe extern "C" fn finalize_slot(me: *mut ffi::PyObject) {
+    // SAFETY: as of a slot. An error that is on its way is put aside and back.
+    unsafe {
+        let call = &*me.cast::<Call>();
+        if call.phase.get() != Phase::Done {
+            Python::attach(|py| {
+                let before = PyErr::take(py);
+                let done = driving(me, |this| Ok(this.finalize()?));
+                if done.is_err()
+                    && let Some(error) = PyErr::take(py)
+                {
+                    error.write_unraisable(py, None);
+                }
+                if let Some(before) = before {
+                    before.restore(py);
+                }
+            });
+        }
+        call.phase.set(Phase::Done);
+    }
+}
+
+/// Frees one that has ended without looking for a finalizer; any other is ended first. With a global lock a reference more
+/// and one less do that: the second one comes back here. Without one the interpreter's own way is taken.
+#[cfg(not(Py_GIL_DISABLED))]
+unsafe extern "C" fn dealloc_slot(me: *mut ffi::PyObject) {
+    // SAFETY: as of a slot. A type on the heap is counted by its objects.
+    unsafe {
+        if (*me.cast::<Call>()).phase.get() != Phase::Done {
+            ffi::Py_INCREF(me);
+            finalize_slot(me);
+            ffi::Py_DECREF(me);
+            return;
+        }
+        let kind = ffi::Py_TYPE(me);
+        ffi::PyObject_GC_UnTrack(me.cast());
+        clear_slot(me);
+        ffi::PyObject_GC_Del(me.cast());
+        ffi::Py_DECREF(kind.cast());
+    }
+}
+
+unsafe extern "C" fn traverse_slot(me: *mut ffi::PyObject, visit: ffi::visitproc, arg: *mut c_void) -> c_int {
+    // SAFETY: as of a slot; from Python 3.9 on an object of a type on the heap visits its type.
+    unsafe {
+        let kind = ffi::Py_TYPE(me).cast();
+        let held = (*me.cast::<Call>()).refs.iter().map(Cell::get);
+        for reference in std::iter::once(kind).chain(held).filter(|reference| !reference.is_null()) {
+            match visit(reference, arg) {
+                0 => {}
+                stop => return stop,
+            }
+        }
+    }
+    0
+}
+
+unsafe extern "C" fn clear_slot(me: *mut ffi::PyObject) -> c_int {
+    // SAFETY: as of a slot; it is garbage, and has been finalized.
+    unsafe {
+        let call = &*me.cast::<Call>();
+        let py = Python::assume_attached();
+        call.phase.set(Phase::Done);
+        call.clear(py);
+    }
+    0
+}
+
+/// What `inspect` and `asyncio` ask of a coroutine. One that runs is not looked into.
+unsafe extern "C" fn attribute(me: *mut ffi::PyObject, which: *mut c_void) -> *mut ffi::PyObject {
+    guarded(|| {
+        // SAFETY: as of a slot.
+        let (me, call) =
+            unsafe { (Bound::from_borrowed_ptr(Python::assume_attached(), me), &*me.cast::<Call>()) };
+        let py = me.py();
+        let idle = Busy::take(call);
+        let inner = || idle.as_ref().and_then(|_| call.get(py, Ref::Inner));
+        let none = || py.None().into_bound(py);
+        let truth = |value: bool| PyBool::new(py, value).to_owned().into_any();
+        match which as usize {
+            RUNNING => Ok(truth(idle.is_none())),
+            SUSPENDED => Ok(truth(idle.is_some() && matches!(call.phase.get(), Phase::User | Phase::Shell))),
+            AWAIT => Ok(inner().unwrap_or_else(none)),
+            FRAME => match inner() {
+                Some(inner) => Ok(inner.getattr(intern!(py, "cr_frame"))?),
+                None => Ok(none()),
+            },
+            _ => Ok(intern!(py, "Caller.acall").clone().into_any()),
+        }
+    })
+    .map_or(ptr::null_mut(), Bound::into_ptr)
+}
+
+const NAME: usize = 0;
+const RUNNING: usize = 1;
+const SUSPENDED: usize = 2;
+const AWAIT: usize = 3;
+const FRAME: usize = 4;
+
+/// The type of awaitables.
+pub fn make_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
+    let method =
+        |name: &'static CStr, function: ffi::PyCFunction, flags, doc: &'static CStr| ffi::PyMethodDef {
+            ml_name: name.as_ptr(),
+            ml_meth: ffi::PyMethodDefPointer { PyCFunction: function },
+            ml_flags: flags,
+            ml_doc: doc.as_ptr(),
+        };
+    let methods = Box::leak(Box::new([
+        method(c"send", send_method, ffi::METH_O, c"Sends a value in: what it yields, or StopIteration."),
+        method(c"throw", throw_method, ffi::METH_VARARGS, c"Throws an exception in."),
+        method(c"close", close_method, ffi::METH_NOARGS, c"Closes it: its call is cancelled."),
+        ffi::PyMethodDef::zeroed(),
+    ]));
+    let shown = |name: &'static CStr, which: usize| ffi::PyGetSetDef {
+        name: name.as_ptr(),
+        get: Some(attribute),
+        set: None,
+        doc: ptr::null(),
+        closure: which as *mut c_void,
+    };
+    let attributes = Box::leak(Box::new([
+        shown(c"__name__", NAME),
+        shown(c"__qualname__", NAME),
+        shown(c"cr_running", RUNNING),
+        shown(c"cr_suspended", SUSPENDED),
+        shown(c"cr_await", AWAIT),
+        shown(c"cr_frame", FRAME),
+        ffi::PyGetSetDef::default(),
+    ]));
+    let slot = |slot: c_int, pfunc: *mut c_void| ffi::PyType_Slot { slot, pfunc };
+    let mut slots = [
+        slot(ffi::Py_tp_doc, c"A call that is awaited.".as_ptr().cast_mut().cast()),
+        #[cfg(not(Py_GIL_DISABLED))]
+        slot(ffi::Py_tp_dealloc, dealloc_slot as *mut c_void),
+        slot(ffi::Py_tp_finalize, finalize_slot as *mut c_void),
+        slot(ffi::Py_tp_traverse, traverse_slot as *mut c_void),
+        slot(ffi::Py_tp_clear, clear_slot as *mut c_void),
+        slot(ffi::Py_am_await, self_slot as *mut c_void),
+        slot(ffi::Py_am_send, send_slot as *mut c_void),
+        slot(ffi::Py_tp_iter, self_slot as *mut c_void),
+        slot(ffi::Py_tp_iternext, next_slot as *mut c_void),
+        slot(ffi::Py_tp_methods, methods.as_mut_ptr().cast()),
+        slot(ffi::Py_tp_getset, attributes.as_mut_ptr().cast()),
+        ffi::PyType_Slot::default(),
+    ];
+    let mut spec = ffi::PyType_Spec {
+        name: c"tidegate._native.Call".as_ptr(),
+        basicsize: size_of::<Call>() as c_int,
+        itemsize: 0,
+        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION)
+            as u32,
+        slots: slots.as_mut_ptr(),
+    };
+    // SAFETY: the spec describes `Call`; methods and attributes live for ever, the rest is copied.
+    let kind = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpec(&raw mut spec))? };
+    kind.cast_into::<PyType>().map_err(PyErr::from)
+}

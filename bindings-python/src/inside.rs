@@ -1,0 +1,163 @@
+//! What tells code inside an awaited call of it: the value of the context variable while the call goes on, and after.
+//!
+//! Not the awaitable itself, which would live for as long as a context that it was driven in. Tasks and threads that were
+//! started inside a call keep its value, and ask it when they make calls of their own.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::fast::{self, guarded};
+use crate::runner::Raised;
+use crate::scope::{self, Globals};
+
+/// The object. All but `call` is fixed when it is made, before anybody sees it.
+#[repr(C)]
+struct Inside {
+    head: ffi::PyObject,
+    /// The call's id while it goes on, else 0.
+    call: AtomicU64,
+    /// The Python half of its engine.
+    owner: *mut ffi::PyObject,
+    /// The scope around it, or null.
+    around: *mut ffi::PyObject,
+}
+
+/// What tells of a call that has begun.
+pub fn make<'py>(
+    py: Python<'py>,
+    globals: &Globals,
+    call: u64,
+    owner: &Bound<'py, PyAny>,
+    around: Option<Bound<'py, PyAny>>,
+) -> Result<Bound<'py, PyAny>, Raised> {
+    // SAFETY: a new object of our type, zeroed, or null; nobody else has seen it.
+    unsafe {
+        let kind = globals.inside.as_ptr().cast();
+        let made = fast::owned(py, ffi::PyType_GenericAlloc(kind, 0))?;
+        let inside = made.as_ptr().cast::<Inside>();
+        (*inside).call.store(call, Ordering::Relaxed);
+        (*inside).owner = owner.clone().into_ptr();
+        (*inside).around = around.map_or(ptr::null_mut(), Bound::into_ptr);
+        Ok(made)
+    }
+}
+
+/// The call has ended.
+pub fn end(inside: &Bound<'_, PyAny>) {
+    // SAFETY: what `make` has made.
+    unsafe { (*inside.as_ptr().cast::<Inside>()).call.store(0, Ordering::Relaxed) };
+}
+
+/// The scope around the call.
+pub fn around<'py>(inside: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    // SAFETY: what `make` has made; null, or a reference that it owns.
+    unsafe { Bound::from_borrowed_ptr_or_opt(inside.py(), (*inside.as_ptr().cast::<Inside>()).around) }
+}
+
+/// The scope that holds here: calls that have ended are looked through.
+pub fn live<'py>(said: &Bound<'py, PyAny>, globals: &Globals) -> Option<Bound<'py, PyAny>> {
+    if said.is_none() {
+        return None;
+    }
+    let mut scope = said.clone();
+    loop {
+        // SAFETY: a live object, and one of ours where its type says so.
+        let ended = unsafe {
+            ffi::Py_TYPE(scope.as_ptr()).cast() == globals.inside.as_ptr()
+                && (*scope.as_ptr().cast::<Inside>()).call.load(Ordering::Relaxed) == 0
+        };
+        if !ended {
+            return Some(scope);
+        }
+        scope = around(&scope)?;
+    }
+}
+
+// The slots. The interpreter calls them attached, with live objects of our type in the first place.
+
+unsafe extern "C" fn dealloc_slot(me: *mut ffi::PyObject) {
+    // SAFETY: as of a slot. A type on the heap is counted by its objects, and asks for the allocator's own way back.
+    unsafe {
+        let kind = ffi::Py_TYPE(me);
+        ffi::PyObject_GC_UnTrack(me.cast());
+        clear_slot(me);
+        ffi::PyObject_GC_Del(me.cast());
+        ffi::Py_DECREF(kind.cast());
+    }
+}
+
+unsafe extern "C" fn traverse_slot(me: *mut ffi::PyObject, visit: ffi::visitproc, arg: *mut c_void) -> c_int {
+    // SAFETY: as of a slot; from Python 3.9 on an object of a type on the heap visits its type.
+    unsafe {
+        let (kind, inside) = (ffi::Py_TYPE(me).cast(), me.cast::<Inside>());
+        for reference in [kind, (*inside).owner, (*inside).around] {
+            if !reference.is_null() {
+                match visit(reference, arg) {
+                    0 => {}
+                    stop => return stop,
+                }
+            }
+        }
+    }
+    0
+}
+
+unsafe extern "C" fn clear_slot(me: *mut ffi::PyObject) -> c_int {
+    // SAFETY: as of a slot; it is garbage.
+    unsafe {
+        let inside = me.cast::<Inside>();
+        let owner = std::mem::replace(&mut (*inside).owner, ptr::null_mut());
+        let around = std::mem::replace(&mut (*inside).around, ptr::null_mut());
+        ffi::Py_XDECREF(owner);
+        ffi::Py_XDECREF(around);
+    }
+    0
+}
+
+/// As the shells know scopes: engine, call, no deadline of its own, and what is around it.
+unsafe extern "C" fn scope_attribute(me: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
+    guarded(|| {
+        // SAFETY: as of a slot; null, or references that it owns.
+        let (me, call, owner) = unsafe {
+            let py = Python::assume_attached();
+            let inside = me.cast::<Inside>();
+            let owner = Bound::from_borrowed_ptr_or_opt(py, (*inside).owner);
+            (Bound::from_borrowed_ptr(py, me), (*inside).call.load(Ordering::Relaxed), owner)
+        };
+        let py = me.py();
+        let scope = (scope::or_none(py, owner), call, py.None(), scope::or_none(py, around(&me)));
+        Ok(scope.into_pyobject(py)?.into_any())
+    })
+    .map_or(ptr::null_mut(), Bound::into_ptr)
+}
+
+/// Its type.
+pub fn make_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
+    let attributes = Box::leak(Box::new([ffi::PyGetSetDef::default(), ffi::PyGetSetDef::default()]));
+    attributes[0].name = c"_scope".as_ptr();
+    attributes[0].get = Some(scope_attribute);
+    let slot = |slot: c_int, pfunc: *mut c_void| ffi::PyType_Slot { slot, pfunc };
+    let mut slots = [
+        slot(ffi::Py_tp_dealloc, dealloc_slot as *mut c_void),
+        slot(ffi::Py_tp_traverse, traverse_slot as *mut c_void),
+        slot(ffi::Py_tp_clear, clear_slot as *mut c_void),
+        slot(ffi::Py_tp_getset, attributes.as_mut_ptr().cast()),
+        ffi::PyType_Slot::default(),
+    ];
+    let mut spec = ffi::PyType_Spec {
+        name: c"tidegate._native.Inside".as_ptr(),
+        basicsize: size_of::<Inside>() as c_int,
+        itemsize: 0,
+        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION)
+            as u32,
+        slots: slots.as_mut_ptr(),
+    };
+    // SAFETY: the spec describes `Inside`; its attributes live for ever, the rest is copied.
+    let kind = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpec(&raw mut spec))? };
+    kind.cast_into::<PyType>().map_err(PyErr::from)
+}

@@ -1,0 +1,196 @@
+//! What a caller's happy path needs to know, and the crossings it makes. No logic here: what begins well and ends
+//! well stays native, and everything else is handed to the Python half, which is told what the engine has said.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use tidegate::{Action, CallId, Class, Duration, Event, Outcome, Request, RouteId, Step, Time, wire};
+
+use crate::Engine;
+
+/// The native half of a `Caller`.
+#[pyclass(subclass, frozen, module = "tidegate._native")]
+pub struct Runner {
+    settings: OnceLock<Settings>,
+}
+
+/// How a caller's calls begin. Fixed when it is made, but for the route, which can be evicted, and for whether its
+/// policy has an attempt timeout, which the engine knows and `retune` can change.
+pub struct Settings {
+    engine: Py<Engine>,
+    /// The Python half of the engine.
+    pub owner: Py<PyAny>,
+    route: AtomicU64,
+    request: Request,
+    timed: Arc<AtomicBool>,
+    /// Is there nothing that every attempt has to be shown or told?
+    plain: bool,
+}
+
+/// A call that has begun: its id, what to do first, when that was said, and who can go on because of it.
+pub struct Begun {
+    pub call: CallId,
+    pub step: Step,
+    pub now: Time,
+    pub woken: Option<Vec<u64>>,
+}
+
+impl Begun {
+    /// Is it the happy path's first step: start attempt 1, and nothing beside it?
+    pub fn is_first_attempt(&self) -> bool {
+        matches!(self.step.action, Action::Attempt { attempt: 1, hedge: false })
+            && self.step.stop == 0
+            && !self.step.flags.commands
+    }
+}
+
+impl Settings {
+    /// May a first attempt be made natively by a thread? What blocks and has a timeout is the shell's.
+    pub fn is_fast(&self) -> bool {
+        self.plain && !self.timed.load(Ordering::Relaxed)
+    }
+
+    /// May a first attempt be made natively in an event loop?
+    pub fn is_fast_async(&self) -> bool {
+        self.plain
+    }
+
+    /// Begins a call. `scope` is what surrounds it.
+    #[inline]
+    pub fn begin<'py>(
+        &self,
+        caller: &Bound<'py, PyAny>,
+        scope: Option<&Bound<'py, PyAny>>,
+        abortable: bool,
+    ) -> Result<Begun, Raised> {
+        let mut request = self.request;
+        request.abortable = abortable;
+        if let Some(scope) = scope {
+            (request.remaining, request.parent) = inherited(caller, scope)?;
+        }
+        let route = RouteId::from_word(self.route.load(Ordering::Relaxed));
+        Ok(self.engine.get().begin_with(caller.py(), route, &request))
+    }
+
+    /// Attempt 1 has ended well.
+    #[inline]
+    pub fn finished(&self, py: Python<'_>, call: CallId) -> Option<Vec<u64>> {
+        let outcome = Outcome::of(Class::Ok);
+        self.engine.get().on_with(py, call, Event::Finished { attempt: 1, outcome }).1
+    }
+
+    /// Gives a call up, on the way out with an error that matters more than a waker's. One that has ended does not mind.
+    ///
+    /// An interrupt can strike anywhere in the shell: then whatever attempt may be out is reported.
+    #[cold]
+    pub fn give_up(&self, py: Python<'_>, call: CallId, error: PyErr) -> PyErr {
+        let interrupted = error.is_instance_of::<PyKeyboardInterrupt>(py);
+        let woken = self.engine.get().give_up(py, call, 1..=if interrupted { u8::MAX } else { 2 });
+        if !woken.is_empty()
+            && let Err(second) = self.wake(py, woken)
+        {
+            second.write_unraisable(py, None);
+        }
+        error
+    }
+
+    /// Wakes the owners of these calls.
+    pub fn wake(&self, py: Python<'_>, calls: Vec<u64>) -> PyResult<()> {
+        self.owner.bind(py).call_method1(intern!(py, "wake"), (calls,)).map(drop)
+    }
+}
+
+/// An exception is set in the interpreter: how the happy path says it, which a `PyErr` would make twice as wide.
+pub struct Raised;
+
+impl From<PyErr> for Raised {
+    #[cold]
+    fn from(error: PyErr) -> Self {
+        Python::attach(|py| error.restore(py));
+        Self
+    }
+}
+
+impl Raised {
+    /// The exception itself, taken back from the interpreter.
+    #[cold]
+    #[allow(clippy::unused_self)] // it stands for what is taken
+    pub fn take(self, py: Python<'_>) -> PyErr {
+        PyErr::fetch(py)
+    }
+}
+
+/// The time that is left of what surrounds a call, and the call it is nested in.
+#[cold]
+fn inherited<'py>(
+    caller: &Bound<'py, PyAny>,
+    scope: &Bound<'py, PyAny>,
+) -> PyResult<(Option<Duration>, Option<CallId>)> {
+    let words = caller.call_method1(intern!(caller.py(), "_inherit"), (scope,))?;
+    let (limit, parent): (u64, u64) = words.extract()?;
+    let told = wire::unpack_request(0, limit, parent, 0);
+    let told = told.ok_or_else(|| PyValueError::new_err("no request has these words"))?;
+    Ok((told.remaining, told.parent))
+}
+
+impl Runner {
+    /// Its settings.
+    #[inline]
+    pub fn settings(&self) -> Result<&Settings, Raised> {
+        self.settings.get().ok_or_else(|| unmade().into())
+    }
+}
+
+#[cold]
+fn unmade() -> PyErr {
+    PyRuntimeError::new_err("tidegate: this caller has not been made")
+}
+
+#[pymethods]
+impl Runner {
+    #[new]
+    #[pyo3(signature = (*_args: "object", **_kwargs: "object"))]
+    #[allow(clippy::needless_pass_by_value)] // `__init__` takes them
+    fn new(_args: Bound<'_, PyTuple>, _kwargs: Option<Bound<'_, PyDict>>) -> Self {
+        Self { settings: OnceLock::new() }
+    }
+
+    /// How its calls begin.
+    #[pyo3(signature = (native, owner: "object", policy, route, flags, limit, plain))]
+    #[allow(clippy::too_many_arguments)] // told once, when a caller is made
+    fn _settle(
+        &self,
+        native: Py<Engine>,
+        owner: Py<PyAny>,
+        policy: u32,
+        route: u64,
+        flags: u64,
+        limit: u64,
+        plain: bool,
+        py: Python<'_>,
+    ) -> PyResult<()> {
+        let Some(request) = wire::unpack_request(flags, limit, 0, 0) else {
+            return Err(PyValueError::new_err(format!("no request has the flags {flags:#x}")));
+        };
+        let timed = native.get().timed(py, policy);
+        let route = AtomicU64::new(route);
+        let settings = Settings { engine: native, owner, route, request, timed, plain };
+        let again = |_| PyRuntimeError::new_err("tidegate: this caller has been made already");
+        self.settings.set(settings).map_err(again)
+    }
+
+    /// The route is another one from now on: the one before was evicted.
+    fn _reroute(&self, route: u64) -> PyResult<()> {
+        self.settings.get().ok_or_else(unmade)?.route.store(route, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Has the policy an attempt timeout?
+    fn _is_timed(&self) -> PyResult<bool> {
+        Ok(self.settings.get().ok_or_else(unmade)?.timed.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,180 @@
+//! What runs around a call: the context variable of the shells, and the calls of this thread that need none.
+//!
+//! A call that a thread makes is a `Frame` while its function runs. Setting a context variable costs as much as
+//! everything else of a call together, so nothing is set: whoever begins a call, or enters a deadline, asks
+//! [`around`], and only then does a frame become the tuple that the shells keep in the variable.
+//!
+//! A frame counts where the variable still has the value that it had when the call began. So a context of its own
+//! (a task of an older loop with a deadline, say) is not mistaken for the inside of a call on the same thread.
+
+use std::cell::RefCell;
+use std::sync::atomic::AtomicUsize;
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyType};
+
+use crate::runner::Raised;
+use crate::{awaitable, fast, inside};
+
+/// What is looked up once.
+pub struct Globals {
+    /// How many modules there were when `greenlet` was looked for.
+    pub modules_seen: AtomicUsize,
+    variable: Py<PyAny>,
+    get: Py<PyAny>,
+    pub set: Py<PyAny>,
+    pub reset: Py<PyAny>,
+    pub modules: Py<PyDict>,
+    pub coroutine: Py<PyType>,
+    pub awaitable: Py<PyType>,
+    pub inside: Py<PyType>,
+}
+
+/// The globals of the process; made when they are first needed.
+#[inline]
+pub fn globals(py: Python<'_>) -> Result<&'static Globals, Raised> {
+    static GLOBALS: PyOnceLock<Globals> = PyOnceLock::new();
+    match GLOBALS.get(py) {
+        Some(globals) => Ok(globals),
+        None => Ok(make_globals(py, &GLOBALS)?),
+    }
+}
+
+#[cold]
+fn make_globals<'a>(py: Python<'_>, place: &'a PyOnceLock<Globals>) -> PyResult<&'a Globals> {
+    place.get_or_try_init(py, || {
+        let default = PyDict::new(py);
+        default.set_item("default", py.None())?;
+        let variable = py.import("contextvars")?.getattr("ContextVar")?;
+        let variable = variable.call(("tidegate.scope",), Some(&default))?;
+        let coroutine = py.import("types")?.getattr("CoroutineType")?;
+        Ok(Globals {
+            modules_seen: AtomicUsize::new(0),
+            get: variable.getattr("get")?.unbind(),
+            set: variable.getattr("set")?.unbind(),
+            reset: variable.getattr("reset")?.unbind(),
+            variable: variable.unbind(),
+            modules: py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?.unbind(),
+            coroutine: coroutine.cast_into::<PyType>()?.unbind(),
+            awaitable: awaitable::make_type(py)?.unbind(),
+            inside: inside::make_type(py)?.unbind(),
+        })
+    })
+}
+
+/// A call whose function runs on this thread, and which no context variable tells of.
+struct Frame {
+    call: u64,
+    /// The Python half of its engine.
+    owner: Py<PyAny>,
+    /// What the variable said when it began.
+    said: Py<PyAny>,
+    /// What was around it.
+    around: Option<Py<PyAny>>,
+    /// Itself as the shells know it, once somebody has asked.
+    told: Option<Py<PyAny>>,
+}
+
+thread_local! {
+    static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What surrounds the code that runs here.
+pub struct Around<'py> {
+    /// The variable's own value.
+    pub said: Bound<'py, PyAny>,
+    /// The innermost scope; none where there is none.
+    pub scope: Option<Bound<'py, PyAny>>,
+}
+
+/// What surrounds the code that runs here.
+#[inline]
+pub fn around<'py>(py: Python<'py>, globals: &Globals) -> Result<Around<'py>, Raised> {
+    let said = fast::call0(globals.get.bind(py))?;
+    let within = FRAMES.with_borrow(|frames| frames.last().is_some_and(|frame| frame.said.is(&said)));
+    let scope = if within { frame_scope(py, &said)? } else { inside::live(&said, globals) };
+    Ok(Around { said, scope })
+}
+
+/// The innermost call of this thread, as the shells know it.
+#[cold]
+fn frame_scope<'py>(py: Python<'py>, said: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let top = FRAMES.with_borrow(|frames| {
+        let frame = frames.last().filter(|frame| frame.said.is(said))?;
+        let cloned = |scope: &Option<Py<PyAny>>| scope.as_ref().map(|scope| scope.bind(py).clone());
+        Some((frame.call, frame.owner.bind(py).clone(), cloned(&frame.around), cloned(&frame.told)))
+    });
+    let (call, owner, outer) = match top {
+        None => return Ok(None),
+        Some((_, _, _, Some(told))) => return Ok(Some(told)),
+        Some((call, owner, outer, None)) => (call, owner, outer),
+    };
+    // Nothing is borrowed here: making a tuple can run a finalizer, and that can make calls.
+    let made = (owner, call, py.None(), or_none(py, outer)).into_pyobject(py)?.into_any();
+    let told = made.clone().unbind();
+    let unused = FRAMES.with_borrow_mut(|frames| {
+        match frames.iter_mut().rfind(|frame| frame.call == call && frame.told.is_none()) {
+            Some(frame) => frame.told.replace(told),
+            None => Some(told),
+        }
+    });
+    drop(unused.map(|scope| scope.into_bound(py)));
+    Ok(Some(made))
+}
+
+fn none(py: Python<'_>) -> Bound<'_, PyAny> {
+    py.None().into_bound(py)
+}
+
+/// A scope, or None.
+pub fn or_none<'py>(py: Python<'py>, scope: Option<Bound<'py, PyAny>>) -> Bound<'py, PyAny> {
+    scope.unwrap_or_else(|| none(py))
+}
+
+/// A call's function is about to run on this thread.
+pub fn enter(call: u64, owner: &Bound<'_, PyAny>, around: &Around<'_>) {
+    let frame = Frame {
+        call,
+        owner: owner.clone().unbind(),
+        said: around.said.clone().unbind(),
+        around: around.scope.clone().map(Bound::unbind),
+        told: None,
+    };
+    FRAMES.with_borrow_mut(|frames| frames.push(frame));
+}
+
+/// It has run. Found by its number, since a greenlet may have let others run in between.
+pub fn leave(py: Python<'_>, call: u64, owner: &Bound<'_, PyAny>) {
+    let frame = FRAMES.with_borrow_mut(|frames| {
+        let at = frames.iter().rposition(|frame| frame.call == call && frame.owner.is(owner))?;
+        Some(frames.remove(at))
+    });
+    if let Some(Frame { owner, said, around, told, .. }) = frame {
+        for reference in [Some(owner), Some(said), around, told].into_iter().flatten() {
+            drop(reference.into_bound(py));
+        }
+    }
+}
+
+/// The context variable that the shells keep scopes in.
+#[pyfunction]
+#[pyo3(signature = () -> "object")]
+pub fn scope_variable(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    Ok(globals(py).map_err(|raised| raised.take(py))?.variable.bind(py).clone())
+}
+
+/// The scope of the code that runs here, or None.
+#[pyfunction]
+#[pyo3(signature = () -> "object")]
+pub fn scope(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let around = globals(py).and_then(|globals| around(py, globals));
+    Ok(or_none(py, around.map_err(|raised| raised.take(py))?.scope))
+}
+
+/// The type of what `acall` answers.
+#[pyfunction]
+#[pyo3(signature = () -> "type")]
+pub fn awaitable_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
+    Ok(globals(py).map_err(|raised| raised.take(py))?.awaitable.bind(py).clone())
+}

@@ -1,0 +1,260 @@
+//! What a policy does, in words and numbers, for the people who wrote it.
+
+mod bounds;
+mod call;
+
+use core::fmt;
+
+pub use call::CallExplanation;
+
+use super::Engine;
+use crate::action::PolicyId;
+use crate::policy::{Domain, Key, Policy, TABLE, TABLES, Value};
+use crate::retry::Jitter;
+use crate::time::Duration;
+
+/// The components of a policy in their one order, outermost first, and the keys of each: a table, or single keys.
+/// A fallback is the host's, and stands before all of them.
+#[rustfmt::skip]
+const ORDER: &[(&str, &[&str])] = &[
+    ("deadline", &["deadline"]),
+    ("hold", &["retry.hold", "retry.max_held"]),
+    ("rate_limit", &["rate_limit."]),
+    ("bulkhead", &["bulkhead."]),
+    ("breaker", &["breaker."]),
+    ("throttle", &["throttle."]),
+    ("send_rate", &["retry.send_rate"]),
+    ("retry", &["retry."]),
+    ("retry.budget", &["retry.budget."]),
+    ("retry.backoff", &["retry.backoff."]),
+    ("hedge", &["hedge."]),
+    ("hedge.budget", &["hedge.budget."]),
+    ("attempt_timeout", &["attempt_timeout"]),
+];
+
+/// One component of a policy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Component {
+    /// Its name; of a part of another component, dotted.
+    pub name: &'static str,
+    /// What it is for.
+    pub meaning: &'static str,
+    /// Its keys with the values in force, as a document writes them; keys of other kinds are left out.
+    pub settings: Vec<(&'static str, String)>,
+}
+
+/// The most load that calls become (semantics 2.17): attempts ≤ `per_call` · calls + `per_second` · seconds + `burst`, for
+/// each budget, so for each route unless the budget is a pool.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Load {
+    /// 1 + r: attempts for each call.
+    pub per_call: f64,
+    /// Attempts for each second, whatever the calls.
+    pub per_second: f64,
+    /// Attempts at once, whatever the calls.
+    pub burst: f64,
+}
+
+/// What a policy comes to. `Display` is the text for people.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PolicyExplanation {
+    /// The policy's name.
+    pub policy: String,
+    /// Its components, outermost first.
+    pub components: Vec<Component>,
+    /// The most attempts that a call makes, hedges included.
+    pub max_attempts: u8,
+    /// The most time that a call spends waiting (queues, rates, backoff) and not in attempts; `None` where nothing bounds it.
+    pub max_wait: Option<Duration>,
+    /// The most time that a call takes; `None` where nothing bounds it.
+    pub max_time: Option<Duration>,
+    /// The most load that calls become.
+    pub load: Load,
+    /// Bytes that each route keeps in core, its key and what a hold counts apart.
+    pub memory_per_route: usize,
+    /// What may not be as its author thinks.
+    pub warnings: Vec<&'static str>,
+}
+
+impl Engine {
+    /// What a policy does: its components in their order with the values in force, the most that a call waits and costs,
+    /// and what may not be meant so. `None` for a policy that this engine does not have.
+    ///
+    /// ```
+    /// use tidegate::{Duration, Engine, Options, Policy, Value};
+    /// let mut engine = Engine::new(7, Options::default());
+    /// let pairs = [("deadline", Value::Number(2e6)), ("attempt_timeout", Value::Number(5e5))];
+    /// let policy = engine.policy(Policy::from_pairs("p", &pairs).unwrap()).unwrap();
+    /// let explained = engine.explain_policy(policy).unwrap();
+    /// assert_eq!((explained.max_attempts, explained.max_time), (1, Some(Duration::from_millis(500))));
+    /// assert!(explained.to_string().starts_with("policy p\n  deadline: 2s\n  attempt_timeout: 500ms\n"));
+    /// ```
+    pub fn explain_policy(&self, policy: PolicyId) -> Option<PolicyExplanation> {
+        let number = self.number_of(policy)?;
+        let policy = &self.policies[usize::from(number)].policy;
+        let budget = match &policy.retry.budget_pool {
+            Some(pool) => self.pools.get(&**pool).and_then(|it| it.pool.policy().retry.budget),
+            None => policy.retry.budget,
+        };
+        let bulkhead = self.pooled(policy.bulkhead.as_ref().and_then(|it| it.pool.as_deref()), policy);
+        let queues = bulkhead.bulkhead.as_ref().is_some_and(|it| it.max_queue > 0);
+        let max_wait = bounds::max_wait(policy, queues);
+        Some(PolicyExplanation {
+            policy: policy.name().to_owned(),
+            components: ORDER.iter().filter_map(|it| self.component(policy, it.0, it.1)).collect(),
+            max_attempts: bounds::max_attempts(policy),
+            max_wait,
+            max_time: bounds::max_time(policy, max_wait),
+            load: bounds::load(policy, budget.as_ref()),
+            memory_per_route: bounds::memory(policy),
+            warnings: bounds::warnings(policy, bulkhead, budget.is_some()),
+        })
+    }
+
+    /// The pool that a component names, as the policy that it is; else the policy itself.
+    fn pooled<'a>(&'a self, pool: Option<&str>, policy: &'a Policy) -> &'a Policy {
+        pool.and_then(|pool| self.pools.get(pool)).map_or(policy, |shared| shared.pool.policy())
+    }
+
+    fn component(&self, policy: &Policy, name: &'static str, of: &[&str]) -> Option<Component> {
+        let there = match name {
+            "hold" => policy.retry.hold.is_some(),
+            "send_rate" => policy.retry.send_rate,
+            "retry" | "retry.backoff" => policy.retry.max_attempts > 1,
+            "retry.budget" => policy.retry.budget.is_some() || policy.retry.budget_pool.is_some(),
+            "hedge" | "hedge.budget" => policy.hedge.is_some(),
+            _ => true,
+        };
+        let pool_key = format!("{name}.pool");
+        let pool = match policy.value(&pool_key) {
+            Some(Value::Text(pool)) => self.pools.get(pool).map(|shared| shared.pool.policy()),
+            _ => None,
+        };
+        let here = |key: &&Key| {
+            let parts = key.path.matches('.').count() == name.matches('.').count() + 1;
+            let other =
+                name == "retry" && matches!(key.path, "retry.hold" | "retry.max_held" | "retry.send_rate");
+            of.iter().any(|it| key.path == *it || it.ends_with('.') && key.path.starts_with(it) && parts)
+                && !other
+        };
+        let mut settings = Vec::new();
+        for key in TABLE.iter().filter(here) {
+            // What the pool says stands there; how long its callers wait is the policy's own.
+            let from = pool.filter(|pool| pool.to_pairs().iter().any(|(path, _)| *path == key.path));
+            let source = from.unwrap_or(policy);
+            let said = pool.is_none() || from.is_some() || owned(key.path) || key.path == pool_key;
+            let kind = pool.unwrap_or(policy).value(&format!("{name}.kind"));
+            if let Some(value) = source.value(key.path).filter(|_| said && concerns(key, kind, policy)) {
+                let all: Vec<_> = if key.domain.is_list() {
+                    let pairs = source.to_pairs();
+                    pairs
+                        .iter()
+                        .filter(|(path, _)| *path == key.path)
+                        .map(|(_, it)| plain(key, *it))
+                        .collect()
+                } else {
+                    vec![plain(key, value)]
+                };
+                settings.push((&key.path[key.path.rfind('.').map_or(0, |dot| dot + 1)..], all.join(" ")));
+            }
+        }
+        let meaning = match name {
+            "hold" => "While a throttled call waits for its Retry-After, calls to like paths wait too.",
+            "send_rate" => "A throttle cuts the rate of attempts.",
+            _ => {
+                let table = TABLES.iter().find(|(path, _)| *path == name).map(|(_, doc)| *doc);
+                table.or(TABLE.iter().find(|key| key.path == name).map(|key| key.doc)).unwrap_or("")
+            }
+        };
+        (there && !settings.is_empty()).then_some(Component { name, meaning, settings })
+    }
+}
+
+/// Keys that a policy keeps for itself where the component is a pool.
+fn owned(path: &str) -> bool {
+    let own = ["acquire_timeout", "unit", "wait", "max_wait", "max_waiters"];
+    own.iter().any(|key| path.ends_with(&format!(".{key}")))
+}
+
+/// The keys that only some kinds have: the end of a table's name, the key, and the kinds.
+#[rustfmt::skip]
+const KINDS: &[(&str, &str, &[&str])] = &[
+    ("budget", "ttl", &["window"]),
+    ("budget", "min_retries_per_sec", &["window"]),
+    ("budget", "percent_can_retry", &["window"]),
+    ("budget", "rounding", &["window"]),
+    ("budget", "ratio", &["ratio", "tokens"]),
+    ("budget", "min_throughput", &["ratio"]),
+    ("budget", "share", &["share"]),
+    ("budget", "min_retries", &["share"]),
+    ("budget", "max", &["tokens"]),
+    ("budget", "capacity", &["quota"]),
+    ("budget", "cost", &["quota"]),
+    ("budget", "timeout_cost", &["quota"]),
+    ("budget", "throttled_cost", &["quota"]),
+    ("backoff", "multiplier", &["exponential"]),
+    ("backoff", "exponent", &["polynomial"]),
+    ("bulkhead", "min_concurrency", &["aimd", "gradient2"]),
+    ("bulkhead", "latency_threshold", &["aimd"]),
+    ("bulkhead", "increase_step", &["aimd"]),
+    ("bulkhead", "backoff_ratio", &["aimd"]),
+    ("bulkhead", "cooldown", &["aimd"]),
+    ("bulkhead", "latency_quantile", &["aimd"]),
+    ("bulkhead", "long_window", &["gradient2"]),
+    ("bulkhead", "rtt_tolerance", &["gradient2"]),
+    ("bulkhead", "headroom", &["gradient2"]),
+    ("bulkhead", "variant", &["gradient2"]),
+];
+
+/// Does a key say anything here? Some are for one kind only, or for what is switched off.
+fn concerns(key: &Key, kind: Option<Value<'_>>, policy: &Policy) -> bool {
+    let mut names = key.path.rsplit('.');
+    let (name, table) = (names.next().unwrap_or(""), names.next().unwrap_or(""));
+    match (table, name) {
+        ("rate_limit", "max_wait" | "max_waiters") => policy.rate_limit.as_ref().is_some_and(|it| it.wait),
+        ("bulkhead", "queue_interval" | "codel") => {
+            policy.bulkhead.as_ref().is_some_and(|it| it.codel.is_some() || it.pool.is_some())
+        }
+        ("backoff", "jitter_ratio") => matches!(policy.retry.backoff.jitter, Jitter::Bounded(_)),
+        _ => {
+            let only = KINDS.iter().find(|it| (it.0, it.1) == (table, name));
+            only.is_none_or(|it| matches!(kind, Some(Value::Text(kind)) if it.2.contains(&kind)))
+        }
+    }
+}
+
+/// A value as a document writes it, without quotes.
+fn plain(key: &Key, value: Value<'_>) -> String {
+    match (key.domain, value) {
+        (_, Value::Text(text)) => text.to_owned(),
+        (Domain::Span { .. }, Value::Number(n)) => Duration::from_micros(n as u64).to_string(),
+        (Domain::Flag, Value::Number(n)) => (n > 0.0).to_string(),
+        (_, Value::Number(n)) => n.to_string(),
+    }
+}
+
+impl fmt::Display for PolicyExplanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "policy {}", self.policy)?;
+        for it in &self.components {
+            let single = it.settings.len() == 1 && it.settings[0].0 == it.name;
+            let words = |(key, value): &(&str, String)| {
+                if single { value.clone() } else { format!("{key} {value}") }
+            };
+            let settings: Vec<_> = it.settings.iter().map(words).collect();
+            let indent = if it.name.contains('.') { "    " } else { "  " };
+            writeln!(f, "{indent}{}: {}", it.name, settings.join(", "))?;
+        }
+        let most = |span: Option<Duration>| span.map_or("nothing bounds it".into(), |span| span.to_string());
+        writeln!(f, "attempts of a call, at most: {}", self.max_attempts)?;
+        writeln!(f, "waiting beside its attempts, at most: {}", most(self.max_wait))?;
+        writeln!(f, "time of a call, at most: {}", most(self.max_time))?;
+        let Load { per_call, per_second, burst } = self.load;
+        writeln!(f, "load: attempts ≤ {per_call} · calls + {per_second} · seconds + {burst}")?;
+        writeln!(f, "memory of a route: {} bytes and its key", self.memory_per_route)?;
+        for warning in &self.warnings {
+            writeln!(f, "warning: {warning}")?;
+        }
+        Ok(())
+    }
+}

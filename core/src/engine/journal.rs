@@ -1,0 +1,190 @@
+//! The journal: everything that was put into the engine, so that it can be put in again (semantics 12.2).
+//!
+//! An input is a call on the engine that can change it. Steps, ids and draws follow from the inputs and the seed alone,
+//! so a replay into a fresh engine of the same seed and options gives the same answers, byte for byte.
+
+mod text;
+
+use super::{Clash, Engine, Options, RestoreError, Restored};
+use crate::action::{CallId, Event, Flags, PolicyId, Request, RouteId, Step, TargetId};
+use crate::policy::{Policy, Pool};
+use crate::time::{Duration, Time};
+
+pub use text::InputError;
+
+/// One call on the engine. Times are the host's readings, as they came.
+///
+/// `Display` writes it as one line of text, and `parse` reads that back:
+///
+/// ```
+/// use tidegate::{CallId, Event, Input, Time};
+/// let input: Input = "on 1500 16777216 finished 1 1 0 -".parse().unwrap();
+/// assert!(matches!(input, Input::On { event: Event::Finished { attempt: 1, .. }, .. }));
+/// assert_eq!(input.to_string(), "on 1500 16777216 finished 1 1 0 -");
+///
+/// let error = "on soon 16777216 poll".parse::<Input>().unwrap_err();
+/// assert_eq!(error.to_string(), "now = soon: must be a whole number up to 18446744073709551615");
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs)] // the fields are the arguments of the methods
+pub enum Input {
+    /// [`Engine::policy`].
+    Policy { policy: Box<Policy> },
+    /// [`Engine::pool`].
+    Pool { pool: Box<Pool>, now: Time },
+    /// [`Engine::route`].
+    Route { policy: PolicyId, key: Box<str>, now: Time },
+    /// [`Engine::target`].
+    Target { route: RouteId, path: Box<str>, now: Time },
+    /// [`Engine::begin`].
+    Begin { route: RouteId, request: Request, now: Time },
+    /// [`Engine::on`].
+    On { call: CallId, event: Event, now: Time },
+    /// [`Engine::retune`].
+    Retune { policy: PolicyId, to: Box<Policy>, now: Time },
+    /// [`Engine::retune_pool`].
+    RetunePool { to: Box<Pool>, now: Time },
+    /// [`Engine::force_open`].
+    Force { policy: PolicyId, route: Option<RouteId>, on: bool, now: Time },
+    /// [`Engine::restore`].
+    Restore { saved: Box<str>, elapsed: Duration, now: Time },
+    /// [`Engine::after_fork`].
+    Fork { seed: u64, now: Time },
+    /// [`Engine::take_wakes`], where there were any: a step's flag tells whether there are.
+    Wakes,
+}
+
+/// What the engine said to an input.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs)] // each is what the method of its input answers
+pub enum Answer {
+    Policy(Result<PolicyId, Clash>),
+    Pool(Result<(), Clash>),
+    Route(RouteId),
+    Target(TargetId),
+    Begin(CallId, Step),
+    Step(Step),
+    Retuned(Result<Flags, Clash>),
+    Flags(Flags),
+    Restored(Result<Restored, RestoreError>),
+    Wakes(Vec<CallId>),
+}
+
+/// The inputs so far, or since they were taken.
+#[derive(Debug)]
+pub(super) struct Journal {
+    on: bool,
+    /// What the engine was made with.
+    pub seed: u64,
+    pub options: Options,
+    inputs: Vec<Input>,
+    /// Has nothing been taken yet?
+    whole: bool,
+}
+
+impl Journal {
+    pub fn new(seed: u64, options: Options) -> Self {
+        Self { on: options.journal, seed, options, inputs: Vec::new(), whole: true }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin(&mut self, route: RouteId, request: &Request, now: Time) {
+        self.inputs.push(Input::Begin { route, request: *request, now });
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn on(&mut self, call: CallId, event: &Event, now: Time) {
+        self.inputs.push(Input::On { call, event: *event, now });
+    }
+
+    /// All inputs since the engine was made, where they are still here.
+    pub fn all(&self) -> Option<&[Input]> {
+        (self.on && self.whole).then_some(&self.inputs)
+    }
+}
+
+impl Engine {
+    /// Moves the journal's inputs into `out`, those since the last time, oldest first. Only an engine made with
+    /// [`Options::journal`] keeps one. **It grows until it is taken**, by about 80 bytes an event: a journal from which
+    /// something is missing replays nothing, so none of it is ever dropped.
+    ///
+    /// ```
+    /// use tidegate::{Answer, Engine, Options, Policy, Request, Time, Value};
+    /// let options = Options::default().journal(true);
+    /// let mut engine = Engine::new(7, options);
+    /// let policy = engine.policy(Policy::from_pairs("p", &[("preset", Value::Text("http"))]).unwrap()).unwrap();
+    /// let now = Time::from_micros(0);
+    /// let route = engine.route(policy, "eu", now);
+    /// let (call, step) = engine.begin(route, &Request::default(), now);
+    ///
+    /// let mut inputs = Vec::new();
+    /// engine.take_journal(&mut inputs);
+    /// let lines: Vec<_> = inputs.iter().map(ToString::to_string).collect();
+    /// assert_eq!(lines[2], "begin 0 1048576 190 - - 0");
+    ///
+    /// let mut again = Engine::new(7, options);
+    /// let answers = again.replay(lines.iter().map(|line| line.parse().unwrap()));
+    /// assert_eq!(answers[2], Answer::Begin(call, step));
+    /// ```
+    pub fn take_journal(&mut self, out: &mut Vec<Input>) {
+        self.journal.whole &= self.journal.inputs.is_empty();
+        out.append(&mut self.journal.inputs);
+    }
+
+    /// Puts inputs in, one after the other; what the engine said to each. Into a fresh engine of the seed and options
+    /// that the journal was written with, these are the answers of then.
+    pub fn replay(&mut self, inputs: impl IntoIterator<Item = Input>) -> Vec<Answer> {
+        inputs.into_iter().map(|input| self.apply(input)).collect()
+    }
+
+    /// Puts one input in.
+    pub fn apply(&mut self, input: Input) -> Answer {
+        match input {
+            Input::Policy { policy } => Answer::Policy(self.policy(*policy)),
+            Input::Pool { pool, now } => Answer::Pool(self.pool(*pool, now)),
+            Input::Route { policy, key, now } => Answer::Route(self.route(policy, &key, now)),
+            Input::Target { route, path, now } => Answer::Target(self.target(route, &path, now)),
+            Input::Begin { route, request, now } => {
+                let (call, step) = self.begin(route, &request, now);
+                Answer::Begin(call, step)
+            }
+            Input::On { call, event, now } => Answer::Step(self.on(call, event, now)),
+            Input::Retune { policy, to, now } => Answer::Retuned(self.retune(policy, *to, now)),
+            Input::RetunePool { to, now } => Answer::Retuned(self.retune_pool(*to, now)),
+            Input::Force { policy, route, on, now } => Answer::Flags(self.force_open(policy, route, on, now)),
+            Input::Restore { saved, elapsed, now } => Answer::Restored(self.restore(&saved, elapsed, now)),
+            Input::Fork { seed, now } => Answer::Flags(self.after_fork(seed, now)),
+            Input::Wakes => {
+                let mut wakes = Vec::new();
+                self.take_wakes(&mut wakes);
+                Answer::Wakes(wakes)
+            }
+        }
+    }
+
+    /// Writes a `begin` down. Apart from [`Engine::write`], as is the next, because every call comes by here.
+    #[inline(always)]
+    pub(super) fn write_begin(&mut self, route: RouteId, request: &Request, now: Time) {
+        if self.journal.on {
+            self.journal.begin(route, request, now);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn write_on(&mut self, call: CallId, event: &Event, now: Time) {
+        if self.journal.on {
+            self.journal.on(call, event, now);
+        }
+    }
+
+    /// Writes an input down, where a journal is kept; else this is one branch.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a branch
+    pub(super) fn write(&mut self, input: impl FnOnce() -> Input) {
+        if self.journal.on {
+            self.journal.inputs.push(input());
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Records: what the engine did, one flat line each, for those who listen (semantics 12.1).
+//!
+//! What each record says is in `tell.rs`; here are their form and the place where they wait to be taken.
+
+use core::fmt;
+use std::collections::BTreeMap;
+
+use super::Engine;
+use crate::action::{CallId, PolicyId, RouteId, Verdict, Wait};
+use crate::outcome::Kind;
+use crate::time::{Duration, Time};
+
+/// Records that nobody has taken are kept up to here. At 120 bytes each that is 8 MB.
+const MOST: usize = 65_536;
+
+/// Rejections of one kind on one route are told once in this span.
+const SAMPLED: Duration = Duration::from_secs(1);
+
+macro_rules! types {
+    ($($name:ident = $text:literal, $doc:literal;)*) => {
+        /// What a record tells: a closed list (semantics 12.1). A new type breaks every host at compile time, which is
+        /// wanted.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u8)]
+        pub enum RecordType { $(#[doc = $doc] $name),* }
+
+        impl RecordType {
+            /// All types, in the order of semantics 12.1; a type's number is its place here.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The name in every language.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text),* }
+            }
+        }
+    };
+}
+types! {
+    CallDone = "call_done", "A call has ended; exactly one for each call that has begun.";
+    AttemptStarted = "attempt_started", "An attempt is to start.";
+    AttemptDone = "attempt_done", "An attempt has ended, or was stopped; at its head where its answer was good. Exactly one for each that started.";
+    RetryScheduled = "retry_scheduled", "A further attempt is paid for; it is due after `wait`.";
+    RetrySuppressed = "retry_suppressed", "A call ends with its failure, because a rule stood against a further attempt: `verdict` names it.";
+    GaveUp = "gave_up", "A call ends with its failure, because all its attempts are used up.";
+    Rejected = "rejected", "A component refused a call, or its next attempt: `verdict` says which and why. Sampled.";
+    Queued = "queued", "A call waits for a permit, for tokens, or because like paths are held: `why` says for which.";
+    Granted = "granted", "What a call waited for is its own; it goes on when its owner polls.";
+    Shed = "shed", "A waiter was put out of the queue: over the queue's target, or displaced.";
+    HedgeStarted = "hedge_started", "A hedge starts beside a slow attempt, which has been out for `wait`.";
+    HedgeWon = "hedge_won", "A hedge had the good answer.";
+    BreakerChanged = "breaker_changed", "A circuit breaker went from one state to another.";
+    LimitChanged = "limit_changed", "The limit of a pool of permits went from one number to another.";
+    ThrottleChanged = "throttle_changed", "The probability of a throttle's refusal has become more than zero, or zero again.";
+    HoldChanged = "hold_changed", "The number of a route's holds has changed.";
+    DeadlineExceeded = "deadline_exceeded", "A deadline ended a call: before it began, while it waited, or during an attempt.";
+    LeaseReclaimed = "lease_reclaimed", "A permit, place or attempt was taken back, because its host did not report.";
+    StoreDegraded = "store_degraded", "The shared store is gone; what `on_loss` says holds.";
+    StoreRecovered = "store_recovered", "The shared store is back.";
+    PolicyRetuned = "policy_retuned", "A policy or a pool has other settings.";
+    ForcedOpen = "forced_open", "An operator refuses all calls of a policy, or of one of its routes.";
+    ForcedCleared = "forced_cleared", "An operator lets them through again.";
+}
+
+impl fmt::Display for RecordType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One thing that the engine did. Flat, and the same for all types: what a type does not say is absent.
+///
+/// `Display` writes it as one line of JSON, without what is absent; ids stand there as numbers.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Record {
+    /// What it tells.
+    pub what: RecordType,
+    /// Orders all records of an engine, from 1 on without gaps; one that is missing was dropped.
+    pub seq: u64,
+    /// When, on the engine's clock: the host's, made monotonic (R10).
+    pub at: Time,
+    /// The policy; absent where a pool was retuned.
+    pub policy: Option<PolicyId>,
+    /// The route, whose key [`Engine::key_of`] tells; absent where all routes of a policy are meant.
+    pub route: Option<RouteId>,
+    /// The call, where it is about one.
+    pub call: Option<CallId>,
+    /// The attempt, from 1 on; 0 is none. Of a `retry_scheduled`, the one to come; of what ends a call, how many it made.
+    pub attempt: u8,
+    /// Did the attempt start beside another one?
+    pub hedge: bool,
+    /// How the attempt ended: a class, or a kind that the policy declares. Of what ends a call: what decided it.
+    pub kind: Option<Kind>,
+    /// Why a call ended, or was refused.
+    pub verdict: Option<Verdict>,
+    /// What a call waits for, or waited for.
+    pub why: Option<Wait>,
+    /// The wait that this begins, at most (`queued`, `retry_scheduled`); that it ended (`granted` of a permit, `hedge_started`);
+    /// a break's length; where a call ends or is refused: when another try would make sense.
+    pub wait: Option<Duration>,
+    /// Time since the call began; of an `attempt_done`, since the attempt started.
+    pub elapsed: Option<Duration>,
+    /// Of a `rejected`: how many like it, of one kind on one route, were left out since the one before.
+    pub suppressed: u64,
+    /// Of a `call_done`: its rejection was left out, so a listener that logs leaves this out too.
+    pub quiet: bool,
+    /// What has changed: from, to. Of a breaker 0 closed, 1 open, 2 half-open; of a limit permits, 4,294,967,295 for
+    /// no limit; of a throttle the probability; of holds their number on the route.
+    pub change: Option<(f64, f64)>,
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{\"type\":\"{}\",\"seq\":{},\"at\":{}", self.what, self.seq, self.at.as_micros())?;
+        let ids = [
+            ("policy", self.policy.map(|policy| u64::from(policy.to_word()))),
+            ("route", self.route.map(RouteId::to_word)),
+            ("call", self.call.map(CallId::to_word)),
+            ("attempt", (self.attempt > 0).then_some(u64::from(self.attempt))),
+        ];
+        for (name, word) in ids {
+            if let Some(word) = word {
+                write!(f, ",\"{name}\":{word}")?;
+            }
+        }
+        if self.hedge {
+            f.write_str(",\"hedge\":true")?;
+        }
+        if let Some(kind) = self.kind {
+            match kind.class() {
+                Some(class) => write!(f, ",\"kind\":\"{}\"", class.name())?,
+                None => write!(f, ",\"kind\":{}", kind.number())?,
+            }
+        }
+        if let Some(verdict) = self.verdict {
+            write!(f, ",\"reason\":\"{}\"", verdict.name())?;
+        }
+        if let Some(why) = self.why {
+            write!(f, ",\"why\":\"{}\"", why.name())?;
+        }
+        for (name, span) in [("wait_us", self.wait), ("elapsed_us", self.elapsed)] {
+            if let Some(span) = span {
+                write!(f, ",\"{name}\":{}", span.as_micros())?;
+            }
+        }
+        if self.suppressed > 0 {
+            write!(f, ",\"suppressed\":{}", self.suppressed)?;
+        }
+        if self.quiet {
+            f.write_str(",\"quiet\":true")?;
+        }
+        if let Some((from, to)) = self.change {
+            if self.what == RecordType::BreakerChanged {
+                let name = |state: f64| ["closed", "open", "half_open"][(state as usize).min(2)];
+                write!(f, ",\"from\":\"{}\",\"to\":\"{}\"", name(from), name(to))?;
+            } else {
+                write!(f, ",\"from\":{from},\"to\":{to}")?;
+            }
+        }
+        f.write_str("}")
+    }
+}
+
+/// What was told about a route's rejections of one kind.
+#[derive(Debug)]
+struct Sample {
+    route: RouteId,
+    last: Time,
+    suppressed: u64,
+}
+
+/// Records on their way to those who listen.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    pub on: bool,
+    seq: u64,
+    dropped: u64,
+    waiting: Vec<Record>,
+    /// By the route's slot and the verdict's number.
+    samples: BTreeMap<(u32, u8), Sample>,
+    /// The probability last told of a throttle that refuses, by the route's slot.
+    throttles: BTreeMap<u32, (RouteId, f64)>,
+    /// The call whose rejection was left out, until its end is told.
+    quiet: Option<CallId>,
+}
+
+impl Notes {
+    /// Puts a record behind those that wait, and gives it its number.
+    pub fn push(&mut self, record: Record) {
+        self.seq += 1;
+        if self.waiting.len() < MOST {
+            self.waiting.push(Record { seq: self.seq, ..record });
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Is a rejection told? Then how many like it were not, since the last.
+    pub fn sample(&mut self, slot: u32, route: RouteId, verdict: Verdict, now: Time) -> Option<u64> {
+        let fresh = Sample { route, last: now, suppressed: 0 };
+        match self.samples.get_mut(&(slot, verdict as u8)) {
+            Some(sample) if sample.route == route => {
+                if now.since(sample.last) < SAMPLED {
+                    sample.suppressed += 1;
+                    return None;
+                }
+                let suppressed = sample.suppressed;
+                *sample = fresh;
+                Some(suppressed)
+            }
+            _ => {
+                self.samples.insert((slot, verdict as u8), fresh);
+                Some(0)
+            }
+        }
+    }
+
+    /// The end of this call is not for listeners that log.
+    pub fn hush(&mut self, call: CallId) {
+        self.quiet = Some(call);
+    }
+
+    pub fn hushed(&mut self, call: CallId) -> bool {
+        self.quiet.take() == Some(call)
+    }
+
+    /// Notes a throttle's probability; what was told before, if it has become zero or is so no more.
+    pub fn throttled(&mut self, slot: u32, route: RouteId, to: f64) -> Option<f64> {
+        let known = self.throttles.get(&slot).filter(|(of, _)| *of == route);
+        let from = known.map_or(0.0, |(_, told)| *told);
+        if to > 0.0 {
+            self.throttles.insert(slot, (route, to));
+        } else {
+            self.throttles.remove(&slot);
+        }
+        ((from > 0.0) != (to > 0.0)).then_some(from)
+    }
+
+    /// After a fork: what waits here is the parent's to tell.
+    pub fn forget_calls(&mut self) {
+        self.waiting.clear();
+        self.quiet = None;
+    }
+}
+
+impl Engine {
+    /// Starts or stops keeping records for [`Engine::take_records`]. While nobody is subscribed none is made, and none of
+    /// the engine's decisions depends on it. What has not been taken when it stops can still be taken.
+    pub fn subscribe(&mut self, on: bool) {
+        if on && !self.notes.on {
+            self.notes.samples.clear();
+            self.notes.throttles.clear();
+        }
+        self.notes.on = on;
+    }
+
+    /// Moves the records made since the last time into `out`, in the order of their `seq`. Take them after the step,
+    /// under the same lock; tell listeners after it, before the wait that the step asks for begins. Beyond 65,536 that
+    /// nobody has taken, new ones are dropped and counted.
+    ///
+    /// ```
+    /// use tidegate::{Engine, Options, Policy, RecordType, Request, Time, Value};
+    /// let mut engine = Engine::new(7, Options::default());
+    /// let policy = engine.policy(Policy::from_pairs("p", &[("preset", Value::Text("http"))]).unwrap()).unwrap();
+    /// let now = Time::from_micros(0);
+    /// let route = engine.route(policy, "eu", now);
+    /// engine.subscribe(true);
+    /// let _ = engine.begin(route, &Request::default(), now);
+    /// let mut records = Vec::new();
+    /// engine.take_records(&mut records);
+    /// assert_eq!(records[0].what, RecordType::AttemptStarted);
+    /// assert_eq!(engine.key_of(records[0].route.unwrap()), Some("eu"));
+    /// ```
+    pub fn take_records(&mut self, out: &mut Vec<Record>) {
+        out.append(&mut self.notes.waiting);
+    }
+
+    /// Records dropped so far, because nobody took those before them.
+    pub fn records_dropped(&self) -> u64 {
+        self.notes.dropped
+    }
+
+    /// The key of a route, or the name of a pool, for a record; `None` for one that has been evicted.
+    pub fn key_of(&self, route: RouteId) -> Option<&str> {
+        self.routes.find(route).map(|slot| self.routes[slot].key())
+    }
+
+    /// Tells those who listen; while nobody does, this is one branch.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a branch
+    pub(super) fn note(&mut self, tell: impl FnOnce(&mut Self)) {
+        if self.notes.on {
+            tell(self);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Record {
+        Record {
+            what: RecordType::CallDone,
+            seq: 0,
+            at: Time::from_micros(5),
+            policy: None,
+            route: None,
+            call: None,
+            attempt: 0,
+            hedge: false,
+            kind: None,
+            verdict: None,
+            why: None,
+            wait: None,
+            elapsed: None,
+            suppressed: 0,
+            quiet: false,
+            change: None,
+        }
+    }
+
+    #[test]
+    fn what_nobody_takes_is_bounded_and_counted() {
+        let mut notes = Notes::default();
+        for _ in 0..MOST + 10 {
+            notes.push(record());
+        }
+        assert_eq!((notes.waiting.len(), notes.dropped), (MOST, 10));
+        notes.waiting.clear();
+        notes.push(record());
+        assert_eq!(notes.waiting[0].seq, MOST as u64 + 11, "the gap shows how many are missing");
+        assert!(size_of::<Record>() <= 128, "{}", size_of::<Record>());
+    }
+
+    #[test]
+    fn a_route_whose_slot_is_another_route_now_is_sampled_anew() {
+        let mut notes = Notes::default();
+        let (old, new) = (RouteId::new(3, 1), RouteId::new(3, 2));
+        let now = Time::from_micros(0);
+        assert_eq!(notes.sample(3, old, Verdict::QueueFull, now), Some(0));
+        assert_eq!(notes.sample(3, old, Verdict::QueueFull, now), None);
+        assert_eq!(notes.sample(3, old, Verdict::Throttled, now), Some(0), "another kind");
+        assert_eq!(notes.sample(3, new, Verdict::QueueFull, now), Some(0));
+        assert_eq!(notes.throttled(3, old, 0.5), Some(0.0));
+        assert_eq!(notes.throttled(3, old, 0.25), None);
+        assert_eq!(notes.throttled(3, new, 0.25), Some(0.0));
+        assert_eq!(notes.throttled(3, new, 0.0), Some(0.25));
+    }
+
+    #[test]
+    fn the_list_is_the_one_of_the_specification() {
+        let names: Vec<_> = RecordType::ALL.iter().map(|what| what.name()).collect();
+        let text = "call_done · attempt_started · attempt_done · retry_scheduled · retry_suppressed · gave_up · rejected · \
+                    queued · granted · shed · hedge_started · hedge_won · breaker_changed · limit_changed · \
+                    throttle_changed · hold_changed · deadline_exceeded · lease_reclaimed · store_degraded · \
+                    store_recovered · policy_retuned · forced_open · forced_cleared";
+        assert_eq!(names.join(" · "), text);
+        assert!(RecordType::ALL.iter().enumerate().all(|(n, what)| *what as usize == n));
+    }
+}

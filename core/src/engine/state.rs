@@ -1,0 +1,200 @@
+//! Saving what an engine has learned, and restoring it in another process (serverless, a restart).
+//!
+//! Calls, permits, waiters and probes do not survive: they are the process's. Everything else goes on, moments relative
+//! to the moment of saving. What the present settings give another meaning starts fresh, by the rules of `retune.rs`, and
+//! is named.
+
+mod parts;
+mod stage;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::{Engine, Input};
+use crate::state::{Loader, Moments, Saver, Value, parse};
+use crate::time::{Duration, Time};
+
+/// The version of the form that this engine writes, and the only one that it reads.
+const VERSION: u64 = 1;
+
+/// The longest span between saving and restoring; longer ones count as this one, which is 285 years.
+const LONGEST: Duration = Duration::from_micros((1 << 53) - 1);
+
+/// What a restore has done.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Restored {
+    /// Routes that go on.
+    pub routes: u32,
+    /// Routes for which there was no room within `max_routes`: the least recently used ones.
+    pub left_out: u32,
+    /// Policies and pools of the saved state that this engine does not have, by kind and name: what was known about
+    /// them is gone. Take policies and pools in first, then restore.
+    pub unknown: Vec<(&'static str, String)>,
+    /// Components that have started fresh because their settings are others now: policy or pool, its name, and the
+    /// component (`budget`, `rate`, `send`, `breaker`, `throttle`, `limit`, `hedge`, `hedge_budget`, `holds`).
+    pub dropped: Vec<(&'static str, String, &'static str)>,
+}
+
+/// A saved state that cannot be restored. Nothing has been changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RestoreError {
+    /// It is not what [`Engine::save`] writes.
+    Damaged {
+        /// Where: the whole text, or a policy or pool, a route, and a component.
+        place: String,
+        /// The rule it breaks.
+        rule: &'static str,
+    },
+    /// Another version of Tidegate wrote it, in a form of this number.
+    Version(u64),
+    /// This engine has begun calls.
+    InUse,
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Damaged { place, rule } => write!(f, "saved state, {place}: {rule}"),
+            Self::Version(version) => {
+                write!(f, "saved state: version {version}; this engine reads version {VERSION}")
+            }
+            Self::InUse => f.write_str("a state is restored before an engine's first call"),
+        }
+    }
+}
+
+impl std::error::Error for RestoreError {}
+
+impl Engine {
+    /// What the engine has learned, as text: retry budgets, rate limits and send rates, limits with their estimates,
+    /// circuit breakers and throttles with their windows, hedge latencies, holds, forced openings, and how many calls
+    /// have begun (on which random draws depend). Calls are not in it, and neither are counts of [`Engine::snapshot`].
+    ///
+    /// The text is JSON, so it can be kept as it is or as a value within another document. Changes nothing; costs one
+    /// pass over the routes and some 100 to 2,000 bytes for each that has anything to remember.
+    ///
+    /// ```
+    /// use tidegate::{Class, Duration, Engine, Event, Options, Outcome, Policy, Request, Time, Value::Number};
+    /// let policy = || Policy::from_pairs("p", &[
+    ///     ("breaker.consecutive", Number(1.0)),
+    ///     ("breaker.break_duration", Number(5e6)),
+    /// ]).unwrap();
+    /// let (mut old, now) = (Engine::new(7, Options::default()), Time::from_micros(9_000_000));
+    /// let id = old.policy(policy()).unwrap();
+    /// let route = old.route(id, "api", now);
+    /// let (call, _) = old.begin(route, &Request::default(), now);
+    /// let _ = old.on(call, Event::Finished { attempt: 1, outcome: Outcome::of(Class::Transient) }, now);
+    /// let saved = old.save(now);
+    ///
+    /// // Two seconds later, in another process with a clock of its own.
+    /// let (mut new, now) = (Engine::new(8, Options::default()), Time::from_micros(0));
+    /// let id = new.policy(policy()).unwrap();
+    /// let restored = new.restore(&saved, Duration::from_secs(2), now).unwrap();
+    /// assert_eq!((restored.routes, restored.dropped.len()), (1, 0));
+    /// let breaker = new.snapshot(now).routes[0].breaker.unwrap();
+    /// assert!(breaker.retry_in.unwrap() > Duration::from_secs(2));
+    /// ```
+    pub fn save(&self, now: Time) -> String {
+        let mut to = Saver::new(self.clock.peek(now));
+        let mut used = BTreeSet::new();
+        to.part("routes", |to| {
+            for route in self.routes.by_use() {
+                let there = to.optional(|to| {
+                    to.list(|to| {
+                        to.count(u32::from(route.policy));
+                        to.key((!route.is_overflow()).then(|| route.key()));
+                        to.map(|to| parts::save(route, self.policies[usize::from(route.policy)].forced, to));
+                    });
+                    !to.ends_with("{}]")
+                });
+                if there {
+                    used.insert(route.policy);
+                }
+            }
+        });
+        to.part("pools", |to| {
+            for (name, shared) in &self.pools {
+                to.optional(|to| {
+                    to.list(|to| {
+                        to.text(name);
+                        to.map(|to| parts::save(&self.routes[shared.at], false, to));
+                    });
+                    !to.ends_with("{}]")
+                });
+            }
+        });
+        to.part("policies", |to| {
+            for (number, entry) in (0..=u16::MAX).zip(&self.policies) {
+                if used.contains(&number) || entry.forced {
+                    to.list(|to| {
+                        to.count(u32::from(number));
+                        to.text(entry.policy.name());
+                        to.flag(entry.forced);
+                    });
+                }
+            }
+        });
+        to.named("calls", |to| to.whole(self.ordinal));
+        let (body, oldest) = to.finish();
+        format!("{{\"tidegate\":{VERSION},\"oldest\":{oldest},{body}}}")
+    }
+
+    /// Goes on from a saved state, `elapsed` after it was saved: windows and breaks have aged by that, and buckets have
+    /// filled. Zero where that is not known: nothing is older than it was.
+    ///
+    /// To be called when policies and pools have been taken in and before the first call. What a policy's present
+    /// settings give another meaning starts fresh, component by component, as with [`Engine::retune`]; the result names
+    /// it. Once the seed is the same too, every decision is the one that the saved engine would have made.
+    ///
+    /// # Errors
+    /// A text that [`Engine::save`] has not written, or of another version; or the engine has begun calls. Nothing has
+    /// been changed then.
+    pub fn restore(&mut self, saved: &str, elapsed: Duration, now: Time) -> Result<Restored, RestoreError> {
+        self.write(|| Input::Restore { saved: saved.into(), elapsed, now });
+        if self.ordinal > 0 {
+            return Err(RestoreError::InUse);
+        }
+        let damaged = |rule| RestoreError::Damaged { place: "the whole".into(), rule };
+        let saved = parse(saved).ok_or_else(|| damaged("must be JSON that an engine has saved"))?;
+        let none = Value::List(Vec::new());
+        let field = |name| saved.get(name).unwrap_or(&none);
+        // Numbers of the head are read before there are moments to read others by.
+        let whole = |name| {
+            let head = Value::List(vec![field(name).clone()]);
+            let of = Moments::new(Time::default(), Duration::ZERO, 0);
+            Loader::new(&head, &of).and_then(|mut from| from.whole())
+        };
+        match whole("tidegate") {
+            Ok(VERSION) => {}
+            Ok(version) => return Err(RestoreError::Version(version)),
+            Err(_) => return Err(damaged("must have the number of its version")),
+        }
+        let (Ok(oldest), Ok(ordinal)) = (whole("oldest"), whole("calls")) else {
+            return Err(damaged("must say how old it is and how many calls had begun"));
+        };
+        // Every saved moment needs a place after 0, whatever the origin of the clock is now.
+        let reading = self.clock.peek(now);
+        let elapsed = elapsed.min(LONGEST);
+        let needed = Time::from_micros(oldest).after(elapsed);
+        let skipped = needed.since(reading);
+        let now_then = reading.after(skipped);
+        let of = Moments::new(now_then, elapsed, oldest);
+
+        let mut restored = Restored::default();
+        let damaged = |(place, rule)| RestoreError::Damaged { place, rule };
+        let policies = self.saved_policies(field("policies"), &of, &mut restored).map_err(damaged)?;
+        let pools = self.staged_pools(field("pools"), &of, &mut restored).map_err(damaged)?;
+        let routes = self.staged_routes(field("routes"), &policies, &of, &mut restored).map_err(damaged)?;
+
+        // Nothing can go wrong from here on.
+        self.clock.observe(now);
+        self.clock.skip(skipped);
+        self.ordinal = ordinal;
+        for (at, parts) in pools {
+            self.routes[at].go_on_from(parts);
+        }
+        self.force_again(&policies);
+        self.place(routes, &mut restored, now_then);
+        Ok(restored)
+    }
+}

@@ -1,0 +1,174 @@
+//! The parts of one route or pool: each written under its name, and read by the settings that hold now.
+
+use crate::breaker::{BreakerState, CircuitBreaker};
+use crate::engine::arena::NONE;
+use crate::engine::hedge::Hedger;
+use crate::engine::hold::Holds;
+use crate::engine::limiter::Limiter;
+use crate::engine::pace::{Bucket, Pace};
+use crate::engine::route::{Homes, Route};
+use crate::limit::TokenBucket;
+use crate::policy::{HedgeBudget, Policy};
+use crate::retry::{Budget, CubicRate};
+use crate::state::{Damage, Loader, Moments, Saver, Value};
+use crate::throttle::AdaptiveThrottle;
+use crate::time::Time;
+
+/// The names of the parts.
+const NAMES: [&str; 10] =
+    ["forced", "budget", "rate", "send", "limit", "breaker", "throttle", "hedge", "hedge_budget", "holds"];
+
+/// The parts of a route or a pool that a saved state has.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    forced: bool,
+    budget: Option<Budget>,
+    rate: Option<TokenBucket>,
+    send: Option<CubicRate>,
+    limiter: Option<Limiter>,
+    breaker: Option<Box<CircuitBreaker>>,
+    throttle: Option<Box<AdaptiveThrottle>>,
+    hedger: Option<Box<Hedger>>,
+    holds: Option<Box<Holds>>,
+    /// Those that have started fresh because their settings are others now.
+    pub dropped: Vec<&'static str>,
+}
+
+/// Writes the parts of a route that have anything to remember; `whole` says that its whole policy is forced open.
+pub(super) fn save(route: &Route, whole: bool, to: &mut Saver) {
+    // Where the whole policy is forced, that is all there is to know: clearing it clears every route.
+    if route.forced && !whole {
+        to.part("forced", |to| to.flag(true));
+    }
+    if let Some(budget) = &route.budget {
+        to.part("budget", |to| budget.save(to));
+    }
+    for (name, pace) in [("rate", &route.rate), ("send", &route.send)] {
+        match pace.as_ref().map(|pace| &pace.bucket) {
+            Some(Bucket::Tokens(bucket)) => to.part(name, |to| bucket.save(to)),
+            Some(Bucket::Cubic(rate)) => to.part(name, |to| rate.save(to)),
+            None => {}
+        }
+    }
+    // A pool without a limit is what is left of a bulkhead that was taken away.
+    if let Some(pool) = route.pool.as_ref().filter(|pool| pool.limit != u32::MAX) {
+        to.part("limit", |to| pool.limiter.save(to));
+    }
+    if let Some(breaker) = &route.breaker {
+        to.part("breaker", |to| breaker.save(to));
+    }
+    if let Some(throttle) = &route.throttle {
+        to.part("throttle", |to| throttle.save(to));
+    }
+    if let Some(hedger) = &route.hedger {
+        to.part("hedge", |to| hedger.save(to));
+        if let Some(budget) = &hedger.budget {
+            to.part("hedge_budget", |to| budget.save(to));
+        }
+    }
+    if let Some(holds) = &route.holds {
+        to.part("holds", |to| holds.save(to));
+    }
+}
+
+impl Parts {
+    /// Reads what was saved of a route of this policy, or of a pool. Where it is damaged: the part, and the rule.
+    pub fn load(
+        saved: &Value,
+        (policy, homes): (&Policy, Homes),
+        of: &Moments,
+    ) -> Result<Self, (&'static str, Damage)> {
+        let Value::Map(saved) = saved else { return Err(("parts", Damage("must be a map"))) };
+        let mut it = Self::default();
+        for (name, value) in saved {
+            let Some(name) = NAMES.into_iter().find(|known| known == name) else {
+                return Err(("parts", Damage("must be parts that a route has")));
+            };
+            let read = Loader::new(value, of).and_then(|mut from| {
+                it.part(name, &mut from, (policy, homes))?;
+                if from.has_more() { Err(Damage("has items too many")) } else { Ok(()) }
+            });
+            read.map_err(|damage| (name, damage))?;
+            if of.has_dropped() {
+                it.dropped.push(name);
+            }
+        }
+        Ok(it)
+    }
+
+    fn part(
+        &mut self,
+        name: &str,
+        from: &mut Loader<'_>,
+        (policy, homes): (&Policy, Homes),
+    ) -> Result<(), Damage> {
+        let own = |home: u32| home == NONE;
+        match name {
+            "forced" => self.forced = from.flag()?,
+            "budget" => match policy.retry.budget.filter(|_| own(homes.budget)) {
+                Some(settings) => self.budget = Some(Budget::load(from, &settings)?),
+                None => from.dropped(()),
+            },
+            "rate" => match policy.rate_limit.as_ref().filter(|_| own(homes.rate)) {
+                Some(limit) => self.rate = Some(TokenBucket::load(from, limit.bucket)?),
+                None => from.dropped(()),
+            },
+            "send" if policy.retry.send_rate => self.send = Some(CubicRate::load(from)?),
+            "limit" => match policy.bulkhead.as_ref().filter(|_| own(homes.pool)) {
+                Some(bulkhead) => self.limiter = Some(Limiter::load(from, &bulkhead.limit)?),
+                None => from.dropped(()),
+            },
+            "breaker" => match &policy.breaker {
+                Some(it) => self.breaker = Some(Box::new(CircuitBreaker::load(from, it.settings)?)),
+                None => from.dropped(()),
+            },
+            "throttle" => match &policy.throttle {
+                Some(it) => self.throttle = Some(Box::new(AdaptiveThrottle::load(from, it.settings)?)),
+                None => from.dropped(()),
+            },
+            "hedge" | "hedge_budget" => match &policy.hedge {
+                Some(hedge) => {
+                    let hedger = self.hedger.get_or_insert_with(|| Box::new(Hedger::new(hedge)));
+                    match hedge.budget {
+                        _ if name == "hedge" => hedger.load(from)?,
+                        HedgeBudget::Own(Some(settings)) => {
+                            hedger.budget = Some(Budget::load(from, &settings)?);
+                        }
+                        HedgeBudget::Own(None) | HedgeBudget::Shared => from.dropped(()),
+                    }
+                }
+                None => from.dropped(()),
+            },
+            "holds" if policy.retry.hold.is_some() => self.holds = Some(Box::new(Holds::load(from)?)),
+            _ => from.dropped(()),
+        }
+        Ok(())
+    }
+
+    /// Would an eviction spare a route of these parts?
+    pub fn is_pinned(&self) -> bool {
+        let closed = |breaker: &CircuitBreaker| breaker.state(Time::default()) == BreakerState::Closed;
+        self.forced || self.breaker.as_ref().is_some_and(|breaker| !closed(breaker))
+    }
+}
+
+impl Route {
+    /// Goes on from saved parts; no call is in it yet.
+    pub(super) fn go_on_from(&mut self, parts: Parts) {
+        let Parts { forced, budget, rate, send, limiter, breaker, throttle, hedger, holds, dropped: _ } =
+            parts;
+        let pace = |bucket| Some(Box::new(Pace::new(bucket)));
+        self.forced |= forced;
+        self.budget = budget.or(self.budget.take());
+        self.rate = rate.map(Bucket::Tokens).map_or_else(|| self.rate.take(), pace);
+        self.send = send.map(Bucket::Cubic).map_or_else(|| self.send.take(), pace);
+        self.breaker = breaker.or(self.breaker.take());
+        self.throttle = throttle.or(self.throttle.take());
+        self.hedger = hedger.or(self.hedger.take());
+        self.holds = holds.or(self.holds.take());
+        if let (Some(pool), Some(limiter)) = (&mut self.pool, limiter) {
+            pool.set_limit(limiter.limit());
+            pool.limiter = limiter;
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A saved state that has been read and checked, and waits to become the engine's.
+
+use super::Restored;
+use super::parts::Parts;
+use crate::engine::Engine;
+use crate::engine::route::Homes;
+use crate::state::{Damage, Loader, Moments, Value};
+use crate::time::Time;
+
+/// Where a saved state is damaged, and the rule that it breaks there.
+type Damaged = (String, &'static str);
+
+/// A policy that the saved state names.
+pub(super) struct Named<'a> {
+    /// Its number there.
+    saved: u32,
+    name: &'a str,
+    forced: bool,
+    /// Its number here, if this engine has it.
+    number: Option<u16>,
+}
+
+/// A saved route of a policy that this engine has. No key is the policy's `overflow`.
+pub(super) struct Staged<'a> {
+    number: u16,
+    key: Option<&'a str>,
+    parts: Parts,
+}
+
+/// Reads each item of a list, which is a list itself.
+fn each<'a>(
+    list: &'a Value,
+    of: &'a Moments,
+    mut read: impl FnMut(&mut Loader<'a>) -> Result<(), Damage>,
+) -> Result<(), Damage> {
+    let mut from = Loader::new(list, of)?;
+    while from.has_more() {
+        from.list(&mut read)?;
+    }
+    Ok(())
+}
+
+impl Engine {
+    pub(super) fn saved_policies<'a>(
+        &self,
+        saved: &'a Value,
+        of: &'a Moments,
+        restored: &mut Restored,
+    ) -> Result<Vec<Named<'a>>, Damaged> {
+        let mut policies = Vec::new();
+        let read = each(saved, of, |from| {
+            let (saved, name, forced) = (from.count()?, from.text()?, from.flag()?);
+            let number = self.by_name.get(name).copied();
+            if number.is_none() {
+                restored.unknown.push(("policy", name.to_owned()));
+            }
+            policies.push(Named { saved, name, forced, number });
+            Ok(())
+        });
+        read.map_err(|damage| ("policies".to_owned(), damage.0))?;
+        Ok(policies)
+    }
+
+    pub(super) fn staged_pools(
+        &self,
+        saved: &Value,
+        of: &Moments,
+        restored: &mut Restored,
+    ) -> Result<Vec<(u32, Parts)>, Damaged> {
+        let mut pools = Vec::new();
+        let mut place = "pools".to_owned();
+        let read = each(saved, of, |from| {
+            let (name, parts) = (from.text()?, from.any()?);
+            let Some(shared) = self.pools.get(name) else {
+                restored.unknown.push(("pool", name.to_owned()));
+                return Ok(());
+            };
+            let loaded = Parts::load(parts, (shared.pool.policy(), Homes::OWN), of);
+            let parts = loaded.map_err(|(part, damage)| {
+                place = format!("pool {name:?}, {part}");
+                damage
+            })?;
+            restored.note_dropped("pool", name, &parts);
+            pools.push((shared.at, parts));
+            Ok(())
+        });
+        read.map_err(|damage| (place, damage.0))?;
+        Ok(pools)
+    }
+
+    pub(super) fn staged_routes<'a>(
+        &self,
+        saved: &'a Value,
+        policies: &[Named<'_>],
+        of: &'a Moments,
+        restored: &mut Restored,
+    ) -> Result<Vec<Staged<'a>>, Damaged> {
+        let mut routes = Vec::new();
+        let mut place = "routes".to_owned();
+        let read = each(saved, of, |from| {
+            let (saved, key, parts) = (from.count()?, from.any()?, from.any()?);
+            let key = match key {
+                Value::Text(key) => Some(key.as_str()),
+                Value::Null => None,
+                _ => return Err(Damage("must have a key")),
+            };
+            let known = policies.iter().find(|policy| policy.saved == saved);
+            let policy = known.ok_or(Damage("must be of a policy that is named"))?;
+            let Some(number) = policy.number else { return Ok(()) };
+            let entry = &self.policies[usize::from(number)];
+            let loaded = Parts::load(parts, (&entry.policy, entry.homes), of);
+            let parts = loaded.map_err(|(part, damage)| {
+                place = format!("policy {:?}, route {:?}, {part}", policy.name, key.unwrap_or("overflow"));
+                damage
+            })?;
+            restored.note_dropped("policy", policy.name, &parts);
+            routes.push(Staged { number, key, parts });
+            Ok(())
+        });
+        read.map_err(|damage| (place, damage.0))?;
+        Ok(routes)
+    }
+
+    /// Forces open what was forced open as a whole.
+    pub(super) fn force_again(&mut self, policies: &[Named<'_>]) {
+        let forced = policies.iter().filter(|policy| policy.forced);
+        for number in forced.filter_map(|policy| policy.number) {
+            let entry = &mut self.policies[usize::from(number)];
+            entry.forced = true;
+            let here = self.routes.iter().filter(|(_, route)| route.policy == number && !route.is_pool());
+            for slot in here.map(|(slot, _)| slot).collect::<Vec<_>>() {
+                self.routes[slot].set_stages(&entry.policy, true);
+            }
+        }
+    }
+
+    /// Puts saved routes in, the least recently used ones first, as far as there is room. Those that an eviction would
+    /// spare come before others.
+    pub(super) fn place(&mut self, routes: Vec<Staged<'_>>, restored: &mut Restored, now: Time) {
+        let is_new = |staged: &Staged<'_>| self.routes.of_key(staged.number, staged.key).is_none();
+        let new = |pinned: bool| {
+            routes.iter().filter(|staged| is_new(staged) && staged.parts.is_pinned() == pinned).count()
+        };
+        let (pinned, others) = (new(true), new(false));
+        let room = self.routes.room();
+        let mut too_many = [others.saturating_sub(room.saturating_sub(pinned)), pinned.saturating_sub(room)];
+        for Staged { number, key, parts } in routes {
+            let too_many = &mut too_many[usize::from(parts.is_pinned())];
+            let is_new = self.routes.of_key(number, key).is_none();
+            if *too_many > 0 && is_new {
+                *too_many -= 1;
+                restored.left_out += 1;
+                continue;
+            }
+            let entry = &self.policies[usize::from(number)];
+            let slot = self.routes.place(number, (&entry.policy, entry.homes, entry.forced), key, now);
+            let route = &mut self.routes[slot];
+            // A new route takes after its policy; whether it is forced by itself, the saved state knows.
+            route.forced &= !is_new;
+            route.go_on_from(parts);
+            route.set_stages(&entry.policy, entry.forced);
+            restored.routes += 1;
+        }
+    }
+}
+
+impl Restored {
+    fn note_dropped(&mut self, what: &'static str, name: &str, parts: &Parts) {
+        for part in &parts.dropped {
+            let entry = (what, name.to_owned(), *part);
+            if !self.dropped.contains(&entry) {
+                self.dropped.push(entry);
+            }
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! What each record says (semantics 12.1). Called only while somebody listens, in the step that caused it, and reads
+//! but never changes what decisions depend on.
+
+use super::Engine;
+use super::arena::State;
+use super::record::{Record, RecordType};
+use super::side::Racer;
+use crate::action::{Lane, PolicyId, RouteId, Verdict, Wait};
+use crate::breaker::BreakerState;
+use crate::outcome::{Class, Kind};
+use crate::time::{Duration, Time};
+
+/// What can change of a route when its settings do.
+#[derive(Clone, Copy)]
+pub(super) struct Levels {
+    breaker: BreakerState,
+    limit: u32,
+    holds: u32,
+}
+
+impl Engine {
+    /// A record of this type about nothing yet.
+    fn blank(what: RecordType, at: Time) -> Record {
+        Record {
+            what,
+            seq: 0,
+            at,
+            policy: None,
+            route: None,
+            call: None,
+            attempt: 0,
+            hedge: false,
+            kind: None,
+            verdict: None,
+            why: None,
+            wait: None,
+            elapsed: None,
+            suppressed: 0,
+            quiet: false,
+            change: None,
+        }
+    }
+
+    /// A record about a call.
+    fn about(&self, what: RecordType, slot: u32, now: Time) -> Record {
+        let call = &self.calls[slot];
+        Record {
+            policy: Some(self.known_as(call.policy)),
+            route: Some(self.routes.id(call.route)),
+            call: Some(self.calls.id(slot)),
+            attempt: call.attempts,
+            elapsed: Some(now.since(call.started)),
+            ..Self::blank(what, now)
+        }
+    }
+
+    /// A record about a route, or a pool.
+    fn about_route(&self, what: RecordType, route: u32, now: Time) -> Record {
+        let it = &self.routes[route];
+        let policy = (!it.is_pool()).then(|| self.known_as(it.policy));
+        Record { policy, route: Some(self.routes.id(route)), ..Self::blank(what, now) }
+    }
+
+    /// The policy that settings belong to, where they are old ones that calls in flight still have.
+    fn known_as(&self, policy: u16) -> PolicyId {
+        PolicyId(u32::from(self.policies[usize::from(policy)].of))
+    }
+
+    /// An attempt starts, alone or beside others.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_start(&mut self, slot: u32, hedge: bool, now: Time) {
+        let record = Record { hedge, ..self.about(RecordType::AttemptStarted, slot, now) };
+        self.notes.push(record);
+        if hedge {
+            let wait = Some(now.since(self.oldest_running(slot).0));
+            self.notes.push(Record { what: RecordType::HedgeStarted, wait, ..record });
+        }
+    }
+
+    /// An attempt has ended.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_attempt(&mut self, slot: u32, racer: &Racer, kind: Kind, now: Time) {
+        let record = Record {
+            attempt: racer.attempt,
+            hedge: racer.hedge,
+            kind: Some(kind),
+            elapsed: Some(now.since(racer.since)),
+            ..self.about(RecordType::AttemptDone, slot, now)
+        };
+        self.notes.push(record);
+        if racer.hedge && kind == Class::Ok.into() {
+            self.notes.push(Record { what: RecordType::HedgeWon, ..record });
+        }
+    }
+
+    /// A further attempt is paid for.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_retry(&mut self, slot: u32, kind: Kind, delay: Duration, now: Time) {
+        let record = self.about(RecordType::RetryScheduled, slot, now);
+        let attempt = record.attempt.saturating_add(1);
+        self.notes.push(Record { attempt, kind: Some(kind), wait: Some(delay), ..record });
+    }
+
+    /// A component refuses a call, or its next attempt. The deadline and the caller are no components.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_refusal(
+        &mut self,
+        slot: u32,
+        verdict: Verdict,
+        retry_in: Option<Duration>,
+        now: Time,
+    ) {
+        let by_component = Verdict::ForcedOpen..=Verdict::StoreUnavailable;
+        if !by_component.contains(&verdict) && verdict != Verdict::CostAboveBurst {
+            return;
+        }
+        let record = self.about(RecordType::Rejected, slot, now);
+        let (call, route) = (&self.calls[slot], self.calls[slot].route);
+        let attempt = if call.attempts == 0 { 0 } else { call.attempts.saturating_add(1) };
+        match self.notes.sample(route, self.routes.id(route), verdict, now) {
+            Some(suppressed) => {
+                let verdict = Some(verdict);
+                self.notes.push(Record { attempt, verdict, wait: retry_in, suppressed, ..record });
+            }
+            None if call.attempts == 0 => self.notes.hush(self.calls.id(slot)),
+            None => {}
+        }
+    }
+
+    /// A call has ended, or is lost: why, and then that.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_end(
+        &mut self,
+        slot: u32,
+        verdict: Verdict,
+        result: Option<Lane>,
+        retry_in: Option<Duration>,
+        now: Time,
+    ) {
+        let call = &self.calls[slot];
+        let decided = result.is_some() && call.state != State::Body; // a body's failure is none of an attempt
+        let failed = decided.then(|| call.last_failure().0);
+        let kind = if verdict == Verdict::Ok { Some(Class::Ok.into()) } else { failed };
+        let verdict = Some(verdict);
+        let record = Record { kind, verdict, wait: retry_in, ..self.about(RecordType::CallDone, slot, now) };
+        let cause = match record.verdict {
+            Some(Verdict::Attempts) => Some(RecordType::GaveUp),
+            Some(verdict) if (Verdict::NotRetryable..=Verdict::Readmission).contains(&verdict) => {
+                Some(RecordType::RetrySuppressed)
+            }
+            Some(Verdict::Deadline | Verdict::DeadlineBefore | Verdict::DeadlineQueued) => {
+                Some(RecordType::DeadlineExceeded)
+            }
+            _ => None,
+        };
+        if let Some(what) = cause {
+            self.notes.push(Record { what, ..record });
+        }
+        let quiet = self.notes.hushed(self.calls.id(slot));
+        self.notes.push(Record { quiet, ..record });
+    }
+
+    /// A call waits, at most so long.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_queued(&mut self, slot: u32, why: Wait, until: Time, now: Time) {
+        let wait = (until != Time::NEVER).then(|| until.since(now));
+        let record = Record { why: Some(why), wait, ..self.about(RecordType::Queued, slot, now) };
+        self.notes.push(record);
+    }
+
+    /// A call has what it waited for, where that is known: since when.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_granted(&mut self, slot: u32, why: Wait, since: Option<Time>, now: Time) {
+        let wait = since.map(|since| now.since(since));
+        let record = Record { why: Some(why), wait, ..self.about(RecordType::Granted, slot, now) };
+        self.notes.push(record);
+    }
+
+    /// A waiter is refused while it waits; of those, the ones that others drove out.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_shed(&mut self, slot: u32, verdict: Verdict, now: Time) {
+        if matches!(verdict, Verdict::QueueShed | Verdict::Displaced) {
+            let record = self.about(RecordType::Shed, slot, now);
+            self.notes.push(Record { verdict: Some(verdict), why: Some(Wait::Queue), ..record });
+        }
+    }
+
+    /// What a call holds is taken back (R9, R11).
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_reclaimed(&mut self, slot: u32, now: Time) {
+        let why = match self.calls[slot].state {
+            State::Held => Some(Wait::Hold),
+            State::Paced => Some(Wait::Rate),
+            State::Queued | State::Granted => Some(Wait::Queue),
+            State::Running => Some(Wait::Running),
+            State::Body => Some(Wait::Body),
+            State::Backoff => Some(Wait::Backoff),
+            _ => None,
+        };
+        let record = Record { why, ..self.about(RecordType::LeaseReclaimed, slot, now) };
+        self.notes.push(record);
+    }
+
+    /// What of a route its settings, or an operator, may change.
+    pub(super) fn levels(&self, route: u32) -> Levels {
+        let route = &self.routes[route];
+        Levels {
+            breaker: route.breaker.as_ref().map_or(BreakerState::Closed, |it| it.state(Time::from_micros(0))),
+            limit: route.pool.as_ref().map_or(u32::MAX, |pool| pool.limit),
+            holds: route.holds.as_ref().map_or(0, |holds| holds.open()),
+        }
+    }
+
+    /// Of a route, what is not as it was. `slot` is the call that did it.
+    fn tell_change(&mut self, slot: Option<u32>, record: Record, change: (f64, f64), wait: Option<Duration>) {
+        let by = slot.map(|slot| Record { route: record.route, ..self.about(record.what, slot, record.at) });
+        self.notes.push(Record { change: Some(change), wait, ..by.unwrap_or(record) });
+    }
+
+    /// The breaker of a call's route, after the call was admitted or has told it something.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_breaker_of(&mut self, slot: u32, from: BreakerState, now: Time) {
+        self.tell_breaker(Some(slot), self.calls[slot].route, from, now);
+    }
+
+    fn tell_breaker(&mut self, slot: Option<u32>, route: u32, from: BreakerState, now: Time) {
+        let Levels { breaker: to, .. } = self.levels(route);
+        if from == to {
+            return;
+        }
+        let number = |state| match state {
+            BreakerState::Closed => 0.0,
+            BreakerState::Open => 1.0,
+            BreakerState::HalfOpen => 2.0,
+        };
+        let open = self.routes[route].breaker.as_ref().and_then(|it| it.open_until());
+        let record = self.about_route(RecordType::BreakerChanged, route, now);
+        self.tell_change(slot, record, (number(from), number(to)), open.map(|until| until.since(now)));
+    }
+
+    /// The limit of a pool, which may be its route's own.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_limit(&mut self, slot: Option<u32>, home: u32, from: u32, now: Time) {
+        let Levels { limit: to, .. } = self.levels(home);
+        if from != to {
+            let record = self.about_route(RecordType::LimitChanged, home, now);
+            self.tell_change(slot, record, (f64::from(from), f64::from(to)), None);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_holds(&mut self, slot: Option<u32>, route: u32, from: u32, now: Time) {
+        let Levels { holds: to, .. } = self.levels(route);
+        if from != to {
+            let record = self.about_route(RecordType::HoldChanged, route, now);
+            self.tell_change(slot, record, (f64::from(from), f64::from(to)), None);
+        }
+    }
+
+    /// A throttle was asked or told something: does it refuse now, or no more?
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_throttle(&mut self, slot: u32, now: Time) {
+        let route = self.calls[slot].route;
+        // A copy: looking at it must not move its window.
+        let Some(to) = self.routes[route].throttle.clone().map(|mut it| it.probability(now)) else { return };
+        if let Some(from) = self.notes.throttled(route, self.routes.id(route), to) {
+            let record = self.about_route(RecordType::ThrottleChanged, route, now);
+            self.tell_change(Some(slot), record, (from, to), None);
+        }
+    }
+
+    /// Other settings, and what they changed of a route.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_levels(&mut self, route: u32, before: Levels, now: Time) {
+        self.tell_breaker(None, route, before.breaker, now);
+        self.tell_limit(None, route, before.limit, now);
+        self.tell_holds(None, route, before.holds, now);
+    }
+
+    /// A policy has other settings, or an operator's word about it or one of its routes; without a policy, a pool has.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_policy(
+        &mut self,
+        what: RecordType,
+        policy: Option<u16>,
+        route: Option<u32>,
+        now: Time,
+    ) {
+        let policy = policy.map(|number| PolicyId(u32::from(number)));
+        let route: Option<RouteId> = route.map(|route| self.routes.id(route));
+        self.notes.push(Record { policy, route, ..Self::blank(what, now) });
+    }
+}

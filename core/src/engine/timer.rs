@@ -1,0 +1,18 @@
+//! Moments, and the one timer that a step may carry (R4).
+
+use crate::action::{Action, Step, Wait};
+use crate::time::{Duration, Time};
+
+/// The moment a span ends; never, for a span without end.
+pub(super) fn limit(now: Time, span: Duration) -> Time {
+    if span == Duration::MAX { Time::NEVER } else { now.after(span) }
+}
+
+/// The timer for a moment; none for never.
+pub(super) fn span(until: Time, now: Time) -> Option<Duration> {
+    (until != Time::NEVER).then(|| until.since(now))
+}
+
+pub(super) fn wait(why: Wait, until: Time, now: Time) -> Step {
+    Step { next: span(until, now), ..Step::plain(Action::Wait { why }) }
+}
