@@ -91,6 +91,11 @@ fn damaged(input: &mut Input<'_>, mut text: String) {
 /// that times its inputs notices where that is not so.
 fn large(input: &mut Input<'_>) {
     let times = [10, 100, 1_000, 5_000][input.below(4)];
+    if input.chance(30) {
+        // Many policies, each with a mistake of its own.
+        let many = (0..times.min(1_200)).map(|n| format!("policy.p{n}.retyr.max = 1\n"));
+        return answered(&many.collect::<String>());
+    }
     let (before, again, after) = match input.below(8) {
         0 => ("policy.a.retry = ".into(), "[", String::new()),
         1 => ("policy.a = ".into(), "{ a = ", String::new()),
@@ -103,9 +108,6 @@ fn large(input: &mut Input<'_>) {
     };
     let text = format!("{before}{}{after}", again.repeat(times));
     answered(&text);
-    // Many policies, each with a mistake of its own: as many answers as are of use.
-    let many: String = (0..times.min(1_200)).map(|n| format!("policy.p{n}.{}\n", "retyr.max = 1")).collect();
-    answered(&many);
 }
 
 /// Every text is read, or told what is wrong with it; what is read, prints, and that reads as the same.
