@@ -481,7 +481,9 @@ impl World {
         for (policy, settings) in self.settings.clone().into_iter().enumerate() {
             let pairs = POLICIES[settings];
             if settings >= PLAIN || policy >= PLAIN {
-                continue; // the engine's own books say what holds there
+                // The engine's own books say what holds there; whoever is retuned from it starts with what is out.
+                self.allowed.extend((0..2).map(|key| ((policy, key), usize::MAX)));
+                continue;
             }
             for key in 0..2u8 {
                 let limit = pairs.iter().find_map(|pair| match pair {
