@@ -387,3 +387,30 @@ def test_a_deadline_needs_a_task(engine: tidegate.Engine) -> None:
     with pytest.raises(RuntimeError):
         made.send(None)
     assert engine.snapshot()["live"] == 0
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="a task counts its cancellations from 3.11 on")
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_cancellation_from_before_the_call_is_not_taken_for_ours(
+    clock: FakeClock, fake: tidegate.Engine, fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate._policy.FAST", fast)
+    policy = tidegate.Policy(engine=fake, attempt_timeout=5)
+
+    async def body() -> None:
+        try:
+            await clock.sleep(100)
+        except asyncio.CancelledError:
+            pass  # swallowed: the task still counts it
+        with pytest.raises(tidegate.AttemptTimeout):
+            await policy.acall(clock.sleep, 100)
+
+    async def main() -> None:
+        task = asyncio.create_task(body())
+        await clock.advance(1)
+        task.cancel()
+        await clock.advance(20)
+        await task
+        assert task.cancelling() == 1
+
+    asyncio.run(main())

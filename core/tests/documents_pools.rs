@@ -150,11 +150,10 @@ fn a_policy_that_names_no_pool_of_the_document_is_told_those_that_there_are() {
             "line 2: pool.x.bulkhead.max_concurrency = 0: must be a whole number from 1 to 1000000000",
         ]
     );
-    assert_eq!(
-        toml("policy.p.bulkhead.pool = \"x\"\npool.x.bulkhead.max_concurrency = 0").len(),
-        1,
-        "a pool with mistakes is declared all the same"
-    );
+    for pool in ["pool.x.bulkhead.max_concurrency = 0", "pool.x = 3", "pool.x = {}", "pool.x.limit = 3"] {
+        let errors = toml(&format!("policy.p.bulkhead.pool = \"x\"\n{pool}"));
+        assert_eq!(errors.len(), 1, "a pool with mistakes is declared all the same: {errors:?}");
+    }
 }
 
 #[test]

@@ -121,6 +121,38 @@ fn a_limit_at_its_maximum_moves_with_it() {
 }
 
 #[test]
+fn a_break_is_no_longer_than_the_settings_of_now_allow() {
+    let pairs = |span: f64| [("breaker.consecutive", Number(1.0)), ("breaker.break_duration", Number(span))];
+    let (mut old, id) = engine(&pairs(60e6));
+    call(&mut old, id, Class::Transient, 0, 1);
+    let left = |to: f64| view(&moved(&old, 2, &pairs(to), 0, 0).0, 0).breaker.unwrap().retry_in.unwrap();
+    assert!(left(60e6) > Duration::from_secs(59));
+    assert_eq!(left(1e6), Duration::from_millis(1_100), "with the longest jitter");
+}
+
+#[test]
+fn holds_are_bounded() {
+    let saved = |paths: u32| {
+        let holds: Vec<_> = (0..paths).map(|n| format!("[\"=/{n}\",1,5000000,0]")).collect();
+        let holds = holds.join(",");
+        format!(
+            "{{\"tidegate\":1,\"oldest\":0,\"policies\":[[0,\"p\",0]],\"routes\":[[0,\"r\",{{\"holds\":[{holds}]}}]],\"calls\":0}}"
+        )
+    };
+    let restore = |paths| engine(WHOLE).0.restore(&saved(paths), Duration::ZERO, at(0)).is_ok();
+    assert!(restore(1_024) && !restore(1_025));
+    // A hold lets at least one call through at a time, or nobody would ever come out of it.
+    let (mut one, id) = engine(WHOLE);
+    one.restore(&saved(1), Duration::ZERO, at(0)).unwrap();
+    let route = one.route(id, "r", at(0));
+    let target = one.target(route, "0", at(0));
+    assert_eq!(view(&one, 0).hold.unwrap().holds, 1);
+    let (waiter, _) = one.begin(route, &Request { target, ..Request::default() }, at(0));
+    let step = one.on(waiter, Event::Poll, at(5_000_000));
+    assert!(matches!(step.action, Action::Attempt { .. }), "{step:?}");
+}
+
+#[test]
 fn every_kind_of_budget_goes_on() {
     let kinds: [(Pairs<'_>, u64); 3] = [
         (

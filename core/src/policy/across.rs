@@ -369,7 +369,13 @@ mod tests {
         let found = errors(&[&many[..], &deadline].concat());
         assert_eq!(found, ["kinds = (24 kinds): at most 23 kinds can be declared"]);
         assert_eq!(
-            errors(&[kind("a=transient"), kind("b=conflict"), kind("a=throttled"), deadline[0]]),
+            errors(&[
+                kind("a=transient"),
+                kind("b=conflict"),
+                kind("a=throttled"),
+                kind("a=timeout"),
+                deadline[0]
+            ]),
             ["kinds = \"a\": is declared more than once"]
         );
         assert_eq!(

@@ -182,10 +182,10 @@ fn permits() -> Vec<Row> {
 
 fn sketches() -> Vec<Row> {
     const ADD: &str = "latency quantiles, one value more";
-    const ASK: &str = "latency quantiles, the 99th percentile of 100,000";
+    const ASK: &str = "latency quantiles, the 99th percentile of 10,000";
     let values: Vec<f64> =
         (0..1_000_u64).map(|n| 1_000.0 + (n * 7_919 % 1_000) as f64 * ((n % 13) as f64 + 1.0)).collect();
-    let fill = |add: &mut dyn FnMut(f64)| (0..100_000).for_each(|n| add(values[n % values.len()]));
+    let fill = |add: &mut dyn FnMut(f64)| (0..10_000).for_each(|n| add(values[n % values.len()]));
     let (mut ours, mut asked) = (DDSketch::new(0.01), DDSketch::new(0.01));
     let peer = || sketches_ddsketch::DDSketch::new(sketches_ddsketch::Config::new(0.01, 2_048, 1e-9));
     let (mut theirs, mut their_asked) = (peer(), peer());
