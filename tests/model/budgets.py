@@ -27,7 +27,7 @@ class NoBudget:
         return Charge(0, now)
 
     def withdraw_hedge(self, now: int, calls: int) -> Charge | None:
-        """ "A hedge is charged as after a transient failure"."""
+        """As written: "A hedge is charged as after a transient failure"."""
         return self.withdraw(now, "transient", calls)
 
     def refund(self, charge: Charge, now: int) -> None:
@@ -170,7 +170,7 @@ class Tokens(NoBudget):
         return Charge(0, now) if 2 * self.balance > self.maximum * MICRO else None
 
     def withdraw_hedge(self, now: int, calls: int) -> Charge | None:
-        """ "From `tokens` it takes the one that a failure would"."""
+        """As written: "From `tokens` it takes the one that a failure would"."""
         charge = self.withdraw(now, "transient", calls)
         if charge is not None:
             self.failure()
