@@ -103,7 +103,7 @@ class Caller(_native.Runner):
 
     @_native_method
     async def acall(self, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Awaits an async function under the policy, inline in the running task (asyncio).
+        """Awaits an async function under the policy, inline in the running task (of asyncio or trio).
 
         Returns:
             What the function returned.
@@ -112,8 +112,8 @@ class Caller(_native.Runner):
             Rejected: If the policy refused the call before any attempt.
             AttemptTimeout: If the last attempt ran out of `attempt_timeout`.
             DeadlineExceeded: If the deadline passed.
-            asyncio.CancelledError: If the caller was cancelled; nothing is counted, and a slot goes on at
-            once.
+            asyncio.CancelledError: If the caller was cancelled (`trio.Cancelled` under trio); nothing is
+                counted, and a slot goes on at once.
             BaseException: The function's own exception, the same object, with a note that says why we
                 stopped.
         """
