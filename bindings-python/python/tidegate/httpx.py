@@ -29,11 +29,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ._caller import limit_of
 from ._deadline import current, inherited
 from ._http import Family, HttpRun, family_of, replay_of
 from ._http_body import AsyncBody, SyncBody
 from ._http_drain import drain, drain_async
-from ._policy import Policy, limit_of
+from ._policy import Policy
 from ._sync import drive
 from ._wire import (
     ABORTABLE,
@@ -283,7 +284,7 @@ class Transport(_Shared, _SyncBase):
 
 
 class AsyncTransport(_Shared, _AsyncBase):
-    """A transport for `httpx.AsyncClient` and `httpx2.AsyncClient`, on asyncio.
+    """A transport for `httpx.AsyncClient` and `httpx2.AsyncClient`, on asyncio and trio.
 
     Args:
         inner: The transport that sends; `AsyncHTTPTransport()` if left out.
