@@ -19,11 +19,16 @@ use crate::time::Time;
 
 /// The settings of a budget, by kind.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum BudgetSettings {
+pub enum BudgetSettings {
+    /// A share of recent calls, plus a floor.
     Window(WindowSettings),
+    /// A part of all calls.
     Ratio(RatioSettings),
+    /// A part of the calls in flight.
     Share(ShareSettings),
+    /// What successes earn.
     Tokens(TokenSettings),
+    /// What retries cost.
     Quota(QuotaSettings),
 }
 
