@@ -78,11 +78,12 @@ import pytest
 
 import tidegate
 import tidegate.compat.httpware as door
-from chain import Chain, Colour, Events, httpware, httpx2, notes, request
-from sentences import Sentences
+from compat.chain import Chain, Colour, Events, httpware, httpx2, notes, request
+from compat.pages import page_of
 from tidegate.testing import FakeClock
 
-says = Sentences(__doc__)
+PAGE = page_of(__doc__)
+says = PAGE.says
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -779,5 +780,5 @@ def test_a_listener_that_fails_breaks_no_call(colour: Colour, caplog: pytest.Log
 
 
 def test_no_sentence_is_missing() -> None:
-    assert len(says.all) == 61
-    assert says.missing() == {}
+    assert len(PAGE.sentences) == 61
+    assert PAGE.unshown() == {}

@@ -132,9 +132,10 @@ class Circuit:
             return
         outcome = self._judge(error)
         failed = outcome == _classify.TRANSIENT
-        before = self._view() if failed and self._settings.rate is not None else None
+        looks = failed or self._seen is not CircuitState.CLOSED  # only a failure opens it
+        before = self._view() if looks else {}
         engine.on(call, FINISHED_1 | outcome)
-        if failed or self._seen is not CircuitState.CLOSED:
+        if looks:
             self._look(request, self._why(before))
 
     def _judge(self, error: Exception | None) -> int:
@@ -149,12 +150,12 @@ class Circuit:
         failed = isinstance(cause, OverallTimeoutError) or is_transport(cause)
         return _classify.TRANSIENT if failed else _IGNORED
 
-    def _why(self, before: dict[str, Any] | None) -> dict[str, Any]:
+    def _why(self, before: dict[str, Any]) -> dict[str, Any]:
         """The attributes of an opening, if this failure brought one about."""
         settings = self._settings
-        if before is None or self._seen is not CircuitState.CLOSED:
-            first = self._seen is CircuitState.CLOSED
-            failures = settings.failure_threshold if first else 1
+        closed = self._seen is CircuitState.CLOSED
+        if settings.rate is None or not closed:
+            failures = settings.failure_threshold if closed else 1
             return {"failure_threshold": settings.failure_threshold, "failures": failures}
         calls = before["throughput"] + 1
         return {

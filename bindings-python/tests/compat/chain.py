@@ -21,7 +21,7 @@ def request(method: str = "GET", url: str = URL, **rest: Any) -> Any:
 class Chain:
     """The rest of a chain: each answer a status, an exception, or a function of the request."""
 
-    def __init__(self, *answers: Any, **headers: str) -> None:
+    def __init__(self, *answers: Any, **headers: str | bytes) -> None:
         self.answers = list(answers)
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
         self.seen: list[Any] = []
