@@ -56,7 +56,7 @@
 54  Retry uses time.sleep between attempts (differs: it waits in the engine, in the caller's thread)
 55  Retry-After, streaming refusal, exhaustion and RetryBudgetExhaustedError are identical to AsyncRetry
 56  interrupt-style exceptions release the slot
-57  a single Bulkhead cannot enforce a joint cap across sync and async: create both
+57  a single Bulkhead cannot enforce a joint cap across sync and async: create both (and `twin()` can)
 58  composition with sync Client
 59  write your own middleware against the same protocol
 60  RetryBudgetExhaustedError, BulkheadFullError are in the exception tree
@@ -730,6 +730,23 @@ def test_a_cap_for_both_colours_is_made_of_two() -> None:
             return sync(request(), Chain()._answer)
 
         assert (await both(request(), inside)).status_code == 200, "they do not know of one another"
+
+    asyncio.run(main())
+
+
+@says(57)
+def test_twins_are_one_cap_for_both_colours() -> None:
+    sync = door.Bulkhead(max_concurrent=1, acquire_timeout=0)
+    twin = sync.twin()
+    assert isinstance(twin, door.AsyncBulkhead) and isinstance(twin.twin(), door.Bulkhead)
+
+    async def main() -> None:
+        async def inside(_: Any) -> Any:
+            with pytest.raises(door.BulkheadFullError):
+                sync(request(), Chain()._answer)
+            return "one"
+
+        assert await twin(request(), inside) == "one"
 
     asyncio.run(main())
 

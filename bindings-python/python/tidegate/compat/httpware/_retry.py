@@ -61,6 +61,7 @@ class Budget(Protocol):
 
     def try_withdraw(self) -> bool:
         """Takes one retry, if there is one."""
+        ...
 
 
 class _Run(ChainRun):
