@@ -220,3 +220,20 @@ def test_a_mistake_has_the_same_words_and_the_value_besides(kind: str, wrong: di
     key, _, rule = str(reference.value).partition(" must be ")
     assert str(ours.value).startswith(f"{key} must be ") and "got" in str(ours.value)
     assert rule.replace("a finite number ", "") in str(ours.value).replace("a finite number ", "")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://api.test/a", "http://user:pw@api.test/a?k=v&l=w#x=y", "http://api.test?k",
+        "http://api.test/#part",
+        "http://api.test/a=b?k=a=b&&l=", "http://u@[::1]:80/?q=1", "mailto:a@b", "/relative?k=v", "", "?a=1#b=2",
+        "http://api.test/p@q?k=v", "http://api.test/?k=u@v",
+    ],
+)  # fmt: skip
+def test_urls_are_redacted_alike(url: str) -> None:
+    from httpware._internal.redaction import redact_url
+
+    from tidegate.compat.httpware._events import redacted
+
+    assert redacted(url) == redact_url(url)
