@@ -43,7 +43,7 @@ def nothing_leaks() -> Iterator[None]:
 @pytest.fixture(params=["native", "shell"])
 def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test twice: first attempts by the native half, and by the shells."""
-    monkeypatch.setattr("tidegate._policy.FAST", request.param == "native")
+    monkeypatch.setattr("tidegate._caller.FAST", request.param == "native")
 
 
 @pytest.fixture

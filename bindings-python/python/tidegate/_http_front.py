@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ._caller import limit_of
 from ._deadline import current, inherited
 from ._http_options import NONE, NORMAL, flags_of
-from ._policy import Policy, limit_of
+from ._policy import Policy
 from ._wire import DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY, STALE_ROUTE
 
 if TYPE_CHECKING:

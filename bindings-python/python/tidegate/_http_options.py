@@ -6,7 +6,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from . import _classify
-from ._policy import Policy, limit_of
+from ._caller import limit_of
+from ._policy import Policy
 from ._wire import COST_SHIFT, CRITICALITIES, OPINIONS
 
 if TYPE_CHECKING:

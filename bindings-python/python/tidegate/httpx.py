@@ -126,7 +126,7 @@ class Transport(_Shared, _SyncBase):
 
 
 class AsyncTransport(_Shared, _AsyncBase):
-    """A transport for `httpx.AsyncClient` and `httpx2.AsyncClient`, on asyncio.
+    """A transport for `httpx.AsyncClient` and `httpx2.AsyncClient`, on asyncio and trio.
 
     Args:
         inner: The transport that sends; `AsyncHTTPTransport()` if left out.
