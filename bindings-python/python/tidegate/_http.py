@@ -89,8 +89,8 @@ class HttpRun(Run):
         """Can the body be sent again, which file is to be rewound for it, and to where (None: ask it)?"""
         raise NotImplementedError
 
-    def answer(self, value: Any) -> tuple[int, Any]:
-        """The status of a response, and its headers as pairs of bytes (or what makes them, for failures)."""
+    def answer(self, value: Any) -> tuple[int, Callable[[], list[tuple[bytes, bytes]]]]:
+        """The status of a response, and what makes its headers, which only failures are asked for."""
         raise NotImplementedError
 
     def streams(self, value: Any) -> bool:
@@ -148,8 +148,7 @@ class HttpRun(Run):
             outcome = 0
             if status >= 400:
                 wall = int(time.time() * 1e6)
-                pairs = headers() if callable(headers) else headers
-                outcome = self.engine.native.classify(self.policy._number, status, pairs, wall)
+                outcome = self.engine.native.classify(self.policy._number, status, headers(), wall)
         else:
             outcome = self.judge_error(value)
         if outcome != _classify.STOPPED:

@@ -23,14 +23,14 @@ _classes: Final[dict[tuple[type, str], type]] = {}
 
 def as_http(error: TidegateError, library: str, request: Any) -> TidegateError:
     """The same error, of a class that is the client library's own too."""
-    cls = _class_of(type(error), library)
-    made: TidegateError = cls.__new__(cls, *error.args)
+    cls: Any = _class_of(type(error), library)
+    made = cls.__new__(cls, *error.args)
     made.args = error.args
     made.__dict__.update(error.__dict__)
     where = _THEIRS[library][3]
     if where is not None:
         setattr(made, where, request)
-    return made
+    return made  # type: ignore[no-any-return]
 
 
 def _class_of(kind: type, library: str) -> type:

@@ -12,7 +12,7 @@ from ._http_drain import drain, drain_async
 from ._wire import SPAN_SHIFT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import ModuleType
 
     from ._http_front import Front, Origin
@@ -154,7 +154,7 @@ class HttpxRun(HttpRun):
             return content
         return module.Request("POST", "http://body", content=content).stream
 
-    def answer(self, value: Any) -> tuple[int, Any]:
+    def answer(self, value: Any) -> tuple[int, Callable[[], list[tuple[bytes, bytes]]]]:
         """The status and the headers of a response."""
         return value.status_code, lambda: value.headers.raw
 
