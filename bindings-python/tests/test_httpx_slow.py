@@ -144,8 +144,9 @@ def test_14_a_thousand_waiters_who_leave_leave_nothing_behind(
 
     async def leave() -> None:
         tasks = [asyncio.ensure_future(client.client.get(origin.url + "/x")) for _ in range(1000)]
-        patience = time.monotonic() + 10
-        while origin.stats()["requests"] < 3 and time.monotonic() < patience:
+        for _ in range(500):
+            if origin.stats()["requests"] >= 3:
+                break
             await asyncio.sleep(0.02)
         assert engine.snapshot()["waiting"] == 997
         for task in tasks:
