@@ -269,7 +269,7 @@ class HttpRun(Run):
             self.cap(us)
             value.stream = self.late(value.stream, us + 1 << SPAN_SHIFT)
         value.extensions["tidegate"] = {
-            "attempts": self.attempts,
+            "attempts": self.made or self.attempts,
             "reason": verdict,
             "note": self.note(verdict, note),
             "retry_at": retry_at,

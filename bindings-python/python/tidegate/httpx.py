@@ -45,6 +45,7 @@ from ._wire import (
     MAY_PARK,
     REPLAYABLE,
     SLOT_UNTIL_BODY,
+    SOLO,
     STALE_ROUTE,
 )
 
@@ -142,6 +143,8 @@ class _Shared:
             replayable, file = True, None
         if replayable:
             flags |= REPLAYABLE
+        if file is not None:
+            flags |= SOLO  # one file has one position
         if self._is_idempotent(policy, request, options.get("idempotent")):
             flags |= IDEMPOTENT
         until_body = policy._config.get("slot_until") == "body"
@@ -163,6 +166,7 @@ class _Shared:
             call, step = engine.begun(engine.native.begin(route, flags, limit, parent, target))
         made = run(engine, policy, key, scope, self._family, self._inner, request, until_body)
         made.call = call
+        made.races = policy._races(flags)
         own = policy._setting("deadline")
         if limit or own is not None:
             ends = [us for us in (limit - 1 if limit else None, own) if isinstance(us, (int, float))]
@@ -212,6 +216,10 @@ class _SyncRun(HttpRun):
         """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
         drain(value, self.family, self.timeouts, self.left())
 
+    def discard(self, value: Any) -> None:
+        """Closes the answer of a loser."""
+        value.close()
+
     def stream(self, step: int) -> Any:
         response = self.opened(step)
         response.stream = _body(self.family, SyncBody)(self, response.stream, step)
@@ -230,6 +238,10 @@ class _AsyncRun(HttpRun):
     async def release(self, value: Any) -> None:
         """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
         await drain_async(value, self.family, self.timeouts, self.left())
+
+    async def discard(self, value: Any) -> None:
+        """Closes the answer of a loser."""
+        await value.aclose()
 
     def stream(self, step: int) -> Any:
         response = self.opened(step)
