@@ -72,22 +72,33 @@ fn clashes(what: &str, clash: &Clash) -> PyErr {
     PolicyError::new_err((vec![(what.to_owned(), format!("{:?}", clash.name), clash.rule.to_owned())],))
 }
 
+/// What of a policy's settings keeps its calls from the native happy path.
+#[derive(Default)]
+struct Traits {
+    /// Has it an attempt timeout?
+    timed: AtomicBool,
+    /// Does it hedge?
+    hedged: AtomicBool,
+}
+
 struct State {
     core: Core,
     manual: Option<u64>,
     woken: Vec<CallId>,
-    /// By policy: has it an attempt timeout? Its callers look at it before each call.
-    timed: BTreeMap<u32, Arc<AtomicBool>>,
+    /// What callers look at before each call, by policy.
+    traits: BTreeMap<u32, Arc<Traits>>,
 }
 
 impl State {
-    /// Whether a policy has an attempt timeout, kept up to date.
-    fn timed(&mut self, policy: u32) -> &Arc<AtomicBool> {
+    /// What callers look at before each call, kept up to date.
+    fn traits(&mut self, policy: u32) -> &Arc<Traits> {
         let settings = self.core.policy_of(PolicyId::from_word(policy));
-        let timed = settings.is_some_and(|policy| policy.value("attempt_timeout").is_some());
-        let flag = self.timed.entry(policy).or_default();
-        flag.store(timed, Ordering::Relaxed);
-        flag
+        let has = |key| settings.is_some_and(|policy| policy.value(key).is_some());
+        let (timed, hedged) = (has("attempt_timeout"), has("hedge.max_attempts"));
+        let traits = self.traits.entry(policy).or_default();
+        traits.timed.store(timed, Ordering::Relaxed);
+        traits.hedged.store(hedged, Ordering::Relaxed);
+        traits
     }
 
     /// The ids that this step woke, drained under the lock that set the flag.
@@ -155,9 +166,9 @@ impl Engine {
         woken
     }
 
-    /// Whether a policy has an attempt timeout, kept up to date.
-    fn timed(&self, py: Python<'_>, policy: u32) -> Arc<AtomicBool> {
-        Arc::clone(self.state.lock(py).timed(policy))
+    /// What callers look at before each call, kept up to date.
+    fn traits(&self, py: Python<'_>, policy: u32) -> Arc<Traits> {
+        Arc::clone(self.state.lock(py).traits(policy))
     }
 
     /// The engine's time.
@@ -173,7 +184,7 @@ impl Engine {
     fn new(seed: u64, manual_clock: bool) -> Self {
         let core = Core::new(seed, Options::default());
         let state =
-            State { core, manual: manual_clock.then_some(0), woken: Vec::new(), timed: BTreeMap::new() };
+            State { core, manual: manual_clock.then_some(0), woken: Vec::new(), traits: BTreeMap::new() };
         Self { manual: manual_clock, state: Lock::new(state) }
     }
 
@@ -259,7 +270,7 @@ impl Engine {
         let (mut state, now) = self.at_now(py);
         let retuned = state.core.retune(PolicyId::from_word(policy), to, now);
         let woken = retuned.map(|flags| state.woken(flags));
-        state.timed(policy);
+        state.traits(policy);
         drop(state);
         woken.map(Option::unwrap_or_default).map_err(|clash| clashes("policy", &clash))
     }
@@ -311,6 +322,19 @@ impl Engine {
     #[pyo3(signature = (call, attempts) -> "list[int]")]
     fn abandon(&self, py: Python<'_>, call: u64, attempts: u8) -> Vec<u64> {
         self.give_up(py, CallId::from_word(call), attempts..=attempts.saturating_add(1))
+    }
+
+    /// Microseconds that the newest attempt of a call still has, below 0 without end.
+    fn time_left(&self, py: Python<'_>, call: u64) -> i64 {
+        let (state, now) = self.at_now(py);
+        let left = state.core.time_left(CallId::from_word(call), now);
+        left.and_then(|span| i64::try_from(span.as_micros()).ok()).unwrap_or(-1)
+    }
+
+    /// A caller got something in the place of an error of a call on this route, or did not.
+    fn note_fallback(&self, py: Python<'_>, route: u64, ok: bool) {
+        let (mut state, now) = self.at_now(py);
+        state.core.note_fallback(RouteId::from_word(route), ok, now);
     }
 
     /// The outcome of an HTTP answer, at its place in the word of a Finished event.

@@ -43,7 +43,6 @@ from ._errors import (
     StoreUnavailable,
     Throttled,
     TidegateError,
-    Unsupported,
 )
 from ._options import (
     Backoff,
@@ -94,7 +93,6 @@ __all__ = [
     "Throttled",
     "TidegateError",
     "UnknownPolicy",
-    "Unsupported",
     "deadline",
     "load",
     "loads",

@@ -338,6 +338,10 @@ class Engine:
         """
         The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class.
         """
+    def note_fallback(self, /, route: SupportsIndex, ok: bool) -> None:
+        """
+        A caller got something in the place of an error of a call on this route, or did not.
+        """
     def now(self, /) -> int:
         """
         Microseconds on this engine's clock.
@@ -394,6 +398,10 @@ class Engine:
     def target(self, /, route: SupportsIndex, path: str) -> int:
         """
         The name of a path, for `begin`; 0 where its policy holds nothing.
+        """
+    def time_left(self, /, call: SupportsIndex) -> int:
+        """
+        Microseconds that the newest attempt of a call still has, below 0 without end.
         """
 
 @final

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ._caller import Caller, limit_of
 from ._engine import default_engine
-from ._errors import PolicyError, Unsupported
+from ._errors import PolicyError
 from ._options import pairs_of
-from ._wire import COST_SHIFT, CRITICALITIES, IDEMPOTENT, KINDS, REPLAYABLE
+from ._wire import COST_SHIFT, CRITICALITIES, IDEMPOTENT, KINDS, REPLAYABLE, SOLO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ._options_gen import Base, Preset
 
 Criticality = Literal["best_effort", "degraded", "normal", "critical"]
-
-NO_HEDGES: Final = "this package does not race attempts yet; take the hedge out, or call from Rust"
 
 _names: Final = (f"unnamed-{number}" for number in count(1))
 
@@ -47,7 +45,8 @@ class Policy(Caller):
         bulkhead: A `Bulkhead`, or a dict of its keys; no limit if left out.
         breaker: A `Breaker`, or a dict of its keys; none if left out.
         throttle: A `Throttle`, or a dict of its keys; none if left out. Not beside a breaker.
-        hedge: Not there yet: it is refused.
+        hedge: A `Hedge`, or a dict of its keys: a further attempt beside one that is slow, for calls that are
+            idempotent and can be repeated. None if left out.
         classify: Called with the result or the exception of every attempt of a plain callable (and of an
             HTTP client with its response or exception); answers the name of a class or of one of `kinds`,
             an `Outcome`, or None for the default.
@@ -55,7 +54,6 @@ class Policy(Caller):
 
     Raises:
         PolicyError: With every mistake there is: the key, the value and the rule.
-        Unsupported: If it is to hedge.
 
     Pickling keeps the settings, never the state: the other side makes the policy in its own default engine.
     """
@@ -88,8 +86,6 @@ class Policy(Caller):
         classify: Classify | None = None,
         engine: Engine | None = None,
     ) -> None:
-        if hedge is not None:
-            raise Unsupported([("hedge", repr(hedge), NO_HEDGES)])
         config = _config(
             preset=preset,
             deadline=deadline,
@@ -101,6 +97,7 @@ class Policy(Caller):
             bulkhead=bulkhead,
             breaker=breaker,
             throttle=throttle,
+            hedge=hedge,
         )
         self._named = name is not None
         self._classify_by = classify
@@ -114,17 +111,24 @@ class Policy(Caller):
         self._learn()
         self._bind(self, "default", IDEMPOTENT | REPLAYABLE | 2 | 1 << COST_SHIFT, 0, None)
 
-    def _learn(self) -> tuple[bool, dict[str, int], int]:
-        """What adapters ask of the settings in force until the next `retune`: does it hold, and its kinds."""
+    def _learn(self) -> tuple[bool, dict[str, int], int, bool]:
+        """What shells ask until the next `retune`: does it hold, its kinds, does it hedge."""
         own = enumerate(self.engine.native.kinds(self._number), len(KINDS))
         kinds = {**KINDS, **{kind: number for number, (kind, _) in own}}
-        self._seen = (self._setting("retry.hold") == 1, kinds, self.engine.tunings)
+        hedges = self._setting("hedge.max_attempts") is not None
+        self._seen = (self._setting("retry.hold") == 1, kinds, self.engine.tunings, hedges)
         return self._seen
 
     @property
     def _holds(self) -> bool:
         seen = self._seen
         return (seen if seen[2] == self.engine.tunings else self._learn())[0]
+
+    def _races(self, flags: int) -> bool:
+        """May attempts of a call with these flags run beside each other?"""
+        seen = self._seen
+        hedges = (seen if seen[2] == self.engine.tunings else self._learn())[3]
+        return hedges and flags & (IDEMPOTENT | REPLAYABLE | SOLO) == IDEMPOTENT | REPLAYABLE
 
     @property
     def _kinds(self) -> dict[str, int]:
@@ -149,6 +153,7 @@ class Policy(Caller):
         bulkhead: Bulkhead | Mapping[str, Any] | None = None,
         breaker: Breaker | Mapping[str, Any] | None = None,
         throttle: Throttle | Mapping[str, Any] | None = None,
+        hedge: Hedge | Mapping[str, Any] | None = None,
     ) -> None:
         """Gives the policy other settings, while it is in use.
 
@@ -174,6 +179,7 @@ class Policy(Caller):
             bulkhead=bulkhead,
             breaker=breaker,
             throttle=throttle,
+            hedge=hedge,
         )
         woken = self.engine.native.retune(self._number, self.name, pairs_of(config))
         try:
