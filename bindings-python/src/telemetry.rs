@@ -216,6 +216,15 @@ impl Inspector {
         Ok(list)
     }
 
+    /// What a route is called in labels: its key, or `other`.
+    fn label(&self, py: Python<'_>, policy: &str, route: &str) -> String {
+        self.with(py, |state, _| {
+            let State { core, ears, .. } = state;
+            let known = ears.meter.as_mut().zip(core.policy_named(policy));
+            known.map_or("other", |(meter, policy)| meter.label(policy, route)).to_owned()
+        })
+    }
+
     /// Records that were dropped, because nobody had taken those before them.
     fn dropped(&self, py: Python<'_>) -> u64 {
         self.with(py, |state, _| state.core.records_dropped())

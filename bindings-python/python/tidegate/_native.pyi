@@ -183,6 +183,10 @@ class Inspector:
         """
         The journal's lines since they were last taken; `take` takes them.
         """
+    def label(self, /, policy: str, route: str) -> str:
+        """
+        What a route is called in labels: its key, or `other`.
+        """
     def listen(self, /, types: "list[str]") -> "None":
         """
         Sets what hooks listen to: names of record types.

@@ -63,8 +63,8 @@ impl Meter {
         series
     }
 
-    /// What a route is called in labels.
-    fn label<'a>(&mut self, policy: PolicyId, key: &'a str) -> &'a str {
+    /// What a route is called in labels: its key, or `other`. For figures that a host keeps beside these.
+    pub fn label<'a>(&mut self, policy: PolicyId, key: &'a str) -> &'a str {
         let at = self.tally(policy, Some(key));
         if self.tallies[at].route.is_some() { key } else { OTHER }
     }
