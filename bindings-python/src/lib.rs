@@ -19,6 +19,7 @@ mod parts;
 mod runner;
 mod scope;
 mod snapshot;
+mod telemetry;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -85,6 +86,7 @@ struct State {
     core: Core,
     manual: Option<u64>,
     woken: Vec<CallId>,
+    ears: telemetry::Ears,
     /// What callers look at before each call, by policy.
     traits: BTreeMap<u32, Arc<Traits>>,
 }
@@ -101,13 +103,20 @@ impl State {
         traits
     }
 
-    /// The ids that this step woke, drained under the lock that set the flag.
+    /// The ids that this step woke, drained under the lock that set the flag; also none of them, where it has made records
+    /// for hooks. Whoever gets any tells the Python half's `wake`.
     #[inline]
     fn woken(&mut self, flags: Flags) -> Option<Vec<u64>> {
-        flags.wakes.then(|| {
+        if flags.wakes || self.core.has_records() { self.woken_or_told(flags) } else { None }
+    }
+
+    #[inline(never)]
+    fn woken_or_told(&mut self, flags: Flags) -> Option<Vec<u64>> {
+        let told = self.core.has_records() && telemetry::hear(self);
+        if flags.wakes {
             self.core.take_wakes(&mut self.woken);
-            self.woken.drain(..).map(CallId::to_word).collect()
-        })
+        }
+        (told || flags.wakes).then(|| self.woken.drain(..).map(CallId::to_word).collect())
     }
 }
 
@@ -156,12 +165,13 @@ impl Engine {
     }
 
     /// Cancels a call and reports these attempts as unwound: the calls that can go on because of it.
-    fn give_up(&self, py: Python<'_>, call: CallId, attempts: RangeInclusive<u8>) -> Vec<u64> {
-        let mut woken = self.on_with(py, call, Event::Cancel).1.unwrap_or_default();
+    fn give_up(&self, py: Python<'_>, call: CallId, attempts: RangeInclusive<u8>) -> Option<Vec<u64>> {
+        let mut woken = self.on_with(py, call, Event::Cancel).1;
         for attempt in attempts {
             let outcome = Outcome::of(Class::Cancelled);
-            let (_, more) = self.on_with(py, call, Event::Finished { attempt, outcome });
-            woken.extend(more.unwrap_or_default());
+            if let (_, Some(more)) = self.on_with(py, call, Event::Finished { attempt, outcome }) {
+                woken.get_or_insert_default().extend(more);
+            }
         }
         woken
     }
@@ -180,11 +190,11 @@ impl Engine {
 #[pymethods]
 impl Engine {
     #[new]
-    #[pyo3(signature = (seed, manual_clock = false))]
-    fn new(seed: u64, manual_clock: bool) -> Self {
-        let core = Core::new(seed, Options::default());
-        let state =
-            State { core, manual: manual_clock.then_some(0), woken: Vec::new(), traits: BTreeMap::new() };
+    #[pyo3(signature = (seed, manual_clock = false, journal = false, max_routes = 10_000))]
+    fn new(seed: u64, manual_clock: bool, journal: bool, max_routes: u32) -> Self {
+        let core = Core::new(seed, Options::default().journal(journal).max_routes(max_routes));
+        let (manual, ears) = (manual_clock.then_some(0), telemetry::Ears::new());
+        let state = State { core, manual, woken: Vec::new(), ears, traits: BTreeMap::new() };
         Self { manual: manual_clock, state: Lock::new(state) }
     }
 
@@ -318,9 +328,10 @@ impl Engine {
     }
 
     /// The caller of a call gave up: it is cancelled, and its last attempt has unwound, and so has the one after, which
-    /// may have been started by a step that an interrupt has lost. The calls that can go on now.
-    #[pyo3(signature = (call, attempts) -> "list[int]")]
-    fn abandon(&self, py: Python<'_>, call: u64, attempts: u8) -> Vec<u64> {
+    /// may have been started by a step that an interrupt has lost. The calls that can go on now; None where there is
+    /// nobody to tell anything.
+    #[pyo3(signature = (call, attempts) -> "list[int] | None")]
+    fn abandon(&self, py: Python<'_>, call: u64, attempts: u8) -> Option<Vec<u64>> {
         self.give_up(py, CallId::from_word(call), attempts..=attempts.saturating_add(1))
     }
 
@@ -471,6 +482,8 @@ mod _native {
     use super::runner::Runner;
     #[pymodule_export]
     use super::scope::{awaitable_type, scope, scope_variable};
+    #[pymodule_export]
+    use super::telemetry::{Inspector, bounds, families, record_types, verdicts};
     #[pymodule_export]
     use super::{Engine, keys, monotonic_us};
 }

@@ -98,7 +98,7 @@ impl Settings {
     pub fn give_up(&self, py: Python<'_>, call: CallId, error: PyErr) -> PyErr {
         let interrupted = error.is_instance_of::<PyKeyboardInterrupt>(py);
         let woken = self.engine.get().give_up(py, call, 1..=if interrupted { u8::MAX } else { 2 });
-        if !woken.is_empty()
+        if let Some(woken) = woken
             && let Err(second) = self.wake(py, woken)
         {
             second.write_unraisable(py, None);

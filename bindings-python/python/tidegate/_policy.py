@@ -10,15 +10,19 @@ from ._engine import default_engine
 from ._errors import PolicyError
 from ._options import pairs_of
 from ._wire import COST_SHIFT, CRITICALITIES, IDEMPOTENT, KINDS, REPLAYABLE, SOLO
+from .events import wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ._classify import Classify
     from ._clock import Span
     from ._engine import Engine
+    from ._explain import PolicyExplanation
     from ._options import Breaker, Bulkhead, Hedge, RateLimit, Retry, Throttle
     from ._options_gen import Base, Preset
+    from ._snapshot import PolicySnapshot
+    from .events import Hook, Record
 
 Criticality = Literal["best_effort", "degraded", "normal", "critical"]
 
@@ -244,15 +248,37 @@ class Policy(Caller):
         which = None if route is None else native.route(self._number, route)
         self.engine.wake(native.force_open(self._number, which, on))
 
-    def snapshot(self) -> dict[str, Any]:
-        """Its figures now: `attempts`, `retries`, how calls ended (`ends`), and its `routes` by key.
+    def snapshot(self) -> PolicySnapshot:
+        """Its figures now: `attempts`, `retries`, `hedges`, how calls ended (`ends`), its `routes` by key.
 
-        A route has `active`, `forced`, and what there is of `pool` (permits), `rate`, `send_rate`, `breaker`,
-        `throttle` (the probability of a refusal), `budget`, `holds` and `held`.
+        A route has `active`, `forced`, and what there is of `pool` (permits), `rate`, `send`, `breaker`,
+        `throttle`, `budget`, `hedge` and `hold`.
         """
         view = self.engine.snapshot()
         routes = (route for route in view["routes"] if route["policy"] == self.name)
         return {**view["policies"][self.name], "routes": {route["key"]: route for route in routes}}
+
+    def explain(self) -> PolicyExplanation:
+        """What it comes to: components in their order with the values in force, bounds, warnings.
+
+        Example:
+            >>> explained = Policy("quick", deadline=2.0).explain()
+            >>> explained.max_attempts, explained.max_time
+            (1, 2.0)
+        """
+        from ._explain import PolicyExplanation
+
+        told = self.engine.inspector.explain_policy(self._number)
+        assert told is not None  # noqa: S101 - the engine has taken it in
+        return PolicyExplanation._of(told)
+
+    def on_event(self, callback: Callable[[Record], object], types: Iterable[str] | None = None) -> Hook:
+        """Calls a function with every record about this policy: `Engine.on_event`, which says more.
+
+        Raises:
+            ValueError: If a type does not exist.
+        """
+        return self.engine.hooks.add(callback, wanted(types), self.name)
 
     def __repr__(self) -> str:
         given = (

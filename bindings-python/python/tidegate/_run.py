@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import _classify, _native
 from ._errors import AttemptTimeout, TidegateError
+from ._explain import mark
 from ._notes import add_note, note_of, refusal
 from ._wire import (
     ATTEMPT_SHIFT,
@@ -74,13 +75,14 @@ class Run:
     """
 
     __slots__ = (
+        "_call",
         "args",
         "attempts",
-        "call",
         "classify",
         "engine",
         "fn",
         "held",
+        "id",
         "kwargs",
         "made",
         "passing",
@@ -107,7 +109,7 @@ class Run:
         self.policy = policy
         self.route = route
         self.scope = scope
-        self.call = call
+        self.id = self._call = call
         self.fn = fn
         self.args = args
         self.kwargs = kwargs or {}
@@ -117,6 +119,16 @@ class Run:
         self.attempts = 0
         self.made = 0
         self.held: dict[int, tuple[bool, Any]] = {}
+
+    @property
+    def call(self) -> int:
+        """The call's id while it goes on, else 0; `id` is kept."""
+        return self._call
+
+    @call.setter
+    def call(self, call: int) -> None:
+        self._call = call
+        self.id = call or self.id
 
     def start(self, attempt: int, us: int) -> Any:
         """Makes an attempt; `us` is the time it has, below 0 without end (async: an awaitable)."""
@@ -164,9 +176,8 @@ class Run:
             self.abandon()
             raise value
         self.held[(attempt - 1) & 7] = (ok, value)
-        if outcome == HEAD:
-            return self.engine.on(self.call, HEADERS | attempt << ATTEMPT_SHIFT)
-        return self.engine.on(self.call, FINISHED | attempt << ATTEMPT_SHIFT | outcome)
+        event = HEADERS if outcome == HEAD else FINISHED | outcome
+        return self.engine.report(self.call, event | attempt << ATTEMPT_SHIFT, self.fn, value)
 
     def abandon(self) -> None:
         """The caller gave up: permits go on at once, also those of an attempt that nothing can stop (R12)."""
@@ -201,6 +212,8 @@ class Run:
             add_note(value, self.note(name, note))
             error = value
         self.held = {}
+        if self.engine.journals:
+            mark(error, self.engine, self.id)
         try:
             raise error
         finally:
@@ -225,5 +238,5 @@ class Run:
 def abandon(engine: Engine, call: int, attempts: int) -> None:
     """Cancels a call and reports its attempts, which have unwound. A call that has ended does not mind."""
     woken = engine.native.abandon(call, min(attempts, 255))
-    if woken:
+    if woken is not None:
         engine.wake(woken)
