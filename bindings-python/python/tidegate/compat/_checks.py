@@ -22,3 +22,10 @@ def number(key: str, value: Any, *, above: bool = False, infinite: bool = False)
         raise ValueError(f"{key} must be {finite}{'>' if above else '>='} 0, got {value!r}")
     made: float = value
     return made
+
+
+def named(key: str, value: Any, most: int) -> str:
+    """A name of 1 to `most` bytes."""
+    if not isinstance(value, str) or not 0 < len(value.encode()) <= most:
+        raise ValueError(f"{key} must be a string of 1 to {most} bytes, got {value!r}")
+    return value

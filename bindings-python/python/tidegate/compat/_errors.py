@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 from tidegate._errors import TidegateError
 
@@ -38,7 +38,7 @@ def joined(error: E) -> E:
     if made is None:
         body = {"__module__": kind.__module__, "__doc__": kind.__doc__, "__reduce__": DoorError.__reduce__}
         made = _classes[kind, theirs] = type(kind.__name__, (kind, theirs), body)
-    error.__class__ = made  # the layout is the same: neither side adds slots
+    error.__class__ = cast("type[E]", made)  # the layout is the same: neither side adds slots
     return error
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidegate._engine import Engine
 from tidegate._policy import Policy
@@ -14,6 +14,8 @@ from tidegate.compat._errors import joined
 
 from ._errors import BulkheadFullError
 from ._events import BULKHEAD, emit
+
+_B = TypeVar("_B", bound="_Bulkhead")
 
 if TYPE_CHECKING:
     from tidegate._deadline import Scope
@@ -94,6 +96,10 @@ class Bulkhead(_Bulkhead):
         'answer'
     """
 
+    def twin(self) -> AsyncBulkhead:
+        """The same slots for asynchronous clients: one cap for both colours."""
+        return _sharing(AsyncBulkhead, self)
+
     def __call__(self, request: Any, next: Next) -> Any:  # noqa: A002 - httpware's name
         """Sends a request once there is a slot for it.
 
@@ -128,6 +134,10 @@ class AsyncBulkhead(_Bulkhead):
         'answer'
     """
 
+    def twin(self) -> Bulkhead:
+        """The same slots for synchronous clients: one cap for both colours."""
+        return _sharing(Bulkhead, self)
+
     async def __call__(self, request: Any, next: AsyncNext) -> Any:  # noqa: A002 - httpware's name
         """Sends a request once there is a slot for it.
 
@@ -139,3 +149,9 @@ class AsyncBulkhead(_Bulkhead):
         from tidegate._async import drive as drive_async
 
         return await drive_async(*self._begin(REPEATABLE | ABORTABLE, request, next))
+
+
+def _sharing(kind: type[_B], other: _Bulkhead) -> _B:
+    made = object.__new__(kind)
+    made.__dict__.update(other.__dict__)
+    return made

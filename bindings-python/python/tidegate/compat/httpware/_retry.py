@@ -61,6 +61,7 @@ class Budget(Protocol):
 
     def try_withdraw(self) -> bool:
         """Takes one retry, if there is one."""
+        ...
 
 
 class _Run(ChainRun):
@@ -86,9 +87,9 @@ class _Run(ChainRun):
         if not isinstance(value, Exception):
             return _classify.STOPPED
         self.retry_after = None
-        response = _response_of(value)
+        response = response_of(value)
         if response is None:
-            return _classify.TRANSIENT if _is_transport(value) else _classify.PERMANENT
+            return _classify.TRANSIENT if is_transport(value) else _classify.PERMANENT
         status = response.status_code
         if status not in self.door._statuses:
             return pack_outcome(KINDS["permanent"], _DO_NOT)
@@ -152,7 +153,7 @@ class _Run(ChainRun):
 
     def _exhausted(self, error: BaseException) -> RetryBudgetExhaustedError:
         message = f"retry budget refused after {self.attempts} attempts"
-        response = _response_of(error)
+        response = response_of(error)
         status = None if response is None else response.status_code
         attempts = self.attempts
         emit(RETRY, "retry.budget_refused", message, self.request, attempts=attempts, last_status=status)
@@ -161,7 +162,7 @@ class _Run(ChainRun):
         )
 
     def _emit(self, event: str, message: str, error: BaseException, **more: Any) -> None:
-        response = _response_of(error)
+        response = response_of(error)
         emit(
             RETRY,
             event,
@@ -391,13 +392,13 @@ async def _drive_asleep(
         raise
 
 
-def _response_of(error: BaseException) -> Any:
+def response_of(error: BaseException) -> Any:
     """The response that an exception is about, or None."""
     response = getattr(error, "response", None)
     return response if isinstance(getattr(response, "status_code", None), int) else None
 
 
-def _is_transport(error: Exception) -> bool:
+def is_transport(error: BaseException) -> bool:
     """Did the network fail, or a timeout of the client run out? Told by the libraries that are imported."""
     httpware = sys.modules.get("httpware")
     if httpware is not None and isinstance(error, (httpware.NetworkError, httpware.TimeoutError)):
@@ -409,6 +410,13 @@ def _is_transport(error: Exception) -> bool:
         ):
             return True
     return False
+
+
+def is_exhausted(error: BaseException | None) -> bool:
+    """Is it the refusal of a retry budget, ours or httpware's?"""
+    httpware = sys.modules.get("httpware")
+    theirs = () if httpware is None else (httpware.RetryBudgetExhaustedError,)
+    return isinstance(error, (RetryBudgetExhaustedError, *theirs))
 
 
 def _is_streaming(request: Any) -> bool:
