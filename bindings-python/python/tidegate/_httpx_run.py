@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ._http_front import Front, Origin
 
-_PHASES: Final = ("connect", "read", "write", "pool")
+PHASES: Final = ("connect", "read", "write", "pool")
 
 
 class Family:
@@ -128,7 +128,7 @@ class HttpxRun(HttpRun):
         # A dict of our own: the transport looks at it again when it reads the body.
         self.timeouts = timeouts = dict(request.extensions.get("timeout") or {})
         if left is not None:
-            for phase in _PHASES:
+            for phase in PHASES:
                 own = timeouts.get(phase)
                 if own is None or own > left:
                     timeouts[phase] = left
