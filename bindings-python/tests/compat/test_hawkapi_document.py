@@ -421,6 +421,22 @@ def test_a_deadline_around_it_holds(apart: LocalBulkheadBackend, clock: FakeCloc
     asyncio.run(main())
 
 
+@says(6)
+def test_it_keeps_to_the_deadline_of_the_call_around_it(
+    fake: tidegate.Engine, apart: LocalBulkheadBackend, clock: FakeClock
+) -> None:
+    pool = Bulkhead("patient", limit=1, max_wait=60, backend=apart)
+    around = tidegate.Policy(deadline=2.0, engine=fake)
+
+    def endpoint() -> None:
+        with pool:
+            raise AssertionError("a second slot")
+
+    with pool, pytest.raises(tidegate.DeadlineExceeded):
+        around.call(endpoint)
+    assert clock.now() == 2.0
+
+
 @pytest.mark.parametrize(
     ("wrong", "says_so"),
     [

@@ -11,6 +11,7 @@ import tidegate
 import tidegate.compat.httpware as door
 from compat.chain import httpware, httpx2, notes
 from conftest import Origin
+from tidegate._deadline import current
 from tidegate.testing import FakeClock
 
 
@@ -127,6 +128,28 @@ def test_a_retry_inside_a_policy_that_retries_does_not_multiply(origin: Origin) 
     ):
         outer.call(client.get, "/x")
     assert len(origin.log()) == 2
+
+
+@pytest.mark.parametrize("own_sleep", [False, True])
+def test_a_call_leaves_no_scope_behind(own_sleep: bool) -> None:
+    async def nap(seconds: float) -> None:
+        assert seconds > 0
+
+    retry = door.AsyncRetry(base_delay=0.001, **({"_sleep": nap} if own_sleep else {}))
+    answers: list[Any] = [httpware.NetworkError("reset"), "ok"]
+
+    async def main() -> None:
+        async def send(asked: Any) -> Any:
+            assert current() is not None, "inside, calls are nested"
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        assert await retry(httpx2.Request("GET", "http://api.test/"), send) == "ok"
+        assert current() is None
+
+    asyncio.run(main())
 
 
 def test_a_cancelled_backoff_gives_its_retry_back() -> None:
