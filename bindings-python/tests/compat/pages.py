@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -23,3 +24,11 @@ class Page:
 
     def unshown(self) -> dict[int, str]:
         return {number: self.sentences[number] for number, tests in self.shown.items() if not tests}
+
+
+def page_of(docstring: str | None) -> Page:
+    """The page whose sentences are the numbered lines of a docstring: number, two blanks, sentence."""
+    lines = re.findall(r"^ *(\d+)  (.+)$", docstring or "", re.MULTILINE)
+    numbered = {int(number): text for number, text in lines}
+    assert len(numbered) == len(lines), "a number stands twice"
+    return Page(numbered)
