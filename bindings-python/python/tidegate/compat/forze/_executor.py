@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeAlias, TypeVar
 
+from tidegate._caller import Caller
 from tidegate._engine import Engine
 from tidegate._errors import PolicyError, TidegateError
-from tidegate._policy import Caller, Policy
+from tidegate._policy import Policy
 
 from ._context import Criticality, current_criticality
 from ._errors import CoreException, ExceptionKind, exc

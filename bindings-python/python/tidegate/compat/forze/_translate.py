@@ -55,7 +55,8 @@ def options_of(policy: ResiliencePolicy) -> dict[str, Any]:
     odd = {named(kind) for kind in good_and_retried(policy)}
     if odd:  # no class says that: `outcome_of` has an opinion on each
         retry = options["retry"]
-        retry["retry_on"] = [name for name in retry["retry_on"] if name not in odd]
+        # A list cannot be empty, and no call here ends as `never_sent`.
+        retry["retry_on"] = [name for name in retry["retry_on"] if name not in odd] or ["never_sent"]
     return options
 
 
@@ -196,13 +197,14 @@ def _(strategy: CircuitBreakerStrategy) -> dict[str, Any]:
     if _INFRASTRUCTURE not in strategy.failure_on:
         ignored.append("timeout")  # an attempt timeout is a failure of the infrastructure here
     options = _shared(strategy, "failure_ratio", "min_throughput", "break_duration", "half_open_max_calls")
+    if ignored:
+        options["ignore_on"] = ignored
     return {
         "breaker": {
             **options,
             "window": strategy.sampling_window,
             "break_factor": 1,
             "failure_on": sorted(named(kind) for kind in strategy.failure_on),
-            "ignore_on": ignored,
         }
     }
 
