@@ -37,6 +37,7 @@ mod classify;
 mod codel;
 mod engine;
 mod limit;
+mod meter;
 mod outcome;
 mod policy;
 mod quantile;
@@ -62,6 +63,7 @@ pub use engine::{
 pub use limit::{
     Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, RateSettings, TokenBucket,
 };
+pub use meter::{Family, Instrument, Meter, Reading, Series};
 pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
 #[cfg(feature = "documents")]
 pub use policy::{Document, UnknownPolicy};

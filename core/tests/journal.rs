@@ -92,7 +92,7 @@ proptest! {
     /// Whatever an input holds, its text gives it back.
     #[test]
     fn texts_give_inputs_back(
-        word in 0u64..1 << 53, now: u64, key in ".*", flags in 0u64..1 << 23, remaining: Option<u64>, event in 0u8..5,
+        word in 0u64..1 << 53, now: u64, key in ".*", flags in 0u64..1 << 24, remaining: Option<u64>, event in 0u8..5,
         attempt: u8, kind in 0u8..32, opinion in 0u8..3, asked: Option<u64>, on: bool, policy: u32,
     ) {
         let now = Time::from_micros(now);
@@ -165,7 +165,7 @@ fn what_is_wrong_is_named() {
         ("on 5 1 finished 1 32 0 -", "kind = 32: must be a whole number up to 31".into()),
         ("on 5 1 finished 1 0 3 -", "opinion = 3: must be a whole number up to 2".into()),
         ("on 5 1 finished 1 0 0", format!("retry_after = (nothing): must be a whole number up to {most}, or - for none")),
-        ("begin 0 1 8388608 - - 0", "flags = 8388608: must be a whole number up to 8388607".into()),
+        ("begin 0 1 16777216 - - 0", "flags = 16777216: must be a whole number up to 16777215".into()),
         ("force 0 0 - 2", "on = 2: must be a whole number up to 1".into()),
         ("pool 0 pail \"db\"", "kind = pail: must be one of bulkhead, rate_limit, budget".into()),
         ("policy \"p\" deadline=0", "deadline = 0s: must be a span from 1us to 365 days".into()),

@@ -106,6 +106,16 @@ impl Budget {
         }
     }
 
+    /// Pays for a hedge. Nothing has failed yet, so that tokens, which only failures take, are taken for it here; its own
+    /// failure takes none then.
+    pub(crate) fn try_charge_hedge(&mut self, calls: u32, now: Time) -> Option<u16> {
+        let charge = self.try_charge(Class::Transient, calls, now)?;
+        if let Self::Tokens(budget) = self {
+            budget.on_failure();
+        }
+        Some(charge)
+    }
+
     /// The retry charged at `charged` will not start.
     pub(crate) fn refund(&mut self, charge: u16, charged: Time, now: Time) {
         match self {

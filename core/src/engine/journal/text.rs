@@ -261,11 +261,11 @@ impl<'a> Line<'a> {
     }
 
     fn request(&mut self) -> Result<Request, InputError> {
-        let flags = self.number("flags", (1 << 23) - 1)?;
+        let flags = self.number("flags", (1 << 24) - 1)?;
         let remaining = self.optional("remaining", u64::MAX)?.map(Duration::from_micros);
         let parent = self.optional("parent", ID)?.map(CallId::from_word);
         let target = TargetId::from_word(self.number("target", ID)?);
-        // All flags below 2^23 are a request's.
+        // All flags below 2^24 are a request's.
         let request = wire::unpack_request(flags, 0, 0, 0).unwrap_or_default();
         Ok(Request { remaining, parent, target, ..request })
     }
