@@ -452,10 +452,21 @@ mod _native {
     #[pymodule_export]
     use super::fast::{native_method, within};
     #[pymodule_export]
-    use super::parts::{
-        Backoff, CubicRate, RatioBudget, RetryBudget, RetryQuota, RetryStrategy, RetryToken, ShareBudget,
-        TokenBudget, parse_retry_after,
-    };
+    use super::parts::breaker::{CircuitBreaker, Ticket, evidence_of};
+    #[pymodule_export]
+    use super::parts::budgets::{RatioBudget, RetryBudget, RetryQuota, ShareBudget, TokenBudget};
+    #[pymodule_export]
+    use super::parts::delay::{Backoff, parse_retry_after};
+    #[pymodule_export]
+    use super::parts::limit::{Aimd, CoDel, Gradient2};
+    #[pymodule_export]
+    use super::parts::quantile::{DDSketch, P2Quantile, WindowedP2Quantile};
+    #[pymodule_export]
+    use super::parts::rate::{CubicRate, Gcra, TokenBucket};
+    #[pymodule_export]
+    use super::parts::strategy::{RetryStrategy, RetryToken};
+    #[pymodule_export]
+    use super::parts::throttle::{AdaptiveThrottle, accepted};
     #[pymodule_export]
     use super::runner::Runner;
     #[pymodule_export]

@@ -43,6 +43,7 @@ from ._errors import (
     StoreUnavailable,
     Throttled,
     TidegateError,
+    Unsupported,
 )
 from ._options import (
     Backoff,
@@ -93,6 +94,7 @@ __all__ = [
     "Throttled",
     "TidegateError",
     "UnknownPolicy",
+    "Unsupported",
     "deadline",
     "load",
     "loads",

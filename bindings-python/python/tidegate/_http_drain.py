@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ._http import Family
+    from ._httpx_run import Family
 
 DRAIN_BYTES: Final = 64 * 1024
 """Raw bytes that are read at most."""

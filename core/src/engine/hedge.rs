@@ -200,7 +200,7 @@ impl Engine {
             }
         }
         self.count_attempt(slot, !alone, now);
-        self.note(move |it| it.tell_start(slot, !alone, now));
+        self.note_course(move |it| it.tell_start(slot, !alone, now));
         let next = super::call::span(self.next_moment(slot), now);
         Some(Step { next, ..Step::plain(Action::Attempt { attempt, hedge: !alone }) })
     }

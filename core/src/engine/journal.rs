@@ -136,6 +136,11 @@ impl Engine {
         out.append(&mut self.journal.inputs);
     }
 
+    /// The journal's inputs since they were last taken, oldest first; empty where none is kept.
+    pub fn journal(&self) -> &[Input] {
+        &self.journal.inputs
+    }
+
     /// Puts inputs in, one after the other; what the engine said to each. Into a fresh engine of the seed and options
     /// that the journal was written with, these are the answers of then.
     pub fn replay(&mut self, inputs: impl IntoIterator<Item = Input>) -> Vec<Answer> {
