@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ._caller import limit_of
-from ._deadline import current, inherited
+from ._deadline import criticality_of, current, inherited
 from ._http_options import NONE, NORMAL, flags_of
 from ._policy import Policy
 from ._wire import DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY, SOLO, STALE_ROUTE
@@ -99,6 +99,8 @@ class Front:
         if scope is not None:
             around, parent = inherited(scope, engine)
             limit = min(limit, around) if limit and around else limit or around
+            if "criticality" not in options:
+                flags = flags & ~3 | criticality_of(scope, flags & 3)
         while True:
             route, run.route = self.route_of(policy, options.get("route"), run)
             target = native.target(route, run.path()) if policy._holds else 0
