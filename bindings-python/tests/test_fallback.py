@@ -114,7 +114,10 @@ def test_fallback_on_says_which(engine: tidegate.Engine, on: Any) -> None:
 
 def test_a_broken_predicate_breaks_no_call(engine: tidegate.Engine) -> None:
     policy = quick(engine, fallback="cached", fallback_on=lambda error: 1 // 0)
-    with pytest.warns(RuntimeWarning, match="fallback_on=.*ZeroDivisionError"), pytest.raises(OSError, match="no"):
+    with (
+        pytest.warns(RuntimeWarning, match="fallback_on=.*ZeroDivisionError"),
+        pytest.raises(OSError, match="no"),
+    ):
         policy.call(failing(OSError("no")))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from ._caller import Caller, limit_of
 from ._deadline import criticality_number
@@ -13,7 +13,7 @@ from ._options import UNSET, pairs_of
 from ._wire import COST_SHIFT, IDEMPOTENT, KINDS, REPLAYABLE, SOLO
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ._classify import Classify
     from ._clock import Span
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ._fallback import Fallback, On
     from ._options import Breaker, Bulkhead, Hedge, RateLimit, Retry, Throttle
     from ._options_gen import Base, Preset
+
+T = TypeVar("T")
 
 _names: Final = (f"unnamed-{number}" for number in count(1))
 
@@ -270,6 +272,30 @@ class Policy(Caller):
         kept = {} if own is None else {"fallback": own.given, "fallback_on": own.on}
         kept |= {"classify": self._classify_by, "engine": self.engine, **self._config}
         return Policy(name, **{**kept, **changes})
+
+    def wrap(self, client: T, methods: Iterable[str] | None = None, route: str | None = None) -> T:
+        """An object whose methods are calls under the policy; all else about it is as it was.
+
+        Args:
+            client: Any object. It is not changed.
+            methods: The names of the methods, async or not. If left out: all its public coroutine methods, or
+                all public methods of an object that has no coroutine methods. Streams (generators, async
+                generators, and context managers made of them) are never wrapped.
+            route: The key that state is kept under; `"default"` if left out.
+
+        Raises:
+            ValueError: If a name is none of a method, or of a stream; or if `methods` is left out and the
+                policy repeats calls after failures that may have had an effect (it hedges, or retries other
+                classes than `never_sent`, `throttled` and `conflict`): a write could happen twice.
+
+        Example:
+            ```python
+            reader = policy.wrap(s3, methods=["get_object", "head_object"], route="s3")
+            ```
+        """
+        from ._wrap import wrap
+
+        return wrap(self, client, methods, route)
 
     @property
     def kinds(self) -> dict[str, str]:
