@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, overload
 
 from . import _async_lazy as lazy
@@ -306,6 +307,11 @@ class Caller(_native.Runner):
         caller._bind(self._policy, self._route_key, flags, self._limit, passing, urgent=urgent, bare=True)
         return Admission(caller)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        settled = self._policy, self._route_key, self._flags, self._limit, self._passing
+        more: Any = {"fallback": self._fallback, "urgent": self._urgent, "bare": self._bare}
+        return partial(_again, **more), settled
+
     def _check_sync(
         self, way: str = 'name the parameter that takes its time, policy.at(pass_timeout="timeout"),'
     ) -> None:
@@ -367,6 +373,13 @@ class Caller(_native.Runner):
             limit = min(limit, self._limit) if limit else self._limit
         own = self._flags & 3
         return limit, parent, own if self._urgent else criticality_of(scope, own)
+
+
+def _again(policy: Policy, *settled: Any, **more: Any) -> Caller:
+    """A caller that comes out of a pickle."""
+    caller = Caller()
+    caller._bind(policy, *settled, **more)
+    return caller
 
 
 class _BareRun(Run):
