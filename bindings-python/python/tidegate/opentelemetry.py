@@ -6,8 +6,8 @@
     tracer_provider.add_span_processor(tidegate.opentelemetry.ResendCount())
 
 Metrics have the names of `docs/telemetry.md` with a dot after the first word, and without the suffixes that
-OpenTelemetry's units say: `tidegate.calls`, `tidegate.call_duration` in `s`. A Prometheus exporter spells them
-out again. This module wants the SDK.
+OpenTelemetry's units say: `tidegate.calls`, `tidegate.call_duration` in `s`. A Prometheus exporter spells
+them out again. This module wants the SDK.
 """
 
 from __future__ import annotations
