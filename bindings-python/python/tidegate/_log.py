@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from .events import loaded
+from ._hooks import loaded
 
 if TYPE_CHECKING:
     from .events import Record

@@ -13,6 +13,7 @@ from ._clock import to_us
 from ._deadline import current, inherited
 from ._engine import default_engine
 from ._errors import PolicyError, Unsupported
+from ._hooks import wanted
 from ._options import pairs_of
 from ._run import Run, abandon, awaited, not_async, nothing
 from ._sync import drive, resume
@@ -28,7 +29,6 @@ from ._wire import (
     STALE_ROUTE,
     pack_remaining,
 )
-from .events import wanted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
     from ._deadline import Scope
     from ._engine import Engine
     from ._explain import PolicyExplanation
+    from ._hooks import Hook
     from ._options import Breaker, Bulkhead, Hedge, RateLimit, Retry, Throttle
     from ._options_gen import Base, Preset
     from ._snapshot import PolicySnapshot
     from ._timers import Timers
-    from .events import Hook, Record
+    from .events import Record
 
 P = ParamSpec("P")
 T = TypeVar("T")
