@@ -9,9 +9,9 @@ from ._caller import Caller, limit_of
 from ._deadline import criticality_number
 from ._engine import default_engine
 from ._errors import PolicyError
+from ._hooks import wanted
 from ._options import UNSET, pairs_of
 from ._wire import COST_SHIFT, IDEMPOTENT, KINDS, REPLAYABLE, SOLO
-from .events import wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from ._engine import Engine
     from ._explain import PolicyExplanation
     from ._fallback import Fallback, On
+    from ._hooks import Hook
     from ._options import Breaker, Bulkhead, Hedge, RateLimit, Retry, Throttle
     from ._options_gen import Base, Preset
     from ._snapshot import PolicySnapshot
-    from .events import Hook, Record
+    from .events import Record
 
 T = TypeVar("T")
 

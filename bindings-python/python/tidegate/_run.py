@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import _classify, _native
 from ._errors import AttemptTimeout, TidegateError
-from ._explain import mark
 from ._notes import add_note, note_of, refusal
 from ._wire import (
     ATTEMPT_SHIFT,
@@ -214,7 +213,7 @@ class Run:
             error = value
         self.held = {}
         if self.engine.journals:
-            mark(error, self.engine, self.id)
+            self.engine.mark(error, self.id)
         try:
             raise error
         finally:
