@@ -214,6 +214,10 @@ class SyncRun(HttpxRun):
         """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
         drain(value, self.family, self.timeouts, self.left())
 
+    def discard(self, value: Any) -> None:
+        """Closes the answer of a loser."""
+        value.close()
+
     def _guarded(self, stream: Any, step: int) -> Any:
         return sided(SyncBody, self.family, "SyncByteStream")(self, stream, step)
 
@@ -230,6 +234,10 @@ class AsyncRun(HttpxRun):
     async def release(self, value: Any) -> None:
         """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
         await drain_async(value, self.family, self.timeouts, self.left())
+
+    async def discard(self, value: Any) -> None:
+        """Closes the answer of a loser."""
+        await value.aclose()
 
     def _guarded(self, stream: Any, step: int) -> Any:
         return sided(AsyncBody, self.family, "AsyncByteStream")(self, stream, step)
