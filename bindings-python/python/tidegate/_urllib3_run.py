@@ -111,10 +111,8 @@ class Urllib3Run(HttpRun):
         if left is None:
             return own
 
-        def capped(seconds: Any) -> float:
-            return min(seconds, left) if isinstance(seconds, (int, float)) else left
-
-        return urllib3.Timeout(total=capped(own.total), connect=capped(own._connect), read=capped(own._read))
+        total = min(own.total, left) if isinstance(own.total, (int, float)) else left
+        return urllib3.Timeout(total=total, connect=own._connect, read=own._read)
 
 
 def never_sent(exceptions: ModuleType) -> tuple[type[BaseException], ...]:
