@@ -139,7 +139,12 @@ def test_a_repeat_equals_the_first_but_for_its_number(client: Client) -> None:
         for r in requests
     ]
     assert plain[0] == plain[1] == plain[2]
-    assert "retry-attempt" not in response.request.headers, "the caller's own request is not touched"
+    request = client.client.build_request("GET", "http://api/a", **with_option(RetryHandlerOption(delay=0)))
+    headers, extensions = dict(request.headers), dict(request.extensions)
+    client.run(client.client.send(request))
+    assert (dict(request.headers), request.extensions) == (headers, extensions), (
+        "the caller's own is not touched"
+    )
 
 
 @says(2)

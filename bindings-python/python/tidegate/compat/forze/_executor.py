@@ -303,10 +303,6 @@ class ResilienceExecutor:
         """Takes a `force_open` back: that of the route, or without one all of the policy's."""
         for each in self._find(policy).both:
             each.force_open(route, on=False)
-            if route is None:
-                for key, view in each.snapshot()["routes"].items():
-                    if view["forced"]:
-                        each.force_open(key, on=False)
 
     def retune(self, policy: ResiliencePolicy) -> None:
         """Gives the policy of this name other strategies. Calls in flight finish under the old ones.

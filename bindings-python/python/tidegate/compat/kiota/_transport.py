@@ -247,7 +247,6 @@ class _Rest:
         transport = request.extensions[_PIPELINE]
         if self._handler.next is not None:
             return await self._handler.next.send(request, transport)
-        request.extensions.pop(OPTIONS, None)
         return await transport.handle_async_request(request)
 
 
