@@ -44,6 +44,7 @@ from ._errors import (
     StoreUnavailable,
     Throttled,
     TidegateError,
+    Unsupported,
 )
 from ._options import (
     Backoff,
@@ -95,6 +96,7 @@ __all__ = [
     "Throttled",
     "TidegateError",
     "UnknownPolicy",
+    "Unsupported",
     "deadline",
     "load",
     "loads",
