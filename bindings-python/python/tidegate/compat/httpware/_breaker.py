@@ -203,9 +203,8 @@ class Circuit:
     ) -> None:
         emit(CIRCUIT, event, message, request, level, **about, **self._more)
 
-    def _view(self) -> dict[str, Any]:
-        view: dict[str, Any] = self._engine.snapshot()["routes"][0]["breaker"]
-        return view
+    def _view(self) -> Any:
+        return self._engine.snapshot()["routes"][0]["breaker"]
 
 
 def send(circuit: Circuit, request: Any, next_: Next) -> Any:
