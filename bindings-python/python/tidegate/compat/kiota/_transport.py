@@ -116,8 +116,9 @@ class Policies:
 
 def _module_of(transport: Any) -> ModuleType:
     """Whose transport this is: httpx's or httpx2's."""
-    roots = [kind.__module__.partition(".")[0] for kind in type(transport).__mro__]
-    return sys.modules[next(root for root in roots if root in ("httpx", "httpx2"))]
+    # Not by the names of its classes' modules: openai writes its own over httpx2's.
+    known = (sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules)
+    return next(it for it in known if isinstance(transport, (it.BaseTransport, it.AsyncBaseTransport)))
 
 
 class _Watched:
@@ -247,7 +248,6 @@ class _Rest:
         transport = request.extensions[_PIPELINE]
         if self._handler.next is not None:
             return await self._handler.next.send(request, transport)
-        request.extensions.pop(OPTIONS, None)
         return await transport.handle_async_request(request)
 
 
