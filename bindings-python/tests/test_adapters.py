@@ -295,7 +295,17 @@ def test_5_a_wait_beyond_the_deadline_ends_at_once(
     answer = http.open(policy).request("GET", origin.url + "/x")
     assert time.monotonic() - started < 1
     assert (answer.body, answer.info["reason"]) == (b"down", "would_outlive_deadline")
+    note = "tidegate: not retried: the next wait (Retry-After 3600 s) would outlive the deadline"
+    assert answer.info["note"] == note
     assert 3590 < answer.info["retry_at"].timestamp() - time.time() <= 3601
+
+
+def test_5_a_wait_beyond_max_retry_after_ends_at_once(
+    http: Adapter, origin: Origin, engine: tidegate.Engine
+) -> None:
+    origin.sequence({"status": 503, "retry_after": "120"})
+    answer = http.open(quick(engine)).request("GET", origin.url + "/x")
+    assert answer.info["note"] == "tidegate: Retry-After 120 s exceeds max_retry_after 60 s"
 
 
 # Rule 6: every wait can be left.
@@ -385,13 +395,15 @@ def test_7_the_deadline_covers_a_wait_for_a_connection(
     client.close_stream(held)
 
 
+@pytest.mark.parametrize("status", [404, 503])
 def test_7_the_deadline_holds_for_the_body_of_a_failed_answer(
-    http: Adapter, origin: Origin, engine: tidegate.Engine
+    http: Adapter, origin: Origin, engine: tidegate.Engine, status: int
 ) -> None:
-    origin.sequence(dripping(404, size=1000))
+    origin.sequence(dripping(status, size=1000))
+    once = quick(engine, deadline=0.3, retry={"max_attempts": 1})
     started = time.monotonic()
     with pytest.raises(tidegate.DeadlineExceeded):
-        http.open(quick(engine, deadline=0.3)).request("GET", origin.url + "/x")
+        http.open(once).request("GET", origin.url + "/x")
     assert 0.28 < time.monotonic() - started < 0.8
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from ._explain import CallExplanation
+
 
 class TidegateError(Exception):
     """Base of all errors of this library.
@@ -55,6 +57,16 @@ class TidegateError(Exception):
         from datetime import datetime, timezone
 
         return datetime.fromtimestamp(self._at, timezone.utc)
+
+    def explain(self) -> CallExplanation | None:
+        """Why the call ended as it did, with the numbers that were looked at.
+
+        Returns:
+            None unless the engine keeps a journal (`Engine(journal=True)`) from which nothing was taken.
+        """
+        from ._engine import explain
+
+        return explain(self)
 
 
 class Rejected(TidegateError):
@@ -153,6 +165,12 @@ class DeadlineExceeded(TidegateError, TimeoutError):
     http_status = 504
 
 
+class StateError(TidegateError, ValueError):
+    """A saved state that cannot be restored: where, and the rule it breaks. Nothing has been changed."""
+
+    code = "state"
+
+
 class PolicyError(TidegateError, ValueError):
     """A policy that cannot be built, with every mistake there is.
 
@@ -169,9 +187,3 @@ class PolicyError(TidegateError, ValueError):
 
     def __str__(self) -> str:
         return "; ".join(f"{key} = {value}: {rule}" for key, value, rule in self.mistakes)
-
-
-class Unsupported(PolicyError, NotImplementedError):
-    """A policy that asks for what this package cannot do yet; it is refused, and never half carried out."""
-
-    code = "unsupported"

@@ -227,7 +227,8 @@ def test_a_mistake_has_the_same_words_and_the_value_besides(kind: str, wrong: di
     [
         "http://api.test/a", "http://user:pw@api.test/a?k=v&l=w#x=y", "http://api.test?k",
         "http://api.test/#part",
-        "http://api.test/a=b?k=a=b&&l=", "http://u@[::1]:80/?q=1", "mailto:a@b", "/relative?k=v", "", "?a=1#b=2",
+        "http://api.test/a=b?k=a=b&&l=", "http://u@[::1]:80/?q=1",
+        "mailto:a@b", "/relative?k=v", "", "?a=1#b=2",
         "http://api.test/p@q?k=v", "http://api.test/?k=u@v",
     ],
 )  # fmt: skip
