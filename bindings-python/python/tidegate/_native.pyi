@@ -5,7 +5,7 @@ Tidegate's core, for the Python half. No part of the public API.
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "Engine", "Gcra", "Gradient2", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "WindowedP2Quantile", "accepted", "awaitable_type", "evidence_of", "keys", "monotonic", "native_method", "parse_retry_after", "scope", "scope_variable", "within"]
+__all__ = ["AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "Engine", "Gcra", "Gradient2", "Inspector", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "WindowedP2Quantile", "accepted", "awaitable_type", "bounds", "evidence_of", "families", "keys", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "within"]
 
 @final
 class AdaptiveThrottle:
@@ -468,33 +468,6 @@ class Gradient2:
         """
 
 @final
-class P2Quantile:
-    """
-    P².
-    """
-    def __new__(cls, /, p: SupportsFloat | SupportsIndex) -> P2Quantile: ...
-    def copy(self, /) -> P2Quantile:
-        """
-        Another of the same state.
-        """
-    def count(self, /) -> int:
-        """
-        How many values have been taken in.
-        """
-    def estimate(self, /) -> float | None:
-        """
-        The estimate, once there is a value.
-        """
-    def markers(self, /) -> "tuple[list[float], list[int]] | None":
-        """
-        Heights and ranks of the five markers, once there are five values.
-        """
-    def observe(self, /, x: SupportsFloat | SupportsIndex) -> None:
-        """
-        Takes in one value.
-        """
-
-@final
 class Inspector:
     """
     What an engine tells, for the Python half.
@@ -548,6 +521,33 @@ class Inspector:
     def take_records(self, /) -> "list[tuple[object, ...]]":
         """
         The records that this thread's steps have made since the last time, oldest first.
+        """
+
+@final
+class P2Quantile:
+    """
+    P².
+    """
+    def __new__(cls, /, p: SupportsFloat | SupportsIndex) -> P2Quantile: ...
+    def copy(self, /) -> P2Quantile:
+        """
+        Another of the same state.
+        """
+    def count(self, /) -> int:
+        """
+        How many values have been taken in.
+        """
+    def estimate(self, /) -> float | None:
+        """
+        The estimate, once there is a value.
+        """
+    def markers(self, /) -> "tuple[list[float], list[int]] | None":
+        """
+        Heights and ranks of the five markers, once there are five values.
+        """
+    def observe(self, /, x: SupportsFloat | SupportsIndex) -> None:
+        """
+        Takes in one value.
         """
 
 @final
@@ -845,9 +845,19 @@ def awaitable_type() -> "type":
     The type of what `acall` answers.
     """
 
+def bounds() -> "list[float]":
+    """
+    The upper bounds of histograms, in seconds.
+    """
+
 def evidence_of(kind: str) -> str:
     """
     What a result of this class says about a downstream's health: `success`, `failure`, `neutral`.
+    """
+
+def families() -> "list[tuple[str, str, list[str], str]]":
+    """
+    The families of metrics: name, instrument, labels beside `policy` and `route`, and what it says.
     """
 
 def keys() -> "dict[str, tuple[str, str]]":
