@@ -20,7 +20,7 @@ PAGES = [DOCS / "python.md", *sorted((DOCS / "python").glob("*.md"))]
 def test_every_block_of_a_page_runs(
     page: pathlib.Path, origin: Origin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate._engine._default", [])  # a program of its own: names are free
+    monkeypatch.setattr("tidegate._engine._default", [])  # pages may give their policies the same names
     text = page.read_text(encoding="utf-8")
     blocks = [(match.start(), match[1]) for match in re.finditer(r"```python\n(.*?)```", text, re.DOTALL)]
     assert len(blocks) >= (9 if page.stem == "python" else 1)
