@@ -42,8 +42,10 @@ def family_of(inner: object, module: ModuleType | None) -> Family:
     """Whose transport this is: told by the module, by the inner transport, or by what is imported."""
     name = module.__name__ if module is not None else None
     if name is None and inner is not None:
-        roots = [kind.__module__.partition(".")[0] for kind in type(inner).__mro__]
-        name = next((root for root in roots if root in ("httpx", "httpx2")), None)
+        # By the classes: their `__module__` is what other libraries, openai among them, have made of it.
+        known = [(root, sys.modules[root]) for root in ("httpx", "httpx2") if root in sys.modules]
+        sides = [(root, (it.BaseTransport, it.AsyncBaseTransport)) for root, it in known]
+        name = next((root for root, bases in sides if isinstance(inner, bases)), None)
         if name is None:
             raise TypeError(
                 f"{type(inner).__name__} is no transport of httpx or httpx2; say which: module=httpx"
