@@ -101,7 +101,7 @@ describe("results", () => {
     expect(await failure(once.run(script(lost, "again")))).toBe(lost);
     expect(reportOf(lost)?.note).toMatch(/could happen twice/);
     const refused = Object.assign(new Error("refused"), { code: "ECONNREFUSED" });
-    expect(await once.run(script(refused, "sent"))).toBe("sent");
+    expect(await once.run(script<string>(refused, "sent"))).toBe("sent");
   });
 
   test("classify says what they are, with kinds of the policy's own", async () => {

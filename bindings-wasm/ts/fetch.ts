@@ -315,8 +315,11 @@ class HttpRun extends Run<Response> {
       place = -1;
     };
     const [guarded, guard] = Guard.of(response, { read: end, failed: end });
-    const late = { tick: () => guard.fail(this.refuse("deadline")) };
-    place = ticker.add(late, this.#plan.until);
+    const tick = () => {
+      end();
+      guard.fail(this.refuse("deadline"));
+    };
+    place = ticker.add({ tick }, this.#plan.until);
     ticker.weaken(place);
     tell(guarded);
     return guarded;

@@ -1,6 +1,6 @@
 /**
  * DEFLATE (RFC 1951), for the module that stands in the source: what platforms have for it is asynchronous, or Node's only.
- * No checks beyond those that keep it from running away: the input is ours.
+ * The input is ours, so it is not checked.
  */
 
 const LENGTHS = [

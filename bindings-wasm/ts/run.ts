@@ -298,6 +298,8 @@ export abstract class Run<T> implements Timed, Waiter {
   protected answer(value: T): void {
     this.#answered = true;
     this.#resolve(value);
+    // Through the promise they hold the answer, whose end may be that nobody has it any more.
+    this.#resolve = this.#reject = () => undefined;
   }
 
   /** The result of the attempt that decides. */
