@@ -11,10 +11,10 @@ const JS: &str = "JavaScript";
 
 /// The steps of the tests.
 pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
-    let ready = match environment(shop) {
-        Ok(()) => report.step(JS, "environment", || Verdict::Passed(Counts::default())),
-        Err(Error(why)) => report.step(JS, "environment", || Verdict::NotRun(why)),
-    };
+    let ready = report.step(JS, "environment", || match prerequisites(shop) {
+        Ok(()) => Verdict::check(packages(shop)),
+        Err(Error(why)) => Verdict::NotRun(why),
+    });
     let built = report.step(JS, "build", || {
         if !ready {
             return Verdict::NotRun("there is no environment to build it in".into());
@@ -56,23 +56,41 @@ fn tool(shop: &Shop, name: &str) -> Cmd {
     Cmd::new(folder(shop).join("node_modules/.bin").join(name)).cwd(&folder(shop))
 }
 
-/// Node's packages, the compiler's target, and the source of the standard library, which is built with the module. What is
-/// missing is fetched where that is allowed.
+/// What the steps stand on. What is missing is fetched where that is allowed.
 pub fn environment(shop: &Shop) -> Result {
+    prerequisites(shop)?;
+    packages(shop)
+}
+
+/// Node, the compiler's target, and the source of the standard library, which is built with the module.
+fn prerequisites(shop: &Shop) -> Result {
     wasm::node(shop)?;
     wasm::target(shop)?;
     wasm::component(shop, "rust-src")?;
-    let folder = folder(shop);
-    let lock = folder.join("package-lock.json");
-    let wanted = fs::read_to_string(&lock).map_err(Error::at("read", &lock))?;
-    // npm takes everything away first, so a copy of the lock, written last, says that it has come to its end.
-    let stamp = folder.join("node_modules/.tidegate-complete");
-    if fs::read_to_string(&stamp).is_ok_and(|complete| complete == wanted) {
-        return Ok(());
-    }
-    if !shop.install {
+    if !shop.install && !is_complete(shop)? {
         return Err(Error("--no-install: npm ci would have to fetch Node's packages".into()));
     }
-    Cmd::new("npm").args(["ci", "--no-audit", "--no-fund"]).cwd(&folder).quiet()?;
-    fs::write(&stamp, wanted).map_err(Error::at("write", &stamp))
+    Ok(())
+}
+
+/// npm takes everything away before it begins, so a copy of the lock, written last, says that it has come to its end.
+fn stamp(shop: &Shop) -> (PathBuf, PathBuf) {
+    let folder = folder(shop);
+    (folder.join("package-lock.json"), folder.join("node_modules/.tidegate-complete"))
+}
+
+fn is_complete(shop: &Shop) -> Result<bool> {
+    let (lock, stamp) = stamp(shop);
+    let wanted = fs::read_to_string(&lock).map_err(Error::at("read", &lock))?;
+    Ok(fs::read_to_string(&stamp).is_ok_and(|complete| complete == wanted))
+}
+
+/// Node's packages, as the lock has them.
+fn packages(shop: &Shop) -> Result {
+    if is_complete(shop)? {
+        return Ok(());
+    }
+    Cmd::new("npm").args(["ci", "--no-audit", "--no-fund"]).cwd(&folder(shop)).quiet()?;
+    let (lock, stamp) = stamp(shop);
+    fs::copy(&lock, &stamp).map(drop).map_err(Error::at("write", &stamp))
 }
