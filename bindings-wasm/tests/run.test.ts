@@ -1,5 +1,6 @@
 /** Functions under a policy: what comes back, and what is left behind. */
 
+import { AsyncLocalStorage } from "node:async_hooks";
 import { describe, expect, test, vi } from "vitest";
 import * as tidegate from "../ts/node.js";
 import { policy, reportOf } from "../ts/node.js";
@@ -413,6 +414,38 @@ describe("around and inside", () => {
   test("a call inside another shares its slot", async () => {
     const some = policy({ engine: engine(), bulkhead: { maxConcurrency: 1 } });
     expect(await some.run(async () => some.run(() => "inside"))).toBe("inside");
+  });
+
+  test("attempts that a timer or another call starts have what was around their own call", async () => {
+    const clock = new FakeClock();
+    const lab = engine({ clock });
+    const users = new AsyncLocalStorage<string>();
+    const retrying = policy({
+      engine: lab,
+      retry: { maxAttempts: 2, backoff: { base: 100, jitter: "none" } },
+    });
+    const hedging = policy({ engine: lab, hedge: { delay: 100 } });
+    const queueing = policy({ engine: lab, bulkhead: { maxConcurrency: 1, maxQueue: 5 } });
+    const seen: string[] = [];
+    const ask = async (user: string) => {
+      await retrying.run(({ attempt }) => {
+        seen.push(`${user} retry ${attempt} ${users.getStore()}`);
+        if (attempt === 1) throw reset();
+      });
+      await hedging.run(({ attempt }) => {
+        seen.push(`${user} hedge ${attempt} ${users.getStore()}`);
+        return attempt === 1 ? new Promise<void>(() => undefined) : undefined;
+      });
+      await queueing.run(async () => {
+        await clock.sleep(100);
+        seen.push(`${user} queue 1 ${users.getStore()}`);
+      });
+    };
+    const asked = Promise.all(["ann", "bob"].map((user) => users.run(user, () => ask(user))));
+    await clock.advance(1000);
+    await asked;
+    expect(seen).toHaveLength(10);
+    for (const line of seen) expect(line.startsWith(line.split(" ")[3] ?? "")).toBe(true);
   });
 
   test("deadlines and criticality hold for everything inside", async () => {

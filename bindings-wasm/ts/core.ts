@@ -15,6 +15,7 @@ export class Core implements Refused {
   #kinds: ReadonlyMap<string, number> = new Map();
   #settings = new Map<string, number | string | null>();
   #methods = new Map<string, boolean>();
+  #hedges = false;
 
   constructor(engine: Engine, name: string, number: number, classify: Classify | undefined) {
     this.engine = engine;
@@ -29,6 +30,7 @@ export class Core implements Refused {
     this.#seen = this.engine.tunings;
     this.#kinds = this.engine.kinds(this.number);
     this.#settings.clear();
+    this.#hedges = this.engine.setting(this.number, "hedge.delay") !== null;
     this.#methods.clear();
   }
 
@@ -36,6 +38,12 @@ export class Core implements Refused {
   get kinds(): ReadonlyMap<string, number> {
     this.#refresh();
     return this.#kinds;
+  }
+
+  /** May attempts start beside others? */
+  get hedges(): boolean {
+    this.#refresh();
+    return this.#hedges;
   }
 
   /** The value of a key that is in force: spans in microseconds. */

@@ -5,6 +5,7 @@ import { by, CANCELLED, ofError } from "./classify.js";
 import type { Core } from "./core.js";
 import type { Lane } from "./lane.js";
 import { report } from "./notes.js";
+import { isBrowser } from "./platform.js";
 import { type CallOptions, flagsOf, least, limitOf, type Policy, type PolicyOptions } from "./policy.js";
 import { HEAD, Run } from "./run.js";
 import { inherited, type Scope } from "./scope.js";
@@ -177,10 +178,6 @@ function routeOf(sending: Sending, key: string): number {
     sending.routes.set(key, route);
   }
   return route;
-}
-
-function isBrowser(): boolean {
-  return "document" in globalThis || "WorkerGlobalScope" in globalThis;
 }
 
 /** A request, and how it is sent. */

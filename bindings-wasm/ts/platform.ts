@@ -9,7 +9,11 @@ export interface Storage<T> {
   run<R, A extends unknown[]>(store: T, work: (...args: A) => R, ...args: A): R;
 }
 
-type StorageClass = new () => Storage<unknown>;
+interface StorageClass {
+  new (): Storage<unknown>;
+  /** Keeps what is around the code that runs, for later. */
+  snapshot?(): <R>(work: () => R) => R;
+}
 
 let storage: StorageClass | undefined;
 let looked = false;
@@ -33,6 +37,16 @@ export function newStorage<T>(): Storage<T> | undefined {
     }
   }
   return storage === undefined ? undefined : (new storage() as Storage<T>);
+}
+
+/** What is around the code that runs, everybody's stores with it, for work that is done later from elsewhere. */
+export function surroundings(): (<R>(work: () => R) => R) | undefined {
+  return storage?.snapshot?.();
+}
+
+/** Is this a page, or a worker of one? */
+export function isBrowser(): boolean {
+  return "document" in globalThis || "WorkerGlobalScope" in globalThis;
 }
 
 /** Is this a Cloudflare Worker, where a promise of one request cannot be settled by another? */

@@ -11,6 +11,7 @@ import type { Waiter } from "./engine.js";
 import { AttemptTimeout, type TidegateError } from "./errors.js";
 import { Lane } from "./lane.js";
 import { noteOf, refusal, report } from "./notes.js";
+import { surroundings } from "./platform.js";
 import type { Scope } from "./scope.js";
 import type { Timed } from "./ticker.js";
 import {
@@ -25,6 +26,7 @@ import {
   TIMER,
   VERDICTS,
   type Verdict,
+  WAIT,
   WAIT_BODY,
   WAIT_MASK,
 } from "./wire.js";
@@ -61,6 +63,8 @@ export abstract class Run<T> implements Timed, Waiter {
   #reject!: (error: unknown) => void;
   #parked = false;
   #answered = false;
+  /** What was around the call, for attempts that a timer or another call starts. */
+  #inside: (<R>(work: () => R) => R) | undefined;
 
   constructor(core: Core, route: string, scope: Scope | undefined, outside: AbortSignal | undefined) {
     this.core = core;
@@ -76,6 +80,7 @@ export abstract class Run<T> implements Timed, Waiter {
   begin(call: number, step: number): Promise<T> {
     return this.#drive(() => {
       this.call = call;
+      if (this.core.hedges) this.#remember();
       this.#outside?.addEventListener("abort", this.#aborted);
       this.core.engine.after(step);
       this.#carry(step);
@@ -115,12 +120,24 @@ export abstract class Run<T> implements Timed, Waiter {
 
   /** Its moment has come. */
   tick(): void {
-    if (!this.ended) this.#carry(this.core.engine.tell(this.call, TIMER));
+    this.#event(TIMER);
   }
 
   /** What it waited for may be there. */
   wake(): void {
-    if (!this.ended) this.#carry(this.core.engine.tell(this.call, POLL));
+    this.#event(POLL);
+  }
+
+  /** An event that comes from elsewhere: what it starts belongs to what was around the call all the same. */
+  #event(event: number): void {
+    if (this.ended) return;
+    const work = () => this.#carry(this.core.engine.tell(this.call, event));
+    if (this.#inside === undefined) work();
+    else this.#inside(work);
+  }
+
+  #remember(): void {
+    if (this.core.engine.scopes !== undefined) this.#inside ??= surroundings();
   }
 
   readonly #aborted = (): void => {
@@ -160,6 +177,7 @@ export abstract class Run<T> implements Timed, Waiter {
         if (this.#place >= 0) ticker.weaken(this.#place);
         if (!this.#answered) this.body();
       } else if (((step >>> 12) & 0xf) > 1 && !this.#parked) {
+        this.#remember();
         this.#parked = true;
         this.core.engine.waiters.set(this.call, this);
       }
@@ -245,6 +263,7 @@ export abstract class Run<T> implements Timed, Waiter {
       return;
     }
     if (lane.stopped && !ok) {
+      this.#remember();
       this.#carry(engine.tell(this.call, finished(lane.attempt, TIMEOUT)));
       return;
     }
@@ -256,6 +275,7 @@ export abstract class Run<T> implements Timed, Waiter {
       return;
     }
     const step = engine.tell(this.call, finished(lane.attempt, Math.max(outcome, 0)));
+    if ((step & 3) === WAIT) this.#remember();
     if (ok && (step & 3) !== DONE) this.release(lane);
     this.#carry(step);
   }

@@ -1,6 +1,7 @@
 /** One timer for all calls of an engine: moments in a typed array, and one `setTimeout`. */
 
 import type { Clock, Due } from "./clock.js";
+import { isBrowser } from "./platform.js";
 
 /** What is due at a moment. */
 export interface Timed {
@@ -23,6 +24,8 @@ export class Ticker implements Due {
   /** Places that do not keep a process alive. */
   #weak = new Set<number>();
   #firing = false;
+  /** Has nobody waited since the timer was let go? */
+  #resting = false;
   /** The next moment that somebody looks. */
   next = Number.POSITIVE_INFINITY;
   #timer: unknown;
@@ -51,8 +54,12 @@ export class Ticker implements Due {
     }
     this.#owners[place] = owner;
     this.#kept += 1;
+    if (this.#resting) {
+      this.#resting = false;
+      (this.#timer as { ref?: () => void } | undefined)?.ref?.();
+    }
     this.set(place, due);
-    this.#hold();
+    if (this.#weak.size > 0) this.#hold();
     return place;
   }
 
@@ -90,8 +97,25 @@ export class Ticker implements Due {
       if (this.#weak.size > 0) this.#hold();
       return;
     }
-    this.#free = [];
-    this.#owners = [];
+    this.#free.length = 0;
+    this.#owners.length = 0;
+    this.#rest();
+  }
+
+  /**
+   * Nobody waits. A timer costs more to make than a call, so it is left to run out where it keeps nothing alive: the next call
+   * finds it. Tests that count timers find none.
+   */
+  #rest(): void {
+    const timer = this.#timer as { unref?: () => void } | number | undefined;
+    if (timer !== undefined && !isFake(globalThis.setTimeout) && this.#with === globalThis.setTimeout) {
+      if (typeof timer === "object" && timer.unref !== undefined) {
+        timer.unref();
+        this.#resting = true;
+        return;
+      }
+      if (isBrowser()) return;
+    }
     this.next = Number.POSITIVE_INFINITY;
     this.#clear();
   }
@@ -99,6 +123,7 @@ export class Ticker implements Due {
   /** Looks at everything that is due now. */
   fire(): void {
     this.#timer = undefined;
+    this.#resting = false;
     this.next = Number.POSITIVE_INFINITY;
     this.#firing = true;
     const now = this.#now();
@@ -135,9 +160,15 @@ export class Ticker implements Due {
   }
 
   #clear(): void {
+    this.#resting = false;
     if (this.#timer === undefined) return;
     // Timers of one kind are cleared by their own: what another made is not ours to clear.
     if (this.#with === globalThis.setTimeout) globalThis.clearTimeout(this.#timer as never);
     this.#timer = undefined;
   }
+}
+
+/** Is it a timer of a test? Those of sinon, vitest and jest know their clock. */
+function isFake(timer: unknown): boolean {
+  return (timer as { clock?: unknown }).clock !== undefined;
 }
