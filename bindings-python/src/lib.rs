@@ -74,24 +74,35 @@ fn clashes(what: &str, clash: &Clash) -> PyErr {
     PolicyError::new_err((vec![(what.to_owned(), format!("{:?}", clash.name), clash.rule.to_owned())],))
 }
 
+/// What of a policy's settings keeps its calls from the native happy path.
+#[derive(Default)]
+struct Traits {
+    /// Has it an attempt timeout?
+    timed: AtomicBool,
+    /// Does it hedge?
+    hedged: AtomicBool,
+}
+
 struct State {
     core: Core,
     manual: Option<u64>,
     woken: Vec<CallId>,
     ears: telemetry::Ears,
     mode: testing::Mode,
-    /// By policy: has it an attempt timeout? Its callers look at it before each call.
-    timed: BTreeMap<u32, Arc<AtomicBool>>,
+    /// What callers look at before each call, by policy.
+    traits: BTreeMap<u32, Arc<Traits>>,
 }
 
 impl State {
-    /// Whether a policy has an attempt timeout, kept up to date.
-    fn timed(&mut self, policy: u32) -> &Arc<AtomicBool> {
+    /// What callers look at before each call, kept up to date.
+    fn traits(&mut self, policy: u32) -> &Arc<Traits> {
         let settings = self.core.policy_of(PolicyId::from_word(policy));
-        let timed = settings.is_some_and(|policy| policy.value("attempt_timeout").is_some());
-        let flag = self.timed.entry(policy).or_default();
-        flag.store(timed, Ordering::Relaxed);
-        flag
+        let has = |key| settings.is_some_and(|policy| policy.value(key).is_some());
+        let (timed, hedged) = (has("attempt_timeout"), has("hedge.max_attempts"));
+        let traits = self.traits.entry(policy).or_default();
+        traits.timed.store(timed, Ordering::Relaxed);
+        traits.hedged.store(hedged, Ordering::Relaxed);
+        traits
     }
 
     /// The ids that this step woke, drained under the lock that set the flag; also none of them, where it has made records
@@ -168,9 +179,9 @@ impl Engine {
         woken
     }
 
-    /// Whether a policy has an attempt timeout, kept up to date.
-    fn timed(&self, py: Python<'_>, policy: u32) -> Arc<AtomicBool> {
-        Arc::clone(self.state.lock(py).timed(policy))
+    /// What callers look at before each call, kept up to date.
+    fn traits(&self, py: Python<'_>, policy: u32) -> Arc<Traits> {
+        Arc::clone(self.state.lock(py).traits(policy))
     }
 
     /// The engine's time.
@@ -187,7 +198,7 @@ impl Engine {
         let core = Core::new(seed, Options::default().journal(journal).max_routes(max_routes));
         let (manual, ears) = (manual_clock.then_some(0), telemetry::Ears::new());
         let mode = testing::Mode::default();
-        let state = State { core, manual, woken: Vec::new(), ears, mode, timed: BTreeMap::new() };
+        let state = State { core, manual, woken: Vec::new(), ears, mode, traits: BTreeMap::new() };
         Self { manual: manual_clock, state: Lock::new(state) }
     }
 
@@ -273,7 +284,7 @@ impl Engine {
         let (mut state, now) = self.at_now(py);
         let retuned = state.change(PolicyId::from_word(policy), to, now);
         let woken = retuned.map(|flags| state.woken(flags));
-        state.timed(policy);
+        state.traits(policy);
         drop(state);
         woken.map(Option::unwrap_or_default).map_err(|clash| clashes("policy", &clash))
     }
@@ -326,6 +337,19 @@ impl Engine {
     #[pyo3(signature = (call, attempts) -> "list[int] | None")]
     fn abandon(&self, py: Python<'_>, call: u64, attempts: u8) -> Option<Vec<u64>> {
         self.give_up(py, CallId::from_word(call), attempts..=attempts.saturating_add(1))
+    }
+
+    /// Microseconds that the newest attempt of a call still has, below 0 without end.
+    fn time_left(&self, py: Python<'_>, call: u64) -> i64 {
+        let (state, now) = self.at_now(py);
+        let left = state.core.time_left(CallId::from_word(call), now);
+        left.and_then(|span| i64::try_from(span.as_micros()).ok()).unwrap_or(-1)
+    }
+
+    /// A caller got something in the place of an error of a call on this route, or did not.
+    fn note_fallback(&self, py: Python<'_>, route: u64, ok: bool) {
+        let (mut state, now) = self.at_now(py);
+        state.core.note_fallback(RouteId::from_word(route), ok, now);
     }
 
     /// The outcome of an HTTP answer, at its place in the word of a Finished event.
@@ -443,10 +467,21 @@ mod _native {
     #[pymodule_export]
     use super::fast::{native_method, within};
     #[pymodule_export]
-    use super::parts::{
-        Backoff, CubicRate, RatioBudget, RetryBudget, RetryQuota, RetryStrategy, RetryToken, ShareBudget,
-        TokenBudget, parse_retry_after,
-    };
+    use super::parts::breaker::{CircuitBreaker, Ticket, evidence_of};
+    #[pymodule_export]
+    use super::parts::budgets::{RatioBudget, RetryBudget, RetryQuota, ShareBudget, TokenBudget};
+    #[pymodule_export]
+    use super::parts::delay::{Backoff, parse_retry_after};
+    #[pymodule_export]
+    use super::parts::limit::{Aimd, CoDel, Gradient2};
+    #[pymodule_export]
+    use super::parts::quantile::{DDSketch, P2Quantile, WindowedP2Quantile};
+    #[pymodule_export]
+    use super::parts::rate::{CubicRate, Gcra, TokenBucket};
+    #[pymodule_export]
+    use super::parts::strategy::{RetryStrategy, RetryToken};
+    #[pymodule_export]
+    use super::parts::throttle::{AdaptiveThrottle, accepted};
     #[pymodule_export]
     use super::runner::Runner;
     #[pymodule_export]

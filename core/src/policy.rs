@@ -10,6 +10,7 @@ mod check;
 #[cfg(feature = "documents")]
 mod document;
 mod domain;
+mod parts;
 mod pool;
 mod presets;
 mod span;

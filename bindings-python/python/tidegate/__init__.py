@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from . import _native
 from ._attempts import Attempt, Attempts
+from ._caller import Caller
 from ._classify import Outcome
 from ._deadline import deadline
 from ._document import Policies, UnknownPolicy, load, loads
@@ -43,7 +44,6 @@ from ._errors import (
     StoreUnavailable,
     Throttled,
     TidegateError,
-    Unsupported,
 )
 from ._options import (
     Backoff,
@@ -56,7 +56,7 @@ from ._options import (
     Retry,
     Throttle,
 )
-from ._policy import Caller, Policy
+from ._policy import Policy
 from ._pool import Pool
 
 __version__: str = _native.Engine.version
@@ -95,7 +95,6 @@ __all__ = [
     "Throttled",
     "TidegateError",
     "UnknownPolicy",
-    "Unsupported",
     "deadline",
     "load",
     "loads",

@@ -66,7 +66,12 @@ def isawaitable(value: Any) -> bool:
 
 
 class Run:
-    """One call: its callable, its answers by lane, its place in the engine. Adapters refine it."""
+    """One call: its callable, its answers by lane, its place in the engine. Adapters refine it.
+
+    `races` says that attempts may run beside each other. `attempts` is the newest attempt that the shell
+    knows of, and from the head of an answer on the one that it came from; `made`, of a race, how many there
+    have been.
+    """
 
     __slots__ = (
         "_call",
@@ -78,8 +83,10 @@ class Run:
         "held",
         "id",
         "kwargs",
+        "made",
         "passing",
         "policy",
+        "races",
         "route",
         "scope",
     )
@@ -107,7 +114,9 @@ class Run:
         self.kwargs = kwargs or {}
         self.classify = classify
         self.passing = passing
+        self.races = False
         self.attempts = 0
+        self.made = 0
         self.held: dict[int, tuple[bool, Any]] = {}
 
     @property
@@ -137,6 +146,19 @@ class Run:
     def release(self, value: Any) -> Any:
         """Gives back what a failed result holds, before anything else (async: an awaitable or None)."""
 
+    def discard(self, value: Any) -> Any:
+        """Gives back what the answer of a loser holds, which nobody gets (async: an awaitable or None)."""
+
+    def lane(self) -> Run:
+        """A run for one attempt of a race: its own in everything but its answers."""
+        twin = object.__new__(type(self))
+        for kind in type(self).__mro__:
+            for name in getattr(kind, "__slots__", ()):
+                setattr(twin, name, getattr(self, name))
+        if hasattr(self, "__dict__"):
+            vars(twin).update(vars(self))
+        return twin
+
     def deliver(self, value: Any, verdict: str, note: str | None, retry_in: float | None) -> Any:
         """What the caller gets of a result."""
         del verdict, note, retry_in
@@ -162,7 +184,7 @@ class Run:
             abandon(self.engine, self.call, self.attempts)
             self.call = 0
 
-    def stopped(self, attempt: int, cause: BaseException) -> None:
+    def stopped(self, attempt: int, cause: BaseException | None) -> None:
         """An attempt that we stopped: what its caller gets if it was the last."""
         error = self.refuse("attempt_timeout")
         error.__cause__ = cause

@@ -137,10 +137,10 @@ class FakeClock(Clock):
     **In threads** a wait of the library (backoff, queue) moves the clock forward at once, so that a scenario
     of ten minutes takes milliseconds. With `auto=False` it blocks until another thread says `tick`.
 
-    **In an event loop** `await clock.advance(seconds)` moves the clock through every moment at which
-    something is due, and lets the tasks run at each. With `autojump=True` nobody has to: once the loop has
-    been idle for a moment, the clock jumps to what is due next. `await clock.sleep(seconds)` is a sleep on
-    this clock, for the code under test.
+    **In an event loop** (asyncio or trio) `await clock.advance(seconds)` moves the clock through every moment
+    at which something is due, and lets the tasks run at each. With `autojump=True` nobody has to: once the
+    loop has been idle for a moment, the clock jumps to what is due next. `await clock.sleep(seconds)` is a
+    sleep on this clock, for the code under test.
 
     Args:
         auto: Whether a waiting thread moves the clock itself.
@@ -188,9 +188,7 @@ class FakeClock(Clock):
 
     async def sleep(self, seconds: float) -> None:
         """A sleep on this clock."""
-        import asyncio
-
-        future = asyncio.get_running_loop().create_future()
+        future = _future()
         entry = (self._us + round(seconds * 1e6), future)
         self._sleepers.append(entry)
         self._touched()
@@ -266,15 +264,23 @@ class FakeClock(Clock):
                 timers.fire()
 
     async def _settle(self) -> None:
-        import asyncio
+        if _in_trio():
+            from trio.testing import wait_all_tasks_blocked
+
+            return await wait_all_tasks_blocked()
+        from asyncio import sleep
 
         for _ in range(_IDLE_TURNS):
-            await asyncio.sleep(0)
+            await sleep(0)
+        return None
 
     def _touched(self) -> None:
         """Something happened: an idle loop is watched for, from the start."""
         self._epoch += 1
         if not self._autojump:
+            return
+        if _in_trio():
+            self._watch_trio()
             return
         import asyncio
 
@@ -293,6 +299,33 @@ class FakeClock(Clock):
         else:
             self._jump(loop, epoch)
 
+    def _watch_trio(self) -> None:
+        """The same in trio, which knows when it is idle."""
+        from trio.lowlevel import current_trio_token, spawn_system_task
+        from trio.testing import wait_all_tasks_blocked
+
+        token = current_trio_token()
+        if token in self._watching:
+            return
+
+        async def watch() -> None:
+            try:
+                while True:
+                    epoch = self._epoch
+                    await wait_all_tasks_blocked(self._threshold)
+                    if epoch != self._epoch:
+                        continue
+                    due = self._next()
+                    if due is None:
+                        return
+                    self._set(max(due, self._us))
+                    self._fire()
+            finally:
+                self._watching.discard(token)
+
+        self._watching.add(token)
+        spawn_system_task(watch, name="tidegate: fake clock")
+
     def _jump(self, loop: Any, epoch: int) -> None:
         if epoch == self._epoch and (due := self._next()) is not None:
             self._set(max(due, self._us))
@@ -301,3 +334,24 @@ class FakeClock(Clock):
             self._watching.discard(loop)
         else:
             self._watch_idle(loop, self._epoch, _IDLE_TURNS)
+
+
+def _in_trio() -> bool:
+    import sys
+
+    if "trio" not in sys.modules:
+        return False
+    from ._timers import in_trio
+
+    return in_trio()
+
+
+def _future() -> Any:
+    """What a sleep waits for."""
+    if _in_trio():
+        from ._trio import Event
+
+        return Event()
+    import asyncio
+
+    return asyncio.get_running_loop().create_future()

@@ -102,6 +102,9 @@ impl Engine {
             self.nest(slot, parent);
         }
         self.aim(slot, request.target);
+        if request.solo && self.settings(slot).hedge.is_some() {
+            self.calls.side_mut(slot).solo = true;
+        }
         let id = self.calls.id(slot);
         let step = self.admit(slot, now);
         (id, self.answer(step))

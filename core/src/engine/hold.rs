@@ -496,6 +496,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "65,000 names: a quarter of an hour under an interpreter")]
     fn names_are_bounded_and_never_confused() {
         let mut targets = Targets::default();
         let first = targets.intern("/0");
