@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakSet
 
@@ -304,6 +305,9 @@ def _after_fork_in_child() -> None:
         engine.waiters.clear()
         engine.timers.clear()
         engine.native.after_fork(draw_seed())
+    races = sys.modules.get(f"{__package__}._race_sync")
+    if races is not None:
+        races.forget_threads()
 
 
 if hasattr(os, "register_at_fork"):

@@ -187,3 +187,9 @@ class PolicyError(TidegateError, ValueError):
 
     def __str__(self) -> str:
         return "; ".join(f"{key} = {value}: {rule}" for key, value, rule in self.mistakes)
+
+
+class Unsupported(PolicyError, NotImplementedError):
+    """A policy that asks for what this package cannot do yet; it is refused, and never half carried out."""
+
+    code = "unsupported"

@@ -89,6 +89,7 @@ class HttpxRun(HttpRun):
     """A request of httpx or httpx2 under a policy."""
 
     __slots__ = ("family", "inner", "library", "timeouts")
+    can_race = True
 
     def __init__(
         self, front: Front, request: Any, options: Mapping[str, Any], family: Family, inner: Any

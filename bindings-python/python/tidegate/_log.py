@@ -20,7 +20,7 @@ def log(record: Record) -> None:
     """Writes a record down. Names and numbers only: no arguments, no URLs, no texts of exceptions."""
     level = logging.INFO if record.type in _QUIET else logging.WARNING
     structlog = loaded("structlog")
-    if structlog is not None:
+    if structlog is not None and structlog.is_configured():  # imported by somebody is not yet in use
         fields = {key: value for key, value in record._asdict().items() if value not in (None, False, 0)}
         del fields["type"]
         structlog.get_logger("tidegate").log(level, f"tidegate.{record.type}", **fields)

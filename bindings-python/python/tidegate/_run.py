@@ -154,7 +154,8 @@ class Run:
         twin = object.__new__(type(self))
         for kind in type(self).__mro__:
             for name in getattr(kind, "__slots__", ()):
-                setattr(twin, name, getattr(self, name))
+                if hasattr(self, name):
+                    setattr(twin, name, getattr(self, name))
         if hasattr(self, "__dict__"):
             vars(twin).update(vars(self))
         return twin

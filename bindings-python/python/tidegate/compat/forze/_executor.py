@@ -281,15 +281,15 @@ class ResilienceExecutor:
         found = []
         for name in sorted(self._named if policy is None else [policy]):
             for key, view in sorted(self._find(name).guard.snapshot()["routes"].items()):
-                pool = view["pool"] or {}
+                pool = view["pool"]
                 found.append(
                     ResilienceStateSnapshot(
                         policy=name,
                         route=None if key == _NO_ROUTE else key,
                         forced_open=bool(view["forced"]),
-                        concurrency_limit=pool.get("limit"),
-                        in_use=pool.get("in_flight"),
-                        waiting=pool.get("waiting"),
+                        concurrency_limit=pool and pool["limit"],
+                        in_use=pool and pool["in_flight"],
+                        waiting=pool and pool["waiting"],
                     )
                 )
         return found
