@@ -189,7 +189,12 @@ def test_each_hop_of_a_redirect_is_one_call(http: Client, origin: Origin, engine
     policy = quick(engine)
     response = http.open(policy).request("GET", origin.url + "/a", follow_redirects=True)
     assert (response.status_code, len(response.history)) == (200, 1)
-    assert engine.snapshot()["policies"][policy.name] == {"attempts": 3, "retries": 1, "ends": {"ok": 2}}
+    assert engine.snapshot()["policies"][policy.name] == {
+        "attempts": 3,
+        "retries": 1,
+        "hedges": 0,
+        "ends": {"ok": 2},
+    }
 
 
 def test_a_policy_may_classify_responses(http: Client, engine: tidegate.Engine) -> None:

@@ -12,7 +12,7 @@ from ._clock import to_us
 from ._deadline import current, inherited
 from ._run import Run, abandon, awaited, not_async, nothing
 from ._sync import drive, resume
-from ._wire import ABORTABLE, DONE, MAY_PARK, STALE_ROUTE, pack_remaining
+from ._wire import ABORTABLE, DONE, MAY_PARK, SOLO, STALE_ROUTE, pack_remaining
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -254,7 +254,7 @@ class Caller(_native.Runner):
     def _start(self, awaits: bool, more: int = 0) -> tuple[Run, int]:
         """Begins a call whose attempts somebody else makes: its run and its first step."""
         scope = current()
-        flags = (self._aflags if awaits else self._flags) | more
+        flags = (self._aflags if awaits else self._flags) | SOLO | more  # its attempts are made in one place
         limit, parent = (self._limit, 0) if scope is None else self._inherit(scope)
         call, step = self._engine.begun(self._begin(self._route, flags, limit, parent, 0))
         try:
@@ -287,7 +287,9 @@ class Caller(_native.Runner):
             self._reroute(self._route)
             limit, parent = (self._limit, 0) if scope is None else self._inherit(scope)
             call, step = self._engine.begun(self._begin(self._route, flags, limit, parent, 0))
-        return self._run(scope, call, fn, args, kwargs), step
+        run = self._run(scope, call, fn, args, kwargs)
+        run.races = self._policy._races(flags)
+        return run, step
 
     def _inherit(self, scope: Scope) -> tuple[int, int]:
         limit, parent = inherited(scope, self._engine)

@@ -220,7 +220,7 @@ class HttpRun(Run):
             us = max(self.until - self.engine.native.now(), 0)
             self.guard(value, us + 1 << SPAN_SHIFT)
         info = {
-            "attempts": self.attempts,
+            "attempts": self.made or self.attempts,
             "reason": verdict,
             "note": self.note(verdict, note),
             "retry_at": retry_at,

@@ -8,7 +8,7 @@ from ._caller import limit_of
 from ._deadline import current, inherited
 from ._http_options import NONE, NORMAL, flags_of
 from ._policy import Policy
-from ._wire import DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY, STALE_ROUTE
+from ._wire import DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY, SOLO, STALE_ROUTE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,6 +84,8 @@ class Front:
             replayable, run.file = True, None
         if replayable:
             flags |= REPLAYABLE
+        if run.file is not None:
+            flags |= SOLO  # one file has one position
         told = options.get("idempotent")
         if self.retries(policy, run.method()) or run.keyed() if told is None else told:
             flags |= IDEMPOTENT
@@ -92,6 +94,7 @@ class Front:
         run.until_body = slot != 0
         run.header = options.get("retry_header", self.retry_header)
         run.predicate = options.get("predicate")
+        run.races = policy._races(flags)
         scope = run.scope = current()
         parent = 0
         if scope is not None:

@@ -7,22 +7,24 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ._caller import Caller, limit_of
 from ._engine import default_engine
-from ._errors import PolicyError, Unsupported
+from ._errors import PolicyError
 from ._options import pairs_of
-from ._wire import COST_SHIFT, CRITICALITIES, IDEMPOTENT, KINDS, REPLAYABLE
+from ._wire import COST_SHIFT, CRITICALITIES, IDEMPOTENT, KINDS, REPLAYABLE, SOLO
+from .events import wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ._classify import Classify
     from ._clock import Span
     from ._engine import Engine
+    from ._explain import PolicyExplanation
     from ._options import Breaker, Bulkhead, Hedge, RateLimit, Retry, Throttle
     from ._options_gen import Base, Preset
+    from ._snapshot import PolicySnapshot
+    from .events import Hook, Record
 
 Criticality = Literal["best_effort", "degraded", "normal", "critical"]
-
-NO_HEDGES: Final = "this package does not race attempts yet; take the hedge out, or call from Rust"
 
 _names: Final = (f"unnamed-{number}" for number in count(1))
 
@@ -47,7 +49,8 @@ class Policy(Caller):
         bulkhead: A `Bulkhead`, or a dict of its keys; no limit if left out.
         breaker: A `Breaker`, or a dict of its keys; none if left out.
         throttle: A `Throttle`, or a dict of its keys; none if left out. Not beside a breaker.
-        hedge: Not there yet: it is refused.
+        hedge: A `Hedge`, or a dict of its keys: a further attempt beside one that is slow, for calls that are
+            idempotent and can be repeated. None if left out.
         classify: Called with the result or the exception of every attempt of a plain callable (and of an
             HTTP client with its response or exception); answers the name of a class or of one of `kinds`,
             an `Outcome`, or None for the default.
@@ -55,7 +58,6 @@ class Policy(Caller):
 
     Raises:
         PolicyError: With every mistake there is: the key, the value and the rule.
-        Unsupported: If it is to hedge.
 
     Pickling keeps the settings, never the state: the other side makes the policy in its own default engine.
     """
@@ -88,8 +90,6 @@ class Policy(Caller):
         classify: Classify | None = None,
         engine: Engine | None = None,
     ) -> None:
-        if hedge is not None:
-            raise Unsupported([("hedge", repr(hedge), NO_HEDGES)])
         config = _config(
             preset=preset,
             deadline=deadline,
@@ -101,6 +101,7 @@ class Policy(Caller):
             bulkhead=bulkhead,
             breaker=breaker,
             throttle=throttle,
+            hedge=hedge,
         )
         self._named = name is not None
         self._classify_by = classify
@@ -114,17 +115,24 @@ class Policy(Caller):
         self._learn()
         self._bind(self, "default", IDEMPOTENT | REPLAYABLE | 2 | 1 << COST_SHIFT, 0, None)
 
-    def _learn(self) -> tuple[bool, dict[str, int], int]:
-        """What adapters ask of the settings in force until the next `retune`: does it hold, and its kinds."""
+    def _learn(self) -> tuple[bool, dict[str, int], int, bool]:
+        """What shells ask until the next `retune`: does it hold, its kinds, does it hedge."""
         own = enumerate(self.engine.native.kinds(self._number), len(KINDS))
         kinds = {**KINDS, **{kind: number for number, (kind, _) in own}}
-        self._seen = (self._setting("retry.hold") == 1, kinds, self.engine.tunings)
+        hedges = self._setting("hedge.max_attempts") is not None
+        self._seen = (self._setting("retry.hold") == 1, kinds, self.engine.tunings, hedges)
         return self._seen
 
     @property
     def _holds(self) -> bool:
         seen = self._seen
         return (seen if seen[2] == self.engine.tunings else self._learn())[0]
+
+    def _races(self, flags: int) -> bool:
+        """May attempts of a call with these flags run beside each other?"""
+        seen = self._seen
+        hedges = (seen if seen[2] == self.engine.tunings else self._learn())[3]
+        return hedges and flags & (IDEMPOTENT | REPLAYABLE | SOLO) == IDEMPOTENT | REPLAYABLE
 
     @property
     def _kinds(self) -> dict[str, int]:
@@ -149,6 +157,7 @@ class Policy(Caller):
         bulkhead: Bulkhead | Mapping[str, Any] | None = None,
         breaker: Breaker | Mapping[str, Any] | None = None,
         throttle: Throttle | Mapping[str, Any] | None = None,
+        hedge: Hedge | Mapping[str, Any] | None = None,
     ) -> None:
         """Gives the policy other settings, while it is in use.
 
@@ -174,6 +183,7 @@ class Policy(Caller):
             bulkhead=bulkhead,
             breaker=breaker,
             throttle=throttle,
+            hedge=hedge,
         )
         woken = self.engine.native.retune(self._number, self.name, pairs_of(config))
         try:
@@ -238,15 +248,37 @@ class Policy(Caller):
         which = None if route is None else native.route(self._number, route)
         self.engine.wake(native.force_open(self._number, which, on))
 
-    def snapshot(self) -> dict[str, Any]:
-        """Its figures now: `attempts`, `retries`, how calls ended (`ends`), and its `routes` by key.
+    def snapshot(self) -> PolicySnapshot:
+        """Its figures now: `attempts`, `retries`, `hedges`, how calls ended (`ends`), its `routes` by key.
 
-        A route has `active`, `forced`, and what there is of `pool` (permits), `rate`, `send_rate`, `breaker`,
-        `throttle` (the probability of a refusal), `budget`, `holds` and `held`.
+        A route has `active`, `forced`, and what there is of `pool` (permits), `rate`, `send`, `breaker`,
+        `throttle`, `budget`, `hedge` and `hold`.
         """
         view = self.engine.snapshot()
         routes = (route for route in view["routes"] if route["policy"] == self.name)
         return {**view["policies"][self.name], "routes": {route["key"]: route for route in routes}}
+
+    def explain(self) -> PolicyExplanation:
+        """What it comes to: components in their order with the values in force, bounds, warnings.
+
+        Example:
+            >>> explained = Policy("quick", deadline=2.0).explain()
+            >>> explained.max_attempts, explained.max_time
+            (1, 2.0)
+        """
+        from ._explain import PolicyExplanation
+
+        told = self.engine.inspector.explain_policy(self._number)
+        assert told is not None  # noqa: S101 - the engine has taken it in
+        return PolicyExplanation._of(told)
+
+    def on_event(self, callback: Callable[[Record], object], types: Iterable[str] | None = None) -> Hook:
+        """Calls a function with every record about this policy: `Engine.on_event`, which says more.
+
+        Raises:
+            ValueError: If a type does not exist.
+        """
+        return self.engine.hooks.add(callback, wanted(types), self.name)
 
     def __repr__(self) -> str:
         given = (

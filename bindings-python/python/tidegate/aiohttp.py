@@ -179,7 +179,7 @@ class _Run(HttpRun):
         elif value._body is None:
             await value.read()  # it is here already
 
-    async def discard(self, value: aiohttp.ClientResponse) -> None:
+    def discard(self, value: aiohttp.ClientResponse) -> None:
         """Closes the answer of a loser."""
         value.close()
 
