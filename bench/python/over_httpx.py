@@ -14,11 +14,17 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 
 import httpx
 
 import tidegate
 import tidegate.httpx
+
+try:
+    import httpx_retries
+except ImportError:
+    httpx_retries = None
 
 engine = tidegate.Engine(seed=1)
 bulkhead = tidegate.Bulkhead(max_concurrency=100)
@@ -27,6 +33,7 @@ POLICIES = {
     'preset="http", bulkhead': tidegate.Policy(preset="http", bulkhead=bulkhead, engine=engine),
 }
 URL = "http://bench.test/"
+PEER = "httpx-retries: RetryTransport"
 
 
 def handler(request: httpx.Request) -> httpx.Response:
@@ -71,7 +78,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--markdown", action="store_true", help="print a table for docs/performance.md")
     options = parser.parse_args()
-    print(f"Python {platform.python_version()}, httpx {httpx.__version__}, tidegate {tidegate.__version__}")
+    peer = "NOT RUN (it is not installed)" if httpx_retries is None else version("httpx-retries")
+    versions = f"httpx {httpx.__version__}, tidegate {tidegate.__version__}; httpx-retries {peer}"
+    print(f"Python {platform.python_version()}, {versions}")
 
     def mock() -> httpx.MockTransport:
         return httpx.MockTransport(handler)
@@ -80,9 +89,11 @@ def main() -> None:
         return lambda: sync_once(client, options.calls)
 
     rows = {
-        name: one(httpx.Client(transport=tidegate.httpx.Transport(mock(), policy)))
+        f"tidegate: {name}": one(httpx.Client(transport=tidegate.httpx.Transport(mock(), policy)))
         for name, policy in POLICIES.items()
     }
+    if httpx_retries is not None:
+        rows[PEER] = one(httpx.Client(transport=httpx_retries.RetryTransport(mock())))
     sync = pairs(one(httpx.Client(transport=mock())), rows, options.repeats)
 
     loop = asyncio.new_event_loop()
@@ -91,9 +102,11 @@ def main() -> None:
         return lambda: loop.run_until_complete(async_once(client, options.calls))
 
     rows = {
-        name: aone(httpx.AsyncClient(transport=tidegate.httpx.AsyncTransport(mock(), policy)))
+        f"tidegate: {name}": aone(httpx.AsyncClient(transport=tidegate.httpx.AsyncTransport(mock(), policy)))
         for name, policy in POLICIES.items()
     }
+    if httpx_retries is not None:
+        rows[PEER] = aone(httpx.AsyncClient(transport=httpx_retries.RetryTransport(mock())))
     awaited = pairs(aone(httpx.AsyncClient(transport=mock())), rows, options.repeats)
 
     if options.markdown:

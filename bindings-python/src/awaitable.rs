@@ -197,7 +197,8 @@ impl<'py> This<'_, 'py> {
             return Err(error.into());
         };
         self.call.id.set(begun.call.to_word());
-        if begun.woken.is_some() || !begun.is_first_attempt() || !settings.is_fast_async() {
+        let fast = begun.woken.is_none() && begun.is_first_attempt() && settings.is_fast_async();
+        if !fast || begun.step.next.is_some() && in_trio(py, globals)? {
             return self.start_in_shell(&caller, around.scope, &mut begun);
         }
         if let Some(next) = begun.step.next {
@@ -452,6 +453,18 @@ impl<'py> This<'_, 'py> {
         }
         self.close()
     }
+}
+
+/// Is it a task of trio that runs here? What is stopped there stands in a cancel scope, which has to be entered before the
+/// attempt: a call with a timer is the shell's.
+#[inline]
+fn in_trio(py: Python<'_>, globals: &Globals) -> Result<bool, Raised> {
+    static ASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    if !fast::has_module(py, globals, &globals.seen_for_trio, intern!(py, "trio"))? {
+        return Ok(false);
+    }
+    let ask = || ASK.import(py, "tidegate._timers", "in_trio")?.call0()?.extract::<bool>();
+    Ok(Python::attach(|_| ask())?)
 }
 
 /// Takes a call off the loop's timer: had it been left alone until now?

@@ -13,12 +13,12 @@
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 use pyo3::{ffi, intern};
 
 use crate::awaitable;
@@ -177,17 +177,26 @@ pub fn is_coroutine(value: &Bound<'_, PyAny>, globals: &Globals) -> bool {
 }
 
 /// Greenlets share a thread and switch at any moment, each with its own context: there only the variable tells.
-///
-/// They are there once their module is; it is looked for whenever the number of modules has changed.
 #[inline]
 fn has_greenlets(py: Python<'_>, globals: &Globals) -> Result<bool, Raised> {
+    has_module(py, globals, &globals.seen_for_greenlets, intern!(py, "greenlet"))
+}
+
+/// Has a module been imported? It is looked for whenever the number of modules has changed since `seen`.
+#[inline]
+pub fn has_module(
+    py: Python<'_>,
+    globals: &Globals,
+    seen: &AtomicUsize,
+    name: &Bound<'_, PyString>,
+) -> Result<bool, Raised> {
     let modules = globals.modules.bind(py);
     let count = modules.len();
-    if count == globals.modules_seen.load(Ordering::Relaxed) {
+    if count == seen.load(Ordering::Relaxed) {
         return Ok(false);
     }
-    let found = modules.contains(intern!(py, "greenlet"))?;
-    globals.modules_seen.store(if found { 0 } else { count }, Ordering::Relaxed);
+    let found = modules.contains(name)?;
+    seen.store(if found { 0 } else { count }, Ordering::Relaxed);
     Ok(found)
 }
 

@@ -19,8 +19,9 @@ use crate::{awaitable, fast, inside};
 
 /// What is looked up once.
 pub struct Globals {
-    /// How many modules there were when `greenlet` was looked for.
-    pub modules_seen: AtomicUsize,
+    /// How many modules there were when `greenlet` was looked for, and `trio`.
+    pub seen_for_greenlets: AtomicUsize,
+    pub seen_for_trio: AtomicUsize,
     variable: Py<PyAny>,
     get: Py<PyAny>,
     pub set: Py<PyAny>,
@@ -50,7 +51,8 @@ fn make_globals<'a>(py: Python<'_>, place: &'a PyOnceLock<Globals>) -> PyResult<
         let variable = variable.call(("tidegate.scope",), Some(&default))?;
         let coroutine = py.import("types")?.getattr("CoroutineType")?;
         Ok(Globals {
-            modules_seen: AtomicUsize::new(0),
+            seen_for_greenlets: AtomicUsize::new(0),
+            seen_for_trio: AtomicUsize::new(0),
             get: variable.getattr("get")?.unbind(),
             set: variable.getattr("set")?.unbind(),
             reset: variable.getattr("reset")?.unbind(),

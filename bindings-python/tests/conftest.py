@@ -24,8 +24,11 @@ from tidegate.testing import FakeClock
 def nothing_leaks() -> Iterator[None]:
     """Rule 14: after any test, live calls, waiters and timers are zero."""
     yield
-    for _ in range(2):
-        gc.collect()
+    if all(engine.snapshot()["live"] == 0 for engine in list(_engines)):
+        gc.collect(0)  # a whole collection takes a tenth of a second, and there is nothing to wait for
+    else:
+        for _ in range(2):
+            gc.collect()
     for engine in list(_engines):
         view = engine.snapshot()
         assert (view["live"], view["lingering"], view["lost"], view["waiting"]) == (0, 0, 0, 0)
@@ -40,7 +43,7 @@ def nothing_leaks() -> Iterator[None]:
 @pytest.fixture(params=["native", "shell"])
 def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test twice: first attempts by the native half, and by the shells."""
-    monkeypatch.setattr("tidegate._policy.FAST", request.param == "native")
+    monkeypatch.setattr("tidegate._caller.FAST", request.param == "native")
 
 
 @pytest.fixture

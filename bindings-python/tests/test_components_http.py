@@ -10,6 +10,7 @@ import pytest
 import tidegate
 import tidegate.httpx
 from components import assert_error
+from tidegate._httpx_run import HttpxRun
 from tidegate.testing import FakeClock
 
 
@@ -58,15 +59,18 @@ def test_calls_to_a_throttled_path_are_held(module: Any, clock: FakeClock, fake:
     assert sorted(server.seen) == ["/a", "/a", "/a", "/elsewhere"]
 
 
-def test_a_policy_that_holds_nothing_asks_for_no_path(module: Any, fake: tidegate.Engine) -> None:
-    policy = tidegate.Policy(preset="http", engine=fake)
-    transport = tidegate.httpx.Transport(module.MockTransport(Server(module)), policy)
-    assert transport._target_of(policy, 1, None) == 0
-    holding = tidegate.Policy(preset="graph", engine=fake)
-    route = fake.native.route(holding._number, "r")
-    request = module.Request("GET", "http://api/a/b?c")
-    target = transport._target_of(holding, route, request)
-    assert target == fake.native.target(route, "/a/b") != 0
+def test_a_policy_that_holds_nothing_asks_for_no_path(
+    module: Any, fake: tidegate.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    path = HttpxRun.path
+    monkeypatch.setattr(HttpxRun, "path", lambda run: asked.append(path(run)) or asked[-1])
+    for preset, paths in (("http", []), ("graph", ["/a/b"])):
+        policy = tidegate.Policy(preset=preset, engine=fake)  # type: ignore[arg-type]
+        transport = tidegate.httpx.Transport(module.MockTransport(Server(module)), policy)
+        with module.Client(transport=transport, base_url="http://api") as client:
+            client.get("/a/b?c")
+        assert [told.partition("?")[0] for told in asked] == paths
 
 
 def test_a_request_has_a_cost_and_a_criticality(module: Any, fake: tidegate.Engine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import inspect
 import json
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import threading
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ import tidegate
 from tidegate import parts
 from tidegate._options import TABLE
 
+MODULES = [importlib.import_module(f"{parts.__name__}.{info.name}") for info in iter_modules(parts.__path__)]
 PUBLISHED = Path(__file__).parents[2] / "tests/vectors/published"
 
 
@@ -30,8 +33,10 @@ def published(name: str) -> Any:
 def test_the_examples_are_true() -> None:
     """One in every class and function that is no plain record."""
     flags = doctest.IGNORE_EXCEPTION_DETAIL
-    assert doctest.testmod(parts, optionflags=flags).failed == 0
-    for name in set(parts.__all__) - {"ErrorInfo", "RetryError", "RetryToken"}:
+    ran = [doctest.testmod(module, optionflags=flags) for module in MODULES]
+    assert sum(result.failed for result in ran) == 0
+    assert sum(result.attempted for result in ran) > 70
+    for name in set(parts.__all__) - {"ErrorInfo", "RetryError", "RetryToken", "Ticket"}:
         assert ">>>" in (inspect.getdoc(getattr(parts, name)) or ""), name
 
 
@@ -127,11 +132,29 @@ def test_the_documented_defaults_are_those_of_the_table() -> None:
         ("budget.share", "0.2", "by default 0.2."), ("budget.min_retries", "3", "by default 3."),
         ("budget.capacity", "500", "by default 500."), ("budget.cost", "5", "by default 5."),
         ("budget.timeout_cost", "10", "by default 10."), ("max_attempts", "3", "by default 3."),
+        ("rate_limit.burst", "rate_limit.permits", "by default `permits`."),
+        ("bulkhead.min_concurrency", "1", "by default 1."), ("bulkhead.increase_step", "1", "by default 1."),
+        ("bulkhead.backoff_ratio", "0.9", "by default 0.9."), ("bulkhead.cooldown", "1s", "by default 1."),
+        ("bulkhead.long_window", "600", "by default 600."), ("bulkhead.headroom", "4", "by default 4."),
+        ("bulkhead.rtt_tolerance", "1.5", "default 1.5."),
+        ("bulkhead.variant", "steady", "`steady` (default)"),
+        ("bulkhead.queue_interval", "100ms", "by default 0.1."),
+        ("bulkhead.codel", "facebook", "`facebook` (default"),
+        ("breaker.window_kind", "sliding", "`sliding` (default)"),
+        ("breaker.break_factor", "2", "by default 2."),
+        ("breaker.half_open_max_calls", "1", "by default 1."),
+        ("breaker.successes_to_close", "1", "default 1."),
+        ("throttle.k", "2", "by default 2."), ("throttle.window", "2m", "by default 120."),
+        ("throttle.min_throughput", "10", "by default 10."), ("throttle.max_reject", "0.9", "by default 0.9"),
+        ("throttle.probe_interval", "1s", "by default 1"),
     ]:  # fmt: skip
         assert table[key] == default, key
         name = key.rpartition(".")[2]
         lines = [
-            line for line in inspect.getsource(parts).splitlines() if line.startswith(f"        {name}: ")
+            line
+            for module in MODULES
+            for line in inspect.getsource(module).splitlines()
+            if line.startswith(f"        {name}: ")
         ]
         assert any(said in line for line in lines), key
 

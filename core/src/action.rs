@@ -102,6 +102,9 @@ pub struct Request {
     pub may_park: bool,
     /// Are slot and deadline kept until the body has been read?
     pub slot_until_body: bool,
+    /// May its attempts never run beside each other? Such a call is retried but not hedged: its host makes attempts in one
+    /// place (a loop of the user's), or its body is sent again by rewinding it.
+    pub solo: bool,
     /// Tokens of a rate limit that it takes.
     pub cost: u16,
 }
@@ -119,6 +122,7 @@ impl Default for Request {
             abortable: true,
             may_park: true,
             slot_until_body: false,
+            solo: false,
             cost: 1,
         }
     }

@@ -195,6 +195,16 @@ impl Engine {
         self.policies.get(policy.0 as usize).map(|entry| &entry.policy)
     }
 
+    /// The last moment that it has seen.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// The policy of this name, if there is one.
+    pub fn policy_named(&self, name: &str) -> Option<PolicyId> {
+        self.by_name.get(name).map(|number| PolicyId(u32::from(*number)))
+    }
+
     /// The route of a key under a policy. Total: a policy that this engine does not have gives a route that is stale.
     ///
     /// Keys are cut at 512 bytes. Where `max_routes` are in use, new keys share the policy's `overflow` route.

@@ -37,6 +37,7 @@ mod classify;
 mod codel;
 mod engine;
 mod limit;
+mod meter;
 mod outcome;
 mod policy;
 mod quantile;
@@ -62,15 +63,16 @@ pub use engine::{
 pub use limit::{
     Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, RateSettings, TokenBucket,
 };
+pub use meter::{Family, Instrument, Meter, Reading, Series};
 pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
 #[cfg(feature = "documents")]
 pub use policy::{Document, UnknownPolicy};
 pub use policy::{Domain, Key, Policy, PolicyError, Pool, PoolKind, TABLE, TABLES, Value};
 pub use quantile::{DDSketch, MergeError, P2Quantile, WindowedP2Quantile, WordsError};
 pub use retry::{
-    Backoff, CubicRate, ErrorInfo, Growth, Hints, Jitter, QuotaSettings, RatioBudget, RatioSettings,
-    RetryBudget, RetryError, RetryQuota, RetryStrategy, RetryToken, Rounding, ShareBudget, ShareSettings,
-    StrategySettings, TokenBudget, TokenSettings, WindowSettings, parse_retry_after,
+    Backoff, BudgetSettings, CubicRate, ErrorInfo, Growth, Hints, Jitter, QuotaSettings, RatioBudget,
+    RatioSettings, RetryBudget, RetryError, RetryQuota, RetryStrategy, RetryToken, Rounding, ShareBudget,
+    ShareSettings, StrategySettings, TokenBudget, TokenSettings, WindowSettings, parse_retry_after,
 };
 pub use throttle::{AdaptiveThrottle, ThrottleSettings};
 pub use time::{Duration, Time, WallTime};

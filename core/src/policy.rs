@@ -10,6 +10,7 @@ mod check;
 #[cfg(feature = "documents")]
 mod document;
 mod domain;
+mod parts;
 mod pool;
 mod presets;
 mod span;
@@ -252,6 +253,12 @@ impl Policy {
             let own = self.kinds.iter().position(|declared| *declared.0 == *name)?;
             Kind::new((Class::ALL.len() + own) as u8)
         })
+    }
+
+    /// The name of a kind: a class's, or of one that this policy declares.
+    pub fn name_of(&self, kind: Kind) -> Option<&str> {
+        let own = || self.kinds().nth(usize::from(kind.number()).checked_sub(Class::ALL.len())?);
+        kind.class().map(Class::name).or_else(own)
     }
 
     /// The names of the kinds that this policy declares, in the order of their numbers, from 9 on.

@@ -8,10 +8,10 @@ mod strategy;
 mod wait;
 
 pub use backoff::{Backoff, Growth, Jitter};
-pub(crate) use budget::{Budget, BudgetSettings};
+pub(crate) use budget::Budget;
 pub use budget::{
-    QuotaSettings, RatioBudget, RatioSettings, RetryBudget, RetryQuota, Rounding, ShareBudget, ShareSettings,
-    TokenBudget, TokenSettings, WindowSettings,
+    BudgetSettings, QuotaSettings, RatioBudget, RatioSettings, RetryBudget, RetryQuota, Rounding,
+    ShareBudget, ShareSettings, TokenBudget, TokenSettings, WindowSettings,
 };
 pub use cubic::CubicRate;
 pub use retry_after::{Hints, parse_retry_after};

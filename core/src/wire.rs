@@ -9,7 +9,7 @@
 //! | … detail of Attempt | 12–19 number · 20 hedge |
 //! | … detail of Wait | 12–15 why |
 //! | event | 0–2 tag · 3–10 attempt · 11–15 kind · 16–17 opinion · 18–48 Retry-After in ms |
-//! | request flags | 0–1 criticality · 2 replayable · 3 idempotent · 4 abortable · 5 may park · 6 slot until body · 7–22 cost |
+//! | request flags | 0–1 criticality · 2 replayable · 3 idempotent · 4 abortable · 5 may park · 6 slot until body · 7–22 cost · 23 solo |
 //!
 //! A span is 0 for none, else 1 + d, saturating in its 31 bits: microseconds for Attempt and Wait (35 minutes; longer
 //! waits chain), milliseconds rounded up for `retry_in` and Retry-After (24.8 days).
@@ -146,7 +146,8 @@ pub fn pack_request(request: &Request) -> [u64; 4] {
         | u64::from(request.abortable) << 4
         | u64::from(request.may_park) << 5
         | u64::from(request.slot_until_body) << 6
-        | u64::from(request.cost) << 7;
+        | u64::from(request.cost) << 7
+        | u64::from(request.solo) << 23;
     let remaining = request.remaining.map_or(0, |d| d.as_micros().saturating_add(1).min((1 << 53) - 1));
     [flags, remaining, request.parent.map_or(0, CallId::to_word), request.target.to_word()]
 }
@@ -154,7 +155,7 @@ pub fn pack_request(request: &Request) -> [u64; 4] {
 /// The request of four numbers; `None` where the flags have bits that no request has.
 #[inline]
 pub fn unpack_request(flags: u64, remaining: u64, parent: u64, target: u64) -> Option<Request> {
-    if flags >> 23 != 0 {
+    if flags >> 24 != 0 {
         return None;
     }
     Some(Request {
@@ -172,6 +173,7 @@ pub fn unpack_request(flags: u64, remaining: u64, parent: u64, target: u64) -> O
         abortable: flags >> 4 & 1 == 1,
         may_park: flags >> 5 & 1 == 1,
         slot_until_body: flags >> 6 & 1 == 1,
+        solo: flags >> 23 & 1 == 1,
         cost: (flags >> 7) as u16,
     })
 }

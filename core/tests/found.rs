@@ -5,9 +5,9 @@ mod host;
 use Value::{Number, Text};
 use host::{Host, SECOND, at, bulkhead, of, verdict};
 use tidegate::{
-    Action, AdaptiveThrottle, Backoff, Class, Duration, Event, Growth, Jitter, Policy, RatioBudget,
-    RatioSettings, Request, RetryBudget, ThrottleSettings, TokenBudget, TokenSettings, Value, Verdict, Wait,
-    WindowSettings,
+    Action, AdaptiveThrottle, Backoff, Class, Duration, Engine, Event, Growth, Jitter, Options, Policy, Pool,
+    PoolKind, RatioBudget, RatioSettings, Request, RetryBudget, ThrottleSettings, TokenBudget, TokenSettings,
+    Value, Verdict, Wait, WindowSettings,
 };
 
 #[test]
@@ -138,4 +138,28 @@ fn parts_take_settings_that_no_policy_may_have() {
         jitter: Jitter::None,
     };
     assert_eq!([1, 2, 9].map(|n| backoff.ceiling(n)), [base; 3]);
+}
+
+#[test]
+fn a_policy_that_names_a_budget_may_give_up_its_retries_and_take_them_up_again() {
+    let mut engine = Engine::new(1, Options::default());
+    let retries = [("kind", Text("ratio")), ("ratio", Number(0.5))];
+    engine.pool(Pool::from_pairs("spare", PoolKind::Budget, &retries).unwrap(), at(0)).unwrap();
+    let with = |attempts| {
+        let pairs = [("retry.max_attempts", Number(attempts)), ("retry.budget.pool", Text("spare"))];
+        Policy::from_pairs("p", &pairs).unwrap()
+    };
+    let policy = engine.policy(with(3.0)).unwrap();
+    let route = engine.route(policy, "r", at(0));
+    engine.retune(policy, with(1.0), at(0)).unwrap();
+    for _ in 0..4 {
+        let (call, _) = engine.begin(route, &Request::default(), at(0));
+        let _ = engine.on(call, Event::Finished { attempt: 1, outcome: of(Class::Ok) }, at(0));
+    }
+    assert_eq!(
+        engine.snapshot(at(0)).pools[0].budget,
+        Some(1),
+        "its calls earn for all who share the budget"
+    );
+    engine.retune(policy, with(3.0), at(0)).unwrap();
 }

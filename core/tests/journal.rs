@@ -92,7 +92,7 @@ proptest! {
     /// Whatever an input holds, its text gives it back.
     #[test]
     fn texts_give_inputs_back(
-        word in 0u64..1 << 53, now: u64, key in ".*", flags in 0u64..1 << 23, remaining: Option<u64>, event in 0u8..5,
+        word in 0u64..1 << 53, now: u64, key in ".*", flags in 0u64..1 << 24, remaining: Option<u64>, event in 0u8..5,
         attempt: u8, kind in 0u8..32, opinion in 0u8..3, asked: Option<u64>, on: bool, policy: u32,
     ) {
         let now = Time::from_micros(now);
@@ -122,6 +122,7 @@ proptest! {
                 now,
             },
             Input::Force { policy, route: on.then_some(route), on, now },
+            Input::Fallback { route, ok: on, now },
             Input::Fork { seed: word, now },
             Input::Wakes,
         ]);
@@ -154,8 +155,8 @@ fn keys_of_any_characters_stand_on_one_line() {
 fn what_is_wrong_is_named() {
     let most = u64::MAX;
     for (line, error) in [
-        ("", "input = (nothing): must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, restore, fork, wakes".to_owned()),
-        ("wake", "input = wake: must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, restore, fork, wakes".into()),
+        ("", "input = (nothing): must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes".to_owned()),
+        ("wake", "input = wake: must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes".into()),
         ("wakes 1", "end = 1: must be the end of the line".into()),
         ("on", format!("now = (nothing): must be a whole number up to {most}")),
         ("on +5 1 poll", format!("now = +5: must be a whole number up to {most}")),
@@ -165,7 +166,7 @@ fn what_is_wrong_is_named() {
         ("on 5 1 finished 1 32 0 -", "kind = 32: must be a whole number up to 31".into()),
         ("on 5 1 finished 1 0 3 -", "opinion = 3: must be a whole number up to 2".into()),
         ("on 5 1 finished 1 0 0", format!("retry_after = (nothing): must be a whole number up to {most}, or - for none")),
-        ("begin 0 1 8388608 - - 0", "flags = 8388608: must be a whole number up to 8388607".into()),
+        ("begin 0 1 16777216 - - 0", "flags = 16777216: must be a whole number up to 16777215".into()),
         ("force 0 0 - 2", "on = 2: must be a whole number up to 1".into()),
         ("pool 0 pail \"db\"", "kind = pail: must be one of bulkhead, rate_limit, budget".into()),
         ("policy \"p\" deadline=0", "deadline = 0s: must be a span from 1us to 365 days".into()),

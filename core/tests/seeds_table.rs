@@ -164,6 +164,7 @@ fn mistake(cell: &str) -> Option<String> {
             let there = match path.rsplit('.').next() {
                 Some("json") => in_vectors(&text, name),
                 Some("rs") => in_tests(&text, name),
+                Some("py") => text.lines().any(|line| line.starts_with(&format!("def {name}("))),
                 _ => false,
             };
             if !there {

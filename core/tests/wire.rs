@@ -118,6 +118,7 @@ fn requests_pack_as_the_model_packs_them_and_come_back() {
             abortable: json["abortable"] == 1,
             may_park: json["may_park"] == 1,
             slot_until_body: json["slot_until_body"] == 1,
+            solo: json["solo"] == 1,
             cost: number(&json["cost"]) as u16,
         };
         let words: Vec<u64> = case["words"].as_array().unwrap().iter().map(number).collect();

@@ -26,6 +26,10 @@ class NoBudget:
         """A retry after a failure of class `kind` is decided, with `calls` in flight; None refuses it."""
         return Charge(0, now)
 
+    def withdraw_hedge(self, now: int, calls: int) -> Charge | None:
+        """As written: "A hedge is charged as after a transient failure"."""
+        return self.withdraw(now, "transient", calls)
+
     def refund(self, charge: Charge, now: int) -> None:
         """The retry never started (2.15)."""
 
@@ -164,6 +168,13 @@ class Tokens(NoBudget):
     def withdraw(self, now: int, kind: str, calls: int) -> Charge | None:
         """A retry takes nothing: failures do."""
         return Charge(0, now) if 2 * self.balance > self.maximum * MICRO else None
+
+    def withdraw_hedge(self, now: int, calls: int) -> Charge | None:
+        """As written: "From `tokens` it takes the one that a failure would"."""
+        charge = self.withdraw(now, "transient", calls)
+        if charge is not None:
+            self.failure()
+        return charge
 
     def success(self, last: Charge | None) -> None:
         """Ratio per success."""

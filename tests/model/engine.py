@@ -130,9 +130,10 @@ class Engine:
         """State per (policy, key), and what its pools share."""
         hedge, retries = policy.hedge, policy.max_attempts > 1
         ledger = Ledger(new_budget(policy.budget or {}, retries and policy.budget is not None))
-        if policy.budget_pool is not None and retries:
+        if policy.budget_pool is not None:
             ledger = self.shared(policy.budget_pool, now)
-        own = hedge is not None and (hedge.budget.get("kind", "shared") != "shared" or not retries)
+        shares = retries or policy.budget_pool is not None
+        own = hedge is not None and (hedge.budget.get("kind", "shared") != "shared" or not shares)
         hedge_ledger = Ledger(new_budget(hedge.budget)) if hedge is not None and own else ledger
         route = Route(policy, key, ledger, hedge_ledger)
         if policy.rate is not None:

@@ -42,7 +42,8 @@ def ended(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, now: i
     land(attempt)
     if outcome.kind in RETRYABLE:
         for ledger in call.route.ledgers():
-            ledger.budget.failure()
+            if not (attempt.hedge and ledger is call.route.hedge_ledger):  # "its own failure takes none"
+                ledger.budget.failure()
     respond(call, outcome, now)
     of_attempt(engine, call, attempt, outcome, now)
 

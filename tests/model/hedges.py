@@ -80,7 +80,7 @@ def start(engine: Engine, call: Call, now: int) -> Step | None:
         permits.revoke(engine, now)
     if permits is not None and (permits.queue or permits.in_flight >= permits.limit()):
         return None
-    charge = route.hedge_ledger.budget.withdraw(now, "transient", route.hedge_ledger.calls)
+    charge = route.hedge_ledger.budget.withdraw_hedge(now, route.hedge_ledger.calls)
     if charge is None:  # "budget last; what one refuses is not taken from the others"
         return None
     for tokens, cost in wanted:

@@ -65,7 +65,7 @@ pub fn environment(shop: &Shop) -> Result {
 /// Node, the compiler's target, and the source of the standard library, which is built with the module.
 fn prerequisites(shop: &Shop) -> Result {
     wasm::node(shop)?;
-    wasm::target(shop)?;
+    wasm::target(shop, wasm::TARGET)?;
     wasm::component(shop, "rust-src")?;
     if !shop.install && !is_complete(shop)? {
         return Err(Error("--no-install: npm ci would have to fetch Node's packages".into()));

@@ -1,25 +1,28 @@
-"""The shell for asyncio: carries out steps in the caller's task, waits, wakes, cancels; decides nothing."""
+"""The shell for event loops: carries out steps in the caller's task, waits, wakes, cancels; decides nothing.
+
+Which loop it is, asyncio's or trio's, only the timers know.
+"""
 
 from __future__ import annotations
 
-from asyncio import CancelledError, Future, get_running_loop
-from asyncio.events import _get_running_loop
 from typing import TYPE_CHECKING, Any
 
 from ._deadline import SCOPE, leave
-from ._engine import GONE
 from ._run import COROUTINES, awaited
-from ._timers import Timers, timers_of
+from ._timers import arm, timers_of
 from ._wire import ATTEMPT, ATTEMPT_SHIFT, DONE, FINISHED, LOW, POLL, SPAN_SHIFT, WAIT, WAIT_BODY
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
-
     from ._run import Run
+    from ._timers import Timers
 
 
 async def drive(run: Run, step: int) -> Any:
     """Carries out a call from this step to its end. Whatever interrupts it, the engine is told."""
+    if run.races:
+        from ._race import race
+
+        return await race(run, step)
     try:
         while True:
             action = step & 3
@@ -52,8 +55,7 @@ async def _attempt(run: Run, step: int) -> int:
     ok, timers = False, None
     token = SCOPE.set((run.engine, run.call, None, run.scope))
     if step > LOW:
-        timers = timers_of(run.engine)
-        timers.arm(get_running_loop(), run.call, (step >> SPAN_SHIFT) - 1)
+        timers = arm(run.engine, run.call, (step >> SPAN_SHIFT) - 1)
     try:
         made = run.start(attempt, (step >> SPAN_SHIFT) - 1)
         value = await (made if type(made) in COROUTINES else awaited(made, run.fn))
@@ -80,47 +82,23 @@ def settle(run: Run, attempt: int, ok: bool, value: Any, timers: Timers | None) 
     stopped = None if timers is None else timers.disarm(run.call, None if ok else value)
     if stopped is None:
         return run.report(attempt, ok, value)
-    step, cancelled = stopped
+    step, foreign = stopped
     if ok:
         # It finished although it was stopped. A good answer ends the call: it is not asked for twice.
         run.held[(attempt - 1) & 7] = (True, value)
         outcome = max(run.judge(True, value), 0)
         return run.engine.on(run.call, FINISHED | attempt << ATTEMPT_SHIFT | outcome)
-    if cancelled or not isinstance(value, (Exception, CancelledError)):
+    if foreign:
         raise value  # the caller's own end, or the program's: no attempt of ours to repeat
     run.stopped(attempt, value)
     return step if step & 3 == DONE else run.engine.on(run.call, POLL)
-
-
-class _Parked:
-    """Wakes a task from any thread."""
-
-    __slots__ = ("future", "loop")
-
-    def __init__(self, loop: AbstractEventLoop) -> None:
-        self.loop = loop
-        self.future: Future[None] = loop.create_future()
-
-    def __call__(self) -> object:
-        if _get_running_loop() is self.loop:
-            self.set()
-            return None
-        try:
-            self.loop.call_soon_threadsafe(self.set)
-        except RuntimeError:
-            return GONE
-        return None
-
-    def set(self) -> None:
-        if not self.future.done():
-            self.future.set_result(None)
 
 
 async def park(run: Run, step: int) -> int:
     """Waits until there is something to do; registers, then polls, so that no wake is lost (R3)."""
     engine, call = run.engine, run.call
     timers = timers_of(engine)
-    parked = _Parked(get_running_loop())
+    parked = timers.waker()
     engine.waiters[call] = parked
     try:
         while True:
@@ -131,7 +109,7 @@ async def park(run: Run, step: int) -> int:
             if us:
                 timers.park(call, parked.future, us)
                 await parked.future
-                parked.future = parked.loop.create_future()
+                parked.renew()
     finally:
         engine.waiters.pop(call, None)
         timers.parked.pop(call, None)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from contextvars import Token
     from types import TracebackType
 
-    from ._policy import Caller
+    from ._caller import Caller
     from ._run import Run
     from ._timers import Timers
 

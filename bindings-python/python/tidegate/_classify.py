@@ -79,7 +79,7 @@ def by(classify: Classify, subject: Any, default: int, kinds: Mapping[str, int] 
             return pack_outcome(_number(answer, kinds))
         return pack_outcome(_number(answer.kind, kinds), OPINIONS[answer.opinion], answer.retry_after)
     except Exception as error:
-        _warn_once(classify, error)
+        warn_once(classify, error)
         return default
 
 
@@ -94,15 +94,16 @@ def _number(name: str, kinds: Mapping[str, int]) -> int:
 _warned: set[int] = set()
 
 
-def _warn_once(classify: Classify, error: Exception) -> None:
-    if id(classify) in _warned:
+def warn_once(judge: Any, error: Exception, name: str = "classify") -> None:
+    """Says once of each broken judge that it is ignored."""
+    if id(judge) in _warned:
         return
-    _warned.add(id(classify))
+    _warned.add(id(judge))
     import warnings
 
     try:
         warnings.warn(
-            f"tidegate: classify={classify!r} failed, and is ignored where it does:"
+            f"tidegate: {name}={judge!r} failed, and is ignored where it does:"
             f" {type(error).__name__}: {error}",
             RuntimeWarning,
             stacklevel=2,

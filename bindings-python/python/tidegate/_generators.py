@@ -21,7 +21,7 @@ from ._wire import ATTEMPT, DONE, LOW, SLOT_UNTIL_BODY, SPAN_SHIFT, WAIT_BODY
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 
-    from ._policy import Caller
+    from ._caller import Caller
 
 
 class _First:

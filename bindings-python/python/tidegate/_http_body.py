@@ -42,9 +42,7 @@ class AsyncBody(Open):
     """A body that is read in an event loop: a read that outlives the deadline is stopped."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        from asyncio import get_running_loop
-
-        from ._timers import timers_of
+        from ._timers import arm
 
         run = self._run
         chunks = self._inner.__aiter__()
@@ -56,8 +54,7 @@ class AsyncBody(Open):
                     raise late
                 timers = None
                 if call and self._until is not None:
-                    timers = timers_of(run.engine)
-                    timers.arm(get_running_loop(), call, self._until - run.engine.native.now())
+                    timers = arm(run.engine, call, self._until - run.engine.native.now())
                 failure: BaseException | None = None
                 chunk = b""
                 try:

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ._http import Family
+    from ._httpx_run import Family
 
 DRAIN_BYTES: Final = 64 * 1024
 """Raw bytes that are read at most."""
@@ -43,11 +43,19 @@ def drain(response: Any, family: Family, timeouts: dict[str, Any] | None, left: 
 
 async def drain_async(response: Any, family: Family, timeouts: dict[str, Any] | None, left: float) -> None:
     """The same in an event loop, where nothing outlasts the limit, and a cancellation stays the caller's."""
-    from asyncio import ensure_future, wait
+    from ._timers import in_trio
 
     if isinstance(response.stream, family.bytes):
         return
     limit = _shorten(timeouts, left)
+    if in_trio():
+        from trio import move_on_after
+
+        with move_on_after(limit):
+            await _read(response, family, limit)
+        return
+    from asyncio import ensure_future, wait
+
     reading = ensure_future(_read(response, family, limit))
     try:
         await wait({reading}, timeout=limit)

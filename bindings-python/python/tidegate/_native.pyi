@@ -5,7 +5,81 @@ Tidegate's core, for the Python half. No part of the public API.
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Backoff", "CubicRate", "Document", "Engine", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "TokenBudget", "awaitable_type", "keys", "monotonic", "native_method", "parse_retry_after", "scope", "scope_variable", "within"]
+__all__ = ["AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "Engine", "Gcra", "Gradient2", "Inspector", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "WindowedP2Quantile", "accepted", "awaitable_type", "bounds", "evidence_of", "families", "keys", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "within"]
+
+@final
+class AdaptiveThrottle:
+    """
+    The adaptive throttle.
+    """
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]", seed: SupportsIndex, now: SupportsFloat | SupportsIndex) -> AdaptiveThrottle: ...
+    def admit(self, /, now: SupportsFloat | SupportsIndex, bits: SupportsIndex | None) -> bool:
+        """
+        May a call go through?
+        """
+    def copy(self, /) -> AdaptiveThrottle:
+        """
+        Another of the same state.
+        """
+    def counts(self, /, now: SupportsFloat | SupportsIndex) -> "tuple[int, int]":
+        """
+        Requests and accepts in the window.
+        """
+    def is_fresh(self, /, now: SupportsFloat | SupportsIndex) -> bool:
+        """
+        Is nothing in the window?
+        """
+    def probability(self, /, now: SupportsFloat | SupportsIndex) -> float:
+        """
+        The probability that a call is refused now.
+        """
+    def record(self, /, accepted: bool, now: SupportsFloat | SupportsIndex) -> None:
+        """
+        A call that was let through has ended.
+        """
+    def retune(self, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex) -> None:
+        """
+        Goes on with other settings.
+        """
+
+@final
+class Aimd:
+    """
+    Additive increase, multiplicative decrease.
+    """
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> Aimd: ...
+    def copy(self, /) -> Aimd:
+        """
+        Another of the same state.
+        """
+    def exact(self, /) -> float:
+        """
+        The limit with its fraction.
+        """
+    def is_fresh(self, /, now: SupportsFloat | SupportsIndex) -> bool:
+        """
+        Is it as if new?
+        """
+    def limit(self, /) -> int:
+        """
+        Calls that may be in flight.
+        """
+    def on_failure(self, /, latency: SupportsFloat | SupportsIndex, now: SupportsFloat | SupportsIndex) -> None:
+        """
+        A call has failed.
+        """
+    def on_latency(self, /, latency: SupportsFloat | SupportsIndex, now: SupportsFloat | SupportsIndex) -> None:
+        """
+        A call has ended well.
+        """
+    def on_timeout(self, /, now: SupportsFloat | SupportsIndex) -> None:
+        """
+        A call was cut by a timeout.
+        """
+    def retune(self, /, pairs: "list[tuple[str, float | str]]") -> None:
+        """
+        Goes on with other settings.
+        """
 
 @final
 class Backoff:
@@ -17,9 +91,103 @@ class Backoff:
         """
         Seconds before retry `n` without jitter.
         """
+    def copy(self, /) -> Backoff:
+        """
+        Another that draws the same delays from here on.
+        """
     def delay(self, /, n: SupportsIndex, call: SupportsIndex | None = None) -> float:
         """
         Seconds before retry `n`.
+        """
+
+@final
+class CircuitBreaker:
+    """
+    The circuit breaker.
+    """
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]", probe_lease: SupportsIndex | None, seed: SupportsIndex) -> CircuitBreaker: ...
+    def admit(self, /, now: SupportsFloat | SupportsIndex) -> Ticket | None:
+        """
+        Lets a call through, or not.
+        """
+    def copy(self, /) -> CircuitBreaker:
+        """
+        Another of the same state.
+        """
+    def failures(self, /, now: SupportsFloat | SupportsIndex) -> int:
+        """
+        Failures in the window.
+        """
+    def forget_probes(self, /) -> None:
+        """
+        Gives all probes' places back.
+        """
+    def is_fresh(self, /, now: SupportsFloat | SupportsIndex) -> bool:
+        """
+        Would a new breaker do the same from here on?
+        """
+    def on_body_failure(self, /, ticket: Ticket, now: SupportsFloat | SupportsIndex, bits: SupportsIndex | None) -> "tuple[str, str] | None":
+        """
+        The body failed of a call that was recorded as a success at its head.
+        """
+    def open_until(self, /) -> float | None:
+        """
+        The end of the break while open.
+        """
+    def record(self, /, ticket: Ticket, outcome: str, now: SupportsFloat | SupportsIndex, bits: SupportsIndex | None) -> "tuple[str, str] | None":
+        """
+        Takes what came of an admitted call: the transition it made, if any.
+        """
+    def refuses(self, /, now: SupportsFloat | SupportsIndex) -> float | None:
+        """
+        Seconds until another try makes sense, where an admission now would be refused.
+        """
+    def reset(self, /) -> None:
+        """
+        Closed again, with nothing counted.
+        """
+    def retune(self, /, pairs: "list[tuple[str, float | str]]", probe_lease: SupportsIndex | None, now: SupportsFloat | SupportsIndex) -> None:
+        """
+        Goes on with other settings.
+        """
+    def state(self, /) -> str:
+        """
+        Where it stands.
+        """
+    def throughput(self, /, now: SupportsFloat | SupportsIndex) -> int:
+        """
+        Results in the window.
+        """
+
+@final
+class CoDel:
+    """
+    Controlled delay.
+    """
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex) -> CoDel: ...
+    def allowance(self, /, now: SupportsFloat | SupportsIndex) -> float:
+        """
+        Seconds that a waiter of scale 1 may have waited.
+        """
+    def congested(self, /, now: SupportsFloat | SupportsIndex) -> bool:
+        """
+        Has the queue not been empty for a whole interval?
+        """
+    def copy(self, /) -> CoDel:
+        """
+        Another of the same state.
+        """
+    def on_empty(self, /, now: SupportsFloat | SupportsIndex) -> None:
+        """
+        The queue has just been seen empty.
+        """
+    def retune(self, /, pairs: "list[tuple[str, float | str]]") -> None:
+        """
+        Goes on with other settings.
+        """
+    def should_shed(self, /, sojourn: SupportsFloat | SupportsIndex, scale: SupportsFloat | SupportsIndex, now: SupportsFloat | SupportsIndex) -> bool:
+        """
+        Is the waiter at hand shed?
         """
 
 @final
@@ -32,6 +200,10 @@ class CubicRate:
         """
         Takes one send: 0, or the seconds until there is one.
         """
+    def copy(self, /) -> CubicRate:
+        """
+        Another of the same state.
+        """
     def on_response(self, /, throttled: bool, now: SupportsFloat | SupportsIndex) -> None:
         """
         Counts an answer and moves the rate.
@@ -39,6 +211,70 @@ class CubicRate:
     def rate(self, /) -> float | None:
         """
         Sends per second that are allowed, once there has been a throttle.
+        """
+
+@final
+class DDSketch:
+    """
+    All quantiles within a relative accuracy.
+    """
+    def __new__(cls, /, alpha: SupportsFloat | SupportsIndex) -> DDSketch: ...
+    def add(self, /, x: SupportsFloat | SupportsIndex) -> None:
+        """
+        Takes in one value.
+        """
+    def alpha(self, /) -> float:
+        """
+        The relative accuracy that is kept.
+        """
+    def clear(self, /) -> None:
+        """
+        Forgets all values.
+        """
+    def copy(self, /) -> DDSketch:
+        """
+        Another of the same state.
+        """
+    def count(self, /) -> int:
+        """
+        How many values have been taken in.
+        """
+    def equals(self, /, other: DDSketch) -> bool:
+        """
+        Are they equal, to the last count?
+        """
+    @staticmethod
+    def from_words(words: "list[int]") -> DDSketch:
+        """
+        The sketch that these words are.
+        """
+    def gamma(self, /) -> float:
+        """
+        No bin is wider than this ratio.
+        """
+    def max(self, /) -> float | None:
+        """
+        The greatest value, exactly.
+        """
+    def merge(self, /, other: DDSketch) -> None:
+        """
+        Takes in all that another sketch holds.
+        """
+    def min(self, /) -> float | None:
+        """
+        The least value, exactly.
+        """
+    def quantile(self, /, q: SupportsFloat | SupportsIndex) -> float | None:
+        """
+        What stands for the value of this quantile, if there is any.
+        """
+    def sum(self, /) -> float:
+        """
+        The sum of the values.
+        """
+    def to_words(self, /) -> "list[int]":
+        """
+        The sketch as words of 64 bits.
         """
 
 @final
@@ -76,11 +312,12 @@ class Engine:
     """
     The version of the core.
     """
-    def __new__(cls, /, seed: SupportsIndex, manual_clock: bool = False) -> Engine: ...
-    def abandon(self, /, call: SupportsIndex, attempts: SupportsIndex) -> "list[int]":
+    def __new__(cls, /, seed: SupportsIndex, manual_clock: bool = False, journal: bool = False, max_routes: SupportsIndex = 10000) -> Engine: ...
+    def abandon(self, /, call: SupportsIndex, attempts: SupportsIndex) -> "list[int] | None":
         """
         The caller of a call gave up: it is cancelled, and its last attempt has unwound, and so has the one after, which
-        may have been started by a step that an interrupt has lost. The calls that can go on now.
+        may have been started by a step that an interrupt has lost. The calls that can go on now; None where there is
+        nobody to tell anything.
         """
     def after_fork(self, /, seed: SupportsIndex) -> None:
         """
@@ -101,6 +338,10 @@ class Engine:
     def kinds(self, /, policy: SupportsIndex) -> "list[tuple[str, str]]":
         """
         The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class.
+        """
+    def note_fallback(self, /, route: SupportsIndex, ok: bool) -> None:
+        """
+        A caller got something in the place of an error of a call on this route, or did not.
         """
     def now(self, /) -> int:
         """
@@ -159,6 +400,160 @@ class Engine:
         """
         The name of a path, for `begin`; 0 where its policy holds nothing.
         """
+    def time_left(self, /, call: SupportsIndex) -> int:
+        """
+        Microseconds that the newest attempt of a call still has, below 0 without end.
+        """
+
+@final
+class Gcra:
+    """
+    The generic cell rate algorithm.
+    """
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> Gcra: ...
+    def acquire(self, /, now: SupportsFloat | SupportsIndex, cost: SupportsIndex) -> float:
+        """
+        Takes tokens: 0, or the seconds until there are enough.
+        """
+    def copy(self, /) -> Gcra:
+        """
+        Another of the same state.
+        """
+    def is_fresh(self, /, now: SupportsFloat | SupportsIndex) -> bool:
+        """
+        Is it full, as a new one is?
+        """
+    def try_take(self, /, now: SupportsFloat | SupportsIndex, cost: SupportsIndex) -> bool:
+        """
+        Takes tokens, if there are enough.
+        """
+
+@final
+class Gradient2:
+    """
+    The gradient of latency.
+    """
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> Gradient2: ...
+    def baseline(self, /) -> float | None:
+        """
+        The long-term latency in seconds, once there has been a sample.
+        """
+    def copy(self, /) -> Gradient2:
+        """
+        Another of the same state.
+        """
+    def exact(self, /) -> float:
+        """
+        The limit with its fraction.
+        """
+    def is_fresh(self, /) -> bool:
+        """
+        Is it as if new?
+        """
+    def limit(self, /) -> int:
+        """
+        Calls that may be in flight.
+        """
+    def on_drop(self, /, started: SupportsFloat | SupportsIndex, in_flight: SupportsIndex, now: SupportsFloat | SupportsIndex) -> None:
+        """
+        A call was cut by a timeout, or throttled.
+        """
+    def on_latency(self, /, rtt: SupportsFloat | SupportsIndex, started: SupportsFloat | SupportsIndex, in_flight: SupportsIndex, now: SupportsFloat | SupportsIndex) -> None:
+        """
+        A call has ended well.
+        """
+    def retune(self, /, pairs: "list[tuple[str, float | str]]") -> None:
+        """
+        Goes on with other settings.
+        """
+
+@final
+class Inspector:
+    """
+    What an engine tells, for the Python half.
+    """
+    def __new__(cls, /, engine: Engine) -> Inspector: ...
+    def dropped(self, /) -> int:
+        """
+        Records that were dropped, because nobody had taken those before them.
+        """
+    def explain_call(self, /, call: SupportsIndex) -> "dict[str, object] | None":
+        """
+        How things stand with a call, or why it ended, as plain dictionaries and lists; `text` is for people.
+        """
+    def explain_policy(self, /, policy: SupportsIndex) -> "dict[str, object] | None":
+        """
+        What a policy comes to, as plain dictionaries and lists; `text` is for people.
+        """
+    def journal(self, /, take: bool) -> "list[str]":
+        """
+        The journal's lines since they were last taken; `take` takes them.
+        """
+    def label(self, /, policy: str, route: str) -> str:
+        """
+        What a route is called in labels: its key, or `other`.
+        """
+    def listen(self, /, types: "list[str]") -> "None":
+        """
+        Sets what hooks listen to: names of record types.
+        """
+    def measure(self, /, max_routes: SupportsIndex) -> None:
+        """
+        Starts to count for metrics, if nobody has: `max_routes` routes of each policy have series of their own.
+        """
+    def replay(self, /, lines: "list[str]") -> "tuple[list[str], int]":
+        """
+        Puts a journal's lines in: what the engine said to each, and where its clock stands then, in microseconds. Raises
+        `ValueError` for a line that is none.
+        """
+    def restore(self, /, text: str, elapsed_us: SupportsIndex) -> "tuple[int, int, list[tuple[str, str]], list[tuple[str, str, str]]]":
+        """
+        Goes on from a saved state: routes, those left out, unknown policies and pools, components that start fresh.
+        """
+    def save(self, /) -> str:
+        """
+        What the engine has learned, as text.
+        """
+    def series(self, /) -> "list[tuple[int, str, str, list[str], float | tuple[list[int], float]]]":
+        """
+        All series: the family's place in `families`, policy, route, labels, and a number or the counts and the sum.
+        """
+    def take_records(self, /) -> "list[tuple[object, ...]]":
+        """
+        The records that this thread's steps have made since the last time, oldest first.
+        """
+    def test(self, /, active: bool, attempts: SupportsIndex, cap: bool) -> "list[int] | None":
+        """
+        Tests the engine: it stays out of the way unless `active`; `attempts` makes so many without waits, 0 leaves them as
+        they are, and `cap` keeps those that a policy has fewer. The calls that can go on because of it.
+        """
+
+@final
+class P2Quantile:
+    """
+    P².
+    """
+    def __new__(cls, /, p: SupportsFloat | SupportsIndex) -> P2Quantile: ...
+    def copy(self, /) -> P2Quantile:
+        """
+        Another of the same state.
+        """
+    def count(self, /) -> int:
+        """
+        How many values have been taken in.
+        """
+    def estimate(self, /) -> float | None:
+        """
+        The estimate, once there is a value.
+        """
+    def markers(self, /) -> "tuple[list[float], list[int]] | None":
+        """
+        Heights and ranks of the five markers, once there are five values.
+        """
+    def observe(self, /, x: SupportsFloat | SupportsIndex) -> None:
+        """
+        Takes in one value.
+        """
 
 @final
 class RatioBudget:
@@ -169,6 +564,10 @@ class RatioBudget:
     def balance(self, /) -> int:
         """
         Whole retries that could be taken now.
+        """
+    def copy(self, /) -> RatioBudget:
+        """
+        Another of the same state.
         """
     def is_free(self, /) -> bool:
         """
@@ -197,6 +596,10 @@ class RetryBudget:
         """
         Retries that could be taken now.
         """
+    def copy(self, /) -> RetryBudget:
+        """
+        Another of the same state.
+        """
     def deposit(self, /, now: SupportsFloat | SupportsIndex) -> None:
         """
         Counts one call.
@@ -219,6 +622,10 @@ class RetryQuota:
     def available(self, /) -> int:
         """
         Tokens left.
+        """
+    def copy(self, /) -> RetryQuota:
+        """
+        Another of the same state.
         """
     def on_success(self, /, cost: SupportsIndex) -> None:
         """
@@ -246,6 +653,10 @@ class RetryStrategy:
     def available(self, /, scope: str) -> int | None:
         """
         Tokens left in a scope's quota, if there are quotas.
+        """
+    def copy(self, /) -> RetryStrategy:
+        """
+        Another of the same state.
         """
     def record_success(self, /, token: RetryToken) -> None:
         """
@@ -301,6 +712,10 @@ class ShareBudget:
         """
         Retries that could be taken now, while `calls` are in flight.
         """
+    def copy(self, /) -> ShareBudget:
+        """
+        Another of the same state.
+        """
     def in_flight(self, /) -> int:
         """
         Retries in flight.
@@ -312,6 +727,63 @@ class ShareBudget:
     def try_acquire(self, /, calls: SupportsIndex) -> bool:
         """
         Takes one retry, while `calls` are in flight.
+        """
+
+@final
+class Ticket:
+    """
+    Proof of an admission, to be handed back with what came of it, once.
+    """
+    def __eq__(self, value: object, /) -> bool: ...
+    def __getnewargs__(self, /) -> "tuple[int, bool]": ...
+    def __hash__(self, /) -> int: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __new__(cls, /, number: SupportsIndex, probe: bool = False) -> Ticket: ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def number(self, /) -> int:
+        """
+        The generation while closed; the probe while half-open.
+        """
+    @property
+    def probe(self, /) -> bool:
+        """
+        Was it admitted as a probe?
+        """
+
+@final
+class TokenBucket:
+    """
+    The token bucket.
+    """
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex) -> TokenBucket: ...
+    def acquire(self, /, now: SupportsFloat | SupportsIndex, cost: SupportsIndex) -> float:
+        """
+        Takes tokens: 0, or the seconds until there are enough.
+        """
+    def copy(self, /) -> TokenBucket:
+        """
+        Another of the same state.
+        """
+    def is_fresh(self, /, now: SupportsFloat | SupportsIndex) -> bool:
+        """
+        Is it full, as a new one is?
+        """
+    def level(self, /, now: SupportsFloat | SupportsIndex) -> int:
+        """
+        Whole tokens that are there now.
+        """
+    def retune(self, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex) -> None:
+        """
+        Goes on with other settings.
+        """
+    def try_take(self, /, now: SupportsFloat | SupportsIndex, cost: SupportsIndex) -> bool:
+        """
+        Takes tokens, if there are enough.
+        """
+    def wait_for(self, /, now: SupportsFloat | SupportsIndex, tokens: SupportsIndex) -> float:
+        """
+        Seconds until tokens in all will have flowed in beyond what is used.
         """
 
 @final
@@ -328,6 +800,10 @@ class TokenBudget:
         """
         Failures that would still leave retries allowed.
         """
+    def copy(self, /) -> TokenBudget:
+        """
+        Another of the same state.
+        """
     def on_failure(self, /) -> None:
         """
         A retryable failure.
@@ -337,9 +813,56 @@ class TokenBudget:
         A success.
         """
 
+@final
+class WindowedP2Quantile:
+    """
+    P² that forgets.
+    """
+    def __new__(cls, /, p: SupportsFloat | SupportsIndex, window: SupportsIndex) -> WindowedP2Quantile: ...
+    def copy(self, /) -> WindowedP2Quantile:
+        """
+        Another of the same state.
+        """
+    def count(self, /) -> int:
+        """
+        How many values are behind the estimate.
+        """
+    def estimate(self, /) -> float | None:
+        """
+        The estimate, once there is a value.
+        """
+    def observe(self, /, x: SupportsFloat | SupportsIndex) -> None:
+        """
+        Takes in one value.
+        """
+    def reset(self, /) -> None:
+        """
+        Forgets all.
+        """
+
+def accepted(kind: str) -> bool | None:
+    """
+    Was a call of this class accepted? Neither yes nor no where it does not count.
+    """
+
 def awaitable_type() -> "type":
     """
     The type of what `acall` answers.
+    """
+
+def bounds() -> "list[float]":
+    """
+    The upper bounds of histograms, in seconds.
+    """
+
+def evidence_of(kind: str) -> str:
+    """
+    What a result of this class says about a downstream's health: `success`, `failure`, `neutral`.
+    """
+
+def families() -> "list[tuple[str, str, list[str], str]]":
+    """
+    The families of metrics: name, instrument, labels beside `policy` and `route`, and what it says.
     """
 
 def keys() -> "dict[str, tuple[str, str]]":
@@ -363,6 +886,11 @@ def parse_retry_after(value: bytes, wall_us: SupportsIndex) -> float | None:
     Seconds that a `Retry-After` value asks for, or None; `wall_us` is the Unix time.
     """
 
+def record_types() -> "list[tuple[str, str]]":
+    """
+    The types of records, in the order of their numbers: name, and what it tells.
+    """
+
 def scope() -> "object":
     """
     The scope of the code that runs here, or None.
@@ -371,6 +899,11 @@ def scope() -> "object":
 def scope_variable() -> "object":
     """
     The context variable that the shells keep scopes in.
+    """
+
+def verdicts() -> "dict[str, str]":
+    """
+    What each verdict means.
     """
 
 def within(scope: Any, function: Any, *args: "object") -> "object":

@@ -1,323 +1,36 @@
-"""Policies, and the callers bound to them. The happy path is native; the shells do the rest."""
+"""Policies: a named set of components, and the callers made from it."""
 
 from __future__ import annotations
 
-import os
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from . import _async_lazy as lazy
-from . import _native
-from ._attempts import Attempts
-from ._clock import to_us
-from ._deadline import current, inherited
+from ._caller import Caller, limit_of
+from ._deadline import criticality_number
 from ._engine import default_engine
-from ._errors import PolicyError, Unsupported
-from ._options import pairs_of
-from ._run import Run, abandon, awaited, not_async, nothing
-from ._sync import drive, resume
-from ._wire import (
-    ABORTABLE,
-    COST_SHIFT,
-    CRITICALITIES,
-    DONE,
-    IDEMPOTENT,
-    KINDS,
-    MAY_PARK,
-    REPLAYABLE,
-    STALE_ROUTE,
-    pack_remaining,
-)
+from ._errors import PolicyError
+from ._hooks import wanted
+from ._options import UNSET, pairs_of
+from ._wire import COST_SHIFT, IDEMPOTENT, KINDS, REPLAYABLE, SOLO
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ._classify import Classify
     from ._clock import Span
-    from ._deadline import Scope
+    from ._deadline import Criticality
     from ._engine import Engine
+    from ._explain import PolicyExplanation
+    from ._fallback import Fallback, On
+    from ._hooks import Hook
     from ._options import Breaker, Bulkhead, Hedge, RateLimit, Retry, Throttle
     from ._options_gen import Base, Preset
-    from ._timers import Timers
+    from ._snapshot import PolicySnapshot
+    from .events import Record
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
-Criticality = Literal["best_effort", "degraded", "normal", "critical"]
-
-NO_HEDGES: Final = "this package does not race attempts yet; take the hedge out, or call from Rust"
-_Made = TypeVar("_Made")
-_Method = TypeVar("_Method")
-FAST: Final = not os.environ.get("TIDEGATE_NO_FAST")
-"""Whether the native half makes first attempts. Without, the shells make all: tests compare the two."""
-
-
-def _native_method(documented: _Method) -> _Method:
-    """The native method that this function documents."""
-    return cast("_Method", _native.native_method(documented))
-
-
 _names: Final = (f"unnamed-{number}" for number in count(1))
-
-
-class Caller(_native.Runner):
-    """Makes calls under a policy: as a function, as a coroutine, as a decorator.
-
-    `Policy` is one, with the defaults; `Policy.at` makes others. One caller serves threads and any number of
-    event loops at once.
-    """
-
-    __slots__ = (
-        "_aflags",
-        "_begin",
-        "_classify",
-        "_engine",
-        "_flags",
-        "_limit",
-        "_passing",
-        "_policy",
-        "_route",
-        "_route_key",
-    )
-
-    _policy: Policy
-
-    if TYPE_CHECKING:
-
-        def __new__(cls: type[_Made], *args: Any, **kwargs: Any) -> _Made: ...
-
-    def _bind(
-        self,
-        policy: Policy,
-        route: str,
-        flags: int,
-        limit: int,
-        passing: str | None,
-    ) -> None:
-        engine = policy.engine
-        self._policy = policy
-        self._engine = engine
-        self._begin = engine.native.begin
-        self._route_key = route
-        self._route = engine.native.route(policy._number, route)
-        self._flags = flags | MAY_PARK
-        self._aflags = flags | MAY_PARK | ABORTABLE
-        self._limit = limit
-        self._classify = policy._classify_by
-        self._passing = passing
-        plain = FAST and self._classify is None and passing is None
-        self._settle(engine.native, engine, policy._number, self._route, self._flags, limit, plain)
-
-    @_native_method
-    def call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Calls a function under the policy, in this thread.
-
-        Returns:
-            What the function returned.
-
-        Raises:
-            Rejected: If the policy refused the call before any attempt.
-            DeadlineExceeded: If the deadline passed before the call, or while it waited.
-            TypeError: If the policy has an `attempt_timeout`: blocking code cannot be interrupted.
-                Tell it its time with `policy.at(pass_timeout="timeout")`, or use `acall`.
-            BaseException: The function's own exception, the same object, with a note that says why we
-                stopped.
-        """
-        raise NotImplementedError  # native: `src/fast.rs`; what is no happy path comes back below
-
-    @_native_method
-    async def acall(self, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Awaits an async function under the policy, inline in the running task (asyncio).
-
-        Returns:
-            What the function returned.
-
-        Raises:
-            Rejected: If the policy refused the call before any attempt.
-            AttemptTimeout: If the last attempt ran out of `attempt_timeout`.
-            DeadlineExceeded: If the deadline passed.
-            asyncio.CancelledError: If the caller was cancelled; nothing is counted, and a slot goes on at
-            once.
-            BaseException: The function's own exception, the same object, with a note that says why we
-                stopped.
-        """
-        raise NotImplementedError  # native: `src/awaitable.rs`; what is no happy path comes back below
-
-    # What the native half asks for. It gives a call back up whenever one of these raises.
-
-    def _begun(
-        self,
-        scope: Scope | None,
-        call: int,
-        step: int,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any] | None,
-    ) -> Any:
-        """Carries out a call from its first step on."""
-        self._check_sync()
-        return drive(*self._fresh(scope, call, step, self._flags, fn, args, kwargs))
-
-    def _failed(
-        self,
-        scope: Scope | None,
-        call: int,
-        failure: BaseException,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any] | None,
-    ) -> Any:
-        """Goes on after a first attempt that has failed."""
-        try:
-            return resume(self._run(scope, call, fn, args, kwargs), failure)
-        finally:
-            del failure  # no cycle: exception, traceback, frame, exception
-
-    def _abegun(
-        self,
-        scope: Scope | None,
-        call: int,
-        step: int,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...] | None,
-        kwargs: dict[str, Any] | None,
-    ) -> Coroutine[Any, Any, Any]:
-        """Carries out a call from its first step on, awaited."""
-        return lazy.drive(*self._fresh(scope, call, step, self._aflags, fn, args or (), kwargs))
-
-    def _afailed(
-        self,
-        scope: Scope | None,
-        call: int,
-        ok: bool,
-        value: Any,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...] | None,
-        kwargs: dict[str, Any] | None,
-        timers: Timers | None,
-    ) -> Coroutine[Any, Any, Any]:
-        """Goes on after a first attempt that has failed, or has ended well although it was stopped."""
-        return lazy.resume(self._run(scope, call, fn, args or (), kwargs), ok, value, timers)
-
-    _not_async = staticmethod(not_async)
-    _awaited = staticmethod(awaited)
-
-    @overload
-    def __call__(self, fn: Callable[P, Coroutine[Any, Any, T]], /) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    @overload
-    def __call__(self, fn: Callable[P, T], /) -> Callable[P, T]: ...
-    def __call__(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Puts a function or an async function behind the policy, as a decorator.
-
-        A generator function, async or not, is a call from its first item to its end: see
-        `docs/python.md`.
-        """
-        import functools
-        import inspect
-
-        inner = fn
-        while isinstance(inner, functools.partial):
-            inner = inner.func
-        if not (inspect.isfunction(inner) or inspect.ismethod(inner)):
-            inner = getattr(inner, "__call__", inner)  # noqa: B004 - the bound method is what is looked at
-        if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
-            from ._generators import agenerating, generating
-
-            return (generating if inspect.isgeneratorfunction(inner) else agenerating)(self, fn)
-        if inspect.iscoroutinefunction(inner):
-
-            @functools.wraps(fn)
-            async def awaiting(*args: Any, **kwargs: Any) -> Any:
-                return await self.acall(fn, *args, **kwargs)
-
-            return awaiting
-
-        @functools.wraps(fn)
-        def calling(*args: Any, **kwargs: Any) -> Any:
-            return self.call(fn, *args, **kwargs)
-
-        return calling
-
-    def attempts(self) -> Attempts:
-        """A call as a loop over its attempts, for a body that is no function.
-
-        Each loop is one call; an exception inside `with attempt` is judged as a plain callable's is:
-        swallowed if a retry follows, else raised, the same object, with a note that says why.
-
-            for attempt in policy.attempts():           # async for attempt in policy.attempts():
-                with attempt:                           #     with attempt:
-                    order = charge(cart)                #         order = await charge(cart)
-
-        `attempt.num` counts from 1; `attempt.remaining` is the time left in seconds, or None;
-        `attempt.result(value)` shows `value` to the policy's `classify`. A body that ends normally without it
-        is ok, also by a `break` or `return` inside `with attempt`. Leaving the loop anywhere else before its
-        end cancels the call: its permit goes on, and nothing is counted.
-
-        In `async for` an `attempt_timeout` and the deadline cancel the body, inside `with attempt`. In a
-        `for` loop nothing can interrupt it, so that a policy with an `attempt_timeout` is refused before the
-        first attempt, as `call` does; `policy.at(pass_timeout="remaining").attempts()` says that the body
-        takes its time from `attempt.remaining`.
-
-        Raises:
-            Rejected: From the loop, if the policy refused the call before any attempt.
-            AttemptTimeout: From `with attempt`, if the last attempt ran out of `attempt_timeout`.
-            DeadlineExceeded: If the deadline passed.
-            TypeError: From a `for` loop, if the policy has an `attempt_timeout` that nobody takes.
-        """
-        return Attempts(self)
-
-    def _check_sync(
-        self, way: str = 'name the parameter that takes its time, policy.at(pass_timeout="timeout"),'
-    ) -> None:
-        if self._passing is None and self._is_timed():
-            raise TypeError(
-                f"policy {self._policy.name!r} has an attempt_timeout, and blocking code cannot be"
-                f" interrupted: {way} or go async"
-            )
-
-    def _start(self, awaits: bool, more: int = 0) -> tuple[Run, int]:
-        """Begins a call whose attempts somebody else makes: its run and its first step."""
-        scope = current()
-        flags = (self._aflags if awaits else self._flags) | more
-        limit, parent = (self._limit, 0) if scope is None else self._inherit(scope)
-        call, step = self._engine.begun(self._begin(self._route, flags, limit, parent, 0))
-        try:
-            return self._fresh(scope, call, step, flags, nothing, (), {})
-        except BaseException:
-            abandon(self._engine, call, 1)
-            raise
-
-    def _run(self, scope: Scope | None, call: int, fn: Any, args: Any, kwargs: Any) -> Run:
-        policy = self._policy
-        return Run(
-            self._engine,
-            policy,
-            self._route_key,
-            scope,
-            call,
-            fn,
-            args,
-            kwargs,
-            self._classify,
-            self._passing,
-        )
-
-    def _fresh(
-        self, scope: Scope | None, call: int, step: int, flags: int, fn: Any, args: Any, kwargs: Any
-    ) -> tuple[Run, int]:
-        """A run from its first step on. A route that has been evicted is asked for again."""
-        while step & 3 == DONE and step >> 12 & 63 == STALE_ROUTE:
-            self._route = self._engine.native.route(self._policy._number, self._route_key)
-            self._reroute(self._route)
-            limit, parent = (self._limit, 0) if scope is None else self._inherit(scope)
-            call, step = self._engine.begun(self._begin(self._route, flags, limit, parent, 0))
-        return self._run(scope, call, fn, args, kwargs), step
-
-    def _inherit(self, scope: Scope) -> tuple[int, int]:
-        limit, parent = inherited(scope, self._engine)
-        if self._limit:
-            limit = min(limit, self._limit) if limit else self._limit
-        return limit, parent
 
 
 class Policy(Caller):
@@ -340,15 +53,22 @@ class Policy(Caller):
         bulkhead: A `Bulkhead`, or a dict of its keys; no limit if left out.
         breaker: A `Breaker`, or a dict of its keys; none if left out.
         throttle: A `Throttle`, or a dict of its keys; none if left out. Not beside a breaker.
-        hedge: Not there yet: it is refused.
+        hedge: A `Hedge`, or a dict of its keys: a further attempt beside one that is slow, for calls that are
+            idempotent and can be repeated. None if left out.
         classify: Called with the result or the exception of every attempt of a plain callable (and of an
             HTTP client with its response or exception); answers the name of a class or of one of `kinds`,
             an `Outcome`, or None for the default.
+        fallback: What callers of `call`, `acall` and decorated functions get in the place of an error: a
+            value, or a callable (also async, for `acall`) that is given the final error. It runs outside all
+            components; where it fails, its own error goes on, from the one it was to stand in for.
+        fallback_on: Which errors: an exception class, a tuple of them, or a callable that is given the error.
+            If left out: our own refusals and timeouts, and what `classify` or the default calls a failure
+            (`transient`, `throttled`, `timeout`, `never_sent`, `conflict`; a `permanent` one, which is a bug
+            unless told otherwise, only if `classify` says so). Never a cancellation.
         engine: The engine that keeps its state; the process's own if left out.
 
     Raises:
         PolicyError: With every mistake there is: the key, the value and the rule.
-        Unsupported: If it is to hedge.
 
     Pickling keeps the settings, never the state: the other side makes the policy in its own default engine.
     """
@@ -356,6 +76,7 @@ class Policy(Caller):
     __slots__ = (
         "__weakref__",
         "_classify_by",
+        "_fallback_by",
         "_named",
         "_number",
         "_seen",
@@ -379,10 +100,11 @@ class Policy(Caller):
         throttle: Throttle | Mapping[str, Any] | None = None,
         hedge: Hedge | Mapping[str, Any] | None = None,
         classify: Classify | None = None,
+        fallback: Any = None,
+        fallback_on: On | None = None,
         engine: Engine | None = None,
     ) -> None:
-        if hedge is not None:
-            raise Unsupported([("hedge", repr(hedge), NO_HEDGES)])
+        self._fallback_by = _fallback(fallback, fallback_on)
         config = _config(
             preset=preset,
             deadline=deadline,
@@ -394,6 +116,7 @@ class Policy(Caller):
             bulkhead=bulkhead,
             breaker=breaker,
             throttle=throttle,
+            hedge=hedge,
         )
         self._named = name is not None
         self._classify_by = classify
@@ -405,19 +128,33 @@ class Policy(Caller):
         self._number = self.engine.native.policy(self.name, pairs)
         self.engine.configs.setdefault(self._number, config)
         self._learn()
-        self._bind(self, "default", IDEMPOTENT | REPLAYABLE | 2 | 1 << COST_SHIFT, 0, None)
+        self._bind(
+            self,
+            "default",
+            IDEMPOTENT | REPLAYABLE | 2 | 1 << COST_SHIFT,
+            0,
+            None,
+            fallback=self._fallback_by,
+        )
 
-    def _learn(self) -> tuple[bool, dict[str, int], int]:
-        """What adapters ask of the settings in force until the next `retune`: does it hold, and its kinds."""
+    def _learn(self) -> tuple[bool, dict[str, int], int, bool]:
+        """What shells ask until the next `retune`: does it hold, its kinds, does it hedge."""
         own = enumerate(self.engine.native.kinds(self._number), len(KINDS))
         kinds = {**KINDS, **{kind: number for number, (kind, _) in own}}
-        self._seen = (self._setting("retry.hold") == 1, kinds, self.engine.tunings)
+        hedges = self._setting("hedge.max_attempts") is not None
+        self._seen = (self._setting("retry.hold") == 1, kinds, self.engine.tunings, hedges)
         return self._seen
 
     @property
     def _holds(self) -> bool:
         seen = self._seen
         return (seen if seen[2] == self.engine.tunings else self._learn())[0]
+
+    def _races(self, flags: int) -> bool:
+        """May attempts of a call with these flags run beside each other?"""
+        seen = self._seen
+        hedges = (seen if seen[2] == self.engine.tunings else self._learn())[3]
+        return hedges and flags & (IDEMPOTENT | REPLAYABLE | SOLO) == IDEMPOTENT | REPLAYABLE
 
     @property
     def _kinds(self) -> dict[str, int]:
@@ -442,6 +179,7 @@ class Policy(Caller):
         bulkhead: Bulkhead | Mapping[str, Any] | None = None,
         breaker: Breaker | Mapping[str, Any] | None = None,
         throttle: Throttle | Mapping[str, Any] | None = None,
+        hedge: Hedge | Mapping[str, Any] | None = None,
     ) -> None:
         """Gives the policy other settings, while it is in use.
 
@@ -467,6 +205,7 @@ class Policy(Caller):
             bulkhead=bulkhead,
             breaker=breaker,
             throttle=throttle,
+            hedge=hedge,
         )
         woken = self.engine.native.retune(self._number, self.name, pairs_of(config))
         try:
@@ -481,10 +220,12 @@ class Policy(Caller):
         route: str = "default",
         idempotent: bool = True,
         replayable: bool = True,
-        criticality: Criticality = "normal",
+        criticality: Criticality | None = None,
         deadline: Span | None = None,
         cost: int = 1,
         pass_timeout: str | None = None,
+        fallback: Any = UNSET,
+        fallback_on: On | None = None,
     ) -> Caller:
         """A caller with settings of its own. Make it once and keep it: making one costs more than a call.
 
@@ -492,25 +233,74 @@ class Policy(Caller):
             route: The key that state is kept under: an origin, an endpoint, a tenant.
             idempotent: Whether a repeat is harmless; if not, only what provably never left is tried again.
             replayable: Whether the call can be made a second time at all.
-            criticality: How much it matters to a queue.
+            criticality: How much it matters to a queue; what `tidegate.criticality` says around the call, or
+                normal, if left out.
             deadline: Time for each call, seconds or `timedelta`; the earlier of this and the policy's wins.
             cost: Tokens of a rate limit that a call takes, 0 to 65,535.
             pass_timeout: The name of a keyword parameter that takes the time of each attempt, in seconds
                 (None without end). A synchronous function under an `attempt_timeout` needs it, since nothing
                 can interrupt it.
+            fallback: What callers get in the place of an error, as in `Policy`; None for nothing, the
+                policy's own if left out.
+            fallback_on: Which errors, as in `Policy`.
 
         Raises:
             ValueError: If an argument is out of range.
         """
-        if criticality not in CRITICALITIES:
-            raise ValueError(f"criticality = {criticality!r}: must be one of {', '.join(CRITICALITIES)}")
         if not 0 <= cost <= 0xFFFF:
             raise ValueError(f"cost = {cost!r}: must be a whole number from 0 to 65535")
-        flags = CRITICALITIES[criticality] | cost << COST_SHIFT
+        urgent = criticality is not None
+        flags = criticality_number(criticality if urgent else "normal") | cost << COST_SHIFT
         flags |= (IDEMPOTENT if idempotent else 0) | (REPLAYABLE if replayable else 0)
+        made = self._fallback_by if fallback is UNSET else _fallback(fallback, fallback_on)
         caller = Caller()
-        caller._bind(self, route, flags, limit_of(deadline), pass_timeout)
+        caller._bind(self, route, flags, limit_of(deadline), pass_timeout, fallback=made, urgent=urgent)
         return caller
+
+    def replace(self, name: str | None = None, **changes: Any) -> Policy:
+        """Another policy with the settings of this one, but for those given; None takes one away.
+
+        Args:
+            name: Its name; a fresh one if left out, since the same name with other settings is an error.
+            **changes: Arguments of `Policy`. Tables such as `retry` are replaced as a whole.
+
+        Raises:
+            PolicyError: With every mistake there is.
+            TypeError: If `Policy` has no such argument.
+
+        Example:
+            ```python
+            patient = policy.replace("patient", deadline=60)
+            ```
+        """
+        own = self._fallback_by
+        kept = {} if own is None else {"fallback": own.given, "fallback_on": own.on}
+        kept |= {"classify": self._classify_by, "engine": self.engine, **self._config}
+        return Policy(name, **{**kept, **changes})
+
+    def wrap(self, client: T, methods: Iterable[str] | None = None, route: str | None = None) -> T:
+        """An object whose methods are calls under the policy; all else about it is as it was.
+
+        Args:
+            client: Any object. It is not changed.
+            methods: The names of the methods, async or not. If left out: all its public coroutine methods, or
+                all public methods of an object that has no coroutine methods. Streams (generators, async
+                generators, and context managers made of them) are never wrapped.
+            route: The key that state is kept under; `"default"` if left out.
+
+        Raises:
+            ValueError: If a name is none of a method, or of a stream; or if `methods` is left out and the
+                policy repeats calls after failures that may have had an effect (it hedges, or retries other
+                classes than `never_sent`, `throttled` and `conflict`): a write could happen twice.
+
+        Example:
+            ```python
+            reader = policy.wrap(s3, methods=["get_object", "head_object"], route="s3")
+            ```
+        """
+        from ._wrap import wrap
+
+        return wrap(self, client, methods, route)
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -531,15 +321,37 @@ class Policy(Caller):
         which = None if route is None else native.route(self._number, route)
         self.engine.wake(native.force_open(self._number, which, on))
 
-    def snapshot(self) -> dict[str, Any]:
-        """Its figures now: `attempts`, `retries`, how calls ended (`ends`), and its `routes` by key.
+    def snapshot(self) -> PolicySnapshot:
+        """Its figures now: `attempts`, `retries`, `hedges`, how calls ended (`ends`), its `routes` by key.
 
-        A route has `active`, `forced`, and what there is of `pool` (permits), `rate`, `send_rate`, `breaker`,
-        `throttle` (the probability of a refusal), `budget`, `holds` and `held`.
+        A route has `active`, `forced`, and what there is of `pool` (permits), `rate`, `send`, `breaker`,
+        `throttle`, `budget`, `hedge` and `hold`.
         """
         view = self.engine.snapshot()
         routes = (route for route in view["routes"] if route["policy"] == self.name)
         return {**view["policies"][self.name], "routes": {route["key"]: route for route in routes}}
+
+    def explain(self) -> PolicyExplanation:
+        """What it comes to: components in their order with the values in force, bounds, warnings.
+
+        Example:
+            >>> explained = Policy("quick", deadline=2.0).explain()
+            >>> explained.max_attempts, explained.max_time
+            (1, 2.0)
+        """
+        from ._explain import PolicyExplanation
+
+        told = self.engine.inspector.explain_policy(self._number)
+        assert told is not None  # noqa: S101 - the engine has taken it in
+        return PolicyExplanation._of(told)
+
+    def on_event(self, callback: Callable[[Record], object], types: Iterable[str] | None = None) -> Hook:
+        """Calls a function with every record about this policy: `Engine.on_event`, which says more.
+
+        Raises:
+            ValueError: If a type does not exist.
+        """
+        return self.engine.hooks.add(callback, wanted(types), self.name)
 
     def __repr__(self) -> str:
         given = (
@@ -550,7 +362,9 @@ class Policy(Caller):
         return f"Policy({', '.join([repr(self.name), *given])})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.name if self._named else None, self._config, self._classify_by)
+        own = self._fallback_by
+        fallback = (None, None) if own is None else (own.given, own.on)
+        return _rebuild, (self.name if self._named else None, self._config, self._classify_by, *fallback)
 
     def _setting(self, key: str) -> float | str | None:
         """The value in force, as core has it: spans in microseconds, None where there is none."""
@@ -572,15 +386,21 @@ def _config(**given: Any) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def limit_of(deadline: Span | None) -> int:
-    """A span as `begin` takes it: 0 for none."""
-    if deadline is None:
-        return 0
-    us = to_us(deadline)
-    if isinstance(us, str) or us != us:
-        raise ValueError(f"deadline = {deadline!r}: must be a number of seconds or a timedelta")
-    return pack_remaining(int(min(max(us, 0.0), 2.0**53)))
+def _rebuild(
+    name: str | None,
+    config: dict[str, Any],
+    classify: Classify | None,
+    fallback: Any = None,
+    fallback_on: On | None = None,
+) -> Policy:
+    return Policy(name, classify=classify, fallback=fallback, fallback_on=fallback_on, **config)
 
 
-def _rebuild(name: str | None, config: dict[str, Any], classify: Classify | None) -> Policy:
-    return Policy(name, classify=classify, **config)
+def _fallback(given: Any, on: On | None) -> Fallback | None:
+    if given is None:
+        if on is not None:
+            raise ValueError(f"fallback_on = {on!r}: says when, but no fallback says what")
+        return None
+    from ._fallback import Fallback
+
+    return Fallback(given, on)

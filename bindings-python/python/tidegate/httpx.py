@@ -11,7 +11,7 @@ one call.
 
 One request can say more about itself in `extensions={"tidegate": {...}}`:
 
-- `policy`: another `Policy` for it
+- `policy`: another `Policy` for it, or the name of one of the transport's `policies`
 - `route`: the key that state is kept under; the origin (`https://host:port`) if left out
 - `deadline`: time for it, in seconds or as `timedelta`; the earlier of this and the policy's wins
 - `idempotent`: whether a repeat is harmless; told by the method and an `Idempotency-Key` header if left out
@@ -20,6 +20,9 @@ One request can say more about itself in `extensions={"tidegate": {...}}`:
 - `body_factory`: makes the body anew for a repeat (bytes, text or an iterable), for bodies that can be read
 once only
 - `retry_header`: whether repeats carry `Retry-Attempt: n`
+- `predicate`: given each response or exception, answers whether to try again; None is no opinion
+
+`with tidegate.httpx.options(route="catalogue"):` says the same for every request made inside.
 
 `response.extensions["tidegate"]` tells `attempts`, `reason` (the verdict), `note` (why there was no further
 attempt) and `retry_at` (when another try would make sense).
@@ -27,72 +30,42 @@ attempt) and `retry_at` (when another try would make sense).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from ._deadline import current, inherited
-from ._http import Family, HttpRun, family_of, replay_of
-from ._http_body import AsyncBody, SyncBody
-from ._http_drain import drain, drain_async
-from ._policy import Policy, limit_of
+from ._http_front import Front
+from ._http_options import RequestOptions, gathered, options
+from ._httpx_fast import Plans, Unread
+from ._httpx_run import AsyncRun, HttpxRun, SyncRun, family_of, sided
 from ._sync import drive
-from ._wire import (
-    ABORTABLE,
-    COST_SHIFT,
-    CRITICALITIES,
-    DONE,
-    IDEMPOTENT,
-    MAY_PARK,
-    REPLAYABLE,
-    SLOT_UNTIL_BODY,
-    STALE_ROUTE,
-)
+from ._wire import ABORTABLE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import ModuleType
 
     from httpx import AsyncBaseTransport as _AsyncBase
     from httpx import BaseTransport as _SyncBase
+
+    from ._policy import Policy
 else:
     _SyncBase = _AsyncBase = object
 
-__all__ = ["AsyncTransport", "Transport"]
-
-_OPTIONS: Final = (
-    "policy",
-    "route",
-    "deadline",
-    "idempotent",
-    "criticality",
-    "cost",
-    "body_factory",
-    "retry_header",
-)
-_MOST_ROUTES: Final = 10_000
-
-_classes: Final[dict[tuple[type, str], type]] = {}
-
-
-def _sided(cls: type, family: Family, base: str) -> type:
-    """The class of a transport on one side: it is a transport of that module too."""
-    key = (cls, family.module.__name__)
-    if key not in _classes:
-        bases = (cls, getattr(family.module, base))
-        _classes[key] = type(cls.__name__, bases, {"__module__": cls.__module__, "__doc__": cls.__doc__})
-    return _classes[key]
+__all__ = ["AsyncTransport", "RequestOptions", "Transport", "options"]
 
 
 class _Shared:
-    """What both colours share: settings, routes, and how a call begins."""
+    """What both colours share: settings, and how a call begins."""
 
     _base = ""
     _default = ""
     _flags = 0
+    _kind: type[HttpxRun]
 
     def __new__(
         cls, inner: Any = None, policy: Policy | None = None, *, module: ModuleType | None = None, **rest: Any
     ) -> Any:
         del policy, rest
-        return object.__new__(_sided(cls, family_of(inner, module), cls._base))
+        return object.__new__(sided(cls, family_of(inner, module), cls._base))
 
     def __init__(
         self,
@@ -100,148 +73,22 @@ class _Shared:
         policy: Policy | None = None,
         *,
         module: ModuleType | None = None,
+        policies: Mapping[str, Policy] | None = None,
         retry_header: bool = True,
     ) -> None:
         family = family_of(inner, module)
         self._family = family
         self._inner = getattr(family.module, self._default)() if inner is None else inner
-        self._policy = Policy(preset="http") if policy is None else policy
-        self._retry_header = retry_header
-        self._routes: dict[tuple[Policy, Any], tuple[int, str]] = {}
-        self._methods: dict[tuple[Policy, str, int], bool] = {}
+        self._front = Front(policy, policies, retry_header, self._flags)
+        self._plans = Plans(self._front, family, self._inner, self._kind)
+        self._bytes = family.bytes
+        self._whole = False
 
-    def _start(self, run: type[HttpRun], request: Any) -> tuple[HttpRun, int]:
+    def _start(self, kind: type[HttpxRun], request: Any) -> tuple[HttpxRun, int]:
         """Begins the call of a request."""
-        options = request.extensions.get("tidegate") or {}
-        policy = self._policy
-        flags = self._flags | MAY_PARK
-        limit = 0
-        if options:
-            unknown = [key for key in options if key not in _OPTIONS]
-            if unknown:
-                raise ValueError(
-                    f"tidegate: {unknown[0]!r} is no option of a request; they are {', '.join(_OPTIONS)}"
-                )
-            policy = options.get("policy") or policy
-            if not isinstance(policy, Policy):
-                raise ValueError(f"tidegate: policy = {policy!r}: must be a Policy")
-            limit = limit_of(options.get("deadline"))
-        criticality = options.get("criticality", "normal")
-        if criticality not in CRITICALITIES:
-            raise ValueError(
-                f"tidegate: criticality = {criticality!r}: must be one of {', '.join(CRITICALITIES)}"
-            )
-        cost = options.get("cost", 1)
-        if not isinstance(cost, int) or not 0 <= cost <= 0xFFFF:
-            raise ValueError(f"tidegate: cost = {cost!r}: must be a whole number from 0 to 65535")
-        flags |= CRITICALITIES[criticality] | cost << COST_SHIFT
-        replayable, file = replay_of(request.stream, self._family)
-        factory = options.get("body_factory")
-        if factory is not None:
-            replayable, file = True, None
-        if replayable:
-            flags |= REPLAYABLE
-        if self._is_idempotent(policy, request, options.get("idempotent")):
-            flags |= IDEMPOTENT
-        until_body = policy._config.get("slot_until") == "body"
-        if until_body:
-            flags |= SLOT_UNTIL_BODY
-        engine = policy.engine
-        scope = current()
-        parent = 0
-        if scope is not None:
-            around, parent = inherited(scope, engine)
-            limit = min(limit, around) if limit and around else limit or around
-        route, key = self._route_of(policy, request, options.get("route"))
-        target = self._target_of(policy, route, request)
-        call, step = engine.begun(engine.native.begin(route, flags, limit, parent, target))
-        while step & 3 == DONE and step >> 12 & 63 == STALE_ROUTE:
-            self._routes.clear()
-            route, key = self._route_of(policy, request, options.get("route"))
-            target = self._target_of(policy, route, request)
-            call, step = engine.begun(engine.native.begin(route, flags, limit, parent, target))
-        made = run(engine, policy, key, scope, self._family, self._inner, request, until_body)
-        made.call = call
-        own = policy._setting("deadline")
-        if limit or own is not None:
-            ends = [us for us in (limit - 1 if limit else None, own) if isinstance(us, (int, float))]
-            made.until = engine.native.now() + int(min(ends))
-        made.factory = factory
-        made.file = file
-        made.header = options.get("retry_header", self._retry_header)
-        return made, step
-
-    def _target_of(self, policy: Policy, route: int, request: Any) -> int:
-        """The path that a hold goes by; 0 where the policy holds nothing."""
-        if not policy._holds:
-            return 0
-        return policy.engine.native.target(route, request.url.raw_path.decode("ascii", "replace"))
-
-    def _is_idempotent(self, policy: Policy, request: Any, told: bool | None) -> bool:
-        if told is not None:
-            return told
-        key = (policy, request.method, policy.engine.tunings)
-        known = self._methods.get(key)
-        if known is None:
-            known = self._methods[key] = policy.engine.native.retries_method(policy._number, request.method)
-        return known or "idempotency-key" in request.headers
-
-    def _route_of(self, policy: Policy, request: Any, told: str | None) -> tuple[int, str]:
-        url = request.url
-        name = (url.raw_scheme, url.raw_host, url.port) if told is None else told
-        route = self._routes.get((policy, name))
-        if route is None:
-            if told is None:
-                port = url.port or {"http": 80, "https": 443}.get(url.scheme, 0)
-                host = f"[{url.host}]" if ":" in url.host else url.host
-                told = f"{url.scheme}://{host}:{port}"
-            if len(self._routes) >= _MOST_ROUTES:
-                self._routes.clear()
-            route = self._routes[policy, name] = policy.engine.native.route(policy._number, told), told
-        return route
-
-
-class _SyncRun(HttpRun):
-    __slots__ = ()
-
-    def start(self, attempt: int, us: int) -> Any:
-        return self.inner.handle_request(self.outgoing(attempt, us))
-
-    def release(self, value: Any) -> None:
-        """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
-        drain(value, self.family, self.timeouts, self.left())
-
-    def stream(self, step: int) -> Any:
-        response = self.opened(step)
-        response.stream = _body(self.family, SyncBody)(self, response.stream, step)
-        return self.deliver(response, "ok", None, None)
-
-    def late(self, stream: Any, step: int) -> Any:
-        return _body(self.family, SyncBody)(self, stream, step)
-
-
-class _AsyncRun(HttpRun):
-    __slots__ = ()
-
-    async def start(self, attempt: int, us: int) -> Any:
-        return await self.inner.handle_async_request(self.outgoing(attempt, us))
-
-    async def release(self, value: Any) -> None:
-        """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
-        await drain_async(value, self.family, self.timeouts, self.left())
-
-    def stream(self, step: int) -> Any:
-        response = self.opened(step)
-        response.stream = _body(self.family, AsyncBody)(self, response.stream, step)
-        return self.deliver(response, "ok", None, None)
-
-    def late(self, stream: Any, step: int) -> Any:
-        return _body(self.family, AsyncBody)(self, stream, step)
-
-
-def _body(family: Family, kind: type) -> Any:
-    """The class of a body on one side."""
-    return _sided(kind, family, "SyncByteStream" if kind is SyncBody else "AsyncByteStream")
+        given = gathered(request.extensions.get("tidegate"))
+        run = kind(self._front, request, given, self._family, self._inner)
+        return run, self._front.begin(run, given)
 
 
 class Transport(_Shared, _SyncBase):
@@ -251,6 +98,7 @@ class Transport(_Shared, _SyncBase):
         inner: The transport that sends; `HTTPTransport()` if left out.
         policy: The policy; the preset `http` if left out (3 attempts, budget, 30 s deadline).
         module: `httpx` or `httpx2`, where it is not told by `inner` or by what has been imported.
+        policies: More policies by name (what `tidegate.load` answers, or a dict), for requests that name one.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
 
     Raises:
@@ -259,6 +107,7 @@ class Transport(_Shared, _SyncBase):
 
     _base = "BaseTransport"
     _default = "HTTPTransport"
+    _kind = SyncRun
 
     def handle_request(self, request: Any) -> Any:
         """Sends a request under the policy.
@@ -268,7 +117,23 @@ class Transport(_Shared, _SyncBase):
             DeadlineExceeded: If the deadline passed.
             Exception: The transport's own exception, the same object, with a note that says why we stopped.
         """
-        return drive(*self._start(_SyncRun, request))
+        quick = self._plans.of(request)
+        if quick is not None:
+            if quick.span is None:
+                return quick.call(self._send, request, request, 0)
+            sent = quick.outgoing(request, self._whole)
+            if sent is not None:
+                return quick.call(self._send, request, *sent)
+        return drive(*self._start(SyncRun, request))
+
+    def _send(self, request: Any, sent: Any, began: int) -> Any:
+        """A first attempt: an answer that is a happy end, or `Unread` with one that is not."""
+        response = self._inner.handle_request(sent)
+        whole = self._whole = type(response.stream) is self._bytes
+        if response.status_code >= 400 or not whole:
+            raise Unread(response)
+        response.extensions["tidegate"] = {"attempts": 1, "reason": "ok", "note": None, "retry_at": None}
+        return response
 
     def close(self) -> None:
         """Closes the inner transport."""
@@ -283,12 +148,13 @@ class Transport(_Shared, _SyncBase):
 
 
 class AsyncTransport(_Shared, _AsyncBase):
-    """A transport for `httpx.AsyncClient` and `httpx2.AsyncClient`, on asyncio.
+    """A transport for `httpx.AsyncClient` and `httpx2.AsyncClient`, on asyncio and trio.
 
     Args:
         inner: The transport that sends; `AsyncHTTPTransport()` if left out.
         policy: The policy; the preset `http` if left out (3 attempts, budget, 30 s deadline).
         module: `httpx` or `httpx2`, where it is not told by `inner` or by what has been imported.
+        policies: More policies by name (what `tidegate.load` answers, or a dict), for requests that name one.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
 
     Raises:
@@ -297,6 +163,7 @@ class AsyncTransport(_Shared, _AsyncBase):
 
     _base = "AsyncBaseTransport"
     _default = "AsyncHTTPTransport"
+    _kind = AsyncRun
     _flags = ABORTABLE
 
     async def handle_async_request(self, request: Any) -> Any:
@@ -308,9 +175,25 @@ class AsyncTransport(_Shared, _AsyncBase):
             DeadlineExceeded: If the deadline passed.
             Exception: The transport's own exception, the same object, with a note that says why we stopped.
         """
+        quick = self._plans.of(request)
+        if quick is not None:
+            if quick.span is None:
+                return await quick.acall(self._send, request, request, 0)
+            sent = quick.outgoing(request, self._whole)
+            if sent is not None:
+                return await quick.acall(self._send, request, *sent)
         from ._async import drive as drive_async
 
-        return await drive_async(*self._start(_AsyncRun, request))
+        return await drive_async(*self._start(AsyncRun, request))
+
+    async def _send(self, request: Any, sent: Any, began: int) -> Any:
+        """A first attempt: an answer that is a happy end, or `Unread` with one that is not."""
+        response = await self._inner.handle_async_request(sent)
+        whole = self._whole = type(response.stream) is self._bytes
+        if response.status_code >= 400 or not whole:
+            raise Unread(response)
+        response.extensions["tidegate"] = {"attempts": 1, "reason": "ok", "note": None, "retry_at": None}
+        return response
 
     async def aclose(self) -> None:
         """Closes the inner transport."""

@@ -102,6 +102,9 @@ impl Engine {
             self.nest(slot, parent);
         }
         self.aim(slot, request.target);
+        if request.solo && self.settings(slot).hedge.is_some() {
+            self.calls.side_mut(slot).solo = true;
+        }
         let id = self.calls.id(slot);
         let step = self.admit(slot, now);
         (id, self.answer(step))
@@ -265,7 +268,7 @@ impl Engine {
             self.calls.side_mut(slot).moment = 0;
         }
         self.count_attempt(slot, false, now);
-        self.note(move |it| it.tell_start(slot, false, now));
+        self.note_course(move |it| it.tell_start(slot, false, now));
         if hedges {
             until = until.min(self.hedge_due(slot));
         }
@@ -334,7 +337,7 @@ impl Engine {
     ) -> Step {
         let stop = if self.calls[slot].is_plain() { 0 } else { self.give_all_back(slot, verdict, now) };
         self.count_end(slot, verdict);
-        self.note(move |it| it.tell_end(slot, verdict, result, retry_in, now));
+        self.note_end(verdict, move |it| it.tell_end(slot, verdict, result, retry_in, now));
         self.pay_back(now);
         self.settle(slot, now);
         Step { stop, ..Step::plain(Action::Done { verdict, result, retry_in }) }

@@ -123,7 +123,7 @@ impl Engine {
     /// Is this a failure that may be tried again, going by its class, the opinions on it, and the request?
     fn may_retry(&self, slot: u32, class: Class, outcome: Outcome) -> Result<(), Verdict> {
         let (call, policy) = (&self.calls[slot], self.settings(slot));
-        let hedges = policy.hedge.is_some() && call.has(flag::IDEMPOTENT) && call.has(flag::REPLAYABLE);
+        let hedges = policy.hedge.is_some() && self.is_hedgeable(slot);
         match (class, outcome.opinion) {
             (Class::Cancelled, _) => return Err(Verdict::Cancelled),
             // Retries are switched off: whatever else speaks against one, none has been held back.

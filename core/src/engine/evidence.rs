@@ -55,7 +55,7 @@ impl Engine {
         now: Time,
     ) -> u16 {
         let left = self.count_outcome(slot, racer, paid_for);
-        self.note(move |it| it.tell_attempt(slot, racer, kind, now));
+        self.note_course(move |it| it.tell_attempt(slot, racer, kind, now));
         let call = &self.calls[slot];
         let policy = call.policy;
         let route = &self.routes[call.route];

@@ -7,7 +7,7 @@ use super::Engine;
 use super::arena::{State, flag};
 use super::ledger::Charge;
 use super::side::Racer;
-use crate::action::{Action, Lane, Step};
+use crate::action::{Action, CallId, Lane, Step};
 use crate::breaker::BreakerState;
 use crate::outcome::Class;
 use crate::policy::{Hedge, HedgeBudget, Unit};
@@ -95,6 +95,31 @@ impl Hedger {
 }
 
 impl Engine {
+    /// Time that the newest attempt of a call still has: until its attempt timeout or the call's deadline, whichever comes
+    /// first. None without end, and of a call whose attempts do not run.
+    ///
+    /// The timer of a step tells the same where a call cannot hedge; where it can, that may be due sooner.
+    pub fn time_left(&self, call: CallId, now: Time) -> Option<Duration> {
+        let now = self.clock.peek(now);
+        let slot = self.calls.find(call)?;
+        let call = &self.calls[slot];
+        if call.state != State::Running {
+            return None;
+        }
+        let racing = self.calls.side(slot).filter(|_| call.has(flag::RACING));
+        let since = racing.map_or(call.since(), |side| side.newest(call.since()));
+        let end = super::call::limit(since, self.settings(slot).attempt_timeout);
+        super::call::span(end.min(call.deadline), now)
+    }
+
+    /// Does a call say that it may be hedged?
+    pub(super) fn is_hedgeable(&self, slot: u32) -> bool {
+        let call = &self.calls[slot];
+        call.has(flag::IDEMPOTENT)
+            && call.has(flag::REPLAYABLE)
+            && self.calls.side(slot).is_none_or(|side| !side.solo)
+    }
+
     /// May a hedge start for this call, as far as the call itself goes?
     pub(super) fn could_hedge(&self, slot: u32) -> bool {
         let call = &self.calls[slot];
@@ -102,8 +127,7 @@ impl Engine {
         let Some(hedge) = &policy.hedge else { return false };
         let most = if policy.retry.max_attempts > 1 { policy.retry.max_attempts } else { hedge.max_attempts };
         !call.has(flag::UNHEDGED | flag::PROBE)
-            && call.has(flag::IDEMPOTENT)
-            && call.has(flag::REPLAYABLE)
+            && self.is_hedgeable(slot)
             && call.running().count_ones() < u32::from(hedge.max_attempts)
             && call.attempts < most
     }
@@ -176,7 +200,7 @@ impl Engine {
             }
         }
         self.count_attempt(slot, !alone, now);
-        self.note(move |it| it.tell_start(slot, !alone, now));
+        self.note_course(move |it| it.tell_start(slot, !alone, now));
         let next = super::call::span(self.next_moment(slot), now);
         Some(Step { next, ..Step::plain(Action::Attempt { attempt, hedge: !alone }) })
     }

@@ -356,7 +356,7 @@ impl Engine {
         call.go(State::Held);
         list.push(&mut self.calls, slot);
         self.set_waiting(route, number, list);
-        self.note(move |it| it.tell_queued(slot, Wait::Hold, deadline, now));
+        self.note_course(move |it| it.tell_queued(slot, Wait::Hold, deadline, now));
         Answer::Wait(self.wait_held(slot, until, now))
     }
 
@@ -408,7 +408,7 @@ impl Engine {
             self.unlist(slot);
             self.calls[slot].flags |= flag::TOKENS;
             self.calls.side_mut(slot).placed = true;
-            self.note(move |it| it.tell_granted(slot, Wait::Hold, None, now));
+            self.note_course(move |it| it.tell_granted(slot, Wait::Hold, None, now));
             self.wakes.push(self.calls.id(slot));
         }
     }
@@ -496,6 +496,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "65,000 names: a quarter of an hour under an interpreter")]
     fn names_are_bounded_and_never_confused() {
         let mut targets = Targets::default();
         let first = targets.intern("/0");

@@ -57,17 +57,19 @@ impl Engine {
 
     /// Pays for a hedge, from the hedges' own budget or from the retries'.
     pub(super) fn charge_hedge(&mut self, slot: u32, now: Time) -> Charge {
-        if self.shares_budget(slot) {
-            return self.charge(slot, Class::Transient, now);
-        }
-        let route = &mut self.routes[self.calls[slot].route];
-        let calls = route.active;
-        match route.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut()) {
-            Some(budget) => {
-                budget.try_charge(Class::Transient, calls, now).map_or(Charge::Refused, Charge::Granted)
-            }
-            None => Charge::Granted(0),
-        }
+        let of = self.calls[slot].route;
+        let (budget, calls) = if self.shares_budget(slot) {
+            let home = self.routes[of].budget_at;
+            let route = &mut self.routes[home];
+            let calls = route.in_flight();
+            (route.budget.as_mut(), calls)
+        } else {
+            let route = &mut self.routes[of];
+            let calls = route.active;
+            (route.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut()), calls)
+        };
+        let Some(budget) = budget else { return Charge::Granted(0) };
+        budget.try_charge_hedge(calls, now).map_or(Charge::Refused, Charge::Granted)
     }
 
     pub(super) fn shares_budget(&self, slot: u32) -> bool {
@@ -138,17 +140,20 @@ impl Engine {
     #[inline(always)]
     pub(super) fn count_outcome(&mut self, slot: u32, racer: &Racer, class: Class) -> u16 {
         let own = racer.hedge && !self.shares_budget(slot);
+        // A hedge has paid when it started; its failure takes nothing more.
+        let paid = if racer.hedge && class != Class::Ok { Class::Cancelled } else { class };
         let call = &self.calls[slot];
         let last = call.charge;
         let route = &mut self.routes[call.route];
         if let Some(hedger) = &mut route.hedger
             && let Some(budget) = &mut hedger.budget
         {
-            budget.on_outcome(class, if own { racer.charge } else { 0 }, 0);
+            budget.on_outcome(if own { paid } else { class }, if own { racer.charge } else { 0 }, 0);
         }
         let home = route.budget_at;
         match &mut self.routes[home].budget {
-            Some(budget) => budget.on_outcome(class, if own { 0 } else { racer.charge }, last),
+            Some(budget) if own => budget.on_outcome(class, 0, last),
+            Some(budget) => budget.on_outcome(paid, racer.charge, last),
             None => 0,
         }
     }

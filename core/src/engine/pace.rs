@@ -143,7 +143,7 @@ impl Engine {
         if let Some(pace) = self.pace_mut(route, sending) {
             pace.waiting = list;
         }
-        self.note(move |it| it.tell_queued(slot, Wait::Rate, now.after(turn), now));
+        self.note_course(move |it| it.tell_queued(slot, Wait::Rate, now.after(turn), now));
         Answer::Wait(self.wait_paced(slot, now))
     }
 
@@ -171,7 +171,7 @@ impl Engine {
             }
             self.unlist(slot);
             self.calls[slot].flags |= flag::TOKENS;
-            self.note(move |it| it.tell_granted(slot, Wait::Rate, None, now));
+            self.note_course(move |it| it.tell_granted(slot, Wait::Rate, None, now));
             self.wakes.push(self.calls.id(slot));
             moved = true;
         }

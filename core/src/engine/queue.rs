@@ -313,7 +313,7 @@ impl Engine {
         call.moment = now;
         call.go(State::Queued);
         pool.push(&mut self.calls, slot);
-        self.note(move |it| it.tell_queued(slot, Wait::Queue, it.patience(slot), now));
+        self.note_course(move |it| it.tell_queued(slot, Wait::Queue, it.patience(slot), now));
         Ok(Permit::Awaited)
     }
 
@@ -352,7 +352,7 @@ impl Engine {
             call.moment = now.after(CLAIM);
             call.go(State::Granted);
             pool.granted.push(&mut self.calls, slot);
-            self.note(move |it| it.tell_granted(slot, Wait::Queue, Some(arrived), now));
+            self.note_course(move |it| it.tell_granted(slot, Wait::Queue, Some(arrived), now));
             self.wakes.push(self.calls.id(slot));
         }
     }

@@ -32,6 +32,11 @@ macro_rules! types {
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
+
+            /// What it tells, in one sentence.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $doc),* }
+            }
         }
     };
 }
@@ -59,6 +64,7 @@ types! {
     PolicyRetuned = "policy_retuned", "A policy or a pool has other settings.";
     ForcedOpen = "forced_open", "An operator refuses all calls of a policy, or of one of its routes.";
     ForcedCleared = "forced_cleared", "An operator lets them through again.";
+    Fallback = "fallback", "A host gave its caller something in the place of an error: `kind` says whether that worked.";
 }
 
 impl fmt::Display for RecordType {
@@ -168,10 +174,35 @@ struct Sample {
     suppressed: u64,
 }
 
+/// Types that a call has which just works, or waits: whoever listens to none of them costs such a call nothing.
+const COURSE: u32 = bits(&[
+    RecordType::CallDone,
+    RecordType::AttemptStarted,
+    RecordType::AttemptDone,
+    RecordType::Queued,
+    RecordType::Granted,
+    RecordType::HedgeStarted,
+    RecordType::HedgeWon,
+]);
+
+const fn bits(types: &[RecordType]) -> u32 {
+    let (mut bits, mut at) = (0, 0);
+    while at < types.len() {
+        bits |= 1 << types[at] as u32;
+        at += 1;
+    }
+    bits
+}
+
 /// Records on their way to those who listen.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    pub on: bool,
+    /// Does anybody listen to anything?
+    on: bool,
+    /// Does anybody listen to what every call has?
+    course: bool,
+    /// The types that somebody listens to, a bit for each.
+    wanted: u32,
     seq: u64,
     dropped: u64,
     waiting: Vec<Record>,
@@ -184,8 +215,11 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Puts a record behind those that wait, and gives it its number.
+    /// Puts a record behind those that wait, and gives it its number. One that nobody listens to gets none.
     pub fn push(&mut self, record: Record) {
+        if self.wanted & 1 << record.what as u32 == 0 {
+            return;
+        }
         self.seq += 1;
         if self.waiting.len() < MOST {
             self.waiting.push(Record { seq: self.seq, ..record });
@@ -246,11 +280,42 @@ impl Engine {
     /// Starts or stops keeping records for [`Engine::take_records`]. While nobody is subscribed none is made, and none of
     /// the engine's decisions depends on it. What has not been taken when it stops can still be taken.
     pub fn subscribe(&mut self, on: bool) {
-        if on && !self.notes.on {
+        self.subscribe_to(if on { RecordType::ALL } else { &[] });
+    }
+
+    /// The same for records of these types only; none of them stops it. Others are not made, and have no `seq`.
+    ///
+    /// Who leaves out what every call has (`call_done`, `attempt_started`, `attempt_done`, `queued`, `granted`,
+    /// `hedge_started`, `hedge_won`) costs nothing to a call that works: that is what a listener that logs trouble does.
+    ///
+    /// ```
+    /// use tidegate::{Class, Engine, Event, Options, Outcome, Policy, RecordType, Request, Time, Value};
+    /// let mut engine = Engine::new(7, Options::default());
+    /// let policy = engine.policy(Policy::from_pairs("p", &[("deadline", Value::Number(1e6))]).unwrap()).unwrap();
+    /// let now = Time::from_micros(0);
+    /// let route = engine.route(policy, "eu", now);
+    /// engine.subscribe_to(&[RecordType::GaveUp]);
+    /// for class in [Class::Ok, Class::Transient] {
+    ///     let (call, _) = engine.begin(route, &Request::default(), now);
+    ///     let _ = engine.on(call, Event::Finished { attempt: 1, outcome: Outcome::of(class) }, now);
+    /// }
+    /// let mut records = Vec::new();
+    /// engine.take_records(&mut records);
+    /// assert_eq!(records.iter().map(|record| record.what).collect::<Vec<_>>(), [RecordType::GaveUp]);
+    /// ```
+    pub fn subscribe_to(&mut self, types: &[RecordType]) {
+        let wanted = bits(types);
+        if wanted != 0 && !self.notes.on {
             self.notes.samples.clear();
             self.notes.throttles.clear();
         }
-        self.notes.on = on;
+        (self.notes.on, self.notes.course, self.notes.wanted) = (wanted != 0, wanted & COURSE != 0, wanted);
+    }
+
+    /// Are there records that nobody has taken?
+    #[inline]
+    pub fn has_records(&self) -> bool {
+        !self.notes.waiting.is_empty()
     }
 
     /// Moves the records made since the last time into `out`, in the order of their `seq`. Take them after the step,
@@ -292,6 +357,24 @@ impl Engine {
             tell(self);
         }
     }
+
+    /// The same for what calls have in the course of things.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a branch
+    pub(super) fn note_course(&mut self, tell: impl FnOnce(&mut Self)) {
+        if self.notes.course {
+            tell(self);
+        }
+    }
+
+    /// The same for a call's end: one that ended well has nothing else to tell.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // two branches
+    pub(super) fn note_end(&mut self, verdict: Verdict, tell: impl FnOnce(&mut Self)) {
+        if self.notes.on && (self.notes.course || verdict != Verdict::Ok) {
+            tell(self);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -321,7 +404,7 @@ mod tests {
 
     #[test]
     fn what_nobody_takes_is_bounded_and_counted() {
-        let mut notes = Notes::default();
+        let mut notes = Notes { wanted: u32::MAX, ..Notes::default() };
         for _ in 0..MOST + 10 {
             notes.push(record());
         }

@@ -42,6 +42,8 @@ pub(super) struct Side {
     pub extra: u8,
     /// Does it have a place of its hold (and not wait for one)?
     pub placed: bool,
+    /// Do its attempts never run beside each other?
+    pub solo: bool,
     /// The place of the newest racer; what it says of it stays until the next one comes.
     newest: u8,
 }
@@ -62,6 +64,7 @@ impl Default for Side {
             hedge: [false; 4],
             extra: 0,
             placed: false,
+            solo: false,
             newest: 0,
         }
     }

@@ -59,7 +59,8 @@ impl Settings {
             throttled_base: self.span(self.or("retry.backoff.throttled_base", "retry.backoff.base")),
             // A policy that makes one attempt keeps no books on retries.
             budget: if retries { self.budget("retry.budget") } else { None },
-            budget_pool: self.name("retry.budget.pool").filter(|_| retries),
+            // A pool has the books of all calls of all who name it.
+            budget_pool: self.name("retry.budget.pool"),
             hold: self.flag("retry.hold").then(|| self.whole("retry.max_held")),
             send_rate: self.word("retry.send_rate") == "cubic",
         }
@@ -246,7 +247,9 @@ impl Settings {
             quantile: self.given(quantile).then(|| self.real(quantile)),
             delay_min: self.span("hedge.delay_min"),
             delay_max: self.span_or_none("hedge.delay_max"),
-            budget: if self.word("hedge.budget.kind") == "shared" && retries {
+            budget: if self.word("hedge.budget.kind") == "shared"
+                && (retries || self.given("retry.budget.pool"))
+            {
                 HedgeBudget::Shared
             } else {
                 HedgeBudget::Own(self.budget("hedge.budget"))

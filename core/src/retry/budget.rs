@@ -19,11 +19,16 @@ use crate::time::Time;
 
 /// The settings of a budget, by kind.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum BudgetSettings {
+pub enum BudgetSettings {
+    /// A share of recent calls, plus a floor.
     Window(WindowSettings),
+    /// A part of all calls.
     Ratio(RatioSettings),
+    /// A part of the calls in flight.
     Share(ShareSettings),
+    /// What successes earn.
     Tokens(TokenSettings),
+    /// What retries cost.
     Quota(QuotaSettings),
 }
 
@@ -99,6 +104,16 @@ impl Budget {
             Self::Tokens(budget) => budget.allows().then_some(1),
             Self::Quota(budget) => budget.try_acquire(class),
         }
+    }
+
+    /// Pays for a hedge. Nothing has failed yet, so that tokens, which only failures take, are taken for it here; its own
+    /// failure takes none then.
+    pub(crate) fn try_charge_hedge(&mut self, calls: u32, now: Time) -> Option<u16> {
+        let charge = self.try_charge(Class::Transient, calls, now)?;
+        if let Self::Tokens(budget) = self {
+            budget.on_failure();
+        }
+        Some(charge)
     }
 
     /// The retry charged at `charged` will not start.

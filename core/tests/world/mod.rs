@@ -263,6 +263,7 @@ impl World {
             abortable: flags & 0b11_0000 != 0,
             may_park: flags & 64 != 0,
             slot_until_body: flags & 128 != 0,
+            solo: flags & 0b0101_0101 == 0b0101_0101,
         };
         let (id, step) = self.engine.begin(route, &request, self.now());
         assert!(self.by_id.insert(id, self.calls.len()).is_none(), "ids are never used twice");

@@ -135,6 +135,7 @@ fn begin(host: &mut Host, input: &mut Input<'_>) {
         abortable: flags & 0b10_0000 == 0,
         may_park: flags & 0b1100_0000 != 0b1100_0000,
         slot_until_body: flags & 0b1000_0000 != 0,
+        solo: flags & 0b1000_1001 == 0b1000_1001,
         cost: [1, 1, 2, 0, 5, 1, 1, u16::MAX][usize::from(more >> 4 & 7)],
     };
     let path = (more >> 7 == 1).then(|| input.of(&["/a/b/c/d", "/a/b/c/e", "/a/x", "/", ""]));

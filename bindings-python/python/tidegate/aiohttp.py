@@ -1,0 +1,222 @@
+"""A middleware for aiohttp: every request of a session under a policy.
+
+    import aiohttp, tidegate.aiohttp
+
+    guarded = tidegate.aiohttp.middleware(tidegate.Policy("orders", preset="http"))
+    async with aiohttp.ClientSession(middlewares=[guarded]) as session:
+        async with session.get(url) as response:
+            ...
+
+Each hop of a redirect is one call. One request, or all of a block, can say more about themselves:
+
+    with tidegate.aiohttp.options(route="catalogue", deadline=2.0):
+        await session.get(url)
+
+`response.tidegate` tells `attempts`, `reason` (the verdict), `note` (why there was no further attempt) and
+`retry_at` (when another try would make sense). Our errors are aiohttp's too: refusals are
+`aiohttp.ClientConnectionError`s, attempt timeouts and passed deadlines `aiohttp.ServerTimeoutError`s.
+
+aiohttp's `ClientTimeout(total=...)` spans all attempts and the waits between them, and ends them as a
+cancellation by the caller would. Give the policy a deadline that is shorter. aiohttp's own second try on a
+kept connection that turns out to be dead is switched off: the policy repeats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+from aiohttp import payload
+
+from . import _classify
+from ._aiohttp_body import Body, drain, is_open
+from ._http import HttpRun, is_seekable
+from ._http_front import Front
+from ._http_options import RequestOptions, gathered, options
+from ._wire import ABORTABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from ._http_front import Origin
+    from ._policy import Policy
+
+    Handler = Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]]
+    Middleware = Callable[[aiohttp.ClientRequest, Handler], Awaitable[aiohttp.ClientResponse]]
+
+__all__ = ["RequestOptions", "middleware", "options"]
+
+_RESENT: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError)
+_CONNECTING: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+
+
+def middleware(
+    policy: Policy | None = None,
+    *,
+    policies: Mapping[str, Policy] | None = None,
+    retry_header: bool = True,
+) -> Middleware:
+    """A middleware for `aiohttp.ClientSession(middlewares=[...])`; one serves any number of sessions.
+
+    Put it last where others (authentication, logging) should see a call as a whole, first where they should
+    see each attempt. aiohttp takes the `middlewares=` of a single request *in place of* the session's.
+
+    Args:
+        policy: The policy; the preset `http` if left out (3 attempts, budget, 30 s deadline).
+        policies: More policies by name (what `tidegate.load` answers, or a dict), for requests that name one.
+        retry_header: Whether repeats carry `Retry-Attempt: n`.
+
+    Raises:
+        TypeError: If `policy` is no Policy.
+
+    Example:
+        ```python
+        session = aiohttp.ClientSession(middlewares=[tidegate.aiohttp.middleware(policy)])
+        ```
+    """
+    front = Front(policy, policies, retry_header, ABORTABLE)
+    resent: list[tuple[Any, BaseException]] = []
+
+    async def guarded(request: aiohttp.ClientRequest, handler: Handler) -> aiohttp.ClientResponse:
+        from ._async import drive
+
+        timer = getattr(request, "_timer", None)
+        if resent and resent[0][0] is timer:
+            raise resent.pop()[1]  # aiohttp's own second try: the policy has decided already
+        first = _stop_resending(request)
+        given = gathered(None)
+        run = _Run(front, request, given, handler)
+        try:
+            response: aiohttp.ClientResponse = await drive(run, front.begin(run, given))
+        except _RESENT as error:
+            if first and not isinstance(error, _CONNECTING):
+                resent[:] = [(timer, error)]
+            raise
+        return response
+
+    return guarded
+
+
+def _stop_resending(request: Any) -> bool:
+    """Switches aiohttp's own repeats off in a session; True where a request may still be repeated once."""
+    session = getattr(request, "_session", None)
+    if getattr(session, "_retry_connection", False) is True:
+        session._retry_connection = False  # type: ignore[union-attr]
+        return True
+    return False
+
+
+def _replay_of(body: Any) -> tuple[bool, Any]:
+    """Can this body be sent again, and which file is to be rewound for it? Judged before attempt 1."""
+    if body is None or isinstance(body, (bytes, bytearray)):
+        return True, None
+    if body.consumed:
+        return False, None
+    if isinstance(body, payload.BytesPayload):
+        return True, None
+    if isinstance(body, payload.IOBasePayload):
+        return (True, body._value) if is_seekable(body._value) else (False, None)
+    if isinstance(body, aiohttp.MultipartWriter):
+        parts = [_replay_of(part[0]) for part in body._parts]  # it rewinds its files itself
+        return all(replayable for replayable, _ in parts), None
+    return False, None
+
+
+class _Run(HttpRun):
+    __slots__ = ("handler",)
+
+    library = "aiohttp"
+
+    def __init__(
+        self,
+        front: Front,
+        request: aiohttp.ClientRequest,
+        given: Mapping[str, Any],
+        handler: Handler,
+    ) -> None:
+        super().__init__(front, request, given)
+        self.handler = handler
+
+    def method(self) -> str:
+        return str(self.request.method)
+
+    def origin(self) -> Origin:
+        url = self.request.url
+        return url.scheme, url.host or "", url.port
+
+    def path(self) -> str:
+        return str(self.request.url.raw_path_qs)
+
+    def keyed(self) -> bool:
+        return "Idempotency-Key" in self.request.headers
+
+    def replay(self) -> tuple[bool, Any, Any]:
+        return *_replay_of(self.request.body), None
+
+    async def start(self, attempt: int, us: int) -> aiohttp.ClientResponse:
+        request = self.request
+        self.seconds_for(us)
+        if attempt > 1:
+            await request.close()  # what still writes the body of the attempt before has been cancelled
+        if self.renew(attempt):
+            if self.header:
+                request.headers["Retry-Attempt"] = str(attempt - 1)
+            if self.factory is not None:
+                await request.update_body(self.factory())
+        return await self.handler(request)
+
+    async def release(self, value: aiohttp.ClientResponse) -> None:
+        """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
+        if is_open(value):
+            kept = False
+            try:
+                kept = await drain(value, self.left())
+            finally:
+                if not kept:
+                    self.gone.append(value)
+                    value.close()
+        elif value._body is None:
+            await value.read()  # it is here already
+
+    async def discard(self, value: aiohttp.ClientResponse) -> None:
+        """Closes the answer of a loser."""
+        value.close()
+
+    def answer(self, value: aiohttp.ClientResponse) -> tuple[int, Callable[[], list[tuple[bytes, bytes]]]]:
+        return value.status, lambda: list(value.raw_headers)
+
+    def streams(self, value: aiohttp.ClientResponse) -> bool:
+        return is_open(value)
+
+    def guard(self, value: aiohttp.ClientResponse, step: int) -> None:
+        Body(self, value, step)
+
+    def attach(self, value: Any, info: dict[str, Any]) -> None:
+        value.tidegate = info
+
+    def judge_library(self, error: BaseException) -> int:
+        if isinstance(error, _CONNECTING):
+            return _classify.NEVER_SENT
+        if isinstance(error, asyncio.TimeoutError):
+            return _classify.STOPPED if self._is_over() else self.late_or(_classify.TRANSIENT)
+        if isinstance(error, (aiohttp.InvalidURL, ValueError)):
+            return _classify.PERMANENT
+        return (
+            _classify.TRANSIENT if isinstance(error, aiohttp.ClientError) else _classify.of_exception(error)
+        )
+
+    def _is_over(self) -> bool:
+        """Whether `ClientTimeout.total` has passed: it ends the call, as a cancellation does."""
+        timer = getattr(self.request, "_timer", None)
+        try:
+            timer.assert_timeout()  # type: ignore[union-attr]
+        except asyncio.TimeoutError:
+            return True
+        except AttributeError:
+            pass
+        return False
+
+    def is_timeout(self, error: BaseException) -> bool:
+        del error
+        return False  # in an event loop it is we who stop an attempt

@@ -1,0 +1,124 @@
+"""A call that a door begins: what all of them share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidegate import _classify
+from tidegate._clock import Clock
+from tidegate._deadline import current, inherited
+from tidegate._run import Run
+from tidegate._wire import COST_SHIFT, CRITICALITIES, DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, STALE_ROUTE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegate._deadline import Scope
+    from tidegate._engine import Engine
+    from tidegate._policy import Policy
+    from tidegate._timers import Timers
+
+PLAIN = CRITICALITIES["normal"] | 1 << COST_SHIFT | MAY_PARK
+"""The flags of a request of which nothing more is known."""
+REPEATABLE = PLAIN | IDEMPOTENT | REPLAYABLE
+
+
+class Start:
+    """Begins the calls of one policy.
+
+    Args:
+        policy: The policy; all its calls share one route.
+        nested: Whether a call inside another one of its engine is part of that: then it does not multiply
+            retries. What counts slots says no, since a slot within a slot is a second one there.
+    """
+
+    __slots__ = ("_nested", "_route", "engine", "policy")
+
+    def __init__(self, policy: Policy, nested: bool) -> None:
+        self.policy = policy
+        self.engine = policy.engine
+        self._nested = nested
+        self._route = self.engine.native.route(policy._number, "default")
+
+    def __call__(self, flags: int) -> tuple[int, int, Scope | None]:
+        """The call, its first step, and the scope around it."""
+        engine = self.engine
+        scope = current()
+        limit = parent = 0
+        if scope is not None:
+            limit, parent = inherited(scope, engine)
+            parent = parent if self._nested else 0
+        call, step = engine.begun(engine.native.begin(self._route, flags, limit, parent, 0))
+        while step & 3 == DONE and step >> 12 & 63 == STALE_ROUTE:
+            self._route = engine.native.route(self.policy._number, "default")
+            call, step = engine.begun(engine.native.begin(self._route, flags, limit, parent, 0))
+        return call, step, scope
+
+
+class ChainRun(Run):
+    """One request on its way through a chain: an attempt is `next(request)`."""
+
+    __slots__ = ("next", "request")
+
+    def __init__(self, start: Start, call: int, scope: Scope | None, request: Any, next_: Any) -> None:
+        super().__init__(start.engine, start.policy, "default", scope, call)
+        self.request = request
+        self.next = next_
+
+    def start(self, attempt: int, us: int) -> Any:
+        """Sends the request on."""
+        del attempt, us
+        return self.next(self.request)
+
+    def judge(self, ok: bool, value: Any) -> int:
+        """A failure is the caller's to see; there is no second attempt."""
+        if ok:
+            return 0
+        return _classify.PERMANENT if isinstance(value, Exception) else _classify.STOPPED
+
+
+class FedClock(Clock):
+    """A clock that shows what it is told: for the `_now` and `_sleep` that tests put in."""
+
+    def __init__(
+        self, now: Callable[[], float] | None = None, sleep: Callable[[float], Any] | None = None
+    ) -> None:
+        super().__init__()
+        self._now = now
+        self._sleep = sleep
+        self._us = 0
+        self._engine: Engine | None = None
+
+    def now_us(self) -> int:
+        """Microseconds on it."""
+        return self._us
+
+    def attach(self, engine: Engine) -> None:
+        """It drives one engine."""
+        self._engine = engine
+        self.read()
+
+    def read(self) -> None:
+        """Takes the time from `now`."""
+        if self._now is not None:
+            self.reach(round(self._now() * 1e6))
+
+    def reach(self, us: int) -> None:
+        """It is this late now, or later."""
+        self._us = max(us, self._us)
+        if self._engine is not None:
+            self._engine.native.set_now(self._us)
+
+    def park(self, lock: Any, us: int | None) -> None:
+        """A thread's wait is one sleep."""
+        del lock
+        if self._sleep is not None and us is not None:
+            due = self._us + us
+            self._sleep(us / 1e6)
+            self.reach(due)
+
+    def watch(self, timers: Timers) -> None:
+        """No timer runs on it."""
+
+    def changed(self, timers: Timers) -> None:
+        """No timer runs on it."""

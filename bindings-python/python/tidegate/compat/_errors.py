@@ -1,0 +1,49 @@
+"""Errors that are ours and the other library's at once, so that `except` clauses need not change."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, ClassVar, Final, TypeVar, cast
+
+from tidegate._errors import TidegateError
+
+E = TypeVar("E", bound="DoorError")
+
+_classes: Final[dict[tuple[type, type], type]] = {}
+
+
+class DoorError(TidegateError):
+    """An error with a twin in the library that a door stands in for.
+
+    Pickling and copying keep the message, the attributes and the notes; the other side makes it the twin's
+    too if it has that library.
+    """
+
+    _twin: ClassVar[tuple[str, str]] = ("", "")
+    """Module and name of the other library's class."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind = next(base for base in type(self).__mro__ if "_twin" in vars(base))
+        return _restore, (kind, self.args, self.__dict__)
+
+
+def joined(error: E) -> E:
+    """The same error; an instance of its twin as well, where that library has been imported."""
+    kind = type(error)
+    module, name = kind._twin
+    theirs = getattr(sys.modules.get(module), name, None)
+    if not isinstance(theirs, type) or issubclass(kind, theirs):
+        return error
+    made = _classes.get((kind, theirs))
+    if made is None:
+        body = {"__module__": kind.__module__, "__doc__": kind.__doc__, "__reduce__": DoorError.__reduce__}
+        made = _classes[kind, theirs] = type(kind.__name__, (kind, theirs), body)
+    error.__class__ = cast("type[E]", made)  # the layout is the same: neither side adds slots
+    return error
+
+
+def _restore(kind: type[DoorError], args: tuple[Any, ...], state: dict[str, Any]) -> DoorError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return joined(error)

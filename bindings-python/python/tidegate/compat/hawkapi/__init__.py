@@ -1,0 +1,27 @@
+"""HawkAPI's named bulkheads on Tidegate's engine.
+
+    from tidegate.compat.hawkapi import Bulkhead, BulkheadFullError, bulkhead     # hawkapi.middleware
+
+    stripe = Bulkhead("stripe", limit=10, max_wait=0.5)
+    async with stripe: ...
+
+    @bulkhead("payments", limit=10, status_code=503, retry_after=1.0)
+    async def pay(request): ...
+
+What differs from HawkAPI, and why: `docs/python/migrate-hawkapi.md`.
+"""
+
+from __future__ import annotations
+
+from ._backend import LocalBulkheadBackend, RedisBulkheadBackend
+from ._bulkhead import Bulkhead, bulkhead
+from ._errors import BulkheadFullError, HTTPException
+
+__all__ = [
+    "Bulkhead",
+    "BulkheadFullError",
+    "HTTPException",
+    "LocalBulkheadBackend",
+    "RedisBulkheadBackend",
+    "bulkhead",
+]

@@ -1,0 +1,227 @@
+"""HawkAPI's named bulkheads: a context manager, and a decorator for endpoints."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from tidegate import _async_lazy as lazy
+from tidegate import _classify
+from tidegate._errors import Unsupported
+from tidegate._run import Run, abandon
+from tidegate._sync import park
+from tidegate._wire import ABORTABLE, DONE, FINISHED_1, VERDICTS, WAIT
+from tidegate.compat._call import REPEATABLE
+from tidegate.compat._checks import number, whole
+from tidegate.compat._errors import joined
+
+from ._backend import LocalBulkheadBackend, default
+from ._errors import BulkheadFullError, HTTPException
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from ._metrics import Metrics
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class Bulkhead:
+    """A named limit of what runs at once: `async with bulkhead:`, or `with` in a thread.
+
+    Bulkheads of one name share their slots, in one process. One instance serves any number of tasks and
+    threads at once. Every entry takes a slot of its own, also inside another one of the same name.
+
+    Args:
+        name: Its name; 1 to 90 bytes.
+        limit: Slots; 1 or more.
+        max_wait: Seconds to wait for a slot; 0 fails fast.
+        backend: Where the slots are kept; the process's own by default.
+        metrics: Whether to show it to Prometheus; needs `prometheus-client`.
+
+    Raises:
+        ValueError: If an argument is out of range, or the name is there with another limit.
+        Unsupported: If the backend is not this package's.
+
+    Example:
+        >>> stripe = Bulkhead("stripe", limit=10, max_wait=0.5)
+        >>> with stripe:
+        ...     pass
+    """
+
+    __slots__ = ("_held", "_max_wait", "_metrics", "_start", "limit", "name")
+
+    def __init__(
+        self,
+        name: str,
+        limit: int,
+        max_wait: float = 0.0,
+        *,
+        backend: LocalBulkheadBackend | None = None,
+        metrics: bool = False,
+    ) -> None:
+        number("max_wait", max_wait, infinite=True)
+        if backend is None:
+            backend = default
+        elif not isinstance(backend, LocalBulkheadBackend):
+            raise Unsupported([("backend", repr(backend), "must be a LocalBulkheadBackend, or left out")])
+        self._start = backend.register(name, limit, max_wait)
+        self.name = name
+        self.limit = limit
+        self._max_wait = max_wait
+        self._metrics: Metrics | None = None
+        if metrics:
+            from ._metrics import Metrics
+
+            self._metrics = Metrics(name, limit, max_wait)
+        # Holders are alike: whoever leaves gives one slot back, no matter which. So nothing depends on
+        # leaving in the context, the task or the order of entering.
+        self._held: list[int] = []
+
+    async def __aenter__(self) -> Bulkhead:
+        run, step, began = self._begin(REPEATABLE | ABORTABLE)
+        try:
+            if step & 3 == WAIT:
+                step = await lazy.park(run, step)
+        except BaseException:
+            run.abandon()
+            raise
+        return self._entered(run, step, began)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._leave(error)
+
+    def __enter__(self) -> Bulkhead:
+        run, step, began = self._begin(REPEATABLE)
+        try:
+            if step & 3 == WAIT:
+                step = park(run, step)
+        except BaseException:
+            run.abandon()
+            raise
+        return self._entered(run, step, began)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._leave(error)
+
+    def _begin(self, flags: int) -> tuple[Run, int, int]:
+        start = self._start
+        began = start.engine.native.now()
+        call, step, scope = start(flags)
+        return Run(start.engine, start.policy, "default", scope, call), step, began
+
+    def _entered(self, run: Run, step: int, began: int) -> Bulkhead:
+        if step & 3 != DONE:
+            self._held.append(run.call)
+            if self._metrics is not None:
+                self._metrics.acquired((run.engine.native.now() - began) / 1e6)
+            return self
+        run.call = 0
+        verdict = VERDICTS[step >> 12 & 63]
+        if verdict not in ("acquire_timeout", "queue_full"):
+            raise run.refuse(verdict)
+        waited = (run.engine.native.now() - began) / 1e6 if self._max_wait > 0 else 0.0
+        if self._metrics is not None:
+            self._metrics.rejected(waited)
+        raise joined(BulkheadFullError(self.name, self.limit, waited))
+
+    def _leave(self, error: BaseException | None) -> None:
+        try:
+            call = self._held.pop()
+        except IndexError:
+            raise RuntimeError(f"unpaired release of bulkhead {self.name!r}: no slot of it is held") from None
+        if self._metrics is not None:
+            self._metrics.in_flight.dec()
+        engine = self._start.engine
+        if error is not None and not isinstance(error, Exception):
+            abandon(engine, call, 1)
+        else:
+            engine.on(call, FINISHED_1 | (0 if error is None else _classify.PERMANENT))
+
+    def __repr__(self) -> str:
+        return f"Bulkhead({self.name!r}, limit={self.limit}, max_wait={self._max_wait})"
+
+
+def bulkhead(
+    name: str,
+    limit: int,
+    max_wait: float = 0.0,
+    *,
+    backend: LocalBulkheadBackend | None = None,
+    status_code: int = 503,
+    retry_after: float = 1.0,
+    metrics: bool = False,
+) -> Callable[[F], F]:
+    """Limits how often an endpoint runs at once; where it is full, it answers with a status.
+
+    Args:
+        name: The bulkhead's name; endpoints of one name share its slots.
+        limit: Slots; 1 or more.
+        max_wait: Seconds to wait for a slot; 0 fails fast.
+        backend: Where the slots are kept; the process's own by default.
+        status_code: The status of a refusal, 400 to 599.
+        retry_after: Seconds for its Retry-After header, rounded up to whole ones, at least 1.
+        metrics: Whether to show it to Prometheus; needs `prometheus-client`.
+
+    Returns:
+        A decorator for functions and async functions. What it makes raises `HTTPException` on a refusal by
+        this bulkhead; one by another bulkhead, inside the endpoint, is passed on as it is.
+
+    Raises:
+        ValueError: If an argument is out of range, or the name is there with another limit.
+
+    Example:
+        >>> @bulkhead("reports", limit=1, status_code=429, retry_after=2.5)
+        ... def report():
+        ...     return "done"
+        >>> report()
+        'done'
+    """
+    number("retry_after", retry_after)
+    if not 400 <= whole("status_code", status_code, 0) <= 599:
+        raise ValueError(f"status_code must be from 400 to 599, got {status_code!r}")
+    slots = Bulkhead(name, limit, max_wait, backend=backend, metrics=metrics)
+    headers = {"Retry-After": str(max(1, math.ceil(retry_after)))}
+
+    def refusal() -> HTTPException:
+        return joined(HTTPException(status_code, "bulkhead_full", headers=dict(headers)))
+
+    def decorate(handler: F) -> F:
+        @functools.wraps(handler)
+        async def awaiting(*args: Any, **kwargs: Any) -> Any:
+            try:
+                await slots.__aenter__()
+            except BulkheadFullError as error:
+                raise refusal() from error
+            try:
+                answer = await handler(*args, **kwargs)
+            except BaseException as error:
+                slots._leave(error)
+                raise
+            slots._leave(None)
+            return answer
+
+        @functools.wraps(handler)
+        def calling(*args: Any, **kwargs: Any) -> Any:
+            try:
+                slots.__enter__()
+            except BulkheadFullError as error:
+                raise refusal() from error
+            try:
+                answer = handler(*args, **kwargs)
+            except BaseException as error:
+                slots._leave(error)
+                raise
+            slots._leave(None)
+            return answer
+
+        return cast("F", awaiting if inspect.iscoroutinefunction(handler) else calling)
+
+    return decorate

@@ -1,0 +1,270 @@
+"""httpware's circuit breakers, on the engine's: one circuit for all requests, or one for each key."""
+
+from __future__ import annotations
+
+import enum
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegate import _classify
+from tidegate._engine import Engine
+from tidegate._notes import refusal
+from tidegate._policy import Policy
+from tidegate._run import abandon
+from tidegate._wire import ATTEMPT, FINISHED_1, KINDS, SPAN_SHIFT, VERDICTS, pack_outcome
+from tidegate.compat._call import REPEATABLE, FedClock, Start
+from tidegate.compat._checks import number, whole
+from tidegate.compat._errors import joined
+
+from ._errors import CircuitOpenError, OverallTimeoutError
+from ._events import CIRCUIT, emit
+from ._retry import is_exhausted, is_transport, response_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Hashable
+
+    from tidegate._snapshot import BreakerView
+
+    from ._retry import AsyncNext, Next
+
+_SERVER_ERRORS: Final = frozenset(range(500, 600))
+_IGNORED: Final = pack_outcome(KINDS["ignored"])
+_EVERY: Final = 1_000_000
+"""Microseconds between two events about rejections in one episode."""
+_SHORTEST: Final = 0.001
+"""The shortest break of the engine, in seconds."""
+
+
+class CircuitState(enum.Enum):
+    """Where a circuit is."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+
+
+class Settings:
+    """What a circuit is made with, checked."""
+
+    def __init__(
+        self,
+        failure_threshold: int,
+        reset_timeout: float,
+        success_threshold: int,
+        failure_status_codes: Collection[int] | None,
+        failure_rate_threshold: float | None,
+        window_seconds: float,
+        minimum_calls: int,
+        now: Callable[[], float],
+    ) -> None:
+        self.failure_threshold = whole("failure_threshold", failure_threshold, 1)
+        number("reset_timeout", reset_timeout)
+        whole("success_threshold", success_threshold, 1)
+        if failure_rate_threshold is not None and not 0 < failure_rate_threshold <= 1:
+            raise ValueError(f"failure_rate_threshold must be in (0, 1], got {failure_rate_threshold!r}")
+        self.window_seconds = number("window_seconds", window_seconds, above=True)
+        whole("minimum_calls", minimum_calls, 1)
+        self.rate = failure_rate_threshold
+        self.statuses = _SERVER_ERRORS if failure_status_codes is None else frozenset(failure_status_codes)
+        self.now = now
+        self.breaker: dict[str, Any] = {
+            "break_duration": max(reset_timeout, _SHORTEST),
+            "break_factor": 1,
+            "successes_to_close": success_threshold,
+        }
+        if failure_rate_threshold is None:
+            self.breaker["consecutive"] = failure_threshold
+        else:
+            self.breaker |= {"failure_ratio": failure_rate_threshold, "window": window_seconds}
+            self.breaker["min_throughput"] = minimum_calls
+
+
+class Circuit:
+    """One circuit: a breaker of the engine, and the events of what it does."""
+
+    def __init__(self, settings: Settings, label: str | None = None) -> None:
+        self._settings = settings
+        self._more = {} if label is None else {"circuit_key": label}
+        self._clock = None if settings.now is time.monotonic else FedClock(now=settings.now)
+        engine = Engine(clock=self._clock)
+        self._engine = engine
+        self._policy = Policy(breaker=settings.breaker, engine=engine)
+        self._start = Start(self._policy, nested=False)
+        self._lock = threading.Lock()
+        self._seen = CircuitState.CLOSED
+        self._episode = 0
+        self._suppressed = 0
+        self._told: int | None = None
+
+    @property
+    def state(self) -> CircuitState:
+        """Where it is; looking changes nothing."""
+        return CircuitState(self._view()["state"])
+
+    def admit(self, request: Any) -> int:
+        """The call of a request that may go on.
+
+        Raises:
+            CircuitOpenError: If it may not.
+        """
+        if self._clock is not None:
+            self._clock.read()
+        call, step, _ = self._start(REPEATABLE)
+        if step & 3 == ATTEMPT:
+            if self._seen is not CircuitState.CLOSED:
+                self._look(request, {})
+            return call
+        verdict = VERDICTS[step >> 12 & 63]
+        if verdict != "breaker_open":
+            raise refusal(verdict, self._policy, "default")
+        span = (step >> SPAN_SHIFT) - 1
+        self._look(request, {})
+        probing = span < 0 or self._seen is CircuitState.HALF_OPEN
+        raise self._rejected(request, None if probing else span / 1000)
+
+    def record(self, call: int, error: BaseException | None, request: Any) -> None:
+        """Counts how an admitted request ended, unless the circuit has changed since it was admitted."""
+        engine = self._engine
+        if self._clock is not None:
+            self._clock.read()
+        if error is not None and not isinstance(error, Exception):
+            abandon(engine, call, 1)
+            return
+        outcome = self._judge(error)
+        failed = outcome == _classify.TRANSIENT
+        looks = failed or self._seen is not CircuitState.CLOSED  # only a failure opens it
+        before = self._view() if looks else None
+        engine.on(call, FINISHED_1 | outcome)
+        if before is not None:
+            self._look(request, self._why(before))
+
+    def _judge(self, error: Exception | None) -> int:
+        cause: BaseException | None = error
+        if is_exhausted(error):
+            cause = getattr(error, "last_exception", None)
+        if cause is None:
+            return 0 if error is None else _IGNORED
+        response = response_of(cause)
+        if response is not None:
+            return _classify.TRANSIENT if response.status_code in self._settings.statuses else 0
+        failed = isinstance(cause, OverallTimeoutError) or is_transport(cause)
+        return _classify.TRANSIENT if failed else _IGNORED
+
+    def _why(self, before: BreakerView) -> dict[str, Any]:
+        """The attributes of an opening, if this failure brought one about."""
+        settings = self._settings
+        closed = self._seen is CircuitState.CLOSED
+        if settings.rate is None or not closed:
+            failures = settings.failure_threshold if closed else 1
+            return {"failure_threshold": settings.failure_threshold, "failures": failures}
+        calls = before["throughput"] + 1
+        return {
+            "failure_rate": (before["failures"] + 1) / calls,
+            "failure_rate_threshold": settings.rate,
+            "window_seconds": settings.window_seconds,
+            "observed_calls": calls,
+        }
+
+    def _look(self, request: Any, why: dict[str, Any]) -> None:
+        """Tells of a change since the last look; outside the lock, so that a listener may call in here."""
+        with self._lock:
+            state, before = self.state, self._seen
+            self._seen = state
+            if state is before:
+                return
+            if before is CircuitState.CLOSED:
+                self._episode, self._suppressed, self._told = 0, 0, None
+            rejected = self._episode
+        if state is CircuitState.OPEN:
+            self._emit("circuit.opened", "circuit opened", request, why)
+        elif state is CircuitState.HALF_OPEN:
+            message = "circuit half-open: one probe is let through"
+            self._emit("circuit.half_open", message, request, {}, logging.INFO)
+        else:
+            self._emit("circuit.closed", "circuit closed", request, {"rejected": rejected}, logging.INFO)
+
+    def _rejected(self, request: Any, retry_after: float | None) -> CircuitOpenError:
+        now = self._engine.native.now()
+        with self._lock:
+            self._episode += 1
+            told = self._told is None or now - self._told >= _EVERY
+            suppressed = self._suppressed
+            if told:
+                self._told, self._suppressed = now, 0
+            else:
+                self._suppressed += 1
+        if told:
+            about = {"retry_after": retry_after, "suppressed": suppressed}
+            self._emit("circuit.rejected", "circuit not closed: request rejected", request, about)
+        return joined(CircuitOpenError(retry_after=retry_after))
+
+    def _emit(
+        self, event: str, message: str, request: Any, about: dict[str, Any], level: int = logging.WARNING
+    ) -> None:
+        emit(CIRCUIT, event, message, request, level, **about, **self._more)
+
+    def _view(self) -> BreakerView:
+        view = self._engine.snapshot()["routes"][0]["breaker"]
+        assert view is not None  # noqa: S101 - its policy has a breaker
+        return view
+
+
+def send(circuit: Circuit, request: Any, next_: Next) -> Any:
+    """Sends a request through a circuit."""
+    call = circuit.admit(request)
+    try:
+        response = next_(request)
+    except BaseException as error:
+        circuit.record(call, error, request)
+        raise
+    circuit.record(call, None, request)
+    return response
+
+
+async def send_async(circuit: Circuit, request: Any, next_: AsyncNext) -> Any:
+    """Sends a request through a circuit, awaited."""
+    call = circuit.admit(request)
+    try:
+        response = await next_(request)
+    except BaseException as error:
+        circuit.record(call, error, request)
+        raise
+    circuit.record(call, None, request)
+    return response
+
+
+def origin(request: Any) -> tuple[Any, Any, Any]:
+    """The default key: scheme, host and port of a request."""
+    url = request.url
+    return url.scheme, url.host, url.port
+
+
+class Circuits:
+    """A circuit for each key, made when its first request comes, and kept."""
+
+    def __init__(self, key: Callable[[Any], Hashable], settings: Settings) -> None:
+        if not callable(key):
+            raise ValueError(f"key must be a function of a request, got {key!r}")
+        self._key = key
+        self._settings = settings
+        self._made: dict[Hashable, Circuit] = {}
+        self._lock = threading.Lock()
+        Circuit(settings)  # what the engine has against the settings is told now, not at the first request
+
+    def of(self, request: Any) -> Circuit:
+        """The circuit of a request."""
+        key = self._key(request)
+        circuit = self._made.get(key)
+        if circuit is None:
+            label = _label(request) if self._key is origin else str(key)
+            with self._lock:
+                circuit = self._made.setdefault(key, Circuit(self._settings, label))
+        return circuit
+
+
+def _label(request: Any) -> str:
+    url = request.url
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    return f"{url.scheme}://{host}" + ("" if url.port is None else f":{url.port}")

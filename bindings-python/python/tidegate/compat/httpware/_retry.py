@@ -1,0 +1,444 @@
+"""httpware's retry middlewares. The engine decides; what this file adds is httpware's words for it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from tidegate import _classify
+from tidegate._deadline import SCOPE, leave
+from tidegate._engine import Engine, default_engine
+from tidegate._policy import Policy
+from tidegate._sync import drive
+from tidegate._wire import (
+    ABORTABLE,
+    ATTEMPT,
+    DONE,
+    IDEMPOTENT,
+    KINDS,
+    OPINIONS,
+    POLL,
+    REPLAYABLE,
+    SPAN_SHIFT,
+    pack_outcome,
+)
+from tidegate.compat._call import PLAIN, ChainRun, FedClock, Start
+from tidegate.compat._checks import number, whole
+from tidegate.compat._errors import joined
+from tidegate.parts import parse_retry_after
+
+from ._budget import RetryBudget
+from ._errors import RetryBudgetExhaustedError
+from ._events import RETRY, emit
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection
+
+    from tidegate._deadline import Scope
+
+Next: TypeAlias = "Callable[[Any], Any]"
+"""The rest of a chain: `next(request)` answers a response, or raises."""
+AsyncNext: TypeAlias = "Callable[[Any], Awaitable[Any]]"
+
+STATUSES: Final = frozenset({408, 429, 502, 503, 504})
+METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
+
+_CODES: Final = range(100, 600)
+_MARK: Final = "httpware.streaming_body"
+_STREAMING: Final = (
+    "httpware: not retrying \N{EM DASH} request body is a stream that cannot replay across attempts"
+)
+_RETRY: Final = OPINIONS["retry"]
+_DO_NOT: Final = OPINIONS["do_not"]
+
+
+class Budget(Protocol):
+    """What a retry asks for its permission: a `RetryBudget` of this package, or httpware's own."""
+
+    def deposit(self) -> None:
+        """Counts one request."""
+
+    def try_withdraw(self) -> bool:
+        """Takes one retry, if there is one."""
+        ...
+
+
+class _Run(ChainRun):
+    """One request and its attempts."""
+
+    __slots__ = ("door", "paid", "retry_after")
+
+    def __init__(self, door: _Retry, call: int, scope: Scope | None, request: Any, next_: Any) -> None:
+        super().__init__(door._start, call, scope, request, next_)
+        self.door = door
+        self.paid: float | None = None
+        self.retry_after: float | None = None
+
+    def start(self, attempt: int, us: int) -> Any:
+        """Sends the request; the retry that was paid for has begun."""
+        self.paid = None
+        return super().start(attempt, us)
+
+    def judge(self, ok: bool, value: Any) -> int:
+        """An answer is what was asked for; of failures, only those that httpware retries are retried."""
+        if ok:
+            return 0
+        if not isinstance(value, Exception):
+            return _classify.STOPPED
+        self.retry_after = None
+        response = response_of(value)
+        if response is None:
+            return _classify.TRANSIENT if is_transport(value) else _classify.PERMANENT
+        status = response.status_code
+        if status not in self.door._statuses:
+            return pack_outcome(KINDS["permanent"], _DO_NOT)
+        header = response.headers.get("Retry-After") if self.door._respects else None
+        if header is not None:
+            self.retry_after = parse_retry_after(header)
+        return pack_outcome(KINDS["throttled" if status == 429 else "transient"], _RETRY, self.retry_after)
+
+    def report(self, attempt: int, ok: bool, value: Any) -> int:
+        """Tells the engine; a retry that it allows is paid for before anybody waits."""
+        step = super().report(attempt, ok, value)
+        if ok or step & 3 == DONE:
+            return step
+        budget = self.door.budget
+        if isinstance(budget, RetryBudget):
+            self.paid = budget._take()
+            refused = self.paid is None
+        else:
+            refused = not budget.try_withdraw()
+        if refused:
+            self.abandon()
+            raise self._exhausted(value) from value
+        return step
+
+    def abandon(self) -> None:
+        """The caller gave up; a retry that it had paid for and not begun is given back."""
+        if self.call and self.paid is not None and isinstance(self.door.budget, RetryBudget):
+            self.door.budget._give_back(self.paid)
+            self.paid = None
+        super().abandon()
+
+    def note(self, verdict: str, note: str | None) -> str | None:
+        """Httpware's note of a verdict, and its event; the engine's own words where httpware has none."""
+        error = self.held[(self.attempts - 1) & 7][1]
+        if verdict == "attempts":
+            note = f"httpware: gave up after {self.attempts} attempts"
+            message = f"retry gave up after {self.attempts} attempts"
+            self._emit("retry.giving_up", message, error, reason="max_attempts")
+        elif verdict == "retry_after_too_long":
+            asked, most = self.retry_after, self.door._max_delay
+            note = f"httpware: Retry-After ({asked}s) exceeded max_delay ({most}s); giving up"
+            message = f"retry gave up after {self.attempts} attempts: Retry-After exceeded max_delay"
+            self._emit(
+                "retry.giving_up",
+                message,
+                error,
+                reason="retry_after_exceeds_max_delay",
+                retry_after=asked,
+                max_delay=most,
+            )
+        elif verdict == "one_shot_body":
+            note = _STREAMING
+            message = "retry refused: the request body is a stream that cannot replay"
+            kind = type(error).__qualname__
+            emit(RETRY, "retry.streaming_refused", message, self.request, last_exception_type=kind)
+        elif verdict == "method":
+            note = _STREAMING if _is_streaming(self.request) else None
+        elif verdict in ("not_retryable", "opinion"):
+            note = None
+        return note
+
+    def _exhausted(self, error: BaseException) -> RetryBudgetExhaustedError:
+        message = f"retry budget refused after {self.attempts} attempts"
+        response = response_of(error)
+        status = None if response is None else response.status_code
+        attempts = self.attempts
+        emit(RETRY, "retry.budget_refused", message, self.request, attempts=attempts, last_status=status)
+        return joined(
+            RetryBudgetExhaustedError(last_response=response, last_exception=error, attempts=attempts)
+        )
+
+    def _emit(self, event: str, message: str, error: BaseException, **more: Any) -> None:
+        response = response_of(error)
+        emit(
+            RETRY,
+            event,
+            message,
+            self.request,
+            attempts=self.attempts,
+            last_status=None if response is None else response.status_code,
+            last_exception_type=type(error).__qualname__,
+            **more,
+        )
+
+
+class _Retry:
+    """What both colours share."""
+
+    def __init__(
+        self,
+        *,
+        max_attempts: int,
+        base_delay: float,
+        max_delay: float,
+        retry_status_codes: Collection[int],
+        retry_methods: Collection[str],
+        respect_retry_after: bool,
+        budget: Budget | None,
+        sleep: Callable[[float], Any] | None,
+        engine: Engine | None,
+    ) -> None:
+        whole("max_attempts", max_attempts, 1)
+        number("base_delay", base_delay, infinite=True)
+        number("max_delay", max_delay)
+        for name in ("deposit", "try_withdraw") if budget is not None else ():
+            if not callable(getattr(budget, name, None)):
+                raise ValueError(f"budget must have {name}(), got {budget!r}")
+        if sleep is not None and engine is not None:
+            raise ValueError("_sleep and engine exclude each other: an engine waits on its own clock")
+        self.budget: Budget = RetryBudget() if budget is None else budget
+        self._statuses = _statuses(retry_status_codes)
+        self._methods = _methods(retry_methods)
+        self._respects = respect_retry_after
+        self._max_delay = max_delay
+        self._sleep = sleep
+        self._clock = None if sleep is None else FedClock(sleep=sleep)
+        if self._clock is not None:
+            engine = Engine(clock=self._clock)
+        base = min(base_delay, max_delay)
+        self._policy = Policy(
+            # No state hangs on it, so that middlewares of the same settings are one policy.
+            f"httpware.retry(max_attempts={max_attempts}, base_delay={base!r}, max_delay={max_delay!r})",
+            retry={
+                "max_attempts": max_attempts,
+                "backoff": {"base": base, "max": max_delay, "multiplier": 2, "jitter": "full"},
+                "retry_after": "exact",
+                "max_retry_after": max_delay,
+            },
+            engine=default_engine() if engine is None else engine,
+        )
+        self._start = Start(self._policy, nested=True)
+
+    def _begin(self, flags: int, request: Any, next_: Any) -> tuple[_Run, int]:
+        self.budget.deposit()
+        if str(request.method).upper() in self._methods:
+            flags |= IDEMPOTENT
+        if not _is_streaming(request):
+            flags |= REPLAYABLE
+        call, step, scope = self._start(flags)
+        return _Run(self, call, scope, request, next_), step
+
+
+class Retry(_Retry):
+    """Repeats failed requests: a middleware for `httpware.Client`.
+
+    What is repeated: an attempt that raised a `StatusError` of one of `retry_status_codes`, a `NetworkError`
+    or a `TimeoutError` (of httpware; of httpx and httpx2 what these stand for), with one of `retry_methods`,
+    while attempts and budget last. When they do not, the last exception is raised as it was, with a note.
+
+    Args:
+        max_attempts: Attempts in all, the first one counts; 1 to 255, 1 switches retries off.
+        base_delay: Seconds before the first retry at most; doubled each time, drawn from 0 up (full jitter).
+        max_delay: Seconds before any retry at most; a server that asks for a longer wait ends the call.
+        retry_status_codes: Statuses that are repeated.
+        retry_methods: Methods that are repeated; POST only if it is listed.
+        respect_retry_after: Wait what the server's Retry-After says, instead of the backoff.
+        budget: What allows or refuses retries; one of its own by default. Share one among clients.
+        engine: The engine that decides; the process's own by default. A test gives one with a fake clock.
+        _sleep: Called for each wait with its seconds, in the place of the engine's own waiting.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> class Request:
+        ...     method, url, extensions = "GET", "http://api", {}
+        >>> Retry(max_attempts=2)(Request(), lambda request: "answer")
+        'answer'
+    """
+
+    def __init__(
+        self,
+        *,
+        max_attempts: int = 3,
+        base_delay: float = 0.1,
+        max_delay: float = 5.0,
+        retry_status_codes: Collection[int] = STATUSES,
+        retry_methods: Collection[str] = METHODS,
+        respect_retry_after: bool = True,
+        budget: Budget | None = None,
+        engine: Engine | None = None,
+        _sleep: Callable[[float], None] | None = None,
+    ) -> None:
+        super().__init__(
+            max_attempts=max_attempts,
+            base_delay=base_delay,
+            max_delay=max_delay,
+            retry_status_codes=retry_status_codes,
+            retry_methods=retry_methods,
+            respect_retry_after=respect_retry_after,
+            budget=budget,
+            sleep=None if _sleep is time.sleep else _sleep,
+            engine=engine,
+        )
+
+    def __call__(self, request: Any, next: Next) -> Any:  # noqa: A002 - httpware's name
+        """Sends a request, and repeats it while that is allowed.
+
+        Raises:
+            RetryBudgetExhaustedError: If a retry was due and the budget refused it.
+            Exception: The last attempt's own, the same object, with a note that says why we stopped.
+        """
+        return drive(*self._begin(PLAIN, request, next))
+
+
+class AsyncRetry(_Retry):
+    """Repeats failed requests: a middleware for `httpware.AsyncClient`. As `Retry`, awaited.
+
+    Args:
+        max_attempts: Attempts in all, the first one counts; 1 to 255, 1 switches retries off.
+        base_delay: Seconds before the first retry at most; doubled each time, drawn from 0 up (full jitter).
+        max_delay: Seconds before any retry at most; a server that asks for a longer wait ends the call.
+        retry_status_codes: Statuses that are repeated.
+        retry_methods: Methods that are repeated; POST only if it is listed.
+        respect_retry_after: Wait what the server's Retry-After says, instead of the backoff.
+        budget: What allows or refuses retries; one of its own by default. Share one among clients.
+        engine: The engine that decides; the process's own by default. A test gives one with a fake clock.
+        _sleep: Awaited for each wait with its seconds, in the place of the engine's own waiting.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> import asyncio
+        >>> class Request:
+        ...     method, url, extensions = "GET", "http://api", {}
+        >>> async def answer(request):
+        ...     return "answer"
+        >>> asyncio.run(AsyncRetry()(Request(), answer))
+        'answer'
+    """
+
+    def __init__(
+        self,
+        *,
+        max_attempts: int = 3,
+        base_delay: float = 0.1,
+        max_delay: float = 5.0,
+        retry_status_codes: Collection[int] = STATUSES,
+        retry_methods: Collection[str] = METHODS,
+        respect_retry_after: bool = True,
+        budget: Budget | None = None,
+        engine: Engine | None = None,
+        _sleep: Callable[[float], Awaitable[None]] | None = None,
+    ) -> None:
+        super().__init__(
+            max_attempts=max_attempts,
+            base_delay=base_delay,
+            max_delay=max_delay,
+            retry_status_codes=retry_status_codes,
+            retry_methods=retry_methods,
+            respect_retry_after=respect_retry_after,
+            budget=budget,
+            sleep=_sleep,
+            engine=engine,
+        )
+
+    async def __call__(self, request: Any, next: AsyncNext) -> Any:  # noqa: A002 - httpware's name
+        """Sends a request, and repeats it while that is allowed.
+
+        Raises:
+            RetryBudgetExhaustedError: If a retry was due and the budget refused it.
+            asyncio.CancelledError: If the caller was cancelled; a retry not yet begun is given back.
+            Exception: The last attempt's own, the same object, with a note that says why we stopped.
+        """
+        run, step = self._begin(PLAIN | ABORTABLE, request, next)
+        if self._clock is not None and self._sleep is not None:
+            return await _drive_asleep(run, step, self._clock, self._sleep)
+        from tidegate._async import drive as drive_async
+
+        return await drive_async(run, step)
+
+
+async def _drive_asleep(
+    run: _Run, step: int, clock: FedClock, sleep: Callable[[float], Awaitable[None]]
+) -> Any:
+    """The shell for a caller who sleeps himself: his `sleep` stands for every wait."""
+    try:
+        while step & 3 != DONE:
+            if step & 3 != ATTEMPT:
+                us = (step >> SPAN_SHIFT) - 1
+                due = clock.now_us() + us
+                await sleep(us / 1e6)
+                clock.reach(due)
+                step = run.engine.on(run.call, POLL)
+                continue
+            attempt = run.attempts = step >> 12 & 0xFF
+            ok, value = True, None
+            token = SCOPE.set((run.engine, run.call, None, run.scope))
+            try:
+                value = await run.start(attempt, -1)
+            except BaseException as error:
+                ok, value = False, error
+            leave(token)
+            step = run.report(attempt, ok, value)
+        run.call = 0
+        return run.conclude(step)
+    except BaseException:
+        run.abandon()
+        raise
+
+
+def response_of(error: BaseException) -> Any:
+    """The response that an exception is about, or None."""
+    response = getattr(error, "response", None)
+    return response if isinstance(getattr(response, "status_code", None), int) else None
+
+
+def is_transport(error: BaseException) -> bool:
+    """Did the network fail, or a timeout of the client run out? Told by the libraries that are imported."""
+    httpware = sys.modules.get("httpware")
+    if httpware is not None and isinstance(error, (httpware.NetworkError, httpware.TimeoutError)):
+        return True
+    for name in ("httpx2", "httpx"):
+        httpx = sys.modules.get(name)
+        if httpx is not None and isinstance(
+            error, (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError)
+        ):
+            return True
+    return False
+
+
+def is_exhausted(error: BaseException | None) -> bool:
+    """Is it the refusal of a retry budget, ours or httpware's?"""
+    httpware = sys.modules.get("httpware")
+    theirs = () if httpware is None else (httpware.RetryBudgetExhaustedError,)
+    return isinstance(error, (RetryBudgetExhaustedError, *theirs))
+
+
+def _is_streaming(request: Any) -> bool:
+    """Can its body be sent once only? httpware's client marks it; without one the body itself tells."""
+    if (getattr(request, "extensions", None) or {}).get(_MARK):
+        return True
+    stream = getattr(request, "stream", None)
+    library = sys.modules.get(type(request).__module__.partition(".")[0])
+    in_memory = getattr(library, "ByteStream", None)
+    if stream is None or in_memory is None or isinstance(stream, in_memory):
+        return False
+    return type(stream).__name__ != "MultipartStream"  # it makes itself anew
+
+
+def _statuses(given: Collection[int]) -> frozenset[int]:
+    wrong = [code for code in given if code not in _CODES]
+    if wrong:
+        raise ValueError(f"retry_status_codes must be statuses from 100 to 599, got {wrong[0]!r}")
+    return frozenset(int(code) for code in given)
+
+
+def _methods(given: Collection[str]) -> frozenset[str]:
+    if isinstance(given, str) or not all(isinstance(method, str) for method in given):
+        raise ValueError(f"retry_methods must be a collection of method names, got {given!r}")
+    return frozenset(method.upper() for method in given)

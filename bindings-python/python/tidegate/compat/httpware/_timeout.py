@@ -1,0 +1,81 @@
+"""httpware's overall timeout: a deadline for everything inside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegate._engine import Engine
+from tidegate._policy import Policy
+from tidegate._wire import ABORTABLE
+from tidegate.compat._call import REPEATABLE, ChainRun, Start
+from tidegate.compat._checks import number
+from tidegate.compat._errors import joined
+
+from ._errors import OverallTimeoutError
+from ._events import TIMEOUT, emit
+
+if TYPE_CHECKING:
+    from tidegate._deadline import Scope
+    from tidegate._errors import TidegateError
+
+    from ._retry import AsyncNext
+
+_SLACK: Final = 1_000
+"""Microseconds by which the engine may have begun a call before its run takes the time."""
+
+
+class _Run(ChainRun):
+    __slots__ = ("door", "due")
+
+    def __init__(self, door: AsyncTimeout, call: int, scope: Scope | None, request: Any, next_: Any) -> None:
+        super().__init__(door._start, call, scope, request, next_)
+        self.door = door
+        self.due = self.engine.native.now() + int(door.timeout * 1e6) - _SLACK
+
+    def refuse(self, verdict: str, retry_in: float | None = None) -> TidegateError:
+        """Only the end of the door's own time is httpware's error; an earlier deadline around it is not."""
+        if verdict != "deadline" or self.engine.native.now() < self.due:
+            return super().refuse(verdict, retry_in)
+        seconds = self.door.timeout
+        emit(TIMEOUT, "timeout.exceeded", "overall timeout exceeded", self.request, timeout=seconds)
+        return joined(OverallTimeoutError(f"overall timeout of {seconds}s exceeded"))
+
+
+class AsyncTimeout:
+    """Bounds the time of everything inside it, retries and their waits included; asynchronous only.
+
+    A timeout of something inside, whosever it is, is passed on as it is.
+
+    Args:
+        timeout: Seconds; above 0.
+        engine: An engine for its state; one of its own by default. A test gives one with a fake clock.
+
+    Raises:
+        ValueError: If `timeout` is out of range.
+
+    Example:
+        >>> import asyncio
+        >>> class Request:
+        ...     method, url = "GET", "http://api"
+        >>> async def answer(request):
+        ...     return "answer"
+        >>> asyncio.run(AsyncTimeout(timeout=5.0)(Request(), answer))
+        'answer'
+    """
+
+    def __init__(self, *, timeout: float, engine: Engine | None = None) -> None:
+        self.timeout = number("timeout", timeout, above=True)
+        self._policy = Policy(deadline=timeout, engine=Engine() if engine is None else engine)
+        self._start = Start(self._policy, nested=False)
+
+    async def __call__(self, request: Any, next: AsyncNext) -> Any:  # noqa: A002 - httpware's name
+        """Sends a request on, for so long.
+
+        Raises:
+            OverallTimeoutError: If the time ran out; `httpware.TimeoutError` too, where that is imported.
+            Exception: What sending it raised, as it was.
+        """
+        from tidegate._async import drive as drive_async
+
+        call, step, scope = self._start(REPEATABLE | ABORTABLE)
+        return await drive_async(_Run(self, call, scope, request, next), step)

@@ -1,0 +1,96 @@
+"""What all parts have in common: settings that core checks, copies, and no pickles."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from tidegate._clock import to_us
+from tidegate._engine import draw_seed
+from tidegate._errors import PolicyError
+from tidegate._options import pairs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from typing_extensions import Self
+
+    from tidegate._clock import Span
+
+U16: Final = (1 << 16) - 1
+U32: Final = (1 << 32) - 1
+U64: Final = (1 << 64) - 1
+LONGEST: Final = 2**53
+_YEAR_US: Final = 365 * 86_400 * 10**6
+
+
+class Part:
+    """One of core's parts. `copy.copy` gives another of the same state; the two then go their own ways."""
+
+    __slots__ = ("_native",)
+
+    _native: Any
+
+    def __copy__(self) -> Self:
+        twin = object.__new__(type(self))
+        twin._native = self._native.copy()
+        return twin
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self.__copy__()
+
+    def __reduce__(self) -> NoReturn:
+        # Moments on a clock of this process mean nothing in another one, nor tomorrow.
+        raise TypeError(
+            f"a {type(self).__name__} is not pickled: its state belongs to this process; make one of the "
+            "same settings where it is wanted (a DDSketch alone is data, and is pickled)"
+        )
+
+
+def made(native: Any, table: str, options: Mapping[str, Any], *rest: Any) -> Any:
+    """A native part, or a change of one; mistakes are told by the part's own keys, not by a policy's."""
+    nested: Mapping[str, Any] = options
+    for name in reversed(table.split(".")):
+        nested = {name: nested}
+    try:
+        return native(pairs_of(nested), *rest)
+    except PolicyError as error:
+        prefix = f"{table}."
+        mistakes = [
+            (key.removeprefix(prefix), value, rule.replace(prefix, "")) for key, value, rule in error.mistakes
+        ]
+        raise PolicyError(mistakes) from None
+
+
+def seed_of(seed: int | None) -> int:
+    """The seed that was given, or one of the operating system's."""
+    return draw_seed() if seed is None else seed & U64
+
+
+def whole(key: str, value: Any, low: int, high: int) -> int:
+    """A whole number within its range."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"{key} = {value!r}: must be a whole number from {low} to {high}") from None
+    return int(value)
+
+
+def real(key: str, value: Any, low: float, high: float) -> float:
+    """A number within its range."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        raise ValueError(f"{key} = {value!r}: must be a number from {low} to {high}") from None
+    return float(value)
+
+
+def seconds(value: Span) -> float:
+    """A span that was measured, in seconds; core says what is wrong with one that is none."""
+    return value.total_seconds() if isinstance(value, timedelta) else value
+
+
+def span_us(key: str, value: Span) -> int:
+    """A span that is no key of a policy, 1 µs to 365 days, in microseconds."""
+    us = to_us(value)
+    if isinstance(us, str) or not 1 <= us <= _YEAR_US:
+        raise ValueError(
+            f"{key} = {value!r}: must be seconds or a timedelta, from 0.000001 (1 µs) to 365 days"
+        ) from None
+    return int(us)

@@ -1,0 +1,181 @@
+"""How fast: rate limits, and a send rate that throttles cut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate import _native
+from tidegate._options import UNSET
+
+from ._part import U32, U64, Part, made, whole
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    from typing_extensions import Unpack
+
+    from tidegate._clock import Span
+
+    class RateKeys(TypedDict, total=False):
+        """The keys of a rate limit."""
+
+        permits: int
+        per: Span
+        burst: int
+
+
+class Rate(Part):
+    """What both rate limits do."""
+
+    __slots__ = ()
+
+    def try_take(self, now: float, cost: int = 1) -> bool:
+        """Takes `cost` tokens (0 to 2^32 − 1), if there are enough. A cost of 0 is always granted."""
+        try:
+            taken: bool = self._native.try_take(now, cost)
+        except (OverflowError, TypeError):
+            whole("cost", cost, 0, U32)
+            raise
+        return taken
+
+    def acquire(self, now: float, cost: int = 1) -> float:
+        """Takes `cost` tokens, or takes none and says when to come back.
+
+        Returns:
+            0 where they were taken. Else the seconds until there are enough, rounded up to a microsecond;
+            infinity for a cost above the burst.
+        """
+        try:
+            wait: float = self._native.acquire(now, cost)
+        except (OverflowError, TypeError):
+            whole("cost", cost, 0, U32)
+            raise
+        return wait
+
+    def is_fresh(self, now: float) -> bool:
+        """Is it full, as a new one is?"""
+        fresh: bool = self._native.is_fresh(now)
+        return fresh
+
+
+class TokenBucket(Rate):
+    """A rate and a burst: a bucket that starts full and refills continuously (`docs/spec.md`, 3.1).
+
+    Integers only, so nothing drifts; a clock that runs back mints nothing, and a silence of hours gives one
+    burst. Within any span t it grants at most `burst` + t·`permits`/`per`.
+
+    Args:
+        permits: Tokens that flow in per `per`; a whole number from 1 to 1e9.
+        per: The span that `permits` belong to; seconds, 1 µs to 365 days.
+        burst: Tokens that the full bucket holds; 1 to 1e9, by default `permits`.
+        now: The moment from which it fills, on your clock.
+
+    Raises:
+        tidegate.PolicyError: If a setting is outside its range; with the key, the value and the rule.
+
+    Example:
+        >>> bucket = TokenBucket(permits=3, per=1.0, burst=2, now=0.0)
+        >>> bucket.try_take(now=0.0, cost=2), bucket.try_take(now=0.0)
+        (True, False)
+        >>> bucket.acquire(now=0.0)
+        0.333334
+        >>> bucket.acquire(now=0.333334)
+        0.0
+    """
+
+    __slots__ = ()
+
+    def __init__(self, permits: int, per: Span, burst: int = UNSET, *, now: float) -> None:
+        options = {"permits": permits, "per": per, "burst": burst}
+        self._native: _native.TokenBucket = made(_native.TokenBucket, "rate_limit", options, now)
+
+    def wait_for(self, now: float, tokens: int = 1) -> float:
+        """Seconds until `tokens` in all (0 to 2^64 − 1) will have flowed in beyond what is used; takes none.
+
+        Linear, also above the burst: those who queue take their tokens as they come, so the third of three
+        that want one each waits `wait_for(now, 3)`.
+        """
+        try:
+            return self._native.wait_for(now, tokens)
+        except (OverflowError, TypeError):
+            whole("tokens", tokens, 0, U64)
+            raise
+
+    def level(self, now: float) -> int:
+        """Whole tokens that are there now."""
+        return self._native.level(now)
+
+    def retune(self, now: float, **settings: Unpack[RateKeys]) -> None:
+        """Goes on with other settings, the same keys as at first, and the tokens that are there.
+
+        They are capped at the new burst; a larger burst fills at the new rate. A change to and fro mints
+        nothing.
+        """
+        made(self._native.retune, "rate_limit", settings, now)
+
+
+class Gcra(Rate):
+    """The same rate limit kept as one moment: the generic cell rate algorithm (`docs/spec.md`, 3.3).
+
+    ITU-T I.371. It decides as a `TokenBucket` of the same settings wherever `permits` divide `per` in
+    microseconds; elsewhere its interval is rounded up to whole microseconds, so that it never grants more.
+    Starts full. A clock that runs back mints nothing.
+
+    Args:
+        permits: Tokens that flow in per `per`; a whole number from 1 to 1e9.
+        per: The span that `permits` belong to; seconds, 1 µs to 365 days.
+        burst: Tokens that may be taken at once; 1 to 1e9, by default `permits`.
+
+    Raises:
+        tidegate.PolicyError: If a setting is outside its range; with the key, the value and the rule.
+
+    Example:
+        >>> limit = Gcra(permits=1, per=1.0, burst=2)
+        >>> limit.try_take(now=0.0, cost=2)
+        True
+        >>> limit.acquire(now=0.4)
+        0.6
+    """
+
+    __slots__ = ()
+
+    def __init__(self, permits: int, per: Span, burst: int = UNSET) -> None:
+        options = {"permits": permits, "per": per, "burst": burst}
+        self._native: _native.Gcra = made(_native.Gcra, "rate_limit", options)
+
+
+class CubicRate(Part):
+    """A send rate that throttles cut, and that grows back along a cubic curve (the AWS SDKs' adaptive mode).
+
+    Off, and free, until the first throttle; never below 0.5 sends a second. The curve is CUBIC's (RFC 9438)
+    with β = 0.7 and C = 0.4 (`docs/spec.md`, 2.14).
+
+    Args:
+        now: The moment from which sends are measured.
+
+    Example:
+        >>> rate = CubicRate(now=0.0)
+        >>> rate.acquire(now=1.0), rate.rate
+        (0.0, None)
+        >>> rate.on_response(throttled=True, now=1.0)
+        >>> rate.rate is not None and rate.acquire(now=1.0) > 0
+        True
+    """
+
+    __slots__ = ()
+
+    def __init__(self, now: float) -> None:
+        self._native: _native.CubicRate = _native.CubicRate(now)
+
+    def acquire(self, now: float) -> float:
+        """Takes one send: 0, or the seconds to wait before asking again."""
+        return self._native.acquire(now)
+
+    def on_response(self, throttled: bool, now: float) -> None:
+        """Counts an answer: a throttled one cuts the rate, any other lets it grow."""
+        self._native.on_response(throttled, now)
+
+    @property
+    def rate(self) -> float | None:
+        """Sends per second that are allowed; None before the first throttle."""
+        return self._native.rate()

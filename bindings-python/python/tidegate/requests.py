@@ -1,0 +1,223 @@
+"""An adapter for requests: every request of a session under a policy.
+
+    import requests, tidegate.requests
+
+    session = requests.Session()
+    adapter = tidegate.requests.Adapter(tidegate.Policy("orders", preset="http"))
+    session.mount("https://", adapter)
+    session.mount("http://", adapter)
+
+Each hop of a redirect and each step of an authentication is one call. One request, or all of a block, can say
+more about themselves:
+
+    with tidegate.requests.options(route="catalogue", deadline=2.0, idempotent=True):
+        session.post(url, json=order)
+
+`response.tidegate` tells `attempts`, `reason` (the verdict), `note` (why there was no further attempt) and
+`retry_at` (when another try would make sense). Refusals, attempt timeouts and passed deadlines are exceptions
+of requests too: `except requests.Timeout` catches `DeadlineExceeded`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import requests
+import urllib3
+from requests.adapters import DEFAULT_POOLBLOCK, DEFAULT_POOLSIZE, HTTPAdapter
+from urllib3.exceptions import EmptyPoolError
+
+from . import _classify
+from ._http_front import Front
+from ._http_options import RequestOptions, gathered, options
+from ._sync import drive
+from ._urllib3_run import Urllib3Run, replay_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ._http_front import Origin
+    from ._policy import Policy
+
+__all__ = ["Adapter", "RequestOptions", "options"]
+
+
+class Adapter(HTTPAdapter):
+    """A transport adapter for `requests.Session.mount`.
+
+    A session with it can be pickled: the settings of its policy go along, never the state.
+
+    Args:
+        policy: The policy; the preset `http` if left out (3 attempts, budget, 30 s deadline).
+        policies: More policies by name (what `tidegate.load` answers, or a dict), for requests that name one.
+        retry_header: Whether repeats carry `Retry-Attempt: n`.
+        pool_connections: How many connection pools urllib3 keeps.
+        pool_maxsize: How many connections each of them keeps.
+        pool_block: Whether a request waits for a connection of a full pool, as long as for connecting. A
+            bulkhead of `pool_maxsize` has a queue that is fair, and can be seen.
+
+    Raises:
+        TypeError: If `policy` is no Policy.
+
+    Example:
+        ```python
+        session.mount("https://", tidegate.requests.Adapter(tidegate.Policy("orders", preset="http")))
+        ```
+    """
+
+    __attrs__ = [*HTTPAdapter.__attrs__, "_policy", "_policies", "_retry_header"]  # noqa: RUF012 - as requests
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        policies: Mapping[str, Policy] | None = None,
+        retry_header: bool = True,
+        pool_connections: int = DEFAULT_POOLSIZE,
+        pool_maxsize: int = DEFAULT_POOLSIZE,
+        pool_block: bool = DEFAULT_POOLBLOCK,
+    ) -> None:
+        self._made = Front(policy, policies, retry_header, 0)
+        self._policy, self._policies = self._made.policy, policies
+        self._retry_header = retry_header
+        super().__init__(pool_connections, pool_maxsize, 0, pool_block)
+
+    @property
+    def _front(self) -> Front:
+        """Made anew on the other side of a pickle, which leaves it behind."""
+        made: Front | None = self.__dict__.get("_made")
+        if made is None:
+            made = self._made = Front(self._policy, self._policies, self._retry_header, 0)
+        return made
+
+    def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **more: Any) -> None:
+        """Makes the pools, as requests asks for it; a wait for one that is full has an end."""
+        super().init_poolmanager(connections, maxsize, block, **more)  # type: ignore[no-untyped-call,unused-ignore]
+        if block:
+            manager = self.poolmanager
+            manager.pool_classes_by_scheme = {
+                scheme: type(kind.__name__, (_Patient, kind), {"__module__": kind.__module__})
+                for scheme, kind in manager.pool_classes_by_scheme.items()
+            }
+
+    def send(
+        self,
+        request: requests.PreparedRequest,
+        stream: bool = False,
+        timeout: Any = None,
+        verify: Any = True,
+        cert: Any = None,
+        proxies: Any = None,
+    ) -> requests.Response:
+        """Sends a request under the policy.
+
+        Raises:
+            Rejected: If the policy refused it before any attempt.
+            DeadlineExceeded: If the deadline passed.
+            requests.RequestException: What the last attempt failed with, the same object, with a note that
+                says why we stopped.
+        """
+        given = gathered(None)
+        front = self._front
+        how = {"stream": stream, "verify": verify, "cert": cert, "proxies": proxies}
+        run = _Run(front, request, given, super().send, timeout, how)
+        response: requests.Response = drive(run, front.begin(run, given))
+        return response
+
+
+class _Patient:
+    """A pool that is waited for as long as for a connection: requests says nothing, and waits without end."""
+
+    def urlopen(self, *args: Any, timeout: Any = None, **more: Any) -> Any:
+        patience = getattr(timeout, "connect_timeout", None)
+        if isinstance(patience, (int, float)):
+            more.setdefault("pool_timeout", patience)
+        return super().urlopen(*args, timeout=timeout, **more)  # type: ignore[misc]
+
+
+class _Run(Urllib3Run):
+    __slots__ = ("how", "own", "sends")
+
+    library = "requests"
+
+    def __init__(
+        self,
+        front: Front,
+        request: requests.PreparedRequest,
+        given: Mapping[str, Any],
+        sends: Callable[..., requests.Response],
+        own: Any,
+        how: dict[str, Any],
+    ) -> None:
+        super().__init__(front, request, given)
+        self.sends = sends
+        self.own = own
+        self.how = how
+
+    def raw(self, value: requests.Response) -> Any:
+        return value.raw
+
+    def method(self) -> str:
+        return str(self.request.method)
+
+    def origin(self) -> Origin:
+        url = urlsplit(self.request.url)
+        return url.scheme, url.hostname or "", url.port
+
+    def path(self) -> str:
+        return str(self.request.path_url)
+
+    def keyed(self) -> bool:
+        return "idempotency-key" in self.request.headers
+
+    def replay(self) -> tuple[bool, Any, Any]:
+        replayable, file = replay_of(self.request.body)
+        offset = getattr(self.request, "_body_position", None)
+        if file is not None and not isinstance(offset, int):
+            return offset is None, file, None  # requests could not tell where the file stood
+        return replayable, file, offset
+
+    def start(self, attempt: int, us: int) -> requests.Response:
+        timeout = self.own
+        if isinstance(timeout, tuple):
+            if len(timeout) != 2:
+                raise ValueError(f"timeout = {timeout!r}: must be a number, or a pair (connect, read)")
+            timeout = urllib3.Timeout(connect=timeout[0], read=timeout[1])
+        timeout = self.timeout(timeout, us)
+        request = self.request
+        if self.renew(attempt):
+            request = request.copy()
+            if self.header:
+                request.headers["Retry-Attempt"] = str(attempt - 1)
+            if self.factory is not None:
+                body = self.factory()
+                request.headers.pop("Content-Length", None)
+                request.headers.pop("Transfer-Encoding", None)
+                request.prepare_body(body, None)
+        try:
+            response = self.sends(request, timeout=timeout, **self.how)
+        except EmptyPoolError as error:
+            raise requests.exceptions.ConnectTimeout(error, request=self.request) from error
+        response.request = self.request  # a repeat's header is not for whoever copies the request
+        return response
+
+    def judge_library(self, error: BaseException) -> int:
+        if isinstance(error, requests.exceptions.ConnectTimeout):
+            return _classify.NEVER_SENT
+        if isinstance(error, requests.Timeout):
+            return self.late_or(_classify.TRANSIENT)
+        if isinstance(error, requests.exceptions.ProxyError):
+            return _classify.NEVER_SENT
+        if isinstance(error, requests.ConnectionError):
+            inner = error.args[0] if error.args else None
+            return self.judge_urllib3(inner) if isinstance(inner, Exception) else _classify.TRANSIENT
+        if isinstance(error, (ValueError, requests.exceptions.InvalidHeader)):
+            return _classify.PERMANENT  # no URL, no schema, a header that cannot be
+        if isinstance(error, requests.RequestException):
+            return _classify.TRANSIENT
+        return self.judge_urllib3(error)
+
+    def is_timeout(self, error: BaseException) -> bool:
+        never = isinstance(error, requests.exceptions.ConnectTimeout)
+        return isinstance(error, requests.Timeout) and not never

@@ -1,0 +1,203 @@
+"""urllib3 under a policy: every request that a manager of connection pools sends.
+
+    import urllib3, tidegate.urllib3
+
+    http = tidegate.urllib3.guard(urllib3.PoolManager(), tidegate.Policy("orders", preset="http"))
+    http.request("GET", url, tidegate={"route": "catalogue", "deadline": 2.0})
+
+urllib3's own retries are off: of a `retries=` argument only its redirects count. Each hop of a redirect is
+one call. What a request can say in `tidegate={...}` is `RequestOptions`; `with tidegate.urllib3.options(...)`
+says the same for all requests of a block.
+
+`response.tidegate` tells `attempts`, `reason` (the verdict), `note` (why there was no further attempt) and
+`retry_at` (when another try would make sense). Our errors are `urllib3.exceptions.HTTPError`s too, those of
+time `urllib3.exceptions.TimeoutError`s.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import urllib3
+from urllib3.util import parse_url
+
+from ._http_front import Front
+from ._http_options import RequestOptions, gathered, options
+from ._sync import drive
+from ._urllib3_run import Urllib3Run, replay_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ._http_front import Origin
+    from ._policy import Policy
+
+__all__ = ["RequestOptions", "guard", "options"]
+
+_Manager = TypeVar("_Manager", bound=urllib3.PoolManager)
+
+
+def guard(
+    manager: _Manager,
+    policy: Policy | None = None,
+    *,
+    policies: Mapping[str, Policy] | None = None,
+    retry_header: bool = True,
+) -> _Manager:
+    """Puts every request of a manager under a policy.
+
+    Args:
+        manager: A `urllib3.PoolManager`, or a `ProxyManager`. The pools that it has already are let go.
+        policy: The policy; the preset `http` if left out (3 attempts, budget, 30 s deadline).
+        policies: More policies by name (what `tidegate.load` answers, or a dict), for requests that name one.
+        retry_header: Whether repeats carry `Retry-Attempt: n`.
+
+    Returns:
+        The same manager.
+
+    Raises:
+        TypeError: If it is no manager, is guarded already, or `policy` is no Policy.
+
+    Example:
+        ```python
+        http = tidegate.urllib3.guard(urllib3.PoolManager(), tidegate.Policy("orders", preset="http"))
+        ```
+    """
+    if not isinstance(manager, urllib3.PoolManager):
+        raise TypeError(f"tidegate: manager = {manager!r}: must be a urllib3.PoolManager")
+    classes = manager.pool_classes_by_scheme
+    if any(issubclass(kind, _Guarded) for kind in classes.values()):
+        raise TypeError("tidegate: the manager is guarded already")
+    front = Front(policy, policies, retry_header, 0)
+    manager.clear()
+    manager.pool_classes_by_scheme = {
+        scheme: type(kind.__name__, (_Guarded, kind), {"__module__": kind.__module__, "_front": front})
+        for scheme, kind in classes.items()
+    }
+    return manager
+
+
+class _Guarded:
+    """A connection pool whose requests are calls."""
+
+    _front: Front
+
+    def urlopen(
+        self,
+        method: str,
+        url: str,
+        body: Any = None,
+        headers: Any = None,
+        retries: Any = None,
+        redirect: bool = True,
+        assert_same_host: bool = True,
+        timeout: Any = urllib3.Timeout.DEFAULT_TIMEOUT,
+        pool_timeout: Any = None,
+        release_conn: bool | None = None,
+        chunked: bool = False,
+        body_pos: Any = None,
+        preload_content: bool = True,
+        decode_content: bool = True,
+        tidegate: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Any:
+        del (
+            redirect,
+            release_conn,
+        )  # the manager follows; a connection goes back when its answer has been read
+        given = gathered(tidegate)
+        request = _Request(method.upper(), url, body, self.headers if headers is None else headers, self)  # type: ignore[attr-defined]
+        how = {
+            "assert_same_host": assert_same_host,
+            "chunked": chunked,
+            "decode_content": decode_content,
+            "redirect": False,
+            "retries": False,
+            "preload_content": False,
+            **more,
+        }
+        run = _Run(self._front, request, given, super().urlopen, how)  # type: ignore[misc]
+        run.own, run.own_pool, run.position = timeout, pool_timeout, body_pos
+        response = drive(run, self._front.begin(run, given))
+        response.retries = retries if isinstance(retries, urllib3.Retry) else urllib3.Retry.from_int(retries)
+        if run.file is not None and run.offset is not None and response.get_redirect_location():
+            run.rewind()  # the manager follows with the file as it stands
+        if preload_content:
+            response.data  # noqa: B018 - reads the body, and keeps it
+            response.release_conn()
+        return response
+
+
+class _Request:
+    __slots__ = ("body", "headers", "method", "pool", "url")
+
+    def __init__(self, method: str, url: str, body: Any, headers: Any, pool: Any) -> None:
+        self.method, self.url, self.body, self.headers, self.pool = method, url, body, headers, pool
+
+
+_NUMBERS: Final = (int, float)
+
+
+class _Run(Urllib3Run):
+    __slots__ = ("how", "own", "own_pool", "position", "sends")
+
+    library = "urllib3.exceptions"
+
+    def __init__(
+        self,
+        front: Front,
+        request: _Request,
+        given: Mapping[str, Any],
+        sends: Callable[..., Any],
+        how: dict[str, Any],
+    ) -> None:
+        super().__init__(front, request, given)
+        self.sends = sends
+        self.how = how
+        self.own: Any = None
+        self.own_pool: Any = None
+        self.position: Any = None
+
+    def method(self) -> str:
+        return str(self.request.method)
+
+    def origin(self) -> Origin:
+        url = self.request.url
+        if url[:1] != "/":  # to a proxy that forwards
+            parsed = parse_url(url)
+            return parsed.scheme or "http", parsed.host or "", parsed.port
+        pool = self.request.pool
+        return pool.scheme, pool.host, pool.port
+
+    def path(self) -> str:
+        url: str = self.request.url
+        return url if url[:1] == "/" else parse_url(url).request_uri
+
+    def keyed(self) -> bool:
+        return any(name.lower() == "idempotency-key" for name in self.request.headers)
+
+    def replay(self) -> tuple[bool, Any, Any]:
+        replayable, file = replay_of(self.request.body)
+        position = self.position
+        if file is not None and position is not None and not isinstance(position, int):
+            return False, None, None  # urllib3 could not tell where the file stood, before a redirect
+        return replayable, file, position if file is not None else None
+
+    def start(self, attempt: int, us: int) -> Any:
+        request, how = self.request, self.how
+        default = self.own is urllib3.Timeout.DEFAULT_TIMEOUT
+        timeout = self.timeout(request.pool.timeout if default else self.own, us)
+        if request.pool.block:
+            left = self.left()
+            own = self.own_pool if isinstance(self.own_pool, _NUMBERS) else None
+            how["pool_timeout"] = (
+                own if left == float("inf") else max(left if own is None else min(own, left), 0.0)
+            )
+        headers, body = request.headers, request.body
+        if self.renew(attempt):
+            if self.header:
+                headers = urllib3.HTTPHeaderDict(headers)
+                headers["Retry-Attempt"] = str(attempt - 1)
+            if self.factory is not None:
+                body = self.factory()
+        return self.sends(request.method, request.url, body, headers, timeout=timeout, **how)

@@ -1,0 +1,290 @@
+//! Metrics: what records and a snapshot come to, as series with bounded labels. The same in every language; a host only
+//! says them in the words of its backend.
+
+mod read;
+
+use std::collections::BTreeMap;
+
+use crate::action::{PolicyId, RouteId, Verdict, Wait};
+use crate::engine::{Engine, Record, RecordType};
+use crate::outcome::Class;
+
+/// What kind of figure it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Instrument {
+    /// Only ever grows.
+    Counter,
+    /// A level.
+    Gauge,
+    /// Counts by [`Meter::BOUNDS`], and a sum.
+    Histogram,
+}
+
+impl Instrument {
+    /// The name in every language.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+macro_rules! families {
+    ($($name:ident = $text:literal, $instrument:ident, $labels:expr, $doc:literal;)*) => {
+        /// All series of one name: a closed list (`docs/telemetry.md`).
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Family { $(#[doc = $doc] $name),* }
+
+        impl Family {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// Its name, the same for every backend.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text),* }
+            }
+
+            /// What kind of figure it is.
+            pub const fn instrument(self) -> Instrument {
+                match self { $(Self::$name => Instrument::$instrument),* }
+            }
+
+            /// Its labels beside `policy` and `route`, which all have.
+            pub const fn labels(self) -> &'static [&'static str] {
+                match self { $(Self::$name => &$labels),* }
+            }
+
+            /// What it says, in one sentence.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $doc),* }
+            }
+        }
+    };
+}
+families! {
+    Calls = "tidegate_calls_total", Counter, ["outcome"], "Calls that ended, by verdict.";
+    CallDuration = "tidegate_call_duration_seconds", Histogram, [], "Time from a call's beginning to its end, waits included.";
+    Attempts = "tidegate_attempts_total", Counter, ["outcome"], "Attempts that ended, by the class or kind of their outcome.";
+    Retries = "tidegate_retries_total", Counter, ["reason"], "Further attempts that were decided, by the kind of the failure before them.";
+    RetriesSuppressed = "tidegate_retries_suppressed_total", Counter, ["reason"], "Calls that ended with their failure, by the rule that stood against a further attempt.";
+    Rejections = "tidegate_rejections_total", Counter, ["stage", "reason"], "Calls refused before any attempt, by component and verdict.";
+    InFlight = "tidegate_bulkhead_in_flight", Gauge, [], "Permits given out.";
+    Capacity = "tidegate_bulkhead_capacity", Gauge, [], "Permits there are; of an adaptive limit, now.";
+    QueueDepth = "tidegate_bulkhead_queue_depth", Gauge, [], "Calls that wait for a permit.";
+    AcquireLatency = "tidegate_bulkhead_acquire_latency_seconds", Histogram, [], "How long those waited for a permit that had to, and got one.";
+    BreakerStateNow = "tidegate_breaker_state", Gauge, [], "0 closed, 1 open, 2 half-open; of several routes the highest.";
+    RejectProbability = "tidegate_throttle_reject_probability", Gauge, [], "The probability that a throttle refuses a call; of several routes the highest.";
+    BudgetTokens = "tidegate_budget_tokens", Gauge, [], "Retries that the budget has left.";
+    Hedges = "tidegate_hedges_total", Counter, ["outcome"], "Hedges that ended: won, or lost.";
+    HedgeDelay = "tidegate_hedge_delay_seconds", Gauge, [], "How long an attempt may take before one is started beside it; of several routes the longest.";
+}
+
+/// What a series says.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Reading {
+    /// A counter's or a gauge's.
+    Number(f64),
+    /// A histogram's: how many were at most each of [`Meter::BOUNDS`] but more than the one before, and at the end how
+    /// many were more; and their sum.
+    Histogram {
+        /// One more than there are bounds.
+        counts: Vec<u64>,
+        /// In seconds.
+        sum: f64,
+    },
+}
+
+/// One series.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Series {
+    /// What it is one of.
+    pub family: Family,
+    /// The policy's name; empty for a pool that policies share.
+    pub policy: String,
+    /// The route's key, or `other`; a pool's name.
+    pub route: String,
+    /// The values of [`Family::labels`].
+    pub labels: Vec<String>,
+    /// What it says.
+    pub reading: Reading,
+}
+
+/// A histogram of spans.
+#[derive(Clone, Default, Debug)]
+struct Spans {
+    counts: [u64; Meter::BOUNDS.len() + 1],
+    us: u64,
+}
+
+impl Spans {
+    fn add(&mut self, us: u64) {
+        let seconds = us as f64 / 1e6;
+        let at = Meter::BOUNDS.iter().position(|bound| seconds <= *bound);
+        self.counts[at.unwrap_or(Meter::BOUNDS.len())] += 1;
+        self.us = self.us.saturating_add(us);
+    }
+}
+
+/// What has been counted for one policy and label of route.
+#[derive(Clone, Debug)]
+struct Tally {
+    policy: PolicyId,
+    /// None is `other`.
+    route: Option<Box<str>>,
+    calls: [u64; Verdict::ALL.len()],
+    duration: Spans,
+    /// By number of the kind.
+    attempts: BTreeMap<u8, u64>,
+    retries: BTreeMap<u8, u64>,
+    suppressed: [u64; Verdict::ALL.len()],
+    acquire: Spans,
+    won: u64,
+    lost: u64,
+}
+
+/// The routes of one policy that have series of their own.
+#[derive(Default, Debug)]
+struct Known {
+    by_key: BTreeMap<Box<str>, usize>,
+    other: Option<usize>,
+}
+
+/// Counts records, and reads the rest from a snapshot: metrics that cost nothing until somebody has made one of these.
+///
+/// The first `max_routes` routes of each policy have series of their own, whoever comes later is counted under `other`. It
+/// is who came first and not who is largest, because a counter that moved from one label to another would run back.
+///
+/// ```
+/// use tidegate::{Class, Engine, Event, Family, Meter, Options, Outcome, Policy, Reading, Request, Time, Value};
+/// let mut engine = Engine::new(7, Options::default());
+/// let policy = engine.policy(Policy::from_pairs("payments", &[("deadline", Value::Number(1e6))]).unwrap()).unwrap();
+/// let now = Time::from_micros(0);
+/// let route = engine.route(policy, "eu", now);
+/// let mut meter = Meter::new(20);
+/// engine.subscribe_to(Meter::TYPES);
+/// let (call, _) = engine.begin(route, &Request::default(), now);
+/// let _ = engine.on(call, Event::Finished { attempt: 1, outcome: Outcome::of(Class::Ok) }, now);
+///
+/// let mut records = Vec::new();
+/// engine.take_records(&mut records);
+/// records.iter().for_each(|record| meter.add(&engine, record));
+/// let calls = meter.read(&engine, now).into_iter().find(|series| series.family == Family::Calls).unwrap();
+/// assert_eq!((&*calls.policy, &*calls.route, &*calls.labels[0]), ("payments", "eu", "ok"));
+/// assert_eq!(calls.reading, Reading::Number(1.0));
+/// ```
+#[derive(Debug)]
+pub struct Meter {
+    max_routes: usize,
+    tallies: Vec<Tally>,
+    known: BTreeMap<u32, Known>,
+    /// Where the tally of a route is. Ids are new when routes come back, so this is emptied now and then.
+    places: BTreeMap<u64, usize>,
+}
+
+/// Routes remembered by their id.
+const MOST_PLACES: usize = 4_096;
+
+impl Meter {
+    /// The upper bounds of histograms, in seconds.
+    pub const BOUNDS: &'static [f64] =
+        &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
+    /// The records that it counts.
+    pub const TYPES: &'static [RecordType] = &[
+        RecordType::CallDone,
+        RecordType::AttemptDone,
+        RecordType::RetryScheduled,
+        RecordType::RetrySuppressed,
+        RecordType::GaveUp,
+        RecordType::Granted,
+        RecordType::HedgeWon,
+    ];
+
+    /// A meter that tells `max_routes` routes of each policy apart.
+    pub fn new(max_routes: usize) -> Self {
+        Self { max_routes, tallies: Vec::new(), known: BTreeMap::new(), places: BTreeMap::new() }
+    }
+
+    /// Counts a record of this engine. Those of other types than [`Meter::TYPES`] change nothing.
+    pub fn add(&mut self, engine: &Engine, record: &Record) {
+        let (Some(policy), Some(route)) = (record.policy, record.route) else { return };
+        if !Self::TYPES.contains(&record.what) {
+            return;
+        }
+        let at = match self.places.get(&route.to_word()) {
+            Some(at) => *at,
+            None => self.place(engine, policy, route),
+        };
+        let tally = &mut self.tallies[at];
+        match record.what {
+            RecordType::CallDone => {
+                if let Some(verdict) = record.verdict {
+                    tally.calls[verdict as usize] += 1;
+                }
+                tally.duration.add(record.elapsed.unwrap_or_default().as_micros());
+            }
+            RecordType::AttemptDone => {
+                let kind = record.kind.unwrap_or(Class::Permanent.into());
+                *tally.attempts.entry(kind.number()).or_default() += 1;
+                tally.lost += u64::from(record.hedge && kind != Class::Ok.into());
+            }
+            RecordType::RetryScheduled => {
+                let kind = record.kind.unwrap_or(Class::Permanent.into());
+                *tally.retries.entry(kind.number()).or_default() += 1;
+            }
+            RecordType::RetrySuppressed | RecordType::GaveUp => {
+                if let Some(verdict) = record.verdict {
+                    tally.suppressed[verdict as usize] += 1;
+                }
+            }
+            RecordType::Granted if record.why == Some(Wait::Queue) => {
+                tally.acquire.add(record.wait.unwrap_or_default().as_micros());
+            }
+            RecordType::HedgeWon => tally.won += 1,
+            _ => {}
+        }
+    }
+
+    /// The tally of a route that is new here.
+    #[cold]
+    fn place(&mut self, engine: &Engine, policy: PolicyId, route: RouteId) -> usize {
+        if self.places.len() >= MOST_PLACES {
+            self.places.clear();
+        }
+        let at = self.tally(policy, engine.key_of(route));
+        self.places.insert(route.to_word(), at);
+        at
+    }
+
+    /// The tally of a key, or `other`: where there is no room for it, or where the route is gone.
+    fn tally(&mut self, policy: PolicyId, key: Option<&str>) -> usize {
+        let known = self.known.entry(policy.to_word()).or_default();
+        if let Some(at) = key.and_then(|key| known.by_key.get(key)) {
+            return *at;
+        }
+        let own = key.filter(|_| known.by_key.len() < self.max_routes);
+        if let (None, Some(at)) = (own, known.other) {
+            return at;
+        }
+        let at = self.tallies.len();
+        match own {
+            Some(key) => drop(known.by_key.insert(key.into(), at)),
+            None => known.other = Some(at),
+        }
+        self.tallies.push(Tally {
+            policy,
+            route: own.map(Into::into),
+            calls: [0; Verdict::ALL.len()],
+            duration: Spans::default(),
+            attempts: BTreeMap::new(),
+            retries: BTreeMap::new(),
+            suppressed: [0; Verdict::ALL.len()],
+            acquire: Spans::default(),
+            won: 0,
+            lost: 0,
+        });
+        at
+    }
+}

@@ -1,0 +1,156 @@
+//! What a meter has counted, and the levels of a snapshot, as series.
+
+use std::collections::BTreeMap;
+
+use super::{Family, Meter, Reading, Series, Spans, Tally};
+use crate::action::{PolicyId, Verdict};
+use crate::breaker::BreakerState;
+use crate::engine::{Engine, PoolView, RouteView};
+use crate::outcome::Kind;
+use crate::time::Time;
+
+/// The label of all routes that have none of their own.
+const OTHER: &str = "other";
+
+/// The component that refuses with this verdict; `None` where the call was not refused.
+fn stage(verdict: Verdict) -> Option<&'static str> {
+    Some(match verdict {
+        Verdict::ForcedOpen => "operator",
+        Verdict::BreakerOpen => "breaker",
+        Verdict::Throttled => "throttle",
+        Verdict::RateLimited | Verdict::CostAboveBurst => "rate_limit",
+        Verdict::QueueFull | Verdict::AcquireTimeout | Verdict::QueueShed | Verdict::Displaced => "bulkhead",
+        Verdict::HoldFull => "hold",
+        Verdict::StoreUnavailable => "store",
+        Verdict::DeadlineBefore | Verdict::DeadlineQueued => "deadline",
+        _ => return None,
+    })
+}
+
+/// Levels by family, policy and route. Those of several routes are one: added up, or the highest.
+type Levels = BTreeMap<(Family, String, String), f64>;
+
+impl Meter {
+    /// All series there are, ordered by family, policy and route: counters from the records, levels from a snapshot.
+    pub fn read(&mut self, engine: &Engine, now: Time) -> Vec<Series> {
+        let mut series: Vec<_> = self.tallies.iter().flat_map(|tally| counted(engine, tally)).collect();
+        let mut levels = Levels::new();
+        let view = engine.snapshot(now);
+        for route in &view.routes {
+            let policy = engine.policy_named(&route.policy);
+            let key = policy.map_or(OTHER, |policy| self.label(policy, &route.key));
+            of_route(route, key, &mut levels);
+        }
+        for pool in &view.pools {
+            let mut add = |family, value| level(&mut levels, family, "", &pool.name, value);
+            if let Some(pool) = &pool.pool {
+                of_pool(pool, &mut add);
+            }
+            if let Some(budget) = pool.budget {
+                add(Family::BudgetTokens, budget as f64);
+            }
+        }
+        series.extend(levels.into_iter().map(|((family, policy, route), value)| Series {
+            family,
+            policy,
+            route,
+            labels: Vec::new(),
+            reading: Reading::Number(value),
+        }));
+        series.sort_by(|a, b| {
+            (a.family, &a.policy, &a.route, &a.labels).cmp(&(b.family, &b.policy, &b.route, &b.labels))
+        });
+        series
+    }
+
+    /// What a route is called in labels: its key, or `other`. For figures that a host keeps beside these.
+    pub fn label<'a>(&mut self, policy: PolicyId, key: &'a str) -> &'a str {
+        let at = self.tally(policy, Some(key));
+        if self.tallies[at].route.is_some() { key } else { OTHER }
+    }
+}
+
+fn counted(engine: &Engine, tally: &Tally) -> Vec<Series> {
+    let Some(policy) = engine.policy_of(tally.policy) else { return Vec::new() };
+    let route = tally.route.as_deref().unwrap_or(OTHER);
+    let series = |family, labels: &[&str], reading| Series {
+        family,
+        policy: policy.name().to_owned(),
+        route: route.to_owned(),
+        labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+        reading,
+    };
+    let number = |family, labels: &[&str], count: u64| series(family, labels, Reading::Number(count as f64));
+    let mut all = Vec::new();
+    for verdict in Verdict::ALL {
+        let (ended, name) = (tally.calls[*verdict as usize], verdict.name());
+        if ended > 0 {
+            all.push(number(Family::Calls, &[name], ended));
+            if let Some(stage) = stage(*verdict) {
+                all.push(number(Family::Rejections, &[stage, name], ended));
+            }
+        }
+        let suppressed = tally.suppressed[*verdict as usize];
+        if suppressed > 0 {
+            all.push(number(Family::RetriesSuppressed, &[name], suppressed));
+        }
+    }
+    for (family, counts) in [(Family::Attempts, &tally.attempts), (Family::Retries, &tally.retries)] {
+        let mut by_name = BTreeMap::<String, u64>::new(); // a `retune` can take names away: all of those are `kind`
+        for (kind, count) in counts {
+            let name = Kind::new(*kind).and_then(|kind| policy.name_of(kind)).unwrap_or("kind");
+            *by_name.entry(name.to_owned()).or_default() += count;
+        }
+        all.extend(by_name.iter().map(|(kind, count)| number(family, &[kind], *count)));
+    }
+    for (outcome, count) in [("won", tally.won), ("lost", tally.lost)] {
+        if count > 0 {
+            all.push(number(Family::Hedges, &[outcome], count));
+        }
+    }
+    for (family, spans) in [(Family::CallDuration, &tally.duration), (Family::AcquireLatency, &tally.acquire)]
+    {
+        let Spans { counts, us } = spans;
+        if counts.iter().any(|count| *count > 0) {
+            let reading = Reading::Histogram { counts: counts.to_vec(), sum: *us as f64 / 1e6 };
+            all.push(series(family, &[], reading));
+        }
+    }
+    all
+}
+
+fn level(levels: &mut Levels, family: Family, policy: &str, route: &str, value: f64) {
+    let highest = matches!(family, Family::BreakerStateNow | Family::RejectProbability | Family::HedgeDelay);
+    let told = levels.entry((family, policy.to_owned(), route.to_owned())).or_default();
+    *told = if highest { told.max(value) } else { *told + value };
+}
+
+fn of_pool(pool: &PoolView, add: &mut impl FnMut(Family, f64)) {
+    add(Family::InFlight, f64::from(pool.in_flight));
+    add(Family::Capacity, f64::from(pool.limit));
+    add(Family::QueueDepth, f64::from(pool.waiting));
+}
+
+fn of_route(route: &RouteView, key: &str, levels: &mut Levels) {
+    let mut add = |family, value| level(levels, family, &route.policy, key, value);
+    if let Some(pool) = &route.pool {
+        of_pool(pool, &mut add);
+    }
+    if let Some(breaker) = &route.breaker {
+        let state = match breaker.state {
+            BreakerState::Closed => 0.0,
+            BreakerState::Open => 1.0,
+            BreakerState::HalfOpen => 2.0,
+        };
+        add(Family::BreakerStateNow, state);
+    }
+    if let Some(throttle) = &route.throttle {
+        add(Family::RejectProbability, throttle.probability);
+    }
+    if let Some(budget) = route.budget {
+        add(Family::BudgetTokens, budget as f64);
+    }
+    if let Some(hedge) = &route.hedge {
+        add(Family::HedgeDelay, hedge.delay.as_micros() as f64 / 1e6);
+    }
+}
