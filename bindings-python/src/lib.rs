@@ -20,6 +20,7 @@ mod runner;
 mod scope;
 mod snapshot;
 mod telemetry;
+mod testing;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -87,6 +88,7 @@ struct State {
     manual: Option<u64>,
     woken: Vec<CallId>,
     ears: telemetry::Ears,
+    mode: testing::Mode,
     /// What callers look at before each call, by policy.
     traits: BTreeMap<u32, Arc<Traits>>,
 }
@@ -151,7 +153,8 @@ impl Engine {
     #[inline]
     fn begin_with(&self, py: Python<'_>, route: RouteId, request: &Request) -> Begun {
         let (mut state, now) = self.at_now(py);
-        let (call, step) = state.core.begin(route, request, now);
+        let (route, request) = state.mode.begins(route, request);
+        let (call, step) = state.core.begin(route, &request, now);
         let woken = state.woken(step.flags);
         Begun { call, step, now, woken }
     }
@@ -194,7 +197,8 @@ impl Engine {
     fn new(seed: u64, manual_clock: bool, journal: bool, max_routes: u32) -> Self {
         let core = Core::new(seed, Options::default().journal(journal).max_routes(max_routes));
         let (manual, ears) = (manual_clock.then_some(0), telemetry::Ears::new());
-        let state = State { core, manual, woken: Vec::new(), ears, traits: BTreeMap::new() };
+        let mode = testing::Mode::default();
+        let state = State { core, manual, woken: Vec::new(), ears, mode, traits: BTreeMap::new() };
         Self { manual: manual_clock, state: Lock::new(state) }
     }
 
@@ -205,7 +209,7 @@ impl Engine {
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn policy(&self, py: Python<'_>, name: &str, pairs: Vec<(String, Given)>) -> PyResult<u32> {
         let policy = checked(name, &pairs)?;
-        let taken = self.state.lock(py).core.policy(policy);
+        let taken = self.state.lock(py).take_in(policy);
         taken.map(PolicyId::to_word).map_err(|clash| clashes("policy", &clash))
     }
 
@@ -278,7 +282,7 @@ impl Engine {
     ) -> PyResult<Vec<u64>> {
         let to = checked(name, &pairs)?;
         let (mut state, now) = self.at_now(py);
-        let retuned = state.core.retune(PolicyId::from_word(policy), to, now);
+        let retuned = state.change(PolicyId::from_word(policy), to, now);
         let woken = retuned.map(|flags| state.woken(flags));
         state.traits(policy);
         drop(state);

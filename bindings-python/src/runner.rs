@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use tidegate::{Action, CallId, Class, Duration, Event, Outcome, Request, RouteId, Step, Time, wire};
+use tidegate::{Action, CallId, Class, Event, Outcome, Request, RouteId, Step, Time, wire};
 
 use crate::{Engine, Traits};
 
@@ -78,7 +78,9 @@ impl Settings {
         let mut request = self.request;
         request.abortable = abortable;
         if let Some(scope) = scope {
-            (request.remaining, request.parent) = inherited(caller, scope)?;
+            let around = inherited(caller, scope)?;
+            (request.remaining, request.parent, request.criticality) =
+                (around.remaining, around.parent, around.criticality);
         }
         let route = RouteId::from_word(self.route.load(Ordering::Relaxed));
         Ok(self.engine.get().begin_with(caller.py(), route, &request))
@@ -132,17 +134,13 @@ impl Raised {
     }
 }
 
-/// The time that is left of what surrounds a call, and the call it is nested in.
+/// What a call takes from around it: the time that is left, the call it is nested in, and how much it matters.
 #[cold]
-fn inherited<'py>(
-    caller: &Bound<'py, PyAny>,
-    scope: &Bound<'py, PyAny>,
-) -> PyResult<(Option<Duration>, Option<CallId>)> {
+fn inherited<'py>(caller: &Bound<'py, PyAny>, scope: &Bound<'py, PyAny>) -> PyResult<Request> {
     let words = caller.call_method1(intern!(caller.py(), "_inherit"), (scope,))?;
-    let (limit, parent): (u64, u64) = words.extract()?;
-    let told = wire::unpack_request(0, limit, parent, 0);
-    let told = told.ok_or_else(|| PyValueError::new_err("no request has these words"))?;
-    Ok((told.remaining, told.parent))
+    let (limit, parent, criticality): (u64, u64, u64) = words.extract()?;
+    let told = wire::unpack_request(criticality & 3, limit, parent, 0);
+    told.ok_or_else(|| PyValueError::new_err("no request has these words"))
 }
 
 impl Runner {

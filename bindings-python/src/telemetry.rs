@@ -225,6 +225,15 @@ impl Inspector {
         })
     }
 
+    /// Tests the engine: it stays out of the way unless `active`; `attempts` makes so many without waits, 0 leaves them as
+    /// they are, and `cap` keeps those that a policy has fewer. The calls that can go on because of it.
+    #[pyo3(signature = (active, attempts, cap) -> "list[int] | None")]
+    fn test(&self, py: Python<'_>, active: bool, attempts: u8, cap: bool) -> PyResult<Option<Vec<u64>>> {
+        let attempts = (attempts > 0).then_some((attempts, cap));
+        let woken = self.with(py, |state, now| state.test(active, attempts, now));
+        woken.map_err(|clash| crate::clashes("policy", &clash))
+    }
+
     /// Records that were dropped, because nobody had taken those before them.
     fn dropped(&self, py: Python<'_>) -> u64 {
         self.with(py, |state, _| state.core.records_dropped())

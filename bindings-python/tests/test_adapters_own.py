@@ -35,12 +35,12 @@ def keys_of(engine: tidegate.Engine) -> list[str]:
 
 def test_a_session_that_is_pickled_keeps_its_policy(origin: Origin) -> None:
     session = requests.Session()
-    policy = tidegate.Policy("pickled-session", retry={"max_attempts": 2, "backoff": {"base": 0.001}})
+    policy = tidegate.Policy("pickled session", retry={"max_attempts": 2, "backoff": {"base": 0.001}})
     session.mount("http://", tidegate.requests.Adapter(policy, retry_header=False, pool_maxsize=3))
     with pickle.loads(pickle.dumps(session)) as again:
         again.trust_env = False
         adapter = again.get_adapter("http://o/")
-        assert adapter._policy.name == "pickled-session"
+        assert adapter._policy.name == "pickled session"
         assert adapter._pool_maxsize == 3
         origin.sequence(503, 200)
         assert again.get(origin.url + "/x").tidegate["attempts"] == 2

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakSet
 
 from . import _native
 from ._clock import to_us
-from ._explain import CallExplanation, Restored, call_of, replayable
+from ._hooks import Hooks, wanted
 from ._wire import CANCEL
-from .events import Hooks, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ._clock import Clock, Span
+    from ._explain import CallExplanation, Restored
+    from ._hooks import Hook
     from ._snapshot import Snapshot
     from ._timers import Timers
-    from .events import Hook, Record
+    from .events import Record
 
 
 def draw_seed() -> int:
@@ -57,6 +59,7 @@ class Engine:
             raise ValueError(f"max_routes = {max_routes!r}: must be a whole number from 1 to {_MOST_ROUTES}")
         self.seed: Final = draw_seed() if seed is None else seed & (1 << 64) - 1
         self.max_routes: Final = max_routes
+        self._token = draw_seed()  # engines may share a seed
         self.native: Final = _native.Engine(self.seed, clock is not None, journal, max_routes)
         self.inspector: Final = _native.Inspector(self.native)
         self.logs: Final = logs
@@ -72,6 +75,8 @@ class Engine:
         if clock is not None:
             clock.attach(self)
         _engines.add(self)
+        if tested != UNTESTED:
+            self.test(*tested)
 
     def on(self, call: int, event: int) -> int:
         """Tells a call what happened, and wakes whoever can go on because of it."""
@@ -80,6 +85,13 @@ class Engine:
             return reply
         self.wake(reply[1])
         return reply[0]
+
+    def test(self, active: bool, attempts: int, cap: bool) -> None:
+        """Tests the engine in another way from now on: `tidegate.testing` says how."""
+        woken = self.inspector.test(active, attempts, cap)
+        self.tunings += 1
+        if woken is not None:
+            self.wake(woken)
 
     def report(self, call: int, event: int, fn: object, value: object) -> int:
         """Tells a call how an attempt ended, and hooks what it was: a function, its result or exception."""
@@ -160,9 +172,23 @@ class Engine:
             None where the engine knows nothing of it. A call that has ended is known from the journal
             (`Engine(journal=True)`), as long as nothing has been taken from that.
         """
-        call = of if isinstance(of, int) else call_of(self, of)
+        from ._explain import CallExplanation
+
+        call = of if isinstance(of, int) else self.call_of(of)
         told = None if call is None else self.inspector.explain_call(call)
         return None if told is None else CallExplanation._of(told)
+
+    def mark(self, error: BaseException, call: int) -> None:
+        """Notes on an exception which call it ended. Numbers, so that it can still be pickled."""
+        try:
+            error.__tidegate__ = (self._token, call)  # type: ignore[attr-defined]
+        except (AttributeError, TypeError):
+            pass  # one without a dict
+
+    def call_of(self, error: BaseException) -> int | None:
+        """The call that an exception ended, if it was one of this engine's."""
+        token, call = getattr(error, "__tidegate__", (None, None))
+        return call if token == self._token else None
 
     def journal(self, *, take: bool = False) -> str:
         """Everything that was put into the engine, one line each, for `Engine.replay`.
@@ -190,6 +216,7 @@ class Engine:
         Raises:
             ValueError: If a line is none of a journal's: which, and why.
         """
+        from ._explain import replayable
         from .testing import FakeClock
 
         seed, routes, lines = replayable(journal)
@@ -222,6 +249,8 @@ class Engine:
                 calls. Nothing has been changed.
             ValueError: If `elapsed` is out of range.
         """
+        from ._explain import Restored
+
         us = to_us(elapsed)
         if isinstance(us, str) or not 0 <= us < 1 << 63:
             raise ValueError(f"elapsed = {elapsed!r}: must be seconds or a timedelta, 0 or more")
@@ -229,6 +258,10 @@ class Engine:
         self.tunings += 1
         return restored
 
+
+UNTESTED: Final = (True, 0, False)
+tested = UNTESTED
+"""How all engines are tested: are they active, how many attempts (0: as the policy says), is that a cap?"""
 
 _MOST_ROUTES: Final = 524_288
 
@@ -248,8 +281,23 @@ def default_engine() -> Engine:
 
 def explain(error: BaseException) -> CallExplanation | None:
     """Why the call ended that raised this exception: asked of the engine that it was one of."""
-    engines = [engine for engine in list(_engines) if call_of(engine, error) is not None]
+    engines = [engine for engine in list(_engines) if engine.call_of(error) is not None]
     return engines[0].explain(error) if engines else None
+
+
+def test_all(how: tuple[bool, int, bool]) -> None:
+    """Tests all engines in another way from now on, those to come too."""
+    global tested  # noqa: PLW0603 - one setting for the process is what is asked for
+    tested = how
+    for engine in list(_engines):
+        engine.test(*how)
+
+
+def use(engine: Engine | None) -> Engine | None:
+    """Makes an engine the process's own; answers the one before."""
+    before = _default[0] if _default else None
+    _default[:] = [] if engine is None else [engine]
+    return before
 
 
 def _after_fork_in_child() -> None:
@@ -257,6 +305,9 @@ def _after_fork_in_child() -> None:
         engine.waiters.clear()
         engine.timers.clear()
         engine.native.after_fork(draw_seed())
+    races = sys.modules.get(f"{__package__}._race_sync")
+    if races is not None:
+        races.forget_threads()
 
 
 if hasattr(os, "register_at_fork"):

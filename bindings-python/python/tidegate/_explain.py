@@ -11,8 +11,6 @@ from .events import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ._engine import Engine
-
 
 @dataclass(frozen=True)
 class Component:
@@ -153,17 +151,3 @@ def replayable(journal: str) -> tuple[int, int, list[str]]:
         shown = lines[0] if lines else ""
         raise ValueError(f"journal = {shown!r}: must begin with 'tidegate journal 1 seed … routes …'")
     return int(head[2]), int(head[3]), lines[1:]
-
-
-def mark(error: BaseException, engine: Engine, call: int) -> None:
-    """Notes on an exception which call it ended. Numbers, so that it can still be pickled."""
-    try:
-        error.__tidegate__ = (engine.seed, call)  # type: ignore[attr-defined]
-    except (AttributeError, TypeError):
-        pass  # one without a dict
-
-
-def call_of(engine: Engine, error: BaseException) -> int | None:
-    """The call that an exception ended, if it was one of this engine's."""
-    seed, call = getattr(error, "__tidegate__", (None, None))
-    return call if seed == engine.seed else None

@@ -51,6 +51,8 @@ class HttpRun(Run):
 
     library: ClassVar[str]
     """The module that its exceptions are taken from."""
+    can_race: ClassVar[bool] = False
+    """Whether attempts can run beside each other, and the answer of a loser is closed by `discard`."""
 
     def __init__(self, front: Front, request: Any, options: Mapping[str, Any]) -> None:
         policy = front.policy_of(options) if options else front.policy

@@ -1,11 +1,11 @@
-"""One line for each retry, refusal and change of a breaker: to structlog where in use, else logging."""
+"""One line for each retry, refusal and change of a breaker: to structlog where it is set up, else logging."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from .events import loaded
+from ._hooks import loaded
 
 if TYPE_CHECKING:
     from .events import Record
@@ -20,7 +20,8 @@ def log(record: Record) -> None:
     """Writes a record down. Names and numbers only: no arguments, no URLs, no texts of exceptions."""
     level = logging.INFO if record.type in _QUIET else logging.WARNING
     structlog = loaded("structlog")
-    if structlog is not None:
+    # Who has not set it up has it from another library, and would not have us print to stdout.
+    if structlog is not None and structlog.is_configured():
         fields = {key: value for key, value in record._asdict().items() if value not in (None, False, 0)}
         del fields["type"]
         structlog.get_logger("tidegate").log(level, f"tidegate.{record.type}", **fields)

@@ -522,6 +522,11 @@ class Inspector:
         """
         The records that this thread's steps have made since the last time, oldest first.
         """
+    def test(self, /, active: bool, attempts: SupportsIndex, cap: bool) -> "list[int] | None":
+        """
+        Tests the engine: it stays out of the way unless `active`; `attempts` makes so many without waits, 0 leaves them as
+        they are, and `cap` keeps those that a policy has fewer. The calls that can go on because of it.
+        """
 
 @final
 class P2Quantile:

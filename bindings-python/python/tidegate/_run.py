@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import _classify, _native
 from ._errors import AttemptTimeout, TidegateError
-from ._explain import mark
 from ._notes import add_note, note_of, refusal
 from ._wire import (
     ATTEMPT_SHIFT,
@@ -155,7 +154,8 @@ class Run:
         twin = object.__new__(type(self))
         for kind in type(self).__mro__:
             for name in getattr(kind, "__slots__", ()):
-                setattr(twin, name, getattr(self, name))
+                if hasattr(self, name):
+                    setattr(twin, name, getattr(self, name))
         if hasattr(self, "__dict__"):
             vars(twin).update(vars(self))
         return twin
@@ -213,7 +213,7 @@ class Run:
             error = value
         self.held = {}
         if self.engine.journals:
-            mark(error, self.engine, self.id)
+            self.engine.mark(error, self.id)
         try:
             raise error
         finally:

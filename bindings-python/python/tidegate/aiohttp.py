@@ -179,7 +179,7 @@ class _Run(HttpRun):
         elif value._body is None:
             await value.read()  # it is here already
 
-    def discard(self, value: aiohttp.ClientResponse) -> None:
+    async def discard(self, value: aiohttp.ClientResponse) -> None:
         """Closes the answer of a loser."""
         value.close()
 

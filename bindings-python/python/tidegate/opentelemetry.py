@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import Span
 
     from ._engine import Engine
-    from .events import Hook, Record
+    from ._hooks import Hook
+    from .events import Record
 
 __all__ = ["Instrumentation", "ResendCount", "instrument"]
 

@@ -7,17 +7,19 @@ mod facts;
 mod python;
 mod reference;
 mod schema;
+mod typescript;
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::{env, fs};
 
 /// The generated files, by path from the root of the repository.
-fn files() -> [(&'static str, String); 3] {
+fn files() -> [(&'static str, String); 4] {
     [
         ("docs/policy.schema.json", schema::text()),
         ("docs/reference.md", reference::text()),
         ("bindings-python/python/tidegate/_options_gen.py", python::text()),
+        ("bindings-wasm/ts/options_gen.ts", typescript::text()),
     ]
 }
 
@@ -72,7 +74,7 @@ mod tests {
 
     #[test]
     fn every_key_and_every_preset_is_in_every_file() {
-        let [(_, schema), (_, reference), (_, python)] = files();
+        let [(_, schema), (_, reference), (_, python), (_, typescript)] = files();
         for key in tidegate::TABLE {
             let name = key.path.rsplit('.').next().unwrap();
             assert!(schema.contains(&format!("\"{name}\": {{")), "{} in the schema", key.path);
@@ -80,11 +82,18 @@ mod tests {
             if key.path.contains('.') {
                 assert!(python.contains(&format!("\n    {name}: ")), "{} in the options", key.path);
             }
+            let camel = typescript::camel(name);
+            assert!(
+                typescript.contains(&format!("\n  {camel}?: ")),
+                "{} in the TypeScript options",
+                key.path
+            );
         }
         for preset in facts::presets() {
             assert!(
                 reference.contains(&format!("### `{preset}`")) && python.contains(&format!("\"{preset}\""))
             );
+            assert!(typescript.contains(&format!("\"{preset}\"")));
         }
     }
 }
