@@ -163,3 +163,25 @@ fn a_policy_that_names_a_budget_may_give_up_its_retries_and_take_them_up_again()
     );
     engine.retune(policy, with(3.0), at(0)).unwrap();
 }
+
+#[test]
+fn a_bulkhead_that_comes_while_calls_wait_for_a_rate_gives_them_no_permits_of_its_own() {
+    let rate = [
+        ("rate_limit.permits", Number(1.0)),
+        ("rate_limit.per", Number(1e6)),
+        ("rate_limit.wait", Value::Flag(true)),
+        ("rate_limit.max_wait", Number(9e6)),
+    ];
+    let mut host = Host::new(&rate);
+    let runs = host.start(Request::default(), 0);
+    let (waits, _) = host.begin(Request::default(), 0);
+    let with = [&rate[..], &bulkhead(2.0, 0.0)].concat();
+    host.engine.retune(host.policy, Policy::from_pairs("p", &with).unwrap(), at(0)).unwrap();
+    host.engine.check().unwrap();
+    assert_eq!(host.poll(waits, SECOND).action, Action::Attempt { attempt: 1, hedge: false });
+    host.engine.check().unwrap();
+    for call in [runs, waits] {
+        let _ = host.finish(call, 1, of(Class::Ok), SECOND);
+    }
+    assert_eq!(host.engine.snapshot(at(SECOND)).routes[0].pool.unwrap().in_flight, 0);
+}

@@ -165,7 +165,12 @@ impl Engine {
 
     /// Gives the calls in flight of a route the permits that they would hold had there been a bulkhead; how many.
     fn adopt(&mut self, route: u32) -> u32 {
-        let here = |slot: u32| self.calls[slot].route == route && self.calls[slot].state != State::Lost;
+        // Whoever waits before its first attempt has yet to ask for one.
+        let waits = |call: &Call| call.attempts == 0 && matches!(call.state, State::Held | State::Paced);
+        let here = |slot: u32| {
+            let call = &self.calls[slot];
+            call.route == route && call.state != State::Lost && !waits(call)
+        };
         let around = |slot: &u32| Some(self.calls[*slot].parent()).filter(|parent| *parent != NONE);
         let alone = |slot: u32| !std::iter::successors(around(&slot), around).any(here);
         let slots = self.calls.iter().map(|(slot, _)| slot).filter(|slot| here(*slot) && alone(*slot));

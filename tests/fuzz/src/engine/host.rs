@@ -248,10 +248,10 @@ impl Host {
         let again = self.engine.on(self.calls[n].id, Event::Poll, self.now());
         let started = matches!(before.action, Action::Attempt { .. });
         // What is due at once is left to the owner's Poll; and a waiter's own poll may take back what others have not
-        // claimed, or find that it has been let through.
+        // claimed, or find that it has been let through, or that its turn comes sooner.
         let due = (before.stop != 0 || started) && before.next == Some(Duration::ZERO);
         let parked = matches!(before.action, Action::Wait { why: Wait::Queue | Wait::Rate | Wait::Hold });
-        if due || parked && again.action != before.action {
+        if due || parked && (again.action != before.action || again.next < before.next) {
             self.follow(n, again);
             return;
         }
