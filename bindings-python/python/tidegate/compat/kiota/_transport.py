@@ -7,6 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._classify import Outcome
+from tidegate._httpx_run import module_of
 from tidegate._policy import Policy
 from tidegate.httpx import AsyncTransport, Transport
 
@@ -116,9 +117,9 @@ class Policies:
 
 def _module_of(transport: Any) -> ModuleType:
     """Whose transport this is: httpx's or httpx2's."""
-    # Not by the names of its classes' modules: openai writes its own over httpx2's.
-    known = (sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules)
-    return next(it for it in known if isinstance(transport, (it.BaseTransport, it.AsyncBaseTransport)))
+    module = module_of(transport)
+    assert module is not None  # noqa: S101 - `__new__` has made it one of theirs
+    return module
 
 
 class _Watched:
@@ -248,6 +249,7 @@ class _Rest:
         transport = request.extensions[_PIPELINE]
         if self._handler.next is not None:
             return await self._handler.next.send(request, transport)
+        request.extensions.pop(OPTIONS, None)
         return await transport.handle_async_request(request)
 
 
