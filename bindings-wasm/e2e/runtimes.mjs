@@ -51,8 +51,21 @@ fresh.write("use.cjs", USE('const tidegate = require("tidegate");'));
 const WORKER = `
   import * as tidegate from "tidegate";
   import { scenario } from "./scenario.mjs";
+  let shared;
+  async function one(fails) {
+    const backoff = { base: 60, max: 60, jitter: "none" };
+    shared ??= tidegate.policy({ attemptTimeout: 5000, retry: { maxAttempts: 3, budget: "none", backoff } });
+    const work = async ({ attempt }) => {
+      if (attempt <= fails) throw Object.assign(new Error("reset"), { code: "ECONNRESET" });
+      await new Promise((done) => setTimeout(done, 20));
+      return attempt;
+    };
+    return new Response(await shared.run(work));
+  }
   export default {
     async fetch(request, { ORIGIN }) {
+      const { searchParams } = new URL(request.url);
+      if (searchParams.has("fails")) return one(Number(searchParams.get("fails")));
       try {
         return Response.json(await scenario(tidegate, ORIGIN, { browser: false, queues: false }));
       } catch (error) {
@@ -134,6 +147,14 @@ const CHECKS = {
     const child = spawn(tool("workerd"), ["serve", config], { stdio: ["ignore", "inherit", "inherit"] });
     try {
       await holds(await answered(`http://127.0.0.1:${port}/`, child));
+      // A request's timer wakes nobody else's call, and ends with it: calls at the same time each have their own.
+      const calls = [0, 2, 0, 2, 2, 1, 0, 2, 1, 2].map(async (fails, place) => {
+        await new Promise((turn) => setTimeout(turn, place * 17));
+        const response = await fetch(`http://127.0.0.1:${port}/?fails=${fails}`);
+        return (await response.text()) === String(fails + 1);
+      });
+      const together = await Promise.all(calls);
+      if (together.includes(false)) throw new Error(`requests at the same time: ${together}`);
     } finally {
       child.kill();
     }

@@ -9,7 +9,8 @@ import { POOLS } from "./options_gen.js";
 import { isWorker, randomSeed, type Storage } from "./platform.js";
 import { type Scope, scopes } from "./scope.js";
 import type { PoolSnapshot, Snapshot } from "./snapshot.js";
-import { Ticker } from "./ticker.js";
+import { type Moments, Ticker } from "./ticker.js";
+import { Timers } from "./timers.js";
 import { KINDS, WAKES } from "./wire.js";
 
 /** How an engine is made. */
@@ -72,7 +73,7 @@ export class Engine {
   /** @internal */
   readonly clock: Clock | undefined;
   /** @internal */
-  readonly ticker: Ticker;
+  readonly ticker: Moments;
   /** @internal */
   readonly scopes: Storage<Scope> | undefined;
   /** @internal */
@@ -101,7 +102,10 @@ export class Engine {
     this.clock = clock;
     this.queues = options.queues ?? !isWorker();
     this.scopes = options.nesting === false ? undefined : scopes();
-    this.ticker = new Ticker(clock === undefined ? platformTime : () => clock.us(), clock);
+    this.ticker =
+      clock === undefined && isWorker()
+        ? new Timers(platformTime)
+        : new Ticker(clock === undefined ? platformTime : () => clock.us(), clock);
     handles?.register(this, this.handle);
   }
 
