@@ -2,12 +2,14 @@
 // esbuild. `CHROMIUM` names the program; by default Debian's. node e2e/browser.mjs
 
 import { createHash } from "node:crypto";
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { extname, join, normalize } from "node:path";
+import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 import { build as vite } from "vite";
+import { start } from "../../examples/browser/serve.mjs";
 import { Fresh, NotRun, Origin, runAll } from "./fresh.mjs";
 import { script, sent } from "./pages/scenario.mjs";
 
@@ -17,6 +19,7 @@ const TYPES = {
   ".mjs": "text/javascript",
   ".wasm": "application/wasm",
 };
+const EXAMPLE = fileURLToPath(new URL("../../examples/browser", import.meta.url));
 const program = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
 /** Serves a folder under this policy of security: its address, and how to end it. */
@@ -67,6 +70,16 @@ const profile = mkdtempSync(join(tmpdir(), "tidegate-chromium-"));
 
 /** Opens a page of the folder; what it is asked, and what its console says. */
 async function opened(folder, path, csp, ask) {
+  const server = await served(folder, csp);
+  try {
+    return await inTab(server.url + path, ask);
+  } finally {
+    server.close();
+  }
+}
+
+/** Opens an address in a tab of its own. */
+async function inTab(url, ask) {
   if (browser === undefined) {
     if (!existsSync(program)) throw new NotRun(`there is no ${program} (Debian: apt-get install chromium)`);
     const quiet = [
@@ -85,17 +98,15 @@ async function opened(folder, path, csp, ask) {
       args,
     });
   }
-  const server = await served(folder, csp);
   const tab = await browser.newPage();
   const said = [];
   tab.on("pageerror", (error) => said.push(String(error)));
   tab.on("console", (message) => /Content Security Policy/.test(message.text()) && said.push(message.text()));
   try {
-    await tab.goto(server.url + path, { waitUntil: "load" });
+    await tab.goto(url, { waitUntil: "load" });
     return await ask(tab, said);
   } finally {
     await tab.close();
-    server.close();
   }
 }
 
@@ -180,7 +191,70 @@ const CHECKS = {
     fresh.write("esbuild/out/index.html", page("", "/main.js"));
     await holds(join(fresh.folder, "esbuild/out"), "/", "scenario", strict(WASM));
   },
+  "examples/browser, as it stands: its origin loses workers, and gets them back": async () => {
+    const packageFolder = join(fresh.folder, "node_modules/tidegate");
+    const told = await watched({ root: EXAMPLE, packageFolder });
+    return `${told.well.toFixed(0)} answers a second, ${told.ill.toFixed(0)} with one worker, ${told.again.toFixed(0)} after`;
+  },
+  "examples/browser, built by Vite": async () => {
+    cpSync(EXAMPLE, join(fresh.folder, "example"), { recursive: true });
+    const page = join(fresh.folder, "example/index.html");
+    // With a bundler there is no import map.
+    writeFileSync(page, readFileSync(page, "utf8").replace(/<script type="importmap">.*?<\/script>/, ""));
+    const root = join(fresh.folder, "example");
+    await vite({ root, configFile: false, logLevel: "error", build: { outDir: "dist", target: "es2022" } });
+    const server = await start({ root: join(root, "dist") });
+    try {
+      await inTab(server.url, async (tab, said) => {
+        await tab.waitForFunction(() => globalThis.chart?.points.some(({ goodput }) => goodput > 10));
+        if (said.length > 0) throw new Error(said.join("\n"));
+      });
+    } finally {
+      server.close();
+    }
+  },
 };
+
+/** The example under load: its goodput with four workers, with one, and with four again. `SCREENSHOT` names a file for a picture. */
+async function watched(options) {
+  const server = await start(options);
+  try {
+    return await inTab(server.url, async (tab, said) => {
+      await tab.setViewportSize({ width: 960, height: 720 });
+      const points = (more) =>
+        tab.evaluate(async (more) => {
+          const { points } = globalThis.chart;
+          const wanted = points.at(-1).t + more;
+          while (points.at(-1).t < wanted) await new Promise((turn) => setTimeout(turn, 50));
+          return points.filter(({ t }) => t > wanted - 3);
+        }, more);
+      const workers = (count) => tab.locator('[name="workers"]').fill(String(count));
+      const mean = (of, name) => of.reduce((sum, point) => sum + (point[name] ?? 0), 0) / of.length;
+      await tab.waitForFunction(() => globalThis.chart?.points.length > 0);
+      const well = await points(7);
+      await workers(1);
+      const ill = await points(9);
+      await workers(4);
+      const again = await points(9);
+      if (process.env.SCREENSHOT) await tab.screenshot({ path: process.env.SCREENSHOT, type: "png" });
+      const told = { well: mean(well, "goodput"), ill: mean(ill, "goodput"), again: mean(again, "goodput") };
+      const limits = { well: mean(well, "limit"), ill: mean(ill, "limit") };
+      const wrong = [...said];
+      if (told.well < 25) wrong.push(`only ${told.well} answers a second while all is well`);
+      if (told.ill > told.well || told.ill < 5) wrong.push(`${told.ill} answers a second with one worker`);
+      if (told.again < 0.7 * told.well)
+        wrong.push(`only ${told.again} answers a second after, of ${told.well} before`);
+      if (limits.ill >= limits.well)
+        wrong.push(`the limit does not follow: ${limits.well}, then ${limits.ill}`);
+      const attempts = mean(ill, "attempts");
+      if (attempts > 1.5 * 50) wrong.push(`${attempts} attempts a second, of 50 calls`);
+      if (wrong.length > 0) throw new Error(wrong.join("\n"));
+      return told;
+    });
+  } finally {
+    server.close();
+  }
+}
 
 try {
   await runAll(CHECKS);
