@@ -225,7 +225,9 @@ async function watched(options) {
         tab.evaluate(async (more) => {
           const { points } = globalThis.chart;
           const wanted = points.at(-1).t + more;
-          while (points.at(-1).t < wanted) await new Promise((turn) => setTimeout(turn, 50));
+          const late = performance.now() + 1000 * more + 10_000;
+          while (points.at(-1).t < wanted && performance.now() < late)
+            await new Promise((turn) => setTimeout(turn, 50));
           return points.filter(({ t }) => t > wanted - 3);
         }, more);
       const workers = (count) => tab.locator('[name="workers"]').fill(String(count));
@@ -236,10 +238,15 @@ async function watched(options) {
       const ill = await points(9);
       await workers(4);
       const again = await points(9);
+      // The other choice has no limit to draw, and goes on drawing.
+      await tab.locator('[value="naive"]').check();
+      const naive = await points(3);
       if (process.env.SCREENSHOT) await tab.screenshot({ path: process.env.SCREENSHOT, type: "png" });
       const told = { well: mean(well, "goodput"), ill: mean(ill, "goodput"), again: mean(again, "goodput") };
       const limits = { well: mean(well, "limit"), ill: mean(ill, "limit") };
       const wrong = [...said];
+      if (naive.at(-1).limit !== undefined || mean(naive, "goodput") < 5)
+        wrong.push("three tries alone draw nothing");
       if (told.well < 25) wrong.push(`only ${told.well} answers a second while all is well`);
       if (told.ill > told.well || told.ill < 5) wrong.push(`${told.ill} answers a second with one worker`);
       if (told.again < 0.7 * told.well)

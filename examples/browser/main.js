@@ -100,7 +100,7 @@ setInterval(() => {
     t: (now - began) / 1000,
     goodput: good / seconds,
     attempts: (attempts - attemptsBefore) / seconds,
-    limit: pool === undefined ? undefined : pool.limit * SCALE,
+    limit: pool ? pool.limit * SCALE : undefined,
   });
   document.querySelector("#now").textContent =
     `${good} answers, ${refused} calls without one, ${attempts - attemptsBefore} attempts in the last half second; ${live} calls in flight`;
