@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tidegate::{CallId, Engine as Core};
+use tidegate::{CallId, Engine as Core, Meter};
 
 /// An engine, and what a crossing has left to be asked for.
 pub struct Engine {
@@ -11,6 +11,10 @@ pub struct Engine {
     pub begun: CallId,
     /// The calls that `wakes` has counted.
     pub woken: Vec<CallId>,
+    /// Counts records, once somebody has asked for metrics.
+    pub meter: Option<Meter>,
+    /// Does anybody listen to records?
+    pub heard: bool,
 }
 
 /// A value on its way to core.

@@ -6,6 +6,7 @@
 //! (`docs/adr/0008-raw-wasm-border.md` says why there is no glue).
 
 mod host;
+mod meter;
 mod output;
 
 use tidegate::{
@@ -50,7 +51,8 @@ pub extern "C" fn output_length() -> u32 {
 pub extern "C" fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal: u32) -> u32 {
     let options = Options::default().max_routes(max_routes).journal(journal != 0);
     let core = Core::new(u64::from(seed_high) << 32 | u64::from(seed_low), options);
-    host(|host| host.add(Engine { core, begun: CallId::from_word(0), woken: Vec::new() }))
+    let begun = CallId::from_word(0);
+    host(|host| host.add(Engine { core, begun, woken: Vec::new(), meter: None, heard: false }))
 }
 
 /// Forgets an engine. Its handle is never given again.
@@ -277,20 +279,31 @@ pub extern "C" fn restore(engine: u32, elapsed_us: f64, now: f64) -> f64 {
     }
 }
 
-/// Starts or stops keeping records.
+/// Starts or stops keeping records for `records`.
 #[unsafe(no_mangle)]
 pub extern "C" fn subscribe(engine: u32, on: u32) {
-    with(engine, |it| it.core.subscribe(on != 0));
+    with(engine, |it| {
+        it.heard = on != 0;
+        meter::subscribe(it);
+    });
 }
 
-/// The records since the last time, as a list in JSON; how many have been dropped so far.
+/// The records since the last time are counted, and where somebody listens, put into the output as a list in JSON; how many
+/// have been dropped so far.
 #[unsafe(no_mangle)]
 pub extern "C" fn records(engine: u32) -> f64 {
     with(engine, |it| {
         let mut records = Vec::new();
         it.core.take_records(&mut records);
-        let text = listed(records.iter().map(ToString::to_string));
-        host(|host| host.output = text);
+        if let Some(meter) = &mut it.meter {
+            for record in &records {
+                meter.add(&it.core, record);
+            }
+        }
+        if it.heard {
+            let text = listed(records.iter().map(ToString::to_string));
+            host(|host| host.output = text);
+        }
         it.core.records_dropped() as f64
     })
 }

@@ -50,12 +50,12 @@ impl Json {
         self.text.push(':');
     }
 
-    fn whole(&mut self, number: u64) {
+    pub fn whole(&mut self, number: u64) {
         self.next();
         let _ = write!(self.text, "{number}");
     }
 
-    fn real(&mut self, number: f64) {
+    pub fn real(&mut self, number: f64) {
         self.next();
         if number.is_finite() {
             let _ = write!(self.text, "{number}");
@@ -80,7 +80,7 @@ impl Json {
         self.within('{', '}', work);
     }
 
-    fn list(&mut self, work: impl FnOnce(&mut Self)) {
+    pub fn list(&mut self, work: impl FnOnce(&mut Self)) {
         self.within('[', ']', work);
     }
 

@@ -11,11 +11,11 @@ const MODULE = fileURLToPath(new URL("./guide_gen.ts", import.meta.url));
 test("the guide does what it says", async () => {
   const blocks = [...readFileSync(GUIDE, "utf8").matchAll(/```ts\n(.*?)```/gs)].map(([, block]) => block);
   expect(blocks.length).toBeGreaterThan(8);
-  const url = await origin(503, 200, 503);
+  const url = await origin(503, 200, 503, 503, 200);
   const text = blocks
     .join("\n")
     .replaceAll('from "tidegate"', 'from "../ts/node.js"')
-    .replaceAll('from "tidegate/testing"', 'from "../ts/testing.js"');
+    .replace(/from "tidegate\/(\w+)"/g, 'from "../ts/$1.js"');
   const head = `import assert from "node:assert/strict";\nconst ORIGIN = ${JSON.stringify(url)};\n`;
   writeFileSync(MODULE, `${head}${text}\nexport const done = true;\n`);
   try {

@@ -3,7 +3,7 @@
 import type { Timed } from "./ticker.js";
 
 /** Raw bytes that are read of a failed answer at most; its connection is kept then. */
-const DRAIN_BYTES = 64 * 1024;
+export const DRAIN_BYTES = 64 * 1024;
 /** Milliseconds that it may take. */
 export const DRAIN_MS = 250;
 

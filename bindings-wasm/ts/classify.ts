@@ -1,6 +1,7 @@
 /** What became of an attempt: errors and results as outcomes (semantics 1.4). */
 
 import { RateLimited, Rejected, Throttled, TidegateError } from "./errors.js";
+import { isWorker } from "./platform.js";
 import { type Class, KINDS, OPINIONS, packOutcome } from "./wire.js";
 
 const OUTCOMES = Object.fromEntries(KINDS.map((kind, number) => [kind, packOutcome(number)])) as Record<
@@ -45,7 +46,9 @@ const NETWORK =
 export function ofError(error: unknown): number {
   if (typeof error !== "object" || error === null) return PERMANENT;
   if (error instanceof TidegateError) return ofOurs(error);
-  const { name, message, code, cause } = error as {
+  const { name, message, code, cause, retryable, overloaded } = error as {
+    retryable?: unknown;
+    overloaded?: unknown;
     name?: unknown;
     message?: unknown;
     code?: unknown;
@@ -62,6 +65,8 @@ export function ofError(error: unknown): number {
       ? TRANSIENT
       : PERMANENT;
   }
+  // A Cloudflare Worker's lost connection is an `Error` that says this, and not where it was overload.
+  if (retryable === true && overloaded !== true && isWorker()) return TRANSIENT;
   return PERMANENT;
 }
 

@@ -9,7 +9,8 @@ import { POOLS } from "./options_gen.js";
 import { isWorker, randomSeed, type Storage } from "./platform.js";
 import { type Scope, scopes } from "./scope.js";
 import type { PoolSnapshot, Snapshot } from "./snapshot.js";
-import { Ticker } from "./ticker.js";
+import { type Moments, Ticker } from "./ticker.js";
+import { Timers } from "./timers.js";
 import { KINDS, WAKES } from "./wire.js";
 
 /** How an engine is made. */
@@ -72,7 +73,7 @@ export class Engine {
   /** @internal */
   readonly clock: Clock | undefined;
   /** @internal */
-  readonly ticker: Ticker;
+  readonly ticker: Moments;
   /** @internal */
   readonly scopes: Storage<Scope> | undefined;
   /** @internal */
@@ -83,10 +84,11 @@ export class Engine {
   tunings = 0;
   /** @internal When its clock was read last: the moment of the step at hand, from which its span counts. */
   last = 0;
-  /** @internal Is anybody told of events? */
+  /** @internal Is anything done with records? */
   listening = false;
   readonly #listeners = new Set<Listener>();
   readonly #names: string[] = [];
+  #measured = false;
 
   constructor(options: EngineOptions = {}) {
     const { seed, clock, maxRoutes = 10_000 } = options;
@@ -101,7 +103,10 @@ export class Engine {
     this.clock = clock;
     this.queues = options.queues ?? !isWorker();
     this.scopes = options.nesting === false ? undefined : scopes();
-    this.ticker = new Ticker(clock === undefined ? platformTime : () => clock.us(), clock);
+    this.ticker =
+      clock === undefined && isWorker()
+        ? new Timers(platformTime)
+        : new Ticker(clock === undefined ? platformTime : () => clock.us(), clock);
     handles?.register(this, this.handle);
   }
 
@@ -264,13 +269,41 @@ export class Engine {
     });
   }
 
+  /** @internal Counts for metrics from now on; the first to ask decides how many routes have series of their own. */
+  measure(maxRoutes: number): void {
+    this.native.measure(this.handle, maxRoutes);
+    this.#measured = true;
+    this.listening = true;
+  }
+
+  /** @internal The metrics that there are, as the engine writes them. */
+  series(): string {
+    this.native.series(this.handle, this.time());
+    return said();
+  }
+
+  /** @internal The families of metrics and the bounds of histograms, as the engine writes them. */
+  families(): string {
+    this.native.families();
+    return said();
+  }
+
+  /** @internal What a route is called in labels. */
+  label(policy: string, route: string): string {
+    say(route);
+    this.native.label(this.handle, this.#names.indexOf(policy));
+    return said();
+  }
+
   #listen(): void {
-    this.listening = this.#listeners.size > 0;
-    this.native.subscribe(this.handle, this.listening ? 1 : 0);
+    const heard = this.#listeners.size > 0;
+    this.listening = heard || this.#measured;
+    this.native.subscribe(this.handle, heard ? 1 : 0);
   }
 
   #publish(): void {
     this.native.records(this.handle);
+    if (this.#listeners.size === 0) return;
     const text = said();
     if (text === "[]") return;
     const routeKey = (route: number) => {

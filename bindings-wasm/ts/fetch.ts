@@ -6,10 +6,10 @@ import type { Core } from "./core.js";
 import type { Lane } from "./lane.js";
 import { report } from "./notes.js";
 import { isBrowser } from "./platform.js";
-import { type CallOptions, flagsOf, least, limitOf, type Policy, type PolicyOptions } from "./policy.js";
+import type { CallOptions, Policy, PolicyOptions } from "./policy.js";
+import { askedFor, begun, mostAttempts, originOf, Sending, untilBody, untilOf } from "./request.js";
 import { HEAD, Run } from "./run.js";
-import { inherited, type Scope } from "./scope.js";
-import { ABORTABLE, DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY, VERDICTS } from "./wire.js";
+import type { Scope } from "./scope.js";
 
 /** Exactly the type of the global one. */
 export type Fetch = typeof globalThis.fetch;
@@ -31,22 +31,9 @@ declare global {
   }
 }
 
-const OPTIONS = new Set(
-  "policy route deadline idempotent criticality cost bodyFactory retryHeader".split(" "),
-);
-const MOST_ROUTES = 10_000;
-const PORTS: Readonly<Record<string, string>> = { "http:": "80", "https:": "443" };
-
-/** How requests are sent under a policy. */
-interface Sending {
-  readonly core: Core;
-  readonly given: PolicyOptions;
-  readonly routes: Map<string, number>;
-}
-
 /** The global `fetch` under a policy. */
 export function fetchUnder(core: Core, given: PolicyOptions): Fetch {
-  const sending: Sending = { core, given, routes: new Map() };
+  const sending = new Sending(core, given);
   const fetch = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
     const options = init?.tidegate;
     if (options?.policy !== undefined) {
@@ -75,85 +62,31 @@ function send(
   options: FetchOptions,
 ): Promise<Response> {
   const { core, given } = sending;
-  const { engine } = core;
-  for (const key of Object.keys(options)) {
-    if (!OPTIONS.has(key)) {
-      throw new RangeError(
-        `tidegate: ${JSON.stringify(key)} is no option of a request; they are ${[...OPTIONS].join(", ")}`,
-      );
-    }
-  }
   const outside = signalOf(input, init);
   if (outside?.aborted === true) throw outside.reason;
   const request = input instanceof Request ? input : undefined;
-  const method = (init?.method ?? request?.method ?? "GET").toUpperCase();
   const hasBody = init?.body !== undefined && init.body !== null;
-  const replayable = options.bodyFactory !== undefined || !hasBody || isReplayable(init.body);
   const headers = () => new Headers(init?.headers ?? request?.headers);
-  let idempotent = options.idempotent ?? core.retriesMethod(method);
-  let key: string | undefined;
-  if (!idempotent && options.idempotent === undefined) {
-    idempotent = headers().has("idempotency-key");
-    if (!idempotent && given.idempotencyKey === true) {
-      key = crypto.randomUUID();
-      idempotent = true;
-    }
-  }
-  const untilBody = core.setting("slot_until") !== "headers";
-  let flags = flagsOf(options) & ~(IDEMPOTENT | REPLAYABLE);
-  flags |= ABORTABLE | (engine.queues ? MAY_PARK : 0) | (untilBody ? SLOT_UNTIL_BODY : 0);
-  flags |= (idempotent ? IDEMPOTENT : 0) | (replayable ? REPLAYABLE : 0);
-  let limit = limitOf(options.deadline);
-  let parent = 0;
-  const around = engine.scopes?.getStore();
-  if (around !== undefined) {
-    const from = inherited(around, engine);
-    limit = least(limit, from.limit);
-    parent = from.parent;
-    if (from.criticality !== undefined && options.criticality === undefined)
-      flags = (flags & ~3) | from.criticality;
-  }
+  const asked = askedFor(sending, options, {
+    method: (init?.method ?? request?.method ?? "GET").toUpperCase(),
+    replayable: !hasBody || isReplayable(init.body),
+    hasKey: () => headers().has("idempotency-key"),
+  });
   const url = urlOf(request?.url ?? input);
   const routeKey = options.route ?? originOf(url);
-  const run = new HttpRun(core, routeKey, around, outside, {
+  const run = new HttpRun(core, routeKey, asked.around, outside, {
     send: given.fetch,
     input,
     init,
     headers,
-    key,
+    key: asked.key,
     factory: options.bodyFactory,
     retryHeader: options.retryHeader ?? given.retryHeader ?? !isBrowser(),
-    untilBody,
-    until: untilOf(core, limit),
+    untilBody: untilBody(core),
+    until: untilOf(core, asked.limit),
     most: mostAttempts(core),
   });
-  let route = routeOf(sending, routeKey);
-  for (;;) {
-    const path =
-      url === undefined || core.setting("retry.hold") !== 1 ? undefined : url.pathname + url.search;
-    const target = path === undefined ? 0 : engine.target(route, path);
-    const step = engine.native.begin(engine.handle, route, flags, limit, parent, target, engine.time());
-    if ((step & 3) !== DONE || VERDICTS[(step >>> 12) & 63] !== "stale_route") {
-      return run.begin(engine.native.begun(engine.handle), step);
-    }
-    sending.routes.clear();
-    route = routeOf(sending, routeKey);
-  }
-}
-
-/** When the deadline of a call is, in microseconds of its engine; Infinity for none. */
-function untilOf(core: Core, limit: number): number {
-  const own = core.setting("deadline");
-  const left = Math.min(
-    limit === 0 ? Number.POSITIVE_INFINITY : limit - 1,
-    typeof own === "number" ? own : Number.POSITIVE_INFINITY,
-  );
-  return core.engine.time() + left;
-}
-
-/** How many attempts a call makes at most. */
-function mostAttempts(core: Core): number {
-  return Math.max(core.count("retry.max_attempts") ?? 1, core.count("hedge.max_attempts") ?? 1);
+  return begun(sending, run, routeKey, url === undefined ? undefined : url.pathname + url.search, asked);
 }
 
 function urlOf(input: string | URL | Request): URL | undefined {
@@ -162,22 +95,6 @@ function urlOf(input: string | URL | Request): URL | undefined {
   } catch {
     return undefined; // for fetch to say
   }
-}
-
-/** `https://host:port`, as in every language. */
-function originOf(url: URL | undefined): string {
-  if (url === undefined) return "default";
-  return `${url.protocol}//${url.hostname}:${url.port || (PORTS[url.protocol] ?? "0")}`;
-}
-
-function routeOf(sending: Sending, key: string): number {
-  let route = sending.routes.get(key);
-  if (route === undefined) {
-    if (sending.routes.size >= MOST_ROUTES) sending.routes.clear();
-    route = sending.core.engine.route(sending.core.number, key);
-    sending.routes.set(key, route);
-  }
-  return route;
 }
 
 /** A request, and how it is sent. */

@@ -40,6 +40,10 @@ export interface Native {
   subscribe(engine: number, on: number): void;
   records(engine: number): number;
   key_of(engine: number, route: number): void;
+  measure(engine: number, maxRoutes: number): void;
+  series(engine: number, now: number): void;
+  label(engine: number, policy: number): void;
+  families(): void;
 }
 
 let source: (() => Uint8Array | WebAssembly.Module) | undefined;

@@ -46,7 +46,8 @@ export function surroundings(): (<R>(work: () => R) => R) | undefined {
 
 /** Is this a page, or a worker of one? */
 export function isBrowser(): boolean {
-  return "document" in globalThis || "WorkerGlobalScope" in globalThis;
+  // A Cloudflare Worker has the class that workers of pages have.
+  return "document" in globalThis || ("WorkerGlobalScope" in globalThis && !isWorker());
 }
 
 /** Is this a Cloudflare Worker, where a promise of one request cannot be settled by another? */

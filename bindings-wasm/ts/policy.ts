@@ -263,6 +263,11 @@ export class Policy extends Caller {
     return this.#fetch;
   }
 
+  /** @internal What it was made with. */
+  get given(): PolicyOptions {
+    return this.#given;
+  }
+
   /** A caller with settings of its own. Make it once and keep it: making one costs more than a call. */
   at(options: CallOptions): Caller {
     return new Caller(this.core, options, this.#given.fallback);

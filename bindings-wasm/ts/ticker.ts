@@ -10,11 +10,25 @@ export interface Timed {
 }
 
 /** `setTimeout` takes no more: 2^31 − 1 ms. Longer waits are cut, and the engine asked again. */
-const LONGEST = 2 ** 31 - 1;
+export const LONGEST = 2 ** 31 - 1;
 /** Milliseconds between two firings for each moment kept: with many calls the timer takes a part of the thread only. */
 const COALESCE = 1e-3;
 
-export class Ticker implements Due {
+/** Keeps moments, and tells their owners when they come. */
+export interface Moments {
+  /** How many are kept. */
+  readonly size: number;
+  /** Keeps a moment (µs) for its owner; the place it is kept at, for the others. */
+  add(owner: Timed, due: number): number;
+  /** Changes a moment; Infinity for never. */
+  set(place: number, due: number): void;
+  /** From now on this moment does not keep the process alive. */
+  weaken(place: number): void;
+  /** Forgets a moment. */
+  drop(place: number): void;
+}
+
+export class Ticker implements Due, Moments {
   readonly #now: () => number;
   readonly #clock: Clock | undefined;
   #dues = new Float64Array(16).fill(Number.POSITIVE_INFINITY);

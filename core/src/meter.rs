@@ -2,12 +2,12 @@
 //! says them in the words of its backend.
 
 mod read;
-
-use std::collections::BTreeMap;
+mod sorted;
 
 use crate::action::{PolicyId, RouteId, Verdict, Wait};
 use crate::engine::{Engine, Record, RecordType};
 use crate::outcome::Class;
+use sorted::Sorted;
 
 /// What kind of figure it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,8 +136,8 @@ struct Tally {
     calls: [u64; Verdict::ALL.len()],
     duration: Spans,
     /// By number of the kind.
-    attempts: BTreeMap<u8, u64>,
-    retries: BTreeMap<u8, u64>,
+    attempts: Sorted<u8, u64>,
+    retries: Sorted<u8, u64>,
     suppressed: [u64; Verdict::ALL.len()],
     acquire: Spans,
     won: u64,
@@ -147,7 +147,7 @@ struct Tally {
 /// The routes of one policy that have series of their own.
 #[derive(Default, Debug)]
 struct Known {
-    by_key: BTreeMap<Box<str>, usize>,
+    by_key: Sorted<Box<str>, usize>,
     other: Option<usize>,
 }
 
@@ -178,9 +178,9 @@ struct Known {
 pub struct Meter {
     max_routes: usize,
     tallies: Vec<Tally>,
-    known: BTreeMap<u32, Known>,
+    known: Sorted<u32, Known>,
     /// Where the tally of a route is. Ids are new when routes come back, so this is emptied now and then.
-    places: BTreeMap<u64, usize>,
+    places: Sorted<u64, usize>,
 }
 
 /// Routes remembered by their id.
@@ -204,7 +204,7 @@ impl Meter {
 
     /// A meter that tells `max_routes` routes of each policy apart.
     pub fn new(max_routes: usize) -> Self {
-        Self { max_routes, tallies: Vec::new(), known: BTreeMap::new(), places: BTreeMap::new() }
+        Self { max_routes, tallies: Vec::new(), known: Sorted::default(), places: Sorted::default() }
     }
 
     /// Counts a record of this engine. Those of other types than [`Meter::TYPES`] change nothing.
@@ -227,12 +227,12 @@ impl Meter {
             }
             RecordType::AttemptDone => {
                 let kind = record.kind.unwrap_or(Class::Permanent.into());
-                *tally.attempts.entry(kind.number()).or_default() += 1;
+                *tally.attempts.at(kind.number()) += 1;
                 tally.lost += u64::from(record.hedge && kind != Class::Ok.into());
             }
             RecordType::RetryScheduled => {
                 let kind = record.kind.unwrap_or(Class::Permanent.into());
-                *tally.retries.entry(kind.number()).or_default() += 1;
+                *tally.retries.at(kind.number()) += 1;
             }
             RecordType::RetrySuppressed | RecordType::GaveUp => {
                 if let Some(verdict) = record.verdict {
@@ -254,13 +254,13 @@ impl Meter {
             self.places.clear();
         }
         let at = self.tally(policy, engine.key_of(route));
-        self.places.insert(route.to_word(), at);
+        *self.places.at(route.to_word()) = at;
         at
     }
 
     /// The tally of a key, or `other`: where there is no room for it, or where the route is gone.
     fn tally(&mut self, policy: PolicyId, key: Option<&str>) -> usize {
-        let known = self.known.entry(policy.to_word()).or_default();
+        let known = self.known.at(policy.to_word());
         if let Some(at) = key.and_then(|key| known.by_key.get(key)) {
             return *at;
         }
@@ -270,7 +270,7 @@ impl Meter {
         }
         let at = self.tallies.len();
         match own {
-            Some(key) => drop(known.by_key.insert(key.into(), at)),
+            Some(key) => *known.by_key.at(key.into()) = at,
             None => known.other = Some(at),
         }
         self.tallies.push(Tally {
@@ -278,8 +278,8 @@ impl Meter {
             route: own.map(Into::into),
             calls: [0; Verdict::ALL.len()],
             duration: Spans::default(),
-            attempts: BTreeMap::new(),
-            retries: BTreeMap::new(),
+            attempts: Sorted::default(),
+            retries: Sorted::default(),
             suppressed: [0; Verdict::ALL.len()],
             acquire: Spans::default(),
             won: 0,

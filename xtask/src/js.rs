@@ -2,17 +2,17 @@
 
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
-use crate::setup::Shop;
+use crate::setup::{Shop, install_debian};
 use crate::wasm;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 const JS: &str = "JavaScript";
 
 /// The steps of the tests.
 pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
     let ready = report.step(JS, "environment", || match prerequisites(shop) {
-        Ok(()) => Verdict::check(packages(shop)),
+        Ok(()) => Verdict::check(packages(shop, &folder(shop))),
         Err(Error(why)) => Verdict::NotRun(why),
     });
     let built = report.step(JS, "build", || {
@@ -40,10 +40,60 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
     report.step(JS, "the tarball in a new folder", || {
         with_build(&|| Verdict::tests(node(shop, "scripts/package.mjs").stream(), Counts::from_cargo))
     });
+    outside(shop, origin, built, report);
+}
+
+/// The package from outside: linters of packages, other runtimes, a browser. What they take is large and other people's, so
+/// it has an environment of its own, and without it these steps do not run.
+fn outside(shop: &Shop, origin: Option<&Path>, built: bool, report: &mut Report) {
+    let ready = report.step(JS, "environment of what looks at it from outside", || {
+        if !built {
+            return Verdict::NotRun("it is not built".into());
+        }
+        match may_fetch(shop, &e2e(shop)).and_then(|()| packages(shop, &e2e(shop))) {
+            Ok(()) => Verdict::Passed(Counts::default()),
+            Err(Error(why)) => Verdict::NotRun(why),
+        }
+    });
+    let mut look = |title: &'static str, script: &str, wants: &dyn Fn() -> Result| {
+        report.step(JS, title, || {
+            let Some(program) = origin.filter(|_| ready) else {
+                return Verdict::NotRun("there is no environment, or no origin".into());
+            };
+            match wants() {
+                Ok(()) => {
+                    let look = node(shop, script).env("TIDEGATE_ORIGIN", program);
+                    Verdict::tests(look.stream(), Counts::from_cargo)
+                }
+                Err(Error(why)) => Verdict::NotRun(why),
+            }
+        });
+    };
+    look("publint, are the types wrong", "e2e/tools.mjs", &|| Ok(()));
+    look("Node, Deno, Bun, workerd", "e2e/runtimes.mjs", &|| Ok(()));
+    look("Chromium", "e2e/browser.mjs", &|| chromium(shop));
+}
+
+/// Makes sure that there is a browser; installs Debian's where that is allowed. `CHROMIUM` names another one.
+fn chromium(shop: &Shop) -> Result {
+    let there = || match env::var_os("CHROMIUM") {
+        Some(program) => Path::new(&program).is_file(),
+        None => Path::new("/usr/bin/chromium").is_file(),
+    };
+    if there() || (shop.install && install_debian("chromium") && there()) {
+        return Ok(());
+    }
+    Err(Error(
+        "there is no Chromium (Debian, as root: apt-get install chromium; or CHROMIUM names one)".into(),
+    ))
 }
 
 fn folder(shop: &Shop) -> PathBuf {
     shop.root.join("bindings-wasm")
+}
+
+fn e2e(shop: &Shop) -> PathBuf {
+    folder(shop).join("e2e")
 }
 
 /// A script of ours, on Node.
@@ -59,7 +109,8 @@ fn tool(shop: &Shop, name: &str) -> Cmd {
 /// What the steps stand on. What is missing is fetched where that is allowed.
 pub fn environment(shop: &Shop) -> Result {
     prerequisites(shop)?;
-    packages(shop)
+    packages(shop, &folder(shop))?;
+    packages(shop, &e2e(shop))
 }
 
 /// Node, the compiler's target, and the source of the standard library, which is built with the module.
@@ -67,30 +118,35 @@ fn prerequisites(shop: &Shop) -> Result {
     wasm::node(shop)?;
     wasm::target(shop, wasm::TARGET)?;
     wasm::component(shop, "rust-src")?;
-    if !shop.install && !is_complete(shop)? {
+    may_fetch(shop, &folder(shop))
+}
+
+/// Are a folder's packages there, or may they be fetched?
+fn may_fetch(shop: &Shop, folder: &Path) -> Result {
+    if !shop.install && !is_complete(folder)? {
         return Err(Error("--no-install: npm ci would have to fetch Node's packages".into()));
     }
     Ok(())
 }
 
 /// npm takes everything away before it begins, so a copy of the lock, written last, says that it has come to its end.
-fn stamp(shop: &Shop) -> (PathBuf, PathBuf) {
-    let folder = folder(shop);
+fn stamp(folder: &Path) -> (PathBuf, PathBuf) {
     (folder.join("package-lock.json"), folder.join("node_modules/.tidegate-complete"))
 }
 
-fn is_complete(shop: &Shop) -> Result<bool> {
-    let (lock, stamp) = stamp(shop);
+fn is_complete(folder: &Path) -> Result<bool> {
+    let (lock, stamp) = stamp(folder);
     let wanted = fs::read_to_string(&lock).map_err(Error::at("read", &lock))?;
     Ok(fs::read_to_string(&stamp).is_ok_and(|complete| complete == wanted))
 }
 
-/// Node's packages, as the lock has them.
-fn packages(shop: &Shop) -> Result {
-    if is_complete(shop)? {
+/// Node's packages, as the lock of a folder has them.
+fn packages(shop: &Shop, folder: &Path) -> Result {
+    if is_complete(folder)? {
         return Ok(());
     }
-    Cmd::new("npm").args(["ci", "--no-audit", "--no-fund"]).cwd(&folder(shop)).quiet()?;
-    let (lock, stamp) = stamp(shop);
+    may_fetch(shop, folder)?;
+    Cmd::new("npm").args(["ci", "--no-audit", "--no-fund"]).cwd(folder).quiet()?;
+    let (lock, stamp) = stamp(folder);
     fs::copy(&lock, &stamp).map(drop).map_err(Error::at("write", &stamp))
 }

@@ -1,0 +1,273 @@
+// The package in Chromium: a page without a bundler under a strict Content-Security-Policy, a worker, builds by Vite and
+// esbuild. `CHROMIUM` names the program; by default Debian's. node e2e/browser.mjs
+
+import { createHash } from "node:crypto";
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { extname, join, normalize } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+import { build as vite } from "vite";
+import { start } from "../../examples/browser/serve.mjs";
+import { Fresh, NotRun, Origin, runAll } from "./fresh.mjs";
+import { script, sent } from "./pages/scenario.mjs";
+
+const TYPES = {
+  ".html": "text/html",
+  ".js": "text/javascript",
+  ".mjs": "text/javascript",
+  ".wasm": "application/wasm",
+};
+const EXAMPLE = fileURLToPath(new URL("../../examples/browser", import.meta.url));
+const program = process.env.CHROMIUM ?? "/usr/bin/chromium";
+
+/** Serves a folder under this policy of security: its address, and how to end it. */
+async function served(folder, csp) {
+  const server = createServer((request, response) => {
+    const path = normalize(decodeURIComponent(new URL(request.url, "http://x").pathname));
+    const file = join(folder, path.endsWith("/") ? `${path}index.html` : path);
+    if (!existsSync(file) || !statSync(file).isFile()) return response.writeHead(404).end();
+    const type = TYPES[extname(file)] ?? "application/octet-stream";
+    response.writeHead(200, { "content-type": type, "content-security-policy": csp }).end(readFileSync(file));
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  return { url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
+}
+
+const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+const strict = (...scripts) =>
+  `default-src 'none'; connect-src *; worker-src 'self'; img-src data:; script-src 'self' ${scripts.join(" ")}`;
+const WASM = "'wasm-unsafe-eval'";
+const MAP = '{"imports":{"tidegate":"/node_modules/tidegate/dist/esm/index.js"}}';
+const page = (head, entry) =>
+  `<!doctype html><meta charset="utf-8"><title>tidegate</title><link rel="icon" href="data:,">${head}<script type="module" src="${entry}"></script>`;
+const MAIN = `
+import * as tidegate from "tidegate";
+import { scenario } from "./scenario.mjs";
+globalThis.scenario = (url) => scenario(tidegate, url, { browser: true });
+`;
+const WORKER = (from) => `
+import * as tidegate from "${from}";
+import { scenario } from "./scenario.mjs";
+onmessage = async ({ data }) => {
+  try { postMessage(await scenario(tidegate, data, { browser: true })); } catch (error) { postMessage([String(error.stack)]); }
+};
+`;
+const IN_WORKER = (made) => `
+globalThis.inWorker = (url) => new Promise((resolve) => {
+  const worker = ${made};
+  worker.onmessage = ({ data }) => { worker.terminate(); resolve(data); };
+  worker.onerror = (event) => resolve([event.message || "the worker did not start"]);
+  worker.postMessage(url);
+});
+`;
+
+const fresh = new Fresh();
+const origin = await Origin.start();
+let browser;
+const profile = mkdtempSync(join(tmpdir(), "tidegate-chromium-"));
+
+/** Opens a page of the folder; what it is asked, and what its console says. */
+async function opened(folder, path, csp, ask) {
+  const server = await served(folder, csp);
+  try {
+    return await inTab(server.url + path, ask);
+  } finally {
+    server.close();
+  }
+}
+
+/** Opens an address in a tab of its own. */
+async function inTab(url, ask) {
+  if (browser === undefined) {
+    if (!existsSync(program)) throw new NotRun(`there is no ${program} (Debian: apt-get install chromium)`);
+    const quiet = [
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+    ];
+    // Debian's runs as root in a container only without its sandbox.
+    const args = process.getuid?.() === 0 ? [...quiet, "--no-sandbox"] : quiet;
+    browser = await chromium.launchPersistentContext(profile, {
+      executablePath: program,
+      headless: true,
+      args,
+    });
+  }
+  const tab = await browser.newPage();
+  const said = [];
+  tab.on("pageerror", (error) => said.push(String(error)));
+  tab.on("console", (message) => /Content Security Policy/.test(message.text()) && said.push(message.text()));
+  try {
+    await tab.goto(url, { waitUntil: "load" });
+    return await ask(tab, said);
+  } finally {
+    await tab.close();
+  }
+}
+
+/** The scenario, asked of a function of the page. */
+async function holds(folder, path, name, csp = strict(WASM, hash(MAP))) {
+  await origin.script(script());
+  await opened(folder, path, csp, async (tab, said) => {
+    await tab
+      .waitForFunction((name) => name in globalThis, name, { timeout: 20_000 })
+      .catch((error) => {
+        throw new Error(`the page did not start: ${said.join("; ")}`, { cause: error });
+      });
+    const wrong = await tab.evaluate(([name, url]) => globalThis[name](url), [name, origin.url]);
+    wrong.push(...said, ...sent(await origin.log(), { browser: true }));
+    if (wrong.length > 0) throw new Error(wrong.join("\n"));
+  });
+}
+
+const CHECKS = {
+  "a page without a bundler, under a strict policy of security": async () => {
+    fresh.copy("scenario.mjs");
+    fresh.write("main.js", MAIN + IN_WORKER('new Worker("/worker.js", { type: "module" })'));
+    fresh.write("worker.js", WORKER("/node_modules/tidegate/dist/esm/index.js")); // import maps are not for workers
+    fresh.write("index.html", page(`<script type="importmap">${MAP}</script>`, "/main.js"));
+    await holds(fresh.folder, "/", "scenario");
+  },
+  "its worker": () => holds(fresh.folder, "/", "inWorker"),
+  "a page that forbids WebAssembly is told what to allow": async () => {
+    const told = await opened(fresh.folder, "/", strict(hash(MAP)), async (tab) => {
+      await tab.waitForFunction(() => "scenario" in globalThis);
+      return tab.evaluate(() => globalThis.scenario("http://127.0.0.1:9/").then(String, String));
+    });
+    if (!told.includes("add 'wasm-unsafe-eval' to its script-src")) throw new Error(told);
+  },
+  "a build by Vite": async () => {
+    const folder = "vite";
+    fresh.copy("scenario.mjs", `${folder}/scenario.mjs`);
+    fresh.write(
+      `${folder}/main.js`,
+      MAIN + IN_WORKER('new Worker(new URL("./worker.js", import.meta.url), { type: "module" })'),
+    );
+    fresh.write(`${folder}/worker.js`, WORKER("tidegate"));
+    fresh.write(
+      `${folder}/slim.js`,
+      `
+      import * as tidegate from "tidegate/slim";
+      import url from "tidegate/tidegate.wasm?url";
+      import { scenario } from "./scenario.mjs";
+      globalThis.slim = async (origin) => { await tidegate.init(url); return scenario(tidegate, origin, { browser: true }); };
+    `,
+    );
+    fresh.write(`${folder}/index.html`, page('<script type="module" src="/slim.js"></script>', "/main.js"));
+    const root = join(fresh.folder, folder);
+    const worker = { format: "es" };
+    await vite({
+      root,
+      configFile: false,
+      logLevel: "error",
+      worker,
+      build: { outDir: "dist", assetsInlineLimit: 0 },
+    });
+    await holds(join(root, "dist"), "/", "scenario", strict(WASM));
+  },
+  "the worker of that build": () => holds(join(fresh.folder, "vite/dist"), "/", "inWorker", strict(WASM)),
+  "slim in that build, the module beside it": () =>
+    holds(join(fresh.folder, "vite/dist"), "/", "slim", strict(WASM)),
+  "a bundle by esbuild, as a script": async () => {
+    fresh.copy("scenario.mjs", "esbuild/scenario.mjs");
+    fresh.write("esbuild/main.js", MAIN);
+    const { build } = await import("esbuild");
+    const entryPoints = [join(fresh.folder, "esbuild/main.js")];
+    const outfile = join(fresh.folder, "esbuild/out/main.js");
+    await build({
+      entryPoints,
+      outfile,
+      bundle: true,
+      minify: true,
+      format: "iife",
+      platform: "browser",
+      logLevel: "error",
+    });
+    fresh.write("esbuild/out/index.html", page("", "/main.js"));
+    await holds(join(fresh.folder, "esbuild/out"), "/", "scenario", strict(WASM));
+  },
+  "examples/browser, as it stands: its origin loses workers, and gets them back": async () => {
+    const packageFolder = join(fresh.folder, "node_modules/tidegate");
+    const told = await watched({ root: EXAMPLE, packageFolder });
+    return `${told.well.toFixed(0)} answers a second, ${told.ill.toFixed(0)} with one worker, ${told.again.toFixed(0)} after`;
+  },
+  "examples/browser, built by Vite": async () => {
+    cpSync(EXAMPLE, join(fresh.folder, "example"), { recursive: true });
+    const page = join(fresh.folder, "example/index.html");
+    // With a bundler there is no import map.
+    writeFileSync(page, readFileSync(page, "utf8").replace(/<script type="importmap">.*?<\/script>/, ""));
+    const root = join(fresh.folder, "example");
+    await vite({ root, configFile: false, logLevel: "error", build: { outDir: "dist", target: "es2022" } });
+    const server = await start({ root: join(root, "dist") });
+    try {
+      await inTab(server.url, async (tab, said) => {
+        await tab.waitForFunction(() => globalThis.chart?.points.some(({ goodput }) => goodput > 10));
+        if (said.length > 0) throw new Error(said.join("\n"));
+      });
+    } finally {
+      server.close();
+    }
+  },
+};
+
+/** The example under load: its goodput with four workers, with one, and with four again. `SCREENSHOT` names a file for a picture. */
+async function watched(options) {
+  const server = await start(options);
+  try {
+    return await inTab(server.url, async (tab, said) => {
+      await tab.setViewportSize({ width: 960, height: 720 });
+      const points = (more) =>
+        tab.evaluate(async (more) => {
+          const { points } = globalThis.chart;
+          const wanted = points.at(-1).t + more;
+          const late = performance.now() + 1000 * more + 10_000;
+          while (points.at(-1).t < wanted && performance.now() < late)
+            await new Promise((turn) => setTimeout(turn, 50));
+          return points.filter(({ t }) => t > wanted - 3);
+        }, more);
+      const workers = (count) => tab.locator('[name="workers"]').fill(String(count));
+      const mean = (of, name) => of.reduce((sum, point) => sum + (point[name] ?? 0), 0) / of.length;
+      await tab.waitForFunction(() => globalThis.chart?.points.length > 0);
+      const well = await points(7);
+      await workers(1);
+      const ill = await points(9);
+      await workers(4);
+      const again = await points(9);
+      // The other choice has no limit to draw, and goes on drawing.
+      await tab.locator('[value="naive"]').check();
+      const naive = await points(3);
+      if (process.env.SCREENSHOT) await tab.screenshot({ path: process.env.SCREENSHOT, type: "png" });
+      const told = { well: mean(well, "goodput"), ill: mean(ill, "goodput"), again: mean(again, "goodput") };
+      const limits = { well: mean(well, "limit"), ill: mean(ill, "limit") };
+      const wrong = [...said];
+      if (naive.at(-1).limit !== undefined || mean(naive, "goodput") < 5)
+        wrong.push("three tries alone draw nothing");
+      if (told.well < 25) wrong.push(`only ${told.well} answers a second while all is well`);
+      if (told.ill > told.well || told.ill < 5) wrong.push(`${told.ill} answers a second with one worker`);
+      if (told.again < 0.7 * told.well)
+        wrong.push(`only ${told.again} answers a second after, of ${told.well} before`);
+      if (limits.ill >= limits.well)
+        wrong.push(`the limit does not follow: ${limits.well}, then ${limits.ill}`);
+      const attempts = mean(ill, "attempts");
+      if (attempts > 1.5 * 50) wrong.push(`${attempts} attempts a second, of 50 calls`);
+      if (wrong.length > 0) throw new Error(wrong.join("\n"));
+      return told;
+    });
+  } finally {
+    server.close();
+  }
+}
+
+try {
+  await runAll(CHECKS);
+} finally {
+  await browser?.close();
+  origin.close();
+  fresh.close();
+  rmSync(profile, { recursive: true, force: true });
+}

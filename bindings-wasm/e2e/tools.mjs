@@ -1,0 +1,50 @@
+// What the linters of packages say of the tarball, and whether what it is bundled with can leave out what is not used:
+// node e2e/tools.mjs
+
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { publint } from "publint";
+import { formatMessage } from "publint/utils";
+import { Fresh, runAll, tool } from "./fresh.mjs";
+
+const fresh = new Fresh();
+
+const CHECKS = {
+  publint: async () => {
+    const tarball = readFileSync(fresh.tarball);
+    const buffer = tarball.buffer.slice(tarball.byteOffset, tarball.byteOffset + tarball.byteLength);
+    const { messages, pkg } = await publint({ pack: { tarball: buffer }, level: "suggestion", strict: true });
+    if (messages.length > 0)
+      throw new Error(messages.map((message) => formatMessage(message, pkg)).join("\n"));
+  },
+  "are the types wrong? (attw)": async () => {
+    // `slim` is ESM alone on purpose, and the module is no code.
+    const args = [fresh.tarball, "--format", "json", "--exclude-entrypoints", "tidegate.wasm"];
+    const text = await new Promise((resolve) => {
+      execFile(tool("attw"), args, { maxBuffer: 1 << 26 }, (_, stdout) => resolve(stdout));
+    });
+    const { analysis, problems } = JSON.parse(text);
+    const names = Object.keys(analysis?.entrypoints ?? {}).sort();
+    const wanted = Object.keys(
+      JSON.parse(readFileSync(`${fresh.folder}/node_modules/tidegate/package.json`)).exports,
+    );
+    const missing = wanted.filter((name) => !/wasm|package\.json/.test(name) && !names.includes(name));
+    if (missing.length > 0) throw new Error(`it has not looked at ${missing}, only at ${names}`);
+    const told = Object.entries(problems ?? {}).flatMap(([kind, of]) =>
+      of.map((problem) => ({ kind, ...problem })),
+    );
+    // What node10 does not know (subpaths) TypeScript no longer resolves either; ESM alone is what slim promises.
+    const real = told.filter(
+      ({ kind, entrypoint, resolutionKind }) =>
+        resolutionKind !== "node10" && !(entrypoint === "./slim" && kind === "CJSResolvesToESM"),
+    );
+    if (real.length > 0) throw new Error(JSON.stringify(real, null, 1));
+    return names.join(", ");
+  },
+};
+
+try {
+  await runAll(CHECKS);
+} finally {
+  fresh.close();
+}

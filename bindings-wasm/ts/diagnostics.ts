@@ -1,0 +1,26 @@
+/**
+ * Events on channels of Node's `diagnostics_channel`, for tools that look at a process and do not know its policies.
+ *
+ * ```ts
+ * import { subscribe } from "node:diagnostics_channel";
+ * import { publish } from "tidegate/diagnostics";
+ *
+ * publish();
+ * subscribe("tidegate:retry_scheduled", (event) => console.log(event));
+ * ```
+ */
+
+import { channel } from "node:diagnostics_channel";
+import { defaultEngine, type Engine } from "./engine.js";
+import type { Subscription } from "./events.js";
+
+/**
+ * Publishes every event of an engine (the process's own by default) on the channel `tidegate:<type>`, until the subscription
+ * ends. Channels without subscribers cost a look each.
+ */
+export function publish(engine: Engine = defaultEngine()): Subscription {
+  return engine.listen((event) => {
+    const to = channel(`tidegate:${event.type}`);
+    if (to.hasSubscribers) to.publish(event);
+  });
+}

@@ -1,0 +1,85 @@
+/** What backends of metrics share: the families, and what there is of them now (docs/telemetry.md). */
+
+import { defaultEngine, type Engine } from "./engine.js";
+
+/** All series of one name; `labels` are those beside `policy` and `route`, which all have. */
+export interface Family {
+  readonly name: string;
+  readonly instrument: "counter" | "gauge" | "histogram";
+  readonly labels: readonly string[];
+  readonly meaning: string;
+}
+
+/** A histogram's counts, one more than there are bounds, and the sum of its values. */
+export interface Histogram {
+  readonly counts: readonly number[];
+  readonly sum: number;
+}
+
+/** One series. */
+export interface Series {
+  readonly family: Family;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number | Histogram;
+}
+
+type Written = [name: string, instrument: Family["instrument"], labels: string[], meaning: string];
+type Reading = [
+  family: number,
+  policy: string,
+  route: string,
+  labels: string[],
+  value: number | [number[], number],
+];
+
+let known: { families: readonly Family[]; bounds: readonly number[] } | undefined;
+
+/** The closed list of families, and the upper bounds of histograms in seconds. */
+export function families(engine: Engine): {
+  readonly families: readonly Family[];
+  readonly bounds: readonly number[];
+} {
+  if (known === undefined) {
+    const [all, bounds] = JSON.parse(engine.families()) as [Written[], number[]];
+    const family = ([name, instrument, labels, meaning]: Written): Family => ({
+      name,
+      instrument,
+      labels,
+      meaning,
+    });
+    known = { families: all.map(family), bounds };
+  }
+  return known;
+}
+
+/** What a backend is asked for. */
+export interface MetricsOptions {
+  /** The engine; the process's own by default. */
+  readonly engine?: Engine | undefined;
+  /** How many routes of each policy have series of their own, 0 to 10,000; 20 by default. The first to ask decides. */
+  readonly maxRoutes?: number | undefined;
+}
+
+/**
+ * An engine that counts from now on.
+ *
+ * @throws RangeError if `maxRoutes` is out of range.
+ */
+export function measured({ engine = defaultEngine(), maxRoutes = 20 }: MetricsOptions): Engine {
+  if (!(Number.isInteger(maxRoutes) && maxRoutes >= 0 && maxRoutes <= 10_000)) {
+    throw new RangeError(`maxRoutes = ${String(maxRoutes)}: must be a whole number from 0 to 10,000`);
+  }
+  engine.measure(maxRoutes);
+  return engine;
+}
+
+/** All series there are, now. */
+export function read(engine: Engine): Series[] {
+  const { families: all } = families(engine);
+  return (JSON.parse(engine.series()) as Reading[]).map(([number, policy, route, values, value]) => {
+    const family = all[number] as Family;
+    const more = family.labels.map((name, place) => [name, values[place] as string]);
+    const labels = { policy, route, ...Object.fromEntries(more) } as Record<string, string>;
+    return { family, labels, value: typeof value === "number" ? value : { counts: value[0], sum: value[1] } };
+  });
+}

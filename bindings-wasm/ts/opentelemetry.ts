@@ -1,0 +1,166 @@
+/**
+ * Metrics, events on spans, and `http.request.resend_count` for OpenTelemetry (`@opentelemetry/api`).
+ *
+ * ```ts
+ * import { instrument, ResendCount } from "tidegate/opentelemetry";
+ *
+ * instrument();
+ * ```
+ *
+ * Metrics have the names of docs/telemetry.md with a dot after the first word, and without the suffixes that OpenTelemetry's
+ * units say: `tidegate.calls`, `tidegate.call_duration` in `s`. A Prometheus exporter spells them out again.
+ */
+
+import {
+  type Attributes,
+  type Meter,
+  type MeterProvider,
+  metrics,
+  SpanKind,
+  trace,
+} from "@opentelemetry/api";
+import { defaultEngine, type Engine } from "./engine.js";
+import { type EventType, type Subscription, subscription, type TidegateEvent } from "./events.js";
+import { type Family, families, type MetricsOptions, measured, read } from "./metrics.js";
+
+/** How an engine is instrumented. */
+export interface InstrumentOptions extends MetricsOptions {
+  /** The provider of meters; the global one by default. */
+  readonly meterProvider?: MeterProvider | undefined;
+  /** Do retries, refusals and their like become events of the span that is current? By default they do. */
+  readonly spanEvents?: boolean | undefined;
+}
+
+const ON_SPANS: ReadonlySet<EventType> = new Set<EventType>([
+  "retry_scheduled",
+  "retry_suppressed",
+  "gave_up",
+  "rejected",
+  "hedge_started",
+  "hedge_won",
+  "breaker_changed",
+  "deadline_exceeded",
+]);
+const NOT_FIELDS = new Set(["type", "seq", "at", "quiet", "call"]);
+const SECONDS = new Set(["wait", "elapsed"]);
+
+/**
+ * Exports an engine's metrics, and tells the spans around calls what happened to them.
+ *
+ * @returns What ends it. Instruments stay with their provider, quiet.
+ * @throws RangeError if `maxRoutes` is out of range.
+ */
+export function instrument(options: InstrumentOptions = {}): Subscription {
+  const engine = measured(options);
+  const { families: all, bounds } = families(engine);
+  const meter = (options.meterProvider ?? metrics.getMeterProvider()).getMeter("tidegate");
+  const ends: (() => void)[] = [];
+  const observables = all.filter(({ instrument: kind }) => kind !== "histogram");
+  const instruments = new Map(observables.map((family) => [family, observable(meter, family)]));
+  const observe: Parameters<Meter["addBatchObservableCallback"]>[0] = (result) => {
+    for (const { family, labels, value } of read(engine)) {
+      const instrument = instruments.get(family);
+      if (instrument !== undefined && typeof value === "number") result.observe(instrument, value, labels);
+    }
+  };
+  const list = [...instruments.values()];
+  meter.addBatchObservableCallback(observe, list);
+  ends.push(() => meter.removeBatchObservableCallback(observe, list));
+  const histogram = (name: string) => {
+    const family = all.find((known) => known.name === name) as Family;
+    const { otel, unit } = named(family);
+    const advice = { explicitBucketBoundaries: [...bounds] };
+    return meter.createHistogram(otel, { unit, description: family.meaning, advice });
+  };
+  const duration = histogram("tidegate_call_duration_seconds");
+  const acquire = histogram("tidegate_bulkhead_acquire_latency_seconds");
+  const listening = engine.listen((event) => {
+    const { type, policy, route, elapsed, wait, why } = event;
+    if (policy !== undefined && (type === "call_done" || (type === "granted" && why === "queue"))) {
+      const labels = { policy, route: engine.label(policy, route ?? "") };
+      if (type === "call_done") duration.record((elapsed ?? 0) / 1000, labels);
+      else acquire.record((wait ?? 0) / 1000, labels);
+    }
+    if (options.spanEvents !== false && ON_SPANS.has(type)) onSpan(event);
+  });
+  ends.push(() => listening.dispose());
+  return subscription(() => {
+    for (const end of ends) end();
+  });
+}
+
+/** The name that OpenTelemetry has for a family, and its unit. */
+function named({ name }: Family): { otel: string; unit: string } {
+  const otel = `tidegate.${name.replace(/^tidegate_/, "").replace(/_total$/, "")}`;
+  return otel.endsWith("_seconds")
+    ? { otel: otel.slice(0, -"_seconds".length), unit: "s" }
+    : { otel, unit: "1" };
+}
+
+function observable(meter: Meter, family: Family) {
+  const { otel, unit } = named(family);
+  const options = { unit, description: family.meaning };
+  return family.instrument === "counter"
+    ? meter.createObservableCounter(otel, options)
+    : meter.createObservableGauge(otel, options);
+}
+
+/** What happened to a call, as an event of the span around it; spans of time in seconds, as in every language. */
+function onSpan(event: TidegateEvent): void {
+  const span = trace.getActiveSpan();
+  if (span?.isRecording() !== true) return;
+  const fields: Attributes = {};
+  for (const [key, value] of Object.entries(event)) {
+    if (NOT_FIELDS.has(key) || value === undefined) continue;
+    if (SECONDS.has(key)) fields[`tidegate.${key}_s`] = (value as number) / 1000;
+    else fields[`tidegate.${key}`] = value as string | number | boolean;
+  }
+  span.addEvent(`tidegate.${event.type}`, fields);
+}
+
+/** What `ResendCount` looks at of a span. */
+interface StartedSpan {
+  readonly kind: SpanKind;
+  readonly attributes: Attributes;
+  setAttribute(key: string, value: number): unknown;
+}
+
+/**
+ * A span processor that sets `http.request.resend_count` on the HTTP client spans of repeats, and on no others.
+ *
+ * Instrumentation inside a retry layer makes a span for each attempt, and cannot know which of them repeat another; the layer
+ * does. Calls within calls add up: a second attempt around a second one is resend 2. It wants `AsyncLocalStorage`.
+ */
+export class ResendCount {
+  readonly #engine: Engine;
+  readonly #calls = new Map<number, number>();
+  readonly #listening: Subscription;
+
+  constructor(engine: Engine = defaultEngine()) {
+    this.#engine = engine;
+    this.#listening = engine.listen(({ type, call, attempt = 0 }) => {
+      if (call === undefined) return;
+      if (type === "call_done") this.#calls.delete(call);
+      else if (type === "attempt_started" && attempt > 1) this.#calls.set(call, attempt - 1);
+    });
+  }
+
+  onStart(span: StartedSpan): void {
+    if (this.#calls.size === 0 || span.kind !== SpanKind.CLIENT) return;
+    const { attributes } = span;
+    if (!("http.request.method" in attributes || "http.method" in attributes)) return;
+    let resends = 0;
+    for (let level = this.#engine.scopes?.getStore(); level !== undefined; level = level.around) {
+      if (level.engine === this.#engine) resends += this.#calls.get(level.call) ?? 0;
+    }
+    if (resends > 0) span.setAttribute("http.request.resend_count", resends);
+  }
+
+  onEnd(): void {}
+
+  async forceFlush(): Promise<void> {}
+
+  async shutdown(): Promise<void> {
+    this.#listening.dispose();
+  }
+}

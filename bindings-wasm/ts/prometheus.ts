@@ -1,0 +1,98 @@
+/**
+ * Metrics for `prom-client`. Nothing is counted before `instrument` is asked for.
+ *
+ * ```ts
+ * import { register } from "prom-client";
+ * import { instrument } from "tidegate/prometheus";
+ *
+ * instrument(register);
+ * ```
+ */
+
+import type { Engine } from "./engine.js";
+import { type Subscription, subscription } from "./events.js";
+import { type Family, families, type MetricsOptions, measured, read, type Series } from "./metrics.js";
+
+export type { MetricsOptions } from "./metrics.js";
+
+/** What it needs of prom-client's `Registry`. */
+export interface Registry {
+  // biome-ignore lint/suspicious/noExplicitAny: prom-client's type wants what its own classes have
+  registerMetric(metric: any): void;
+  removeSingleMetric(name: string): void;
+}
+
+interface Value {
+  readonly labels: Record<string, string | number>;
+  readonly value: number;
+  readonly metricName?: string;
+}
+
+/**
+ * Registers an engine's metrics: names, labels and meanings of docs/telemetry.md. They are read when Prometheus asks; between
+ * two scrapes a call costs what counting costs.
+ *
+ * @returns What takes them out again.
+ * @throws RangeError if `maxRoutes` is out of range. Error if the registry has metrics of these names.
+ */
+export function instrument(registry: Registry, options: MetricsOptions = {}): Subscription {
+  const engine = measured(options);
+  const { families: all } = families(engine);
+  const reader = new Reader(engine);
+  for (const family of all) registry.registerMetric(metric(family, reader));
+  return subscription(() => {
+    for (const { name } of all) registry.removeSingleMetric(name);
+  });
+}
+
+/** One reading serves all families, once each. */
+class Reader {
+  readonly #engine: Engine;
+  #unread = new Map<string, Series[]>();
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  values({ name }: Family): Value[] {
+    if (!this.#unread.has(name)) {
+      this.#unread = new Map(families(this.#engine).families.map((family) => [family.name, []]));
+      for (const series of read(this.#engine)) this.#unread.get(series.family.name)?.push(series);
+    }
+    const series = this.#unread.get(name) ?? [];
+    this.#unread.delete(name);
+    const { bounds } = families(this.#engine);
+    return series.flatMap((each) => values(each, bounds));
+  }
+}
+
+function metric(family: Family, reader: Reader): object {
+  const { name, instrument: type, meaning: help } = family;
+  return {
+    name,
+    help,
+    type,
+    aggregator: "sum",
+    labelNames: ["policy", "route", ...family.labels],
+    get: async () => ({ name, help, type, aggregator: "sum", values: reader.values(family) }),
+    reset: () => undefined, // counters are the engine's
+  };
+}
+
+function values({ family, labels, value }: Series, bounds: readonly number[]): Value[] {
+  if (typeof value === "number") return [{ labels, value }];
+  let sofar = 0;
+  const buckets = value.counts.map((count, place): Value => {
+    sofar += count;
+    return {
+      labels: { le: bounds[place] ?? "+Inf", ...labels },
+      value: sofar,
+      metricName: `${family.name}_bucket`,
+    };
+  });
+  return [
+    ...buckets,
+    { labels, value: value.sum, metricName: `${family.name}_sum` },
+    { labels, value: sofar, metricName: `${family.name}_count` },
+  ];
+}

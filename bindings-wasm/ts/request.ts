@@ -1,0 +1,145 @@
+/** What a request asks of its policy, whatever sends it: may it be repeated, by when, on which route. */
+
+import type { Core } from "./core.js";
+import type { FetchOptions } from "./fetch.js";
+import { flagsOf, least, limitOf, type PolicyOptions } from "./policy.js";
+import type { Run } from "./run.js";
+import { inherited, type Scope } from "./scope.js";
+import { ABORTABLE, DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY, VERDICTS } from "./wire.js";
+
+const OPTIONS = new Set(
+  "policy route deadline idempotent criticality cost bodyFactory retryHeader".split(" "),
+);
+const MOST_ROUTES = 10_000;
+const PORTS: Readonly<Record<string, string>> = { "http:": "80", "https:": "443" };
+
+/** How requests are sent under a policy. */
+export class Sending {
+  readonly core: Core;
+  readonly given: PolicyOptions;
+  readonly routes = new Map<string, number>();
+
+  constructor(core: Core, given: PolicyOptions) {
+    this.core = core;
+    this.given = given;
+  }
+}
+
+/** What of a request decides whether it may be repeated. */
+interface Known {
+  readonly method: string;
+  /** Can its body be sent again as it is? */
+  readonly replayable: boolean;
+  /** Has it an idempotency key? */
+  hasKey(): boolean;
+}
+
+/** What a request asks of `begin`. */
+export interface Asked {
+  readonly flags: number;
+  readonly limit: number;
+  readonly parent: number;
+  readonly around: Scope | undefined;
+  /** An idempotency key of our making. */
+  readonly key: string | undefined;
+}
+
+/** Do slots of this policy last until the body is read? */
+export function untilBody(core: Core): boolean {
+  return core.setting("slot_until") !== "headers";
+}
+
+/**
+ * What a request asks, from what it says about itself and from what is around it.
+ *
+ * @throws RangeError if it says what is no option.
+ */
+export function askedFor(sending: Sending, options: FetchOptions, known: Known): Asked {
+  const { core, given } = sending;
+  const { engine } = core;
+  for (const key of Object.keys(options)) {
+    if (!OPTIONS.has(key)) {
+      throw new RangeError(
+        `tidegate: ${JSON.stringify(key)} is no option of a request; they are ${[...OPTIONS].join(", ")}`,
+      );
+    }
+  }
+  const replayable = options.bodyFactory !== undefined || known.replayable;
+  let idempotent = options.idempotent ?? core.retriesMethod(known.method);
+  let key: string | undefined;
+  if (!idempotent && options.idempotent === undefined) {
+    idempotent = known.hasKey();
+    if (!idempotent && given.idempotencyKey === true) {
+      key = crypto.randomUUID();
+      idempotent = true;
+    }
+  }
+  let flags = flagsOf(options) & ~(IDEMPOTENT | REPLAYABLE);
+  flags |= ABORTABLE | (engine.queues ? MAY_PARK : 0) | (untilBody(core) ? SLOT_UNTIL_BODY : 0);
+  flags |= (idempotent ? IDEMPOTENT : 0) | (replayable ? REPLAYABLE : 0);
+  let limit = limitOf(options.deadline);
+  let parent = 0;
+  const around = engine.scopes?.getStore();
+  if (around !== undefined) {
+    const from = inherited(around, engine);
+    limit = least(limit, from.limit);
+    parent = from.parent;
+    if (from.criticality !== undefined && options.criticality === undefined)
+      flags = (flags & ~3) | from.criticality;
+  }
+  return { flags, limit, parent, around, key };
+}
+
+/** Begins the call of a request on its route. */
+export function begun<T>(
+  sending: Sending,
+  run: Run<T>,
+  routeKey: string,
+  path: string | undefined,
+  { flags, limit, parent }: Asked,
+): Promise<T> {
+  const { core, routes } = sending;
+  const { engine } = core;
+  let route = routeOf(sending, routeKey);
+  for (;;) {
+    const held = path !== undefined && core.setting("retry.hold") === 1;
+    const target = held ? engine.target(route, path) : 0;
+    const step = engine.native.begin(engine.handle, route, flags, limit, parent, target, engine.time());
+    if ((step & 3) !== DONE || VERDICTS[(step >>> 12) & 63] !== "stale_route") {
+      return run.begin(engine.native.begun(engine.handle), step);
+    }
+    routes.clear();
+    route = routeOf(sending, routeKey);
+  }
+}
+
+function routeOf({ core, routes }: Sending, key: string): number {
+  let route = routes.get(key);
+  if (route === undefined) {
+    if (routes.size >= MOST_ROUTES) routes.clear();
+    route = core.engine.route(core.number, key);
+    routes.set(key, route);
+  }
+  return route;
+}
+
+/** When the deadline of a call is, in microseconds of its engine; Infinity for none. */
+export function untilOf(core: Core, limit: number): number {
+  const own = core.setting("deadline");
+  const left = Math.min(
+    limit === 0 ? Number.POSITIVE_INFINITY : limit - 1,
+    typeof own === "number" ? own : Number.POSITIVE_INFINITY,
+  );
+  return core.engine.time() + left;
+}
+
+/** How many attempts a call makes at most. */
+export function mostAttempts(core: Core): number {
+  return Math.max(core.count("retry.max_attempts") ?? 1, core.count("hedge.max_attempts") ?? 1);
+}
+
+/** `https://host:port`, as in every language. */
+export function originOf(url: URL | undefined): string {
+  if (url === undefined) return "default";
+  return `${url.protocol}//${url.hostname}:${url.port || (PORTS[url.protocol] ?? "0")}`;
+}

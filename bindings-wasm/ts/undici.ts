@@ -1,0 +1,255 @@
+/**
+ * undici under a policy: an interceptor for `dispatcher.compose`.
+ *
+ * ```ts
+ * import { Agent, request } from "undici";
+ * import { interceptor } from "tidegate/undici";
+ *
+ * const dispatcher = new Agent().compose(interceptor(policy({ preset: "http" })));
+ * const { statusCode, body } = await request("https://api.example/orders", { dispatcher });
+ * ```
+ */
+
+import type { Dispatcher } from "undici";
+import { type Answer, Attempt, DRAIN_MS, type Front } from "./answer.js";
+import { isReplayable } from "./body.js";
+import { by, CANCELLED, ofError } from "./classify.js";
+import type { Core } from "./core.js";
+import type { FetchOptions } from "./fetch.js";
+import type { Lane } from "./lane.js";
+import { report } from "./notes.js";
+import type { Policy } from "./policy.js";
+import { askedFor, begun, mostAttempts, originOf, Sending, untilBody, untilOf } from "./request.js";
+import { HEAD, Run } from "./run.js";
+import type { Scope } from "./scope.js";
+
+type Options = Dispatcher.DispatchOptions & { readonly tidegate?: FetchOptions };
+
+/** Where undici keeps what became of a call: `reportOf(response.context)`. */
+type Context = Record<string, never>;
+
+const sendings = new WeakMap<Policy, Sending>();
+
+function sendingOf(policy: Policy): Sending {
+  let sending = sendings.get(policy);
+  if (sending === undefined) {
+    sending = new Sending(policy.core, policy.given);
+    sendings.set(policy, sending);
+  }
+  return sending;
+}
+
+/**
+ * An interceptor that puts every request of a dispatcher under a policy, for undici 7 and newer. Leave undici's own `retry`
+ * interceptor out beside it. A slot lasts until the body has been received. A request can say more about itself: `request(url, { dispatcher, tidegate: { route: "orders" } })`.
+ *
+ * What became of a call is told by `reportOf(response.context)`, or `reportOf(error)`. Upgrades and CONNECT pass untouched,
+ * and a policy's `fallback`, which answers for `fetch`, is not asked.
+ */
+export function interceptor(policy: Policy): Dispatcher.DispatcherComposeInterceptor {
+  return (dispatch) => (options, handler) => {
+    if (options.upgrade || options.method === "CONNECT") return dispatch(options, handler);
+    if (handler.onRequestStart === undefined) {
+      throw new TypeError("tidegate/undici needs undici 7 or newer, and to be given to compose()");
+    }
+    const { tidegate = {}, ...sent } = options as Options;
+    const { policy: other = policy, ...asked } = tidegate;
+    send(sendingOf(other), dispatch, sent, asked, handler);
+    return true;
+  };
+}
+
+function send(
+  sending: Sending,
+  dispatch: Dispatcher.Dispatch,
+  sent: Dispatcher.DispatchOptions,
+  options: FetchOptions,
+  handler: Dispatcher.DispatchHandler,
+): void {
+  const { core, given } = sending;
+  const { engine } = core;
+  const asked = askedFor(sending, options, {
+    method: String(sent.method).toUpperCase(),
+    replayable: isReplayable(sent.body) || Array.isArray(sent.body) || isForm(sent.body),
+    hasKey: () => pairs(sent.headers).some(([name]) => name.toLowerCase() === "idempotency-key"),
+  });
+  const caller = new AbortController();
+  const context: Context = {};
+  const front: Front = {
+    aborted: false,
+    reason: null,
+    paused: false,
+    rawHeaders: null,
+    rawTrailers: null,
+    abort(reason) {
+      if (front.aborted) return;
+      front.aborted = true;
+      front.reason = reason ?? new DOMException("the request was aborted", "AbortError");
+      caller.abort(front.reason);
+      front.answer?.fail(front.reason);
+    },
+    pause() {
+      front.paused = true;
+      front.answer?.pause();
+    },
+    resume() {
+      front.paused = false;
+      front.answer?.resume();
+    },
+  };
+  // Before anything is sent: a caller can give up while it waits.
+  handler.onRequestStart?.(front, context);
+  if (front.aborted) {
+    handler.onResponseError?.(front, front.reason as Error);
+    return;
+  }
+  const route = options.route ?? originOf(sent.origin === undefined ? undefined : new URL(sent.origin));
+  const run = new DispatchRun(core, route, asked.around, caller.signal, {
+    dispatch,
+    sent,
+    key: asked.key,
+    factory: options.bodyFactory,
+    retryHeader: options.retryHeader ?? given.retryHeader ?? true,
+    untilBody: untilBody(core),
+    until: untilOf(core, asked.limit),
+    most: mostAttempts(core),
+    context,
+    engineTime: () => engine.time(),
+    informed: (status, headers, message) => handler.onResponseStart?.(front, status, headers, message),
+  });
+  begun(sending, run, route, sent.path, asked).then(
+    (answer) => answer.play(handler, front),
+    (error: Error) => handler.onResponseError?.(front, error),
+  );
+}
+
+function isForm(body: unknown): boolean {
+  return (body as { [Symbol.toStringTag]?: string } | undefined)?.[Symbol.toStringTag] === "FormData";
+}
+
+/** Headers in any of the forms that undici takes, as pairs. */
+function pairs(headers: Dispatcher.DispatchOptions["headers"]): [name: string, value: string][] {
+  if (headers === null || headers === undefined) return [];
+  if (Array.isArray(headers)) {
+    const flat = headers.flat() as string[];
+    return Array.from({ length: flat.length >> 1 }, (_, n) => [String(flat[2 * n]), String(flat[2 * n + 1])]);
+  }
+  const entries = Symbol.iterator in headers ? [...headers] : Object.entries(headers);
+  return (entries as [string, string | string[] | undefined][]).flatMap(([name, value]) =>
+    value === undefined ? [] : [value].flat().map((one): [string, string] => [name, one]),
+  );
+}
+
+interface Plan {
+  readonly dispatch: Dispatcher.Dispatch;
+  readonly sent: Dispatcher.DispatchOptions;
+  /** An idempotency key of our making. */
+  readonly key: string | undefined;
+  readonly factory: (() => BodyInit) | undefined;
+  readonly retryHeader: boolean;
+  readonly untilBody: boolean;
+  readonly until: number;
+  readonly most: number;
+  readonly context: Context;
+  readonly engineTime: () => number;
+  /** Told of 1xx. */
+  readonly informed: Attempt["informed"];
+}
+
+class DispatchRun extends Run<Answer> {
+  readonly #plan: Plan;
+  #releasing: Promise<unknown> | undefined;
+  /** The answer whose body its caller reads, while the call goes on. */
+  #answer: Answer | undefined;
+
+  constructor(core: Core, route: string, scope: Scope | undefined, outside: AbortSignal, plan: Plan) {
+    super(core, route, scope, outside);
+    this.#plan = plan;
+  }
+
+  protected async start(lane: Lane): Promise<Answer> {
+    if (this.#releasing !== undefined) await this.#releasing;
+    const { signal } = lane;
+    if (signal.aborted) throw signal.reason;
+    const { dispatch, informed } = this.#plan;
+    const attempt = new Attempt(informed);
+    const stop = () => attempt.stop(signal.reason as Error);
+    signal.addEventListener("abort", stop);
+    try {
+      dispatch(this.#outgoing(lane.attempt), attempt);
+      return await attempt.answer;
+    } finally {
+      signal.removeEventListener("abort", stop);
+    }
+  }
+
+  /** An attempt's request: equal to the first but for the retry header. */
+  #outgoing(attempt: number): Dispatcher.DispatchOptions {
+    const { sent, key, factory, retryHeader } = this.#plan;
+    const more: [string, string][] = [];
+    if (key !== undefined) more.push(["Idempotency-Key", key]);
+    if (attempt > 1 && retryHeader) more.push(["Retry-Attempt", String(attempt - 1)]);
+    const out = { ...sent };
+    if (more.length > 0) out.headers = [...pairs(sent.headers), ...more].flat();
+    if (attempt > 1 && factory !== undefined) out.body = factory() as NonNullable<typeof out.body>;
+    return out;
+  }
+
+  protected override judge(ok: boolean, value: unknown): number {
+    const { core } = this;
+    let outcome: number;
+    if (ok) {
+      const { status, pairs } = value as Answer;
+      outcome = status >= 400 ? core.engine.classify(core.number, status, pairs) : 0;
+    } else outcome = ofError(value);
+    if (core.classify !== undefined) outcome = by(core.classify, value, outcome, core.kinds);
+    return outcome === 0 && ok && this.#plan.untilBody ? HEAD : outcome;
+  }
+
+  /** Reads a small failed answer to its end, which keeps its connection; closes a large one. The next attempt waits for it. */
+  protected override release(lane: Lane): void {
+    const { ticker } = this.core.engine;
+    const answer = lane.value as Answer;
+    const place = ticker.add({ tick: () => answer.close() }, this.#plan.engineTime() + DRAIN_MS * 1000);
+    this.#releasing = Promise.all([this.#releasing, answer.drain().finally(() => ticker.drop(place))]);
+  }
+
+  protected override discard(value: unknown): void {
+    (value as Answer).close();
+  }
+
+  protected override intact(value: unknown): boolean {
+    return !(value as Answer).closed;
+  }
+
+  protected override body(): void {
+    const answer = this.held()?.value as Answer;
+    answer.ended = (error) =>
+      this.finish(error === undefined ? 0 : ofError(error) === 0 ? CANCELLED : ofError(error));
+    this.#answer = answer;
+    report(this.#plan.context, {
+      attempts: this.attempts,
+      reason: "ok",
+      note: undefined,
+      retryAt: undefined,
+    });
+    this.answer(answer);
+  }
+
+  protected override bodyEnded(error: unknown): void {
+    this.#answer?.fail(error as Error);
+  }
+
+  /** The answer of a call that has ended. Reading it has to end by the deadline too. */
+  protected override deliver(value: unknown, tell: (what: unknown) => void): Answer {
+    const answer = value as Answer;
+    const { ticker } = this.core.engine;
+    tell(this.#plan.context);
+    const { until } = this.#plan;
+    if (!this.#plan.untilBody || until === Number.POSITIVE_INFINITY || answer.whole) return answer;
+    const place = ticker.add({ tick: () => answer.fail(this.refuse("deadline")) }, until);
+    ticker.weaken(place);
+    answer.ended = () => ticker.drop(place);
+    return answer;
+  }
+}
