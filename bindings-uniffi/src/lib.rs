@@ -11,7 +11,7 @@
 mod jni;
 #[allow(unsafe_code)]
 mod numeric;
-mod parts;
+pub mod parts;
 mod view;
 
 use std::sync::Arc;
