@@ -70,9 +70,9 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, val 
     fun refusal(verdict: Verdict, route: String, retryIn: Duration?, cause: Throwable?): TidegateException =
         verdict.error(Refused(verdict, this, route, retryIn, cause))
 
-    fun attemptTimeout(route: String): AttemptTimeout {
+    fun attemptTimeout(route: String, cause: Throwable? = null): AttemptTimeout {
         val where = "policy \"$name\", route \"$route\""
-        return AttemptTimeout(Told("the attempt ran out of attemptTimeout ($where)", null, null, null, name, route))
+        return AttemptTimeout(Told("the attempt ran out of attemptTimeout ($where)", cause, null, null, name, route))
     }
 
     private companion object {

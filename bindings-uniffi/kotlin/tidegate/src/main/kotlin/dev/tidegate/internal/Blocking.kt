@@ -29,6 +29,9 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
     /** Has the caller given up otherwise than by an interrupt? Then what it gets. Whoever gives up wakes. */
     protected open fun cancelled(): Throwable? = null
 
+    /** Has something of ours ended the attempt because the deadline has passed? */
+    protected open fun late(): Boolean = false
+
     override fun wake() {
         woken = true
         LockSupport.unpark(thread)
@@ -63,6 +66,7 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
             val step = loop(first ?: settled(made!!))
             if (Wire.action(step) != Wire.DONE) return body().also { whole = true }
             whole = true
+            reportTheRest()
             return conclude(step)
         } finally {
             if (!whole) {
@@ -118,6 +122,10 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
     private fun settled(lane: Attempt): Long {
         val error = lane.error()
         if (error != null && isCancellation(error)) throw error
+        if (error != null && (lane.stopped || late())) {
+            val step = tell(Wire.TIMER)
+            if (Wire.action(step) == Wire.DONE) return step // the deadline has passed; what is still to be told of the attempt is told at the end
+        }
         val step = tell(finished(lane))
         if (lane.ok && lane.told && Wire.action(step) != Wire.DONE) release(lane)
         return step
