@@ -7,6 +7,7 @@ mod deep;
 mod demo;
 mod gate;
 mod generate;
+mod jvm;
 mod report;
 mod run;
 mod setup;
