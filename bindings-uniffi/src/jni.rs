@@ -6,7 +6,8 @@
 
 #![allow(clippy::cast_possible_wrap)] // words are below 2^53, and arrays of the JVM below 2^31
 
-use jni_sys::{JNIEnv, jint, jlong, jlongArray, jobject};
+use jni_sys::{JNIEnv, jbyteArray, jint, jlong, jlongArray, jobject};
+use tidegate::{HttpFailure, PolicyId, WallTime, wire};
 
 use crate::numeric::engine;
 
@@ -95,4 +96,36 @@ pub unsafe extern "system" fn Java_dev_tidegate_internal_Native_woken(
     // SAFETY: no more than there is room for.
     unsafe { ((**env).v1_1.SetLongArrayRegion)(env, out, 0, words.len() as jint, words.as_ptr()) };
     words.len() as jint
+}
+
+/// The outcome of an HTTP answer, at its place in the word of a Finished event. `headers` are name, NUL, value, NUL, and so on.
+///
+/// # Safety
+/// As for `begin`.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_dev_tidegate_internal_Native_classify(
+    env: *mut JNIEnv,
+    _this: jobject,
+    handle: jlong,
+    policy: jint,
+    status: jint,
+    headers: jbyteArray,
+    wall_us: jlong,
+) -> jlong {
+    // SAFETY: as for `begin`.
+    let engine = unsafe { engine(handle as u64) };
+    // SAFETY: `env` is this thread's, and `headers` an array.
+    let length = unsafe { ((**env).v1_1.GetArrayLength)(env, headers) };
+    let mut text = vec![0_u8; length.max(0) as usize];
+    // SAFETY: there is room for all of it.
+    unsafe { ((**env).v1_1.GetByteArrayRegion)(env, headers, 0, length, text.as_mut_ptr().cast()) };
+    let mut pieces = text.split(|byte| *byte == 0);
+    let mut headers = Vec::new();
+    while let (Some(name), Some(value)) = (pieces.next(), pieces.next()) {
+        headers.push((name, value));
+    }
+    let failure = HttpFailure { status: status as u16, headers: &headers };
+    let wall = WallTime::from_unix_micros(wall_us as u64);
+    let outcome = engine.state.lock().core.classify(PolicyId::from_word(policy as u32), &failure, wall);
+    wire::pack_outcome(outcome) as jlong
 }

@@ -1,6 +1,5 @@
 package dev.tidegate
 
-import dev.tidegate.ffi.Header
 import dev.tidegate.ffi.Value
 import java.util.concurrent.ConcurrentHashMap
 import kotlin.time.Duration
@@ -47,11 +46,15 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, val 
         known().methods.getOrPut(method) { engine.native.engine.retriesMethod(number, method) }
 
     /** The outcome of an HTTP answer, at its place in a word. */
-    fun classify(status: Int, headers: List<Header>): Long {
-        val wall = (System.currentTimeMillis() * 1000).toULong()
-        return engine.native.engine.classify(number, status.toUShort(), headers, wall).toLong()
+    fun classify(status: Int, headers: Iterable<Pair<String, String>>): Long {
+        val text = StringBuilder()
+        for ((name, value) in headers) text.append(name).append('\u0000').append(value).append('\u0000')
+        val native = engine.native
+        val wall = System.currentTimeMillis() * 1000
+        return native.classify(native.handle, number.toInt(), status, text.toString().encodeToByteArray(), wall)
     }
 
+    /** The route of a key; asked for anew once it has been evicted. */
     fun route(key: String): Long {
         routes[key]?.let { return it }
         if (routes.size >= MOST_ROUTES) routes.clear()

@@ -7,7 +7,6 @@ import dev.tidegate.internal.Table
 import dev.tidegate.internal.Wire
 import kotlinx.coroutines.currentCoroutineContext
 import kotlinx.coroutines.isActive
-import kotlinx.coroutines.withContext
 import java.util.concurrent.atomic.AtomicInteger
 import kotlin.time.Duration
 
@@ -62,6 +61,9 @@ public fun interface Work<T> {
 public open class Caller internal constructor(internal val core: Core, internal val options: CallOptions) {
     private val limit = Wire.remaining(options.deadline)
 
+    /** Its route, once it has been asked for. */
+    @Volatile private var route = 0L
+
     /**
      * Runs a suspending function under the policy. It is cancelled with its caller; an attempt that is stopped (its time was
      * up, another was faster) is cancelled too, and what its cancellation takes is waited for.
@@ -75,12 +77,14 @@ public open class Caller internal constructor(internal val core: Core, internal 
      */
     public suspend fun <T> run(block: suspend (attempt: Attempt) -> T): T {
         val around = currentCoroutineContext()[Scope]
-        val begun = begin(around, Wire.ABORTABLE)
-        val (call, step) = begun
-        if (step != Wire.FIRST || core.engine.listening) return Running(this, around, block).begin(call, step)
+        val engine = core.engine
+        val out = LongArray(1)
+        val call = begin(around, Wire.ABORTABLE, out)
+        if (call < 0) return Running(this, around, block).begin(call.inv(), out[0])
+        if (engine.listening) return Running(this, around, block).begin(call, Wire.FIRST)
         val lane = Attempt(1)
         try {
-            lane.returned(true, withContext(Scope(core.engine, call, null, null, around)) { block(lane) })
+            lane.returned(true, Scope.suspending(Scope(engine, call, null, null, around), lane, block))
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
             lane.returned(false, error)
         }
@@ -114,11 +118,14 @@ public open class Caller internal constructor(internal val core: Core, internal 
      */
     @Throws(Exception::class)
     public fun <T> call(work: Work<T>): T {
-        val around = Scope.current()
-        val (call, step) = begin(around, Wire.SOLO)
-        if (step != Wire.FIRST || core.engine.listening) return Calling(this, around, work).begin(call, step)
+        val here = Scope.here()
+        val around = here.scope
+        val out = LongArray(1)
+        val call = begin(around, Wire.SOLO, out)
+        if (call < 0) return Calling(this, around, work).begin(call.inv(), out[0])
+        if (core.engine.listening) return Calling(this, around, work).begin(call, Wire.FIRST)
         val lane = Attempt(1)
-        Scope.within(Scope(core.engine, call, null, null, around)) {
+        Scope.within(Scope(core.engine, call, null, null, around), here) {
             try {
                 lane.returned(true, work.attempt(lane))
             } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
@@ -145,8 +152,17 @@ public open class Caller internal constructor(internal val core: Core, internal 
         return fallback.of(error)
     }
 
-    private fun begin(around: Scope?, more: Long): Begun =
-        Inheriting(core, options.route, options.flags or more, limit, options.criticality != null).begin(around)
+    /** Begins a call, as `Native.begin` answers. Where nothing is around, without what asks for that. */
+    private fun begin(around: Scope?, more: Long, out: LongArray): Long {
+        if (around == null && route != 0L) {
+            val native = core.engine.native
+            val begun = native.begin(native.handle, route, options.flags or more, limit, 0, 0, core.engine.now(), out)
+            if (begun >= 0 || !Inheriting.isStale(out[0])) return begun
+            core.forget(options.route)
+        }
+        route = core.route(options.route)
+        return Inheriting(core, options.route, options.flags or more, limit, options.criticality != null).begin(around, out)
+    }
 
     private class Running<T>(caller: Caller, around: Scope?, private val block: suspend (Attempt) -> T) :
         SuspendingRun<T>(caller.core, caller.options.route, around) {

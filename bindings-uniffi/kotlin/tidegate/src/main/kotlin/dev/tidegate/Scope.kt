@@ -6,7 +6,11 @@ import kotlinx.coroutines.currentCoroutineContext
 import kotlinx.coroutines.withContext
 import java.util.concurrent.Callable
 import kotlin.coroutines.AbstractCoroutineContextElement
+import kotlin.coroutines.Continuation
 import kotlin.coroutines.CoroutineContext
+import kotlin.coroutines.intrinsics.intercepted
+import kotlin.coroutines.intrinsics.startCoroutineUninterceptedOrReturn
+import kotlin.coroutines.intrinsics.suspendCoroutineUninterceptedOrReturn
 import kotlin.time.Duration
 import kotlin.time.TimeMark
 import kotlin.time.TimeSource
@@ -66,24 +70,41 @@ internal class Scope(
     fun timeSource(): TimeSource? = engine?.timeSource ?: around?.timeSource()
 
     companion object Key : CoroutineContext.Key<Scope> {
-        private val here = ThreadLocal<Scope?>()
+        private val here = ThreadLocal.withInitial { Here() }
 
-        fun current(): Scope? = here.get()
+        /** The place of this thread: looked up once for each call. */
+        fun here(): Here = here.get()
+
+        fun current(): Scope? = here().scope
 
         fun swap(to: Scope?): Scope? {
-            val before = here.get()
-            here.set(to)
+            val here = here()
+            val before = here.scope
+            here.scope = to
             return before
         }
 
-        inline fun <T> within(scope: Scope, work: () -> T): T {
-            val before = swap(scope)
+        inline fun <T> within(scope: Scope, here: Here = here(), work: () -> T): T {
+            val before = here.scope
+            here.scope = scope
             try {
                 return work()
             } finally {
-                swap(before)
+                here.scope = before
             }
         }
+
+        /** [block] within a scope, in the coroutine of its caller: `withContext` costs more than all the rest of a call. */
+        suspend fun <T> suspending(scope: Scope, attempt: Attempt, block: suspend (Attempt) -> T): T =
+            suspendCoroutineUninterceptedOrReturn { caller ->
+                val inside = object : Continuation<T> {
+                    override val context = caller.context + scope
+
+                    // Intercepted: what is around the caller is on its thread again when it goes on.
+                    override fun resumeWith(result: Result<T>) = caller.intercepted().resumeWith(result)
+                }
+                within(scope) { block.startCoroutineUninterceptedOrReturn(attempt, inside) }
+            }
 
         fun bounds(deadline: Duration?, criticality: Criticality?, timeSource: TimeSource?, around: Scope?): Scope {
             val time = timeSource ?: around?.timeSource() ?: PlatformTime
@@ -118,6 +139,11 @@ public fun <T> blockingWithBounds(
     timeSource: TimeSource? = null,
     work: Callable<T>,
 ): T = Scope.within(Scope.bounds(deadline, criticality, timeSource, Scope.current())) { work.call() }
+
+/** What is around the code that runs on a thread. */
+internal class Here {
+    @JvmField var scope: Scope? = null
+}
 
 /** What `begin` takes from around a call. */
 internal class Inherited(val limit: Long, val parent: Long, val criticality: Criticality?) {

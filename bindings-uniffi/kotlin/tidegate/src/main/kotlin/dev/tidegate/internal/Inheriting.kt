@@ -16,6 +16,13 @@ internal class Inheriting(
     private val path: String? = null,
 ) {
     fun begin(around: Scope?): Begun {
+        val out = LongArray(1)
+        val begun = begin(around, out)
+        return if (begun >= 0) Begun(begun, Wire.FIRST) else Begun(begun.inv(), out[0])
+    }
+
+    /** As [Native.begin] answers. */
+    fun begin(around: Scope?, out: LongArray): Long {
         val inherited = Inherited.of(around, core.engine)
         var flags = flags
         var limit = limit
@@ -25,21 +32,20 @@ internal class Inheriting(
             if (criticality != null && !ownCriticality) flags = (flags and 3L.inv()) or criticality.ordinal.toLong()
         }
         val native = core.engine.native
-        val out = LongArray(1)
         while (true) {
             val id = core.route(route)
             val target = if (path == null) 0L else core.target(id, path)
             val begun = native.begin(
                 native.handle, id, flags, limit, inherited?.parent ?: 0, target, core.engine.now(), out,
             )
-            if (begun >= 0) return Begun(begun, Wire.FIRST)
-            val step = out[0]
-            // A route that has been evicted is asked for again.
-            if (Wire.action(step) == Wire.DONE && Wire.verdict(step) == Verdict.STALE_ROUTE.ordinal) {
-                core.forget(route)
-                continue
-            }
-            return Begun(begun.inv(), step)
+            if (begun >= 0 || !isStale(out[0])) return begun
+            core.forget(route)
         }
+    }
+
+    companion object {
+        /** Has the route been evicted? Then it is asked for again. */
+        fun isStale(step: Long): Boolean =
+            Wire.action(step) == Wire.DONE && Wire.verdict(step) == Verdict.STALE_ROUTE.ordinal
     }
 }

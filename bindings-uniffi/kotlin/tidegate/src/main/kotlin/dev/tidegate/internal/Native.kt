@@ -29,6 +29,9 @@ internal class Native(val engine: Engine) {
     /** Takes woken calls out, as many as fit: how many. */
     external fun woken(handle: Long, out: LongArray): Int
 
+    /** The outcome of an HTTP answer, at its place in a word; [headers] are name, NUL, value, NUL, and so on. */
+    external fun classify(handle: Long, policy: Int, status: Int, headers: ByteArray, wall: Long): Long
+
     companion object {
         init {
             Library.load()

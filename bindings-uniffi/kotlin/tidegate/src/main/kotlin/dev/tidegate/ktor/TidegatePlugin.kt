@@ -8,7 +8,6 @@ import dev.tidegate.RequestOptions
 import dev.tidegate.Scope
 import dev.tidegate.TidegateDsl
 import dev.tidegate.Verdict
-import dev.tidegate.ffi.Header
 import dev.tidegate.internal.Request
 import dev.tidegate.internal.SuspendingRun
 import dev.tidegate.internal.Wire
@@ -140,8 +139,8 @@ private class KtorRun(
         val response = (lane.result() as HttpClientCall? ?: return super.judge(lane)).response
         var outcome = Wire.OK
         if (response.status.value >= 400) {
-            val headers = mutableListOf<Header>()
-            response.headers.flattenForEach { name, value -> headers += Header(name, value) }
+            val headers = mutableListOf<Pair<String, String>>()
+            response.headers.flattenForEach { name, value -> headers += name to value }
             outcome = core.classify(response.status.value, headers)
         }
         core.classify?.let { outcome = Outcomes.by(it, core, response, null, outcome) }

@@ -8,7 +8,6 @@ import dev.tidegate.Report
 import dev.tidegate.RequestOptions
 import dev.tidegate.Scope
 import dev.tidegate.Verdict
-import dev.tidegate.ffi.Header
 import dev.tidegate.internal.BlockingRun
 import dev.tidegate.internal.Request
 import dev.tidegate.internal.Wire
@@ -153,7 +152,7 @@ private class OkHttpRun(
         val response = lane.result() as Response? ?: return super.judge(lane)
         var outcome = Wire.OK
         if (response.code >= 400) {
-            outcome = core.classify(response.code, response.headers.map { (name, value) -> Header(name, value) })
+            outcome = core.classify(response.code, response.headers)
         }
         core.classify?.let { outcome = Outcomes.by(it, core, response, null, outcome) }
         return if (outcome == Wire.OK && said.untilBody && hasBody(response)) head else outcome
