@@ -83,18 +83,20 @@ public open class Caller internal constructor(internal val core: Core, internal 
         if (call < 0) return Running(this, around, block).begin(call.inv(), out[0])
         if (engine.listening) return Running(this, around, block).begin(call, Wire.FIRST)
         val lane = Attempt(1)
-        try {
-            lane.returned(true, Scope.suspending(Scope(engine, call, null, null, around), lane, block))
+        val value = try {
+            Scope.suspending(Scope(engine, call, null, null, around), lane, block)
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
             lane.returned(false, error)
-        }
-        if (!lane.ok || core.classify != null || !currentCoroutineContext().isActive) {
             return Running(this, around, block).resume(call, lane)
         }
-        val end = core.engine.native.on(core.engine.native.handle, call, Wire.FINISHED_1, core.engine.now())
-        if (end != Wire.OK_1) return Running(this, around, block).resumeAt(call, lane, end)
-        @Suppress("UNCHECKED_CAST") // it is what the block returned
-        return lane.value as T
+        if (core.classify == null && currentCoroutineContext().isActive) {
+            val end = engine.native.on(engine.native.handle, call, Wire.FINISHED_1, engine.now())
+            if (end == Wire.OK_1) return value
+            lane.returned(true, value)
+            return Running(this, around, block).resumeAt(call, lane, end)
+        }
+        lane.returned(true, value)
+        return Running(this, around, block).resume(call, lane)
     }
 
     /**
@@ -125,18 +127,21 @@ public open class Caller internal constructor(internal val core: Core, internal 
         if (call < 0) return Calling(this, around, work).begin(call.inv(), out[0])
         if (core.engine.listening) return Calling(this, around, work).begin(call, Wire.FIRST)
         val lane = Attempt(1)
-        Scope.within(Scope(core.engine, call, null, null, around), here) {
-            try {
-                lane.returned(true, work.attempt(lane))
-            } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
-                lane.returned(false, error)
-            }
+        val value = try {
+            Scope.within(Scope(core.engine, call, null, null, around), here) { work.attempt(lane) }
+        } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
+            lane.returned(false, error)
+            return Calling(this, around, work).resume(call, lane)
         }
-        if (!lane.ok || core.classify != null) return Calling(this, around, work).resume(call, lane)
-        val end = core.engine.native.on(core.engine.native.handle, call, Wire.FINISHED_1, core.engine.now())
-        if (end != Wire.OK_1) return Calling(this, around, work).resumeAt(call, lane, end)
-        @Suppress("UNCHECKED_CAST") // it is what the work returned
-        return lane.value as T
+        if (core.classify == null) {
+            val engine = core.engine
+            val end = engine.native.on(engine.native.handle, call, Wire.FINISHED_1, engine.now())
+            if (end == Wire.OK_1) return value
+            lane.returned(true, value)
+            return Calling(this, around, work).resumeAt(call, lane, end)
+        }
+        lane.returned(true, value)
+        return Calling(this, around, work).resume(call, lane)
     }
 
     /** The same with something that stands in for the result where the call has failed for good, but not when it was interrupted. */

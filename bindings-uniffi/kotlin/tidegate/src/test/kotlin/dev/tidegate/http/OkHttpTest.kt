@@ -36,6 +36,16 @@ class OkHttpTest : Rules() {
     }
 
     @Test
+    fun `OkHttp's own repeats are off`() {
+        Origin.sequence(408, 200)
+        val own = Engine(seed = 7)
+        val policy = policy("once") { engine = own; retry { maxAttempts = 1 } }
+        val client = OkHttpClient.Builder().addInterceptor(policy.okHttpInterceptor()).build()
+        client.newCall(Request.Builder().url(Origin.url + "/x").build()).execute().use { assertEquals(408, it.code) }
+        assertEquals(1, Origin.log().size)
+    }
+
+    @Test
     fun `Retrofit works unchanged`() {
         Origin.sequence(503, 200)
         val own = Engine(seed = 7)
