@@ -1,10 +1,10 @@
 //! Generated files that are committed: what follows from core's table of keys (`tidegate-generate`, a crate of its own),
 //! and the type stub of the Python package's native half.
 
-use crate::cargo;
 use crate::run::{Error, Result, step};
 use crate::setup::{Shop, Venv, python_environment};
 use crate::wheel;
+use crate::{cargo, jvm};
 use std::fs;
 
 const STUB: &str = "bindings-python/python/tidegate/_native.pyi";
@@ -20,6 +20,7 @@ pub fn generate(shop: &Shop, check: bool) -> Result {
         let run = cargo(shop).args(["run", "--quiet", "-p", "tidegate-generate", "--"]);
         run.args(check.then_some("--check")).stream()?.ok()
     })?;
+    step("kotlin: what uniffi generates", || jvm::generated(shop, check))?;
     let venv = python_environment(shop)?;
     if check {
         return step("python: is the committed stub current?", || check_stub(shop, &venv));

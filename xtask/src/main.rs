@@ -10,6 +10,7 @@ mod emulate;
 mod gate;
 mod generate;
 mod js;
+mod jvm;
 mod report;
 mod run;
 mod setup;

@@ -4,6 +4,7 @@
 //! compile.
 
 mod facts;
+mod kotlin;
 mod python;
 mod reference;
 mod schema;
@@ -14,12 +15,13 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 /// The generated files, by path from the root of the repository.
-fn files() -> [(&'static str, String); 4] {
+fn files() -> [(&'static str, String); 5] {
     [
         ("docs/policy.schema.json", schema::text()),
         ("docs/reference.md", reference::text()),
         ("bindings-python/python/tidegate/_options_gen.py", python::text()),
         ("bindings-wasm/ts/options_gen.ts", typescript::text()),
+        ("bindings-uniffi/kotlin/tidegate/src/main/kotlin/dev/tidegate/OptionsGen.kt", kotlin::text()),
     ]
 }
 
@@ -74,11 +76,12 @@ mod tests {
 
     #[test]
     fn every_key_and_every_preset_is_in_every_file() {
-        let [(_, schema), (_, reference), (_, python), (_, typescript)] = files();
+        let [(_, schema), (_, reference), (_, python), (_, typescript), (_, kotlin)] = files();
         for key in tidegate::TABLE {
             let name = key.path.rsplit('.').next().unwrap();
             assert!(schema.contains(&format!("\"{name}\": {{")), "{} in the schema", key.path);
             assert!(reference.contains(&format!("| `{name}` |")), "{} in the reference", key.path);
+            assert!(kotlin.contains(&format!("(\"{}\"", key.path)), "{} in Kotlin's options", key.path);
             if key.path.contains('.') {
                 assert!(python.contains(&format!("\n    {name}: ")), "{} in the options", key.path);
             }

@@ -1,0 +1,170 @@
+package dev.tidegate.bench
+
+import dev.tidegate.BackoffJitter
+import dev.tidegate.BudgetKind
+import dev.tidegate.Configure
+import dev.tidegate.Engine
+import dev.tidegate.Policy
+import dev.tidegate.PolicyOptions
+import dev.tidegate.ktor.Tidegate
+import dev.tidegate.policy
+import io.github.resilience4j.bulkhead.Bulkhead
+import io.github.resilience4j.bulkhead.BulkheadConfig
+import io.github.resilience4j.circuitbreaker.CircuitBreaker
+import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig
+import io.github.resilience4j.decorators.Decorators
+import io.github.resilience4j.ratelimiter.RateLimiter
+import io.github.resilience4j.ratelimiter.RateLimiterConfig
+import io.github.resilience4j.retry.Retry
+import io.github.resilience4j.retry.RetryConfig
+import io.ktor.client.HttpClient
+import io.ktor.client.engine.mock.MockEngine
+import io.ktor.client.engine.mock.respond
+import io.ktor.client.plugins.HttpRequestRetry
+import io.ktor.client.request.get
+import io.ktor.http.HttpStatusCode
+import kotlinx.coroutines.runBlocking
+import com.sun.management.OperatingSystemMXBean
+import java.io.IOException
+import java.lang.management.ManagementFactory
+import java.util.concurrent.Callable
+import kotlin.time.Duration
+import kotlin.time.Duration.Companion.milliseconds
+import kotlin.time.Duration.Companion.seconds
+
+// What a call costs on the JVM, side by side with peers in one process: the median over rounds that take turns, so that what
+// else the machine does falls on all alike. The failure is one and the same exception object, whose making costs more than
+// everything here.
+
+private const val ROUNDS = 15
+private val lost = object : IOException("lost") {
+    override fun fillInStackTrace(): Throwable = this
+}
+
+private class Bench(val name: String, val times: Int, val run: (times: Int) -> Unit) {
+    val rounds = mutableListOf<Double>()
+}
+
+private val threads = ManagementFactory.getThreadMXBean()
+private val process = ManagementFactory.getPlatformMXBean(OperatingSystemMXBean::class.java)
+
+/** CPU time, so that what else the machine does is not counted: of this thread, or of all where others work too. */
+private fun measure(title: String, vararg benches: Bench, clock: () -> Long = { threads.currentThreadCpuTime }) {
+    for (bench in benches) repeat(3) { bench.run(bench.times) }
+    repeat(ROUNDS) {
+        for (bench in benches) {
+            val before = clock()
+            bench.run(bench.times)
+            bench.rounds += (clock() - before).toDouble() / bench.times
+        }
+    }
+    println("\n$title (ns of CPU for each, median of $ROUNDS rounds; quarter … three quarters)")
+    for (bench in benches) {
+        val sorted = bench.rounds.sorted()
+        val (low, middle, high) = listOf(ROUNDS / 4, ROUNDS / 2, ROUNDS * 3 / 4).map(sorted::get)
+        println("  %-58s %10.0f   (%.0f … %.0f)".format(bench.name, middle, low, high))
+    }
+}
+
+private fun Engine.named(name: String, configure: Configure<PolicyOptions>): Policy {
+    val own = this
+    return policy(name) {
+        engine = own
+        with(configure) { configure() }
+    }
+}
+
+private fun stack(engine: Engine, name: String, wait: Duration = 0.seconds) = engine.named(name) {
+    retry { maxAttempts = 3; backoff { base = wait; max = 1.seconds; jitter = BackoffJitter.NONE }; budget { kind = BudgetKind.NONE } }
+    bulkhead { maxConcurrency = 25 }
+    breaker { failureRatio = 0.99; window = 10.seconds; breakDuration = 1.seconds; minThroughput = 100 }
+    rateLimit { permits = 1_000_000_000; per = 1.milliseconds }
+}
+
+private fun <T> resilience4j(work: Callable<T>): Callable<T> {
+    val retry = RetryConfig.custom<T>().maxAttempts(3).intervalFunction { 0L }.build()
+    val breaker = CircuitBreakerConfig.custom().failureRateThreshold(99f).minimumNumberOfCalls(100).build()
+    val limiter = RateLimiterConfig.custom().limitForPeriod(1_000_000_000).limitRefreshPeriod(java.time.Duration.ofMillis(1)).build()
+    return Decorators.ofCallable(work)
+        .withBulkhead(Bulkhead.of("b", BulkheadConfig.custom().maxConcurrentCalls(25).build()))
+        .withCircuitBreaker(CircuitBreaker.of("c", breaker))
+        .withRateLimiter(RateLimiter.of("l", limiter))
+        .withRetry(Retry.of("r", retry))
+        .decorate()
+}
+
+private fun client(status: (Int) -> HttpStatusCode, install: io.ktor.client.HttpClientConfig<*>.() -> Unit): HttpClient {
+    var count = 0
+    return HttpClient(MockEngine { respond("x", status(count++)) }) { install() }
+}
+
+fun main() {
+    val engine = Engine(seed = 7)
+    val native = dev.tidegate.ffi.Engine(7uL, 10u, false)
+    val number = native.policy("p", listOf(dev.tidegate.ffi.Pair("bulkhead.max_concurrency", dev.tidegate.ffi.Value.Number(25.0))))
+    val route = native.route(number, "r", 0uL)
+    val flags = (2 or (1 shl 2) or (1 shl 3) or (1 shl 7)).toUInt()
+
+    val happy = stack(engine, "happy")
+    val peer = resilience4j { 42 }
+    val light = engine.named("light") { bulkhead { maxConcurrency = 25 } }
+    measure(
+        "Happy path, blocking: retry + bulkhead + breaker + rate limit",
+        Bench("bare call", 2_000_000) { times -> var sum = 0; repeat(times) { sum += it }; check(sum != 1) },
+        Bench("tidegate policy.call", 200_000) { times -> repeat(times) { happy.call { 42 } } },
+        Bench("resilience4j decorated callable", 200_000) { times -> repeat(times) { peer.call() } },
+        Bench("tidegate policy.call, bulkhead alone", 200_000) { times -> repeat(times) { light.call { 42 } } },
+    )
+    runBlocking {
+        measure(
+            "Happy path, suspending",
+            Bench("tidegate policy.run, the same stack", 200_000) { times -> runBlocking { repeat(times) { happy.run { 42 } } } },
+            Bench("the same with an attempt timeout and a deadline", 20_000) { times ->
+                val timed = engine.named("timed") { attemptTimeout = 10.seconds; deadline = 60.seconds; bulkhead { maxConcurrency = 25 } }
+                runBlocking { repeat(times) { timed.run { 42 } } }
+            },
+            Bench("withTimeout alone", 20_000) { times -> runBlocking { repeat(times) { kotlinx.coroutines.withTimeout(10_000) { 42 } } } },
+        )
+    }
+
+    val once = stack(engine, "once")
+    var failed = false
+    val flaky = {
+        failed = !failed
+        if (failed) throw lost else 42
+    }
+    val retried = resilience4j(flaky)
+    measure(
+        "One retry without a wait, blocking",
+        Bench("tidegate policy.call", 50_000) { times -> repeat(times) { once.call { flaky() } } },
+        Bench("resilience4j decorated callable", 50_000) { times -> repeat(times) { retried.call() } },
+    )
+
+    val plain = client({ HttpStatusCode.OK }) { }
+    val ours = client({ HttpStatusCode.OK }) { install(Tidegate) { policy = stack(engine, "ktor") } }
+    val theirs = client({ HttpStatusCode.OK }) { install(HttpRequestRetry) { retryOnServerErrors(2) } }
+    val half = { count: Int -> if (count % 2 == 0) HttpStatusCode.ServiceUnavailable else HttpStatusCode.OK }
+    val oursRetry = client(half) {
+        install(Tidegate) {
+            policy = stack(engine, "ktor-retry")
+            retryHeader = false
+        }
+    }
+    val theirsRetry = client(half) { install(HttpRequestRetry) { retryOnServerErrors(2); delayMillis { 0 } } }
+    measure(
+        "Ktor over its mock engine",
+        *listOf("bare client" to plain, "tidegate" to ours, "HttpRequestRetry" to theirs, "tidegate, one retry" to oursRetry, "HttpRequestRetry, one retry" to theirsRetry)
+            .map { (name, client) -> Bench(name, 1_000) { times -> runBlocking { repeat(times) { client.get("http://x/") } } } }.toTypedArray(),
+        clock = { process.processCpuTime },
+    )
+    measure(
+        "Why not uniffi for every event (bulkhead alone)",
+        Bench("begin and on through uniffi over JNA, bulkhead alone", 1_000) { times ->
+            repeat(times) {
+                val begun = native.begin(route, flags, 0uL, 0uL, 0uL, 0uL)!!
+                native.on(begun.call, 12uL, 0uL)
+            }
+        },
+    )
+    println("\nJVM ${System.getProperty("java.version")}, ${Runtime.getRuntime().availableProcessors()} processors")
+}

@@ -1,0 +1,204 @@
+package dev.tidegate.ktor
+
+import dev.tidegate.Attempt
+import dev.tidegate.Outcomes
+import dev.tidegate.Policy
+import dev.tidegate.Report
+import dev.tidegate.RequestOptions
+import dev.tidegate.Scope
+import dev.tidegate.TidegateDsl
+import dev.tidegate.Verdict
+import dev.tidegate.internal.Request
+import dev.tidegate.internal.SuspendingRun
+import dev.tidegate.internal.Wire
+import io.ktor.client.call.HttpClientCall
+import io.ktor.client.call.save
+import io.ktor.client.plugins.api.ClientPlugin
+import io.ktor.client.plugins.api.Send
+import io.ktor.client.plugins.api.createClientPlugin
+import io.ktor.client.request.HttpRequestBuilder
+import io.ktor.client.request.takeFrom
+import io.ktor.client.statement.HttpResponse
+import io.ktor.http.HttpMethod
+import io.ktor.http.content.OutgoingContent
+import io.ktor.util.AttributeKey
+import io.ktor.util.flattenForEach
+import kotlinx.coroutines.CancellationException
+import kotlinx.coroutines.CompletableJob
+import kotlinx.coroutines.CoroutineScope
+import kotlinx.coroutines.InternalCoroutinesApi
+import kotlinx.coroutines.Job
+import kotlinx.coroutines.cancel
+import kotlinx.coroutines.currentCoroutineContext
+import kotlinx.coroutines.delay
+import kotlinx.coroutines.job
+import kotlinx.coroutines.launch
+import kotlinx.coroutines.withTimeoutOrNull
+import java.util.concurrent.atomic.AtomicBoolean
+
+/** How Ktor's requests are under a policy. */
+@TidegateDsl
+public class TidegateConfig internal constructor() {
+    /** The policy; a request may name another. */
+    public var policy: Policy? = null
+
+    /** Do repeats carry `Retry-Attempt: n`? */
+    public var retryHeader: Boolean = true
+
+    /** Is every request that needs one given an `Idempotency-Key` of its own, the same on each attempt? */
+    public var idempotencyKey: Boolean = false
+}
+
+private val optionsKey = AttributeKey<RequestOptions>("TidegateOptions")
+private val reportKey = AttributeKey<Report>("TidegateReport")
+
+/** What this request says about itself: `tidegate { copy(deadline = 3.seconds) }`. */
+public fun HttpRequestBuilder.tidegate(options: RequestOptions.() -> RequestOptions) {
+    attributes.put(optionsKey, (attributes.getOrNull(optionsKey) ?: RequestOptions()).options())
+}
+
+/** What became of the call that ended with this response; null where its first attempt answered. */
+public val HttpResponse.report: Report? get() = call.attributes.getOrNull(reportKey)
+
+/**
+ * Ktor's requests under a policy: `install(Tidegate) { policy = payments }`.
+ *
+ * Every attempt is a job of its own inside the caller's, so that cancelling is transparent, and an attempt can be stopped or
+ * hedged. `expectSuccess` sees the last response, as without the plugin.
+ *
+ * ```kotlin
+ * val client = HttpClient(CIO) { install(Tidegate) { policy = payments } }
+ * ```
+ */
+public val Tidegate: ClientPlugin<TidegateConfig> = createClientPlugin("Tidegate", ::TidegateConfig) {
+    val config = pluginConfig
+    val policy = requireNotNull(config.policy) { "policy = null: the plugin Tidegate needs a policy" }
+    on(Send) { request ->
+        val options = request.attributes.getOrNull(optionsKey) ?: RequestOptions()
+        val body = request.body
+        val said = Request(
+            (options.policy ?: policy).core,
+            options,
+            request.method.value,
+            hasKey = request.headers.contains(Request.KEY_HEADER),
+            makeKey = config.idempotencyKey,
+            replayable = isReplayable(body),
+            origin = with(request.url.build()) { "${protocol.name}://$host:$port" },
+            path = { request.url.build().encodedPathAndQuery },
+        )
+        val around = currentCoroutineContext()[Scope]
+        KtorRun(said, around, request, options.retryHeader ?: config.retryHeader) { proceed(it) }.send()
+    }
+}
+
+/**
+ * Can this body be sent a second time as it is? Bytes, texts and forms can; what is read from a channel can where each reading
+ * opens it anew, which only files are known for.
+ */
+private fun isReplayable(body: Any): Boolean = when (body) {
+    is OutgoingContent.ByteArrayContent, is OutgoingContent.NoContent -> true
+    is OutgoingContent.ContentWrapper -> isReplayable(body.delegate())
+    is OutgoingContent -> body.javaClass.name == "io.ktor.http.content.LocalFileContent" // of Ktor's server half
+    else -> false
+}
+
+/** One request. */
+private class KtorRun(
+    private val said: Request,
+    private val around: Scope?,
+    private val request: HttpRequestBuilder,
+    private val retryHeader: Boolean,
+    private val proceed: suspend (HttpRequestBuilder) -> HttpClientCall,
+) : SuspendingRun<HttpClientCall>(said.core, said.route, around) {
+    @Volatile private var releasing: Job? = null
+
+    suspend fun send(): HttpClientCall {
+        val (id, step) = said.inheriting(Wire.ABORTABLE).begin(around)
+        return begin(id, step)
+    }
+
+    override suspend fun start(lane: Attempt): Any {
+        releasing?.join()
+        val made = HttpRequestBuilder().takeFrom(request)
+        // A job of its own, as a new builder has: stopping this attempt is not stopping the request.
+        val own = made.executionContext
+        request.executionContext.invokeOnCompletion { cause ->
+            if (cause == null) (own as CompletableJob).complete() else own.cancel(CancellationException("the request has ended", cause))
+        }
+        said.key?.let { made.headers[Request.KEY_HEADER] = it }
+        if (lane.number > 1 && retryHeader) made.headers[Request.RETRY_HEADER] = (lane.number - 1).toString()
+        try {
+            return proceed(made)
+        } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
+            own.cancel()
+            throw error
+        }
+    }
+
+    override fun judge(lane: Attempt): Long {
+        val response = (lane.result() as HttpClientCall? ?: return super.judge(lane)).response
+        var outcome = Wire.OK
+        if (response.status.value >= 400) {
+            val headers = mutableListOf<Pair<String, String>>()
+            response.headers.flattenForEach { name, value -> headers += name to value }
+            outcome = core.classify(response.status.value, headers)
+        }
+        core.classify?.let { outcome = Outcomes.by(it, core, response, null, outcome) }
+        return if (outcome == Wire.OK && said.untilBody && isOpen(response)) head else outcome
+    }
+
+    /** Is its body still to be read? What Ktor has read into memory has no job that runs. */
+    private fun isOpen(response: HttpResponse): Boolean =
+        request.method != HttpMethod.Head && !response.call.javaClass.name.endsWith(".SavedHttpCall") &&
+            response.call.coroutineContext.job.isActive
+
+    /** Reads a small failed answer to its end, which keeps its connection; closes a large one. */
+    override fun release(scope: CoroutineScope, lane: Attempt) {
+        val call = lane.value as HttpClientCall
+        if (!isOpen(call.response)) return
+        releasing = scope.launch {
+            val length = call.response.headers["Content-Length"]?.toLongOrNull() ?: 0
+            val saved = if (length > Request.DRAIN_BYTES) null else withTimeoutOrNull(Request.DRAIN_MS) { call.save() }
+            if (saved != null) lane.value = saved
+            call.cancel()
+        }
+    }
+
+    override fun discard(value: Any?) {
+        (value as? HttpClientCall)?.cancel()
+    }
+
+    override fun intact(value: Any?): Boolean =
+        (value as HttpClientCall).let { it.coroutineContext.job.isActive || !isClosed(it) }
+
+    private fun isClosed(call: HttpClientCall): Boolean = call.coroutineContext.job.isCancelled
+
+    override fun deliver(value: Any?, report: () -> Report): HttpClientCall {
+        val call = value as HttpClientCall
+        val told = report()
+        if (attempts > 1 || told.note != null) call.attributes.put(reportKey, told)
+        return call
+    }
+
+    /** The good answer, whose body is read under the call: its slot and its deadline last until its job has ended. */
+    @OptIn(InternalCoroutinesApi::class)
+    override fun body(lane: Attempt, us: Long): HttpClientCall {
+        val call = lane.value as HttpClientCall
+        if (attempts > 1) call.attributes.put(reportKey, Report(attempts, Verdict.OK, null, null))
+        val open = AtomicBoolean(true)
+        // Not a child of the call's job, which would wait for it.
+        val late = if (us < 0) null else CoroutineScope(call.coroutineContext.minusKey(Job)).launch {
+            delay((us + 999) / 1000)
+            if (open.compareAndSet(true, false)) {
+                tell(Wire.finished(lane.number, Wire.TIMEOUT))
+                val error = core.refusal(Verdict.DEADLINE, route, null, null)
+                call.cancel(CancellationException(error.message, error))
+            }
+        }
+        call.coroutineContext.job.invokeOnCompletion(onCancelling = true) { cause ->
+            late?.cancel()
+            if (open.compareAndSet(true, false)) tell(Wire.finished(lane.number, cause?.let(Outcomes::of) ?: Wire.OK))
+        }
+        return call
+    }
+}

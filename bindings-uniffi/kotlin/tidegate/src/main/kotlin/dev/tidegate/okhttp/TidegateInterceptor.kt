@@ -1,0 +1,241 @@
+package dev.tidegate.okhttp
+
+import dev.tidegate.Attempt
+import dev.tidegate.Core
+import dev.tidegate.Outcomes
+import dev.tidegate.Policy
+import dev.tidegate.Report
+import dev.tidegate.RequestOptions
+import dev.tidegate.Scope
+import dev.tidegate.Verdict
+import dev.tidegate.internal.BlockingRun
+import dev.tidegate.internal.Request
+import dev.tidegate.internal.Wire
+import okhttp3.Call
+import okhttp3.EventListener
+import okhttp3.Interceptor
+import okhttp3.Response
+import okhttp3.ResponseBody.Companion.asResponseBody
+import okio.AsyncTimeout
+import okio.Buffer
+import java.io.IOException
+import java.io.InterruptedIOException
+import java.util.Collections
+import java.util.IdentityHashMap
+import java.util.concurrent.TimeUnit
+import kotlin.time.DurationUnit
+
+/**
+ * OkHttp's requests under a policy: an application interceptor. Add it last of those, so that others see one call.
+ *
+ * It runs on the thread that the call runs on, so attempts follow each other and none is a hedge. An attempt that runs out of
+ * `attemptTimeout` is stopped by OkHttp's own timeouts of connecting, reading and writing; the deadline, and the caller's
+ * `cancel()`, end the call at any point. OkHttp's own repeats after lost connections are turned off: those of the policy
+ * stand for them.
+ *
+ * ```kotlin
+ * val client = OkHttpClient.Builder().addInterceptor(payments.okHttpInterceptor()).build()
+ * ```
+ *
+ * @param policy The policy; a request may name another by [RequestOptions].
+ * @param retryHeader Do repeats carry `Retry-Attempt: n`?
+ * @param idempotencyKey Is every request that needs one given an `Idempotency-Key` of its own, the same on each attempt?
+ */
+public class TidegateInterceptor @JvmOverloads constructor(
+    private val policy: Policy,
+    private val retryHeader: Boolean = true,
+    private val idempotencyKey: Boolean = false,
+) : Interceptor {
+    override fun intercept(chain: Interceptor.Chain): Response {
+        val request = chain.request()
+        val options = request.tag(RequestOptions::class.java) ?: RequestOptions()
+        val body = request.body
+        val said = Request(
+            (options.policy ?: policy).core,
+            options,
+            request.method,
+            hasKey = request.header(Request.KEY_HEADER) != null,
+            makeKey = idempotencyKey,
+            replayable = body == null || !(body.isOneShot() || body.isDuplex()),
+            origin = with(request.url) { "$scheme://$host:$port" },
+            path = { request.url.run { encodedPath + (encodedQuery?.let { "?$it" } ?: "") } },
+        )
+        val around = Scope.current()
+        return OkHttpRun(said, around, chain, options.retryHeader ?: retryHeader).send(options)
+    }
+}
+
+/** OkHttp's requests under this policy; see [TidegateInterceptor]. */
+public fun Policy.okHttpInterceptor(): TidegateInterceptor = TidegateInterceptor(this)
+
+/** What became of the call that ended with this response; null where its first attempt answered. */
+public val Response.report: Report? get() = request.tag(Report::class.java)
+
+/** One request. */
+private class OkHttpRun(
+    private val said: Request,
+    private val around: Scope?,
+    chain: Interceptor.Chain,
+    private val retryHeader: Boolean,
+) : BlockingRun<Response>(said.core, said.route, around) {
+    private val request = chain.request()
+    private val http = chain.call()
+
+    // The policy's repeats stand for OkHttp's own, which would multiply them.
+    private val chain = chain.withRetryOnConnectionFailure(false)
+    private val closed: MutableSet<Any> = Collections.newSetFromMap(IdentityHashMap())
+    private val watchdog = Watchdog(http)
+    private var listening = false
+
+    fun send(options: RequestOptions): Response {
+        var streaming = false
+        try {
+            val (id, step) = said.inheriting(Wire.SOLO).begin(around)
+            val left = listOfNotNull(core.span("deadline"), options.deadline, around?.left()).minOrNull()
+            // A little later than the engine's own deadline, which is asked then.
+            if (left != null) watchdog.start(left.toLong(DurationUnit.NANOSECONDS) + 1_000_000)
+            return begin(id, step).also { streaming = !ended }
+        } catch (interrupted: InterruptedException) {
+            Thread.currentThread().interrupt()
+            throw InterruptedIOException("interrupted").initCause(interrupted)
+        } finally {
+            if (!streaming) watchdog.stop()
+        }
+    }
+
+    override fun start(lane: Attempt): Any? {
+        cancelled()?.let { throw it }
+        var chain = chain
+        // Up to whole milliseconds: the engine is asked when this time is up, not before.
+        val ms = lane.time?.let { ((it.inWholeMicroseconds + 999) / 1000).coerceIn(1, Int.MAX_VALUE.toLong()).toInt() }
+        if (ms != null) {
+            chain = chain.withConnectTimeout(least(chain.connectTimeoutMillis(), ms), TimeUnit.MILLISECONDS)
+                .withReadTimeout(least(chain.readTimeoutMillis(), ms), TimeUnit.MILLISECONDS)
+                .withWriteTimeout(least(chain.writeTimeoutMillis(), ms), TimeUnit.MILLISECONDS)
+        }
+        try {
+            return chain.proceed(outgoing(lane))
+        } catch (error: IOException) {
+            if (ms != null && engine.now() - lane.started >= ms * 1000L) {
+                lane.stop(core.attemptTimeout(route, error))
+            }
+            throw error
+        }
+    }
+
+    /** An attempt's request: equal to the first but for the retry header. */
+    private fun outgoing(lane: Attempt): okhttp3.Request {
+        val repeat = lane.number > 1 && retryHeader
+        if (said.key == null && !repeat) return request
+        val made = request.newBuilder()
+        said.key?.let { made.header(Request.KEY_HEADER, it) }
+        if (repeat) made.header(Request.RETRY_HEADER, (lane.number - 1).toString())
+        return made.build()
+    }
+
+    override fun isCancellation(error: Throwable): Boolean =
+        error is InterruptedException || (http.isCanceled() && !watchdog.fired)
+
+    override fun late(): Boolean = watchdog.fired
+
+    override fun cancelled(): Throwable? {
+        if (!listening) {
+            listening = true
+            http.addEventListener(object : EventListener() {
+                override fun canceled(call: Call) = wake()
+            })
+        }
+        return if (http.isCanceled() && !watchdog.fired) IOException("Canceled") else null
+    }
+
+    override fun judge(lane: Attempt): Long {
+        val response = lane.result() as Response? ?: return super.judge(lane)
+        var outcome = Wire.OK
+        if (response.code >= 400) {
+            outcome = core.classify(response.code, response.headers)
+        }
+        core.classify?.let { outcome = Outcomes.by(it, core, response, null, outcome) }
+        return if (outcome == Wire.OK && said.untilBody && hasBody(response)) head else outcome
+    }
+
+    private fun hasBody(response: Response): Boolean =
+        response.code != 101 && request.method != "HEAD" && response.body.contentLength() != 0L
+
+    /** Reads a small failed answer to its end, which keeps its connection; closes a large one. */
+    override fun release(lane: Attempt) {
+        val response = lane.value as Response
+        val body = response.body
+        val source = body.source()
+        val kept = Buffer()
+        try {
+            if (body.contentLength() <= Request.DRAIN_BYTES) {
+                source.timeout().deadline(Request.DRAIN_MS, TimeUnit.MILLISECONDS)
+                while (kept.size <= Request.DRAIN_BYTES && source.read(kept, 8_192) >= 0) {
+                    // on
+                }
+                source.timeout().clearDeadline()
+            }
+            val whole = body.contentLength() <= Request.DRAIN_BYTES && kept.size <= Request.DRAIN_BYTES
+            val size = kept.size
+            if (whole) lane.value = response.newBuilder().body(kept.asResponseBody(body.contentType(), size)).build()
+            else closed += response
+        } catch (_: IOException) {
+            closed += response // it has failed already; the next attempt tells
+        }
+        body.close()
+    }
+
+    override fun discard(value: Any?) {
+        (value as? Response)?.close()
+    }
+
+    override fun intact(value: Any?): Boolean = value !in closed
+
+    override fun deliver(value: Any?, report: () -> Report): Response {
+        val response = value as Response
+        val told = report()
+        return if (attempts <= 1 && told.note == null) response else response.with(told)
+    }
+
+    private fun Response.with(report: Report): Response =
+        newBuilder().request(request.newBuilder().tag(Report::class.java, report).build()).build()
+
+    /** The good answer, whose body is read under the call: its slot and its deadline last until then. */
+    override fun body(): Response {
+        val response = held()!!.value as Response
+        for (place in lanes.indices) if (lanes[place]?.value !== response) lanes[place] = null
+        val body = response.body
+        val guarded = GuardedSource(body.source(), watchdog::fired, { core.refusal(Verdict.DEADLINE, route, null, it) }) { outcome ->
+            ended = true
+            watchdog.stop()
+            tell(Wire.finished(attempts, outcome))
+        }
+        val made = response.newBuilder().body(guarded.asBody(body.contentType(), body.contentLength())).build()
+        return if (attempts <= 1) made else made.with(Report(attempts, Verdict.OK, null, null))
+    }
+
+    private fun least(set: Int, ms: Int): Int = if (set == 0) ms else minOf(set, ms)
+}
+
+/** Ends a call when its deadline has passed. */
+private class Watchdog(private val call: Call) : AsyncTimeout() {
+    @Volatile var fired = false
+    private var entered = false
+
+    fun start(nanos: Long) {
+        if (nanos <= 0) return
+        timeout(nanos, TimeUnit.NANOSECONDS)
+        entered = true
+        enter()
+    }
+
+    fun stop() {
+        if (entered) exit()
+        entered = false
+    }
+
+    override fun timedOut() {
+        fired = true
+        call.cancel()
+    }
+}

@@ -1,0 +1,84 @@
+package dev.tidegate
+
+import dev.tidegate.ktor.Tidegate
+import dev.tidegate.okhttp.okHttpInterceptor
+import io.ktor.client.HttpClient
+import io.ktor.client.engine.cio.CIO
+import kotlinx.coroutines.ExperimentalCoroutinesApi
+import kotlinx.coroutines.test.currentTime
+import kotlinx.coroutines.test.runTest
+import kotlinx.coroutines.test.testTimeSource
+import okhttp3.OkHttpClient
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.io.File
+import java.io.IOException
+import kotlin.time.Duration.Companion.milliseconds
+import kotlin.time.Duration.Companion.seconds
+
+/** The blocks of `docs/kotlin.md`, run; and a look that they are those. */
+@OptIn(ExperimentalCoroutinesApi::class)
+class GuideTest {
+    @Test
+    fun `the blocks of the guide run`() = kotlinx.coroutines.runBlocking {
+        val orders = policy("orders") {
+            deadline = 10.seconds // for the whole call: queueing, waiting, attempts, reading the body
+            attemptTimeout = 2.seconds
+            retry {
+                maxAttempts = 3 // the first one counts
+                backoff { base = 100.milliseconds; max = 5.seconds }
+                budget { percentCanRetry = 0.2 }
+            }
+            bulkhead { maxConcurrency = 20; maxQueue = 50; acquireTimeout = 1.seconds }
+        }
+        val answer = orders.run { attempt ->
+            if (attempt.number < 2) throw IOException("reset")
+            "placed by attempt ${attempt.number}"
+        }
+        assertEquals("placed by attempt 2", answer)
+        val refunds = orders.at(CallOptions(route = "refunds", idempotent = false, criticality = Criticality.CRITICAL))
+        val refunded = refunds.run { "refunded" }
+        assertEquals("refunded", refunded)
+        val cached = orders.run(fallback = { "cached" }) { throw IllegalStateException("no such order") }
+        assertEquals("cached", cached)
+        val within = withBounds(deadline = 3.seconds, criticality = Criticality.DEGRADED) {
+            orders.run { "in time" }
+        }
+        assertEquals("in time", within)
+    }
+
+    @Test
+    fun `the clients of the guide are made`() {
+        val payments = policy("payments") { preset = Preset.HTTP }
+        val client = OkHttpClient.Builder().addInterceptor(payments.okHttpInterceptor()).build()
+        assertEquals(1, client.interceptors.size)
+        val ktor = HttpClient(CIO) {
+            install(Tidegate) { policy = payments }
+        }
+        ktor.close()
+    }
+
+    @Test
+    fun `the test of the guide is one`() {
+        runTest {
+            val engine = Engine(seed = 7, timeSource = testTimeSource)
+            val slow = policy("slow") {
+                this.engine = engine
+                retry { backoff { base = 10.seconds; max = 10.seconds; jitter = BackoffJitter.NONE } }
+            }
+            slow.run { if (it.number < 3) throw IOException("reset") }
+            assertEquals(20_000, currentTime)
+        }
+    }
+
+    @Test
+    fun `every block of the guide stands in this file`() {
+        val root = File(System.getProperty("tidegate.vectors")).resolve("../..")
+        val plain = { text: String -> text.lines().joinToString("\n") { it.trim() } }
+        val here = plain(File("src/test/kotlin/dev/tidegate/GuideTest.kt").readText())
+        val blocks = Regex("```kotlin\n(.*?)```", RegexOption.DOT_MATCHES_ALL).findAll(root.resolve("docs/kotlin.md").readText()).toList()
+        assertTrue(blocks.size >= 8, "${blocks.size}")
+        for (block in blocks) assertTrue(plain(block.groupValues[1]).trim() in here, block.groupValues[1])
+    }
+}

@@ -1,0 +1,90 @@
+package dev.tidegate.http
+
+import dev.tidegate.Policy
+import dev.tidegate.RequestOptions
+import dev.tidegate.ktor.Tidegate
+import dev.tidegate.ktor.report
+import dev.tidegate.ktor.tidegate
+import io.ktor.client.HttpClient
+import io.ktor.client.engine.cio.CIO
+import io.ktor.client.engine.cio.endpoint
+import io.ktor.client.request.HttpRequestBuilder
+import io.ktor.client.request.header
+import io.ktor.client.request.prepareGet
+import io.ktor.client.request.request
+import io.ktor.client.request.setBody
+import io.ktor.client.statement.bodyAsText
+import io.ktor.http.HttpMethod
+import io.ktor.http.takeFrom
+import io.ktor.utils.io.ByteReadChannel
+import kotlinx.coroutines.CompletableDeferred
+import kotlinx.coroutines.DelicateCoroutinesApi
+import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.GlobalScope
+import kotlinx.coroutines.async
+import kotlinx.coroutines.runBlocking
+import kotlinx.coroutines.withTimeout
+
+class KtorTest : Rules() {
+    override fun client(policy: Policy, retryHeader: Boolean, idempotencyKey: Boolean): Client = Ktor(policy, retryHeader, idempotencyKey)
+
+    // CIO opens a connection for each request, unless it pipelines them.
+    override val keepsConnections get() = false
+}
+
+@OptIn(DelicateCoroutinesApi::class)
+private class Ktor(of: Policy, header: Boolean, key: Boolean) : Client {
+    private val client = HttpClient(CIO) {
+        install(Tidegate) {
+            policy = of
+            retryHeader = header
+            idempotencyKey = key
+        }
+        engine {
+            requestTimeout = 0 // the policy's
+            endpoint { maxConnectionsPerRoute = 100 }
+        }
+    }
+
+    private fun HttpRequestBuilder.say(method: String, path: String, body: Body, headers: Map<String, String>, options: RequestOptions?) {
+        this.method = HttpMethod(method)
+        this.url.takeFrom(Origin.url + path)
+        when (body) {
+            Body.NONE -> Unit
+            Body.BYTES -> setBody("hello")
+            Body.ONE_SHOT -> setBody(ByteReadChannel("hello"))
+        }
+        for ((name, value) in headers) header(name, value)
+        if (options != null) tidegate { options }
+    }
+
+    override fun send(method: String, path: String, body: Body, headers: Map<String, String>, options: RequestOptions?): Answer =
+        runBlocking(current()) {
+            val response = client.request { say(method, path, body, headers, options) }
+            Answer(response.status.value, response.bodyAsText().trim(), response.report)
+        }
+
+    /** What is around a blocking call is around this one too. */
+    private fun current() = dev.tidegate.Scope.current() ?: kotlin.coroutines.EmptyCoroutineContext
+
+    override fun open(path: String): Pair<() -> String, () -> Unit> {
+        val opened = CompletableDeferred<Unit>()
+        val read = CompletableDeferred<Boolean>()
+        val text = GlobalScope.async(Dispatchers.IO) {
+            client.prepareGet(Origin.url + path).execute { response ->
+                opened.complete(Unit)
+                if (read.await()) response.bodyAsText() else ""
+            }
+        }
+        text.invokeOnCompletion { cause -> if (cause == null) opened.complete(Unit) else opened.completeExceptionally(cause) }
+        runBlocking { opened.await() }
+        return Pair({ read.complete(true); runBlocking { text.await() } }, { read.complete(false); runBlocking { text.await() } })
+    }
+
+    override fun start(path: String): Pair<() -> Unit, () -> Throwable?> {
+        val job = GlobalScope.async(Dispatchers.IO) { client.request(Origin.url + path).bodyAsText() }
+        return Pair({ job.cancel() }, { runBlocking { withTimeout(5_000) { runCatching { job.await() }.exceptionOrNull() } } })
+    }
+
+    override fun close() = client.close()
+}

@@ -1,0 +1,131 @@
+//! What happens to every call, for the JVM: the functions of `numeric.rs` by the JVM's names and types, and the few others
+//! that a call may need before it fails. Numbers alone but for the words that say when to come back.
+//!
+//! The methods are those of `dev.tidegate.internal.Native`, an object that keeps the engine: it cannot be collected
+//! while one of its methods runs. A word below 2^53 is the same as the JVM's `long`.
+
+#![allow(clippy::cast_possible_wrap)] // words are below 2^53, and arrays of the JVM below 2^31
+
+use jni_sys::{JNIEnv, jbyteArray, jint, jlong, jlongArray, jobject};
+use tidegate::{HttpFailure, PolicyId, WallTime, wire};
+
+use crate::numeric::engine;
+
+/// No word has this value.
+const NO_WORD: jlong = -1;
+
+/// Begins a call: its id; of a call whose first step is "start attempt 1, no timer", that is all. Of another the bits are
+/// inverted, and the step is in `out[0]`. [`NO_WORD`] for a request that there is none of (no id is 0).
+///
+/// # Safety
+/// For the JVM: `handle` is the engine that the receiver keeps, and `out` has a place.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_dev_tidegate_internal_Native_begin(
+    env: *mut JNIEnv,
+    _this: jobject,
+    handle: jlong,
+    route: jlong,
+    flags: jlong,
+    remaining: jlong,
+    parent: jlong,
+    target: jlong,
+    now: jlong,
+    out: jlongArray,
+) -> jlong {
+    const FIRST: u64 = 1 | 1 << 12;
+    // SAFETY: the receiver keeps the engine, and it is reachable while its method runs.
+    let engine = unsafe { engine(handle as u64) };
+    let begun = engine.begin_word(
+        route as u64,
+        flags as u64,
+        remaining as u64,
+        parent as u64,
+        target as u64,
+        now as u64,
+    );
+    match begun {
+        Some((call, FIRST)) => call as jlong,
+        Some((call, step)) => {
+            let word = step as jlong;
+            // SAFETY: `env` is this thread's; the array has a place, else the JVM throws on return.
+            unsafe { ((**env).v1_1.SetLongArrayRegion)(env, out, 0, 1, &raw const word) };
+            !(call as jlong)
+        }
+        None => NO_WORD,
+    }
+}
+
+/// Tells a call what happened: the word of its next step, or [`NO_WORD`].
+///
+/// # Safety
+/// As for `begin`.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_dev_tidegate_internal_Native_on(
+    _env: *mut JNIEnv,
+    _this: jobject,
+    handle: jlong,
+    call: jlong,
+    event: jlong,
+    now: jlong,
+) -> jlong {
+    // SAFETY: as for `begin`.
+    let step = unsafe { engine(handle as u64) }.on_word(call as u64, event as u64, now as u64);
+    step.map_or(NO_WORD, |step| step as jlong)
+}
+
+/// Takes woken calls out, as many as fit: how many.
+///
+/// # Safety
+/// As for `begin`.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_dev_tidegate_internal_Native_woken(
+    env: *mut JNIEnv,
+    _this: jobject,
+    handle: jlong,
+    out: jlongArray,
+) -> jint {
+    // SAFETY: as for `begin`.
+    let engine = unsafe { engine(handle as u64) };
+    // SAFETY: `env` is this thread's, and `out` an array.
+    let room = unsafe { ((**env).v1_1.GetArrayLength)(env, out) };
+    let words: Vec<jlong> = {
+        let mut state = engine.state.lock();
+        let count = state.woken.len().min(room.max(0) as usize);
+        state.woken.drain(..count).map(|call| call.to_word() as jlong).collect()
+    };
+    // SAFETY: no more than there is room for.
+    unsafe { ((**env).v1_1.SetLongArrayRegion)(env, out, 0, words.len() as jint, words.as_ptr()) };
+    words.len() as jint
+}
+
+/// The outcome of an HTTP answer, at its place in the word of a Finished event. `headers` are name, NUL, value, NUL, and so on.
+///
+/// # Safety
+/// As for `begin`.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_dev_tidegate_internal_Native_classify(
+    env: *mut JNIEnv,
+    _this: jobject,
+    handle: jlong,
+    policy: jint,
+    status: jint,
+    headers: jbyteArray,
+    wall_us: jlong,
+) -> jlong {
+    // SAFETY: as for `begin`.
+    let engine = unsafe { engine(handle as u64) };
+    // SAFETY: `env` is this thread's, and `headers` an array.
+    let length = unsafe { ((**env).v1_1.GetArrayLength)(env, headers) };
+    let mut text = vec![0_u8; length.max(0) as usize];
+    // SAFETY: there is room for all of it.
+    unsafe { ((**env).v1_1.GetByteArrayRegion)(env, headers, 0, length, text.as_mut_ptr().cast()) };
+    let mut pieces = text.split(|byte| *byte == 0);
+    let mut headers = Vec::new();
+    while let (Some(name), Some(value)) = (pieces.next(), pieces.next()) {
+        headers.push((name, value));
+    }
+    let failure = HttpFailure { status: status as u16, headers: &headers };
+    let wall = WallTime::from_unix_micros(wall_us as u64);
+    let outcome = engine.state.lock().core.classify(PolicyId::from_word(policy as u32), &failure, wall);
+    wire::pack_outcome(outcome) as jlong
+}

@@ -1,0 +1,543 @@
+//! The engine for Kotlin, Java and Swift: conversions and nothing else. No logic here.
+//!
+//! What happens to every call crosses as numbers, those of `core/src/wire.rs` (`numeric.rs`, and `jni.rs` for the JVM);
+//! everything else crosses through uniffi. The lock is never held while code of the host can run. The host reads the
+//! clock: `now` is microseconds of a monotonic clock of its own, one for each engine.
+
+#![deny(unsafe_code)]
+#![allow(clippy::needless_pass_by_value)] // what uniffi has lifted is ours
+
+#[allow(unsafe_code)] // each use says why it is sound, here and below
+mod jni;
+#[allow(unsafe_code)]
+mod numeric;
+pub mod parts;
+mod view;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tidegate::{
+    CallId, Clash, Domain, Engine as Core, Flags, HttpFailure, Options, Policy, PolicyError, PolicyId, Pool,
+    PoolKind, Record, RecordType, RouteId, TABLE, Time, Value as CoreValue, WallTime, wire,
+};
+
+pub use view::{Event, Restored, Snapshot};
+
+uniffi::setup_scaffolding!();
+
+/// A value of a setting.
+#[derive(Clone, PartialEq, Debug, uniffi::Enum)]
+pub enum Value {
+    /// A number; spans are in microseconds.
+    Number {
+        /// The number.
+        value: f64,
+    },
+    /// A word.
+    Word {
+        /// The word.
+        value: String,
+    },
+}
+
+impl Value {
+    fn of(value: CoreValue<'_>) -> Self {
+        match value {
+            CoreValue::Number(value) => Self::Number { value },
+            CoreValue::Text(word) => Self::Word { value: word.to_owned() },
+        }
+    }
+
+    fn plain(&self) -> CoreValue<'_> {
+        match self {
+            Self::Number { value } => CoreValue::Number(*value),
+            Self::Word { value } => CoreValue::Text(value),
+        }
+    }
+}
+
+/// A dotted key and its value.
+#[derive(Clone, PartialEq, Debug, uniffi::Record)]
+pub struct Pair {
+    /// The key's path, dotted.
+    pub key: String,
+    /// Its value.
+    pub value: Value,
+}
+
+/// One mistake in a policy: the key, the value and the rule that it breaks.
+#[derive(Clone, PartialEq, Eq, Debug, uniffi::Record)]
+pub struct Mistake {
+    /// The key's path, dotted.
+    pub key: String,
+    /// What was given.
+    pub value: String,
+    /// What the key takes.
+    pub rule: String,
+}
+
+/// What an engine does not take in.
+#[derive(Clone, PartialEq, Eq, Debug, uniffi::Error)]
+pub enum Invalid {
+    /// A policy, a pool or a document, with every mistake there is.
+    Settings {
+        /// The mistakes.
+        mistakes: Vec<Mistake>,
+    },
+    /// A saved state, or the words of a sketch, that are none.
+    State {
+        /// Why not.
+        reason: String,
+    },
+    /// A number or a word that is out of its range.
+    Argument {
+        /// Which, what it is, and what it must be.
+        reason: String,
+    },
+}
+
+impl std::fmt::Display for Invalid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Settings { mistakes } => {
+                let told = mistakes.iter().map(|it| format!("{} = {}: {}", it.key, it.value, it.rule));
+                f.write_str(&told.collect::<Vec<_>>().join("; "))
+            }
+            Self::State { reason } | Self::Argument { reason } => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for Invalid {}
+
+impl Invalid {
+    fn settings(errors: &[PolicyError]) -> Self {
+        let mistake = |error: &PolicyError| Mistake {
+            key: error.key.clone(),
+            value: error.value.clone(),
+            rule: match error.line {
+                Some(line) => format!("{} (line {line})", error.rule),
+                None => error.rule.clone(),
+            },
+        };
+        Self::Settings { mistakes: errors.iter().map(mistake).collect() }
+    }
+
+    fn clash(what: &str, clash: &Clash) -> Self {
+        let mistake =
+            Mistake { key: what.to_owned(), value: format!("{:?}", clash.name), rule: clash.rule.to_owned() };
+        Self::Settings { mistakes: vec![mistake] }
+    }
+}
+
+fn plain(pairs: &[Pair]) -> Vec<(&str, CoreValue<'_>)> {
+    pairs.iter().map(|pair| (pair.key.as_str(), pair.value.plain())).collect()
+}
+
+fn pairs(of: Vec<(&str, CoreValue<'_>)>) -> Vec<Pair> {
+    of.into_iter().map(|(key, value)| Pair { key: key.to_owned(), value: Value::of(value) }).collect()
+}
+
+fn checked(name: &str, given: &[Pair]) -> Result<Policy, Invalid> {
+    Policy::from_pairs(name, &plain(given)).map_err(|errors| Invalid::settings(&errors))
+}
+
+fn checked_pool(name: &str, kind: &str, given: &[Pair]) -> Result<Pool, Invalid> {
+    let kinds = PoolKind::ALL;
+    let Some(kind) = kinds.into_iter().find(|known| known.name() == kind) else {
+        let names = kinds.map(PoolKind::name).join(", ");
+        return Err(Invalid::Argument { reason: format!("kind = {kind:?}: must be one of {names}") });
+    };
+    Pool::from_pairs(name, kind, &plain(given)).map_err(|errors| Invalid::settings(&errors))
+}
+
+fn time(us: u64) -> Time {
+    Time::from_micros(us)
+}
+
+/// A key of the one table.
+#[derive(Clone, Debug, uniffi::Record)]
+pub struct Key {
+    /// Its path, dotted.
+    pub path: String,
+    /// What it takes: `span`, `count`, `real`, `flag`, `choice`, `list`, `kinds` or `name`.
+    pub domain: String,
+    /// Its default as a document would write it; empty where there is none.
+    pub default: String,
+}
+
+/// Core's table of keys.
+#[uniffi::export]
+pub fn keys() -> Vec<Key> {
+    let domain = |domain| match domain {
+        Domain::Span { .. } => "span",
+        Domain::Count { .. } => "count",
+        Domain::Real { .. } => "real",
+        Domain::Flag => "flag",
+        Domain::Choice(_) => "choice",
+        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) => "list",
+        Domain::Kinds => "kinds",
+        Domain::Name => "name",
+    };
+    let told = TABLE.iter().map(|key| Key {
+        path: key.path.to_owned(),
+        domain: domain(key.domain).to_owned(),
+        default: key.default.to_owned(),
+    });
+    told.collect()
+}
+
+/// The version of the core.
+#[uniffi::export]
+pub fn version() -> String {
+    env!("CARGO_PKG_VERSION").to_owned()
+}
+
+/// A policy of a document.
+#[derive(Clone, Debug, uniffi::Record)]
+pub struct WrittenPolicy {
+    /// Its name.
+    pub name: String,
+    /// Its settings, the preset spelled out.
+    pub pairs: Vec<Pair>,
+}
+
+/// A pool of a document.
+#[derive(Clone, Debug, uniffi::Record)]
+pub struct WrittenPool {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: String,
+    /// Its settings, without the name of their table.
+    pub pairs: Vec<Pair>,
+}
+
+/// What a document says.
+#[derive(Clone, Debug, uniffi::Record)]
+pub struct Written {
+    /// Its pools.
+    pub pools: Vec<WrittenPool>,
+    /// Its policies, by name.
+    pub policies: Vec<WrittenPolicy>,
+}
+
+/// Reads a document of policies: TOML, or JSON.
+///
+/// # Errors
+/// Every mistake of every policy, each with its line.
+#[uniffi::export]
+pub fn read_document(text: &str, json: bool) -> Result<Written, Invalid> {
+    let read = if json { tidegate::Document::from_json(text) } else { tidegate::Document::from_toml(text) };
+    let document = read.map_err(|errors| Invalid::settings(&errors))?;
+    let pools = document.pools().map(|pool| WrittenPool {
+        name: pool.name().to_owned(),
+        kind: pool.kind().name().to_owned(),
+        pairs: pairs(pool.to_pairs()),
+    });
+    let policies = document
+        .policies()
+        .map(|policy| WrittenPolicy { name: policy.name().to_owned(), pairs: pairs(policy.to_pairs()) });
+    Ok(Written { pools: pools.collect(), policies: policies.collect() })
+}
+
+/// A kind of failure that a policy declares.
+#[derive(Clone, PartialEq, Eq, Debug, uniffi::Record)]
+pub struct DeclaredKind {
+    /// Its name.
+    pub name: String,
+    /// The class that it is based on.
+    pub base: String,
+}
+
+/// A field of an HTTP answer.
+#[derive(Clone, Debug, uniffi::Record)]
+pub struct Header {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// What beginning a call has brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, uniffi::Record)]
+pub struct Begun {
+    /// The call's id.
+    pub call: u64,
+    /// The word of its first step.
+    pub step: u64,
+}
+
+struct State {
+    core: Core,
+    woken: Vec<CallId>,
+}
+
+impl State {
+    /// Calls that a step woke are drained under the lock that set the flag.
+    #[inline]
+    fn drain(&mut self, flags: Flags) {
+        if flags.wakes {
+            self.core.take_wakes(&mut self.woken);
+        }
+    }
+}
+
+/// The engine of the core behind one short lock.
+#[derive(uniffi::Object)]
+pub struct Engine {
+    state: Mutex<State>,
+}
+
+#[uniffi::export]
+impl Engine {
+    /// A new engine. The seed is all the randomness there is; `max_routes` is cut to 1 to 524,288.
+    #[uniffi::constructor]
+    pub fn new(seed: u64, max_routes: u32, journal: bool) -> Arc<Self> {
+        let options = Options::default().max_routes(max_routes.clamp(1, 1 << 19)).journal(journal);
+        Arc::new(Self { state: Mutex::new(State { core: Core::new(seed, options), woken: Vec::new() }) })
+    }
+
+    /// What `numeric.rs` and `jni.rs` know it by. It is good while this object is kept.
+    pub fn handle(self: Arc<Self>) -> u64 {
+        Arc::as_ptr(&self) as u64
+    }
+
+    /// Takes a policy in: its number.
+    pub fn policy(&self, name: &str, pairs: Vec<Pair>) -> Result<u32, Invalid> {
+        let policy = checked(name, &pairs)?;
+        let taken = self.state.lock().core.policy(policy);
+        taken.map(PolicyId::to_word).map_err(|clash| Invalid::clash("policy", &clash))
+    }
+
+    /// Gives a policy other settings, which say all of it. Ask `take_woken` then.
+    pub fn retune(&self, policy: u32, name: &str, pairs: Vec<Pair>, now: u64) -> Result<(), Invalid> {
+        let to = checked(name, &pairs)?;
+        let mut state = self.state.lock();
+        let flags = state.core.retune(PolicyId::from_word(policy), to, time(now));
+        state.drain(flags.map_err(|clash| Invalid::clash("policy", &clash))?);
+        Ok(())
+    }
+
+    /// Takes a pool in: a `bulkhead`, a `rate_limit` or a `budget`, its pairs without the name of their table.
+    pub fn pool(&self, name: &str, kind: &str, pairs: Vec<Pair>, now: u64) -> Result<(), Invalid> {
+        let pool = checked_pool(name, kind, &pairs)?;
+        let taken = self.state.lock().core.pool(pool, time(now));
+        taken.map_err(|clash| Invalid::clash("pool", &clash))
+    }
+
+    /// Gives a pool other settings, which say all of it. Ask `take_woken` then.
+    pub fn retune_pool(&self, name: &str, kind: &str, pairs: Vec<Pair>, now: u64) -> Result<(), Invalid> {
+        let pool = checked_pool(name, kind, &pairs)?;
+        let mut state = self.state.lock();
+        let flags = state.core.retune_pool(pool, time(now));
+        state.drain(flags.map_err(|clash| Invalid::clash("pool", &clash))?);
+        Ok(())
+    }
+
+    /// The route of a key, under a policy.
+    pub fn route(&self, policy: u32, key: &str, now: u64) -> u64 {
+        self.state.lock().core.route(PolicyId::from_word(policy), key, time(now)).to_word()
+    }
+
+    /// The name of a path, for `begin`; 0 where its policy holds nothing.
+    pub fn target(&self, route: u64, path: &str, now: u64) -> u64 {
+        self.state.lock().core.target(RouteId::from_word(route), path, time(now)).to_word()
+    }
+
+    /// Begins a call; nothing for a request that there is none of.
+    pub fn begin(
+        &self,
+        route: u64,
+        flags: u32,
+        remaining: u64,
+        parent: u64,
+        target: u64,
+        now: u64,
+    ) -> Option<Begun> {
+        let (call, step) = self.begin_word(route, flags.into(), remaining, parent, target, now)?;
+        Some(Begun { call, step })
+    }
+
+    /// Tells a call what happened: the word of its next step; nothing for an event that there is none of.
+    pub fn on(&self, call: u64, event: u64, now: u64) -> Option<u64> {
+        self.on_word(call, event, now)
+    }
+
+    /// The calls that can go on now because of what happened since the last time.
+    pub fn take_woken(&self) -> Vec<u64> {
+        self.state.lock().woken.drain(..).map(CallId::to_word).collect()
+    }
+
+    /// Refuses all calls of a policy, or of one of its routes, until it is told otherwise. Ask `take_woken` then.
+    pub fn force_open(&self, policy: u32, route: Option<u64>, on: bool, now: u64) {
+        let mut state = self.state.lock();
+        let route = route.map(RouteId::from_word);
+        let flags = state.core.force_open(PolicyId::from_word(policy), route, on, time(now));
+        state.drain(flags);
+    }
+
+    /// The outcome of an HTTP answer, at its place in the word of a Finished event.
+    pub fn classify(&self, policy: u32, status: u16, headers: Vec<Header>, wall_us: u64) -> u64 {
+        let headers: Vec<_> = headers.iter().map(|it| (it.name.as_bytes(), it.value.as_bytes())).collect();
+        let failure = HttpFailure { status, headers: &headers };
+        let wall = WallTime::from_unix_micros(wall_us);
+        wire::pack_outcome(self.state.lock().core.classify(PolicyId::from_word(policy), &failure, wall))
+    }
+
+    /// May a request of this method be repeated without an idempotency key?
+    pub fn retries_method(&self, policy: u32, method: &str) -> bool {
+        self.state.lock().core.retries_method(PolicyId::from_word(policy), method)
+    }
+
+    /// The value of a policy's key that is in force, in its pool where it stands there.
+    pub fn setting(&self, policy: u32, key: &str) -> Option<Value> {
+        self.state.lock().core.setting(PolicyId::from_word(policy), key).map(Value::of)
+    }
+
+    /// The kinds of failure that a policy declares, in the order of their numbers, from 9 on.
+    pub fn kinds(&self, policy: u32) -> Vec<DeclaredKind> {
+        let state = self.state.lock();
+        let Some(policy) = state.core.policy_of(PolicyId::from_word(policy)) else { return Vec::new() };
+        let base = |name| policy.kind_of(name).map_or("", |kind| policy.class_of(kind).name()).to_owned();
+        policy.kinds().map(|name| DeclaredKind { name: name.to_owned(), base: base(name) }).collect()
+    }
+
+    /// The state of everything.
+    pub fn snapshot(&self, now: u64) -> Snapshot {
+        let view = self.state.lock().core.snapshot(time(now));
+        Snapshot::of(view)
+    }
+
+    /// What a policy does, in words; empty for one that there is none of.
+    pub fn explain(&self, policy: u32) -> String {
+        let told = self.state.lock().core.explain_policy(PolicyId::from_word(policy));
+        told.map_or_else(String::new, |told| told.to_string())
+    }
+
+    /// What the engine has learned, as JSON for `restore`.
+    pub fn save(&self, now: u64) -> String {
+        self.state.lock().core.save(time(now))
+    }
+
+    /// Goes on from what `save` gave, which is this old.
+    pub fn restore(&self, saved: &str, elapsed_us: u64, now: u64) -> Result<Restored, Invalid> {
+        let elapsed = tidegate::Duration::from_micros(elapsed_us);
+        let restored = self.state.lock().core.restore(saved, elapsed, time(now));
+        restored.map(Restored::of).map_err(|error| Invalid::State { reason: error.to_string() })
+    }
+
+    /// Keeps records of these types from now on; of none, none. Names that no type has are left out.
+    pub fn subscribe(&self, types: Vec<String>) {
+        let wanted: Vec<_> =
+            RecordType::ALL.iter().copied().filter(|it| types.iter().any(|name| name == it.name())).collect();
+        self.state.lock().core.subscribe_to(&wanted);
+    }
+
+    /// The records since the last time.
+    pub fn take_events(&self) -> Vec<Event> {
+        let mut records: Vec<Record> = Vec::new();
+        let mut state = self.state.lock();
+        if !state.core.has_records() {
+            return Vec::new();
+        }
+        state.core.take_records(&mut records);
+        records.iter().map(|record| Event::of(record, &state.core)).collect()
+    }
+
+    /// How many records have been dropped because nobody took them.
+    pub fn events_dropped(&self) -> u64 {
+        self.state.lock().core.records_dropped()
+    }
+
+    /// The journal so far, a line each: inputs that give an engine of the same seed the same state. Empty without one.
+    pub fn take_journal(&self) -> Vec<String> {
+        let mut inputs = Vec::new();
+        self.state.lock().core.take_journal(&mut inputs);
+        inputs.iter().map(ToString::to_string).collect()
+    }
+}
+
+impl Engine {
+    #[inline]
+    fn begin_word(
+        &self,
+        route: u64,
+        flags: u64,
+        remaining: u64,
+        parent: u64,
+        target: u64,
+        now: u64,
+    ) -> Option<(u64, u64)> {
+        let request = wire::unpack_request(flags, remaining, parent, target)?;
+        let mut state = self.state.lock();
+        let (call, step) = state.core.begin(RouteId::from_word(route), &request, time(now));
+        state.drain(step.flags);
+        Some((call.to_word(), wire::pack_step(step)))
+    }
+
+    #[inline]
+    fn on_word(&self, call: u64, event: u64, now: u64) -> Option<u64> {
+        let event = wire::unpack_event(event)?;
+        let mut state = self.state.lock();
+        let step = state.core.on(CallId::from_word(call), event, time(now));
+        state.drain(step.flags);
+        Some(wire::pack_step(step))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLAGS: u32 = 2 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 7;
+
+    fn word(key: &str, value: &str) -> Pair {
+        Pair { key: key.into(), value: Value::Word { value: value.into() } }
+    }
+
+    #[test]
+    fn a_call_through_the_numbers_is_the_call_through_uniffi() {
+        let engine = Engine::new(7, 10, false);
+        let policy = engine.policy("p", vec![word("preset", "http")]).unwrap();
+        let route = engine.route(policy, "eu", 0);
+        let handle = Arc::clone(&engine).handle();
+        let mut call = 0;
+        // SAFETY: the engine is kept by this test, and `call` is a place for a number.
+        #[allow(unsafe_code)]
+        let (step, end) = unsafe {
+            let step = numeric::tidegate_begin(handle, route, FLAGS.into(), 0, 0, 0, 0, &raw mut call);
+            (step, numeric::tidegate_on(handle, call, 4 | 1 << 3, 5))
+        };
+        let other = engine.begin(route, FLAGS, 0, 0, 0, 10).unwrap();
+        assert_eq!((step, other.step & 0xfff), (other.step, 1));
+        assert_eq!(engine.on(other.call, 4 | 1 << 3, 15), Some(end));
+        assert_eq!(engine.snapshot(20).policies["p"].ends["ok"], 2);
+        assert_eq!(engine.begin(route, 1 << 24, 0, 0, 0, 20), None, "no request has these flags");
+        assert_eq!(engine.on(call, 7, 20), None, "no event has this word");
+    }
+
+    #[test]
+    fn mistakes_name_the_key_the_value_and_the_rule() {
+        let engine = Engine::new(7, 10, false);
+        let pairs = vec![Pair { key: "retry.max_attempts".into(), value: Value::Number { value: 0.0 } }];
+        let told = engine.policy("p", pairs).unwrap_err().to_string();
+        assert_eq!(told, "retry.max_attempts = 0: must be a whole number from 1 to 255");
+        let told = read_document("policy.p.deadline = 1", false).unwrap_err().to_string();
+        assert!(told.starts_with("policy.p.deadline = 1: ") && told.ends_with("(line 1)"), "{told}");
+    }
+
+    #[test]
+    fn events_have_names_where_the_engine_has_numbers() {
+        let engine = Engine::new(7, 10, false);
+        let policy = engine.policy("p", vec![word("retry.budget.kind", "none")]).unwrap();
+        let route = engine.route(policy, "eu", 0);
+        engine.subscribe(vec!["attempt_done".into(), "no_such_type".into()]);
+        let begun = engine.begin(route, FLAGS, 0, 0, 0, 0).unwrap();
+        engine.on(begun.call, 4 | 1 << 3 | 6 << 11, 1_000).unwrap();
+        let [event] = &engine.take_events()[..] else { panic!("one event") };
+        assert_eq!((event.kind.as_str(), event.policy.as_deref()), ("attempt_done", Some("p")));
+        assert_eq!((event.route.as_deref(), event.outcome.as_deref()), (Some("eu"), Some("permanent")));
+    }
+}

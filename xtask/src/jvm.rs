@@ -1,0 +1,104 @@
+//! Kotlin and Java in `cargo xtask test`: the library that the JVM loads, and Maven's tests of what stands on it.
+
+use crate::cargo;
+use crate::report::{Counts, Report, Verdict};
+use crate::run::{Cmd, Result};
+use crate::setup::Shop;
+use std::path::Path;
+
+const KOTLIN: &str = "Kotlin";
+
+/// All steps.
+pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
+    report.step(KOTLIN, "what uniffi generates is current", || Verdict::check(generated(shop, true)));
+    let built = report.step(KOTLIN, "build the native library (release)", || {
+        Verdict::check(cargo(shop).args(["build", "--quiet", "--release", "-p", "tidegate-uniffi"]).quiet())
+    });
+    report.step(KOTLIN, "tests and the example", || {
+        if !built {
+            return Verdict::NotRun("there is no native library".into());
+        }
+        let Some(origin) = origin else { return Verdict::NotRun("there is no origin".into()) };
+        maven(shop, origin)
+    });
+}
+
+/// Writes the generated half of the Kotlin library, or says whether it is current. The generator reads a development
+/// build: a stripped one has nothing left to read.
+pub fn generated(shop: &Shop, check: bool) -> Result {
+    cargo(shop).args(["build", "--quiet", "-p", "tidegate-uniffi"]).quiet()?;
+    let library = shop.target.join("debug/libtidegate_uniffi.so");
+    let run = cargo(shop).args(["run", "--quiet", "-p", "tidegate-bindgen", "--"]).arg(library);
+    run.args(check.then_some("--check")).stream()?.ok().map(drop)
+}
+
+fn maven(shop: &Shop, origin: &Path) -> Verdict {
+    for (program, argument) in [("java", "-version"), ("mvn", "--version")] {
+        if !Cmd::new(program).arg(argument).capture().is_ok_and(|ran| ran.status.success()) {
+            return Verdict::NotRun(format!("{program} is not on this machine"));
+        }
+    }
+    let natives = format!("-Dnative.dir={}", shop.target.join("release").display());
+    let run = Cmd::new("mvn").args(["-B", "-Dstyle.color=never", "-Dkotlin.compiler.daemon=false"]);
+    let run = run.args((!shop.install).then_some("-o")).arg(natives).arg("verify");
+    let ran = run.env("TIDEGATE_ORIGIN", origin).cwd(&shop.root.join("bindings-uniffi/kotlin")).stream();
+    match &ran {
+        Ok(output) if !output.status.success() && unreachable(&output.text) => {
+            Verdict::NotRun("Maven Central does not answer, and not all that is needed is here".into())
+        }
+        _ => Verdict::tests(ran, surefire),
+    }
+}
+
+/// Is it the packages that could not be had? A dependency that does not exist says so in other words.
+fn unreachable(text: &str) -> bool {
+    let told =
+        ["Could not transfer artifact", "Unknown host", "in offline mode", "Connection refused", "timed out"];
+    let kind = ["DependencyResolutionException", "PluginResolutionException", "UnresolvableModelException"];
+    text.lines().any(|line| line.starts_with("[ERROR]") && told.iter().any(|words| line.contains(words)))
+        && kind.iter().any(|words| text.contains(words))
+}
+
+/// Sums Surefire's closing lines, one for each module: `Tests run: 3, Failures: 0, Errors: 0, Skipped: 0`.
+fn surefire(text: &str) -> Counts {
+    let mut sum = Counts::default();
+    for line in text.lines().filter(|line| !line.contains("Time elapsed")) {
+        let Some(counts) = line.split_once("Tests run: ").map(|(_, counts)| counts) else { continue };
+        let mut numbers = counts
+            .split(',')
+            .filter_map(|part| part.rsplit(' ').next().and_then(|number| number.trim().parse::<u32>().ok()));
+        let (Some(run), Some(failures), Some(errors), Some(skipped)) =
+            (numbers.next(), numbers.next(), numbers.next(), numbers.next())
+        else {
+            continue;
+        };
+        sum.failed += failures + errors;
+        sum.skipped += skipped;
+        sum.passed += run.saturating_sub(failures + errors + skipped);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn surefires_closing_lines_are_summed() {
+        let text = "\
+[INFO] Tests run: 2, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.1 s -- in A
+[INFO] Tests run: 26, Failures: 1, Errors: 2, Skipped: 3
+[ERROR] Tests run: 4, Failures: 0, Errors: 0, Skipped: 0
+";
+        assert_eq!(surefire(text), Counts { passed: 24, failed: 3, skipped: 3 });
+        assert_eq!(surefire("[INFO] No tests to run."), Counts::default());
+    }
+
+    #[test]
+    fn packages_that_cannot_be_had_are_told_from_mistakes() {
+        let away = "[ERROR] x: Could not transfer artifact a:b:pom:1 from/to central\n[ERROR] PluginResolutionException";
+        assert!(unreachable(away));
+        let mistake = "[ERROR] file.kt:3:1 Unresolved reference: x\n[ERROR] MojoFailureException";
+        assert!(!unreachable(mistake));
+    }
+}
