@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from peers import found
-from rows import GROUPS
+from rows import GROUPS, running
 
 import tidegate
 
@@ -39,6 +39,7 @@ def timed_async(fn: Callable[[], Awaitable[object]], calls: int) -> float:
     """CPU ns per awaited call."""
 
     async def main() -> float:
+        running[0] = asyncio.get_running_loop()
         rounds = range(calls)
         started = time.process_time_ns()
         for _ in rounds:

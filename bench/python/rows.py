@@ -21,6 +21,8 @@ again = tidegate.Policy(
 )
 
 calls_made = itertools.count()
+running: list[Any] = [None]
+"""The loop that a bench runs in."""
 
 
 def work() -> int:

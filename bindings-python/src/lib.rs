@@ -19,6 +19,8 @@ mod parts;
 mod runner;
 mod scope;
 mod snapshot;
+mod telemetry;
+mod testing;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -72,31 +74,51 @@ fn clashes(what: &str, clash: &Clash) -> PyErr {
     PolicyError::new_err((vec![(what.to_owned(), format!("{:?}", clash.name), clash.rule.to_owned())],))
 }
 
+/// What of a policy's settings keeps its calls from the native happy path.
+#[derive(Default)]
+struct Traits {
+    /// Has it an attempt timeout?
+    timed: AtomicBool,
+    /// Does it hedge?
+    hedged: AtomicBool,
+}
+
 struct State {
     core: Core,
     manual: Option<u64>,
     woken: Vec<CallId>,
-    /// By policy: has it an attempt timeout? Its callers look at it before each call.
-    timed: BTreeMap<u32, Arc<AtomicBool>>,
+    ears: telemetry::Ears,
+    mode: testing::Mode,
+    /// What callers look at before each call, by policy.
+    traits: BTreeMap<u32, Arc<Traits>>,
 }
 
 impl State {
-    /// Whether a policy has an attempt timeout, kept up to date.
-    fn timed(&mut self, policy: u32) -> &Arc<AtomicBool> {
+    /// What callers look at before each call, kept up to date.
+    fn traits(&mut self, policy: u32) -> &Arc<Traits> {
         let settings = self.core.policy_of(PolicyId::from_word(policy));
-        let timed = settings.is_some_and(|policy| policy.value("attempt_timeout").is_some());
-        let flag = self.timed.entry(policy).or_default();
-        flag.store(timed, Ordering::Relaxed);
-        flag
+        let has = |key| settings.is_some_and(|policy| policy.value(key).is_some());
+        let (timed, hedged) = (has("attempt_timeout"), has("hedge.max_attempts"));
+        let traits = self.traits.entry(policy).or_default();
+        traits.timed.store(timed, Ordering::Relaxed);
+        traits.hedged.store(hedged, Ordering::Relaxed);
+        traits
     }
 
-    /// The ids that this step woke, drained under the lock that set the flag.
+    /// The ids that this step woke, drained under the lock that set the flag; also none of them, where it has made records
+    /// for hooks. Whoever gets any tells the Python half's `wake`.
     #[inline]
     fn woken(&mut self, flags: Flags) -> Option<Vec<u64>> {
-        flags.wakes.then(|| {
+        if flags.wakes || self.core.has_records() { self.woken_or_told(flags) } else { None }
+    }
+
+    #[inline(never)]
+    fn woken_or_told(&mut self, flags: Flags) -> Option<Vec<u64>> {
+        let told = self.core.has_records() && telemetry::hear(self);
+        if flags.wakes {
             self.core.take_wakes(&mut self.woken);
-            self.woken.drain(..).map(CallId::to_word).collect()
-        })
+        }
+        (told || flags.wakes).then(|| self.woken.drain(..).map(CallId::to_word).collect())
     }
 }
 
@@ -131,7 +153,8 @@ impl Engine {
     #[inline]
     fn begin_with(&self, py: Python<'_>, route: RouteId, request: &Request) -> Begun {
         let (mut state, now) = self.at_now(py);
-        let (call, step) = state.core.begin(route, request, now);
+        let (route, request) = state.mode.begins(route, request);
+        let (call, step) = state.core.begin(route, &request, now);
         let woken = state.woken(step.flags);
         Begun { call, step, now, woken }
     }
@@ -145,19 +168,20 @@ impl Engine {
     }
 
     /// Cancels a call and reports these attempts as unwound: the calls that can go on because of it.
-    fn give_up(&self, py: Python<'_>, call: CallId, attempts: RangeInclusive<u8>) -> Vec<u64> {
-        let mut woken = self.on_with(py, call, Event::Cancel).1.unwrap_or_default();
+    fn give_up(&self, py: Python<'_>, call: CallId, attempts: RangeInclusive<u8>) -> Option<Vec<u64>> {
+        let mut woken = self.on_with(py, call, Event::Cancel).1;
         for attempt in attempts {
             let outcome = Outcome::of(Class::Cancelled);
-            let (_, more) = self.on_with(py, call, Event::Finished { attempt, outcome });
-            woken.extend(more.unwrap_or_default());
+            if let (_, Some(more)) = self.on_with(py, call, Event::Finished { attempt, outcome }) {
+                woken.get_or_insert_default().extend(more);
+            }
         }
         woken
     }
 
-    /// Whether a policy has an attempt timeout, kept up to date.
-    fn timed(&self, py: Python<'_>, policy: u32) -> Arc<AtomicBool> {
-        Arc::clone(self.state.lock(py).timed(policy))
+    /// What callers look at before each call, kept up to date.
+    fn traits(&self, py: Python<'_>, policy: u32) -> Arc<Traits> {
+        Arc::clone(self.state.lock(py).traits(policy))
     }
 
     /// The engine's time.
@@ -169,11 +193,12 @@ impl Engine {
 #[pymethods]
 impl Engine {
     #[new]
-    #[pyo3(signature = (seed, manual_clock = false))]
-    fn new(seed: u64, manual_clock: bool) -> Self {
-        let core = Core::new(seed, Options::default());
-        let state =
-            State { core, manual: manual_clock.then_some(0), woken: Vec::new(), timed: BTreeMap::new() };
+    #[pyo3(signature = (seed, manual_clock = false, journal = false, max_routes = 10_000))]
+    fn new(seed: u64, manual_clock: bool, journal: bool, max_routes: u32) -> Self {
+        let core = Core::new(seed, Options::default().journal(journal).max_routes(max_routes));
+        let (manual, ears) = (manual_clock.then_some(0), telemetry::Ears::new());
+        let mode = testing::Mode::default();
+        let state = State { core, manual, woken: Vec::new(), ears, mode, traits: BTreeMap::new() };
         Self { manual: manual_clock, state: Lock::new(state) }
     }
 
@@ -184,7 +209,7 @@ impl Engine {
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn policy(&self, py: Python<'_>, name: &str, pairs: Vec<(String, Given)>) -> PyResult<u32> {
         let policy = checked(name, &pairs)?;
-        let taken = self.state.lock(py).core.policy(policy);
+        let taken = self.state.lock(py).take_in(policy);
         taken.map(PolicyId::to_word).map_err(|clash| clashes("policy", &clash))
     }
 
@@ -257,9 +282,9 @@ impl Engine {
     ) -> PyResult<Vec<u64>> {
         let to = checked(name, &pairs)?;
         let (mut state, now) = self.at_now(py);
-        let retuned = state.core.retune(PolicyId::from_word(policy), to, now);
+        let retuned = state.change(PolicyId::from_word(policy), to, now);
         let woken = retuned.map(|flags| state.woken(flags));
-        state.timed(policy);
+        state.traits(policy);
         drop(state);
         woken.map(Option::unwrap_or_default).map_err(|clash| clashes("policy", &clash))
     }
@@ -307,10 +332,24 @@ impl Engine {
     }
 
     /// The caller of a call gave up: it is cancelled, and its last attempt has unwound, and so has the one after, which
-    /// may have been started by a step that an interrupt has lost. The calls that can go on now.
-    #[pyo3(signature = (call, attempts) -> "list[int]")]
-    fn abandon(&self, py: Python<'_>, call: u64, attempts: u8) -> Vec<u64> {
+    /// may have been started by a step that an interrupt has lost. The calls that can go on now; None where there is
+    /// nobody to tell anything.
+    #[pyo3(signature = (call, attempts) -> "list[int] | None")]
+    fn abandon(&self, py: Python<'_>, call: u64, attempts: u8) -> Option<Vec<u64>> {
         self.give_up(py, CallId::from_word(call), attempts..=attempts.saturating_add(1))
+    }
+
+    /// Microseconds that the newest attempt of a call still has, below 0 without end.
+    fn time_left(&self, py: Python<'_>, call: u64) -> i64 {
+        let (state, now) = self.at_now(py);
+        let left = state.core.time_left(CallId::from_word(call), now);
+        left.and_then(|span| i64::try_from(span.as_micros()).ok()).unwrap_or(-1)
+    }
+
+    /// A caller got something in the place of an error of a call on this route, or did not.
+    fn note_fallback(&self, py: Python<'_>, route: u64, ok: bool) {
+        let (mut state, now) = self.at_now(py);
+        state.core.note_fallback(RouteId::from_word(route), ok, now);
     }
 
     /// The outcome of an HTTP answer, at its place in the word of a Finished event.
@@ -447,6 +486,8 @@ mod _native {
     use super::runner::Runner;
     #[pymodule_export]
     use super::scope::{awaitable_type, scope, scope_variable};
+    #[pymodule_export]
+    use super::telemetry::{Inspector, bounds, families, record_types, verdicts};
     #[pymodule_export]
     use super::{Engine, keys, monotonic_us};
 }

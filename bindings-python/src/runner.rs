@@ -1,16 +1,16 @@
 //! What a caller's happy path needs to know, and the crossings it makes. No logic here: what begins well and ends
 //! well stays native, and everything else is handed to the Python half, which is told what the engine has said.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use tidegate::{Action, CallId, Class, Duration, Event, Outcome, Request, RouteId, Step, Time, wire};
+use tidegate::{Action, CallId, Class, Event, Outcome, Request, RouteId, Step, Time, wire};
 
-use crate::Engine;
+use crate::{Engine, Traits};
 
 /// The native half of a `Caller`.
 #[pyclass(subclass, frozen, module = "tidegate._native")]
@@ -26,7 +26,7 @@ pub struct Settings {
     pub owner: Py<PyAny>,
     route: AtomicU64,
     request: Request,
-    timed: Arc<AtomicBool>,
+    traits: Arc<Traits>,
     /// Is there nothing that every attempt has to be shown or told?
     plain: bool,
 }
@@ -51,12 +51,20 @@ impl Begun {
 impl Settings {
     /// May a first attempt be made natively by a thread? What blocks and has a timeout is the shell's.
     pub fn is_fast(&self) -> bool {
-        self.plain && !self.timed.load(Ordering::Relaxed)
+        self.plain && !self.traits.timed.load(Ordering::Relaxed) && !self.hedges()
     }
 
     /// May a first attempt be made natively in an event loop?
     pub fn is_fast_async(&self) -> bool {
-        self.plain
+        self.plain && !self.hedges()
+    }
+
+    /// May attempts of its calls run beside each other? A call that is solo never hedges.
+    fn hedges(&self) -> bool {
+        self.traits.hedged.load(Ordering::Relaxed)
+            && !self.request.solo
+            && self.request.idempotent
+            && self.request.replayable
     }
 
     /// Begins a call. `scope` is what surrounds it.
@@ -70,7 +78,9 @@ impl Settings {
         let mut request = self.request;
         request.abortable = abortable;
         if let Some(scope) = scope {
-            (request.remaining, request.parent) = inherited(caller, scope)?;
+            let around = inherited(caller, scope)?;
+            (request.remaining, request.parent, request.criticality) =
+                (around.remaining, around.parent, around.criticality);
         }
         let route = RouteId::from_word(self.route.load(Ordering::Relaxed));
         Ok(self.engine.get().begin_with(caller.py(), route, &request))
@@ -90,7 +100,7 @@ impl Settings {
     pub fn give_up(&self, py: Python<'_>, call: CallId, error: PyErr) -> PyErr {
         let interrupted = error.is_instance_of::<PyKeyboardInterrupt>(py);
         let woken = self.engine.get().give_up(py, call, 1..=if interrupted { u8::MAX } else { 2 });
-        if !woken.is_empty()
+        if let Some(woken) = woken
             && let Err(second) = self.wake(py, woken)
         {
             second.write_unraisable(py, None);
@@ -124,17 +134,13 @@ impl Raised {
     }
 }
 
-/// The time that is left of what surrounds a call, and the call it is nested in.
+/// What a call takes from around it: the time that is left, the call it is nested in, and how much it matters.
 #[cold]
-fn inherited<'py>(
-    caller: &Bound<'py, PyAny>,
-    scope: &Bound<'py, PyAny>,
-) -> PyResult<(Option<Duration>, Option<CallId>)> {
+fn inherited<'py>(caller: &Bound<'py, PyAny>, scope: &Bound<'py, PyAny>) -> PyResult<Request> {
     let words = caller.call_method1(intern!(caller.py(), "_inherit"), (scope,))?;
-    let (limit, parent): (u64, u64) = words.extract()?;
-    let told = wire::unpack_request(0, limit, parent, 0);
-    let told = told.ok_or_else(|| PyValueError::new_err("no request has these words"))?;
-    Ok((told.remaining, told.parent))
+    let (limit, parent, criticality): (u64, u64, u64) = words.extract()?;
+    let told = wire::unpack_request(criticality & 3, limit, parent, 0);
+    told.ok_or_else(|| PyValueError::new_err("no request has these words"))
 }
 
 impl Runner {
@@ -176,9 +182,9 @@ impl Runner {
         let Some(request) = wire::unpack_request(flags, limit, 0, 0) else {
             return Err(PyValueError::new_err(format!("no request has the flags {flags:#x}")));
         };
-        let timed = native.get().timed(py, policy);
+        let traits = native.get().traits(py, policy);
         let route = AtomicU64::new(route);
-        let settings = Settings { engine: native, owner, route, request, timed, plain };
+        let settings = Settings { engine: native, owner, route, request, traits, plain };
         let again = |_| PyRuntimeError::new_err("tidegate: this caller has been made already");
         self.settings.set(settings).map_err(again)
     }
@@ -191,6 +197,6 @@ impl Runner {
 
     /// Has the policy an attempt timeout?
     fn _is_timed(&self) -> PyResult<bool> {
-        Ok(self.settings.get().ok_or_else(unmade)?.timed.load(Ordering::Relaxed))
+        Ok(self.settings.get().ok_or_else(unmade)?.traits.timed.load(Ordering::Relaxed))
     }
 }

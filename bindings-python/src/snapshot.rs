@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tidegate::{
-    BreakerState, BreakerView, Counts, Duration, HoldView, PoolView, RateView, RouteView, SendView,
-    SharedView, Snapshot, ThrottleView, Verdict,
+    BreakerState, BreakerView, Counts, Duration, HedgeView, HoldView, PoolView, RateView, RouteView,
+    SendView, SharedView, Snapshot, ThrottleView, Verdict,
 };
 
 pub fn dict(py: Python<'_>, view: Snapshot) -> PyResult<Bound<'_, PyDict>> {
@@ -35,6 +35,7 @@ fn counts<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyDict>>
     let dict = PyDict::new(py);
     dict.set_item("attempts", counts.attempts)?;
     dict.set_item("retries", counts.retries)?;
+    dict.set_item("hedges", counts.hedges)?;
     let ends = PyDict::new(py);
     for verdict in Verdict::ALL {
         match counts.ended(*verdict) {
@@ -58,6 +59,7 @@ fn route(py: Python<'_>, of: RouteView) -> PyResult<Bound<'_, PyDict>> {
     dict.set_item("send", of.send.map(|of| send(py, of)).transpose()?)?;
     dict.set_item("breaker", of.breaker.map(|of| breaker(py, of)).transpose()?)?;
     dict.set_item("throttle", of.throttle.map(|of| throttle(py, of)).transpose()?)?;
+    dict.set_item("hedge", of.hedge.map(|of| hedge(py, of)).transpose()?)?;
     dict.set_item("hold", of.hold.map(|of| hold(py, of)).transpose()?)?;
     Ok(dict)
 }
@@ -114,6 +116,13 @@ fn throttle(py: Python<'_>, of: ThrottleView) -> PyResult<Bound<'_, PyDict>> {
     dict.set_item("requests", of.requests)?;
     dict.set_item("accepts", of.accepts)?;
     dict.set_item("probability", of.probability)?;
+    Ok(dict)
+}
+
+fn hedge(py: Python<'_>, of: HedgeView) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("delay", seconds(of.delay))?;
+    dict.set_item("budget", of.budget)?;
     Ok(dict)
 }
 

@@ -78,8 +78,11 @@ def test_1_a_body_that_cannot_be_rewound_fails_closed(
     http: Adapter, origin: Origin, engine: tidegate.Engine
 ) -> None:
     origin.sequence(503, 200)
-    answer = http.open(quick(engine)).request("PUT", origin.url + "/x", body=http.file(b"abc", broken=True))
+    policy = quick(engine, retry={"backoff": {"base": 30, "max": 30}})
+    started = time.monotonic()
+    answer = http.open(policy).request("PUT", origin.url + "/x", body=http.file(b"abc", broken=True))
     assert (answer.status, answer.info["note"]) == (503, "tidegate: body cannot be replayed")
+    assert time.monotonic() - started < 1, "found out before the wait, not after it"
     assert bodies(origin) == ["abc"]
 
 
@@ -140,8 +143,9 @@ def test_2_a_method_that_is_not_idempotent_is_not_repeated(
 def test_2_an_idempotency_key_makes_a_post_retryable_with_the_same_key(
     http: Adapter, origin: Origin, engine: tidegate.Engine
 ) -> None:
-    origin.sequence(503, {"fault": "reset"}, 200)
     client = http.open(quick(engine))
+    assert client.request("POST", origin.url + "/x", body=b"without").status == 200
+    origin.sequence(503, {"fault": "reset"}, 200)
     answer = client.request("POST", origin.url + "/x", body=b"pay", headers={"Idempotency-Key": "k-1"})
     assert answer.status == 200
     assert [entry["headers"]["idempotency-key"] for entry in origin.log()] == ["k-1"] * 3
@@ -295,7 +299,17 @@ def test_5_a_wait_beyond_the_deadline_ends_at_once(
     answer = http.open(policy).request("GET", origin.url + "/x")
     assert time.monotonic() - started < 1
     assert (answer.body, answer.info["reason"]) == (b"down", "would_outlive_deadline")
+    note = "tidegate: not retried: the next wait (Retry-After 3600 s) would outlive the deadline"
+    assert answer.info["note"] == note
     assert 3590 < answer.info["retry_at"].timestamp() - time.time() <= 3601
+
+
+def test_5_a_wait_beyond_max_retry_after_ends_at_once(
+    http: Adapter, origin: Origin, engine: tidegate.Engine
+) -> None:
+    origin.sequence({"status": 503, "retry_after": "120"})
+    answer = http.open(quick(engine)).request("GET", origin.url + "/x")
+    assert answer.info["note"] == "tidegate: Retry-After 120 s exceeds max_retry_after 60 s"
 
 
 # Rule 6: every wait can be left.
@@ -367,7 +381,7 @@ def test_7_the_deadline_ends_a_hanging_attempt(
     client = http.open(quick(engine, deadline=0.2 if given == "policy" else 30))
     started = time.monotonic()
     with pytest.raises(http.timeout_error) as caught, tidegate.deadline(0.2 if given == "around" else 30):
-        client.request("GET", origin.url + "/x", tg={"deadline": 0.2 if given == "request" else 30.0})
+        client.request("GET", origin.url + "/x", tg={"deadline": 0.2} if given == "request" else None)
     assert isinstance(caught.value, tidegate.DeadlineExceeded)
     assert 0.19 < time.monotonic() - started < 0.5
 
@@ -385,13 +399,15 @@ def test_7_the_deadline_covers_a_wait_for_a_connection(
     client.close_stream(held)
 
 
+@pytest.mark.parametrize("status", [404, 503])
 def test_7_the_deadline_holds_for_the_body_of_a_failed_answer(
-    http: Adapter, origin: Origin, engine: tidegate.Engine
+    http: Adapter, origin: Origin, engine: tidegate.Engine, status: int
 ) -> None:
-    origin.sequence(dripping(404, size=1000))
+    origin.sequence(dripping(status, size=1000))
+    once = quick(engine, deadline=0.3, retry={"max_attempts": 1})
     started = time.monotonic()
     with pytest.raises(tidegate.DeadlineExceeded):
-        http.open(quick(engine, deadline=0.3)).request("GET", origin.url + "/x")
+        http.open(once).request("GET", origin.url + "/x")
     assert 0.28 < time.monotonic() - started < 0.8
 
 

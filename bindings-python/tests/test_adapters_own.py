@@ -35,12 +35,12 @@ def keys_of(engine: tidegate.Engine) -> list[str]:
 
 def test_a_session_that_is_pickled_keeps_its_policy(origin: Origin) -> None:
     session = requests.Session()
-    policy = tidegate.Policy("pickled", retry={"max_attempts": 2, "backoff": {"base": 0.001}})
+    policy = tidegate.Policy("pickled session", retry={"max_attempts": 2, "backoff": {"base": 0.001}})
     session.mount("http://", tidegate.requests.Adapter(policy, retry_header=False, pool_maxsize=3))
     with pickle.loads(pickle.dumps(session)) as again:
         again.trust_env = False
         adapter = again.get_adapter("http://o/")
-        assert adapter._policy.name == "pickled"
+        assert adapter._policy.name == "pickled session"
         assert adapter._pool_maxsize == 3
         origin.sequence(503, 200)
         assert again.get(origin.url + "/x").tidegate["attempts"] == 2
@@ -78,7 +78,7 @@ def test_a_timeout_of_requests_is_capped_by_what_is_left(origin: Origin, engine:
     with requests.Session() as session:
         session.trust_env = False
         session.mount("http://", kind(quick(engine, attempt_timeout=0.5)))
-        for timeout in (None, 5, (0.1, 5), urllib3.Timeout(total=0.2)):
+        for timeout in (None, 5, (0.1, 5), urllib3.Timeout(total=0.2), urllib3.Timeout(total=7)):
             session.get(origin.url + "/x", timeout=timeout)
         with pytest.raises(ValueError, match=r"timeout = \(1, 2, 3\): must be a number, or a pair"):
             session.get(origin.url + "/x", timeout=(1, 2, 3))
@@ -86,6 +86,7 @@ def test_a_timeout_of_requests_is_capped_by_what_is_left(origin: Origin, engine:
     assert spans[0] == spans[1] == (pytest.approx(0.5, abs=0.01), pytest.approx(0.5, abs=0.01))
     assert spans[2][0] == 0.1
     assert spans[3][1] == 0.2
+    assert spans[4] == spans[0]
 
 
 def test_an_answer_of_requests_is_read_line_by_line_as_it_comes(
@@ -198,6 +199,37 @@ def test_a_multipart_body_is_sent_again_where_its_parts_can_be(
     assert len(sent) == (1 if part == "one shot" else 2)
     assert len(set(sent)) == 1
     assert sent[0]
+
+
+def test_a_file_that_was_still_being_sent_is_sent_whole_again(engine: tidegate.Engine) -> None:
+    client = Aiohttp().open(quick(engine))
+    whole = b"0123456789abcdef" * 500_000
+    received: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        if not received:
+            received.append(b"")
+            writer.write(b"HTTP/1.1 503 Later\r\nContent-Length: 5\r\n\r\nlater")
+            await writer.drain()
+            await asyncio.sleep(0.05)
+        else:
+            received.append(await reader.readexactly(len(whole)))
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+        writer.close()
+
+    async def put() -> int:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            answer = await client.send("PUT", f"http://127.0.0.1:{port}/", body=io.BytesIO(whole))
+            await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()}, timeout=5)
+            return int(answer.status)
+
+    assert client.run(put()) == 200
+    client.close()
+    assert received[1:] == [whole]
 
 
 def test_a_total_timeout_of_aiohttp_ends_the_call_as_its_caller_would(

@@ -17,7 +17,10 @@ PAGES = [DOCS / "python.md", *sorted((DOCS / "python").glob("*.md"))]
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="the pages show __notes__ as 3.11 has them")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_block_of_a_page_runs(page: pathlib.Path, origin: Origin) -> None:
+def test_every_block_of_a_page_runs(
+    page: pathlib.Path, origin: Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate._engine._default", [])  # pages may give their policies the same names
     text = page.read_text(encoding="utf-8")
     blocks = [(match.start(), match[1]) for match in re.finditer(r"```python\n(.*?)```", text, re.DOTALL)]
     assert len(blocks) >= (9 if page.stem == "python" else 1)

@@ -4,35 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 import pytest
 
 import tidegate
 import tidegate.httpx
 from conftest import Client, Origin, quick
-from test_httpx import info, seekable
-
-
-def dripping(status: int, every: int = 60, size: int = 60) -> dict[str, Any]:
-    return {
-        "status": status,
-        "fault": "slow_body",
-        "body_bytes": size,
-        "chunk_bytes": 1,
-        "chunk_every": every,
-    }
-
-
-def test_1_a_file_is_rewound_after_an_attempt_that_was_stopped(
-    http: Client, origin: Origin, engine: tidegate.Engine
-) -> None:
-    origin.sequence({"fault": "hang"}, 200)
-    file = seekable(http, b"payload")
-    client = http.open(quick(engine, attempt_timeout=0.15))
-    response = client.request("PUT", origin.url + "/x", content=file, headers={"Content-Length": "7"})
-    assert (response.status_code, info(response)["attempts"]) == (200, 2)
-    assert [entry["body"] for entry in origin.log()] == ["payload"] * 2
+from test_adapters import dripping
+from test_httpx import seekable
 
 
 def test_1_a_file_is_rewound_where_the_server_asks_for_a_retry_of_another_class(
@@ -44,40 +23,6 @@ def test_1_a_file_is_rewound_where_the_server_asks_for_a_retry_of_another_class(
     client = http.open(quick(engine))
     assert client.request("PUT", origin.url + "/x", content=file, headers=headers).status_code == 200
     assert [entry["body"] for entry in origin.log()] == ["payload"] * 2
-
-
-def test_4_an_answer_that_drips_is_not_waited_for(
-    http: Client, origin: Origin, engine: tidegate.Engine
-) -> None:
-    origin.sequence(dripping(503), 200)
-    started = time.monotonic()
-    response = http.open(quick(engine, deadline=2.0)).request("GET", origin.url + "/x")
-    assert (response.status_code, info(response)["attempts"]) == (200, 2)
-    assert time.monotonic() - started < 1.0
-
-
-def test_4_a_drained_answer_is_still_the_callers(
-    http: Client, origin: Origin, engine: tidegate.Engine
-) -> None:
-    origin.sequence({"status": 503, "body": "sorry"}, {"fault": "hang"})
-    policy = quick(engine, deadline=0.3, retry={"max_attempts": 2, "backoff": {"base": 0.2, "max": 0.2}})
-    with pytest.raises(http.module.TimeoutException):
-        http.open(policy).request("GET", origin.url + "/x")
-    origin.sequence({"status": 503, "body": "sorry", "retry_after": "1"})
-    response = http.open(quick(engine, deadline=0.3)).request("GET", origin.url + "/x")
-    assert (response.text, info(response)["reason"]) == ("sorry", "would_outlive_deadline")
-
-
-@pytest.mark.parametrize("status", [404, 503])
-def test_7_the_deadline_holds_for_the_body_of_a_failed_answer(
-    http: Client, origin: Origin, engine: tidegate.Engine, status: int
-) -> None:
-    origin.sequence(dripping(status, size=1000))
-    policy = quick(engine, deadline=0.3, retry={"max_attempts": 1})
-    started = time.monotonic()
-    with pytest.raises(tidegate.DeadlineExceeded):
-        http.open(policy).request("GET", origin.url + "/x")
-    assert 0.28 < time.monotonic() - started < 0.8
 
 
 def test_8_a_pause_in_the_body_may_be_longer_than_the_attempt_timeout(
@@ -144,7 +89,10 @@ def test_14_a_thousand_waiters_who_leave_leave_nothing_behind(
 
     async def leave() -> None:
         tasks = [asyncio.ensure_future(client.client.get(origin.url + "/x")) for _ in range(1000)]
-        await asyncio.sleep(0.3)
+        for _ in range(200):
+            await asyncio.sleep(0.02)
+            if (await asyncio.to_thread(origin.stats))["requests"] == 3:
+                break
         assert engine.snapshot()["waiting"] == 997
         for task in tasks:
             task.cancel()

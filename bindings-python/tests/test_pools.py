@@ -140,16 +140,9 @@ def test_documents_have_every_component(fake: tidegate.Engine) -> None:
     assert writes.call(int) == 0
 
 
-def test_a_document_that_hedges_is_refused_not_half_carried_out(fake: tidegate.Engine) -> None:
-    for settings in (
-        {"hedge": tidegate.Hedge(delay=0.1)},
-        {"hedge": {}},
-        {"preset": "http", "hedge": {"delay": 1}},
-    ):
-        with pytest.raises(tidegate.Unsupported, match="does not race attempts yet") as caught:
-            tidegate.Policy(engine=fake, **settings)  # type: ignore[arg-type]
-        assert isinstance(caught.value, (NotImplementedError, tidegate.PolicyError))
-        assert caught.value.mistakes[0][0] == "hedge"
-    with pytest.raises(tidegate.Unsupported) as caught:
-        tidegate.loads("policy.a.deadline = '1s'\npolicy.b.hedge.delay = '1s'\npolicy.c.hedge.delay = '1s'")
-    assert [key for key, _, _ in caught.value.mistakes] == ["policy.b.hedge", "policy.c.hedge"]
+def test_a_document_can_hedge(fake: tidegate.Engine) -> None:
+    text = "policy.a.deadline = '1s'\npolicy.b.hedge = { delay = '100ms', max_attempts = 3 }"
+    policies = tidegate.loads(text, engine=fake)
+    assert policies["b"]._setting("hedge.delay") == 100_000
+    assert repr(policies["b"]) == "Policy('b', hedge={'delay': 0.1, 'max_attempts': 3})"
+    assert policies["a"]._setting("hedge.delay") is None

@@ -255,6 +255,12 @@ impl Policy {
         })
     }
 
+    /// The name of a kind: a class's, or of one that this policy declares.
+    pub fn name_of(&self, kind: Kind) -> Option<&str> {
+        let own = || self.kinds().nth(usize::from(kind.number()).checked_sub(Class::ALL.len())?);
+        kind.class().map(Class::name).or_else(own)
+    }
+
     /// The names of the kinds that this policy declares, in the order of their numbers, from 9 on.
     pub fn kinds(&self) -> impl Iterator<Item = &str> {
         self.kinds.iter().map(|declared| &*declared.0)

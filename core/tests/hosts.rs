@@ -6,7 +6,7 @@ mod host;
 
 use Value::{Number, Text};
 use host::{Host, SECOND, at, of, verdict};
-use tidegate::{Action, CallId, Class, Duration, Request, Value, Verdict, Wait};
+use tidegate::{Action, CallId, Class, Duration, Record, RecordType, Request, RouteId, Value, Verdict, Wait};
 
 const ATTEMPT_2: Action = Action::Attempt { attempt: 2, hedge: true };
 
@@ -63,4 +63,22 @@ fn the_time_of_an_attempt_is_told_apart_from_the_moment_of_the_next_hedge() {
     let mut host = hedging(&[]);
     let call = host.start(Request::default(), 0);
     assert_eq!(left(&host, call, 0), None);
+}
+
+#[test]
+fn a_fallback_is_told_with_its_route_and_whether_it_worked() {
+    let mut host = hedging(&[]);
+    let mut records: Vec<Record> = Vec::new();
+    host.engine.note_fallback(host.route, true, at(5)); // nobody listens yet
+    host.engine.subscribe(true);
+    for ok in [true, false] {
+        host.engine.note_fallback(host.route, ok, at(10));
+    }
+    host.engine.note_fallback(RouteId::from_word(7 << 20), true, at(10)); // no route of this engine
+    host.engine.take_records(&mut records);
+    let told: Vec<_> = records.iter().map(|it| (it.what, it.policy, it.route, it.kind, it.at)).collect();
+    let expected = |class: Class| {
+        (RecordType::Fallback, Some(host.policy), Some(host.route), Some(class.into()), at(10))
+    };
+    assert_eq!(told, [expected(Class::Ok), expected(Class::Permanent)]);
 }

@@ -133,17 +133,17 @@ fn counters_only_grow_when_routes_come_and_go() {
     bench.engine = Engine::new(7, Options::default().max_routes(4));
     bench.engine.subscribe_to(Meter::TYPES);
     let policy = bench.policy("p", &pairs());
-    let mut before = 0.0;
+    let mut before = 0;
     for turn in 0..500_u64 {
         bench.now += 3_600_000_000;
         let call = bench.begin(policy, &format!("route {}", turn % 9));
         bench.end(call, Class::Ok);
         let sum = |it: &Series| match (it.family, &it.reading) {
-            (Family::Calls, Reading::Number(number)) => *number,
-            _ => 0.0,
+            (Family::Calls, Reading::Number(number)) => *number as u64,
+            _ => 0,
         };
-        let after: f64 = bench.series().iter().map(sum).sum();
-        assert_eq!(after, before + 1.0);
+        let after: u64 = bench.series().iter().map(sum).sum();
+        assert_eq!(after, before + 1);
         before = after;
     }
     assert!(bench.engine.snapshot(bench.at()).route_evictions > 0, "this test is about eviction");

@@ -224,6 +224,7 @@ fn stories() -> Vec<(&'static str, Vec<Record>)> {
         let _ = host.finish(call, 1, of(Class::Transient), 10);
         let call = host.start(Request::default(), 0);
         let _ = host.finish(call, 1, of(Class::Permanent), 10);
+        host.engine.note_fallback(host.route, true, at(20));
         taken(&mut host)
     }));
     stories

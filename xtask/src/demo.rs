@@ -1,12 +1,15 @@
-//! The commands that show or ship something: `demo`, `bench`, `dist`.
+//! The commands that show something: `demo`, `bench`.
 
 use crate::cargo;
 use crate::run::{Error, Result, step};
-use crate::setup::{Shop, Venv, python_environment};
+use crate::setup::{Shop, Venv, environment, python_environment};
 use crate::wheel;
 use std::env::consts::EXE_SUFFIX;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// What the Python benches compare with.
+pub const PEERS: &str = "bench/python/requirements.txt";
 
 /// `cargo xtask demo [arguments]`: the brownout, with the built package against the built origin.
 pub fn demo(shop: &Shop, args: &[String]) -> Result {
@@ -23,45 +26,22 @@ pub fn demo(shop: &Shop, args: &[String]) -> Result {
     Ok(())
 }
 
-/// `cargo xtask bench [arguments]`.
+/// `cargo xtask bench [arguments]`: one run beside the peers, in an environment that has them.
 pub fn bench(shop: &Shop, args: &[String]) -> Result {
-    let script = present(shop, "bench/python/happy_path.py")?;
-    let more = [present(shop, "bench/python/over_httpx.py")?, present(shop, "bench/python/memory.py")?];
-    let venv = package(shop)?;
+    let scripts = ["happy_path", "contended", "parts", "over_httpx", "memory"];
+    let scripts = scripts.map(|name| present(shop, &format!("bench/python/{name}.py")));
+    let scripts = scripts.into_iter().collect::<Result<Vec<_>>>()?;
+    let builder = python_environment(shop)?;
+    let wheel = step("python: build the wheel", || wheel::build(shop, &builder))?;
+    let venv = environment(shop, PEERS)?;
+    step("python: install the wheel beside the peers", || wheel::install(&venv, &wheel))?;
     println!("── bench: core");
     let run = ["run", "-q", "--release", "-p", "tidegate-bench-core"];
     cargo(shop).args(run).inherit()?;
     println!("── bench: core beside its peers");
     cargo(shop).args(run).args(["--features", "peers", "--bin", "tidegate-bench-peers"]).inherit()?;
     println!("── bench: python");
-    venv.script(&script).args(args).inherit()?;
-    more.iter().try_for_each(|script| venv.script(script).inherit())
-}
-
-/// `cargo xtask dist`: the wheel is built from the source distribution, which shows that the latter is complete.
-pub fn dist(shop: &Shop) -> Result {
-    let venv = python_environment(shop)?;
-    let out = shop.root.join("dist");
-    // A target directory of its own, and empty: files unpacked from an archive keep its old dates, and cargo would take
-    // whatever was built here before for current.
-    let target = shop.target.join("dist");
-    if target.exists() {
-        fs::remove_dir_all(&target).map_err(Error::at("remove", &target))?;
-    }
-    step("python: source distribution, and the wheel built from it", || {
-        wheel::maturin(shop, &venv, &["build", "--release", "--sdist", "--out"])
-            .arg(&out)
-            .arg("-i")
-            .arg(venv.bin("python"))
-            .env("CARGO_TARGET_DIR", &target)
-            .stream()?
-            .ok()
-    })?;
-    for file in files(&out) {
-        let size = fs::metadata(&file).map_err(Error::at("look at", &file))?.len();
-        println!("   {:>9}  {}", kib(size), file.display());
-    }
-    Ok(())
+    scripts.iter().try_for_each(|script| venv.script(script).args(args).inherit())
 }
 
 /// Builds the faulty origin in release mode and returns the path of its program.
@@ -94,17 +74,4 @@ fn files(dir: &Path) -> Vec<PathBuf> {
         entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_file()).collect();
     found.sort();
     found
-}
-
-fn kib(bytes: u64) -> String {
-    format!("{} KiB", bytes.div_ceil(1024))
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn sizes_round_up() {
-        assert_eq!(super::kib(0), "0 KiB");
-        assert_eq!(super::kib(1025), "2 KiB");
-    }
 }

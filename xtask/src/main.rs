@@ -5,6 +5,8 @@
 
 mod deep;
 mod demo;
+mod dist;
+mod emulate;
 mod gate;
 mod generate;
 mod report;
@@ -28,7 +30,8 @@ usage: cargo xtask <command> [--no-install] [arguments]
   bench [arguments]   what a call costs: core, then core and Python side by side with peers
   gate [--accept]     instructions per call in core against the accepted figures; with --accept writes the new ones
   deep [minutes]      minutes (1) of libFuzzer for each target of tests/fuzz, then Miri; on nightly
-  dist                release wheel and source distribution, into dist/
+  dist [--host]       source distribution and the wheels of every platform, into dist/, each looked at, and run where it can
+                      be; with --host this machine's alone
 
   --no-install        install nothing from the network; what is missing is named and stops the command
 
@@ -79,7 +82,11 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
             let minutes = minutes.ok_or_else(|| Error("deep takes a number of minutes from 1 on".into()))?;
             return Ok(deep::deep(&shop, minutes));
         }
-        "dist" => no_more(&args).and_then(|()| demo::dist(&shop))?,
+        "dist" => {
+            let host = take_flag(&mut args, "--host").is_some();
+            no_more(&args)?;
+            return Ok(dist::dist(&shop, host));
+        }
         other => {
             eprint!("{USAGE}");
             return Err(Error(format!("there is no command `{other}`")));

@@ -94,7 +94,7 @@ impl Venv {
 /// `cargo xtask setup`.
 pub fn setup(shop: &Shop) -> Result {
     // Without it one step of the tests does not run, and says so; nothing else needs it.
-    if let Err(why) = crate::wasm::target(shop) {
+    if let Err(why) = crate::wasm::target(shop, crate::wasm::TARGET) {
         println!("   no WebAssembly here: {why}");
     }
     let venv = python_environment(shop)?;
@@ -105,9 +105,14 @@ pub fn setup(shop: &Shop) -> Result {
 /// The environment that builds, checks and tests the Python package. A stamp, written last, marks it as complete: an
 /// installation that broke off is done again.
 pub fn python_environment(shop: &Shop) -> Result<Venv> {
+    environment(shop, REQUIREMENTS)
+}
+
+/// The environment of these requirements.
+pub fn environment(shop: &Shop, requirements: &str) -> Result<Venv> {
     let python = find_python()?;
-    let requirements = shop.requirements();
-    let wanted = fs::read_to_string(&requirements).map_err(Error::at("read", &requirements))?;
+    let path = shop.root.join(requirements);
+    let wanted = fs::read_to_string(&path).map_err(Error::at("read", &path))?;
     let key = fnv1a(format!("{PIP}\n{}\n{wanted}", python.version).as_bytes());
     let venv = Venv { dir: shop.target.join("venv").join(format!("{key:016x}")) };
     let stamp = venv.dir.join("tidegate-complete");
@@ -126,8 +131,8 @@ pub fn python_environment(shop: &Shop) -> Result<Venv> {
             venv.pip().args(["install", "--quiet", "--upgrade", PIP]).quiet().map(drop)
         },
     )?;
-    step(&format!("python: install {REQUIREMENTS}"), || {
-        venv.pip().args(["install", "--quiet", "-r"]).arg(&requirements).quiet().map(drop)
+    step(&format!("python: install {requirements}"), || {
+        venv.pip().args(["install", "--quiet", "-r"]).arg(&path).quiet().map(drop)
     })?;
     fs::write(&stamp, python.version).map_err(Error::at("write", &stamp))?;
     Ok(venv)
@@ -198,6 +203,13 @@ pub fn find_minor(minor: &str) -> Option<Python> {
     probe(Path::new(&format!("python{minor}"))).filter(right).or_else(|| pyenv(minor))
 }
 
+/// The interpreter of this name (`3.14t`, one without a GIL), on the path.
+pub fn find_named(name: &str) -> Option<Python> {
+    let minor = name.trim_end_matches('t');
+    let free = |python: &Python| same_minor(&python.version, minor);
+    probe(Path::new(&format!("python{name}"))).filter(free)
+}
+
 /// pyenv's shims answer only for versions switched on; the interpreters themselves lie beside them.
 fn pyenv(minor: &str) -> Option<Python> {
     let root = env::var_os("PYENV_ROOT").map(PathBuf::from);
@@ -257,14 +269,16 @@ mod tests {
     #[test]
     fn the_requirements_are_pinned_exactly() {
         let shop = Shop::open(false).expect("we are in the repository");
-        let text = fs::read_to_string(shop.requirements()).expect("the file is committed");
-        let wanted = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-        for line in wanted {
-            assert!(
-                line.split_once("==")
-                    .is_some_and(|(name, version)| !name.is_empty() && version.contains('.')),
-                "{line}"
-            );
+        for requirements in [REQUIREMENTS, crate::dist::REQUIREMENTS, crate::demo::PEERS] {
+            let text = fs::read_to_string(shop.root.join(requirements)).expect("the file is committed");
+            let wanted = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+            for line in wanted {
+                assert!(
+                    line.split_once("==")
+                        .is_some_and(|(name, version)| !name.is_empty() && version.contains('.')),
+                    "{line}"
+                );
+            }
         }
     }
 }

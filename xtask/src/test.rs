@@ -21,9 +21,10 @@ const PYTHON: &str = "Python";
 const MODEL: &str = "Model";
 
 /// Every minor version of Python the wheel promises to run on.
-const MINORS: [&str; 5] = ["3.10", "3.11", "3.12", "3.13", "3.14"];
+pub const MINORS: [&str; 5] = ["3.10", "3.11", "3.12", "3.13", "3.14"];
 const TYPED: &str = "bindings-python/tests/typed.py";
-const SMOKE: &str = "bindings-python/tests/smoke_wheel.py";
+/// What a user's first minute looks like.
+pub const SMOKE: &str = "bindings-python/tests/smoke_wheel.py";
 
 /// Runs everything and prints the summary.
 pub fn test(shop: &Shop) -> ExitCode {
@@ -260,7 +261,7 @@ fn model_types(shop: &Shop, venv: &Venv) -> Result {
 }
 
 /// What a user gets: the wheel (and an extra's packages) in a new environment outside the tree, and the smoke script.
-fn published(
+pub fn published(
     shop: &Shop,
     python: &Python,
     built: &Path,

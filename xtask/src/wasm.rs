@@ -5,13 +5,13 @@ use crate::report::{Counts, Verdict};
 use crate::run::{Cmd, Error, Result};
 use crate::setup::Shop;
 
-const TARGET: &str = "wasm32-unknown-unknown";
+pub const TARGET: &str = "wasm32-unknown-unknown";
 const CRATE: &str = "tidegate-wasm-tests";
 const MODULE: &str = "tidegate_wasm_tests.wasm";
 
 /// The vectors as a step of the tests. Without the target or Node there is nothing to run on.
 pub fn check(shop: &Shop) -> Verdict {
-    if let Err(Error(why)) = target(shop).and_then(|()| node(shop)) {
+    if let Err(Error(why)) = target(shop, TARGET).and_then(|()| node(shop)) {
         return Verdict::NotRun(why);
     }
     let build = cargo(shop).args(["build", "--quiet", "--release", "-p", CRATE, "--target", TARGET]);
@@ -24,18 +24,18 @@ pub fn check(shop: &Shop) -> Verdict {
     Verdict::tests(run.stream(), Counts::from_cargo)
 }
 
-/// Makes sure that the compiler has the target; adds it where that is allowed.
-pub fn target(shop: &Shop) -> Result {
+/// Makes sure that the compiler has this target; adds it where that is allowed.
+pub fn target(shop: &Shop, name: &str) -> Result {
     // The toolchain is the one that rust-toolchain.toml names, so rustup has to look from here.
     let rustup = |args: &[&str]| Cmd::new("rustup").cwd(&shop.root).args(args);
     let listed = rustup(&["target", "list", "--installed"]).capture()?.ok()?;
-    if listed.text.lines().any(|line| line.trim() == TARGET) {
+    if listed.text.lines().any(|line| line.trim() == name) {
         return Ok(());
     }
     if !shop.install {
-        return Err(Error(format!("--no-install: rustup target add {TARGET} would have to fetch it")));
+        return Err(Error(format!("--no-install: rustup target add {name} would have to fetch it")));
     }
-    rustup(&["target", "add", TARGET]).quiet().map(drop)
+    rustup(&["target", "add", name]).quiet().map(drop)
 }
 
 fn node(shop: &Shop) -> Result {

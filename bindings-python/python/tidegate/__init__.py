@@ -22,10 +22,11 @@ after `import tidegate.httpx`. Spans are seconds or `timedelta`.
 from __future__ import annotations
 
 from . import _native
+from ._admission import Admission
 from ._attempts import Attempt, Attempts
 from ._caller import Caller
 from ._classify import Outcome
-from ._deadline import deadline
+from ._deadline import criticality, deadline
 from ._document import Policies, UnknownPolicy, load, loads
 from ._engine import Engine
 from ._errors import (
@@ -40,6 +41,7 @@ from ._errors import (
     PolicyError,
     RateLimited,
     Rejected,
+    StateError,
     StoreUnavailable,
     Throttled,
     TidegateError,
@@ -62,6 +64,7 @@ from ._pool import Pool
 __version__: str = _native.Engine.version
 
 __all__ = [
+    "Admission",
     "Attempt",
     "AttemptTimeout",
     "Attempts",
@@ -89,12 +92,14 @@ __all__ = [
     "RateLimited",
     "Rejected",
     "Retry",
+    "StateError",
     "StoreUnavailable",
     "Throttle",
     "Throttled",
     "TidegateError",
     "UnknownPolicy",
     "Unsupported",
+    "criticality",
     "deadline",
     "load",
     "loads",

@@ -32,7 +32,7 @@ class Body(Open):
     def __init__(self, run: OpenRun, response: Any, step: int) -> None:
         super().__init__(run, None, step)
         self._response = ref(response)  # no cycle: thrown away unread, it gives its slot back at once
-        self._parked: dict[int, tuple[float, Future[None]]] | None = None
+        self._parked: dict[int, tuple[float, Any]] | None = None
         response.connection.add_callback(self._released)
         self._watch()
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 async def drive(run: Run, step: int) -> Any:
     """Carries out a call from this step to its end. Whatever interrupts it, the engine is told."""
+    if run.races:
+        from ._race import race
+
+        return await race(run, step)
     try:
         while True:
             action = step & 3

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, overload
 
 from . import _async_lazy as lazy
 from . import _native
 from ._attempts import Attempts
 from ._clock import to_us
-from ._deadline import current, inherited
+from ._deadline import criticality_of, current, inherited
 from ._run import Run, abandon, awaited, not_async, nothing
 from ._sync import drive, resume
-from ._wire import ABORTABLE, DONE, MAY_PARK, STALE_ROUTE, pack_remaining
+from ._wire import ABORTABLE, DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SOLO, STALE_ROUTE, pack_remaining
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
+    from ._admission import Admission
     from ._clock import Span
     from ._deadline import Scope
+    from ._fallback import Fallback
     from ._policy import Policy
     from ._timers import Timers
 
@@ -45,15 +48,18 @@ class Caller(_native.Runner):
 
     __slots__ = (
         "_aflags",
+        "_bare",
         "_begin",
         "_classify",
         "_engine",
+        "_fallback",
         "_flags",
         "_limit",
         "_passing",
         "_policy",
         "_route",
         "_route_key",
+        "_urgent",
     )
 
     _policy: Policy
@@ -69,7 +75,23 @@ class Caller(_native.Runner):
         flags: int,
         limit: int,
         passing: str | None,
+        *,
+        fallback: Fallback | None = None,
+        urgent: bool = False,
+        bare: bool = False,
     ) -> None:
+        """Settles how its calls begin, once.
+
+        Args:
+            policy: Its policy.
+            route: The key of its route.
+            flags: What all its calls say of themselves, in the words of `begin`.
+            limit: Time for each call, as `begin` takes it.
+            passing: The parameter that takes the time of an attempt.
+            fallback: What its callers get in the place of an error.
+            urgent: Whether `flags` name a criticality, which is not taken from around the call then.
+            bare: Whether its calls are admissions: what their bodies raise carries no note.
+        """
         engine = policy.engine
         self._policy = policy
         self._engine = engine
@@ -81,6 +103,9 @@ class Caller(_native.Runner):
         self._limit = limit
         self._classify = policy._classify_by
         self._passing = passing
+        self._fallback = fallback
+        self._urgent = urgent
+        self._bare = bare
         plain = FAST and self._classify is None and passing is None
         self._settle(engine.native, engine, policy._number, self._route, self._flags, limit, plain)
 
@@ -132,7 +157,13 @@ class Caller(_native.Runner):
     ) -> Any:
         """Carries out a call from its first step on."""
         self._check_sync()
-        return drive(*self._fresh(scope, call, step, self._flags, fn, args, kwargs))
+        run, step = self._fresh(scope, call, step, self._flags, fn, args, kwargs)
+        if self._fallback is None:
+            return drive(run, step)
+        try:
+            return drive(run, step)
+        except Exception as error:
+            return self._fallback.give(self, error)
 
     def _failed(
         self,
@@ -146,6 +177,10 @@ class Caller(_native.Runner):
         """Goes on after a first attempt that has failed."""
         try:
             return resume(self._run(scope, call, fn, args, kwargs), failure)
+        except Exception as error:
+            if self._fallback is None:
+                raise
+            return self._fallback.give(self, error)
         finally:
             del failure  # no cycle: exception, traceback, frame, exception
 
@@ -159,7 +194,8 @@ class Caller(_native.Runner):
         kwargs: dict[str, Any] | None,
     ) -> Coroutine[Any, Any, Any]:
         """Carries out a call from its first step on, awaited."""
-        return lazy.drive(*self._fresh(scope, call, step, self._aflags, fn, args or (), kwargs))
+        going = lazy.drive(*self._fresh(scope, call, step, self._aflags, fn, args or (), kwargs))
+        return going if self._fallback is None else self._fallback.agive(self, going)
 
     def _afailed(
         self,
@@ -173,7 +209,8 @@ class Caller(_native.Runner):
         timers: Timers | None,
     ) -> Coroutine[Any, Any, Any]:
         """Goes on after a first attempt that has failed, or has ended well although it was stopped."""
-        return lazy.resume(self._run(scope, call, fn, args or (), kwargs), ok, value, timers)
+        going = lazy.resume(self._run(scope, call, fn, args or (), kwargs), ok, value, timers)
+        return going if self._fallback is None else self._fallback.agive(self, going)
 
     _not_async = staticmethod(not_async)
     _awaited = staticmethod(awaited)
@@ -242,6 +279,39 @@ class Caller(_native.Runner):
         """
         return Attempts(self)
 
+    def bulkhead(self) -> Admission:
+        """Admission alone, for a body that stands where it is: `with`, `async with`, or as a decorator.
+
+        All components are asked as for a call (rate limit, bulkhead, breaker, deadline), and its end counts
+        by its class; but there is one attempt, no retry, no hedge and no fallback, and what the body raises
+        goes on as it is.
+
+            with policy.bulkhead():                     # async with policy.bulkhead():
+                rows = cursor.fetchall()
+
+        The value of `as` is the attempt: `remaining`, and `result(value)` for the policy's `classify`. In
+        `async with` an `attempt_timeout` and the deadline cancel the body.
+
+        Raises:
+            Rejected: From `with`, if the policy refused.
+            AttemptTimeout: If the body ran out of `attempt_timeout`.
+            DeadlineExceeded: If the deadline passed.
+            TypeError: From `with`, if the policy has an `attempt_timeout`, which cannot interrupt a thread;
+                `policy.at(pass_timeout="remaining").bulkhead()` says that the body keeps to it.
+        """
+        from ._admission import Admission
+
+        caller = Caller()
+        flags = self._flags & ~(IDEMPOTENT | REPLAYABLE) | SOLO
+        passing, urgent = self._passing, self._urgent
+        caller._bind(self._policy, self._route_key, flags, self._limit, passing, urgent=urgent, bare=True)
+        return Admission(caller)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        settled = self._policy, self._route_key, self._flags, self._limit, self._passing
+        more: Any = {"fallback": self._fallback, "urgent": self._urgent, "bare": self._bare}
+        return partial(_again, **more), settled
+
     def _check_sync(
         self, way: str = 'name the parameter that takes its time, policy.at(pass_timeout="timeout"),'
     ) -> None:
@@ -254,9 +324,8 @@ class Caller(_native.Runner):
     def _start(self, awaits: bool, more: int = 0) -> tuple[Run, int]:
         """Begins a call whose attempts somebody else makes: its run and its first step."""
         scope = current()
-        flags = (self._aflags if awaits else self._flags) | more
-        limit, parent = (self._limit, 0) if scope is None else self._inherit(scope)
-        call, step = self._engine.begun(self._begin(self._route, flags, limit, parent, 0))
+        flags = (self._aflags if awaits else self._flags) | SOLO | more  # its attempts are made in one place
+        call, step = self._engine.begun(self._begin(self._route, *self._around(scope, flags), 0))
         try:
             return self._fresh(scope, call, step, flags, nothing, (), {})
         except BaseException:
@@ -265,7 +334,7 @@ class Caller(_native.Runner):
 
     def _run(self, scope: Scope | None, call: int, fn: Any, args: Any, kwargs: Any) -> Run:
         policy = self._policy
-        return Run(
+        return (_BareRun if self._bare else Run)(
             self._engine,
             policy,
             self._route_key,
@@ -285,15 +354,41 @@ class Caller(_native.Runner):
         while step & 3 == DONE and step >> 12 & 63 == STALE_ROUTE:
             self._route = self._engine.native.route(self._policy._number, self._route_key)
             self._reroute(self._route)
-            limit, parent = (self._limit, 0) if scope is None else self._inherit(scope)
-            call, step = self._engine.begun(self._begin(self._route, flags, limit, parent, 0))
-        return self._run(scope, call, fn, args, kwargs), step
+            call, step = self._engine.begun(self._begin(self._route, *self._around(scope, flags), 0))
+        run = self._run(scope, call, fn, args, kwargs)
+        run.races = self._policy._races(flags)
+        return run, step
 
-    def _inherit(self, scope: Scope) -> tuple[int, int]:
+    def _around(self, scope: Scope | None, flags: int) -> tuple[int, int, int]:
+        """Flags, time left and parent, as `begin` takes them."""
+        if scope is None:
+            return flags, self._limit, 0
+        limit, parent, criticality = self._inherit(scope)
+        return flags & ~3 | criticality, limit, parent
+
+    def _inherit(self, scope: Scope) -> tuple[int, int, int]:
+        """What calls take from around them: time left, the call around, and how much they matter."""
         limit, parent = inherited(scope, self._engine)
         if self._limit:
             limit = min(limit, self._limit) if limit else self._limit
-        return limit, parent
+        own = self._flags & 3
+        return limit, parent, own if self._urgent else criticality_of(scope, own)
+
+
+def _again(policy: Policy, *settled: Any, **more: Any) -> Caller:
+    """A caller that comes out of a pickle."""
+    caller = Caller()
+    caller._bind(policy, *settled, **more)
+    return caller
+
+
+class _BareRun(Run):
+    """An admission: whoever is admitted gets what they raise themselves."""
+
+    __slots__ = ()
+
+    def note(self, verdict: str, note: str | None) -> str | None:
+        """None."""
 
 
 def limit_of(deadline: Span | None) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from . import _native
 from ._clock import live_clocks, to_us
 from ._native import monotonic
-from ._wire import pack_remaining
+from ._wire import CRITICALITIES, pack_remaining
 
 if TYPE_CHECKING:
     from contextvars import ContextVar, Token
@@ -21,6 +21,8 @@ Scope: TypeAlias = "tuple[Engine | None, int, _Ends | None, Scope | None]"
 
 A call that the native half awaits is its own scope; `_scope` is its tuple.
 """
+
+Criticality: TypeAlias = Literal["best_effort", "degraded", "normal", "critical"]
 
 SCOPE: Final = cast("ContextVar[Any]", _native.scope_variable())
 
@@ -43,15 +45,22 @@ def leave(token: Token[Any]) -> None:
 
 
 class _Ends:
-    """One moment on every clock there is: the process's own, and those of tests."""
+    """What holds for all calls inside.
 
-    __slots__ = ("real", "tests")
+    A moment on every clock there is, the process's own and those of tests (None for no deadline); and how
+    much calls matter (None where nobody has said).
+    """
 
-    def __init__(self, real: int, tests: dict[Clock, int]) -> None:
+    __slots__ = ("criticality", "real", "tests")
+
+    def __init__(self, real: int | None, tests: dict[Clock, int], criticality: int | None) -> None:
         self.real = real
         self.tests = tests
+        self.criticality = criticality
 
     def left(self, engine: Engine) -> int:
+        if self.real is None:
+            return 1 << 53
         if engine.clock is None:
             return self.real - monotonic()
         end = self.tests.get(engine.clock)
@@ -70,9 +79,25 @@ def inherited(scope: Scope, engine: Engine) -> tuple[int, int]:
         if not parent and level[0] is engine:
             parent = level[1]
         around = level[3]
-    if ends is not None:
+    if ends is not None and ends.real is not None:
         limit = pack_remaining(ends.left(engine))
     return limit, parent
+
+
+def _ends(scope: Scope | None) -> _Ends | None:
+    """What holds in a scope."""
+    while scope is not None:
+        level = _level(scope)
+        if level[2] is not None:
+            return level[2]
+        scope = level[3]
+    return None
+
+
+def criticality_of(scope: Scope | None, default: int) -> int:
+    """How much calls in a scope matter: its number, or the default where nobody has said."""
+    ends = _ends(scope)
+    return default if ends is None or ends.criticality is None else ends.criticality
 
 
 class deadline:  # noqa: N801 - it reads as a statement: `with tidegate.deadline(2.0):`
@@ -106,17 +131,13 @@ class deadline:  # noqa: N801 - it reads as a statement: `with tidegate.deadline
     def __enter__(self) -> deadline:
         outer = current()
         clocks = live_clocks()
-        ends = _Ends(monotonic() + self._us, {clock: clock.now_us() + self._us for clock in clocks})
-        scope = outer
-        while scope is not None:
-            level = _level(scope)
-            around = level[2]
-            if around is not None:
-                ends.real = min(ends.real, around.real)
-                for clock, end in around.tests.items():
-                    ends.tests[clock] = min(ends.tests.get(clock, end), end)
-                break
-            scope = level[3]
+        real, tests = monotonic() + self._us, {clock: clock.now_us() + self._us for clock in clocks}
+        around = _ends(outer)
+        if around is not None and around.real is not None:
+            real = min(real, around.real)
+            for clock, end in around.tests.items():
+                tests[clock] = min(tests.get(clock, end), end)
+        ends = _Ends(real, tests, None if around is None else around.criticality)
         self._token = SCOPE.set((None, 0, ends, outer))
         return self
 
@@ -126,3 +147,54 @@ class deadline:  # noqa: N801 - it reads as a statement: `with tidegate.deadline
         if self._token is not None:
             SCOPE.reset(self._token)
             self._token = None
+
+
+class criticality:  # noqa: N801 - it reads as a statement: `with tidegate.criticality("critical"):`
+    """Calls inside matter that much, unless they say so themselves: who is shed, and who is put before whom.
+
+    The innermost one wins. It holds for all policies and follows the context as `deadline` does.
+
+    Args:
+        level: `"best_effort"`, `"degraded"`, `"normal"` or `"critical"`.
+
+    Raises:
+        ValueError: If it is none of them.
+
+    Example:
+        ```python
+        with tidegate.criticality("critical"):
+            policy.call(charge)
+        ```
+    """
+
+    __slots__ = ("_level", "_token")
+
+    def __init__(self, level: Criticality) -> None:
+        self._level = criticality_number(level)
+        self._token: Token[Any] | None = None
+
+    def __enter__(self) -> criticality:
+        outer = current()
+        around = _ends(outer)
+        real, tests = (None, {}) if around is None else (around.real, around.tests)
+        self._token = SCOPE.set((None, 0, _Ends(real, tests, self._level), outer))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            SCOPE.reset(self._token)
+            self._token = None
+
+
+def criticality_number(level: object) -> int:
+    """A criticality as `begin` takes it.
+
+    Raises:
+        ValueError: If there is none of this name.
+    """
+    number = CRITICALITIES.get(level) if isinstance(level, str) else None
+    if number is None:
+        raise ValueError(f"criticality = {level!r}: must be one of {', '.join(CRITICALITIES)}")
+    return number

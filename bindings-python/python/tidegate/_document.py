@@ -6,10 +6,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ._errors import Unsupported
 from ._native import Document
 from ._options import POOLS, TABLE
-from ._policy import NO_HEDGES, Policy
+from ._policy import Policy
 from ._pool import Pool
 
 if TYPE_CHECKING:
@@ -48,9 +47,6 @@ class Policies(Mapping[str, Policy]):
         self._classify = classify
         self._engine = engine
         self._made: dict[str, Policy] = {}
-        hedged = [name for name in document.names() if _hedges(document.pairs(name))]
-        if hedged:
-            raise Unsupported([(f"policy.{name}.hedge", "(given)", NO_HEDGES) for name in hedged])
         self.pools: dict[str, Pool] = {
             name: Pool(name, engine=engine, **{kind: _options(kind, pairs)})
             for name, kind, pairs in document.pools()
@@ -88,7 +84,6 @@ def loads(
 
     Raises:
         PolicyError: With every mistake of every policy: the key, the value, the rule and the line.
-        Unsupported: If a policy hedges, which this package cannot do yet.
         ValueError: If `form` is neither.
     """
     if form not in ("toml", "json"):
@@ -109,10 +104,6 @@ def load(
         text = file.read()
     form = "json" if os.fspath(path).endswith(".json") else "toml"
     return loads(text, form=form, classify=classify, engine=engine)
-
-
-def _hedges(pairs: list[tuple[str, float | str]]) -> bool:
-    return any(path.startswith("hedge.") for path, _ in pairs)
 
 
 def _options(kind: str, pairs: list[tuple[str, float | str]]) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from ._explain import CallExplanation
+
 
 class TidegateError(Exception):
     """Base of all errors of this library.
@@ -55,6 +57,16 @@ class TidegateError(Exception):
         from datetime import datetime, timezone
 
         return datetime.fromtimestamp(self._at, timezone.utc)
+
+    def explain(self) -> CallExplanation | None:
+        """Why the call ended as it did, with the numbers that were looked at.
+
+        Returns:
+            None unless the engine keeps a journal (`Engine(journal=True)`) from which nothing was taken.
+        """
+        from ._engine import explain
+
+        return explain(self)
 
 
 class Rejected(TidegateError):
@@ -151,6 +163,12 @@ class DeadlineExceeded(TidegateError, TimeoutError):
 
     code = "deadline_exceeded"
     http_status = 504
+
+
+class StateError(TidegateError, ValueError):
+    """A saved state that cannot be restored: where, and the rule it breaks. Nothing has been changed."""
+
+    code = "state"
 
 
 class PolicyError(TidegateError, ValueError):

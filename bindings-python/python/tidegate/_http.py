@@ -51,6 +51,8 @@ class HttpRun(Run):
 
     library: ClassVar[str]
     """The module that its exceptions are taken from."""
+    can_race: ClassVar[bool] = False
+    """Whether attempts can run beside each other, and the answer of a loser is closed by `discard`."""
 
     def __init__(self, front: Front, request: Any, options: Mapping[str, Any]) -> None:
         policy = front.policy_of(options) if options else front.policy
@@ -220,7 +222,7 @@ class HttpRun(Run):
             us = max(self.until - self.engine.native.now(), 0)
             self.guard(value, us + 1 << SPAN_SHIFT)
         info = {
-            "attempts": self.attempts,
+            "attempts": self.made or self.attempts,
             "reason": verdict,
             "note": self.note(verdict, note),
             "retry_at": retry_at,

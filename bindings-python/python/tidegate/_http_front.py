@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ._caller import limit_of
-from ._deadline import current, inherited
+from ._deadline import criticality_of, current, inherited
 from ._http_options import NONE, NORMAL, flags_of
 from ._policy import Policy
-from ._wire import DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY, STALE_ROUTE
+from ._wire import DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY, SOLO, STALE_ROUTE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,6 +84,8 @@ class Front:
             replayable, run.file = True, None
         if replayable:
             flags |= REPLAYABLE
+        if run.file is not None or not run.can_race:
+            flags |= SOLO  # one file has one position
         told = options.get("idempotent")
         if self.retries(policy, run.method()) or run.keyed() if told is None else told:
             flags |= IDEMPOTENT
@@ -92,11 +94,14 @@ class Front:
         run.until_body = slot != 0
         run.header = options.get("retry_header", self.retry_header)
         run.predicate = options.get("predicate")
+        run.races = policy._races(flags)
         scope = run.scope = current()
         parent = 0
         if scope is not None:
             around, parent = inherited(scope, engine)
             limit = min(limit, around) if limit and around else limit or around
+            if "criticality" not in options:
+                flags = flags & ~3 | criticality_of(scope, flags & 3)
         while True:
             route, run.route = self.route_of(policy, options.get("route"), run)
             target = native.target(route, run.path()) if policy._holds else 0
@@ -104,6 +109,7 @@ class Front:
             if step & 3 != DONE or step >> 12 & 63 != STALE_ROUTE:
                 break
             self._routes.clear()
+        run.races = policy._races(flags)
         if limit or own is not None:
             run.until = native.now() + min(limit - 1 if limit else 1 << 53, 1 << 53 if own is None else own)
         return step

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ._clock import Span
-    from ._policy import Criticality
+    from ._deadline import Criticality
 
 
 class RequestOptions(TypedDict, total=False):

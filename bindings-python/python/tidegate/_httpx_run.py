@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ._http_front import Front, Origin
 
-_PHASES: Final = ("connect", "read", "write", "pool")
+PHASES: Final = ("connect", "read", "write", "pool")
 
 
 class Family:
@@ -89,6 +89,7 @@ class HttpxRun(HttpRun):
     """A request of httpx or httpx2 under a policy."""
 
     __slots__ = ("family", "inner", "library", "timeouts")
+    can_race = True
 
     def __init__(
         self, front: Front, request: Any, options: Mapping[str, Any], family: Family, inner: Any
@@ -128,7 +129,7 @@ class HttpxRun(HttpRun):
         # A dict of our own: the transport looks at it again when it reads the body.
         self.timeouts = timeouts = dict(request.extensions.get("timeout") or {})
         if left is not None:
-            for phase in _PHASES:
+            for phase in PHASES:
                 own = timeouts.get(phase)
                 if own is None or own > left:
                     timeouts[phase] = left
@@ -214,6 +215,10 @@ class SyncRun(HttpxRun):
         """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
         drain(value, self.family, self.timeouts, self.left())
 
+    def discard(self, value: Any) -> None:
+        """Closes the answer of a loser."""
+        value.close()
+
     def _guarded(self, stream: Any, step: int) -> Any:
         return sided(SyncBody, self.family, "SyncByteStream")(self, stream, step)
 
@@ -230,6 +235,10 @@ class AsyncRun(HttpxRun):
     async def release(self, value: Any) -> None:
         """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
         await drain_async(value, self.family, self.timeouts, self.left())
+
+    async def discard(self, value: Any) -> None:
+        """Closes the answer of a loser."""
+        await value.aclose()
 
     def _guarded(self, stream: Any, step: int) -> Any:
         return sided(AsyncBody, self.family, "AsyncByteStream")(self, stream, step)

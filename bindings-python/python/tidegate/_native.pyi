@@ -5,7 +5,7 @@ Tidegate's core, for the Python half. No part of the public API.
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "Engine", "Gcra", "Gradient2", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "WindowedP2Quantile", "accepted", "awaitable_type", "evidence_of", "keys", "monotonic", "native_method", "parse_retry_after", "scope", "scope_variable", "within"]
+__all__ = ["AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "Engine", "Gcra", "Gradient2", "Inspector", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "WindowedP2Quantile", "accepted", "awaitable_type", "bounds", "evidence_of", "families", "keys", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "within"]
 
 @final
 class AdaptiveThrottle:
@@ -312,11 +312,12 @@ class Engine:
     """
     The version of the core.
     """
-    def __new__(cls, /, seed: SupportsIndex, manual_clock: bool = False) -> Engine: ...
-    def abandon(self, /, call: SupportsIndex, attempts: SupportsIndex) -> "list[int]":
+    def __new__(cls, /, seed: SupportsIndex, manual_clock: bool = False, journal: bool = False, max_routes: SupportsIndex = 10000) -> Engine: ...
+    def abandon(self, /, call: SupportsIndex, attempts: SupportsIndex) -> "list[int] | None":
         """
         The caller of a call gave up: it is cancelled, and its last attempt has unwound, and so has the one after, which
-        may have been started by a step that an interrupt has lost. The calls that can go on now.
+        may have been started by a step that an interrupt has lost. The calls that can go on now; None where there is
+        nobody to tell anything.
         """
     def after_fork(self, /, seed: SupportsIndex) -> None:
         """
@@ -337,6 +338,10 @@ class Engine:
     def kinds(self, /, policy: SupportsIndex) -> "list[tuple[str, str]]":
         """
         The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class.
+        """
+    def note_fallback(self, /, route: SupportsIndex, ok: bool) -> None:
+        """
+        A caller got something in the place of an error of a call on this route, or did not.
         """
     def now(self, /) -> int:
         """
@@ -394,6 +399,10 @@ class Engine:
     def target(self, /, route: SupportsIndex, path: str) -> int:
         """
         The name of a path, for `begin`; 0 where its policy holds nothing.
+        """
+    def time_left(self, /, call: SupportsIndex) -> int:
+        """
+        Microseconds that the newest attempt of a call still has, below 0 without end.
         """
 
 @final
@@ -456,6 +465,67 @@ class Gradient2:
     def retune(self, /, pairs: "list[tuple[str, float | str]]") -> None:
         """
         Goes on with other settings.
+        """
+
+@final
+class Inspector:
+    """
+    What an engine tells, for the Python half.
+    """
+    def __new__(cls, /, engine: Engine) -> Inspector: ...
+    def dropped(self, /) -> int:
+        """
+        Records that were dropped, because nobody had taken those before them.
+        """
+    def explain_call(self, /, call: SupportsIndex) -> "dict[str, object] | None":
+        """
+        How things stand with a call, or why it ended, as plain dictionaries and lists; `text` is for people.
+        """
+    def explain_policy(self, /, policy: SupportsIndex) -> "dict[str, object] | None":
+        """
+        What a policy comes to, as plain dictionaries and lists; `text` is for people.
+        """
+    def journal(self, /, take: bool) -> "list[str]":
+        """
+        The journal's lines since they were last taken; `take` takes them.
+        """
+    def label(self, /, policy: str, route: str) -> str:
+        """
+        What a route is called in labels: its key, or `other`.
+        """
+    def listen(self, /, types: "list[str]") -> "None":
+        """
+        Sets what hooks listen to: names of record types.
+        """
+    def measure(self, /, max_routes: SupportsIndex) -> None:
+        """
+        Starts to count for metrics, if nobody has: `max_routes` routes of each policy have series of their own.
+        """
+    def replay(self, /, lines: "list[str]") -> "tuple[list[str], int]":
+        """
+        Puts a journal's lines in: what the engine said to each, and where its clock stands then, in microseconds. Raises
+        `ValueError` for a line that is none.
+        """
+    def restore(self, /, text: str, elapsed_us: SupportsIndex) -> "tuple[int, int, list[tuple[str, str]], list[tuple[str, str, str]]]":
+        """
+        Goes on from a saved state: routes, those left out, unknown policies and pools, components that start fresh.
+        """
+    def save(self, /) -> str:
+        """
+        What the engine has learned, as text.
+        """
+    def series(self, /) -> "list[tuple[int, str, str, list[str], float | tuple[list[int], float]]]":
+        """
+        All series: the family's place in `families`, policy, route, labels, and a number or the counts and the sum.
+        """
+    def take_records(self, /) -> "list[tuple[object, ...]]":
+        """
+        The records that this thread's steps have made since the last time, oldest first.
+        """
+    def test(self, /, active: bool, attempts: SupportsIndex, cap: bool) -> "list[int] | None":
+        """
+        Tests the engine: it stays out of the way unless `active`; `attempts` makes so many without waits, 0 leaves them as
+        they are, and `cap` keeps those that a policy has fewer. The calls that can go on because of it.
         """
 
 @final
@@ -780,9 +850,19 @@ def awaitable_type() -> "type":
     The type of what `acall` answers.
     """
 
+def bounds() -> "list[float]":
+    """
+    The upper bounds of histograms, in seconds.
+    """
+
 def evidence_of(kind: str) -> str:
     """
     What a result of this class says about a downstream's health: `success`, `failure`, `neutral`.
+    """
+
+def families() -> "list[tuple[str, str, list[str], str]]":
+    """
+    The families of metrics: name, instrument, labels beside `policy` and `route`, and what it says.
     """
 
 def keys() -> "dict[str, tuple[str, str]]":
@@ -806,6 +886,11 @@ def parse_retry_after(value: bytes, wall_us: SupportsIndex) -> float | None:
     Seconds that a `Retry-After` value asks for, or None; `wall_us` is the Unix time.
     """
 
+def record_types() -> "list[tuple[str, str]]":
+    """
+    The types of records, in the order of their numbers: name, and what it tells.
+    """
+
 def scope() -> "object":
     """
     The scope of the code that runs here, or None.
@@ -814,6 +899,11 @@ def scope() -> "object":
 def scope_variable() -> "object":
     """
     The context variable that the shells keep scopes in.
+    """
+
+def verdicts() -> "dict[str, str]":
+    """
+    What each verdict means.
     """
 
 def within(scope: Any, function: Any, *args: "object") -> "object":

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from ._caller import Caller, limit_of
+from ._deadline import criticality_number
 from ._engine import default_engine
-from ._errors import PolicyError, Unsupported
-from ._options import pairs_of
-from ._wire import COST_SHIFT, CRITICALITIES, IDEMPOTENT, KINDS, REPLAYABLE
+from ._errors import PolicyError
+from ._hooks import wanted
+from ._options import UNSET, pairs_of
+from ._wire import COST_SHIFT, IDEMPOTENT, KINDS, REPLAYABLE, SOLO
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ._classify import Classify
     from ._clock import Span
+    from ._deadline import Criticality
     from ._engine import Engine
+    from ._explain import PolicyExplanation
+    from ._fallback import Fallback, On
+    from ._hooks import Hook
     from ._options import Breaker, Bulkhead, Hedge, RateLimit, Retry, Throttle
     from ._options_gen import Base, Preset
+    from ._snapshot import PolicySnapshot
+    from .events import Record
 
-Criticality = Literal["best_effort", "degraded", "normal", "critical"]
-
-NO_HEDGES: Final = "this package does not race attempts yet; take the hedge out, or call from Rust"
+T = TypeVar("T")
 
 _names: Final = (f"unnamed-{number}" for number in count(1))
 
@@ -47,15 +53,22 @@ class Policy(Caller):
         bulkhead: A `Bulkhead`, or a dict of its keys; no limit if left out.
         breaker: A `Breaker`, or a dict of its keys; none if left out.
         throttle: A `Throttle`, or a dict of its keys; none if left out. Not beside a breaker.
-        hedge: Not there yet: it is refused.
+        hedge: A `Hedge`, or a dict of its keys: a further attempt beside one that is slow, for calls that are
+            idempotent and can be repeated. None if left out.
         classify: Called with the result or the exception of every attempt of a plain callable (and of an
             HTTP client with its response or exception); answers the name of a class or of one of `kinds`,
             an `Outcome`, or None for the default.
+        fallback: What callers of `call`, `acall` and decorated functions get in the place of an error: a
+            value, or a callable (also async, for `acall`) that is given the final error. It runs outside all
+            components; where it fails, its own error goes on, from the one it was to stand in for.
+        fallback_on: Which errors: an exception class, a tuple of them, or a callable that is given the error.
+            If left out: our own refusals and timeouts, and what `classify` or the default calls a failure
+            (`transient`, `throttled`, `timeout`, `never_sent`, `conflict`; a `permanent` one, which is a bug
+            unless told otherwise, only if `classify` says so). Never a cancellation.
         engine: The engine that keeps its state; the process's own if left out.
 
     Raises:
         PolicyError: With every mistake there is: the key, the value and the rule.
-        Unsupported: If it is to hedge.
 
     Pickling keeps the settings, never the state: the other side makes the policy in its own default engine.
     """
@@ -63,6 +76,7 @@ class Policy(Caller):
     __slots__ = (
         "__weakref__",
         "_classify_by",
+        "_fallback_by",
         "_named",
         "_number",
         "_seen",
@@ -86,10 +100,11 @@ class Policy(Caller):
         throttle: Throttle | Mapping[str, Any] | None = None,
         hedge: Hedge | Mapping[str, Any] | None = None,
         classify: Classify | None = None,
+        fallback: Any = None,
+        fallback_on: On | None = None,
         engine: Engine | None = None,
     ) -> None:
-        if hedge is not None:
-            raise Unsupported([("hedge", repr(hedge), NO_HEDGES)])
+        self._fallback_by = _fallback(fallback, fallback_on)
         config = _config(
             preset=preset,
             deadline=deadline,
@@ -101,6 +116,7 @@ class Policy(Caller):
             bulkhead=bulkhead,
             breaker=breaker,
             throttle=throttle,
+            hedge=hedge,
         )
         self._named = name is not None
         self._classify_by = classify
@@ -112,19 +128,33 @@ class Policy(Caller):
         self._number = self.engine.native.policy(self.name, pairs)
         self.engine.configs.setdefault(self._number, config)
         self._learn()
-        self._bind(self, "default", IDEMPOTENT | REPLAYABLE | 2 | 1 << COST_SHIFT, 0, None)
+        self._bind(
+            self,
+            "default",
+            IDEMPOTENT | REPLAYABLE | 2 | 1 << COST_SHIFT,
+            0,
+            None,
+            fallback=self._fallback_by,
+        )
 
-    def _learn(self) -> tuple[bool, dict[str, int], int]:
-        """What adapters ask of the settings in force until the next `retune`: does it hold, and its kinds."""
+    def _learn(self) -> tuple[bool, dict[str, int], int, bool]:
+        """What shells ask until the next `retune`: does it hold, its kinds, does it hedge."""
         own = enumerate(self.engine.native.kinds(self._number), len(KINDS))
         kinds = {**KINDS, **{kind: number for number, (kind, _) in own}}
-        self._seen = (self._setting("retry.hold") == 1, kinds, self.engine.tunings)
+        hedges = self._setting("hedge.max_attempts") is not None
+        self._seen = (self._setting("retry.hold") == 1, kinds, self.engine.tunings, hedges)
         return self._seen
 
     @property
     def _holds(self) -> bool:
         seen = self._seen
         return (seen if seen[2] == self.engine.tunings else self._learn())[0]
+
+    def _races(self, flags: int) -> bool:
+        """May attempts of a call with these flags run beside each other?"""
+        seen = self._seen
+        hedges = (seen if seen[2] == self.engine.tunings else self._learn())[3]
+        return hedges and flags & (IDEMPOTENT | REPLAYABLE | SOLO) == IDEMPOTENT | REPLAYABLE
 
     @property
     def _kinds(self) -> dict[str, int]:
@@ -149,6 +179,7 @@ class Policy(Caller):
         bulkhead: Bulkhead | Mapping[str, Any] | None = None,
         breaker: Breaker | Mapping[str, Any] | None = None,
         throttle: Throttle | Mapping[str, Any] | None = None,
+        hedge: Hedge | Mapping[str, Any] | None = None,
     ) -> None:
         """Gives the policy other settings, while it is in use.
 
@@ -174,6 +205,7 @@ class Policy(Caller):
             bulkhead=bulkhead,
             breaker=breaker,
             throttle=throttle,
+            hedge=hedge,
         )
         woken = self.engine.native.retune(self._number, self.name, pairs_of(config))
         try:
@@ -188,10 +220,12 @@ class Policy(Caller):
         route: str = "default",
         idempotent: bool = True,
         replayable: bool = True,
-        criticality: Criticality = "normal",
+        criticality: Criticality | None = None,
         deadline: Span | None = None,
         cost: int = 1,
         pass_timeout: str | None = None,
+        fallback: Any = UNSET,
+        fallback_on: On | None = None,
     ) -> Caller:
         """A caller with settings of its own. Make it once and keep it: making one costs more than a call.
 
@@ -199,25 +233,74 @@ class Policy(Caller):
             route: The key that state is kept under: an origin, an endpoint, a tenant.
             idempotent: Whether a repeat is harmless; if not, only what provably never left is tried again.
             replayable: Whether the call can be made a second time at all.
-            criticality: How much it matters to a queue.
+            criticality: How much it matters to a queue; what `tidegate.criticality` says around the call, or
+                normal, if left out.
             deadline: Time for each call, seconds or `timedelta`; the earlier of this and the policy's wins.
             cost: Tokens of a rate limit that a call takes, 0 to 65,535.
             pass_timeout: The name of a keyword parameter that takes the time of each attempt, in seconds
                 (None without end). A synchronous function under an `attempt_timeout` needs it, since nothing
                 can interrupt it.
+            fallback: What callers get in the place of an error, as in `Policy`; None for nothing, the
+                policy's own if left out.
+            fallback_on: Which errors, as in `Policy`.
 
         Raises:
             ValueError: If an argument is out of range.
         """
-        if criticality not in CRITICALITIES:
-            raise ValueError(f"criticality = {criticality!r}: must be one of {', '.join(CRITICALITIES)}")
         if not 0 <= cost <= 0xFFFF:
             raise ValueError(f"cost = {cost!r}: must be a whole number from 0 to 65535")
-        flags = CRITICALITIES[criticality] | cost << COST_SHIFT
+        urgent = criticality is not None
+        flags = criticality_number(criticality if urgent else "normal") | cost << COST_SHIFT
         flags |= (IDEMPOTENT if idempotent else 0) | (REPLAYABLE if replayable else 0)
+        made = self._fallback_by if fallback is UNSET else _fallback(fallback, fallback_on)
         caller = Caller()
-        caller._bind(self, route, flags, limit_of(deadline), pass_timeout)
+        caller._bind(self, route, flags, limit_of(deadline), pass_timeout, fallback=made, urgent=urgent)
         return caller
+
+    def replace(self, name: str | None = None, **changes: Any) -> Policy:
+        """Another policy with the settings of this one, but for those given; None takes one away.
+
+        Args:
+            name: Its name; a fresh one if left out, since the same name with other settings is an error.
+            **changes: Arguments of `Policy`. Tables such as `retry` are replaced as a whole.
+
+        Raises:
+            PolicyError: With every mistake there is.
+            TypeError: If `Policy` has no such argument.
+
+        Example:
+            ```python
+            patient = policy.replace("patient", deadline=60)
+            ```
+        """
+        own = self._fallback_by
+        kept = {} if own is None else {"fallback": own.given, "fallback_on": own.on}
+        kept |= {"classify": self._classify_by, "engine": self.engine, **self._config}
+        return Policy(name, **{**kept, **changes})
+
+    def wrap(self, client: T, methods: Iterable[str] | None = None, route: str | None = None) -> T:
+        """An object whose methods are calls under the policy; all else about it is as it was.
+
+        Args:
+            client: Any object. It is not changed.
+            methods: The names of the methods, async or not. If left out: all its public coroutine methods, or
+                all public methods of an object that has no coroutine methods. Streams (generators, async
+                generators, and context managers made of them) are never wrapped.
+            route: The key that state is kept under; `"default"` if left out.
+
+        Raises:
+            ValueError: If a name is none of a method, or of a stream; or if `methods` is left out and the
+                policy repeats calls after failures that may have had an effect (it hedges, or retries other
+                classes than `never_sent`, `throttled` and `conflict`): a write could happen twice.
+
+        Example:
+            ```python
+            reader = policy.wrap(s3, methods=["get_object", "head_object"], route="s3")
+            ```
+        """
+        from ._wrap import wrap
+
+        return wrap(self, client, methods, route)
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -238,15 +321,37 @@ class Policy(Caller):
         which = None if route is None else native.route(self._number, route)
         self.engine.wake(native.force_open(self._number, which, on))
 
-    def snapshot(self) -> dict[str, Any]:
-        """Its figures now: `attempts`, `retries`, how calls ended (`ends`), and its `routes` by key.
+    def snapshot(self) -> PolicySnapshot:
+        """Its figures now: `attempts`, `retries`, `hedges`, how calls ended (`ends`), its `routes` by key.
 
-        A route has `active`, `forced`, and what there is of `pool` (permits), `rate`, `send_rate`, `breaker`,
-        `throttle` (the probability of a refusal), `budget`, `holds` and `held`.
+        A route has `active`, `forced`, and what there is of `pool` (permits), `rate`, `send`, `breaker`,
+        `throttle`, `budget`, `hedge` and `hold`.
         """
         view = self.engine.snapshot()
         routes = (route for route in view["routes"] if route["policy"] == self.name)
         return {**view["policies"][self.name], "routes": {route["key"]: route for route in routes}}
+
+    def explain(self) -> PolicyExplanation:
+        """What it comes to: components in their order with the values in force, bounds, warnings.
+
+        Example:
+            >>> explained = Policy("quick", deadline=2.0).explain()
+            >>> explained.max_attempts, explained.max_time
+            (1, 2.0)
+        """
+        from ._explain import PolicyExplanation
+
+        told = self.engine.inspector.explain_policy(self._number)
+        assert told is not None  # noqa: S101 - the engine has taken it in
+        return PolicyExplanation._of(told)
+
+    def on_event(self, callback: Callable[[Record], object], types: Iterable[str] | None = None) -> Hook:
+        """Calls a function with every record about this policy: `Engine.on_event`, which says more.
+
+        Raises:
+            ValueError: If a type does not exist.
+        """
+        return self.engine.hooks.add(callback, wanted(types), self.name)
 
     def __repr__(self) -> str:
         given = (
@@ -257,7 +362,9 @@ class Policy(Caller):
         return f"Policy({', '.join([repr(self.name), *given])})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.name if self._named else None, self._config, self._classify_by)
+        own = self._fallback_by
+        fallback = (None, None) if own is None else (own.given, own.on)
+        return _rebuild, (self.name if self._named else None, self._config, self._classify_by, *fallback)
 
     def _setting(self, key: str) -> float | str | None:
         """The value in force, as core has it: spans in microseconds, None where there is none."""
@@ -279,5 +386,21 @@ def _config(**given: Any) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _rebuild(name: str | None, config: dict[str, Any], classify: Classify | None) -> Policy:
-    return Policy(name, classify=classify, **config)
+def _rebuild(
+    name: str | None,
+    config: dict[str, Any],
+    classify: Classify | None,
+    fallback: Any = None,
+    fallback_on: On | None = None,
+) -> Policy:
+    return Policy(name, classify=classify, fallback=fallback, fallback_on=fallback_on, **config)
+
+
+def _fallback(given: Any, on: On | None) -> Fallback | None:
+    if given is None:
+        if on is not None:
+            raise ValueError(f"fallback_on = {on!r}: says when, but no fallback says what")
+        return None
+    from ._fallback import Fallback
+
+    return Fallback(given, on)

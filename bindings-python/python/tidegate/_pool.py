@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from ._engine import Engine
     from ._options import Budget, Bulkhead, RateLimit
+    from ._snapshot import PoolView
 
 
 class Pool:
@@ -78,10 +79,9 @@ class Pool:
         self._options = options
         self.engine.wake(woken)
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> PoolView:
         """Its state now: its `kind` and, of `pool`, `rate` and `budget`, the one that it has."""
-        state: dict[str, Any] = self.engine.snapshot()["pools"][self.name]
-        return state
+        return self.engine.snapshot()["pools"][self.name]
 
     def __repr__(self) -> str:
         return f"Pool({self.name!r}, {self.kind}={self._options!r})"

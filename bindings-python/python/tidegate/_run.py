@@ -66,19 +66,27 @@ def isawaitable(value: Any) -> bool:
 
 
 class Run:
-    """One call: its callable, its answers by lane, its place in the engine. Adapters refine it."""
+    """One call: its callable, its answers by lane, its place in the engine. Adapters refine it.
+
+    `races` says that attempts may run beside each other. `attempts` is the newest attempt that the shell
+    knows of, and from the head of an answer on the one that it came from; `made`, of a race, how many there
+    have been.
+    """
 
     __slots__ = (
+        "_call",
         "args",
         "attempts",
-        "call",
         "classify",
         "engine",
         "fn",
         "held",
+        "id",
         "kwargs",
+        "made",
         "passing",
         "policy",
+        "races",
         "route",
         "scope",
     )
@@ -100,14 +108,26 @@ class Run:
         self.policy = policy
         self.route = route
         self.scope = scope
-        self.call = call
+        self.id = self._call = call
         self.fn = fn
         self.args = args
         self.kwargs = kwargs or {}
         self.classify = classify
         self.passing = passing
+        self.races = False
         self.attempts = 0
+        self.made = 0
         self.held: dict[int, tuple[bool, Any]] = {}
+
+    @property
+    def call(self) -> int:
+        """The call's id while it goes on, else 0; `id` is kept."""
+        return self._call
+
+    @call.setter
+    def call(self, call: int) -> None:
+        self._call = call
+        self.id = call or self.id
 
     def start(self, attempt: int, us: int) -> Any:
         """Makes an attempt; `us` is the time it has, below 0 without end (async: an awaitable)."""
@@ -126,6 +146,20 @@ class Run:
     def release(self, value: Any) -> Any:
         """Gives back what a failed result holds, before anything else (async: an awaitable or None)."""
 
+    def discard(self, value: Any) -> Any:
+        """Gives back what the answer of a loser holds, which nobody gets (async: an awaitable or None)."""
+
+    def lane(self) -> Run:
+        """A run for one attempt of a race: its own in everything but its answers."""
+        twin = object.__new__(type(self))
+        for kind in type(self).__mro__:
+            for name in getattr(kind, "__slots__", ()):
+                if hasattr(self, name):
+                    setattr(twin, name, getattr(self, name))
+        if hasattr(self, "__dict__"):
+            vars(twin).update(vars(self))
+        return twin
+
     def deliver(self, value: Any, verdict: str, note: str | None, retry_in: float | None) -> Any:
         """What the caller gets of a result."""
         del verdict, note, retry_in
@@ -142,9 +176,8 @@ class Run:
             self.abandon()
             raise value
         self.held[(attempt - 1) & 7] = (ok, value)
-        if outcome == HEAD:
-            return self.engine.on(self.call, HEADERS | attempt << ATTEMPT_SHIFT)
-        return self.engine.on(self.call, FINISHED | attempt << ATTEMPT_SHIFT | outcome)
+        event = HEADERS if outcome == HEAD else FINISHED | outcome
+        return self.engine.report(self.call, event | attempt << ATTEMPT_SHIFT, self.fn, value)
 
     def abandon(self) -> None:
         """The caller gave up: permits go on at once, also those of an attempt that nothing can stop (R12)."""
@@ -152,7 +185,7 @@ class Run:
             abandon(self.engine, self.call, self.attempts)
             self.call = 0
 
-    def stopped(self, attempt: int, cause: BaseException) -> None:
+    def stopped(self, attempt: int, cause: BaseException | None) -> None:
         """An attempt that we stopped: what its caller gets if it was the last."""
         error = self.refuse("attempt_timeout")
         error.__cause__ = cause
@@ -179,6 +212,8 @@ class Run:
             add_note(value, self.note(name, note))
             error = value
         self.held = {}
+        if self.engine.journals:
+            self.engine.mark(error, self.id)
         try:
             raise error
         finally:
@@ -203,5 +238,5 @@ class Run:
 def abandon(engine: Engine, call: int, attempts: int) -> None:
     """Cancels a call and reports its attempts, which have unwound. A call that has ended does not mind."""
     woken = engine.native.abandon(call, min(attempts, 255))
-    if woken:
+    if woken is not None:
         engine.wake(woken)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 def drive(run: Run, step: int) -> Any:
     """Carries out a call from this step to its end. Whatever interrupts it, the engine is told."""
+    if run.races:
+        from ._race_sync import race
+
+        return race(run, step)
     try:
         while True:
             action = step & 3

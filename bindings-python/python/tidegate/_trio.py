@@ -14,7 +14,7 @@ from ._engine import GONE
 from ._timers import Parked, Timers, Waiter
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Coroutine, Generator
 
     from ._engine import Engine
 
@@ -153,3 +153,50 @@ def timers_here(engine: Engine) -> Timers:
     """The timers of an engine in the run that this task belongs to."""
     token = current_trio_token()
     return engine.timers.get(id(token)) or TrioTimers(engine, token)
+
+
+class TrioCrew:
+    """The tasks of a race, in trio."""
+
+    def __init__(self) -> None:
+        self._manager = trio.open_nursery()
+        self._nursery: trio.Nursery | None = None
+        self._scopes: dict[int, trio.CancelScope] = {}
+        self._all_in = trio.Event()
+        self._all_in.set()
+
+    async def __aenter__(self) -> object:
+        self._nursery = await self._manager.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._manager.__aexit__(*error)
+
+    def start(self, attempt: int, work: Coroutine[Any, Any, None]) -> None:
+        """Gives an attempt a task."""
+        assert self._nursery is not None  # noqa: S101 - it has been entered
+        scope = self._scopes[attempt] = trio.CancelScope()
+        if len(self._scopes) == 1:
+            self._all_in = trio.Event()
+        self._nursery.start_soon(self._run, attempt, scope, work, name=f"tidegate: attempt {attempt}")
+
+    async def _run(self, attempt: int, scope: trio.CancelScope, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            with scope:
+                await work
+        finally:
+            del self._scopes[attempt]
+            if not self._scopes:
+                self._all_in.set()
+
+    def stop(self, attempt: int) -> None:
+        """Cancels the task of an attempt, if that goes on."""
+        scope = self._scopes.get(attempt)
+        if scope is not None:
+            scope.cancel()
+
+    async def join(self) -> None:
+        """Waits for all tasks; whoever is cancelled meanwhile waits all the same, and then says so."""
+        with trio.CancelScope(shield=True):
+            await self._all_in.wait()
+        await trio.lowlevel.checkpoint_if_cancelled()

@@ -12,8 +12,10 @@ from ._http_drain import DRAIN_BYTES, DRAIN_SECONDS
 from ._urllib3_body import guard, is_open, socket_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import ModuleType
+
+    from ._http_front import Front
 
 _PIECE: Final = 16 * 1024
 
@@ -25,6 +27,10 @@ class Urllib3Run(HttpRun):
 
     own_read: float | None
     """The read timeout that the caller asked for, in seconds."""
+
+    def __init__(self, front: Front, request: Any, options: Mapping[str, Any]) -> None:
+        super().__init__(front, request, options)
+        self.own_read = None
 
     def raw(self, value: Any) -> Any:
         """urllib3's response."""
@@ -58,8 +64,19 @@ class Urllib3Run(HttpRun):
         raw = self.raw(value)
         if is_open(raw) and not _drain(raw, min(DRAIN_SECONDS, max(self.left(), 0.0))):
             self.gone.append(value)
-            raw.close()
-            raw.release_conn()  # a pool that blocks gets its place back
+            self.discard(value)
+
+    def discard(self, value: Any) -> None:
+        """Closes an answer that nobody gets."""
+        raw = self.raw(value)
+        raw.close()
+        raw.release_conn()  # a pool that blocks gets its place back
+
+    def discard(self, value: Any) -> None:
+        """Closes the answer of a loser."""
+        raw = self.raw(value)
+        raw.close()
+        raw.release_conn()
 
     def judge_library(self, error: BaseException) -> int:
         """The outcome of an exception of urllib3."""
@@ -100,10 +117,8 @@ class Urllib3Run(HttpRun):
         if left is None:
             return own
 
-        def capped(seconds: Any) -> float:
-            return min(seconds, left) if isinstance(seconds, (int, float)) else left
-
-        return urllib3.Timeout(total=capped(own.total), connect=capped(own._connect), read=capped(own._read))
+        total = min(own.total, left) if isinstance(own.total, (int, float)) else left
+        return urllib3.Timeout(total=total, connect=own._connect, read=own._read)
 
 
 def never_sent(exceptions: ModuleType) -> tuple[type[BaseException], ...]:

@@ -73,6 +73,8 @@ ABORTABLE: Final = 1 << 4
 MAY_PARK: Final = 1 << 5
 SLOT_UNTIL_BODY: Final = 1 << 6
 COST_SHIFT: Final = 7
+SOLO: Final = 1 << 23
+"""Retried, but never hedged."""
 
 _LONGEST_MS: Final = (1 << 31) - 2
 _LONGEST_US: Final = (1 << 53) - 2

@@ -179,6 +179,10 @@ class _Run(HttpRun):
         elif value._body is None:
             await value.read()  # it is here already
 
+    async def discard(self, value: aiohttp.ClientResponse) -> None:
+        """Closes the answer of a loser."""
+        value.close()
+
     def answer(self, value: aiohttp.ClientResponse) -> tuple[int, Callable[[], list[tuple[bytes, bytes]]]]:
         return value.status, lambda: list(value.raw_headers)
 

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._http_front import Front
 from ._http_options import RequestOptions, gathered, options
+from ._httpx_fast import Plans, Unread
 from ._httpx_run import AsyncRun, HttpxRun, SyncRun, family_of, sided
 from ._sync import drive
 from ._wire import ABORTABLE
@@ -58,6 +59,7 @@ class _Shared:
     _base = ""
     _default = ""
     _flags = 0
+    _kind: type[HttpxRun]
 
     def __new__(
         cls, inner: Any = None, policy: Policy | None = None, *, module: ModuleType | None = None, **rest: Any
@@ -78,6 +80,8 @@ class _Shared:
         self._family = family
         self._inner = getattr(family.module, self._default)() if inner is None else inner
         self._front = Front(policy, policies, retry_header, self._flags)
+        self._plans = Plans(self._front, family, self._inner, self._kind)
+        self._bytes = family.bytes
 
     def _start(self, kind: type[HttpxRun], request: Any) -> tuple[HttpxRun, int]:
         """Begins the call of a request."""
@@ -102,6 +106,7 @@ class Transport(_Shared, _SyncBase):
 
     _base = "BaseTransport"
     _default = "HTTPTransport"
+    _kind = SyncRun
 
     def handle_request(self, request: Any) -> Any:
         """Sends a request under the policy.
@@ -111,7 +116,22 @@ class Transport(_Shared, _SyncBase):
             DeadlineExceeded: If the deadline passed.
             Exception: The transport's own exception, the same object, with a note that says why we stopped.
         """
+        quick = self._plans.of(request)
+        if quick is not None:
+            if quick.span is None:
+                return quick.call(self._send, request, request, 0)
+            sent = quick.outgoing(request)
+            if sent is not None:
+                return quick.call(self._send, request, *sent)
         return drive(*self._start(SyncRun, request))
+
+    def _send(self, request: Any, sent: Any, began: int) -> Any:
+        """A first attempt: an answer that is a happy end, or `Unread` with one that is not."""
+        response = self._inner.handle_request(sent)
+        if response.status_code >= 400 or type(response.stream) is not self._bytes:
+            raise Unread(response)
+        response.extensions["tidegate"] = {"attempts": 1, "reason": "ok", "note": None, "retry_at": None}
+        return response
 
     def close(self) -> None:
         """Closes the inner transport."""
@@ -141,6 +161,7 @@ class AsyncTransport(_Shared, _AsyncBase):
 
     _base = "AsyncBaseTransport"
     _default = "AsyncHTTPTransport"
+    _kind = AsyncRun
     _flags = ABORTABLE
 
     async def handle_async_request(self, request: Any) -> Any:
@@ -152,9 +173,24 @@ class AsyncTransport(_Shared, _AsyncBase):
             DeadlineExceeded: If the deadline passed.
             Exception: The transport's own exception, the same object, with a note that says why we stopped.
         """
+        quick = self._plans.of(request)
+        if quick is not None:
+            if quick.span is None:
+                return await quick.acall(self._send, request, request, 0)
+            sent = quick.outgoing(request)
+            if sent is not None:
+                return await quick.acall(self._send, request, *sent)
         from ._async import drive as drive_async
 
         return await drive_async(*self._start(AsyncRun, request))
+
+    async def _send(self, request: Any, sent: Any, began: int) -> Any:
+        """A first attempt: an answer that is a happy end, or `Unread` with one that is not."""
+        response = await self._inner.handle_async_request(sent)
+        if response.status_code >= 400 or type(response.stream) is not self._bytes:
+            raise Unread(response)
+        response.extensions["tidegate"] = {"attempts": 1, "reason": "ok", "note": None, "retry_at": None}
+        return response
 
     async def aclose(self) -> None:
         """Closes the inner transport."""

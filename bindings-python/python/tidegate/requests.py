@@ -120,8 +120,8 @@ class Adapter(HTTPAdapter):
         """
         given = gathered(None)
         front = self._front
-        run = _Run(front, request, given, super().send, timeout)
-        run.how = {"stream": stream, "verify": verify, "cert": cert, "proxies": proxies}
+        how = {"stream": stream, "verify": verify, "cert": cert, "proxies": proxies}
+        run = _Run(front, request, given, super().send, timeout, how)
         response: requests.Response = drive(run, front.begin(run, given))
         return response
 
@@ -140,7 +140,6 @@ class _Run(Urllib3Run):
     __slots__ = ("how", "own", "sends")
 
     library = "requests"
-    how: dict[str, Any]
 
     def __init__(
         self,
@@ -149,10 +148,12 @@ class _Run(Urllib3Run):
         given: Mapping[str, Any],
         sends: Callable[..., requests.Response],
         own: Any,
+        how: dict[str, Any],
     ) -> None:
         super().__init__(front, request, given)
         self.sends = sends
         self.own = own
+        self.how = how
 
     def raw(self, value: requests.Response) -> Any:
         return value.raw

@@ -1,4 +1,10 @@
-"""For tests: a clock that stands still until it is told, or until everybody waits."""
+"""For tests: a clock that stands still until told, or until everybody waits; switches for all policies.
+
+with tidegate.testing.set_active(False):            # calls go straight through
+...
+with tidegate.testing.set_testing(attempts=1):      # no waits, so many attempts
+...
+"""
 
 from __future__ import annotations
 
@@ -6,16 +12,123 @@ import threading
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from . import _engine
 from ._clock import Clock
 
 if TYPE_CHECKING:
     from ._engine import Engine
     from ._timers import Timers
 
-__all__ = ["FakeClock"]
+__all__ = [
+    "FakeClock",
+    "Switch",
+    "assert_idle",
+    "is_active",
+    "is_testing",
+    "set_active",
+    "set_testing",
+]
 
 _IDLE_TURNS = 20
 """Turns of an event loop without anything happening on the clock, after which it counts as idle."""
+
+
+class Switch:
+    """What a switch answers: it holds from the call on, and in a `with` block until the end of that."""
+
+    def __init__(self, how: tuple[bool, int, bool]) -> None:
+        self._before = _engine.tested
+        _engine.test_all(how)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        _engine.test_all(self._before)
+
+
+def set_active(active: bool) -> Switch:
+    """Switches all policies of the process off, or on again.
+
+    While they are off every call is one attempt: nothing is repeated, limited, refused or timed, and nothing
+    is learned. A caller that could not be used before (a blocking function under an `attempt_timeout`) still
+    cannot.
+
+    Args:
+        active: Whether policies do anything.
+
+    Example:
+        >>> with set_active(False):
+        ...     assert not is_active()
+        >>> is_active()
+        True
+    """
+    return Switch((bool(active), *_engine.tested[1:]))
+
+
+def is_active() -> bool:
+    """Whether policies do anything."""
+    return _engine.tested[0]
+
+
+def set_testing(testing: bool = True, *, attempts: int = 1, cap: bool = False) -> Switch:
+    """Makes all policies that retry do so `attempts` times, and never wait between attempts.
+
+    Limits, breakers, budgets and deadlines stay what they are. `Retry-After` is not waited for.
+
+    Args:
+        testing: Whether this holds; False is as always.
+        attempts: Attempts of a call, 1 to 100; the first one counts.
+        cap: Whether a policy that makes fewer keeps its own number.
+
+    Raises:
+        ValueError: If `attempts` is out of range.
+
+    Example:
+        >>> with set_testing(attempts=2):
+        ...     assert is_testing()
+        >>> is_testing()
+        False
+    """
+    if not 1 <= attempts <= 100:
+        raise ValueError(f"attempts = {attempts!r}: must be a whole number from 1 to 100")
+    return Switch((_engine.tested[0], attempts if testing else 0, cap and testing))
+
+
+def is_testing() -> bool:
+    """Whether the number of attempts is the tests' own."""
+    return _engine.tested[1] > 0
+
+
+def assert_idle(engine: Engine | None = None) -> None:
+    """Checks that nothing is left of any call: none goes on, waits, holds a permit or is on a timer.
+
+    Args:
+        engine: The engine; the process's own if left out.
+
+    Raises:
+        AssertionError: With all that is left.
+    """
+    engine = _engine.default_engine() if engine is None else engine
+    view: Any = engine.snapshot()
+    left = [f"{key} {view[key]}" for key in ("live", "lingering", "lost", "waiting") if view[key]]
+    left += [f"{len(engine.waiters)} waiters"] if engine.waiters else []
+    for timers in list(engine.timers.values()):
+        for name in ("running", "parked", "stopped"):
+            count = len(getattr(timers, name))
+            left += [f"{count} {name} on a timer"] if count else []
+    for route in view["routes"]:
+        where = f"policy {route['policy']}, route {route['key']}"
+        left += [f"{route['active']} active ({where})"] if route["active"] else []
+        out = route["pool"]["in_flight"] if route["pool"] else 0
+        left += [f"{out} permits out ({where})"] if out else []
+    left += [
+        f"{pool['pool']['in_flight']} permits out (pool {name})"
+        for name, pool in view["pools"].items()
+        if pool["pool"] and pool["pool"]["in_flight"]
+    ]
+    if left:
+        raise AssertionError(f"tidegate is not idle: {', '.join(left)}")
 
 
 class FakeClock(Clock):

@@ -142,9 +142,6 @@ class _Run(Urllib3Run):
     __slots__ = ("how", "own", "own_pool", "position", "sends")
 
     library = "urllib3.exceptions"
-    own: Any
-    own_pool: Any
-    position: Any
 
     def __init__(
         self,
@@ -157,6 +154,9 @@ class _Run(Urllib3Run):
         super().__init__(front, request, given)
         self.sends = sends
         self.how = how
+        self.own: Any = None
+        self.own_pool: Any = None
+        self.position: Any = None
 
     def method(self) -> str:
         return str(self.request.method)

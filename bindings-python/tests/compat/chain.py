@@ -10,6 +10,9 @@ import pytest
 
 httpware = pytest.importorskip("httpware", reason="httpware needs Python 3.11")
 import httpx2  # noqa: E402 - httpware's own dependency
+from httpware.middleware import resilience  # noqa: E402
+
+__all__ = ["Chain", "Colour", "Events", "httpware", "httpx2", "notes", "request", "resilience"]
 
 URL = "http://user:secret@api.test/a?token=hidden"
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import importlib
 import inspect
 import pickle
 import subprocess
@@ -240,7 +241,7 @@ def test_slots_of_a_fleet_are_refused_in_words() -> None:
 
 
 def sample(series: str, **labels: str) -> float | None:
-    prometheus = pytest.importorskip("prometheus_client")
+    prometheus = importlib.import_module("prometheus_client")
     value: float | None = prometheus.REGISTRY.get_sample_value(f"hawkapi_bulkhead_{series}", labels)
     return value
 
@@ -418,6 +419,22 @@ def test_a_deadline_around_it_holds(apart: LocalBulkheadBackend, clock: FakeCloc
                 await task
 
     asyncio.run(main())
+
+
+@says(6)
+def test_it_keeps_to_the_deadline_of_the_call_around_it(
+    fake: tidegate.Engine, apart: LocalBulkheadBackend, clock: FakeClock
+) -> None:
+    pool = Bulkhead("patient", limit=1, max_wait=60, backend=apart)
+    around = tidegate.Policy(deadline=2.0, engine=fake)
+
+    def endpoint() -> None:
+        with pool:
+            raise AssertionError("a second slot")
+
+    with pool, pytest.raises(tidegate.DeadlineExceeded):
+        around.call(endpoint)
+    assert clock.now() == 2.0
 
 
 @pytest.mark.parametrize(

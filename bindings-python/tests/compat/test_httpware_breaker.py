@@ -7,11 +7,11 @@ import random
 from typing import Any
 
 import pytest
-from httpware.middleware import resilience as theirs
 
 import tidegate
 import tidegate.compat.httpware as door
 from compat.chain import Chain, Colour, Events, httpware, request
+from compat.chain import resilience as theirs
 from tidegate.testing import FakeClock
 
 

@@ -1,11 +1,8 @@
-"""The door in httpware's own clients, over the network, in both colours; and the door without httpware."""
+"""The door in httpware's own clients, over the network, in both colours, and on trio."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -14,6 +11,7 @@ import tidegate
 import tidegate.compat.httpware as door
 from compat.chain import httpware, httpx2, notes
 from conftest import Origin
+from tidegate._deadline import current
 from tidegate.testing import FakeClock
 
 
@@ -132,6 +130,28 @@ def test_a_retry_inside_a_policy_that_retries_does_not_multiply(origin: Origin) 
     assert len(origin.log()) == 2
 
 
+@pytest.mark.parametrize("own_sleep", [False, True])
+def test_a_call_leaves_no_scope_behind(own_sleep: bool) -> None:
+    async def nap(seconds: float) -> None:
+        assert seconds > 0
+
+    retry = door.AsyncRetry(base_delay=0.001, **({"_sleep": nap} if own_sleep else {}))
+    answers: list[Any] = [httpware.NetworkError("reset"), "ok"]
+
+    async def main() -> None:
+        async def send(asked: Any) -> Any:
+            assert current() is not None, "inside, calls are nested"
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        assert await retry(httpx2.Request("GET", "http://api.test/"), send) == "ok"
+        assert current() is None
+
+    asyncio.run(main())
+
+
 def test_a_cancelled_backoff_gives_its_retry_back() -> None:
     clock = FakeClock()
     budget = door.RetryBudget(min_retries_per_sec=0.1, percent_can_retry=0, _now=clock.now)
@@ -186,51 +206,3 @@ def test_the_doors_work_on_trio() -> None:
 
     trio.run(main)
     assert len(calls) == 3
-
-
-def test_importing_the_doors_imports_neither_library() -> None:
-    program = """
-import sys
-import tidegate.compat.httpware, tidegate.compat.hawkapi
-heavy = {"httpware", "hawkapi", "httpx", "httpx2", "asyncio", "prometheus_client", "opentelemetry"}
-print(sorted(heavy & set(sys.modules)))
-"""
-    assert _run(program) == "[]"
-
-
-def test_the_door_without_httpware() -> None:
-    program = """
-import sys
-sys.modules["httpware"] = None
-import httpx
-from tidegate.compat.httpware import Bulkhead, BulkheadFullError
-from tidegate.compat.httpware import Retry, RetryBudget, RetryBudgetExhaustedError
-
-answers = [503, 503, 200]
-
-def send(request):
-    response = httpx.Response(answers.pop(0), request=request)
-    return response.raise_for_status()
-
-request = httpx.Request("GET", "http://api.test/")
-assert Retry(base_delay=0)(request, send).status_code == 200
-answers += [503]
-try:
-    Retry(budget=RetryBudget(min_retries_per_sec=0, percent_can_retry=0))(request, send)
-except RetryBudgetExhaustedError as error:
-    assert error.last_response.status_code == 503 and type(error) is RetryBudgetExhaustedError
-bulkhead = Bulkhead(max_concurrent=1, acquire_timeout=0)
-try:
-    bulkhead(request, lambda request: bulkhead(request, send))
-except BulkheadFullError as error:
-    assert type(error) is BulkheadFullError
-    print("works")
-"""
-    assert _run(program) == "works"
-
-
-def _run(program: str) -> str:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()

@@ -18,10 +18,11 @@ import copy
 from typing import Any
 
 import pytest
-from httpware.middleware import resilience as theirs
 
 import tidegate.compat.httpware as door
 from compat.chain import Chain, Colour, Events, httpware, httpx2, notes, request
+from compat.chain import resilience as theirs
+from tidegate.compat.httpware._events import redacted
 
 
 def seen(
@@ -227,13 +228,12 @@ def test_a_mistake_has_the_same_words_and_the_value_besides(kind: str, wrong: di
     [
         "http://api.test/a", "http://user:pw@api.test/a?k=v&l=w#x=y", "http://api.test?k",
         "http://api.test/#part",
-        "http://api.test/a=b?k=a=b&&l=", "http://u@[::1]:80/?q=1", "mailto:a@b", "/relative?k=v", "", "?a=1#b=2",
+        "http://api.test/a=b?k=a=b&&l=", "http://u@[::1]:80/?q=1", "mailto:a@b",
+        "/relative?k=v", "", "?a=1#b=2",
         "http://api.test/p@q?k=v", "http://api.test/?k=u@v",
     ],
 )  # fmt: skip
 def test_urls_are_redacted_alike(url: str) -> None:
     from httpware._internal.redaction import redact_url
-
-    from tidegate.compat.httpware._events import redacted
 
     assert redacted(url) == redact_url(url)

@@ -1,84 +1,31 @@
 """`tidegate.compat.smithy` against the sentences of the Smithy retry design, one test or more for each.
 
-The numbers are those of `PAGE`; `test_every_sentence_is_shown` fails while one has no test.
+The numbers are those of `PAGE` in `smithy_page.py`; `test_every_sentence_is_shown` (in `test_smithy_rest.py`)
+fails while one has no test.
 """
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import pickle
 from typing import Any
 
 import pytest
 
-from compat.pages import Page
+from compat.smithy_page import Clock, failure, plain, says
 from tidegate.compat import smithy
 from tidegate.compat.smithy import (
     CallError,
-    ExponentialBackoffJitterType,
-    ExponentialRetryBackoffStrategy,
     RetryError,
     SimpleRetryStrategy,
     StandardRetryQuota,
     StandardRetryStrategy,
-    aio,
 )
-
-PAGE = Page(
-    {
-        1: "Implementations of the RetryStrategy will produce RetryTokens that carry metadata",
-        2: "… the number of attempts that have occurred and the amount of time that must pass",
-        3: "Passing state through tokens … allows the RetryStrategy itself to be isolated",
-        4: "retry_count: Retry count is the total number of attempts minus the initial attempt",
-        5: "retry_delay: Delay in seconds to wait before the retry attempt",
-        6: "backoff_strategy: The strategy used by returned tokens to compute delay duration values",
-        7: "max_attempts: Upper limit on total attempt count (initial attempt plus retries)",
-        8: "acquire: Called before any retries (for the first attempt at the operation)",
-        9: "token_scope: An arbitrary string … to separate tokens into scopes",
-        10: "acquire raises RetryError: If the retry strategy has no available tokens",
-        11: "refresh: Replace an existing retry token from a failed attempt with a new token",
-        12: "refresh raises RetryError: If no further retry attempts are allowed",
-        13: "record_success: Return token after successful completion of an operation",
-        14: "exceptions may implement the ErrorRetryInfo and/or HasFault protocols",
-        15: "is_retry_safe: True does not mean a retry will occur, but … is allowed to occur",
-        16: "is_retry_safe: None indicates that there is not enough information",
-        17: "retry_after: The amount of time that should pass before a retry",
-        18: "is_throttling_error: Whether the error is a throttling error",
-        19: "fault: Whether the client or server is at fault; None: not enough information",
-        20: "MUST raise a RetryError if … is_retry_safe is False",
-        21: "SHOULD raise a RetryError if it is None",
-        22: "SHOULD use a delay that is at least as long as retry_after but MAY choose to wait longer",
-        23: "Each RetryStrategy has a configurable RetryBackoffStrategy",
-        24: "stateless class that computes the next backoff delay based solely on the number",
-        25: "compute_next_backoff_delay(self, retry_attempt: int) -> float",
-        26: "ExponentialRetryBackoffStrategy … uses exponential backoff with configurable jitter",
-        27: "could use a token bucket to limit retries client-wide",
-        28: "Example usage: no token: send once",
-        29: "Example usage: sleep, send, refresh on failure, raise retry_error from e, record success",
-    }
-)
-says = PAGE.says
-
-SAFE = {"is_retry_safe": True}
-NONE = ExponentialBackoffJitterType.NONE
-
-
-def failure(**said: Any) -> CallError:
-    return CallError("reset", **{**SAFE, **said})
-
-
-def plain(scale: float = 1.0, most: float = 20.0) -> ExponentialRetryBackoffStrategy:
-    return ExponentialRetryBackoffStrategy(backoff_scale_value=scale, max_backoff=most, jitter_type=NONE)
 
 
 @pytest.fixture(params=[SimpleRetryStrategy, StandardRetryStrategy])
 def kind(request: pytest.FixtureRequest) -> Any:
     return request.param
-
-
-def test_every_sentence_is_shown() -> None:
-    assert PAGE.unshown() == {}
 
 
 @says(1, 2, 4, 5, 8)
@@ -191,24 +138,6 @@ def test_a_scope_has_a_quota_of_its_own() -> None:
     strategy.record_success(token=spent)
     assert strategy.refresh_retry_token_for_retry(token_to_renew=other, error=failure()).retry_count == 1
     assert [strategy.retry_quota.available_in(scope) for scope in ("a", "b", None)] == [0, 0, 0]
-
-
-class Clock:
-    """A clock that sleeping moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.slept: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-
-    async def asleep(self, seconds: float) -> None:
-        self.sleep(seconds)
 
 
 @says(10, 18)
@@ -420,84 +349,6 @@ def test_the_wait_is_never_shorter_than_asked_for(kind: Any, retry_after: Any, d
     assert token.retry_delay == delay
 
 
-@says(24)
-@pytest.mark.parametrize("jitter", list(ExponentialBackoffJitterType))
-def test_delays_do_not_depend_on_what_was_asked_before(jitter: ExponentialBackoffJitterType) -> None:
-    half = ExponentialRetryBackoffStrategy(
-        backoff_scale_value=2, max_backoff=20, jitter_type=jitter, random=lambda: 0.5
-    )
-    fresh = [half.compute_next_backoff_delay(n) for n in range(7)]
-    assert [half.compute_next_backoff_delay(n) for n in reversed(range(7))] == fresh[::-1]
-
-
-@says(25, 26)
-@pytest.mark.parametrize(
-    ("jitter", "delays"),
-    [
-        ("NONE", [0, 2, 4, 8, 16, 20, 20]),
-        ("FULL", [0, 1, 2, 4, 8, 10, 10]),
-        ("DEFAULT", [0, 1.5, 3, 6, 12, 15, 15]),
-        ("DECORRELATED", [0, 4, 7, 11.5, 18.25, 20, 20]),
-    ],
-)
-def test_the_published_delays_at_random_one_half(jitter: str, delays: list[float]) -> None:
-    half = ExponentialRetryBackoffStrategy(
-        backoff_scale_value=2,
-        max_backoff=20,
-        jitter_type=ExponentialBackoffJitterType[jitter],
-        random=lambda: 0.5,
-    )
-    assert [half.compute_next_backoff_delay(n) for n in range(7)] == delays
-
-
-@says(26)
-def test_jitter_stays_in_its_bounds_and_a_seed_repeats_it() -> None:
-    bounds = {"NONE": (20, 20), "FULL": (0, 20), "DEFAULT": (10, 20), "DECORRELATED": (2, 20)}
-    for name, (low, high) in bounds.items():
-        jitter = ExponentialBackoffJitterType[name]
-
-        def made(jitter: ExponentialBackoffJitterType = jitter) -> list[float]:
-            strategy = ExponentialRetryBackoffStrategy(
-                backoff_scale_value=2, max_backoff=20, jitter_type=jitter, seed=9
-            )
-            return [strategy.compute_next_backoff_delay(6) for _ in range(200)]
-
-        delays = made()
-        assert min(delays) >= low and max(delays) <= high
-        assert delays == made()
-        assert name == "NONE" or len(set(delays)) > 100
-
-
-@says(26)
-def test_no_retry_is_too_late_to_compute() -> None:
-    strategy = ExponentialRetryBackoffStrategy(jitter_type=NONE)
-    assert [strategy.compute_next_backoff_delay(n) for n in (255, 1025, 10**9)] == [20.0] * 3
-    assert plain(30, 20).compute_next_backoff_delay(1) == 20.0, "a scale above the cap is the cap"
-    assert plain(0, 0).compute_next_backoff_delay(9) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("wrong", "rule"),
-    [
-        ({"backoff_scale_value": -1}, "backoff_scale_value = -"),
-        ({"backoff_scale_value": float("nan")}, "backoff_scale_value = NaN"),
-        ({"backoff_scale_value": "1s"}, "backoff_scale_value"),
-        ({"max_backoff": float("inf")}, "max_backoff"),
-        ({"jitter_type": "full"}, "jitter_type = 'full'"),
-    ],
-)
-def test_a_backoff_out_of_range_says_which(wrong: dict[str, Any], rule: str) -> None:
-    with pytest.raises(ValueError, match=rule) as caught:
-        ExponentialRetryBackoffStrategy(**wrong)
-    assert "backoff.base" not in str(caught.value)
-
-
-@pytest.mark.parametrize("wrong", [-1, 1.0, True, None])
-def test_a_retry_attempt_is_a_count(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="retry_attempt"):
-        plain().compute_next_backoff_delay(wrong)
-
-
 def request(strategy: Any, send: Any, sleep: Any) -> Any:
     """The page's example, as it stands there."""
     try:
@@ -566,62 +417,3 @@ def test_a_token_of_somebody_else_is_a_type_error() -> None:
     made_up = smithy.StandardRetryToken(retry_count=0, retry_delay=0.0)
     with pytest.raises(TypeError, match="that it made"):
         StandardRetryStrategy().record_success(token=made_up)
-
-
-@pytest.mark.parametrize("module", [smithy, aio])
-def test_options_make_strategies_once(module: Any) -> None:
-    resolver = module.RetryStrategyResolver()
-
-    def resolve(**said: Any) -> Any:
-        found = resolver.resolve_retry_strategy(**said)
-        return asyncio.run(found) if module is aio else found
-
-    standard = resolve()
-    assert type(standard) is module.StandardRetryStrategy and standard.max_attempts == 3
-    assert resolve() is standard
-    assert resolve(retry_mode="standard") is standard
-    assert resolve(max_attempts=4) is not standard
-    assert type(resolve(retry_mode="simple")) is module.SimpleRetryStrategy
-    adaptive = resolve(retry_strategy=smithy.RetryStrategyOptions(retry_mode="adaptive", max_attempts=7))
-    assert type(adaptive) is module.AdaptiveRetryStrategy and adaptive.max_attempts == 7
-    assert resolve(retry_strategy=adaptive) is adaptive
-    with pytest.raises(ValueError, match="Unknown retry mode: legacy"):
-        resolve(retry_mode="legacy")
-    with pytest.raises(TypeError, match="must be RetryStrategy, RetryStrategyOptions, or None, got str"):
-        resolve(retry_strategy="standard")
-
-
-@pytest.mark.parametrize("name", ["SimpleRetryStrategy", "StandardRetryStrategy", "AdaptiveRetryStrategy"])
-def test_the_async_twins_decide_alike(name: str) -> None:
-    clock = Clock()
-    more = {"_now": clock, "_sleep": clock.asleep} if name.startswith("Adaptive") else {}
-    strategy = getattr(aio, name)(backoff_strategy=plain(), max_attempts=3, **more)
-    assert isinstance(strategy, aio.RetryStrategy)
-
-    async def calls() -> list[tuple[int, float]]:
-        token = await strategy.acquire_initial_retry_token(token_scope="a")
-        seen = [(token.retry_count, token.retry_delay)]
-        for _ in range(2):
-            token = await strategy.refresh_retry_token_for_retry(token_to_renew=token, error=failure())
-            seen.append((token.retry_count, token.retry_delay))
-        with pytest.raises(RetryError, match="allowed attempts: 3"):
-            await strategy.refresh_retry_token_for_retry(token_to_renew=token, error=failure())
-        await strategy.record_success(token=token)
-        return seen
-
-    assert asyncio.run(calls()) == [(0, 0.0), (1, 1.0), (2, 2.0)]
-
-
-def test_the_async_twin_waits_for_sends_too() -> None:
-    clock = Clock()
-    strategy = aio.AdaptiveRetryStrategy(_now=clock, _sleep=clock.asleep, max_attempts=255)
-
-    async def calls() -> None:
-        token = await strategy.acquire_initial_retry_token()
-        for _ in range(8):
-            token = await strategy.refresh_retry_token_for_retry(
-                token_to_renew=token, error=failure(is_throttling_error=True)
-            )
-
-    asyncio.run(calls())
-    assert clock.slept

@@ -1,4 +1,5 @@
-//! Forced open: an operator refuses every call of a policy, or of one of its routes (semantics 0.6).
+//! Forced open: an operator refuses every call of a policy, or of one of its routes (semantics 0.6). And what hosts tell of
+//! a route besides calls.
 
 use super::arena::{State, flag};
 use super::record::RecordType;
@@ -50,6 +51,16 @@ impl Engine {
             }
         }
         Flags { wakes: !self.wakes.is_empty(), commands: false }
+    }
+
+    /// A host has given its caller something in the place of an error of a call on this route, or has failed to
+    /// (semantics 7.4). Fallbacks run outside all components: this is told to those who listen, and changes nothing.
+    pub fn note_fallback(&mut self, route: RouteId, ok: bool, now: Time) {
+        self.write(|| Input::Fallback { route, ok, now });
+        let now = self.clock.observe(now);
+        if let Some(route) = self.routes.find(route) {
+            self.note(move |it| it.tell_fallback(route, ok, now));
+        }
     }
 
     /// Refuses the calls of these routes that wait for their first attempt.

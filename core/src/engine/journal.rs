@@ -46,6 +46,8 @@ pub enum Input {
     RetunePool { to: Box<Pool>, now: Time },
     /// [`Engine::force_open`].
     Force { policy: PolicyId, route: Option<RouteId>, on: bool, now: Time },
+    /// [`Engine::note_fallback`].
+    Fallback { route: RouteId, ok: bool, now: Time },
     /// [`Engine::restore`].
     Restore { saved: Box<str>, elapsed: Duration, now: Time },
     /// [`Engine::after_fork`].
@@ -66,6 +68,7 @@ pub enum Answer {
     Step(Step),
     Retuned(Result<Flags, Clash>),
     Flags(Flags),
+    Noted,
     Restored(Result<Restored, RestoreError>),
     Wakes(Vec<CallId>),
 }
@@ -159,6 +162,10 @@ impl Engine {
             Input::Retune { policy, to, now } => Answer::Retuned(self.retune(policy, *to, now)),
             Input::RetunePool { to, now } => Answer::Retuned(self.retune_pool(*to, now)),
             Input::Force { policy, route, on, now } => Answer::Flags(self.force_open(policy, route, on, now)),
+            Input::Fallback { route, ok, now } => {
+                self.note_fallback(route, ok, now);
+                Answer::Noted
+            }
             Input::Restore { saved, elapsed, now } => Answer::Restored(self.restore(&saved, elapsed, now)),
             Input::Fork { seed, now } => Answer::Flags(self.after_fork(seed, now)),
             Input::Wakes => {

@@ -64,6 +64,7 @@ types! {
     PolicyRetuned = "policy_retuned", "A policy or a pool has other settings.";
     ForcedOpen = "forced_open", "An operator refuses all calls of a policy, or of one of its routes.";
     ForcedCleared = "forced_cleared", "An operator lets them through again.";
+    Fallback = "fallback", "A host gave its caller something in the place of an error: `kind` says whether that worked.";
 }
 
 impl fmt::Display for RecordType {

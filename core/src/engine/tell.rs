@@ -291,6 +291,15 @@ impl Engine {
         self.tell_holds(None, route, before.holds, now);
     }
 
+    /// A host has gone to a fallback after a call on this route: did that work?
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_fallback(&mut self, route: u32, ok: bool, now: Time) {
+        let kind = Some(if ok { Class::Ok } else { Class::Permanent }.into());
+        let record = Record { kind, ..self.about_route(RecordType::Fallback, route, now) };
+        self.notes.push(record);
+    }
+
     /// A policy has other settings, or an operator's word about it or one of its routes; without a policy, a pool has.
     #[cold]
     #[inline(never)]

@@ -6,8 +6,7 @@ use super::{Family, Meter, Reading, Series, Spans, Tally};
 use crate::action::{PolicyId, Verdict};
 use crate::breaker::BreakerState;
 use crate::engine::{Engine, PoolView, RouteView};
-use crate::outcome::{Class, Kind};
-use crate::policy::Policy;
+use crate::outcome::Kind;
 use crate::time::Time;
 
 /// The label of all routes that have none of their own.
@@ -26,18 +25,6 @@ fn stage(verdict: Verdict) -> Option<&'static str> {
         Verdict::DeadlineBefore | Verdict::DeadlineQueued => "deadline",
         _ => return None,
     })
-}
-
-/// The name of a class, or of a kind that the policy declares. A `retune` can take a name away.
-fn kind_name(policy: &Policy, number: u8) -> String {
-    match Kind::new(number).and_then(Kind::class) {
-        Some(class) => class.name().to_owned(),
-        None => policy
-            .kinds()
-            .nth(usize::from(number).saturating_sub(Class::ALL.len()))
-            .unwrap_or("kind")
-            .to_owned(),
-    }
 }
 
 /// Levels by family, policy and route. Those of several routes are one: added up, or the highest.
@@ -76,8 +63,8 @@ impl Meter {
         series
     }
 
-    /// What a route is called in labels.
-    fn label<'a>(&mut self, policy: PolicyId, key: &'a str) -> &'a str {
+    /// What a route is called in labels: its key, or `other`. For figures that a host keeps beside these.
+    pub fn label<'a>(&mut self, policy: PolicyId, key: &'a str) -> &'a str {
         let at = self.tally(policy, Some(key));
         if self.tallies[at].route.is_some() { key } else { OTHER }
     }
@@ -109,9 +96,10 @@ fn counted(engine: &Engine, tally: &Tally) -> Vec<Series> {
         }
     }
     for (family, counts) in [(Family::Attempts, &tally.attempts), (Family::Retries, &tally.retries)] {
-        let mut by_name = BTreeMap::<String, u64>::new(); // two kinds without a name are one
+        let mut by_name = BTreeMap::<String, u64>::new(); // a `retune` can take names away: all of those are `kind`
         for (kind, count) in counts {
-            *by_name.entry(kind_name(policy, *kind)).or_default() += count;
+            let name = Kind::new(*kind).and_then(|kind| policy.name_of(kind)).unwrap_or("kind");
+            *by_name.entry(name.to_owned()).or_default() += count;
         }
         all.extend(by_name.iter().map(|(kind, count)| number(family, &[kind], *count)));
     }

@@ -24,7 +24,41 @@ if TYPE_CHECKING:
         burst: int
 
 
-class TokenBucket(Part):
+class Rate(Part):
+    """What both rate limits do."""
+
+    __slots__ = ()
+
+    def try_take(self, now: float, cost: int = 1) -> bool:
+        """Takes `cost` tokens (0 to 2^32 − 1), if there are enough. A cost of 0 is always granted."""
+        try:
+            taken: bool = self._native.try_take(now, cost)
+        except (OverflowError, TypeError):
+            whole("cost", cost, 0, U32)
+            raise
+        return taken
+
+    def acquire(self, now: float, cost: int = 1) -> float:
+        """Takes `cost` tokens, or takes none and says when to come back.
+
+        Returns:
+            0 where they were taken. Else the seconds until there are enough, rounded up to a microsecond;
+            infinity for a cost above the burst.
+        """
+        try:
+            wait: float = self._native.acquire(now, cost)
+        except (OverflowError, TypeError):
+            whole("cost", cost, 0, U32)
+            raise
+        return wait
+
+    def is_fresh(self, now: float) -> bool:
+        """Is it full, as a new one is?"""
+        fresh: bool = self._native.is_fresh(now)
+        return fresh
+
+
+class TokenBucket(Rate):
     """A rate and a burst: a bucket that starts full and refills continuously (`docs/spec.md`, 3.1).
 
     Integers only, so nothing drifts; a clock that runs back mints nothing, and a silence of hours gives one
@@ -55,27 +89,6 @@ class TokenBucket(Part):
         options = {"permits": permits, "per": per, "burst": burst}
         self._native: _native.TokenBucket = made(_native.TokenBucket, "rate_limit", options, now)
 
-    def try_take(self, now: float, cost: int = 1) -> bool:
-        """Takes `cost` tokens (0 to 2^32 − 1), if there are enough. A cost of 0 is always granted."""
-        try:
-            return self._native.try_take(now, cost)
-        except (OverflowError, TypeError):
-            whole("cost", cost, 0, U32)
-            raise
-
-    def acquire(self, now: float, cost: int = 1) -> float:
-        """Takes `cost` tokens, or takes none and says when to come back.
-
-        Returns:
-            0 where they were taken. Else the seconds until there are enough, rounded up to a microsecond;
-            infinity for a cost above the burst.
-        """
-        try:
-            return self._native.acquire(now, cost)
-        except (OverflowError, TypeError):
-            whole("cost", cost, 0, U32)
-            raise
-
     def wait_for(self, now: float, tokens: int = 1) -> float:
         """Seconds until `tokens` in all (0 to 2^64 − 1) will have flowed in beyond what is used; takes none.
 
@@ -92,10 +105,6 @@ class TokenBucket(Part):
         """Whole tokens that are there now."""
         return self._native.level(now)
 
-    def is_fresh(self, now: float) -> bool:
-        """Is it full, as a new one is?"""
-        return self._native.is_fresh(now)
-
     def retune(self, now: float, **settings: Unpack[RateKeys]) -> None:
         """Goes on with other settings, the same keys as at first, and the tokens that are there.
 
@@ -105,7 +114,7 @@ class TokenBucket(Part):
         made(self._native.retune, "rate_limit", settings, now)
 
 
-class Gcra(Part):
+class Gcra(Rate):
     """The same rate limit kept as one moment: the generic cell rate algorithm (`docs/spec.md`, 3.3).
 
     ITU-T I.371. It decides as a `TokenBucket` of the same settings wherever `permits` divide `per` in
@@ -133,31 +142,6 @@ class Gcra(Part):
     def __init__(self, permits: int, per: Span, burst: int = UNSET) -> None:
         options = {"permits": permits, "per": per, "burst": burst}
         self._native: _native.Gcra = made(_native.Gcra, "rate_limit", options)
-
-    def try_take(self, now: float, cost: int = 1) -> bool:
-        """Takes `cost` tokens (0 to 2^32 − 1), if there are enough. A cost of 0 is always granted."""
-        try:
-            return self._native.try_take(now, cost)
-        except (OverflowError, TypeError):
-            whole("cost", cost, 0, U32)
-            raise
-
-    def acquire(self, now: float, cost: int = 1) -> float:
-        """Takes `cost` tokens, or takes none and says when to come back.
-
-        Returns:
-            0 where they were taken. Else the seconds until there are enough, rounded up to a microsecond;
-            infinity for a cost above the burst.
-        """
-        try:
-            return self._native.acquire(now, cost)
-        except (OverflowError, TypeError):
-            whole("cost", cost, 0, U32)
-            raise
-
-    def is_fresh(self, now: float) -> bool:
-        """Is it full, as a new one is?"""
-        return self._native.is_fresh(now)
 
 
 class CubicRate(Part):

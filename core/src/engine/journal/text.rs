@@ -144,6 +144,9 @@ impl fmt::Display for Input {
                 let route = Or(route.map(RouteId::to_word));
                 write!(f, "force {} {} {route} {}", now.as_micros(), policy.to_word(), u8::from(*on))
             }
+            Self::Fallback { route, ok, now } => {
+                write!(f, "fallback {} {} {}", now.as_micros(), route.to_word(), u8::from(*ok))
+            }
             Self::Restore { saved, elapsed, now } => {
                 write!(f, "restore {} {} {}", now.as_micros(), elapsed.as_micros(), Quoted(saved))
             }
@@ -367,6 +370,10 @@ impl FromStr for Input {
                 let route = line.optional("route", ID)?.map(RouteId::from_word);
                 Self::Force { policy, route, on: line.number("on", 1)? == 1, now }
             }
+            "fallback" => {
+                let (now, route) = (line.now()?, RouteId::from_word(line.number("route", ID)?));
+                Self::Fallback { route, ok: line.number("ok", 1)? == 1, now }
+            }
             "restore" => {
                 let (now, elapsed) = (line.now()?, line.number("elapsed", u64::MAX)?);
                 let saved = line.text("saved")?.into();
@@ -375,7 +382,7 @@ impl FromStr for Input {
             "fork" => Self::Fork { now: line.now()?, seed: line.number("seed", u64::MAX)? },
             "wakes" => Self::Wakes,
             word => {
-                let words = "policy, pool, route, target, begin, on, retune, retune_pool, force, restore, fork, wakes";
+                let words = "policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes";
                 return error("input", word, format!("must be one of {words}"));
             }
         };

@@ -72,7 +72,9 @@ class LocalBulkheadBackend:
             bulkhead={"pool": pool, "acquire_timeout": patience},
             engine=self._engine,
         )
-        return Start(policy, nested=False)
+        # Inside a call of the same engine it keeps to that call's deadline. A slot is never part of another
+        # one for it: a bulkhead's own calls are not seen from inside.
+        return Start(policy, nested=True)
 
 
 class RedisBulkheadBackend:

@@ -25,6 +25,8 @@ from ._retry import is_exhausted, is_transport, response_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable
 
+    from tidegate._snapshot import BreakerView
+
     from ._retry import AsyncNext, Next
 
 _SERVER_ERRORS: Final = frozenset(range(500, 600))
@@ -133,9 +135,9 @@ class Circuit:
         outcome = self._judge(error)
         failed = outcome == _classify.TRANSIENT
         looks = failed or self._seen is not CircuitState.CLOSED  # only a failure opens it
-        before = self._view() if looks else {}
+        before = self._view() if looks else None
         engine.on(call, FINISHED_1 | outcome)
-        if looks:
+        if before is not None:
             self._look(request, self._why(before))
 
     def _judge(self, error: Exception | None) -> int:
@@ -150,7 +152,7 @@ class Circuit:
         failed = isinstance(cause, OverallTimeoutError) or is_transport(cause)
         return _classify.TRANSIENT if failed else _IGNORED
 
-    def _why(self, before: dict[str, Any]) -> dict[str, Any]:
+    def _why(self, before: BreakerView) -> dict[str, Any]:
         """The attributes of an opening, if this failure brought one about."""
         settings = self._settings
         closed = self._seen is CircuitState.CLOSED
@@ -203,8 +205,9 @@ class Circuit:
     ) -> None:
         emit(CIRCUIT, event, message, request, level, **about, **self._more)
 
-    def _view(self) -> dict[str, Any]:
-        view: dict[str, Any] = self._engine.snapshot()["routes"][0]["breaker"]
+    def _view(self) -> BreakerView:
+        view = self._engine.snapshot()["routes"][0]["breaker"]
+        assert view is not None  # noqa: S101 - its policy has a breaker
         return view
 
 

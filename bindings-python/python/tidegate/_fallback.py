@@ -1,0 +1,108 @@
+"""What a caller gets in the place of an error: outside all components, at the end (semantics 7.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from . import _classify, _errors
+from ._run import COROUTINES, isawaitable, not_async
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import TypeAlias
+
+    from ._caller import Caller
+
+    On: TypeAlias = "type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool]"
+
+_OURS: Final = (_errors.Rejected, _errors.AttemptTimeout, _errors.DeadlineExceeded, _errors.CallLost)
+_FAILURES: Final = frozenset({"transient", "throttled", "timeout", "never_sent", "conflict"})
+_NONE: Final = frozenset({"ok", "ignored", "cancelled"})
+
+
+class Fallback:
+    """A value, or what makes one of the final error; and which errors it stands in for."""
+
+    __slots__ = ("given", "on")
+
+    def __init__(self, given: Any, on: On | None) -> None:
+        types = on if isinstance(on, tuple) else (on,)
+        if not (callable(on) or on is None or (types and all(isinstance(one, type) for one in types))):
+            rule = "must be an exception class, a tuple of them, or a callable that is given the error"
+            raise ValueError(f"fallback_on = {on!r}: {rule}")
+        self.given = given
+        self.on = on
+
+    def stands_in_for(self, caller: Caller, error: Exception) -> bool:
+        """Is it this error's turn? Never a cancellation's, which is no `Exception`."""
+        on = self.on
+        if isinstance(on, (type, tuple)):
+            return isinstance(error, on)
+        if on is not None:
+            try:
+                return bool(on(error))
+            except Exception as broken:
+                _classify.warn_once(on, broken, "fallback_on")
+                return False
+        if isinstance(error, _errors.TidegateError):
+            return isinstance(error, _OURS)
+        policy = caller._policy
+        told = _classify.of_exception(error)
+        if caller._classify is not None:
+            answer = _classify.by(caller._classify, error, _classify.STOPPED, policy._kinds)
+            if answer != _classify.STOPPED:
+                return self._class(caller, answer) not in _NONE
+        return self._class(caller, told) in _FAILURES
+
+    @staticmethod
+    def _class(caller: Caller, outcome: int) -> str:
+        number = outcome >> 11 & 31
+        name = next(name for name, known in caller._policy._kinds.items() if known == number)
+        return caller._policy.kinds.get(name, name)
+
+    def give(self, caller: Caller, error: Exception) -> Any:
+        """What the caller gets; the error itself where it is not its turn."""
+        if not self.stands_in_for(caller, error):
+            raise error
+        given, ok = self.given, False
+        try:
+            if callable(given):
+                value = given(error)
+                if type(value) in COROUTINES:
+                    raise not_async(value, given)
+            else:
+                value = given
+            ok = True
+        except BaseException as failure:
+            _chain(failure, error)
+            raise
+        finally:
+            caller._engine.native.note_fallback(caller._route, ok)
+            del error  # no cycle: exception, traceback, frame, exception
+        return value
+
+    async def agive(self, caller: Caller, going: Coroutine[Any, Any, Any]) -> Any:
+        """The same for a call that is awaited."""
+        try:
+            return await going
+        except Exception as error:
+            if not self.stands_in_for(caller, error):
+                raise
+            given, ok = self.given, False
+            try:
+                value = given(error) if callable(given) else given
+                if callable(given) and isawaitable(value):
+                    value = await value
+                ok = True
+            except BaseException as failure:
+                _chain(failure, error)
+                raise
+            finally:
+                caller._engine.native.note_fallback(caller._route, ok)
+            return value
+
+
+def _chain(failure: BaseException, error: Exception) -> None:
+    """The failure of a fallback keeps the error that it was to stand in for."""
+    if failure is not error and failure.__cause__ is None and isinstance(failure, Exception):
+        failure.__cause__ = error

@@ -1,0 +1,220 @@
+"""The hooks of an engine, and how records get to them. `tidegate.events` is what users import."""
+
+from __future__ import annotations
+
+import sys
+from _thread import get_ident
+from typing import TYPE_CHECKING, Any, Final
+
+from . import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ._engine import Engine
+    from .events import Record
+
+TYPES: Final[Mapping[str, str]] = dict(_native.record_types())
+"""The types of records, a closed list: name → what it tells (`docs/telemetry.md`)."""
+
+
+class Hook:
+    """A callback that gets records, until `close`. In a `with` block it is closed at the end of that."""
+
+    __slots__ = ("_callback", "_failed", "_hooks", "policy", "types")
+
+    def __init__(
+        self, hooks: Hooks, callback: Callable[[Record], object], types: frozenset[str], policy: str | None
+    ) -> None:
+        self._hooks = hooks
+        self._callback = callback
+        self._failed = False
+        self.types: Final = types
+        self.policy: Final = policy
+
+    def close(self) -> None:
+        """Ends it; a second time changes nothing. A record that is being told may still arrive."""
+        self._hooks.remove(self)
+
+    def __enter__(self) -> Hook:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def tell(self, record: Record) -> Any:
+        """Calls it, if the record is for it. What it raises is logged, the first time."""
+        if record.type not in self.types or (self.policy is not None and self.policy != record.policy):
+            return None
+        try:
+            return self._callback(record)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            self.complain()
+            return None
+
+    def complain(self) -> None:
+        """Logs the exception that is being handled, once for each hook."""
+        if not self._failed:
+            self._failed = True
+            import logging
+
+            logging.getLogger("tidegate").exception(
+                "a hook raised, which no call notices; it is logged this once: %r", self._callback
+            )
+
+
+def wanted(types: Iterable[str] | None) -> frozenset[str]:
+    """Types of records, checked; all of them where none are given.
+
+    Raises:
+        ValueError: If one does not exist.
+    """
+    if types is None:
+        return frozenset(TYPES)
+    if isinstance(types, str):
+        raise ValueError(f"types = {types!r}: must be a list of types, such as [{types!r}]")
+    chosen = frozenset(types)
+    for name in sorted(chosen, key=repr):
+        if name not in TYPES:
+            raise ValueError(f"types = {name!r}: must be among {', '.join(TYPES)}")
+    return chosen
+
+
+class Hooks:
+    """The hooks of one engine, and how records get to them."""
+
+    def __init__(self, engine: Engine, inspector: _native.Inspector) -> None:
+        self._engine_clock = engine.clock
+        self._inspector = inspector
+        self._all: tuple[Hook, ...] = ()
+        self._telling: set[int] = set()
+        self._held: dict[int, list[tuple[Hook, Any]]] = {}
+        self.ends: Final[dict[int, tuple[Any, Any]]] = {}
+        """By call: the function and what its attempt brought, while the engine is told of it."""
+        if engine.logs:
+            self.add(_log, frozenset(LOGGED), None)
+
+    def add(self, callback: Callable[[Record], object], types: frozenset[str], policy: str | None) -> Hook:
+        """Listens from now on."""
+        hook = Hook(self, callback, types, policy)
+        self._all = (*self._all, hook)
+        self._listen()
+        return hook
+
+    def remove(self, hook: Hook) -> None:
+        """Listens no longer."""
+        self._all = tuple(other for other in self._all if other is not hook)
+        self._listen()
+
+    def _listen(self) -> None:
+        self._inspector.listen(sorted({name for hook in self._all for name in hook.types}))
+
+    def deliver(self) -> None:
+        """Tells what this thread's last step has done. Inside a hook nothing is told."""
+        taken = self._inspector.take_records()
+        me = get_ident()
+        if not taken or me in self._telling:
+            return
+        from .events import Record
+
+        self._telling.add(me)
+        try:
+            for fields in taken:
+                self._tell(Record._make((*fields, *self._end(fields[5]))))
+        finally:
+            self._telling.discard(me)
+
+    def _tell(self, record: Record) -> None:
+        if record.type in _GOES_ON and record.call in self._held:
+            for hook, held in self._held.pop(record.call):
+                _leave(hook, held)
+        for hook in self._all:
+            answer = hook.tell(record)
+            if answer is not None and record.type == "retry_scheduled" and record.call is not None:
+                self._hold(hook, record.call, answer)
+
+    def _hold(self, hook: Hook, call: int, answer: Any) -> None:
+        """A hook of a retry has answered a context manager: it is held until the attempt starts."""
+        if not (hasattr(type(answer), "__enter__") and hasattr(type(answer), "__exit__")):
+            return
+        if not hook.types >= _GOES_ON:
+            return
+        try:
+            answer.__enter__()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            hook.complain()
+        else:
+            self._held.setdefault(call, []).append((hook, answer))
+
+    def _end(self, call: Any) -> tuple[int | None, str | None, str | None]:
+        """What the shell knows of the attempt that ended: status, function, exception."""
+        known = self.ends.get(call)
+        if known is None:
+            return None, None, None
+        function, value = known
+        error = type(value).__qualname__ if isinstance(value, BaseException) else None
+        return _status(value), _name(function), error
+
+
+_GOES_ON: Final = frozenset({"attempt_started", "call_done"})
+
+
+def _leave(hook: Hook, held: Any) -> None:
+    try:
+        held.__exit__(None, None, None)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        hook.complain()
+
+
+def _status(value: Any) -> int | None:
+    """The status of an HTTP answer, or of the one that an exception carries, in the words of any client."""
+    try:
+        for of in (value, getattr(value, "response", None)):
+            for name in ("status_code", "status"):
+                status = getattr(of, name, None)
+                if isinstance(status, int) and not isinstance(status, bool):
+                    return int(status)
+    except Exception:  # a property of the user's
+        return None
+    return None
+
+
+def _name(function: Any) -> str | None:
+    """The name of a function, its module in front; None for what an adapter calls."""
+    function = getattr(function, "func", function)
+    name = getattr(function, "__qualname__", None)
+    module = getattr(function, "__module__", None)
+    if not isinstance(name, str) or (module == "tidegate._run" and name == "nothing"):
+        return None
+    return f"{module}.{name}" if isinstance(module, str) else name
+
+
+LOGGED: Final = (
+    "retry_scheduled",
+    "rejected",
+    "breaker_changed",
+    "lease_reclaimed",
+    "store_degraded",
+    "store_recovered",
+    "forced_open",
+    "forced_cleared",
+)
+"""What is logged without being asked: nothing that a call has which works."""
+
+
+def _log(record: Record) -> None:
+    """The hook that every engine has: imports what it needs with the first record."""
+    from ._log import log
+
+    log(record)
+
+
+def loaded(module: str) -> Any:
+    """A module that the user has imported, or None."""
+    return sys.modules.get(module)

@@ -1,0 +1,81 @@
+"""A door for people who come from forze: policies as stacks of strategies, and calls by a policy's name.
+
+    executor = ResilienceExecutor(ResilienceSpec(policies={"vendor": ResiliencePolicy(
+        name="vendor", strategies=(RateLimitStrategy(permits=10, per=timedelta(seconds=1)),)
+    )}))
+    order = await executor.run(lambda: vendor.fetch(order_id), policy="vendor", route="eu")
+
+Failures go by their kind (`CoreException`, or any exception whose `kind` is one of forze's): only
+`concurrency`, `infrastructure` and `throttled` are ever retried. What the policy itself refuses or stops is a
+`CoreException` too, with forze's kinds and codes; the engine's own error is its `__cause__`.
+
+`document_of` writes policies as a policy document.
+"""
+
+from __future__ import annotations
+
+from ._context import Criticality, bind_criticality, bind_deadline, current_criticality
+from ._errors import CoreException, ExceptionKind, exc
+from ._executor import ResilienceExecutor, ResilienceStateSnapshot, builtin_default_policies
+from ._ports import (
+    MiddlewareStep,
+    PortPolicy,
+    ResilienceDepsModule,
+    ResilienceWrap,
+    default_resilience_executor,
+)
+from ._strategies import (
+    AdaptiveBulkheadStrategy,
+    AdaptiveThrottleStrategy,
+    BackoffStrategy,
+    BulkheadStrategy,
+    CircuitBreakerStrategy,
+    FallbackStrategy,
+    GradientBulkheadStrategy,
+    HedgeStrategy,
+    JitterMode,
+    RateLimitStrategy,
+    ResiliencePolicy,
+    ResilienceSpec,
+    RetryBudget,
+    RetryStrategy,
+    Strategy,
+    TimeoutStrategy,
+)
+from ._translate import classify, document_of
+
+__all__ = [
+    "AdaptiveBulkheadStrategy",
+    "AdaptiveThrottleStrategy",
+    "BackoffStrategy",
+    "BulkheadStrategy",
+    "CircuitBreakerStrategy",
+    "CoreException",
+    "Criticality",
+    "ExceptionKind",
+    "FallbackStrategy",
+    "GradientBulkheadStrategy",
+    "HedgeStrategy",
+    "JitterMode",
+    "MiddlewareStep",
+    "PortPolicy",
+    "RateLimitStrategy",
+    "ResilienceDepsModule",
+    "ResilienceExecutor",
+    "ResiliencePolicy",
+    "ResilienceSpec",
+    "ResilienceStateSnapshot",
+    "ResilienceWrap",
+    "RetryBudget",
+    "RetryStrategy",
+    "Strategy",
+    "TimeoutStrategy",
+    "bind_criticality",
+    "bind_deadline",
+    "builtin_default_policies",
+    "classify",
+    "current_criticality",
+    "default_resilience_executor",
+    "document_of",
+    "exc",
+]

@@ -1,0 +1,233 @@
+"""Policies for whole ports and operations: wired once, by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from ._errors import exc
+from ._executor import ResilienceExecutor, reject_blanket_ambiguous_retry
+
+if TYPE_CHECKING:
+    from tidegate._engine import Engine
+
+    from ._executor import OnEvent
+    from ._strategies import ResilienceSpec
+
+Port = TypeVar("Port")
+_STORES = ("breaker_store", "rate_limit_store", "latency_digest_store")
+
+
+def _name_of(key: Any) -> str:
+    return str(getattr(key, "name", key))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PortPolicy:
+    """Puts the methods of a port behind a policy.
+
+    Args:
+        key: What the port is resolved by; anything hashable, a name for instance.
+        policy: The policy's name.
+        route: What state is kept for; the route that the port is resolved under if left out.
+        methods: The methods that are meant; all public coroutine methods if left out.
+
+    Raises:
+        CoreException: Of the kind `configuration`, where a rule is broken.
+    """
+
+    key: Any
+    policy: str
+    route: str | None = None
+    methods: Iterable[str] | None = None
+
+    def __post_init__(self) -> None:
+        if not str(self.policy):
+            raise exc.configuration("Port policy must name a resilience policy")
+        if self.methods is None:
+            return
+        methods = tuple(self.methods)
+        object.__setattr__(self, "methods", methods)
+        if not methods:
+            raise exc.configuration(
+                f"Port policy for {_name_of(self.key)!r} declares an empty methods tuple"
+                " (use None to wrap all coroutine methods)"
+            )
+        hidden = sorted(method for method in methods if not method or method.startswith("_"))
+        if hidden:
+            raise exc.configuration(
+                f"Port policy for {_name_of(self.key)!r} may only wrap public methods: "
+                + ", ".join(map(repr, hidden))
+            )
+
+
+class _PortProxy:
+    """A port whose public coroutine methods run under a policy; everything else is the port's own."""
+
+    def __init__(
+        self, port: Any, executor: ResilienceExecutor, policy: str, route: str | None, methods: Any
+    ) -> None:
+        self._port = port
+        self._executor = executor
+        self._policy = policy
+        self._route = route
+        self._methods = methods
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._port, name)
+        wanted = not name.startswith("_") and (self._methods is None or name in self._methods)
+        if not wanted or not inspect.iscoroutinefunction(attribute):
+            return attribute
+
+        @wraps(attribute)
+        async def guarded(*args: Any, **kwargs: Any) -> Any:
+            return await self._executor.run(
+                lambda: attribute(*args, **kwargs), policy=self._policy, route=self._route
+            )
+
+        return guarded
+
+    def __repr__(self) -> str:
+        return f"<{self._port!r} under policy {self._policy!r}>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResilienceDepsModule:
+    """An executor, and the ports that its policies are bound to.
+
+    Args:
+        spec: The policies, over the built-in ones.
+        port_policies: At most one for each key.
+        breaker_store: Must be None: state that a fleet shares is not offered yet, and so the next two.
+        rate_limit_store: Must be None.
+        latency_digest_store: Must be None.
+        engine: What keeps the state; one of its own if left out.
+        on_event: As in `ResilienceExecutor`.
+
+    Attributes:
+        executor: The executor.
+
+    Raises:
+        CoreException: Of the kind `configuration`: a key twice, an unknown policy, a store, or a policy that
+            retries ambiguous failures for all methods of a port (`resilience.blanket_write_retry`).
+    """
+
+    spec: ResilienceSpec | None = None
+    port_policies: tuple[PortPolicy, ...] = ()
+    breaker_store: None = None
+    rate_limit_store: None = None
+    latency_digest_store: None = None
+    engine: Engine | None = None
+    on_event: OnEvent | None = None
+    executor: ResilienceExecutor = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "port_policies", tuple(self.port_policies))
+        for store in _STORES:
+            given: object = getattr(self, store)
+            if given is not None:
+                raise exc.configuration(
+                    f"{store} = {given!r}: state that a fleet shares is not offered yet; leave it out, and"
+                    " each process keeps its own"
+                )
+        seen: set[Any] = set()
+        for port in self.port_policies:
+            if port.key in seen:
+                raise exc.configuration(f"Duplicate port policy for dependency key {_name_of(port.key)!r}")
+            seen.add(port.key)
+        executor = ResilienceExecutor(self.spec, engine=self.engine, on_event=self.on_event)
+        object.__setattr__(self, "executor", executor)
+        unknown = sorted(
+            {port.policy for port in self.port_policies if str(port.policy) not in executor.policies}
+        )
+        if unknown:
+            raise exc.configuration(
+                "Port policies reference unknown resilience policies: " + ", ".join(unknown)
+            )
+        for port in self.port_policies:
+            if port.methods is None:
+                reject_blanket_ambiguous_retry(executor.policies[str(port.policy)], _name_of(port.key))
+                executor._blanket.setdefault(str(port.policy), []).append(_name_of(port.key))
+
+    def resolve(self, key: Any, port: Port, *, route: str | None = None) -> Port:
+        """A port as its users see it: behind the policy of its key, or as it is if there is none.
+
+        Args:
+            key: What the port is resolved by.
+            port: The port.
+            route: The route that it is resolved under: the name of its spec, for instance.
+
+        Raises:
+            CoreException: Of the kind `configuration`, if a named method is none that can be wrapped.
+        """
+        found = next((policy for policy in self.port_policies if policy.key == key), None)
+        if found is None:
+            return port
+        for method in found.methods or ():
+            if not inspect.iscoroutinefunction(getattr(port, method, None)):
+                raise exc.configuration(
+                    f"Port policy for {_name_of(key)!r} names {method!r}, which is no coroutine method"
+                    " (streams are never wrapped)"
+                )
+        bound = found.route if found.route is not None else route
+        return cast("Port", _PortProxy(port, self.executor, str(found.policy), bound, found.methods))
+
+
+_defaults: list[ResilienceExecutor] = []
+
+
+def default_resilience_executor() -> ResilienceExecutor:
+    """The executor of the process, with the built-in policies; made when it is first needed."""
+    if not _defaults:
+        _defaults.append(ResilienceExecutor())
+    return _defaults[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MiddlewareStep:
+    """A step of an operation's plan.
+
+    Attributes:
+        id: Its name.
+        factory: Makes the middleware from a context.
+        priority: The smaller, the further out.
+    """
+
+    id: str
+    factory: Callable[[Any], Callable[..., Awaitable[Any]]]
+    priority: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResilienceWrap:
+    """Puts a whole operation behind a policy. A retry runs all of it again.
+
+    Args:
+        policy: The policy's name.
+        route: What state is kept for.
+
+    Example:
+        ```python
+        wrap = ResilienceWrap(policy="transient")
+        answer = await wrap(context)(operation, arguments)
+        ```
+    """
+
+    policy: str
+    route: str | None = None
+
+    def __call__(self, ctx: Any = None) -> Callable[..., Awaitable[Any]]:
+        """The middleware, `await middleware(next, args)`, under `ctx.resilience()` or the default one."""
+        resolve = getattr(ctx, "resilience", default_resilience_executor)
+
+        async def middleware(next: Callable[[Any], Awaitable[Any]], args: Any) -> Any:  # noqa: A002 - forze's name
+            return await resolve().run(lambda: next(args), policy=self.policy, route=self.route)
+
+        return middleware
+
+    def to_step(self, *, step_id: str = "resilience", priority: int = 20) -> MiddlewareStep:
+        """The wrap as a step of a plan."""
+        return MiddlewareStep(id=step_id, factory=self, priority=priority)

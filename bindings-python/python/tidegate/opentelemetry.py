@@ -1,0 +1,199 @@
+"""Metrics, events on spans, and `http.request.resend_count` for OpenTelemetry.
+
+    import tidegate.opentelemetry
+
+    tidegate.opentelemetry.instrument()
+    tracer_provider.add_span_processor(tidegate.opentelemetry.ResendCount())
+
+Metrics have the names of `docs/telemetry.md` with a dot after the first word, and without the suffixes that
+OpenTelemetry's units say: `tidegate.calls`, `tidegate.call_duration` in `s`. A Prometheus exporter spells
+them out again. This module wants the SDK.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry import metrics, trace
+from opentelemetry.metrics import Observation
+from opentelemetry.sdk.trace import SpanProcessor
+
+from ._deadline import current
+from ._engine import default_engine
+from ._metrics import BOUNDS, FAMILIES, Family, Series, measured, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from opentelemetry.context import Context
+    from opentelemetry.metrics import CallbackOptions, Histogram, MeterProvider
+    from opentelemetry.sdk.trace import Span
+
+    from ._engine import Engine
+    from ._hooks import Hook
+    from .events import Record
+
+__all__ = ["Instrumentation", "ResendCount", "instrument"]
+
+_ON_SPANS: Final = (
+    "retry_scheduled",
+    "retry_suppressed",
+    "gave_up",
+    "rejected",
+    "hedge_started",
+    "hedge_won",
+    "breaker_changed",
+    "deadline_exceeded",
+)
+_SPANS_OF_TIME: Final = {
+    "call_done": "tidegate_call_duration_seconds",
+    "granted": "tidegate_bulkhead_acquire_latency_seconds",
+}
+
+
+class Instrumentation:
+    """What `instrument` has set up: `close` ends the hooks. Instruments stay with their provider, quiet."""
+
+    def __init__(self, engine: Engine, provider: MeterProvider | None, events: bool, max_routes: int) -> None:
+        self._engine = measured(engine, max_routes)
+        self._unread: dict[Family, list[Series]] = {}
+        self._open = True
+        meter = (metrics.get_meter_provider() if provider is None else provider).get_meter("tidegate")
+        self._histograms: dict[str, Histogram] = {}
+        for family in FAMILIES:
+            name, unit = _name(family)
+            if family.instrument == "counter":
+                meter.create_observable_counter(name, [self._observe(family)], unit, family.meaning)
+            elif family.instrument == "gauge":
+                meter.create_observable_gauge(name, [self._observe(family)], unit, family.meaning)
+            else:
+                self._histograms[family.name] = meter.create_histogram(
+                    name, unit, family.meaning, explicit_bucket_boundaries_advisory=list(BOUNDS)
+                )
+        self._hooks: list[Hook] = [self._engine.on_event(self._record, types=_SPANS_OF_TIME)]
+        if events:
+            self._hooks.append(self._engine.on_event(_on_span, types=_ON_SPANS))
+
+    def close(self) -> None:
+        """Ends it; a second time changes nothing."""
+        self._open = False
+        for hook in self._hooks:
+            hook.close()
+
+    def _observe(self, family: Family) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        """The callback of a family. One reading serves all of them, once each."""
+
+        def observe(options: CallbackOptions) -> Iterable[Observation]:
+            if not self._open:
+                return []
+            if family not in self._unread:
+                self._unread = {known: [] for known in FAMILIES}
+                for series in read(self._engine):
+                    self._unread[series.family].append(series)
+            names = ("policy", "route", *family.labels)
+            return [
+                Observation(series.value, dict(zip(names, series.labels, strict=True)))
+                for series in self._unread.pop(family)
+                if not isinstance(series.value, tuple)
+            ]
+
+        return observe
+
+    def _record(self, record: Record) -> None:
+        """A span of time has ended: a call's, or a wait for a permit."""
+        span = record.elapsed_s if record.type == "call_done" else record.wait_s
+        if span is None or record.policy is None or (record.type == "granted" and record.why != "queue"):
+            return
+        route = self._engine.inspector.label(record.policy, record.route or "")
+        self._histograms[_SPANS_OF_TIME[record.type]].record(span, {"policy": record.policy, "route": route})
+
+
+def _name(family: Family) -> tuple[str, str]:
+    """The name that OpenTelemetry has for a family, and its unit."""
+    name = "tidegate." + family.name.removeprefix("tidegate_").removesuffix("_total")
+    return (name.removesuffix("_seconds"), "s") if name.endswith("_seconds") else (name, "1")
+
+
+def _on_span(record: Record) -> None:
+    """What happened to a call, as an event of the span around it."""
+    span = trace.get_current_span()
+    if span.is_recording():
+        fields = {
+            f"tidegate.{key}": value
+            for key, value in record._asdict().items()
+            if value is not None and key not in ("type", "seq", "at", "quiet", "call")
+        }
+        span.add_event(f"tidegate.{record.type}", fields)
+
+
+def instrument(
+    engine: Engine | None = None,
+    *,
+    meter_provider: MeterProvider | None = None,
+    span_events: bool = True,
+    max_routes: int = 20,
+) -> Instrumentation:
+    """Exports an engine's metrics, and tells the spans around calls what happened to them.
+
+    Args:
+        engine: The engine; the process's own if left out.
+        meter_provider: The provider; the global one if left out.
+        span_events: Whether retries, refusals and their like become events of the span that is current.
+        max_routes: How many routes of each policy have series of their own, 0 to 10,000.
+
+    Raises:
+        ValueError: If `max_routes` is out of range.
+    """
+    return Instrumentation(
+        default_engine() if engine is None else engine, meter_provider, span_events, max_routes
+    )
+
+
+class ResendCount(SpanProcessor):
+    """Sets `http.request.resend_count` on the HTTP client spans of repeats, and on no others.
+
+    Instrumentation inside a retry layer makes a span for each attempt, and cannot know which of them repeat
+    another; the layer does. Calls within calls add up: a second attempt around a second one is resend 2.
+
+    Args:
+        engine: The engine whose attempts are meant; the process's own if left out.
+    """
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        self._engine = default_engine() if engine is None else engine
+        self._calls: dict[int, int] = {}
+        self._hook = self._engine.on_event(self._record, types=["attempt_started", "call_done"])
+
+    def _record(self, record: Record) -> None:
+        if record.call is None:
+            return
+        if record.type == "call_done":
+            self._calls.pop(record.call, None)
+        elif record.attempt > 1:
+            self._calls[record.call] = record.attempt - 1
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Looks at a span when it starts."""
+        if not self._calls or span.kind is not trace.SpanKind.CLIENT:
+            return
+        known = span.attributes or {}
+        if "http.request.method" not in known and "http.method" not in known:
+            return
+        resends, scope = 0, current()
+        while scope is not None:
+            engine, call, _, scope = scope if type(scope) is tuple else scope._scope  # type: ignore[attr-defined]
+            if engine is self._engine:
+                resends += self._calls.get(call, 0)
+        if resends:
+            span.set_attribute("http.request.resend_count", resends)
+
+    def on_end(self, span: Any) -> None:
+        """Nothing is to be done."""
+
+    def shutdown(self) -> None:
+        """Listens no longer."""
+        self._hook.close()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Keeps nothing back."""
+        return True

@@ -1,0 +1,373 @@
+//! What an engine tells: records for hooks, metrics, the journal, explanations, saved state. Conversions and nothing
+//! else; what is told is decided in core.
+//!
+//! Records are taken from core in the step that made them, under its lock, and kept for the thread that made the step: it
+//! hands them to its hooks after the step, before the wait that the step asks for. Metrics count there and then, so
+//! that a call that works costs no Python.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use tidegate::{CallId, Duration, Family, Input, Meter, PolicyId, Reading, Record, RecordType, Series, Time};
+
+use crate::{Engine, State};
+
+pyo3::import_exception!(tidegate._errors, StateError);
+
+/// Who listens to an engine.
+pub struct Ears {
+    /// The engine, among those of the process.
+    id: u64,
+    /// The types that hooks listen to, a bit for each.
+    hooks: u32,
+    meter: Option<Meter>,
+    heard: Vec<Record>,
+}
+
+impl Ears {
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { id, hooks: 0, meter: None, heard: Vec::new() }
+    }
+}
+
+thread_local! {
+    /// What this thread's steps have made, for its hooks.
+    static TOLD: RefCell<Vec<(u64, Record)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Takes what a step has made: is there anything for this thread's hooks?
+#[cold]
+#[inline(never)]
+pub fn hear(state: &mut State) -> bool {
+    let State { core, ears, .. } = state;
+    core.take_records(&mut ears.heard);
+    if let Some(meter) = &mut ears.meter {
+        ears.heard.iter().for_each(|record| meter.add(core, record));
+    }
+    let wanted = |record: &&Record| ears.hooks & 1 << record.what as u32 != 0;
+    let told = ears.heard.iter().filter(wanted).map(|record| (ears.id, *record));
+    let any = TOLD.with_borrow_mut(|all| {
+        let before = all.len();
+        all.extend(told);
+        all.len() > before
+    });
+    ears.heard.clear();
+    any
+}
+
+/// Core makes what hooks and the meter want between them.
+fn subscribe(state: &mut State) {
+    let hooks = state.ears.hooks;
+    let mut types: Vec<_> =
+        RecordType::ALL.iter().copied().filter(|what| hooks & 1 << *what as u32 != 0).collect();
+    if state.ears.meter.is_some() {
+        types.extend(Meter::TYPES);
+    }
+    state.core.subscribe_to(&types);
+}
+
+/// The name of the policy, the key of the route, and the name of the kind, as far as they are known.
+type Names = (Option<String>, Option<String>, Option<String>);
+
+fn names(state: &State, record: &Record) -> Names {
+    let policy = record.policy.and_then(|policy| state.core.policy_of(policy));
+    let kind = record.kind.and_then(|kind| policy?.name_of(kind)).map(str::to_owned);
+    let route = record.route.and_then(|route| state.core.key_of(route));
+    (policy.map(|policy| policy.name().to_owned()), route.map(str::to_owned), kind)
+}
+
+fn seconds(span: Duration) -> f64 {
+    span.as_micros() as f64 / 1e6
+}
+
+fn moment(at: Time) -> f64 {
+    at.as_micros() as f64 / 1e6
+}
+
+/// A record as the first fields of the Python half's `Record`.
+fn tuple<'py>(py: Python<'py>, record: &Record, names: Names) -> PyResult<Bound<'py, PyTuple>> {
+    let (policy, route, kind) = names;
+    let side = |of: fn((f64, f64)) -> f64| -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(level) = record.change.map(of) else { return Ok(None) };
+        Ok(Some(match record.what {
+            RecordType::BreakerChanged => {
+                let name = ["closed", "open", "half_open"][(level as usize).min(2)];
+                name.into_pyobject(py)?.into_any()
+            }
+            RecordType::LimitChanged if level >= f64::from(u32::MAX) => return Ok(None),
+            _ => level.into_pyobject(py)?.into_any(),
+        }))
+    };
+    let fields: [Bound<'py, PyAny>; 17] = [
+        record.what.name().into_pyobject(py)?.into_any(),
+        record.seq.into_pyobject(py)?.into_any(),
+        moment(record.at).into_pyobject(py)?.into_any(),
+        policy.into_pyobject(py)?,
+        route.into_pyobject(py)?,
+        record.call.map(CallId::to_word).into_pyobject(py)?,
+        record.attempt.into_pyobject(py)?.into_any(),
+        record.hedge.into_pyobject(py)?.to_owned().into_any(),
+        kind.into_pyobject(py)?,
+        record.verdict.map(tidegate::Verdict::name).into_pyobject(py)?,
+        record.why.map(tidegate::Wait::name).into_pyobject(py)?,
+        record.wait.map(seconds).into_pyobject(py)?,
+        record.elapsed.map(seconds).into_pyobject(py)?,
+        record.suppressed.into_pyobject(py)?.into_any(),
+        record.quiet.into_pyobject(py)?.to_owned().into_any(),
+        side(|(from, _)| from)?.into_pyobject(py)?,
+        side(|(_, to)| to)?.into_pyobject(py)?,
+    ];
+    PyTuple::new(py, fields)
+}
+
+fn reading<'py>(py: Python<'py>, reading: &Reading) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match reading {
+        Reading::Number(number) => number.into_pyobject(py)?.into_any(),
+        Reading::Histogram { counts, sum } => (counts, sum).into_pyobject(py)?.into_any(),
+    })
+}
+
+/// What an engine tells, for the Python half.
+#[pyclass(frozen, module = "tidegate._native")]
+pub struct Inspector {
+    engine: Py<Engine>,
+}
+
+impl Inspector {
+    fn with<T>(&self, py: Python<'_>, work: impl FnOnce(&mut State, Time) -> T) -> T {
+        let (mut state, now) = self.engine.get().at_now(py);
+        work(&mut state, now)
+    }
+}
+
+#[pymethods]
+impl Inspector {
+    #[new]
+    fn new(engine: Py<Engine>) -> Self {
+        Self { engine }
+    }
+
+    /// Sets what hooks listen to: names of record types.
+    #[pyo3(signature = (types: "list[str]") -> "None")]
+    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
+    fn listen(&self, py: Python<'_>, types: Vec<String>) -> PyResult<()> {
+        let mut hooks = 0;
+        for name in &types {
+            let Some(what) = RecordType::ALL.iter().find(|what| what.name() == name) else {
+                return Err(PyValueError::new_err(format!("no record is a {name}")));
+            };
+            hooks |= 1 << *what as u32;
+        }
+        self.with(py, |state, _| {
+            state.ears.hooks = hooks;
+            subscribe(state);
+        });
+        Ok(())
+    }
+
+    /// The records that this thread's steps have made since the last time, oldest first.
+    #[pyo3(signature = () -> "list[tuple[object, ...]]")]
+    fn take_records<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let taken = self.with(py, |state, _| {
+            let id = state.ears.id;
+            let mut taken = Vec::new();
+            TOLD.with_borrow_mut(|all| {
+                all.retain(|(of, record)| {
+                    if *of == id {
+                        taken.push((*record, Names::default()));
+                    }
+                    *of != id
+                });
+            });
+            for (record, known) in &mut taken {
+                *known = names(state, record);
+            }
+            taken
+        });
+        let tuples = taken.into_iter().map(|(record, names)| tuple(py, &record, names));
+        PyList::new(py, tuples.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Starts to count for metrics, if nobody has: `max_routes` routes of each policy have series of their own.
+    fn measure(&self, py: Python<'_>, max_routes: usize) {
+        self.with(py, |state, _| {
+            state.ears.meter.get_or_insert_with(|| Meter::new(max_routes));
+            subscribe(state);
+        });
+    }
+
+    /// All series: the family's place in `families`, policy, route, labels, and a number or the counts and the sum.
+    #[pyo3(signature = () -> "list[tuple[int, str, str, list[str], float | tuple[list[int], float]]]")]
+    fn series<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let series = self.with(py, |state, now| {
+            let State { core, ears, .. } = state;
+            ears.meter.as_mut().map(|meter| meter.read(core, now)).unwrap_or_default()
+        });
+        let list = PyList::empty(py);
+        for Series { family, policy, route, labels, reading: of } in series {
+            list.append((family as usize, policy, route, labels, reading(py, &of)?))?;
+        }
+        Ok(list)
+    }
+
+    /// What a route is called in labels: its key, or `other`.
+    fn label(&self, py: Python<'_>, policy: &str, route: &str) -> String {
+        self.with(py, |state, _| {
+            let State { core, ears, .. } = state;
+            let known = ears.meter.as_mut().zip(core.policy_named(policy));
+            known.map_or("other", |(meter, policy)| meter.label(policy, route)).to_owned()
+        })
+    }
+
+    /// Tests the engine: it stays out of the way unless `active`; `attempts` makes so many without waits, 0 leaves them as
+    /// they are, and `cap` keeps those that a policy has fewer. The calls that can go on because of it.
+    #[pyo3(signature = (active, attempts, cap) -> "list[int] | None")]
+    fn test(&self, py: Python<'_>, active: bool, attempts: u8, cap: bool) -> PyResult<Option<Vec<u64>>> {
+        let attempts = (attempts > 0).then_some((attempts, cap));
+        let woken = self.with(py, |state, now| state.test(active, attempts, now));
+        woken.map_err(|clash| crate::clashes("policy", &clash))
+    }
+
+    /// Records that were dropped, because nobody had taken those before them.
+    fn dropped(&self, py: Python<'_>) -> u64 {
+        self.with(py, |state, _| state.core.records_dropped())
+    }
+
+    /// The journal's lines since they were last taken; `take` takes them.
+    #[pyo3(signature = (take) -> "list[str]")]
+    fn journal(&self, py: Python<'_>, take: bool) -> Vec<String> {
+        self.with(py, |state, _| {
+            if take {
+                let mut inputs = Vec::new();
+                state.core.take_journal(&mut inputs);
+                return inputs.iter().map(ToString::to_string).collect();
+            }
+            state.core.journal().iter().map(ToString::to_string).collect()
+        })
+    }
+
+    /// Puts a journal's lines in: what the engine said to each, and where its clock stands then, in microseconds. Raises
+    /// `ValueError` for a line that is none.
+    #[pyo3(signature = (lines: "list[str]") -> "tuple[list[str], int]")]
+    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
+    fn replay(&self, py: Python<'_>, lines: Vec<String>) -> PyResult<(Vec<String>, u64)> {
+        let mut inputs = Vec::new();
+        for (number, line) in lines.iter().enumerate() {
+            let input: Input = line.parse().map_err(|error| {
+                PyValueError::new_err(format!("journal, line {}: {error}: {line}", number + 1))
+            })?;
+            inputs.push(input);
+        }
+        let (answers, now) = self.with(py, |state, _| {
+            let answers = state.core.replay(inputs);
+            (answers, state.core.now().as_micros())
+        });
+        Ok((answers.iter().map(|answer| format!("{answer:?}")).collect(), now))
+    }
+
+    /// What the engine has learned, as text.
+    fn save(&self, py: Python<'_>) -> String {
+        self.with(py, |state, now| state.core.save(now))
+    }
+
+    /// Goes on from a saved state: routes, those left out, unknown policies and pools, components that start fresh.
+    #[pyo3(signature = (text, elapsed_us) -> "tuple[int, int, list[tuple[str, str]], list[tuple[str, str, str]]]")]
+    #[allow(clippy::type_complexity)] // a tuple of what there is
+    fn restore(
+        &self,
+        py: Python<'_>,
+        text: &str,
+        elapsed_us: u64,
+    ) -> PyResult<(u32, u32, Vec<(&'static str, String)>, Vec<(&'static str, String, &'static str)>)> {
+        let elapsed = Duration::from_micros(elapsed_us);
+        let restored = self.with(py, |state, now| state.core.restore(text, elapsed, now));
+        let restored = restored.map_err(|error| StateError::new_err(error.to_string()))?;
+        Ok((restored.routes, restored.left_out, restored.unknown, restored.dropped))
+    }
+
+    /// What a policy comes to, as plain dictionaries and lists; `text` is for people.
+    #[pyo3(signature = (policy) -> "dict[str, object] | None")]
+    fn explain_policy<'py>(&self, py: Python<'py>, policy: u32) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let explained = self.with(py, |state, _| state.core.explain_policy(PolicyId::from_word(policy)));
+        let Some(of) = explained else { return Ok(None) };
+        let dict = PyDict::new(py);
+        dict.set_item("text", of.to_string())?;
+        dict.set_item("policy", &of.policy)?;
+        let components = PyList::empty(py);
+        for component in &of.components {
+            let settings: BTreeMap<_, _> = component.settings.iter().cloned().collect();
+            components.append((component.name, component.meaning, settings))?;
+        }
+        dict.set_item("components", components)?;
+        dict.set_item("max_attempts", of.max_attempts)?;
+        dict.set_item("max_wait", of.max_wait.map(seconds))?;
+        dict.set_item("max_time", of.max_time.map(seconds))?;
+        dict.set_item("load", (of.load.per_call, of.load.per_second, of.load.burst))?;
+        dict.set_item("memory_per_route", of.memory_per_route)?;
+        dict.set_item("warnings", of.warnings)?;
+        Ok(Some(dict))
+    }
+
+    /// How things stand with a call, or why it ended, as plain dictionaries and lists; `text` is for people.
+    #[pyo3(signature = (call) -> "dict[str, object] | None")]
+    fn explain_call<'py>(&self, py: Python<'py>, call: u64) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let explained = self.with(py, |state, _| {
+            let of = state.core.explain_call(CallId::from_word(call))?;
+            let names: Vec<_> = of.story.iter().map(|record| names(state, record)).collect();
+            Some((of, names))
+        });
+        let Some((of, names)) = explained else { return Ok(None) };
+        let dict = PyDict::new(py);
+        dict.set_item("text", of.to_string())?;
+        dict.set_item("call", of.call.to_word())?;
+        dict.set_item("policy", &of.policy)?;
+        dict.set_item("route", &of.route)?;
+        dict.set_item("began", moment(of.began))?;
+        dict.set_item("at", moment(of.at))?;
+        dict.set_item("attempts", of.attempts)?;
+        dict.set_item("standing", &of.standing)?;
+        dict.set_item("why", of.why.map(tidegate::Wait::name))?;
+        dict.set_item("until", of.until.map(moment))?;
+        dict.set_item("deadline", of.deadline.map(moment))?;
+        dict.set_item("reason", of.verdict.map(tidegate::Verdict::name))?;
+        dict.set_item("numbers", &of.numbers)?;
+        let story = of.story.iter().zip(names).map(|(record, names)| tuple(py, record, names));
+        dict.set_item("story", PyList::new(py, story.collect::<PyResult<Vec<_>>>()?)?)?;
+        Ok(Some(dict))
+    }
+}
+
+/// The types of records, in the order of their numbers: name, and what it tells.
+#[pyfunction]
+#[pyo3(signature = () -> "list[tuple[str, str]]")]
+pub fn record_types() -> Vec<(&'static str, &'static str)> {
+    RecordType::ALL.iter().map(|what| (what.name(), what.meaning())).collect()
+}
+
+/// What each verdict means.
+#[pyfunction]
+#[pyo3(signature = () -> "dict[str, str]")]
+pub fn verdicts() -> BTreeMap<&'static str, &'static str> {
+    tidegate::Verdict::ALL.iter().map(|verdict| (verdict.name(), verdict.meaning())).collect()
+}
+
+/// The families of metrics: name, instrument, labels beside `policy` and `route`, and what it says.
+#[pyfunction]
+#[pyo3(signature = () -> "list[tuple[str, str, list[str], str]]")]
+pub fn families() -> Vec<(&'static str, &'static str, Vec<&'static str>, &'static str)> {
+    let family = |of: &Family| (of.name(), of.instrument().name(), of.labels().to_vec(), of.meaning());
+    Family::ALL.iter().map(family).collect()
+}
+
+/// The upper bounds of histograms, in seconds.
+#[pyfunction]
+#[pyo3(signature = () -> "list[float]")]
+pub fn bounds() -> Vec<f64> {
+    Meter::BOUNDS.to_vec()
+}

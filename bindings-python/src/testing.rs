@@ -1,0 +1,105 @@
+//! What tests ask of an engine: that it stays out of the way, or tries so often and never waits. A policy of core is
+//! changed for another of core's, and back; nothing here decides about a call.
+
+use std::collections::BTreeMap;
+
+use tidegate::{Clash, Flags, Policy, PolicyId, Request, RouteId, Time, Value};
+
+use crate::State;
+
+/// The name of the policy that calls go by while an engine is not active.
+const INACTIVE: &str = "tidegate.inactive";
+
+/// How an engine is tested.
+#[derive(Default)]
+pub struct Mode {
+    /// The route that all calls go to, where the engine is to stay out of the way.
+    inactive: Option<RouteId>,
+    /// So many attempts, without waits; the flag keeps those that a policy has fewer.
+    attempts: Option<(u8, bool)>,
+    /// What policies were before.
+    originals: BTreeMap<u32, Policy>,
+}
+
+impl Mode {
+    /// What begins in the place of a call.
+    #[inline]
+    pub fn begins(&self, route: RouteId, request: &Request) -> (RouteId, Request) {
+        match self.inactive {
+            None => (route, *request),
+            Some(inactive) => (inactive, Request { remaining: None, parent: None, ..*request }),
+        }
+    }
+}
+
+/// The policy as it is tested: another number of attempts, and no wait between them. One without retries stays as it is.
+fn tested(policy: &Policy, attempts: u8, cap: bool) -> Policy {
+    let Some(Value::Number(own)) = policy.value("retry.max_attempts") else { return policy.clone() };
+    let most = if cap { own.min(f64::from(attempts)) } else { f64::from(attempts) };
+    let replaced = ["retry.max_attempts", "retry.respect_retry_after", "retry.hold", "retry.max_held"];
+    let mut pairs = policy.to_pairs();
+    pairs.retain(|(key, _)| !key.starts_with("retry.backoff.") && !replaced.contains(key));
+    pairs.extend([
+        ("retry.max_attempts", Value::Number(most)),
+        ("retry.respect_retry_after", Value::Number(0.0)),
+        ("retry.backoff.base", Value::Number(0.0)),
+        ("retry.backoff.max", Value::Number(0.0)),
+    ]);
+    Policy::from_pairs(policy.name(), &pairs).unwrap_or_else(|_| policy.clone())
+}
+
+impl State {
+    /// Takes a policy in, as it is tested.
+    pub fn take_in(&mut self, policy: Policy) -> Result<PolicyId, Clash> {
+        let Some((attempts, cap)) = self.mode.attempts else { return self.core.policy(policy) };
+        if let Some(id) = self.core.policy_named(policy.name()) {
+            let same = self.mode.originals.get(&id.to_word()) == Some(&policy);
+            return if same { Ok(id) } else { self.core.policy(policy) };
+        }
+        let id = self.core.policy(tested(&policy, attempts, cap))?;
+        self.mode.originals.insert(id.to_word(), policy);
+        Ok(id)
+    }
+
+    /// Gives a policy other settings, as they are tested.
+    pub fn change(&mut self, id: PolicyId, to: Policy, now: Time) -> Result<Flags, Clash> {
+        let Some((attempts, cap)) = self.mode.attempts else { return self.core.retune(id, to, now) };
+        let flags = self.core.retune(id, tested(&to, attempts, cap), now)?;
+        self.mode.originals.insert(id.to_word(), to);
+        Ok(flags)
+    }
+
+    /// Tests the engine in another way from now on; the calls that can go on because of it.
+    pub fn test(
+        &mut self,
+        active: bool,
+        attempts: Option<(u8, bool)>,
+        now: Time,
+    ) -> Result<Option<Vec<u64>>, Clash> {
+        let mut flags = Flags::default();
+        for (id, policy) in std::mem::take(&mut self.mode.originals) {
+            flags = self.core.retune(PolicyId::from_word(id), policy, now)?;
+        }
+        self.mode.attempts = attempts;
+        if let Some((attempts, cap)) = attempts {
+            let all =
+                (0..).map(PolicyId::from_word).map_while(|id| Some((id, self.core.policy_of(id)?.clone())));
+            for (id, policy) in all.collect::<Vec<_>>() {
+                // Settings that only calls in flight still have are no policy's own.
+                if policy.name() != INACTIVE && self.core.policy_named(policy.name()) == Some(id) {
+                    flags = self.core.retune(id, tested(&policy, attempts, cap), now)?;
+                    self.mode.originals.insert(id.to_word(), policy);
+                }
+            }
+        }
+        self.mode.inactive = None;
+        if !active {
+            let pairs = [("retry.max_attempts", Value::Number(1.0))];
+            if let Ok(policy) = Policy::from_pairs(INACTIVE, &pairs) {
+                let id = self.core.policy(policy)?;
+                self.mode.inactive = Some(self.core.route(id, "default", now));
+            }
+        }
+        Ok(self.woken(flags))
+    }
+}
