@@ -7,17 +7,19 @@ mod facts;
 mod python;
 mod reference;
 mod schema;
+mod swift;
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::{env, fs};
 
 /// The generated files, by path from the root of the repository.
-fn files() -> [(&'static str, String); 3] {
+fn files() -> [(&'static str, String); 4] {
     [
         ("docs/policy.schema.json", schema::text()),
         ("docs/reference.md", reference::text()),
         ("bindings-python/python/tidegate/_options_gen.py", python::text()),
+        ("bindings-uniffi/swift/Sources/Tidegate/Options.swift", swift::text()),
     ]
 }
 
@@ -72,11 +74,12 @@ mod tests {
 
     #[test]
     fn every_key_and_every_preset_is_in_every_file() {
-        let [(_, schema), (_, reference), (_, python)] = files();
+        let [(_, schema), (_, reference), (_, python), (_, swift)] = files();
         for key in tidegate::TABLE {
             let name = key.path.rsplit('.').next().unwrap();
             assert!(schema.contains(&format!("\"{name}\": {{")), "{} in the schema", key.path);
             assert!(reference.contains(&format!("| `{name}` |")), "{} in the reference", key.path);
+            assert!(swift.contains(&format!("pairs.add(\"{}\", ", key.path)), "{} in Swift", key.path);
             if key.path.contains('.') {
                 assert!(python.contains(&format!("\n    {name}: ")), "{} in the options", key.path);
             }
