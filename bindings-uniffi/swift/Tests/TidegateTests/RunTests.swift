@@ -195,8 +195,7 @@ private enum Tag {
         let third = try await started(policy) { _ in 3 }
         try await eventually { engine.idle.waiters == 2 }
         let full = await policy.ended { _ in 4 }
-        let error = #expect(throws: Rejected.self) { try full.result.get() }
-        _ = error
+        #expect(throws: Rejected.self) { try full.result.get() }
         #expect(full.report.reason == .queueFull)
         if case .failure(let error as Rejected) = full.result {
             #expect(error.cause == .bulkheadFull && error.code == "bulkhead_full" && error.httpStatus == 503)
