@@ -153,8 +153,8 @@ async def nested(world: World) -> None:
 
 
 SCENARIOS: list[Callable[[World], Coroutine[Any, Any, None]]] = [
-    retried, stopped, queued, hedged, hedged_and_failing, hedging_in_vain,
-    looped, admitted, generated, fallen_back, nested,
+    retried, stopped, queued, hedged, hedged_and_failing, hedging_in_vain, looped, admitted, generated,
+    fallen_back, nested,
 ]  # fmt: skip
 
 

@@ -284,3 +284,23 @@ def test_retries_and_refusals_are_logged_without_being_asked(
     caplog.clear()
     quick(silent).call(failing(1))
     assert not caplog.records
+
+
+def test_lines_go_to_structlog_where_it_is_configured(
+    fake: tidegate.Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    import structlog
+
+    caplog.set_level(logging.INFO, "tidegate")
+    quick(fake).call(failing(1))
+    assert len(caplog.records) == 1, "imported is not configured"
+    written = structlog.testing.LogCapture()
+    structlog.configure(processors=[written])
+    try:
+        quick(fake, name="pay").call(failing(1))
+    finally:
+        structlog.reset_defaults()
+    (line,) = written.entries
+    assert (line["event"], line["log_level"]) == ("tidegate.retry_scheduled", "info")
+    assert (line["policy"], line["attempt"], line["error"]) == ("pay", 2, "ConnectionError")
+    assert len(caplog.records) == 1

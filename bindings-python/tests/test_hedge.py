@@ -213,6 +213,39 @@ def test_a_loser_that_does_not_stop_is_waited_for(jumping: FakeClock, run: Any) 
     assert (log[-1], jumping.now()) == ("cleaned up", 6)
 
 
+def test_cancelled_its_slots_go_on_before_its_attempts_have_unwound(jumping: FakeClock, run: Any) -> None:
+    policy = on(jumping, bulkhead={"max_concurrency": 2, "max_queue": None, "acquire_timeout": None})
+    admitted: list[float] = []
+
+    async def stubborn() -> None:
+        try:
+            await jumping.sleep(50)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await jumping.sleep(5)
+
+    async def other() -> None:
+        admitted.append(jumping.now())
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            scope = anyio.CancelScope()
+
+            async def cancelled() -> None:
+                with scope:
+                    await policy.acall(stubborn)
+
+            group.start_soon(cancelled)
+            await jumping.sleep(2)  # both of its attempts are out
+            group.start_soon(policy.acall, other)
+            await jumping.sleep(1)
+            assert admitted == []
+            scope.cancel()
+
+    run(main)
+    assert (admitted, jumping.now()) == ([3], 8)
+
+
 def test_classify_and_results(jumping: FakeClock, run: Any) -> None:
     answers = Answers(jumping, (3, "good"), (1, "bad"))
     policy = on(jumping, classify=lambda it: "transient" if it == "bad" else None, retry={"max_attempts": 2})

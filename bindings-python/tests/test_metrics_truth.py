@@ -15,7 +15,7 @@ import tidegate.httpx
 import tidegate.prometheus
 from conftest import Origin
 
-CALLS = int(os.environ.get("TIDEGATE_CALLS", "2000"))
+CALLS = int(os.environ.get("TIDEGATE_CALLS", "10000"))
 """The full size is 50,000 (`TIDEGATE_CALLS=50000`): the same check, for longer."""
 
 

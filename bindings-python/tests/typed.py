@@ -52,6 +52,30 @@ async def apages(start: int) -> AsyncIterator[str]:
     yield str(start)
 
 
+@policy.bulkhead()
+def admitted(item: int) -> bytes:
+    return bytes(item)
+
+
+@policy.at(route="eu", fallback=None, criticality="critical").bulkhead()
+async def aadmitted(item: int) -> bytes:
+    return bytes(item)
+
+
+class Catalogue:
+    def find(self, key: str) -> int:
+        return len(key)
+
+
+with policy.bulkhead() as attempt_inside, tidegate.criticality("critical"):
+    assert_type(attempt_inside.remaining, float | None)
+assert_type(policy.wrap(Catalogue(), methods=["find"]).find("x"), int)
+assert_type(policy.replace("other", deadline=3), tidegate.Policy)
+tidegate.Policy(fallback=lambda error: str(error), fallback_on=(KeyError, OSError), hedge={"delay": 1})
+tidegate.Policy(fallback="cached", fallback_on=3)  # type: ignore[arg-type]
+tidegate.criticality("urgent")  # type: ignore[arg-type]
+assert_type(admitted(1), bytes)
+admitted("one")  # type: ignore[arg-type]
 assert_type(guarded(1), bytes)
 guarded("one")  # type: ignore[arg-type]
 assert_type(list(pages(1)), list[str])
@@ -64,6 +88,10 @@ async def main() -> None:
     assert_type(await asyncio.create_task(policy.acall(charge, 1)), str)
     assert_type(await asyncio.wait_for(policy.acall(charge, 1), 5), str)
     assert_type(await aguarded(1), bytes)
+    assert_type(await aadmitted(1), bytes)
+    await aadmitted("one")  # type: ignore[arg-type]
+    async with policy.bulkhead() as attempt:
+        assert_type(attempt.num, int)
     assert_type([page async for page in apages(1)], list[str])
     async for attempt in policy.attempts():
         with attempt:

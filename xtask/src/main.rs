@@ -9,6 +9,7 @@ mod dist;
 mod emulate;
 mod gate;
 mod generate;
+mod js;
 mod report;
 mod run;
 mod setup;

@@ -62,6 +62,23 @@ impl Counts {
         sum
     }
 
+    /// Reads vitest's closing lines: `Tests  2 failed | 31 passed | 1 skipped (34)`.
+    pub fn from_vitest(text: &str) -> Self {
+        let mut sum = Self::default();
+        for line in text.lines().filter_map(|line| line.trim().strip_prefix("Tests ")) {
+            let counts = line.rsplit_once('(').map_or(line, |(counts, _)| counts);
+            for (number, word) in numbered(counts, '|') {
+                match word {
+                    "passed" => sum.passed += number,
+                    "failed" => sum.failed += number,
+                    "skipped" | "todo" => sum.skipped += number,
+                    _ => {}
+                }
+            }
+        }
+        sum
+    }
+
     /// Reads pytest's closing line: `== 2 failed, 31 passed, 1 skipped in 0.12s ==`, with or without the rules.
     pub fn from_pytest(text: &str) -> Self {
         let mut sum = Self::default();
@@ -233,6 +250,15 @@ mod tests {
         assert_eq!(Counts::from_pytest("..\n7 passed in 61.20s (0:01:01)\n"), counts(7, 0, 0));
         assert_eq!(Counts::from_pytest("1 passed, 1 xfailed, 3 warnings, 2 errors in 0.1s"), counts(1, 2, 1));
         assert_eq!(Counts::from_pytest("no tests ran in 0.01s"), counts(0, 0, 0));
+    }
+
+    #[test]
+    fn vitests_closing_line_is_read() {
+        let long =
+            " Test Files  1 failed | 4 passed (5)\n      Tests  2 failed | 31 passed | 1 skipped (34)\n";
+        assert_eq!(Counts::from_vitest(long), counts(31, 2, 1));
+        assert_eq!(Counts::from_vitest("     Tests  7 passed (7)"), counts(7, 0, 0));
+        assert_eq!(Counts::from_vitest("Tests  no tests"), counts(0, 0, 0));
     }
 
     #[test]

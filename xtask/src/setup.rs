@@ -93,9 +93,11 @@ impl Venv {
 
 /// `cargo xtask setup`.
 pub fn setup(shop: &Shop) -> Result {
-    // Without it one step of the tests does not run, and says so; nothing else needs it.
+    // Without them some steps of the tests do not run, and say so; nothing else needs them.
     if let Err(why) = crate::wasm::target(shop, crate::wasm::TARGET) {
         println!("   no WebAssembly here: {why}");
+    } else if let Err(why) = crate::js::environment(shop) {
+        println!("   no JavaScript here: {why}");
     }
     if let Err(why) = crate::swift::Root::open(shop) {
         println!("   no Swift here: {why}");

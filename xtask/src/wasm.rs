@@ -38,7 +38,21 @@ pub fn target(shop: &Shop, name: &str) -> Result {
     rustup(&["target", "add", name]).quiet().map(drop)
 }
 
-fn node(shop: &Shop) -> Result {
+/// Makes sure that the toolchain has a component; adds it where that is allowed.
+pub fn component(shop: &Shop, name: &str) -> Result {
+    let rustup = |args: &[&str]| Cmd::new("rustup").cwd(&shop.root).args(args);
+    let listed = rustup(&["component", "list", "--installed"]).capture()?.ok()?;
+    if listed.text.lines().any(|line| line.trim() == name) {
+        return Ok(());
+    }
+    if !shop.install {
+        return Err(Error(format!("--no-install: rustup component add {name} would have to fetch it")));
+    }
+    rustup(&["component", "add", name]).quiet().map(drop)
+}
+
+/// Makes sure that there is Node.
+pub fn node(shop: &Shop) -> Result {
     let version = Cmd::new("node").cwd(&shop.root).arg("--version").capture();
     version.and_then(crate::run::Output::ok).map(drop).map_err(|Error(why)| {
         Error(format!("Node is not on this machine ({why}); install it (Debian: apt-get install nodejs)"))

@@ -59,6 +59,7 @@ class Engine:
             raise ValueError(f"max_routes = {max_routes!r}: must be a whole number from 1 to {_MOST_ROUTES}")
         self.seed: Final = draw_seed() if seed is None else seed & (1 << 64) - 1
         self.max_routes: Final = max_routes
+        self._token = draw_seed()  # engines may share a seed
         self.native: Final = _native.Engine(self.seed, clock is not None, journal, max_routes)
         self.inspector: Final = _native.Inspector(self.native)
         self.logs: Final = logs
@@ -180,14 +181,14 @@ class Engine:
     def mark(self, error: BaseException, call: int) -> None:
         """Notes on an exception which call it ended. Numbers, so that it can still be pickled."""
         try:
-            error.__tidegate__ = (self.seed, call)  # type: ignore[attr-defined]
+            error.__tidegate__ = (self._token, call)  # type: ignore[attr-defined]
         except (AttributeError, TypeError):
             pass  # one without a dict
 
     def call_of(self, error: BaseException) -> int | None:
         """The call that an exception ended, if it was one of this engine's."""
-        seed, call = getattr(error, "__tidegate__", (None, None))
-        return call if seed == self.seed else None
+        token, call = getattr(error, "__tidegate__", (None, None))
+        return call if token == self._token else None
 
     def journal(self, *, take: bool = False) -> str:
         """Everything that was put into the engine, one line each, for `Engine.replay`.

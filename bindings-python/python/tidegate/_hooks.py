@@ -90,11 +90,12 @@ class Hooks:
         self._inspector = inspector
         self._all: tuple[Hook, ...] = ()
         self._telling: set[int] = set()
+        self._make: Callable[[Iterable[Any]], Record] | None = None
         self._held: dict[int, list[tuple[Hook, Any]]] = {}
         self.ends: Final[dict[int, tuple[Any, Any]]] = {}
         """By call: the function and what its attempt brought, while the engine is told of it."""
         if engine.logs:
-            self.add(_log, frozenset(LOGGED), None)
+            self.add(_Log(), frozenset(LOGGED), None)
 
     def add(self, callback: Callable[[Record], object], types: frozenset[str], policy: str | None) -> Hook:
         """Listens from now on."""
@@ -117,12 +118,15 @@ class Hooks:
         me = get_ident()
         if not taken or me in self._telling:
             return
-        from .events import Record
+        make = self._make
+        if make is None:
+            from .events import Record
 
+            make = self._make = Record._make
         self._telling.add(me)
         try:
             for fields in taken:
-                self._tell(Record._make((*fields, *self._end(fields[5]))))
+                self._tell(make((*fields, *self._end(fields[5]))))
         finally:
             self._telling.discard(me)
 
@@ -208,11 +212,20 @@ LOGGED: Final = (
 """What is logged without being asked: nothing that a call has which works."""
 
 
-def _log(record: Record) -> None:
+class _Log:
     """The hook that every engine has: imports what it needs with the first record."""
-    from ._log import log
 
-    log(record)
+    __slots__ = ("_write",)
+
+    def __init__(self) -> None:
+        self._write: Callable[[Record], None] | None = None
+
+    def __call__(self, record: Record) -> None:
+        if self._write is None:
+            from ._log import log
+
+            self._write = log
+        self._write(record)
 
 
 def loaded(module: str) -> Any:

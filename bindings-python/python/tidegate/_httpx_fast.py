@@ -40,7 +40,7 @@ class Unread(Exception):
 class Quick(Caller):
     """Calls of one route whose first attempt is native; what comes after is an `HttpxRun`'s."""
 
-    __slots__ = ("_family", "_front", "_inner", "_kind", "repeats", "span", "tunings")
+    __slots__ = ("_family", "_front", "_inner", "_kind", "left", "repeats", "span", "tunings")
 
     _family: Family
     _front: Front
@@ -50,16 +50,28 @@ class Quick(Caller):
     """Whether the policy repeats its method."""
     span: int | None
     """The time that each call has, in microseconds; None without end."""
+    left: float
+    """The same in seconds, and a little more."""
     tunings: int
 
-    def outgoing(self, request: Any) -> tuple[Any, int] | None:
-        """The request in the time that it has, and when that begins; None where less may be left."""
+    def outgoing(self, request: Any, whole: bool) -> tuple[Any, int] | None:
+        """The request in the time that it has, and when that begins; None where less may be left.
+
+        `whole` says that the transport answers with whole bodies: then nobody looks at a timeout again.
+        """
         if self.span is None or scope() is not None:
             return None
-        left = self.span / 1e6 + MARGIN
+        left = self.left
         extensions = request.extensions
+        given = extensions.get("timeout") or NONE
+        if whole and len(given) == 4:
+            for own in given.values():
+                if own is None or own > left:
+                    break
+            else:
+                return request, self._engine.native.now()
         # A dict of our own: the transport looks at it again when it reads the body.
-        timeouts = dict(extensions.get("timeout") or NONE)
+        timeouts = dict(given)
         for phase in PHASES:
             own = timeouts.get(phase)
             if own is None or own > left:
@@ -114,7 +126,8 @@ class Quick(Caller):
         run.header = front.retry_header
         if sent is not request:
             run.timeouts = sent.extensions["timeout"]
-            run.us_until = None if self.span is None else began + self.span
+        if self.span is not None:
+            run.us_until = began + self.span
             run.until = None if policy_deadline is None else began + policy_deadline
         return run
 
@@ -170,6 +183,7 @@ class Plans:
         quick._front, quick._family = front, self._family
         quick._inner, quick._kind = self._inner, self._kind
         quick.span = min(spans) if spans else None
+        quick.left = (quick.span or 0) / 1e6 + MARGIN
         quick.tunings = policy.engine.tunings
         flags = front.flags & ~ABORTABLE | NORMAL | REPLAYABLE | slot
         quick.repeats = front.retries(policy, request.method)

@@ -38,16 +38,28 @@ _families: Final[dict[str, Family]] = {}
 _classes: Final[dict[tuple[type, str], type]] = {}
 
 
+def module_of(transport: object) -> ModuleType | None:
+    """Whose transport this is; None where it is neither's.
+
+    Told by the classes themselves: an SDK that passes them on (openai does) may say that they are its own.
+    """
+    for name in ("httpx", "httpx2"):
+        module = sys.modules.get(name)
+        if module is not None and isinstance(transport, (module.BaseTransport, module.AsyncBaseTransport)):
+            return module
+    return None
+
+
 def family_of(inner: object, module: ModuleType | None) -> Family:
     """Whose transport this is: told by the module, by the inner transport, or by what is imported."""
     name = module.__name__ if module is not None else None
     if name is None and inner is not None:
-        roots = [kind.__module__.partition(".")[0] for kind in type(inner).__mro__]
-        name = next((root for root in roots if root in ("httpx", "httpx2")), None)
-        if name is None:
+        module = module_of(inner)
+        if module is None:
             raise TypeError(
                 f"{type(inner).__name__} is no transport of httpx or httpx2; say which: module=httpx"
             )
+        name = module.__name__
     if name is None:
         found = [root for root in ("httpx", "httpx2") if root in sys.modules]
         if len(found) == 2 and sys.modules["httpx"] is sys.modules["httpx2"]:
@@ -89,7 +101,6 @@ class HttpxRun(HttpRun):
     """A request of httpx or httpx2 under a policy."""
 
     __slots__ = ("family", "inner", "library", "timeouts")
-    can_race = True
 
     def __init__(
         self, front: Front, request: Any, options: Mapping[str, Any], family: Family, inner: Any

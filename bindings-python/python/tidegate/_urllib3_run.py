@@ -72,12 +72,6 @@ class Urllib3Run(HttpRun):
         raw.close()
         raw.release_conn()  # a pool that blocks gets its place back
 
-    def discard(self, value: Any) -> None:
-        """Closes the answer of a loser."""
-        raw = self.raw(value)
-        raw.close()
-        raw.release_conn()
-
     def judge_library(self, error: BaseException) -> int:
         """The outcome of an exception of urllib3."""
         return self.judge_urllib3(error)

@@ -82,6 +82,7 @@ class _Shared:
         self._front = Front(policy, policies, retry_header, self._flags)
         self._plans = Plans(self._front, family, self._inner, self._kind)
         self._bytes = family.bytes
+        self._whole = False
 
     def _start(self, kind: type[HttpxRun], request: Any) -> tuple[HttpxRun, int]:
         """Begins the call of a request."""
@@ -120,7 +121,7 @@ class Transport(_Shared, _SyncBase):
         if quick is not None:
             if quick.span is None:
                 return quick.call(self._send, request, request, 0)
-            sent = quick.outgoing(request)
+            sent = quick.outgoing(request, self._whole)
             if sent is not None:
                 return quick.call(self._send, request, *sent)
         return drive(*self._start(SyncRun, request))
@@ -128,7 +129,8 @@ class Transport(_Shared, _SyncBase):
     def _send(self, request: Any, sent: Any, began: int) -> Any:
         """A first attempt: an answer that is a happy end, or `Unread` with one that is not."""
         response = self._inner.handle_request(sent)
-        if response.status_code >= 400 or type(response.stream) is not self._bytes:
+        whole = self._whole = type(response.stream) is self._bytes
+        if response.status_code >= 400 or not whole:
             raise Unread(response)
         response.extensions["tidegate"] = {"attempts": 1, "reason": "ok", "note": None, "retry_at": None}
         return response
@@ -177,7 +179,7 @@ class AsyncTransport(_Shared, _AsyncBase):
         if quick is not None:
             if quick.span is None:
                 return await quick.acall(self._send, request, request, 0)
-            sent = quick.outgoing(request)
+            sent = quick.outgoing(request, self._whole)
             if sent is not None:
                 return await quick.acall(self._send, request, *sent)
         from ._async import drive as drive_async
@@ -187,7 +189,8 @@ class AsyncTransport(_Shared, _AsyncBase):
     async def _send(self, request: Any, sent: Any, began: int) -> Any:
         """A first attempt: an answer that is a happy end, or `Unread` with one that is not."""
         response = await self._inner.handle_async_request(sent)
-        if response.status_code >= 400 or type(response.stream) is not self._bytes:
+        whole = self._whole = type(response.stream) is self._bytes
+        if response.status_code >= 400 or not whole:
             raise Unread(response)
         response.extensions["tidegate"] = {"attempts": 1, "reason": "ok", "note": None, "retry_at": None}
         return response

@@ -223,6 +223,12 @@ def test_jitter_is_decorrelated_unless_told(on: OnClock) -> None:
     assert len(set(waits)) > 20
 
 
+def test_nothing_bounds_retries_without_a_budget(on: OnClock) -> None:
+    run = on.executor(policy("p", retrying(K.INFRASTRUCTURE, most=2, base=ms(1), max=ms(1), jitter="none")))
+    on.outcomes(run, "p", *[exc.infrastructure("down")] * 150)
+    assert (on.starts, on.clock.now()) == (300, 0.15)
+
+
 def test_a_budget_bounds_retries(on: OnClock) -> None:
     budget = forze.RetryBudget(ratio=1, min_throughput=0)
     strategy = retrying(K.INFRASTRUCTURE, most=5, base=ms(1), max=ms(1), budget=budget)
@@ -293,6 +299,19 @@ def test_failure_on_and_ignore_on_say_otherwise(on: OnClock) -> None:
     assert on.breaker(run, "p")["throughput"] == 3, "ignored"
     on.outcomes(run, "p", *[exc.conflict("")] * 3)
     assert on.breaker(run, "p")["failures"] == 3
+    tight = policy("t", odd, TimeoutStrategy(timeout=ms(100)))
+    executor = on.executor(tight)
+    with pytest.raises(CoreException, match="Resilience timeout"):
+        on.run(executor.run(lambda: on.clock.sleep(60), policy="t"))
+    assert on.breaker(executor, "t")["throughput"] == 0, (
+        "an attempt timeout is infrastructure, no failure here"
+    )
+    only = policy("only", odd, retrying(K.THROTTLED, base=ms(1), max=ms(1)))
+    executor = on.executor(policy("only", odd))
+    executor.retune(only)
+    on.starts = 0
+    on.outcomes(executor, "only", RuntimeError("bug"), exc.throttled(""))
+    assert on.starts == 4, "one kind is retried, and nothing besides"
     with pytest.raises(
         ValueError, match="infrastructure in retry_on, and in neither failure_on nor ignore_on"
     ):
@@ -309,6 +328,8 @@ def test_a_throttle_sheds_in_proportion(on: OnClock) -> None:
     shed = answers.count("throttled:adaptive_throttle")
     assert 30 < shed < 190, "some of it, and not all of it"
     assert ("throttle_reject", "p", None) in on.events
+    late = on.executor(policy("late", AdaptiveThrottleStrategy()))
+    assert "throttled:adaptive_throttle" in on.outcomes(late, "late", *[exc.timeout("late")] * 100)
     again = on.executor(policy("q", AdaptiveThrottleStrategy()))
     good = on.outcomes(again, "q", *[exc.validation("no")] * 100)
     assert set(good) == {"validation:core.validation"}, "a domain rejection is the downstream doing its job"

@@ -139,7 +139,12 @@ def test_a_repeat_equals_the_first_but_for_its_number(client: Client) -> None:
         for r in requests
     ]
     assert plain[0] == plain[1] == plain[2]
-    assert "retry-attempt" not in response.request.headers, "the caller's own request is not touched"
+    request = client.client.build_request("GET", "http://api/a", **with_option(RetryHandlerOption(delay=0)))
+    headers, extensions = dict(request.headers), dict(request.extensions)
+    client.run(client.client.send(request))
+    assert (dict(request.headers), request.extensions) == (headers, extensions), (
+        "the caller's own is not touched"
+    )
 
 
 @says(2)
@@ -492,3 +497,11 @@ def test_without_a_transport_the_network_is_its_own(module: Any, colour: str, or
     assert isinstance(transport, module.AsyncBaseTransport if real.is_async else module.BaseTransport)
     assert real.request("GET", origin.url + "/x").status_code == 200
     real.close()
+
+
+def test_whose_transport_it_is_does_not_hang_on_a_name(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package openai writes its own name over that of httpx2's transports."""
+    monkeypatch.setattr(module.BaseTransport, "__module__", "openai")
+    client = Client(module, "sync").open(RetryHandlerOption(delay=0), 503, 200)
+    assert client.request().status_code == 200
+    client.close()

@@ -166,7 +166,11 @@ def test_a_pipeline_of_nothing_else(naps: list[float]) -> None:
     async def main() -> int:
         client = httpx.AsyncClient(transport=httpx.MockTransport(server))
         async with KiotaClientFactory.create_with_custom_middleware([handler], client) as made:
-            return (await made.get("http://api/a")).status_code
+            request = made.build_request("GET", "http://api/a")
+            before = dict(request.extensions)
+            status = (await made.send(request)).status_code
+            assert request.extensions == before, "the caller's own request is not touched"
+            return status
 
     assert asyncio.run(main()) == 503
     assert len(server.seen) == 2

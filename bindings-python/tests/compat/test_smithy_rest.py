@@ -158,3 +158,6 @@ def test_the_async_twin_waits_for_sends_too() -> None:
 
     asyncio.run(calls())
     assert clock.slept
+    waited = sum(clock.slept)
+    asyncio.run(strategy.acquire_initial_retry_token())
+    assert sum(clock.slept) > waited, "first attempts too"

@@ -8,18 +8,20 @@ mod python;
 mod reference;
 mod schema;
 mod swift;
+mod typescript;
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::{env, fs};
 
 /// The generated files, by path from the root of the repository.
-fn files() -> [(&'static str, String); 4] {
+fn files() -> [(&'static str, String); 5] {
     [
         ("docs/policy.schema.json", schema::text()),
         ("docs/reference.md", reference::text()),
         ("bindings-python/python/tidegate/_options_gen.py", python::text()),
         ("bindings-uniffi/swift/Sources/Tidegate/Options.swift", swift::text()),
+        ("bindings-wasm/ts/options_gen.ts", typescript::text()),
     ]
 }
 
@@ -74,7 +76,7 @@ mod tests {
 
     #[test]
     fn every_key_and_every_preset_is_in_every_file() {
-        let [(_, schema), (_, reference), (_, python), (_, swift)] = files();
+        let [(_, schema), (_, reference), (_, python), (_, swift), (_, typescript)] = files();
         for key in tidegate::TABLE {
             let name = key.path.rsplit('.').next().unwrap();
             assert!(schema.contains(&format!("\"{name}\": {{")), "{} in the schema", key.path);
@@ -83,11 +85,18 @@ mod tests {
             if key.path.contains('.') {
                 assert!(python.contains(&format!("\n    {name}: ")), "{} in the options", key.path);
             }
+            let camel = typescript::camel(name);
+            assert!(
+                typescript.contains(&format!("\n  {camel}?: ")),
+                "{} in the TypeScript options",
+                key.path
+            );
         }
         for preset in facts::presets() {
             assert!(
                 reference.contains(&format!("### `{preset}`")) && python.contains(&format!("\"{preset}\""))
             );
+            assert!(typescript.contains(&format!("\"{preset}\"")));
         }
     }
 }

@@ -281,15 +281,15 @@ class ResilienceExecutor:
         found = []
         for name in sorted(self._named if policy is None else [policy]):
             for key, view in sorted(self._find(name).guard.snapshot()["routes"].items()):
-                pool = view["pool"] or {}
+                pool = view["pool"]
                 found.append(
                     ResilienceStateSnapshot(
                         policy=name,
                         route=None if key == _NO_ROUTE else key,
                         forced_open=bool(view["forced"]),
-                        concurrency_limit=pool.get("limit"),
-                        in_use=pool.get("in_flight"),
-                        waiting=pool.get("waiting"),
+                        concurrency_limit=None if pool is None else pool["limit"],
+                        in_use=None if pool is None else pool["in_flight"],
+                        waiting=None if pool is None else pool["waiting"],
                     )
                 )
         return found
@@ -303,10 +303,6 @@ class ResilienceExecutor:
         """Takes a `force_open` back: that of the route, or without one all of the policy's."""
         for each in self._find(policy).both:
             each.force_open(route, on=False)
-            if route is None:
-                for key, view in each.snapshot()["routes"].items():
-                    if view["forced"]:
-                        each.force_open(key, on=False)
 
     def retune(self, policy: ResiliencePolicy) -> None:
         """Gives the policy of this name other strategies. Calls in flight finish under the old ones.

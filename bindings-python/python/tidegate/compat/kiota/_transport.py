@@ -7,6 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._classify import Outcome
+from tidegate._httpx_run import module_of
 from tidegate._policy import Policy
 from tidegate.httpx import AsyncTransport, Transport
 
@@ -116,8 +117,9 @@ class Policies:
 
 def _module_of(transport: Any) -> ModuleType:
     """Whose transport this is: httpx's or httpx2's."""
-    roots = [kind.__module__.partition(".")[0] for kind in type(transport).__mro__]
-    return sys.modules[next(root for root in roots if root in ("httpx", "httpx2"))]
+    module = module_of(transport)
+    assert module is not None  # noqa: S101 - `__new__` has made it one of theirs
+    return module
 
 
 class _Watched:

@@ -1,0 +1,303 @@
+//! The engine as WebAssembly, for JavaScript: conversions and nothing else. No logic here.
+//!
+//! Words are those of `core/src/wire.rs`; as `f64` each is exact, because they are below 2^53. What happens to every call
+//! (`begin`, `begun`, `on`) crosses as numbers alone. Texts are rare: the host writes them into `input`, and reads what is
+//! longer than a number from `output`. The module imports nothing, so it cannot do anything but answer
+//! (`docs/adr/0008-raw-wasm-border.md` says why there is no glue).
+
+mod host;
+mod output;
+
+use tidegate::{
+    CallId, Engine as Core, HttpFailure, Options, Policy, PolicyId, Pool, PoolKind, Request, RouteId, Time,
+    Value, WallTime, wire,
+};
+
+use host::{Engine, Staged, host, with};
+use output::{Json, listed, mistakes, plain};
+
+/// What a call could not be made with: the host has put together a word that nothing has. No step has this word.
+const NO_WORD: f64 = -1.0;
+
+fn time(us: f64) -> Time {
+    Time::from_micros(us as u64)
+}
+
+/// Makes room for texts of this length together; where they are to be written.
+#[unsafe(no_mangle)]
+pub extern "C" fn input(length: u32) -> *mut u8 {
+    host(|host| {
+        host.input.clear();
+        host.input.resize(length as usize, 0);
+        host.input.as_mut_ptr()
+    })
+}
+
+/// Where the last answer that is no number lies.
+#[unsafe(no_mangle)]
+pub extern "C" fn output() -> *const u8 {
+    host(|host| host.output.as_ptr())
+}
+
+/// How long it is, in bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn output_length() -> u32 {
+    host(|host| host.output.len() as u32)
+}
+
+/// A new engine of this seed (64 bits in two halves): its handle.
+#[unsafe(no_mangle)]
+pub extern "C" fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal: u32) -> u32 {
+    let options = Options::default().max_routes(max_routes).journal(journal != 0);
+    let core = Core::new(u64::from(seed_high) << 32 | u64::from(seed_low), options);
+    host(|host| host.add(Engine { core, begun: CallId::from_word(0), woken: Vec::new() }))
+}
+
+/// Forgets an engine. Its handle is never given again.
+#[unsafe(no_mangle)]
+pub extern "C" fn forget_engine(engine: u32) {
+    host(|host| host.remove(engine));
+}
+
+/// Stages a pair whose value is a number; the input is its key.
+#[unsafe(no_mangle)]
+pub extern "C" fn number(value: f64) {
+    host(|host| {
+        let key = host.text(0, usize::MAX);
+        host.staged.push((key, Staged::Number(value)));
+    });
+}
+
+/// Stages a pair whose value is a word; the input is its key, of this length, and the word.
+#[unsafe(no_mangle)]
+pub extern "C" fn word(key: u32) {
+    host(|host| {
+        let value = host.text(key as usize, usize::MAX);
+        let key = host.text(0, key as usize);
+        host.staged.push((key, Staged::Word(value)));
+    });
+}
+
+/// The staged pairs, as core takes them.
+fn staged<T>(work: impl FnOnce(&str, &[(&str, Value<'_>)]) -> T) -> T {
+    let (name, pairs) = host(|host| (host.text(0, usize::MAX), std::mem::take(&mut host.staged)));
+    let pairs: Vec<_> = pairs.iter().map(|(key, value)| (key.as_str(), plain(value))).collect();
+    work(&name, &pairs)
+}
+
+/// Takes in the staged pairs as a policy whose name is the input: its number. Or −1, and the output tells the mistakes.
+#[unsafe(no_mangle)]
+pub extern "C" fn policy(engine: u32) -> f64 {
+    let taken = staged(Policy::from_pairs).map_err(|errors| mistakes(&errors)).and_then(|policy| {
+        with(engine, |it| it.core.policy(policy)).map_err(|clash| output::clash("policy", &clash))
+    });
+    answer(taken.map(|number| f64::from(number.to_word())))
+}
+
+/// Gives a policy the staged pairs as its settings: 0, and who can go on now is among the woken. Or −1, as for `policy`.
+#[unsafe(no_mangle)]
+pub extern "C" fn retune(engine: u32, policy: u32, now: f64) -> f64 {
+    let retuned = staged(Policy::from_pairs).map_err(|errors| mistakes(&errors)).and_then(|to| {
+        let retuned = with(engine, |it| it.core.retune(PolicyId::from_word(policy), to, time(now)));
+        retuned.map_err(|clash| output::clash("policy", &clash))
+    });
+    answer(retuned.map(|_| 0.0))
+}
+
+/// Takes in the staged pairs as a pool, or gives it other settings: 0, or −1, as for `policy`. Kinds are in the order of
+/// `PoolKind::ALL`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pool(engine: u32, kind: u32, again: u32, now: f64) -> f64 {
+    let Some(kind) = PoolKind::ALL.get(kind as usize) else { return NO_WORD };
+    let made = staged(|name, pairs| Pool::from_pairs(name, *kind, pairs));
+    let taken = made.map_err(|errors| mistakes(&errors)).and_then(|pool| {
+        let taken = with(engine, |it| match again {
+            0 => it.core.pool(pool, time(now)),
+            _ => it.core.retune_pool(pool, time(now)).map(drop),
+        });
+        taken.map_err(|clash| output::clash("pool", &clash))
+    });
+    answer(taken.map(|()| 0.0))
+}
+
+/// A number, or −1 and what is wrong in the output.
+fn answer(result: Result<f64, String>) -> f64 {
+    result.unwrap_or_else(|wrong| {
+        host(|host| host.output = wrong);
+        -1.0
+    })
+}
+
+/// The route of the key in the input, under a policy.
+#[unsafe(no_mangle)]
+pub extern "C" fn route(engine: u32, policy: u32, now: f64) -> f64 {
+    let key = host(|host| host.text(0, usize::MAX));
+    with(engine, |it| it.core.route(PolicyId::from_word(policy), &key, time(now)).to_word()) as f64
+}
+
+/// The name of the path in the input, for `begin`; 0 where its policy holds nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn target(engine: u32, route: f64, now: f64) -> f64 {
+    let path = host(|host| host.text(0, usize::MAX));
+    with(engine, |it| it.core.target(RouteId::from_word(route as u64), &path, time(now)).to_word()) as f64
+}
+
+/// Begins a call: its first step, or −1 for a request that there is none of. Its id is what `begun` tells.
+#[unsafe(no_mangle)]
+pub extern "C" fn begin(
+    engine: u32,
+    route: f64,
+    flags: u32,
+    remaining: f64,
+    parent: f64,
+    target: f64,
+    now: f64,
+) -> f64 {
+    let request: Option<Request> =
+        wire::unpack_request(u64::from(flags), remaining as u64, parent as u64, target as u64);
+    let Some(request) = request else { return NO_WORD };
+    with(engine, |it| {
+        let (call, step) = it.core.begin(RouteId::from_word(route as u64), &request, time(now));
+        it.begun = call;
+        wire::pack_step(step) as f64
+    })
+}
+
+/// The id of the call that has begun last.
+#[unsafe(no_mangle)]
+pub extern "C" fn begun(engine: u32) -> f64 {
+    with(engine, |it| it.begun.to_word() as f64)
+}
+
+/// Tells a call what happened: its next step, or −1 for an event that there is none of.
+#[unsafe(no_mangle)]
+pub extern "C" fn on(engine: u32, call: f64, event: f64, now: f64) -> f64 {
+    let Some(event) = wire::unpack_event(event as u64) else { return NO_WORD };
+    with(engine, |it| wire::pack_step(it.core.on(CallId::from_word(call as u64), event, time(now))) as f64)
+}
+
+/// How many calls can go on now because of what happened since the last time; `woken` tells which.
+#[unsafe(no_mangle)]
+pub extern "C" fn wakes(engine: u32) -> u32 {
+    with(engine, |it| {
+        it.woken.clear();
+        it.core.take_wakes(&mut it.woken);
+        it.woken.len() as u32
+    })
+}
+
+/// One of those.
+#[unsafe(no_mangle)]
+pub extern "C" fn woken(engine: u32, place: u32) -> f64 {
+    with(engine, |it| it.woken.get(place as usize).map_or(0.0, |call| call.to_word() as f64))
+}
+
+/// Refuses all calls of a policy (of the route, where that is not 0), or lets them through again. Then ask `wakes`.
+#[unsafe(no_mangle)]
+pub extern "C" fn force_open(engine: u32, policy: u32, route: f64, on: u32, now: f64) {
+    let route = (route > 0.0).then(|| RouteId::from_word(route as u64));
+    with(engine, |it| {
+        let _ = it.core.force_open(PolicyId::from_word(policy), route, on != 0, time(now));
+    });
+}
+
+/// The outcome of an HTTP answer, at its place in the word of a Finished event. The input has its headers: name, NUL,
+/// value, NUL, and so on.
+#[unsafe(no_mangle)]
+pub extern "C" fn classify(engine: u32, policy: u32, status: u32, wall_us: f64) -> f64 {
+    let input = host(|host| std::mem::take(&mut host.input));
+    let mut pieces = input.split(|byte| *byte == 0);
+    let mut headers = Vec::new();
+    while let (Some(name), Some(value)) = (pieces.next(), pieces.next()) {
+        headers.push((name, value));
+    }
+    let failure = HttpFailure { status: status as u16, headers: &headers };
+    let wall = WallTime::from_unix_micros(wall_us as u64);
+    with(engine, |it| {
+        wire::pack_outcome(it.core.classify(PolicyId::from_word(policy), &failure, wall)) as f64
+    })
+}
+
+/// May a request of the method in the input be repeated without an idempotency key?
+#[unsafe(no_mangle)]
+pub extern "C" fn retries_method(engine: u32, policy: u32) -> u32 {
+    let method = host(|host| host.text(0, usize::MAX));
+    with(engine, |it| it.core.retries_method(PolicyId::from_word(policy), &method)).into()
+}
+
+/// The value of a policy's key (the input) that is in force: as JSON in the output, spans in microseconds; `null` for none.
+#[unsafe(no_mangle)]
+pub extern "C" fn setting(engine: u32, policy: u32) {
+    let key = host(|host| host.text(0, usize::MAX));
+    let mut json = Json::default();
+    with(engine, |it| json.value(it.core.setting(PolicyId::from_word(policy), &key)));
+    host(|host| host.output = json.text);
+}
+
+/// The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class, as JSON.
+#[unsafe(no_mangle)]
+pub extern "C" fn kinds(engine: u32, policy: u32) {
+    let text = with(engine, |it| output::kinds(it.core.policy_of(PolicyId::from_word(policy))));
+    host(|host| host.output = text);
+}
+
+/// The state of everything, as JSON.
+#[unsafe(no_mangle)]
+pub extern "C" fn snapshot(engine: u32, now: f64) {
+    let view = with(engine, |it| it.core.snapshot(time(now)));
+    host(|host| host.output = output::snapshot(&view));
+}
+
+/// What a policy does, in words.
+#[unsafe(no_mangle)]
+pub extern "C" fn explain(engine: u32, policy: u32) {
+    let told = with(engine, |it| it.core.explain_policy(PolicyId::from_word(policy)));
+    host(|host| host.output = told.map_or_else(String::new, |told| told.to_string()));
+}
+
+/// What the engine has learned, as JSON for `restore`.
+#[unsafe(no_mangle)]
+pub extern "C" fn save(engine: u32, now: f64) {
+    let saved = with(engine, |it| it.core.save(time(now)));
+    host(|host| host.output = saved);
+}
+
+/// Goes on from what `save` gave (the input), which is this old: 0, and the output tells what became of it. Or −1, and
+/// why not.
+#[unsafe(no_mangle)]
+pub extern "C" fn restore(engine: u32, elapsed_us: f64, now: f64) -> f64 {
+    let saved = host(|host| host.text(0, usize::MAX));
+    let elapsed = tidegate::Duration::from_micros(elapsed_us as u64);
+    match with(engine, |it| it.core.restore(&saved, elapsed, time(now))) {
+        Ok(restored) => {
+            host(|host| host.output = output::restored(&restored));
+            0.0
+        }
+        Err(error) => answer(Err(error.to_string())),
+    }
+}
+
+/// Starts or stops keeping records.
+#[unsafe(no_mangle)]
+pub extern "C" fn subscribe(engine: u32, on: u32) {
+    with(engine, |it| it.core.subscribe(on != 0));
+}
+
+/// The records since the last time, as a list in JSON; how many have been dropped so far.
+#[unsafe(no_mangle)]
+pub extern "C" fn records(engine: u32) -> f64 {
+    with(engine, |it| {
+        let mut records = Vec::new();
+        it.core.take_records(&mut records);
+        let text = listed(records.iter().map(ToString::to_string));
+        host(|host| host.output = text);
+        it.core.records_dropped() as f64
+    })
+}
+
+/// The key of a route, for a record: in the output, empty for one that has been evicted.
+#[unsafe(no_mangle)]
+pub extern "C" fn key_of(engine: u32, route: f64) {
+    let key = with(engine, |it| it.core.key_of(RouteId::from_word(route as u64)).map(str::to_owned));
+    host(|host| host.output = key.unwrap_or_default());
+}

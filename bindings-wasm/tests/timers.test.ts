@@ -1,0 +1,160 @@
+/** Time as the platform has it: fake timers of test frameworks drive every wait with no set-up. */
+
+import FakeTimers from "@sinonjs/fake-timers";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { policy } from "../ts/node.js";
+import { Ticker } from "../ts/ticker.js";
+import { engine, turns } from "./support/setup.js";
+
+/** What moves the time of a test. */
+interface Mover {
+  install(): void;
+  advance(ms: number): Promise<unknown>;
+  timers(): number;
+  remove(): void;
+}
+
+let clock: FakeTimers.Clock | undefined;
+const movers: [string, Mover][] = [
+  [
+    "vitest",
+    {
+      install: () => void vi.useFakeTimers(),
+      advance: (ms) => vi.advanceTimersByTimeAsync(ms),
+      timers: () => vi.getTimerCount(),
+      remove: () => void vi.useRealTimers(),
+    },
+  ],
+  [
+    "sinon",
+    {
+      install: () => {
+        clock = FakeTimers.install();
+      },
+      advance: async (ms) => clock?.tickAsync(ms),
+      timers: () => clock?.countTimers() ?? 0,
+      remove: () => {
+        clock?.uninstall();
+        clock = undefined;
+      },
+    },
+  ],
+];
+
+describe.each(movers)("%s's fake timers", (_, mover) => {
+  afterEach(() => mover.remove());
+
+  test("drive backoff, queue, attempt timeout, hedge and deadline", async () => {
+    mover.install();
+    const lab = engine();
+    const some = policy({
+      engine: lab,
+      deadline: 100_000,
+      attemptTimeout: 10_000,
+      bulkhead: { maxConcurrency: 1, maxQueue: 2, acquireTimeout: 30_000 },
+      retry: { maxAttempts: 2, backoff: { base: 5000, jitter: "none" } },
+    });
+    const hang = () => new Promise<never>(() => undefined);
+    const seen: string[] = [];
+    const told = (name: string) => (error: Error) => seen.push(`${name}: ${error.name}`);
+    const first = some.run((_attempt) => hang()).catch(told("first"));
+    const second = some.run(() => seen.push("second")).catch(told("second"));
+    await mover.advance(24_999);
+    expect(seen).toEqual([]);
+    await mover.advance(1);
+    await Promise.all([first, second]);
+    expect(seen.sort()).toEqual(["first: AttemptTimeout", "second"]);
+
+    const hedged = policy({ engine: lab, hedge: { delay: 7000 } });
+    const race = hedged.run(({ attempt }) => (attempt === 1 ? hang() : attempt));
+    await mover.advance(7000);
+    expect(await race).toBe(2);
+
+    const bounded = policy({ engine: lab, deadline: 50_000 });
+    const late = bounded.run((_attempt) => hang()).catch(told("late"));
+    await mover.advance(50_000);
+    await late;
+    expect(seen[2]).toBe("late: DeadlineExceeded");
+    expect(mover.timers()).toBe(0);
+  });
+
+  test("may come and go between the calls of one engine", async () => {
+    const some = policy({ engine: engine(), attemptTimeout: 40 });
+    const hang = (_: unknown) => new Promise<never>(() => undefined);
+    await expect(some.run(hang)).rejects.toThrow(/attemptTimeout/);
+    mover.install();
+    const fake = expect(some.run(hang)).rejects.toThrow(/attemptTimeout/);
+    await mover.advance(40);
+    await fake;
+    const left = some.run(async () => {
+      await turns();
+      mover.remove();
+      return "real again";
+    });
+    expect(await left).toBe("real again");
+    await expect(some.run(hang)).rejects.toThrow(/attemptTimeout/);
+  });
+});
+
+describe("the ticker", () => {
+  const make = () => {
+    let us = 0;
+    const fired: string[] = [];
+    const ticker = new Ticker(() => us, undefined);
+    const owner = (name: string) => ({ tick: () => fired.push(name) });
+    const set = (to: number) => {
+      us = to;
+    };
+    return { ticker, fired, owner, set };
+  };
+
+  afterEach(() => void vi.useRealTimers());
+
+  test("makes one timer for all, and none for nobody", () => {
+    vi.useFakeTimers();
+    const { ticker, owner } = make();
+    const places = Array.from({ length: 100 }, (_, n) => ticker.add(owner(`${n}`), 1e6 + n));
+    expect([vi.getTimerCount(), ticker.size]).toEqual([1, 100]);
+    for (const place of places) ticker.drop(place);
+    expect([vi.getTimerCount(), ticker.size]).toEqual([0, 0]);
+  });
+
+  test("fires what is due, once, in whatever order it was added; an early timer is set again", () => {
+    vi.useFakeTimers();
+    const { ticker, fired, owner, set } = make();
+    const places = [ticker.add(owner("b"), 20_000), ticker.add(owner("a"), 10_000)];
+    vi.advanceTimersByTime(10);
+    expect(fired).toEqual([]); // by its own clock no time has passed
+    set(10_000);
+    vi.advanceTimersByTime(10);
+    expect(fired).toEqual(["a"]);
+    set(30_000);
+    vi.advanceTimersByTime(30);
+    expect(fired).toEqual(["a", "b"]);
+    for (const place of places) ticker.drop(place);
+  });
+
+  test("cuts waits that are longer than a timer can be", () => {
+    const set = vi.spyOn(globalThis, "setTimeout").mockImplementation(() => 1 as never);
+    const { ticker, owner } = make();
+    const place = ticker.add(owner("in a year"), 365 * 86_400 * 1e6);
+    expect(set.mock.calls[0]?.[1]).toBe(2 ** 31 - 1);
+    ticker.drop(place);
+    set.mockRestore();
+  });
+
+  test("keeps no process alive for a body that may have been thrown away", () => {
+    const { ticker, owner } = make();
+    const refs = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+    const before = refs();
+    const body = ticker.add(owner("body"), 60e6);
+    expect(refs()).toBe(before + 1);
+    ticker.weaken(body);
+    expect(refs()).toBe(before);
+    const call = ticker.add(owner("call"), 70e6);
+    expect(refs()).toBe(before + 1);
+    ticker.drop(call);
+    expect(refs()).toBe(before);
+    ticker.drop(body);
+  });
+});

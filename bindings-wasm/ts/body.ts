@@ -1,0 +1,176 @@
+/** Bodies of answers: what can be sent again, what is read of a failed one, and whose slot lasts until it is read. */
+
+import type { Timed } from "./ticker.js";
+
+/** Raw bytes that are read of a failed answer at most; its connection is kept then. */
+const DRAIN_BYTES = 64 * 1024;
+/** Milliseconds that it may take. */
+export const DRAIN_MS = 250;
+
+/** Can this body be sent a second time as it is? Judged before the first attempt. */
+export function isReplayable(body: unknown): boolean {
+  return (
+    body === null ||
+    body === undefined ||
+    typeof body === "string" ||
+    body instanceof ArrayBuffer ||
+    ArrayBuffer.isView(body) ||
+    (typeof SharedArrayBuffer !== "undefined" && body instanceof SharedArrayBuffer) ||
+    body instanceof Blob ||
+    body instanceof URLSearchParams ||
+    body instanceof FormData
+  );
+}
+
+/** The same answer with another body. What no constructor takes is put on it. */
+export function rebuilt(response: Response, body: BodyInit | null): Response {
+  const { status, statusText, headers } = response;
+  const made = new Response(body, { status, statusText, headers });
+  const told = {
+    url: { value: response.url, configurable: true },
+    type: { value: response.type, configurable: true },
+    redirected: { value: response.redirected, configurable: true },
+  };
+  const clone = {
+    value: (): Response =>
+      Object.defineProperties(Response.prototype.clone.call(made) as Response, { ...told, clone }),
+    configurable: true,
+  };
+  return Object.defineProperties(made, { ...told, clone });
+}
+
+/** Starts the time (µs) of something; how to stop it. */
+export type Limited = (timed: Timed, us: number) => () => void;
+
+/**
+ * Reads a failed answer to its end where that is small and quick, which keeps its connection; else closes it.
+ *
+ * @returns The answer, which can still be the caller's, or undefined where it has been closed.
+ */
+export async function drained(response: Response, limit: Limited): Promise<Response | undefined> {
+  const { body } = response;
+  if (body === null || response.bodyUsed) return response;
+  const length = Number(response.headers.get("content-length") ?? 0);
+  const reader = body.getReader();
+  if (length > DRAIN_BYTES) {
+    await reader.cancel().catch(() => undefined);
+    return undefined;
+  }
+  let late = false;
+  const cut = () => {
+    late = true;
+    reader.cancel().catch(() => undefined);
+  };
+  const stop = limit({ tick: cut }, DRAIN_MS * 1000);
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (late) return undefined;
+      if (done) return rebuilt(response, new Blob(chunks as BlobPart[]));
+      chunks.push(value);
+      size += value.byteLength;
+      if (size > DRAIN_BYTES) {
+        cut();
+        return undefined;
+      }
+    }
+  } catch {
+    return undefined; // it has failed already; the next attempt tells
+  } finally {
+    stop();
+  }
+}
+
+/** Told how the reading of a body has ended, once. */
+export interface Reader {
+  /** It has been read to its end, or closed early. */
+  read(): void;
+  /** Reading it has failed. */
+  failed(error: unknown): void;
+}
+
+const unread =
+  typeof FinalizationRegistry === "undefined"
+    ? undefined
+    : new FinalizationRegistry<WeakRef<Guard>>((guard) => guard.deref()?.thrownAway());
+
+/** A body under watch: somebody is told when it has been read, and can end it. */
+export class Guard {
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
+  #told: Reader | undefined;
+  #controller: ReadableByteStreamController | undefined;
+  #started = false;
+
+  private constructor(body: ReadableStream<Uint8Array>, told: Reader) {
+    this.#reader = body.getReader();
+    this.#told = told;
+  }
+
+  /** The same answer, whose body is under watch. */
+  static of(response: Response, told: Reader): [guarded: Response, guard: Guard] {
+    const guard = new Guard(response.body as ReadableStream<Uint8Array>, told);
+    const stream = new ReadableStream({
+      type: "bytes",
+      start: (controller) => {
+        guard.#controller = controller;
+      },
+      pull: () => guard.#pull(),
+      cancel: (reason) => guard.#cancel(reason),
+    });
+    const guarded = rebuilt(response, stream);
+    unread?.register(guarded, new WeakRef(guard));
+    return [guarded, guard];
+  }
+
+  async #pull(): Promise<void> {
+    this.#started = true;
+    const controller = this.#controller as ReadableByteStreamController;
+    try {
+      for (;;) {
+        const { done, value } = await this.#reader.read();
+        if (done) {
+          this.#end()?.read();
+          controller.close();
+          controller.byobRequest?.respond(0);
+          return;
+        }
+        if (value.byteLength > 0) {
+          controller.enqueue(value as Uint8Array<ArrayBuffer>);
+          return;
+        }
+      }
+    } catch (error) {
+      this.#end()?.failed(error);
+      throw error;
+    }
+  }
+
+  async #cancel(reason: unknown): Promise<void> {
+    this.#end()?.read();
+    await this.#reader.cancel(reason);
+  }
+
+  #end(): Reader | undefined {
+    const told = this.#told;
+    this.#told = undefined;
+    return told;
+  }
+
+  /** Ends it: whoever reads gets this error, and its connection is closed. */
+  fail(error: unknown): void {
+    if (this.#end() === undefined) return;
+    try {
+      this.#controller?.error(error);
+    } catch {
+      // it has been closed in this moment
+    }
+    this.#reader.cancel(error).catch(() => undefined);
+  }
+
+  /** Nobody has the answer any more. Where nobody has begun to read it, nobody will. */
+  thrownAway(): void {
+    if (!this.#started) this.#end()?.read();
+  }
+}

@@ -1,0 +1,116 @@
+/** What became of an attempt: errors and results as outcomes (semantics 1.4). */
+
+import { RateLimited, Rejected, Throttled, TidegateError } from "./errors.js";
+import { type Class, KINDS, OPINIONS, packOutcome } from "./wire.js";
+
+const OUTCOMES = Object.fromEntries(KINDS.map((kind, number) => [kind, packOutcome(number)])) as Record<
+  Class,
+  number
+>;
+export const {
+  transient: TRANSIENT,
+  timeout: TIMEOUT,
+  never_sent: NEVER_SENT,
+  permanent: PERMANENT,
+} = OUTCOMES;
+export const { conflict: CONFLICT, ignored: IGNORED, cancelled: CANCELLED } = OUTCOMES;
+
+/** What a `classify` function can answer where a name says too little. */
+export interface Outcome {
+  /** The class of the outcome, or the name of a kind that the policy declares. */
+  readonly kind: string;
+  /** Whether to retry, whatever the class; left out, the class decides. */
+  readonly opinion?: "retry" | "do_not" | undefined;
+  /** Milliseconds that the other side asked us to wait. */
+  readonly retryAfter?: number | undefined;
+}
+
+/**
+ * Told the result or the error of an attempt, answers the name of a class or of one of the policy's `kinds`, an `Outcome`,
+ * or nothing for the default.
+ */
+// biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing has no opinion
+export type Classify = (resultOrError: unknown) => Class | (string & {}) | Outcome | null | undefined | void;
+
+/** Errors of the system that prove that nothing was sent. */
+const UNSENT = /^(?:ECONNREFUSED|ENOTFOUND|EAI_[A-Z]+|ENETUNREACH|EHOSTUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
+/** Errors of the system and of undici that may pass: `ECONNRESET`, `EPIPE`, `UND_ERR_SOCKET`, `HPE_INVALID_CONSTANT`. */
+const PASSING =
+  /^(?:E[A-Z]+|UND_ERR_(?:SOCKET|(?:HEADERS|BODY)_TIMEOUT|RESPONSE.*)|HPE_.*|ERR_HTTP2_.*|ERR_SSL_.*)$/;
+/** What browsers say when a connection fails: `TypeError`s that are told from mistakes by their words alone. */
+const NETWORK =
+  /^(?:Failed to fetch|Load failed|NetworkError when attempting to fetch resource\.|The network connection was lost\.|Network request failed|terminated|network error|The Internet connection appears to be offline\.)/i;
+
+/** The outcome of an error. */
+export function ofError(error: unknown): number {
+  if (typeof error !== "object" || error === null) return PERMANENT;
+  if (error instanceof TidegateError) return ofOurs(error);
+  const { name, message, code, cause } = error as {
+    name?: unknown;
+    message?: unknown;
+    code?: unknown;
+    cause?: unknown;
+  };
+  if (name === "AbortError") return IGNORED;
+  if (name === "TimeoutError") return TRANSIENT;
+  const ofSystem = ofCode(code);
+  if (ofSystem !== undefined) return ofSystem;
+  if (error instanceof TypeError || name === "TypeError") {
+    const inner = ofCode((cause as { code?: unknown } | undefined)?.code);
+    if (inner !== undefined) return inner;
+    return cause === undefined && typeof message === "string" && NETWORK.test(message)
+      ? TRANSIENT
+      : PERMANENT;
+  }
+  return PERMANENT;
+}
+
+function ofCode(code: unknown): number | undefined {
+  if (typeof code !== "string") return undefined;
+  if (UNSENT.test(code)) return NEVER_SENT;
+  return PASSING.test(code) ? TRANSIENT : undefined;
+}
+
+/** An inner policy's end: a refusal is retryable, and no evidence about the far side (semantics 1.4). */
+function ofOurs(error: TidegateError): number {
+  if (error instanceof RateLimited || error instanceof Throttled) {
+    return packOutcome(KINDS.indexOf("throttled"), 0, error.retryIn);
+  }
+  if (error instanceof Rejected) return CONFLICT;
+  return error.httpStatus === 504 ? TRANSIENT : PERMANENT;
+}
+
+const warned = new WeakSet<Classify>();
+
+/** The outcome that the user's `classify` names; `otherwise` where it has no opinion or is broken. */
+export function by(
+  classify: Classify,
+  subject: unknown,
+  otherwise: number,
+  kinds: ReadonlyMap<string, number>,
+): number {
+  try {
+    const answer = classify(subject);
+    if (answer === undefined || answer === null) return otherwise;
+    if (typeof answer === "string") return packOutcome(numberOf(answer, kinds));
+    const opinion = answer.opinion === undefined ? 0 : OPINIONS.indexOf(answer.opinion);
+    if (opinion < 0) throw new RangeError(`opinion = ${String(answer.opinion)}: must be retry or do_not`);
+    return packOutcome(numberOf(answer.kind, kinds), opinion, answer.retryAfter);
+  } catch (error) {
+    if (!warned.has(classify)) {
+      warned.add(classify);
+      console.warn("tidegate: classify failed, and is ignored where it does:", error);
+    }
+    return otherwise;
+  }
+}
+
+function numberOf(name: string, kinds: ReadonlyMap<string, number>): number {
+  const number = kinds.get(name);
+  if (number === undefined) {
+    throw new RangeError(
+      `${JSON.stringify(name)} is no class, and no kind that the policy declares; there are ${[...kinds.keys()].join(", ")}`,
+    );
+  }
+  return number;
+}

@@ -1,0 +1,90 @@
+/** What a policy's callers share: its place in an engine, and what is in force there. */
+
+import type { Classify } from "./classify.js";
+import type { Engine } from "./engine.js";
+import type { Limits } from "./errors.js";
+import type { Refused } from "./notes.js";
+
+export class Core implements Refused {
+  readonly engine: Engine;
+  readonly name: string;
+  /** Its number in the engine. */
+  readonly number: number;
+  readonly classify: Classify | undefined;
+  #seen = -1;
+  #kinds: ReadonlyMap<string, number> = new Map();
+  #settings = new Map<string, number | string | null>();
+  #methods = new Map<string, boolean>();
+  #hedges = false;
+
+  constructor(engine: Engine, name: string, number: number, classify: Classify | undefined) {
+    this.engine = engine;
+    this.name = name;
+    this.number = number;
+    this.classify = classify;
+  }
+
+  /** What was kept is of other settings once they have changed. */
+  #refresh(): void {
+    if (this.#seen === this.engine.tunings) return;
+    this.#seen = this.engine.tunings;
+    this.#kinds = this.engine.kinds(this.number);
+    this.#settings.clear();
+    this.#hedges = this.engine.setting(this.number, "hedge.delay") !== null;
+    this.#methods.clear();
+  }
+
+  /** The numbers of the names that `classify` may answer. */
+  get kinds(): ReadonlyMap<string, number> {
+    this.#refresh();
+    return this.#kinds;
+  }
+
+  /** May attempts start beside others? */
+  get hedges(): boolean {
+    this.#refresh();
+    return this.#hedges;
+  }
+
+  /** The value of a key that is in force: spans in microseconds. */
+  setting(key: string): number | string | null {
+    this.#refresh();
+    let value = this.#settings.get(key);
+    if (value === undefined) {
+      value = this.engine.setting(this.number, key);
+      this.#settings.set(key, value);
+    }
+    return value;
+  }
+
+  /** A span that is in force, in milliseconds; null where there is none. */
+  ms(key: string): number | null {
+    const value = this.setting(key);
+    return typeof value === "number" ? value / 1000 : null;
+  }
+
+  /** A number that is in force; null where there is none. */
+  count(key: string): number | null {
+    const value = this.setting(key);
+    return typeof value === "number" ? value : null;
+  }
+
+  limits(): Limits {
+    return {
+      maxConcurrency: this.count("bulkhead.max_concurrency"),
+      maxQueue: this.count("bulkhead.max_queue"),
+      acquireTimeout: this.ms("bulkhead.acquire_timeout"),
+    };
+  }
+
+  /** May a request of this method be repeated without an idempotency key? */
+  retriesMethod(method: string): boolean {
+    this.#refresh();
+    let retries = this.#methods.get(method);
+    if (retries === undefined) {
+      retries = this.engine.retriesMethod(this.number, method);
+      if (this.#methods.size < 100) this.#methods.set(method, retries);
+    }
+    return retries;
+  }
+}

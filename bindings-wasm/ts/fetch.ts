@@ -1,0 +1,329 @@
+/** `fetch` under a policy: what of a request can be repeated, what is sent on each attempt, what an answer means. */
+
+import { drained, Guard, isReplayable } from "./body.js";
+import { by, CANCELLED, ofError } from "./classify.js";
+import type { Core } from "./core.js";
+import type { Lane } from "./lane.js";
+import { report } from "./notes.js";
+import { isBrowser } from "./platform.js";
+import { type CallOptions, flagsOf, least, limitOf, type Policy, type PolicyOptions } from "./policy.js";
+import { HEAD, Run } from "./run.js";
+import { inherited, type Scope } from "./scope.js";
+import { ABORTABLE, DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY, VERDICTS } from "./wire.js";
+
+/** Exactly the type of the global one. */
+export type Fetch = typeof globalThis.fetch;
+
+/** What one request says about itself, as `fetch(url, { tidegate: { … } })`. */
+export interface FetchOptions extends Omit<CallOptions, "replayable"> {
+  /** Another policy for it. */
+  readonly policy?: Policy | undefined;
+  /** Makes the body anew for a repeat, for bodies that can be read once only. */
+  readonly bodyFactory?: (() => BodyInit) | undefined;
+  /** Do repeats carry `Retry-Attempt: n`? */
+  readonly retryHeader?: boolean | undefined;
+}
+
+declare global {
+  interface RequestInit {
+    /** What the request says to its policy. */
+    tidegate?: FetchOptions;
+  }
+}
+
+const OPTIONS = new Set(
+  "policy route deadline idempotent criticality cost bodyFactory retryHeader".split(" "),
+);
+const MOST_ROUTES = 10_000;
+const PORTS: Readonly<Record<string, string>> = { "http:": "80", "https:": "443" };
+
+/** How requests are sent under a policy. */
+interface Sending {
+  readonly core: Core;
+  readonly given: PolicyOptions;
+  readonly routes: Map<string, number>;
+}
+
+/** The global `fetch` under a policy. */
+export function fetchUnder(core: Core, given: PolicyOptions): Fetch {
+  const sending: Sending = { core, given, routes: new Map() };
+  const fetch = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
+    const options = init?.tidegate;
+    if (options?.policy !== undefined) {
+      const { policy, ...tidegate } = options;
+      return policy.fetch(input as RequestInfo, { ...init, tidegate });
+    }
+    const sent = send(sending, input, init, options ?? {});
+    const { fallback } = given;
+    if (fallback === undefined) return sent;
+    return sent.catch((error: unknown) => {
+      if (signalOf(input, init)?.aborted === true) throw error;
+      return fallback(error) as Response;
+    });
+  };
+  return fetch as Fetch;
+}
+
+function signalOf(input: string | URL | Request, init: RequestInit | undefined): AbortSignal | undefined {
+  return init?.signal ?? (input instanceof Request ? input.signal : undefined);
+}
+
+function send(
+  sending: Sending,
+  input: string | URL | Request,
+  init: RequestInit | undefined,
+  options: FetchOptions,
+): Promise<Response> {
+  const { core, given } = sending;
+  const { engine } = core;
+  for (const key of Object.keys(options)) {
+    if (!OPTIONS.has(key)) {
+      throw new RangeError(
+        `tidegate: ${JSON.stringify(key)} is no option of a request; they are ${[...OPTIONS].join(", ")}`,
+      );
+    }
+  }
+  const outside = signalOf(input, init);
+  if (outside?.aborted === true) throw outside.reason;
+  const request = input instanceof Request ? input : undefined;
+  const method = (init?.method ?? request?.method ?? "GET").toUpperCase();
+  const hasBody = init?.body !== undefined && init.body !== null;
+  const replayable = options.bodyFactory !== undefined || !hasBody || isReplayable(init.body);
+  const headers = () => new Headers(init?.headers ?? request?.headers);
+  let idempotent = options.idempotent ?? core.retriesMethod(method);
+  let key: string | undefined;
+  if (!idempotent && options.idempotent === undefined) {
+    idempotent = headers().has("idempotency-key");
+    if (!idempotent && given.idempotencyKey === true) {
+      key = crypto.randomUUID();
+      idempotent = true;
+    }
+  }
+  const untilBody = core.setting("slot_until") !== "headers";
+  let flags = flagsOf(options) & ~(IDEMPOTENT | REPLAYABLE);
+  flags |= ABORTABLE | (engine.queues ? MAY_PARK : 0) | (untilBody ? SLOT_UNTIL_BODY : 0);
+  flags |= (idempotent ? IDEMPOTENT : 0) | (replayable ? REPLAYABLE : 0);
+  let limit = limitOf(options.deadline);
+  let parent = 0;
+  const around = engine.scopes?.getStore();
+  if (around !== undefined) {
+    const from = inherited(around, engine);
+    limit = least(limit, from.limit);
+    parent = from.parent;
+    if (from.criticality !== undefined && options.criticality === undefined)
+      flags = (flags & ~3) | from.criticality;
+  }
+  const url = urlOf(request?.url ?? input);
+  const routeKey = options.route ?? originOf(url);
+  const run = new HttpRun(core, routeKey, around, outside, {
+    send: given.fetch,
+    input,
+    init,
+    headers,
+    key,
+    factory: options.bodyFactory,
+    retryHeader: options.retryHeader ?? given.retryHeader ?? !isBrowser(),
+    untilBody,
+    until: untilOf(core, limit),
+    most: mostAttempts(core),
+  });
+  let route = routeOf(sending, routeKey);
+  for (;;) {
+    const path =
+      url === undefined || core.setting("retry.hold") !== 1 ? undefined : url.pathname + url.search;
+    const target = path === undefined ? 0 : engine.target(route, path);
+    const step = engine.native.begin(engine.handle, route, flags, limit, parent, target, engine.time());
+    if ((step & 3) !== DONE || VERDICTS[(step >>> 12) & 63] !== "stale_route") {
+      return run.begin(engine.native.begun(engine.handle), step);
+    }
+    sending.routes.clear();
+    route = routeOf(sending, routeKey);
+  }
+}
+
+/** When the deadline of a call is, in microseconds of its engine; Infinity for none. */
+function untilOf(core: Core, limit: number): number {
+  const own = core.setting("deadline");
+  const left = Math.min(
+    limit === 0 ? Number.POSITIVE_INFINITY : limit - 1,
+    typeof own === "number" ? own : Number.POSITIVE_INFINITY,
+  );
+  return core.engine.time() + left;
+}
+
+/** How many attempts a call makes at most. */
+function mostAttempts(core: Core): number {
+  return Math.max(core.count("retry.max_attempts") ?? 1, core.count("hedge.max_attempts") ?? 1);
+}
+
+function urlOf(input: string | URL | Request): URL | undefined {
+  try {
+    return new URL(String(input), (globalThis as { location?: { href?: string } }).location?.href);
+  } catch {
+    return undefined; // for fetch to say
+  }
+}
+
+/** `https://host:port`, as in every language. */
+function originOf(url: URL | undefined): string {
+  if (url === undefined) return "default";
+  return `${url.protocol}//${url.hostname}:${url.port || (PORTS[url.protocol] ?? "0")}`;
+}
+
+function routeOf(sending: Sending, key: string): number {
+  let route = sending.routes.get(key);
+  if (route === undefined) {
+    if (sending.routes.size >= MOST_ROUTES) sending.routes.clear();
+    route = sending.core.engine.route(sending.core.number, key);
+    sending.routes.set(key, route);
+  }
+  return route;
+}
+
+/** A request, and how it is sent. */
+interface Plan {
+  readonly send: Fetch | undefined;
+  readonly input: string | URL | Request;
+  readonly init: RequestInit | undefined;
+  readonly headers: () => Headers;
+  /** An idempotency key of our making. */
+  readonly key: string | undefined;
+  readonly factory: (() => BodyInit) | undefined;
+  readonly retryHeader: boolean;
+  readonly untilBody: boolean;
+  readonly until: number;
+  readonly most: number;
+}
+
+class HttpRun extends Run<Response> {
+  readonly #plan: Plan;
+  #releasing: Promise<void> | undefined;
+  #guard: Guard | undefined;
+  readonly #closed = new WeakSet<object>();
+  #original: Request | undefined;
+
+  constructor(
+    core: Core,
+    route: string,
+    scope: Scope | undefined,
+    outside: AbortSignal | undefined,
+    plan: Plan,
+  ) {
+    super(core, route, scope, outside);
+    this.#plan = plan;
+    const { input, init } = plan;
+    // The body of a request can be sent once: all attempts but the last send a copy.
+    if (input instanceof Request && input.body !== null && (init?.body ?? null) === null)
+      this.#original = input;
+  }
+
+  protected async start(lane: Lane): Promise<Response> {
+    if (this.#releasing !== undefined) await this.#releasing;
+    if (lane.stopped) throw lane.signal.reason;
+    const { input, init } = this.#outgoing(lane);
+    return (this.#plan.send ?? globalThis.fetch)(input as RequestInfo, init);
+  }
+
+  /** An attempt's request: equal to the first but for the retry header. */
+  #outgoing(lane: Lane): { input: string | URL | Request; init: RequestInit } {
+    const { attempt } = lane;
+    const { input: first, init: given, headers: all, key, factory, retryHeader, most } = this.#plan;
+    const init: RequestInit = { ...given, signal: lane.signal };
+    delete init.tidegate;
+    if (key !== undefined || (attempt > 1 && retryHeader)) {
+      const headers = all();
+      if (key !== undefined) headers.set("Idempotency-Key", key);
+      if (attempt > 1 && retryHeader) headers.set("Retry-Attempt", String(attempt - 1));
+      init.headers = headers;
+    }
+    if (attempt > 1 && factory !== undefined) {
+      init.body = factory();
+      if (!isReplayable(init.body)) Object.assign(init, { duplex: "half" });
+    }
+    if (this.#original === undefined || attempt >= most) {
+      this.#original = undefined;
+      return { input: first, init };
+    }
+    return { input: this.#original.clone(), init };
+  }
+
+  protected override judge(ok: boolean, value: unknown): number {
+    const { core } = this;
+    let outcome: number;
+    if (ok) {
+      const { status, headers } = value as Response;
+      outcome = status >= 400 ? core.engine.classify(core.number, status, headers) : 0;
+    } else outcome = ofError(value);
+    if (core.classify !== undefined) outcome = by(core.classify, value, outcome, core.kinds);
+    return outcome === 0 && ok && this.#plan.untilBody && isOpen(value as Response) ? HEAD : outcome;
+  }
+
+  /** Reads a small failed answer to its end, which keeps its connection; closes a large one. The next attempt waits for it. */
+  protected override release(lane: Lane): void {
+    const response = lane.value as Response;
+    const { engine } = this.core;
+    const limit = (timed: { tick(): void }, us: number) => {
+      const place = engine.ticker.add(timed, engine.time() + us);
+      return () => engine.ticker.drop(place);
+    };
+    const before = this.#releasing;
+    this.#releasing = (async () => {
+      await before;
+      const kept = await drained(response, limit);
+      if (kept === undefined) this.#closed.add(response);
+      else if (lane.value === response) lane.value = kept;
+    })();
+  }
+
+  protected override discard(value: unknown): void {
+    if (isOpen(value as Response)) (value as Response).body?.cancel().catch(() => undefined);
+  }
+
+  protected override intact(value: unknown): boolean {
+    return !this.#closed.has(value as object) && !(value as Response).bodyUsed;
+  }
+
+  protected override body(): void {
+    const response = this.held()?.value as Response;
+    const [guarded, guard] = Guard.of(response, {
+      read: () => this.finish(0),
+      failed: (error) => this.finish(ofError(error) === 0 ? CANCELLED : ofError(error)),
+    });
+    this.#guard = guard;
+    report(guarded, { attempts: this.attempts, reason: "ok", note: undefined, retryAt: undefined });
+    this.answer(guarded);
+  }
+
+  protected override bodyEnded(error: unknown): void {
+    this.#guard?.fail(error);
+  }
+
+  /** The response. Reading it has to end by the deadline too. */
+  protected override deliver(value: unknown, tell: (what: unknown) => void): Response | Promise<Response> {
+    const response = value as Response;
+    const { ticker } = this.core.engine;
+    if (!this.#plan.untilBody || this.#plan.until === Number.POSITIVE_INFINITY || !isOpen(response)) {
+      tell(response);
+      return response;
+    }
+    let place = -1;
+    const end = () => {
+      if (place >= 0) ticker.drop(place);
+      place = -1;
+    };
+    const [guarded, guard] = Guard.of(response, { read: end, failed: end });
+    const tick = () => {
+      end();
+      guard.fail(this.refuse("deadline"));
+    };
+    place = ticker.add({ tick }, this.#plan.until);
+    ticker.weaken(place);
+    tell(guarded);
+    return guarded;
+  }
+}
+
+/** Has it a body that somebody has to read or close? */
+function isOpen(response: Response): boolean {
+  return response.body !== null && response.body !== undefined && !response.bodyUsed;
+}

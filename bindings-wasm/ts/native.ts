@@ -1,0 +1,129 @@
+/** The WebAssembly module: where it comes from, and how texts cross its border. */
+
+/** What the module exports (`src/lib.rs`). */
+export interface Native {
+  readonly memory: WebAssembly.Memory;
+  input(length: number): number;
+  output(): number;
+  output_length(): number;
+  engine(seedHigh: number, seedLow: number, maxRoutes: number, journal: number): number;
+  forget_engine(engine: number): void;
+  number(value: number): void;
+  word(key: number): void;
+  policy(engine: number): number;
+  retune(engine: number, policy: number, now: number): number;
+  pool(engine: number, kind: number, again: number, now: number): number;
+  route(engine: number, policy: number, now: number): number;
+  target(engine: number, route: number, now: number): number;
+  begin(
+    engine: number,
+    route: number,
+    flags: number,
+    remaining: number,
+    parent: number,
+    target: number,
+    now: number,
+  ): number;
+  begun(engine: number): number;
+  on(engine: number, call: number, event: number, now: number): number;
+  wakes(engine: number): number;
+  woken(engine: number, place: number): number;
+  force_open(engine: number, policy: number, route: number, on: number, now: number): void;
+  classify(engine: number, policy: number, status: number, wallUs: number): number;
+  retries_method(engine: number, policy: number): number;
+  setting(engine: number, policy: number): void;
+  kinds(engine: number, policy: number): void;
+  snapshot(engine: number, now: number): void;
+  explain(engine: number, policy: number): void;
+  save(engine: number, now: number): void;
+  restore(engine: number, elapsedUs: number, now: number): number;
+  subscribe(engine: number, on: number): void;
+  records(engine: number): number;
+  key_of(engine: number, route: number): void;
+}
+
+let source: (() => Uint8Array | WebAssembly.Module) | undefined;
+let native: Native | undefined;
+
+/** Says where the module comes from; an entry of the package does. */
+export function provide(from: () => Uint8Array | WebAssembly.Module): void {
+  source ??= from;
+}
+
+/** Has the module been made ready? */
+export function isReady(): boolean {
+  return native !== undefined;
+}
+
+/** Makes the module ready from what has been compiled or fetched. */
+export function start(code: Uint8Array | ArrayBuffer | WebAssembly.Module): void {
+  if (native !== undefined) return;
+  const module = code instanceof WebAssembly.Module ? code : compiled(code);
+  native = new WebAssembly.Instance(module, {}).exports as unknown as Native;
+}
+
+/** The module, made ready when it is first needed: importing the package costs nothing. */
+export function load(): Native {
+  if (native === undefined) {
+    if (source === undefined) {
+      throw new Error('tidegate/slim has not been made ready: "await init(…)" or "initSync(module)" first');
+    }
+    start(source());
+  }
+  return native as Native;
+}
+
+function compiled(code: Uint8Array | ArrayBuffer): WebAssembly.Module {
+  try {
+    return new WebAssembly.Module(code as BufferSource);
+  } catch (cause) {
+    if (
+      cause instanceof WebAssembly.CompileError &&
+      /content security|unsafe-eval|code generation/i.test(cause.message)
+    ) {
+      throw new Error(
+        "tidegate: the page's Content-Security-Policy forbids WebAssembly; add 'wasm-unsafe-eval' to its script-src",
+        { cause },
+      );
+    }
+    throw cause;
+  }
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** Writes texts one behind the other into the module's input; the length of the first, in bytes. */
+export function say(first: string, second = ""): number {
+  const wasm = load();
+  const head = encoder.encode(first);
+  const tail = second === "" ? undefined : encoder.encode(second);
+  const at = wasm.input(head.length + (tail?.length ?? 0));
+  const memory = new Uint8Array(wasm.memory.buffer);
+  memory.set(head, at);
+  if (tail !== undefined) memory.set(tail, at + head.length);
+  return head.length;
+}
+
+/** What the module has put into its output. */
+export function said(): string {
+  const wasm = load();
+  return decoder.decode(new Uint8Array(wasm.memory.buffer, wasm.output(), wasm.output_length()));
+}
+
+/** A pair of a dotted key and a number or a word. */
+export type Pair = readonly [key: string, value: number | string];
+
+/** Stages pairs for `policy`, `retune` or `pool`, and then the name that these take. */
+export function stage(name: string, pairs: readonly Pair[]): void {
+  const wasm = load();
+  for (const [key, value] of pairs) {
+    if (typeof value === "number") {
+      say(key);
+      wasm.number(value);
+    } else {
+      wasm.word(say(key, value));
+    }
+  }
+  say(name);
+}

@@ -1,0 +1,122 @@
+/** Verdicts in words: the error of each refusal, and the note that says why there was no further attempt. */
+
+import * as errors from "./errors.js";
+import type { Verdict } from "./wire.js";
+
+type Kind = new (message: string, told: errors.Told & { limits?: errors.Limits }) => errors.TidegateError;
+
+const REFUSALS: Readonly<Record<string, readonly [Kind, string]>> = {
+  forced_open: [errors.ForcedOpen, "an operator refuses all calls"],
+  breaker_open: [errors.BreakerOpen, "the circuit breaker is open"],
+  throttled: [errors.Throttled, "the adaptive throttle refused the call"],
+  rate_limited: [errors.RateLimited, "the rate limit is used up"],
+  queue_full: [errors.BulkheadFull, "all slots are taken, and so is the queue"],
+  acquire_timeout: [errors.BulkheadFull, "no slot came free within acquireTimeout"],
+  queue_shed: [errors.BulkheadFull, "the queue's delay was over target"],
+  displaced: [errors.BulkheadFull, "a call of higher criticality took its place in the queue"],
+  hold_full: [errors.HoldFull, "too many calls are held already"],
+  store_unavailable: [errors.StoreUnavailable, "the shared store is gone"],
+  deadline_before: [errors.DeadlineExceeded, "the deadline had passed before the call began"],
+  deadline_queued: [errors.DeadlineExceeded, "the deadline passed while the call was waiting"],
+  deadline: [errors.DeadlineExceeded, "the deadline passed"],
+  cost_above_burst: [errors.CostAboveBurst, "the call costs more than the rate limit can ever hold"],
+  attempt_timeout: [errors.AttemptTimeout, "the attempt ran out of attemptTimeout"],
+};
+const LOST = [errors.CallLost, "the call was given up: nothing was heard of it for too long"] as const;
+
+/** A span as people write it: `120 s`, `0.25 s`. */
+function seconds(ms: number): string {
+  return `${ms / 1000} s`;
+}
+
+/** Why there was no further attempt, or undefined where nothing was held back. */
+export function noteOf(
+  verdict: Verdict,
+  attempts: number,
+  retryIn: number | undefined,
+  maxRetryAfter: () => number | null,
+): string | undefined {
+  switch (verdict) {
+    case "attempts":
+      return attempts === 1 ? undefined : `gave up after ${attempts} attempts`;
+    case "method":
+      return "not retried: a repeat could happen twice (not idempotent, and no idempotency key)";
+    case "one_shot_body":
+      return "body cannot be replayed";
+    case "opinion":
+      return "not retried: the policy's statuses, its predicate or the server said not to";
+    case "nested":
+      return "not retried: a call around this one retries already";
+    case "retry_after_too_long": {
+      const most = maxRetryAfter();
+      const bound = most === null ? "" : ` ${seconds(most)}`;
+      return `Retry-After ${seconds(retryIn ?? 0)} exceeds maxRetryAfter${bound}`;
+    }
+    case "would_outlive_deadline":
+      return `not retried: the next wait${
+        retryIn === undefined ? "" : ` (Retry-After ${seconds(retryIn)})`
+      } would outlive the deadline`;
+    case "time_limit":
+      return "not retried: the next wait would exceed retryTimeLimit";
+    case "budget":
+      return "retry budget exhausted";
+    case "readmission":
+      return "not retried: the next attempt was refused a slot";
+    case "deadline":
+      return "the deadline passed while waiting for the next attempt";
+    default:
+      return undefined;
+  }
+}
+
+/** What is known of a policy whose call is refused. */
+export interface Refused {
+  readonly name: string;
+  limits(): errors.Limits;
+}
+
+/** The error of a call that has no result of its own. */
+export function refusal(
+  verdict: string,
+  policy: Refused,
+  route: string,
+  retryIn: number | undefined,
+  cause: unknown,
+): errors.TidegateError {
+  const [kind, text] = REFUSALS[verdict] ?? LOST;
+  const told = { reason: verdict, retryIn, policy: policy.name, route, cause };
+  const where = `policy ${JSON.stringify(policy.name)}, route ${JSON.stringify(route)}`;
+  if (kind !== errors.BulkheadFull) return new kind(`${text} (${where})`, told);
+  const limits = policy.limits();
+  const queue = limits.maxQueue ?? "none";
+  const patience = limits.acquireTimeout === null ? "none" : seconds(limits.acquireTimeout);
+  const numbers = `maxConcurrency ${limits.maxConcurrency}, maxQueue ${queue}, acquireTimeout ${patience}`;
+  return new kind(`${text} (${where}, ${numbers})`, { ...told, limits });
+}
+
+/** What became of a call, for whoever holds its response or its error. */
+export interface Report {
+  /** How many attempts it made. */
+  readonly attempts: number;
+  /** Why it ended as it did. */
+  readonly reason: Verdict;
+  /** Why there was no further attempt, in words. */
+  readonly note: string | undefined;
+  /** When another try would make sense. */
+  readonly retryAt: Date | undefined;
+}
+
+const reports = new WeakMap<object, Report>();
+
+/** Keeps what became of a call beside its response or error, which stays as it is. */
+export function report(value: unknown, told: Report): void {
+  if ((typeof value === "object" && value !== null) || typeof value === "function") reports.set(value, told);
+}
+
+/**
+ * What became of the call that ended with this response or error: attempts, verdict, and a note that says why there was
+ * no further attempt. Undefined for what no policy has delivered after a failure, and for first-try successes of `run`.
+ */
+export function reportOf(value: unknown): Report | undefined {
+  return typeof value === "object" && value !== null ? reports.get(value) : undefined;
+}

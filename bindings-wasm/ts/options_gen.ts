@@ -1,0 +1,550 @@
+// Generated from core/src/policy/table.rs by `cargo xtask generate`; do not edit.
+
+/** What goes by its name: a `Pool`. */
+export interface Named {
+  readonly name: string;
+}
+
+/** The built-in policies that a policy may start from. */
+export type Preset =
+  | "http"
+  | "httpware"
+  | "transient"
+  | "occ"
+  | "graph"
+  | "aws_standard"
+  | "aws_2026"
+  | "aws_adaptive"
+  | "grpc";
+
+/** The classes that a kind of failure of your own can be based on. */
+export type Base =
+  | "transient"
+  | "throttled"
+  | "timeout"
+  | "never_sent"
+  | "conflict"
+  | "permanent"
+  | "ignored";
+
+/** When to try again. */
+export interface Retry {
+  /** Attempts in all; the first counts, 1 disables retries. 1 to 255; default: `3`. */
+  maxAttempts?: number | undefined;
+  /**
+   * Classes and kinds of failure that are retried; infrastructure is transient and never_sent, concurrency is
+   * conflict. One of transient, throttled, timeout, never_sent, conflict, infrastructure, concurrency, or a
+   * name declared in kinds; default: `transient throttled timeout never_sent conflict`.
+   */
+  retryOn?: readonly string[] | undefined;
+  /** Elapsed time plus the next wait must fit into this. Milliseconds, 0 to 365 days; default: off. */
+  retryTimeLimit?: number | undefined;
+  /**
+   * Methods that may be repeated without an idempotency key. One of GET, HEAD, OPTIONS, PUT, DELETE, QUERY,
+   * TRACE, POST, PATCH; default: `GET HEAD OPTIONS PUT DELETE`.
+   */
+  methods?: readonly string[] | undefined;
+  /**
+   * HTTP statuses that are retried. A status that can be retried: 408, 429 or 500 to 599; default: `408 429
+   * 502 503 504`.
+   */
+  statuses?: readonly number[] | undefined;
+  /** Wait at least as long as the server's Retry-After says. True or false; default: `true`. */
+  respectRetryAfter?: boolean | undefined;
+  /**
+   * What Retry-After r does: floor waits r plus up to 10 % and never less than the backoff, exact waits r,
+   * clamp_5s keeps it within 5 s above the backoff. Floor, exact, clamp_5s, ignore; default: `floor`.
+   */
+  retryAfter?: "floor" | "exact" | "clamp_5s" | "ignore" | undefined;
+  /**
+   * A server that asks for a longer wait than this ends the call. Milliseconds, 0 to 365 days; default: that
+   * of `retry.backoff.max`.
+   */
+  maxRetryAfter?: number | undefined;
+  /**
+   * While a throttled call waits, new calls to the same path, and to paths that begin alike, wait too. True
+   * or false; default: `false`.
+   */
+  hold?: boolean | undefined;
+  /** hold: calls that may wait so, per route. 1 to 1000000; default: `200`. */
+  maxHeld?: number | undefined;
+  /**
+   * cubic: a throttle cuts the rate of attempts, which grows back along the curve of the AWS SDKs' adaptive
+   * mode. None, cubic; default: `none`.
+   */
+  sendRate?: "none" | "cubic" | undefined;
+  /** How long to wait before a retry. */
+  backoff?: Backoff | undefined;
+  /** What bounds the load that retries add, per route. `null` or `"none"` for none. */
+  budget?: Budget | "none" | null | undefined;
+}
+
+/** How long to wait before a retry. */
+export interface Backoff {
+  /**
+   * How the delay before retry n grows: base·multiplier^(n−1), base, base·n, base·n^exponent. Exponential,
+   * constant, linear, polynomial; default: `exponential`.
+   */
+  kind?: "exponential" | "constant" | "linear" | "polynomial" | undefined;
+  /** The delay before the first retry, before jitter. Milliseconds, 0 to 365 days; default: `100ms`. */
+  base?: number | undefined;
+  /**
+   * The base after a throttled outcome. Milliseconds, 0 to 365 days; default: that of `retry.backoff.base`.
+   */
+  throttledBase?: number | undefined;
+  /** The power of polynomial growth. 1 to 8; default: required with `polynomial`. */
+  exponent?: number | undefined;
+  /** The growth from one retry to the next. 1 to 1000; default: `2`. */
+  multiplier?: number | undefined;
+  /** The longest computed delay, before jitter. Milliseconds, 0 to 365 days; default: `5s`. */
+  max?: number | undefined;
+  /**
+   * How the delay d is spread: full_floor draws from [0.1·d, d], full from [0, d], equal from [d/2, d],
+   * decorrelated from [base, 3·previous], bounded from [(1−j)·d, (1+j)·d]. Full_floor, none, full, equal,
+   * decorrelated, bounded; default: `full_floor`.
+   */
+  jitter?: "full_floor" | "none" | "full" | "equal" | "decorrelated" | "bounded" | undefined;
+  /** The j of bounded jitter. 0 to 1; default: required with `bounded`. */
+  jitterRatio?: number | undefined;
+}
+
+/** What bounds the load that retries add, per route. */
+export interface Budget {
+  /**
+   * What bounds the added load: window is a share of recent calls plus a floor, ratio a part of all calls,
+   * share a part of the calls in flight, tokens what successes earn, quota what retries cost. Window, ratio,
+   * share, tokens, quota, none; default: `window`.
+   */
+  kind?: "window" | "ratio" | "share" | "tokens" | "quota" | "none" | undefined;
+  /**
+   * A shared budget that is declared as a pool; its own keys stand there. The name of a `Pool`, or the pool
+   * itself; default: off.
+   */
+  pool?: string | Named | undefined;
+  /** How long a call or a retry counts. Milliseconds, 0.01 to 365 days; default: `10s`. */
+  ttl?: number | undefined;
+  /** Retries per second that are free of any ratio. At least 0; default: `10`. */
+  minRetriesPerSec?: number | undefined;
+  /** Retries allowed per recent call, as a fraction. At least 0; default: `0.2`. */
+  percentCanRetry?: number | undefined;
+  /** How the share of calls is rounded. Floor, ceil; default: `floor`. */
+  rounding?: "floor" | "ceil" | undefined;
+  /**
+   * ratio: what a call earns, in retries. tokens: what a success gives back. 0.000001 to 1; default: required
+   * with `ratio` and with `tokens`.
+   */
+  ratio?: number | undefined;
+  /** ratio: retries are free until this many calls have been made. 0 to 1000000000; default: `0`. */
+  minThroughput?: number | undefined;
+  /** share: retries in flight per call in flight. At least 0; default: `0.2`. */
+  share?: number | undefined;
+  /** share: retries in flight that are always allowed. 0 to 1000000000; default: `3`. */
+  minRetries?: number | undefined;
+  /** tokens: tokens when full; retries need more than half. 1 to 1000; default: required with `tokens`. */
+  max?: number | undefined;
+  /** quota: tokens when full. 1 to 1000000000; default: `500`. */
+  capacity?: number | undefined;
+  /** quota: what a retry costs. 1 to 65535; default: `5`. */
+  cost?: number | undefined;
+  /** quota: what a retry after an attempt timeout costs. 1 to 65535; default: `10`. */
+  timeoutCost?: number | undefined;
+  /**
+   * quota: what a retry after a throttled outcome costs. 1 to 65535; default: that of `retry.budget.cost`.
+   */
+  throttledCost?: number | undefined;
+}
+
+/** How many calls may start per span, per route. */
+export interface RateLimit {
+  /** Calls that may start per span. 1 to 1000000000; default: required unless there is `pool`. */
+  permits?: number | undefined;
+  /** The span. Milliseconds, 0.001 to 365 days; default: required unless there is `pool`. */
+  per?: number | undefined;
+  /**
+   * Calls that may start at once after a quiet time. 1 to 1000000000; default: that of `rateLimit.permits`.
+   */
+  burst?: number | undefined;
+  /** What takes a token: the call, or each of its attempts. Call, attempt; default: `call`. */
+  unit?: "call" | "attempt" | undefined;
+  /** Wait for a token instead of being refused. True or false; default: `false`. */
+  wait?: boolean | undefined;
+  /**
+   * wait: the longest wait; without it there must be a deadline. Milliseconds, 0 to 365 days; default: off.
+   */
+  maxWait?: number | undefined;
+  /** wait: calls that may wait. 1 to 10000000; default: `1000`. */
+  maxWaiters?: number | undefined;
+  /**
+   * A shared rate limit that is declared as a pool; permits, per and burst stand there. The name of a `Pool`,
+   * or the pool itself; default: off.
+   */
+  pool?: string | Named | undefined;
+}
+
+/** How many calls may be in flight at once, per route. */
+export interface Bulkhead {
+  /**
+   * What sets the limit of concurrent calls: fixed is maxConcurrency, aimd follows a latency threshold,
+   * gradient2 the change of latency. Fixed, aimd, gradient2; default: `fixed`.
+   */
+  kind?: "fixed" | "aimd" | "gradient2" | undefined;
+  /**
+   * Calls in flight at once; for aimd and gradient2 the highest limit. 1 to 1000000000; default: required
+   * unless there is `pool`.
+   */
+  maxConcurrency?: number | undefined;
+  /**
+   * Calls that may wait for a slot; 0 is no queue, none is unbounded. 0 to 10000000, or null; default: `0`.
+   */
+  maxQueue?: number | null | undefined;
+  /**
+   * How long a call waits for a slot; 0 fails fast, none waits for ever. Milliseconds, 0 to 365 days, or
+   * null; default: `1s`.
+   */
+  acquireTimeout?: number | null | undefined;
+  /**
+   * What takes a slot: the call, or each of its attempts, which gives it back during backoff. Call, attempt;
+   * default: `call`.
+   */
+  unit?: "call" | "attempt" | undefined;
+  /** aimd, gradient2: the lowest limit. 1 to 1000000000; default: `1`. */
+  minConcurrency?: number | undefined;
+  /**
+   * aimd: a completion within it raises the limit, one over it cuts it. Milliseconds, 0.001 to 365 days;
+   * default: required with `aimd`.
+   */
+  latencyThreshold?: number | undefined;
+  /** aimd: what a good completion adds, divided by the limit. At least 0.000001; default: `1`. */
+  increaseStep?: number | undefined;
+  /** aimd: what a cut multiplies the limit by. 0.01 to 0.999; default: `0.9`. */
+  backoffRatio?: number | undefined;
+  /** aimd: at most one cut per cooldown. Milliseconds, 0 to 365 days; default: `1s`. */
+  cooldown?: number | undefined;
+  /**
+   * aimd: compare this quantile of recent latencies with the threshold, instead of each one. 0.001 to 0.999;
+   * default: off.
+   */
+  latencyQuantile?: number | undefined;
+  /** gradient2: completions that the long-term latency looks back on. 2 to 1000000; default: `600`. */
+  longWindow?: number | undefined;
+  /** gradient2: how much longer than the long-term latency is still good. 1 to 100; default: `1.5`. */
+  rttTolerance?: number | undefined;
+  /** gradient2: how many more than now the limit reaches for. At least 0; default: `4`. */
+  headroom?: number | undefined;
+  /**
+   * gradient2: steady decides once per round trip and comes back to what the server can take; guarded, plain
+   * and netflix are older rules. Steady, guarded, plain, netflix; default: `steady`.
+   */
+  variant?: "steady" | "guarded" | "plain" | "netflix" | undefined;
+  /**
+   * Under sustained congestion a call waits no longer than this (CoDel); needs maxQueue. Milliseconds, 0.001
+   * to 365 days; default: off.
+   */
+  queueTarget?: number | undefined;
+  /**
+   * How long a queue that never empties is not yet congested. Milliseconds, 0.001 to 365 days; default:
+   * `100ms`.
+   */
+  queueInterval?: number | undefined;
+  /** The control law behind queueTarget. Facebook, rfc8289; default: `facebook`. */
+  codel?: "facebook" | "rfc8289" | undefined;
+  /** While congested, the newest waiter goes first; needs maxQueue. True or false; default: `false`. */
+  queueAdaptiveLifo?: boolean | undefined;
+  /**
+   * A full queue admits a call of higher criticality in place of the lowest; needs maxQueue. True or false;
+   * default: `false`.
+   */
+  prioritized?: boolean | undefined;
+  /**
+   * A shared bulkhead that is declared as a pool; limit, queue and order stand there. The name of a `Pool`,
+   * or the pool itself; default: off.
+   */
+  pool?: string | Named | undefined;
+}
+
+/** When to stop calling what fails. */
+export interface Breaker {
+  /**
+   * Failures among recent calls that open it, as a fraction. 0.000001 to 1; default: required unless there is
+   * `consecutive`.
+   */
+  failureRatio?: number | undefined;
+  /**
+   * How long a call counts as recent. Milliseconds, 0.01 to 365 days; default: required with `failureRatio`.
+   */
+  window?: number | undefined;
+  /**
+   * Calls that the window must hold before the ratio counts. 1 to 1000000000; default: required with
+   * `failureRatio`.
+   */
+  minThroughput?: number | undefined;
+  /** sliding forgets by tenths of the window, tumbling all at once. Sliding, tumbling; default: `sliding`. */
+  windowKind?: "sliding" | "tumbling" | undefined;
+  /** Failures in a row that open it; instead of the ratio, or beside it. 1 to 1000000; default: off. */
+  consecutive?: number | undefined;
+  /** How long it stays open. Milliseconds, 1 to 365 days; default: required. */
+  breakDuration?: number | undefined;
+  /**
+   * How much longer it stays open after each failed probe; 1 is neither growth nor jitter. 1 to 100; default:
+   * `2`.
+   */
+  breakFactor?: number | undefined;
+  /** The longest break; ten times breakDuration where absent. Milliseconds, 1 to 365 days; default: off. */
+  maxBreakDuration?: number | undefined;
+  /** Probes at once when a break has ended. 1 to 1000; default: `1`. */
+  halfOpenMaxCalls?: number | undefined;
+  /** Good probes that close it. 1 to 1000000; default: `1`. */
+  successesToClose?: number | undefined;
+  /**
+   * Classes and kinds that count as failures, besides transient, timeout and never_sent. One of transient,
+   * throttled, timeout, never_sent, conflict, permanent, ignored, infrastructure, concurrency, or a name
+   * declared in kinds; default: off.
+   */
+  failureOn?: readonly string[] | undefined;
+  /**
+   * Classes and kinds that count neither way. One of transient, throttled, timeout, never_sent, conflict,
+   * permanent, ignored, infrastructure, concurrency, or a name declared in kinds; default: off.
+   */
+  ignoreOn?: readonly string[] | undefined;
+  /** What is counted: the call, or each of its attempts. Call, attempt; default: `call`. */
+  unit?: "call" | "attempt" | undefined;
+}
+
+/** Which part of the calls to refuse while a part of them fails. */
+export interface Throttle {
+  /** Requests per accepted one that are let through. At least 1; default: `2`. */
+  k?: number | undefined;
+  /** How long a call counts. Milliseconds, 0.01 to 365 days; default: `2m`. */
+  window?: number | undefined;
+  /** sliding forgets by tenths of the window, tumbling all at once. Sliding, tumbling; default: `sliding`. */
+  windowKind?: "sliding" | "tumbling" | undefined;
+  /** Calls that the window must hold before any is refused. 1 to 1000000000; default: `10`. */
+  minThroughput?: number | undefined;
+  /** The highest probability of a refusal. 0 to 1, or null; default: `0.9`. */
+  maxReject?: number | null | undefined;
+  /**
+   * At least one call is let through per interval. Milliseconds, 0.001 to 365 days, or null; default: `1s`.
+   */
+  probeInterval?: number | null | undefined;
+  /** What is counted and refused: the call, or each of its attempts. Call, attempt; default: `call`. */
+  unit?: "call" | "attempt" | undefined;
+}
+
+/** When to send a second attempt beside a slow one. */
+export interface Hedge {
+  /**
+   * How long an answer may take before another attempt starts beside it. Milliseconds, 0 to 365 days;
+   * default: required.
+   */
+  delay?: number | undefined;
+  /** Attempts of one call that may run at once. 2 to 4; default: `2`. */
+  maxAttempts?: number | undefined;
+  /**
+   * The delay is this quantile of recent latencies, once there are five. 0.001 to 0.999; default: required
+   * with `delayMin` and with `delayMax`.
+   */
+  adaptiveDelayQuantile?: number | undefined;
+  /** The shortest adaptive delay. Milliseconds, 0 to 365 days; default: off. */
+  delayMin?: number | undefined;
+  /** The longest adaptive delay. Milliseconds, 0.001 to 365 days; default: off. */
+  delayMax?: number | undefined;
+  /** What bounds the load that hedges add, per route. `null` or `"none"` for none. */
+  budget?: HedgeBudget | "none" | null | undefined;
+}
+
+/** What bounds the load that hedges add, per route. */
+export interface HedgeBudget {
+  /**
+   * What bounds the load that hedges add: shared is the retry budget, window is a share of recent calls plus
+   * a floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn,
+   * quota what retries cost. Shared, window, ratio, share, tokens, quota, none; default: `shared`.
+   */
+  kind?: "shared" | "window" | "ratio" | "share" | "tokens" | "quota" | "none" | undefined;
+  /** How long a call or a retry counts. Milliseconds, 0.01 to 365 days; default: `10s`. */
+  ttl?: number | undefined;
+  /** Retries per second that are free of any ratio. At least 0; default: `10`. */
+  minRetriesPerSec?: number | undefined;
+  /** Retries allowed per recent call, as a fraction. At least 0; default: `0.2`. */
+  percentCanRetry?: number | undefined;
+  /** How the share of calls is rounded. Floor, ceil; default: `floor`. */
+  rounding?: "floor" | "ceil" | undefined;
+  /**
+   * ratio: what a call earns, in retries. tokens: what a success gives back. 0.000001 to 1; default: required
+   * with `ratio` and with `tokens`.
+   */
+  ratio?: number | undefined;
+  /** ratio: retries are free until this many calls have been made. 0 to 1000000000; default: `0`. */
+  minThroughput?: number | undefined;
+  /** share: retries in flight per call in flight. At least 0; default: `0.2`. */
+  share?: number | undefined;
+  /** share: retries in flight that are always allowed. 0 to 1000000000; default: `3`. */
+  minRetries?: number | undefined;
+  /** tokens: tokens when full; retries need more than half. 1 to 1000; default: required with `tokens`. */
+  max?: number | undefined;
+  /** quota: tokens when full. 1 to 1000000000; default: `500`. */
+  capacity?: number | undefined;
+  /** quota: what a retry costs. 1 to 65535; default: `5`. */
+  cost?: number | undefined;
+  /** quota: what a retry after an attempt timeout costs. 1 to 65535; default: `10`. */
+  timeoutCost?: number | undefined;
+  /**
+   * quota: what a retry after a throttled outcome costs. 1 to 65535; default: that of `hedge.budget.cost`.
+   */
+  throttledCost?: number | undefined;
+}
+
+/** The settings of a policy. */
+export interface Settings {
+  /**
+   * The built-in policy to start from. Http, httpware, transient, occ, graph, aws_standard, aws_2026,
+   * aws_adaptive, grpc; default: none.
+   */
+  preset?: Preset | undefined;
+  /**
+   * Time for the whole call: queueing, backoff, attempts and reading the body. Milliseconds, 0.001 to 365
+   * days; default: off.
+   */
+  deadline?: number | undefined;
+  /** Time for one attempt; running out of it is retryable. Milliseconds, 0.001 to 365 days; default: off. */
+  attemptTimeout?: number | undefined;
+  /** How long a streamed answer keeps its slot and its deadline. Body, headers; default: `body`. */
+  slotUntil?: "body" | "headers" | undefined;
+  /**
+   * Kinds of failure of your own, each with the class that it is based on, at most 23; retryOn, failureOn and
+   * ignoreOn may name them. Names of a to z, 0 to 9 and _, each with its class; default: off.
+   */
+  kinds?: Readonly<Record<string, Base>> | undefined;
+  /** When to try again. */
+  retry?: Retry | undefined;
+  /** How many calls may start per span, per route. */
+  rateLimit?: RateLimit | undefined;
+  /** How many calls may be in flight at once, per route. */
+  bulkhead?: Bulkhead | undefined;
+  /** When to stop calling what fails. */
+  breaker?: Breaker | undefined;
+  /** Which part of the calls to refuse while a part of them fails. */
+  throttle?: Throttle | undefined;
+  /** When to send a second attempt beside a slow one. */
+  hedge?: Hedge | undefined;
+}
+
+/** Keys that take a span. */
+export const SPANS: ReadonlySet<string> = new Set([
+  "deadline",
+  "attempt_timeout",
+  "retry.retry_time_limit",
+  "retry.max_retry_after",
+  "retry.backoff.base",
+  "retry.backoff.throttled_base",
+  "retry.backoff.max",
+  "retry.budget.ttl",
+  "rate_limit.per",
+  "rate_limit.max_wait",
+  "bulkhead.acquire_timeout",
+  "bulkhead.latency_threshold",
+  "bulkhead.cooldown",
+  "bulkhead.queue_target",
+  "bulkhead.queue_interval",
+  "breaker.window",
+  "breaker.break_duration",
+  "breaker.max_break_duration",
+  "throttle.window",
+  "throttle.probe_interval",
+  "hedge.delay",
+  "hedge.delay_min",
+  "hedge.delay_max",
+  "hedge.budget.ttl",
+]);
+
+/** Keys that take true or false. */
+export const FLAGS: ReadonlySet<string> = new Set([
+  "retry.respect_retry_after",
+  "retry.hold",
+  "rate_limit.wait",
+  "bulkhead.queue_adaptive_lifo",
+  "bulkhead.prioritized",
+]);
+
+/** Keys that take a list. */
+export const LISTS: ReadonlySet<string> = new Set([
+  "retry.retry_on",
+  "retry.methods",
+  "retry.statuses",
+  "breaker.failure_on",
+  "breaker.ignore_on",
+]);
+
+/** The components of which presets set keys. */
+export const PRESET_TABLES: ReadonlySet<string> = new Set(["retry", "retry.backoff", "retry.budget"]);
+
+/** Names that are others in JavaScript. */
+export const NAMES: ReadonlySet<string> = new Set([
+  "acquire_timeout",
+  "adaptive_delay_quantile",
+  "attempt_timeout",
+  "backoff_ratio",
+  "break_duration",
+  "break_factor",
+  "delay_max",
+  "delay_min",
+  "failure_on",
+  "failure_ratio",
+  "half_open_max_calls",
+  "ignore_on",
+  "increase_step",
+  "jitter_ratio",
+  "latency_quantile",
+  "latency_threshold",
+  "long_window",
+  "max_attempts",
+  "max_break_duration",
+  "max_concurrency",
+  "max_held",
+  "max_queue",
+  "max_reject",
+  "max_retry_after",
+  "max_wait",
+  "max_waiters",
+  "min_concurrency",
+  "min_retries",
+  "min_retries_per_sec",
+  "min_throughput",
+  "percent_can_retry",
+  "probe_interval",
+  "queue_adaptive_lifo",
+  "queue_interval",
+  "queue_target",
+  "rate_limit",
+  "respect_retry_after",
+  "retry_after",
+  "retry_on",
+  "retry_time_limit",
+  "rtt_tolerance",
+  "send_rate",
+  "slot_until",
+  "successes_to_close",
+  "throttled_base",
+  "throttled_cost",
+  "timeout_cost",
+  "window_kind",
+]);
+
+/** The pair that says that a component is there where all its keys are left to core. */
+export const PRESENCE: Readonly<Record<string, readonly [string, number | string]>> = {
+  retry: ["retry.max_attempts", 3],
+  "retry.backoff": ["retry.backoff.kind", "exponential"],
+  "retry.budget": ["retry.budget.kind", "window"],
+  rate_limit: ["rate_limit.unit", "call"],
+  bulkhead: ["bulkhead.kind", "fixed"],
+  breaker: ["breaker.window_kind", "sliding"],
+  throttle: ["throttle.k", 2],
+  hedge: ["hedge.max_attempts", 2],
+  "hedge.budget": ["hedge.budget.kind", "shared"],
+};
+
+/** The kinds of pools, in the order of their numbers, and the tables of their keys. */
+export const POOLS = {
+  bulkhead: "bulkhead",
+  rateLimit: "rate_limit",
+  budget: "retry.budget",
+} as const;

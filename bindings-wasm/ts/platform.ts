@@ -1,0 +1,62 @@
+/**
+ * What the platform gives: looked up when it is needed and never kept, so that the fake timers of a test framework are
+ * in force with no set-up.
+ */
+
+/** A store that follows asynchronous work, as `AsyncLocalStorage` of `node:async_hooks`. */
+export interface Storage<T> {
+  getStore(): T | undefined;
+  run<R, A extends unknown[]>(store: T, work: (...args: A) => R, ...args: A): R;
+}
+
+interface StorageClass {
+  new (): Storage<unknown>;
+  /** Keeps what is around the code that runs, for later. */
+  snapshot?(): <R>(work: () => R) => R;
+}
+
+let storage: StorageClass | undefined;
+let looked = false;
+
+/** Says which class follows asynchronous work; the entry for Node does. */
+export function provideStorage(kind: StorageClass): void {
+  storage = kind;
+  looked = true;
+}
+
+/** A store that follows asynchronous work, or undefined where the platform has none (browsers). */
+export function newStorage<T>(): Storage<T> | undefined {
+  if (!looked) {
+    looked = true;
+    type Host = { getBuiltinModule?: (name: string) => { AsyncLocalStorage?: StorageClass } | undefined };
+    const host = (globalThis as { process?: Host }).process;
+    try {
+      storage = host?.getBuiltinModule?.("node:async_hooks")?.AsyncLocalStorage;
+    } catch {
+      storage = undefined; // it is not for us to have
+    }
+  }
+  return storage === undefined ? undefined : (new storage() as Storage<T>);
+}
+
+/** What is around the code that runs, everybody's stores with it, for work that is done later from elsewhere. */
+export function surroundings(): (<R>(work: () => R) => R) | undefined {
+  return storage?.snapshot?.();
+}
+
+/** Is this a page, or a worker of one? */
+export function isBrowser(): boolean {
+  return "document" in globalThis || "WorkerGlobalScope" in globalThis;
+}
+
+/** Is this a Cloudflare Worker, where a promise of one request cannot be settled by another? */
+export function isWorker(): boolean {
+  return globalThis.navigator?.userAgent === "Cloudflare-Workers";
+}
+
+/** 32 random bits from the platform, twice. */
+export function randomSeed(): [high: number, low: number] {
+  const words = new Uint32Array(2);
+  globalThis.crypto.getRandomValues(words);
+  return [words[0] as number, words[1] as number];
+}

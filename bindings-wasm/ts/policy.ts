@@ -1,0 +1,394 @@
+/** Policies: what happens around a call. */
+
+import type { Classify } from "./classify.js";
+import { Core } from "./core.js";
+import { defaultEngine, type Engine } from "./engine.js";
+import { PolicyError } from "./errors.js";
+import type { EventType, Listener, Subscription } from "./events.js";
+import { type Fetch, fetchUnder } from "./fetch.js";
+import { type Attempt, Lane } from "./lane.js";
+import type { Pair } from "./native.js";
+import { pairsOf } from "./options.js";
+import type { Settings } from "./options_gen.js";
+import { FunctionRun } from "./run.js";
+import { checkDeadline, criticalityOf, inherited, type Scope } from "./scope.js";
+import type { PolicyCounts, RouteSnapshot } from "./snapshot.js";
+import {
+  ABORTABLE,
+  COST_UNIT,
+  type Criticality,
+  DONE,
+  FINISHED_1,
+  FIRST,
+  IDEMPOTENT,
+  MAY_PARK,
+  OK_1,
+  packRemaining,
+  REPLAYABLE,
+  VERDICTS,
+} from "./wire.js";
+import { type WrapOptions, wrapped } from "./wrap.js";
+
+/** What a policy is made of: its settings, and what is the host's. */
+export interface PolicyOptions extends Settings {
+  /** Its name in errors and telemetry; the same name with other settings is an error. A fresh one if left out. */
+  readonly name?: string | undefined;
+  /** Told the result or the error of every attempt, says what it was. */
+  readonly classify?: Classify | undefined;
+  /**
+   * What stands in for a result where a call has failed for good. It runs outside all components, is not asked when the
+   * caller has given up, and what it throws is what the caller gets.
+   */
+  readonly fallback?: ((error: unknown) => unknown) | undefined;
+  /** What sends requests: `globalThis.fetch`, as it is at each attempt, if left out. */
+  readonly fetch?: Fetch | undefined;
+  /** Do repeats of a request carry `Retry-Attempt: n`? By default everywhere but in browsers, where it costs a preflight. */
+  readonly retryHeader?: boolean | undefined;
+  /** Is every request without one given an `Idempotency-Key` of its own, the same on each attempt? */
+  readonly idempotencyKey?: boolean | undefined;
+  /** The engine that keeps its state; the process's own if left out. */
+  readonly engine?: Engine | undefined;
+}
+
+/** What calls say about themselves. */
+export interface CallOptions {
+  /** The key that state is kept under: an origin, an endpoint, a tenant; `default` if left out. */
+  readonly route?: string | undefined;
+  /** Is a repeat harmless? True if left out; if not, only what provably never left is tried again. */
+  readonly idempotent?: boolean | undefined;
+  /** Can the call be made a second time at all? True if left out. */
+  readonly replayable?: boolean | undefined;
+  /** How much it matters to a queue; `normal` if left out. */
+  readonly criticality?: Criticality | undefined;
+  /** Milliseconds for the whole call; the earlier of this and the policy's wins. */
+  readonly deadline?: number | undefined;
+  /** Tokens of a rate limit that it takes, 0 to 65,535; 1 if left out. */
+  readonly cost?: number | undefined;
+}
+
+/** What a single call says. */
+export interface RunOptions extends CallOptions {
+  /** The caller's own signal: once it is aborted the call ends with its reason. */
+  readonly signal?: AbortSignal | null | undefined;
+  /**
+   * Does the function stop when its signal says so? If left out: it does if it takes a parameter. What cannot be stopped holds
+   * its slot until it has ended.
+   */
+  readonly abortable?: boolean | undefined;
+}
+
+/** A function under a policy. */
+export type Work<T> = (attempt: Attempt) => T | PromiseLike<T>;
+
+/** A policy with settings for its calls. Make it once and keep it. */
+export class Caller {
+  /** @internal */
+  readonly core: Core;
+  /** @internal */
+  readonly options: CallOptions;
+  /** @internal */
+  readonly key: string;
+  readonly #flags: number;
+  readonly #limit: number;
+  readonly #fallback: PolicyOptions["fallback"];
+  #route = 0;
+
+  /** @internal */
+  constructor(core: Core, options: CallOptions, fallback: PolicyOptions["fallback"]) {
+    this.core = core;
+    this.options = options;
+    this.key = options.route ?? "default";
+    this.#flags = flagsOf(options) | (core.engine.queues ? MAY_PARK : 0);
+    this.#limit = limitOf(options.deadline);
+    this.#fallback = fallback;
+  }
+
+  /**
+   * Runs a function under the policy.
+   *
+   * @returns What the function returns.
+   * @throws Rejected if the policy refused the call before any attempt.
+   * @throws AttemptTimeout if the last attempt ran out of `attemptTimeout`.
+   * @throws DeadlineExceeded if the deadline passed.
+   * @throws The function's own error, the same object, if the last attempt failed; `reportOf(error)` says why it was the
+   * last. If the caller gave up: the reason of its signal.
+   * @example
+   * ```ts
+   * const answer = await policy({ retry: {} }).run(async ({ attempt }) => `attempt ${attempt}`);
+   * ```
+   */
+  run<T>(work: Work<T>, options?: RunOptions): Promise<T> {
+    if (this.#fallback === undefined) return this.#run(work, options);
+    const fallback = this.#fallback;
+    return this.#run(work, options).catch((error: unknown) => {
+      if (options?.signal?.aborted === true) throw error;
+      return fallback(error) as T;
+    });
+  }
+
+  #run<T>(work: Work<T>, options: RunOptions | undefined): Promise<T> {
+    if (options !== undefined) return this.#special(work, options);
+    const { core } = this;
+    const { engine } = core;
+    const { native, handle } = engine;
+    const around = engine.scopes === undefined ? undefined : engine.scopes.getStore();
+    let flags = this.#flags | (work.length > 0 ? ABORTABLE : 0);
+    let limit = this.#limit;
+    let parent = 0;
+    if (around !== undefined) {
+      const from = inherited(around, engine);
+      limit = least(limit, from.limit);
+      parent = from.parent;
+      if (from.criticality !== undefined && this.options.criticality === undefined) {
+        flags = (flags & ~3) | from.criticality;
+      }
+    }
+    if (this.#route === 0) this.#route = engine.route(core.number, this.key);
+    const step = native.begin(handle, this.#route, flags, limit, parent, 0, engine.time());
+    if (step !== FIRST) return this.#slow(work, step, flags, limit, parent, around, undefined);
+    const call = native.begun(handle);
+    if (engine.listening) engine.after(step);
+    const lane = new Lane(1);
+    let made: T | PromiseLike<T>;
+    try {
+      if (engine.scopes === undefined) made = work(lane);
+      else {
+        const inside = { engine, call, ends: undefined, criticality: undefined, around };
+        made = engine.scopes.run(inside, work, lane);
+      }
+    } catch (error) {
+      return this.#failed(work, call, lane, around, error);
+    }
+    return (made instanceof Promise ? made : Promise.resolve(made)).then(
+      (value: T) => {
+        if (core.classify === undefined) {
+          const end = native.on(handle, call, FINISHED_1, engine.time());
+          if (end === OK_1 && !engine.listening) return value;
+          return this.#shape(work, around, undefined).resumeAt(call, lane, value, end);
+        }
+        return this.#shape(work, around, undefined).resume(call, lane, true, value);
+      },
+      (error: unknown) => this.#failed(work, call, lane, around, error),
+    );
+  }
+
+  #failed<T>(work: Work<T>, call: number, lane: Lane, around: Scope | undefined, error: unknown): Promise<T> {
+    return this.#shape(work, around, undefined).resume(call, lane, false, error);
+  }
+
+  #shape<T>(work: Work<T>, around: Scope | undefined, signal: AbortSignal | undefined): FunctionRun<T> {
+    return new FunctionRun<T>(this.core, this.key, around, signal, work);
+  }
+
+  /** A call that says more about itself than its caller does. */
+  #special<T>(work: Work<T>, options: RunOptions): Promise<T> {
+    const signal = options.signal ?? undefined;
+    if (signal?.aborted === true) return Promise.reject(signal.reason);
+    const more = definedOf(options);
+    const caller = Object.keys(more).length === 0 ? this : this.#again(more);
+    const { engine } = caller.core;
+    const around = engine.scopes?.getStore();
+    let flags = caller.#flags | ((options.abortable ?? work.length > 0) ? ABORTABLE : 0);
+    let limit = caller.#limit;
+    let parent = 0;
+    if (around !== undefined) {
+      const from = inherited(around, engine);
+      limit = least(limit, from.limit);
+      parent = from.parent;
+      if (from.criticality !== undefined && caller.options.criticality === undefined) {
+        flags = (flags & ~3) | from.criticality;
+      }
+    }
+    if (caller.#route === 0) caller.#route = engine.route(caller.core.number, caller.key);
+    const step = engine.native.begin(engine.handle, caller.#route, flags, limit, parent, 0, engine.time());
+    return caller.#slow(work, step, flags, limit, parent, around, signal);
+  }
+
+  #again(more: CallOptions): Caller {
+    return new Caller(this.core, { ...this.options, ...more }, undefined);
+  }
+
+  /** A call whose first step asks for more than an attempt. A route that has been evicted is asked for again. */
+  #slow<T>(
+    work: Work<T>,
+    first: number,
+    flags: number,
+    limit: number,
+    parent: number,
+    around: Scope | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<T> {
+    const { engine, number } = this.core;
+    let step = first;
+    while ((step & 3) === DONE && VERDICTS[(step >>> 12) & 63] === "stale_route") {
+      this.#route = engine.route(number, this.key);
+      step = engine.native.begin(engine.handle, this.#route, flags, limit, parent, 0, engine.time());
+    }
+    return this.#shape(work, around, signal).begin(engine.native.begun(engine.handle), step);
+  }
+}
+
+let fresh = 0;
+
+/** A named set of components: what happens around a call. */
+export class Policy extends Caller {
+  /** Its name in errors and telemetry. */
+  readonly name: string;
+  /** Its engine. */
+  readonly engine: Engine;
+  readonly #given: PolicyOptions;
+  #fetch: Fetch | undefined;
+
+  /** The second parameter is ours: what a document says. */
+  constructor(options: PolicyOptions = {}, document?: readonly Pair[]) {
+    const engine = options.engine ?? defaultEngine();
+    const settings = settingsOf(options);
+    const name = options.name ?? freshName();
+    const number =
+      document === undefined
+        ? engine.take(name, pairsOf(settings), "options")
+        : engine.take(name, document, "document");
+    super(new Core(engine, name, number, options.classify), {}, options.fallback);
+    this.name = name;
+    this.engine = engine;
+    this.#given = options;
+  }
+
+  /**
+   * The global `fetch` under this policy, of exactly its type, for whatever takes one. It needs no `this`:
+   * `const { fetch } = policy({ preset: "http" })`.
+   */
+  get fetch(): Fetch {
+    this.#fetch ??= fetchUnder(this.core, this.#given);
+    return this.#fetch;
+  }
+
+  /** A caller with settings of its own. Make it once and keep it: making one costs more than a call. */
+  at(options: CallOptions): Caller {
+    return new Caller(this.core, options, this.#given.fallback);
+  }
+
+  /**
+   * An object whose methods are under the policy: every call of one is a call of `run`.
+   *
+   * @throws TypeError if the policy repeats ambiguous failures and it is not said which methods may be repeated: a write
+   * that is retried after a lost answer may happen twice.
+   */
+  wrap<O extends object>(target: O, options: WrapOptions<O> = {}): O {
+    return wrapped(this, target, options);
+  }
+
+  /** @internal Are only failures of these classes repeated, as far as it has been said? */
+  retriesOnly(classes: ReadonlySet<string>): boolean {
+    const { retryOn } = this.#given.retry ?? {};
+    const bases = this.kinds;
+    return retryOn?.every((name) => classes.has(bases[name] ?? name)) === true;
+  }
+
+  /** The kinds of failure that it declares: name → the class that each is based on. */
+  get kinds(): Readonly<Record<string, string>> {
+    return Object.fromEntries(this.engine.declared(this.core.number));
+  }
+
+  /**
+   * Gives the policy other settings, while it is in use. They say all of it: what is left out has its default again. Calls in
+   * flight finish under the settings that they began with; limits and budgets, which calls share, change at once.
+   *
+   * @throws PolicyError with every mistake there is; the policy stays as it was.
+   */
+  retune(settings: Settings): void {
+    this.engine.retune(this.core.number, this.name, pairsOf(settingsOf(settings)));
+  }
+
+  /**
+   * Refuses all calls (or those of one route) with `ForcedOpen`, before anything else is asked, until it is told `false`. Calls
+   * that wait are refused too, and those that have started finish without further attempts.
+   */
+  forceOpen(on = true, route?: string): void {
+    const which = route === undefined ? 0 : this.engine.route(this.core.number, route);
+    this.engine.force(this.core.number, which, on);
+  }
+
+  /** Its figures now, and its routes by key. */
+  snapshot(): PolicyCounts & { readonly routes: Readonly<Record<string, RouteSnapshot>> } {
+    const { policies, routes } = this.engine.snapshot();
+    const mine = routes.filter((route) => route.policy === this.name).map((route) => [route.key, route]);
+    return { ...(policies[this.name] as PolicyCounts), routes: Object.fromEntries(mine) };
+  }
+
+  /** What it does, in words: its components in their order, the most that a call waits and costs, and what may not be meant. */
+  explain(): string {
+    return this.engine.explain(this.core.number);
+  }
+
+  /** Tells of what happens under this policy: of one type of event, or of all (`"*"`). */
+  on(type: EventType | "*", listener: Listener): Subscription {
+    return this.engine.listen((event) => {
+      if (event.policy === this.name && (type === "*" || event.type === type)) listener(event);
+    });
+  }
+}
+
+function freshName(): string {
+  fresh += 1;
+  return `policy-${fresh}`;
+}
+
+/**
+ * A policy: a named set of components. Spans are in milliseconds.
+ *
+ * @throws PolicyError with every mistake there is: the key, the value and the rule.
+ * @example
+ * ```ts
+ * const { fetch } = policy({ preset: "http", bulkhead: { maxConcurrency: 20 } });
+ * ```
+ */
+export function policy(options: PolicyOptions = {}): Policy {
+  return new Policy(options);
+}
+
+/** The settings among a policy's options, which are for core to check. */
+function settingsOf(options: PolicyOptions): Settings {
+  const { name, classify, fallback, fetch, retryHeader, idempotencyKey, engine, ...settings } = options;
+  const functions = { classify, fallback, fetch };
+  for (const [key, value] of Object.entries(functions)) {
+    if (value !== undefined && typeof value !== "function") {
+      throw new PolicyError([{ key, value: String(value), rule: "must be a function" }]);
+    }
+  }
+  if (name !== undefined && typeof name !== "string") {
+    throw new PolicyError([{ key: "name", value: String(name), rule: "must be a string" }]);
+  }
+  return settings;
+}
+
+/** The flags of a request that says this about itself. */
+export function flagsOf(options: CallOptions): number {
+  const { cost = 1 } = options;
+  if (!(Number.isInteger(cost) && cost >= 0 && cost <= 0xffff)) {
+    throw new RangeError(`cost = ${cost}: must be a whole number from 0 to 65535`);
+  }
+  return (
+    criticalityOf(options.criticality ?? "normal") |
+    (cost * COST_UNIT) |
+    (options.idempotent === false ? 0 : IDEMPOTENT) |
+    (options.replayable === false ? 0 : REPLAYABLE)
+  );
+}
+
+/** A deadline as `begin` takes it. */
+export function limitOf(deadline: number | undefined): number {
+  if (deadline === undefined) return 0;
+  checkDeadline(deadline);
+  return packRemaining(deadline);
+}
+
+/** The earlier of two limits; 0 is none. */
+export function least(one: number, other: number): number {
+  return one === 0 ? other : other === 0 ? one : Math.min(one, other);
+}
+
+function definedOf(options: RunOptions): CallOptions {
+  const { signal, abortable, ...rest } = options;
+  return Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
+}

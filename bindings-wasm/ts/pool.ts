@@ -1,0 +1,62 @@
+/** Pools: a bulkhead, a rate limit or a retry budget for several policies and all their routes. */
+
+import { defaultEngine, type Engine } from "./engine.js";
+import type { Pair } from "./native.js";
+import { type PoolKind, pairsOfPool } from "./options.js";
+import type { Budget, Bulkhead, RateLimit } from "./options_gen.js";
+import type { PoolSnapshot } from "./snapshot.js";
+
+/** What a pool is: one of the three. */
+export type PoolOptions = ({ bulkhead: Bulkhead } | { rateLimit: RateLimit } | { budget: Budget }) & {
+  /** The engine that keeps its state; the process's own if left out. */
+  readonly engine?: Engine | undefined;
+};
+
+/** A bulkhead, a rate limit or a retry budget that policies share. */
+export class Pool {
+  readonly name: string;
+  readonly kind: PoolKind;
+  readonly engine: Engine;
+
+  /**
+   * @throws PolicyError with every mistake there is.
+   * @example
+   * ```ts
+   * const db = new Pool("db", { bulkhead: { maxConcurrency: 10, maxQueue: 50 } });
+   * const reads = policy({ bulkhead: { pool: db, acquireTimeout: 100 } });
+   * ```
+   */
+  constructor(name: string, options: PoolOptions) {
+    const [kind, settings, engine] = parts(options);
+    this.name = name;
+    this.kind = kind;
+    this.engine = engine;
+    engine.pool(name, kind, pairsOfPool(kind, settings), false, "options");
+  }
+
+  /** @internal Takes in a pool of a document. */
+  static declare(engine: Engine, name: string, kind: PoolKind, pairs: readonly Pair[]): void {
+    engine.pool(name, kind, pairs, false, "document");
+  }
+
+  /** Gives it other settings, which say all of it; a limit that grows admits who waits at once. */
+  retune(options: PoolOptions): void {
+    const [kind, settings] = parts(options);
+    this.engine.pool(this.name, kind, pairsOfPool(kind, settings), true, "options");
+  }
+
+  /** Its figures now. */
+  snapshot(): PoolSnapshot {
+    return this.engine.snapshot().pools[this.name] as PoolSnapshot;
+  }
+}
+
+function parts(options: PoolOptions): [kind: PoolKind, settings: object, engine: Engine] {
+  const { engine = defaultEngine(), ...rest } = options;
+  const found = Object.entries(rest);
+  const [one] = found;
+  if (found.length !== 1 || one === undefined || !["bulkhead", "rateLimit", "budget"].includes(one[0])) {
+    throw new TypeError("a pool is one of bulkhead, rateLimit and budget");
+  }
+  return [one[0] as PoolKind, one[1] as object, engine];
+}

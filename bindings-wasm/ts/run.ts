@@ -1,0 +1,409 @@
+/**
+ * The shell: carries out the steps of one call; waits, wakes, cancels. It decides nothing.
+ *
+ * A call is driven by events (an attempt ends, a moment comes, it is woken, its caller gives up). Each is told to the engine,
+ * and the step that comes back is carried out.
+ */
+
+import { by, CANCELLED, ofError, TIMEOUT } from "./classify.js";
+import type { Core } from "./core.js";
+import type { Waiter } from "./engine.js";
+import { AttemptTimeout, type TidegateError } from "./errors.js";
+import { Lane } from "./lane.js";
+import { noteOf, refusal, report } from "./notes.js";
+import { surroundings } from "./platform.js";
+import type { Scope } from "./scope.js";
+import type { Timed } from "./ticker.js";
+import {
+  ATTEMPT,
+  ATTEMPT_UNIT,
+  CANCEL,
+  DONE,
+  finished,
+  HEADERS,
+  POLL,
+  spanOf,
+  TIMER,
+  VERDICTS,
+  type Verdict,
+  WAIT,
+  WAIT_BODY,
+  WAIT_MASK,
+} from "./wire.js";
+
+/** A judgement: the head of a good answer, whose body follows. */
+export const HEAD = -1;
+
+/** Is this what a promise is? */
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return (
+    (typeof value === "object" || typeof value === "function") &&
+    value !== null &&
+    typeof (value as { then?: unknown }).then === "function"
+  );
+}
+
+/** One call that is not on the happy path, or cannot be. Adapters refine it. */
+export abstract class Run<T> implements Timed, Waiter {
+  readonly core: Core;
+  /** The key of its route. */
+  readonly route: string;
+  readonly scope: Scope | undefined;
+  /** The caller's own signal. */
+  readonly #outside: AbortSignal | undefined;
+  /** Its id in the engine. */
+  call = 0;
+  /** How many attempts have been started. */
+  attempts = 0;
+  /** Has it come to its end? Attempts that were stopped may still be out. */
+  ended = false;
+  #lanes: (Lane | undefined)[] = [];
+  #place = -1;
+  #resolve!: (value: T | PromiseLike<T>) => void;
+  #reject!: (error: unknown) => void;
+  #parked = false;
+  #answered = false;
+  /** What was around the call, for attempts that a timer or another call starts. */
+  #inside: (<R>(work: () => R) => R) | undefined;
+
+  constructor(core: Core, route: string, scope: Scope | undefined, outside: AbortSignal | undefined) {
+    this.core = core;
+    this.route = route;
+    this.scope = scope;
+    this.#outside = outside;
+  }
+
+  /** Makes an attempt. */
+  protected abstract start(lane: Lane): unknown;
+
+  /** Drives a call that has begun with this step. */
+  begin(call: number, step: number): Promise<T> {
+    return this.#drive(() => {
+      this.call = call;
+      if (this.core.hedges) this.#remember();
+      this.#outside?.addEventListener("abort", this.#aborted);
+      this.core.engine.after(step);
+      this.#carry(step);
+    });
+  }
+
+  /** Goes on after a first attempt that the fast path has made. */
+  resume(call: number, lane: Lane, ok: boolean, value: unknown): Promise<T> {
+    return this.#drive(() => {
+      this.call = call;
+      this.attempts = 1;
+      this.#lanes[0] = lane;
+      this.#settle(lane, ok, value);
+    });
+  }
+
+  /** Goes on from the step that the end of a first attempt has brought. */
+  resumeAt(call: number, lane: Lane, value: unknown, step: number): Promise<T> {
+    return this.#drive(() => {
+      this.call = call;
+      this.attempts = 1;
+      this.#lanes[0] = lane;
+      lane.settled = true;
+      lane.hold(true, value);
+      this.core.engine.after(step);
+      this.#carry(step);
+    });
+  }
+
+  #drive(work: () => void): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+      work();
+    });
+  }
+
+  /** Its moment has come. */
+  tick(): void {
+    this.#event(TIMER);
+  }
+
+  /** What it waited for may be there. */
+  wake(): void {
+    this.#event(POLL);
+  }
+
+  /** An event that comes from elsewhere: what it starts belongs to what was around the call all the same. */
+  #event(event: number): void {
+    if (this.ended) return;
+    const work = () => this.#carry(this.core.engine.tell(this.call, event));
+    if (this.#inside === undefined) work();
+    else this.#inside(work);
+  }
+
+  #remember(): void {
+    if (this.core.engine.scopes !== undefined) this.#inside ??= surroundings();
+  }
+
+  readonly #aborted = (): void => {
+    if (!this.ended) this.#carry(this.core.engine.tell(this.call, CANCEL));
+  };
+
+  /** Ends a call whose body has been read, or not. */
+  protected finish(outcome: number): void {
+    if (!this.ended) this.#carry(this.core.engine.tell(this.call, finished(this.attempts, outcome)));
+  }
+
+  /** Carries out a step. */
+  #carry(first: number): void {
+    const { ticker } = this.core.engine;
+    let step = first;
+    for (let polls = 0; ; polls += 1) {
+      const stop = (step >>> 4) & 0xff;
+      if (stop !== 0) this.#stop(stop, step);
+      const action = step & 3;
+      if (action === DONE) {
+        this.#end(step);
+        return;
+      }
+      const us = spanOf(step);
+      if (action === ATTEMPT) {
+        this.#unpark();
+        this.#aim(us);
+        this.#attempt((step >>> 12) & 0xff);
+        return;
+      }
+      if (us === 0 && polls < 2) {
+        step = this.core.engine.tell(this.call, POLL); // a wait of nothing is no wait
+        continue;
+      }
+      this.#aim(us);
+      if ((step & WAIT_MASK) === WAIT_BODY) {
+        if (this.#place >= 0) ticker.weaken(this.#place);
+        if (!this.#answered) this.body();
+      } else if (((step >>> 12) & 0xf) > 1 && !this.#parked) {
+        this.#remember();
+        this.#parked = true;
+        this.core.engine.waiters.set(this.call, this);
+      }
+      return;
+    }
+  }
+
+  #unpark(): void {
+    if (this.#parked) {
+      this.#parked = false;
+      this.core.engine.waiters.delete(this.call);
+    }
+  }
+
+  /** Sets its one timer; below 0 there is none. */
+  #aim(us: number): void {
+    const { ticker } = this.core.engine;
+    if (us >= 0) {
+      const due = this.core.engine.last + us;
+      if (this.#place < 0) this.#place = ticker.add(this, due);
+      else ticker.set(this.#place, due);
+    } else if (this.#place >= 0) {
+      ticker.drop(this.#place);
+      this.#place = -1;
+    }
+  }
+
+  /** Stops attempts. What the caller gets of one, if it was the last, is that its time was up. */
+  #stop(lanes: number, step: number): void {
+    const done = (step & 3) === DONE;
+    const verdict = done ? VERDICTS[(step >>> 12) & 63] : undefined;
+    for (let place = 0; place < 8; place += 1) {
+      const lane = this.#lanes[place];
+      if ((lanes & (1 << place)) === 0 || lane === undefined || lane.settled) continue;
+      if (verdict === "cancelled") lane.stop(this.#outside?.reason);
+      else if (verdict === "ok")
+        lane.stop(new DOMException("another attempt has answered first", "AbortError"));
+      else {
+        const error = this.refuse("attempt_timeout");
+        lane.hold(false, error);
+        lane.stop(error);
+      }
+    }
+  }
+
+  #attempt(number: number): void {
+    const lane = new Lane(number);
+    this.attempts = number;
+    this.#lanes[(number - 1) & 7] = lane;
+    let made: unknown;
+    try {
+      const { engine } = this.core;
+      if (engine.scopes === undefined) made = this.start(lane);
+      else {
+        const inside = {
+          engine,
+          call: this.call,
+          ends: undefined,
+          criticality: undefined,
+          around: this.scope,
+        };
+        made = engine.scopes.run(inside, () => this.start(lane));
+      }
+    } catch (error) {
+      this.#settle(lane, false, error);
+      return;
+    }
+    if (isThenable(made)) {
+      made.then(
+        (value) => this.#settle(lane, true, value),
+        (error: unknown) => this.#settle(lane, false, error),
+      );
+    } else this.#settle(lane, true, made);
+  }
+
+  /** An attempt has come to its end. Those that were stopped are reported too: until then they hold their permit (R12). */
+  #settle(lane: Lane, ok: boolean, value: unknown): void {
+    const { engine } = this.core;
+    lane.settled = true;
+    if (this.ended) {
+      engine.tell(this.call, finished(lane.attempt, CANCELLED));
+      if (ok) this.discard(value);
+      return;
+    }
+    if (lane.stopped && !ok) {
+      this.#remember();
+      this.#carry(engine.tell(this.call, finished(lane.attempt, TIMEOUT)));
+      return;
+    }
+    lane.hold(ok, value);
+    const outcome = this.judge(ok, value);
+    if (outcome === HEAD && !lane.stopped) {
+      this.attempts = lane.attempt; // its body is what is reported from here on
+      this.#carry(engine.tell(this.call, HEADERS + lane.attempt * ATTEMPT_UNIT));
+      return;
+    }
+    const step = engine.tell(this.call, finished(lane.attempt, Math.max(outcome, 0)));
+    if ((step & 3) === WAIT) this.#remember();
+    if (ok && (step & 3) !== DONE) this.release(lane);
+    this.#carry(step);
+  }
+
+  /** The outcome of an attempt, at its place in a word, or `HEAD`. */
+  protected judge(ok: boolean, value: unknown): number {
+    const outcome = ok ? 0 : ofError(value);
+    const { classify } = this.core;
+    return classify === undefined ? outcome : by(classify, value, outcome, this.core.kinds);
+  }
+
+  /** Gives back what a failed result holds, while the call goes on. */
+  protected release(_lane: Lane): void {}
+
+  /** Gives back what a result holds that nobody gets. */
+  protected discard(_value: unknown): void {}
+
+  /** A good answer's body follows: the caller gets it, and the call goes on until it is read. */
+  protected body(): void {}
+
+  /** The call has ended while its body was being read. */
+  protected bodyEnded(_error: unknown): void {}
+
+  /** What the caller gets of a good result. */
+  protected deliver(value: unknown, _report: () => void): T | PromiseLike<T> {
+    return value as T;
+  }
+
+  /** The note of a verdict; adapters may know better. */
+  protected note(_verdict: Verdict, note: string | undefined): string | undefined {
+    return note;
+  }
+
+  /** The error of an end that has no result of its own. */
+  refuse(verdict: string, retryIn?: number, cause?: unknown): TidegateError {
+    return refusal(verdict, this.core, this.route, retryIn, cause);
+  }
+
+  /** Gives the caller a good answer before the call has ended. */
+  protected answer(value: T): void {
+    this.#answered = true;
+    this.#resolve(value);
+    // Through the promise they hold the answer, whose end may be that nobody has it any more.
+    this.#resolve = this.#reject = () => undefined;
+  }
+
+  /** The result of the attempt that decides. */
+  protected held(): Lane | undefined {
+    const lane = this.#lanes[(this.attempts - 1) & 7];
+    return lane?.held === true ? lane : undefined;
+  }
+
+  #end(step: number): void {
+    this.ended = true;
+    this.#unpark();
+    this.#aim(-1);
+    this.#outside?.removeEventListener("abort", this.#aborted);
+    const verdict = VERDICTS[(step >>> 12) & 63] as Verdict;
+    if (this.#answered) {
+      this.#lanes = [];
+      if (verdict === "cancelled") this.bodyEnded(this.#outside?.reason);
+      else if (verdict !== "ok" && verdict !== "not_retryable") this.bodyEnded(this.refuse(verdict));
+      return;
+    }
+    if (verdict === "cancelled") {
+      this.#drop(undefined);
+      this.#reject(this.#outside?.reason);
+      return;
+    }
+    const lane = (step >>> 18) & 15;
+    const ms = spanOf(step);
+    const retryIn = ms < 0 ? undefined : ms;
+    const last = this.held();
+    const decided =
+      lane !== 0 ? this.#lanes[lane & 7] : verdict === "stale" || verdict === "lost" ? last : undefined;
+    if (decided?.held !== true || (decided.ok && !this.intact(decided.value))) {
+      const failure = last?.ok === false ? last.value : undefined;
+      const cause = verdict === "deadline" && failure instanceof AttemptTimeout ? failure.cause : failure;
+      const error = this.refuse(verdict, retryIn, cause);
+      this.#drop(undefined);
+      this.#reject(error);
+      return;
+    }
+    this.#drop(decided);
+    const { value, ok } = decided;
+    const tell = (what: unknown = value) => {
+      const most = () => this.core.ms("retry.max_retry_after");
+      const note = this.note(verdict, noteOf(verdict, this.attempts, retryIn, most));
+      const retryAt = retryIn === undefined ? undefined : new Date(Date.now() + retryIn);
+      report(what, { attempts: this.attempts, reason: verdict, note, retryAt });
+    };
+    if (ok) this.#resolve(this.deliver(value, tell));
+    else {
+      tell();
+      this.#reject(value);
+    }
+  }
+
+  /** Forgets the results of all attempts but one, and gives back what they hold. */
+  #drop(keep: Lane | undefined): void {
+    for (const lane of this.#lanes) {
+      if (lane !== undefined && lane !== keep && lane.held && lane.ok) this.discard(lane.value);
+    }
+    this.#lanes = [];
+  }
+
+  /** Can this earlier result still be delivered? */
+  protected intact(_value: unknown): boolean {
+    return true;
+  }
+}
+
+/** A function under a policy. */
+export class FunctionRun<T> extends Run<T> {
+  readonly #fn: (attempt: Lane) => T | PromiseLike<T>;
+
+  constructor(
+    core: Core,
+    route: string,
+    scope: Scope | undefined,
+    outside: AbortSignal | undefined,
+    fn: (attempt: Lane) => T | PromiseLike<T>,
+  ) {
+    super(core, route, scope, outside);
+    this.#fn = fn;
+  }
+
+  protected start(lane: Lane): unknown {
+    return this.#fn(lane);
+  }
+}

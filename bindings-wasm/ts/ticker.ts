@@ -1,0 +1,169 @@
+/** One timer for all calls of an engine: moments in a typed array, and one `setTimeout`. */
+
+import type { Clock, Due } from "./clock.js";
+import { isBrowser } from "./platform.js";
+
+/** What is due at a moment. */
+export interface Timed {
+  /** Its moment has come. */
+  tick(): void;
+}
+
+/** `setTimeout` takes no more: 2^31 − 1 ms. Longer waits are cut, and the engine asked again. */
+const LONGEST = 2 ** 31 - 1;
+/** Milliseconds between two firings for each moment kept: with many calls the timer takes a part of the thread only. */
+const COALESCE = 1e-3;
+
+export class Ticker implements Due {
+  readonly #now: () => number;
+  readonly #clock: Clock | undefined;
+  #dues = new Float64Array(16).fill(Number.POSITIVE_INFINITY);
+  #owners: (Timed | undefined)[] = [];
+  #free: number[] = [];
+  #kept = 0;
+  /** Places that do not keep a process alive. */
+  #weak = new Set<number>();
+  #firing = false;
+  /** Has nobody waited since the timer was let go? */
+  #resting = false;
+  /** The next moment that somebody looks. */
+  next = Number.POSITIVE_INFINITY;
+  #timer: unknown;
+  #with: unknown;
+  readonly #fire = () => this.fire();
+
+  /** `now` tells microseconds. */
+  constructor(now: () => number, clock: Clock | undefined) {
+    this.#now = now;
+    this.#clock = clock;
+    clock?.watch(this);
+  }
+
+  /** How many moments are kept. */
+  get size(): number {
+    return this.#kept;
+  }
+
+  /** Keeps a moment (µs) for its owner; the place it is kept at, for `set` and `drop`. */
+  add(owner: Timed, due: number): number {
+    const place = this.#free.pop() ?? this.#owners.length;
+    if (place >= this.#dues.length) {
+      const more = new Float64Array(this.#dues.length * 2).fill(Number.POSITIVE_INFINITY);
+      more.set(this.#dues);
+      this.#dues = more;
+    }
+    this.#owners[place] = owner;
+    this.#kept += 1;
+    if (this.#resting) {
+      this.#resting = false;
+      (this.#timer as { ref?: () => void } | undefined)?.ref?.();
+    }
+    this.set(place, due);
+    if (this.#weak.size > 0) this.#hold();
+    return place;
+  }
+
+  /** Changes a moment; Infinity for never. */
+  set(place: number, due: number): void {
+    this.#dues[place] = due;
+    if (this.#firing) return;
+    // A timer that was made by fake timers which are gone would never fire, so one made by another function is no timer.
+    if (due < this.next || (this.#with !== globalThis.setTimeout && due < Number.POSITIVE_INFINITY)) {
+      this.#schedule(Math.min(due, this.next));
+    }
+  }
+
+  /** From now on this moment does not keep the process alive: somebody may have thrown a body away unread. */
+  weaken(place: number): void {
+    this.#weak.add(place);
+    this.#hold();
+  }
+
+  /** The timer keeps a process alive while somebody waits for it. */
+  #hold(): void {
+    const timer = this.#timer as { ref?: () => void; unref?: () => void } | undefined;
+    if (this.#weak.size === this.#kept) timer?.unref?.();
+    else if (this.#weak.size > 0) timer?.ref?.();
+  }
+
+  /** Forgets a moment. With the last one the timer goes too. */
+  drop(place: number): void {
+    this.#dues[place] = Number.POSITIVE_INFINITY;
+    this.#owners[place] = undefined;
+    this.#kept -= 1;
+    if (this.#weak.size > 0) this.#weak.delete(place);
+    this.#free.push(place);
+    if (this.#kept === 0) this.#rest();
+    else if (this.#weak.size > 0) this.#hold();
+  }
+
+  /**
+   * Nobody waits. A timer costs more to make than a call, so it is left to run out where it keeps nothing alive: the next call
+   * finds it. Tests that count timers find none.
+   */
+  #rest(): void {
+    const timer = this.#timer as { unref?: () => void } | number | undefined;
+    if (timer !== undefined && !isFake(globalThis.setTimeout) && this.#with === globalThis.setTimeout) {
+      if (typeof timer === "object" && timer.unref !== undefined) {
+        timer.unref();
+        this.#resting = true;
+        return;
+      }
+      if (isBrowser()) return;
+    }
+    this.next = Number.POSITIVE_INFINITY;
+    this.#clear();
+  }
+
+  /** Looks at everything that is due now. */
+  fire(): void {
+    this.#timer = undefined;
+    this.#resting = false;
+    this.next = Number.POSITIVE_INFINITY;
+    this.#firing = true;
+    const now = this.#now();
+    const count = this.#owners.length;
+    for (let place = 0; place < count; place += 1) {
+      if ((this.#dues[place] as number) <= now) {
+        this.#dues[place] = Number.POSITIVE_INFINITY;
+        this.#owners[place]?.tick();
+      }
+    }
+    this.#firing = false;
+    let next = Number.POSITIVE_INFINITY;
+    for (let place = 0; place < this.#owners.length; place += 1) {
+      const due = this.#dues[place] as number;
+      if (due < next) next = due;
+    }
+    if (next < Number.POSITIVE_INFINITY) {
+      this.#schedule(Math.max(next, this.#now() + COALESCE * 1000 * this.#owners.length));
+    }
+  }
+
+  #schedule(due: number): void {
+    this.next = due;
+    if (this.#clock !== undefined) {
+      this.#clock.changed();
+      return;
+    }
+    this.#clear();
+    this.#with = globalThis.setTimeout;
+    // Up to whole milliseconds: a timer that is early has to be set again.
+    const ms = Math.min(Math.max(Math.ceil((due - this.#now()) / 1000), 0), LONGEST);
+    this.#timer = globalThis.setTimeout(this.#fire, ms);
+    if (this.#weak.size > 0) this.#hold();
+  }
+
+  #clear(): void {
+    this.#resting = false;
+    if (this.#timer === undefined) return;
+    // Timers of one kind are cleared by their own: what another made is not ours to clear.
+    if (this.#with === globalThis.setTimeout) globalThis.clearTimeout(this.#timer as never);
+    this.#timer = undefined;
+  }
+}
+
+/** Is it a timer of a test? Those of sinon, vitest and jest know their clock. */
+function isFake(timer: unknown): boolean {
+  return (timer as { clock?: unknown }).clock !== undefined;
+}

@@ -1,0 +1,67 @@
+/** Objects whose methods are under a policy. */
+
+import type { Policy } from "./policy.js";
+
+/** The names of an object's methods. */
+export type Methods<O> = { [K in keyof O]: O[K] extends (...args: never[]) => unknown ? K : never }[keyof O] &
+  string;
+
+/** Which methods of an object are under the policy, and how. */
+export interface WrapOptions<O> {
+  /** The methods; all of them if left out. */
+  readonly methods?: readonly Methods<O>[] | undefined;
+  /** The route of a call, from the method's name and its arguments; the name if left out. */
+  readonly route?: ((method: string, args: readonly unknown[]) => string) | undefined;
+}
+
+/** Classes of failures after which it is known whether something has happened. */
+const UNAMBIGUOUS = new Set(["never_sent", "throttled", "conflict", "concurrency"]);
+
+/** An object whose methods are under a policy. */
+export function wrapped<O extends object>(policy: Policy, target: O, options: WrapOptions<O>): O {
+  const { methods, route } = options;
+  const retried = policy.core.count("retry.max_attempts") ?? 1;
+  if (methods === undefined && retried > 1 && !policy.retriesOnly(UNAMBIGUOUS)) {
+    throw new TypeError(
+      `policy ${JSON.stringify(policy.name)} repeats failures after which a write may have happened: name the methods that may be repeated, wrap(client, { methods: […] }), or let retryOn have only ${[...UNAMBIGUOUS].join(", ")}`,
+    );
+  }
+  const chosen = methods === undefined ? undefined : new Set<PropertyKey>(methods);
+  for (const name of methods ?? []) {
+    if (typeof target[name] !== "function")
+      throw new TypeError(`${JSON.stringify(name)} is no method of what is wrapped`);
+  }
+  const callers = new Map<string, ReturnType<Policy["at"]>>();
+  const callerOf = (key: string) => {
+    let caller = callers.get(key);
+    if (caller === undefined) {
+      if (callers.size >= 1000) callers.clear();
+      caller = policy.at({ route: key });
+      callers.set(key, caller);
+    }
+    return caller;
+  };
+  const made = new Map<PropertyKey, [original: unknown, under: unknown]>();
+  return new Proxy(target, {
+    get(object, name) {
+      const method: unknown = Reflect.get(object, name, object);
+      if (typeof method !== "function" || typeof name !== "string" || name === "constructor") return method;
+      if (chosen === undefined ? name.startsWith("_") || isStream(method) : !chosen.has(name)) {
+        return method;
+      }
+      const known = made.get(name);
+      if (known?.[0] === method) return known[1];
+      const under = (...args: unknown[]) =>
+        callerOf(route === undefined ? name : route(name, args)).run(
+          () => method.apply(object, args) as unknown,
+        );
+      made.set(name, [method, under]);
+      return under;
+    },
+  });
+}
+
+/** Generators are streams: a repeat would hand out their items twice. */
+function isStream(method: object): boolean {
+  return /Generator/.test(Object.prototype.toString.call(method));
+}
