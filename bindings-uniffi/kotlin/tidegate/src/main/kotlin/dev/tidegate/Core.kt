@@ -1,0 +1,82 @@
+package dev.tidegate
+
+import dev.tidegate.ffi.Header
+import dev.tidegate.ffi.Value
+import java.util.concurrent.ConcurrentHashMap
+import kotlin.time.Duration
+import kotlin.time.Duration.Companion.microseconds
+
+/** A policy as the engine knows it, for shells and adapters. What they ask is asked once for each set of settings. */
+internal class Core(val engine: Engine, val name: String, val number: UInt, val classify: Classify?) {
+    private class Known(val tunings: Int) {
+        val settings = ConcurrentHashMap<String, Any>()
+        val methods = ConcurrentHashMap<String, Boolean>()
+    }
+
+    @Volatile private var known = Known(engine.tunings)
+    private val routes = ConcurrentHashMap<String, Long>()
+
+    private fun known(): Known {
+        val now = engine.tunings
+        if (known.tunings != now) known = Known(now)
+        return known
+    }
+
+    private fun setting(key: String): Any = known().settings.getOrPut(key) {
+        when (val value = engine.native.engine.setting(number, key)) {
+            is Value.Number -> value.value
+            is Value.Word -> value.value
+            null -> NOTHING
+        }
+    }
+
+    fun word(key: String): String? = setting(key) as? String
+
+    fun count(key: String): Int? = (setting(key) as? Double)?.toInt()
+
+    fun span(key: String): Duration? = (setting(key) as? Double)?.microseconds
+
+    fun flag(key: String): Boolean = setting(key) == 1.0
+
+    /** The numbers of the names that `classify` may answer. */
+    val kinds: Map<String, Int> by lazy {
+        (Outcome.classes + engine.native.engine.kinds(number).map { it.name }).withIndex().associate { it.value to it.index }
+    }
+
+    fun retriesMethod(method: String): Boolean =
+        known().methods.getOrPut(method) { engine.native.engine.retriesMethod(number, method) }
+
+    /** The outcome of an HTTP answer, at its place in a word. */
+    fun classify(status: Int, headers: List<Header>): Long {
+        val wall = (System.currentTimeMillis() * 1000).toULong()
+        return engine.native.engine.classify(number, status.toUShort(), headers, wall).toLong()
+    }
+
+    fun route(key: String): Long {
+        routes[key]?.let { return it }
+        if (routes.size >= MOST_ROUTES) routes.clear()
+        return engine.native.engine.route(number, key, engine.now().toULong()).toLong().also { routes[key] = it }
+    }
+
+    /** Forgets a route that has been evicted. */
+    fun forget(key: String) {
+        routes.remove(key)
+    }
+
+    fun target(route: Long, path: String): Long =
+        engine.native.engine.target(route.toULong(), path, engine.now().toULong()).toLong()
+
+    /** The error of a call that has no result of its own. */
+    fun refusal(verdict: Verdict, route: String, retryIn: Duration?, cause: Throwable?): TidegateException =
+        verdict.error(Refused(verdict, this, route, retryIn, cause))
+
+    fun attemptTimeout(route: String): AttemptTimeout {
+        val where = "policy \"$name\", route \"$route\""
+        return AttemptTimeout(Told("the attempt ran out of attemptTimeout ($where)", null, null, null, name, route))
+    }
+
+    private companion object {
+        const val MOST_ROUTES = 10_000
+        val NOTHING = Any()
+    }
+}

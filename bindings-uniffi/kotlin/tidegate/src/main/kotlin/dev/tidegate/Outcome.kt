@@ -1,0 +1,127 @@
+package dev.tidegate
+
+import dev.tidegate.internal.Wire
+import kotlinx.coroutines.CancellationException
+import kotlinx.coroutines.TimeoutCancellationException
+import java.io.IOException
+import java.net.ConnectException
+import java.net.NoRouteToHostException
+import java.net.ProtocolException
+import java.net.SocketTimeoutException
+import java.net.UnknownHostException
+import java.security.GeneralSecurityException
+import java.util.concurrent.ConcurrentHashMap
+import javax.net.ssl.SSLHandshakeException
+import javax.net.ssl.SSLPeerUnverifiedException
+import kotlin.time.Duration
+
+/** What somebody says about a retry. It changes what is retryable, never what is safe. */
+public enum class Opinion {
+    /** No opinion: the class decides. */
+    NONE,
+
+    /** Retry, although the class would not. */
+    RETRY,
+
+    /** Do not retry, although the class would. */
+    DO_NOT,
+}
+
+/**
+ * What an attempt's end was: the name of a class ([OK], [TRANSIENT], …), or of a kind that the policy declares.
+ *
+ * @property kind The name.
+ * @property opinion Whether to retry, whatever the class.
+ * @property retryAfter How long the other side asked us to wait.
+ */
+public data class Outcome @JvmOverloads constructor(
+    val kind: String,
+    val opinion: Opinion = Opinion.NONE,
+    val retryAfter: Duration? = null,
+) {
+    /** The classes. */
+    public companion object {
+        /** It worked. */
+        public const val OK: String = "ok"
+
+        /** It failed in a way that may pass. */
+        public const val TRANSIENT: String = "transient"
+
+        /** The other side asked for less load. */
+        public const val THROTTLED: String = "throttled"
+
+        /** It ran out of its time. */
+        public const val TIMEOUT: String = "timeout"
+
+        /** It failed before the request left. */
+        public const val NEVER_SENT: String = "never_sent"
+
+        /** Another try may win. */
+        public const val CONFLICT: String = "conflict"
+
+        /** The caller's fault. */
+        public const val PERMANENT: String = "permanent"
+
+        /** No evidence of anything. */
+        public const val IGNORED: String = "ignored"
+
+        internal val classes =
+            listOf(OK, TRANSIENT, THROTTLED, TIMEOUT, NEVER_SENT, CONFLICT, PERMANENT, IGNORED, "cancelled")
+    }
+}
+
+/**
+ * Told the result or the error of each attempt, says what it was; null for the default. What it throws is ignored, and told
+ * once to the thread's handler of uncaught exceptions.
+ */
+public fun interface Classify {
+    /** One of the two is null. */
+    public fun of(result: Any?, error: Throwable?): Outcome?
+}
+
+/** Outcomes at their places in the words of the wire (semantics 1.4). */
+internal object Outcomes {
+    private val warned = ConcurrentHashMap.newKeySet<Classify>()
+
+    fun of(error: Throwable): Long = when (error) {
+        is RateLimited, is Throttled -> Wire.outcome(2, 0, (error as TidegateException).retryIn)
+        is Rejected -> Wire.CONFLICT // refused by an inner policy: no evidence about the far side
+        is TidegateException -> if (error.httpStatus == 504) Wire.TRANSIENT else Wire.PERMANENT
+        is TimeoutCancellationException -> Wire.TRANSIENT
+        is CancellationException -> if (isTimeout(error)) Wire.TRANSIENT else Wire.IGNORED
+        is ConnectException, is UnknownHostException, is NoRouteToHostException -> Wire.NEVER_SENT
+        is SocketTimeoutException -> if (neverConnected(error)) Wire.NEVER_SENT else Wire.TRANSIENT
+        is SSLHandshakeException, is SSLPeerUnverifiedException, is ProtocolException -> Wire.PERMANENT
+        is IOException -> if (isTimeoutOfConnect(error)) Wire.NEVER_SENT else Wire.TRANSIENT
+        is GeneralSecurityException -> Wire.PERMANENT
+        else -> Wire.PERMANENT
+    }
+
+    private fun neverConnected(error: IOException): Boolean =
+        error.message?.contains("connect", ignoreCase = true) == true && error.message?.contains("reset") != true
+
+    // Ktor's own, by name: this file must load without Ktor.
+    private fun isTimeoutOfConnect(error: Throwable) = error.javaClass.simpleName == "ConnectTimeoutException"
+
+    private fun isTimeout(error: Throwable) = error.javaClass.simpleName.endsWith("TimeoutException")
+
+    /** The outcome that the user's [classify] names; [otherwise] where it has no opinion or is broken. */
+    @Suppress("TooGenericExceptionCaught") // a user's predicate cannot break a call
+    fun by(classify: Classify, core: Core, result: Any?, error: Throwable?, otherwise: Long): Long = try {
+        val answer = classify.of(result, error)
+        if (answer == null) {
+            otherwise
+        } else {
+            val kind = core.kinds[answer.kind] ?: throw IllegalArgumentException(
+                "kind = \"${answer.kind}\": must be one of ${core.kinds.keys.joinToString()}",
+            )
+            Wire.outcome(kind, answer.opinion.ordinal, answer.retryAfter)
+        }
+    } catch (broken: Exception) {
+        if (warned.add(classify)) {
+            val thread = Thread.currentThread()
+            thread.uncaughtExceptionHandler?.uncaughtException(thread, broken)
+        }
+        otherwise
+    }
+}

@@ -1,0 +1,270 @@
+package dev.tidegate
+
+import dev.tidegate.internal.BlockingRun
+import dev.tidegate.internal.Inheriting
+import dev.tidegate.internal.SuspendingRun
+import dev.tidegate.internal.Table
+import dev.tidegate.internal.Wire
+import kotlinx.coroutines.currentCoroutineContext
+import kotlinx.coroutines.isActive
+import kotlinx.coroutines.withContext
+import java.util.concurrent.atomic.AtomicInteger
+import kotlin.time.Duration
+
+/** What a policy is made of: its settings, and what is the host's. */
+@TidegateDsl
+public class PolicyOptions internal constructor(settings: Table) : PolicySettings(settings) {
+    /** The engine that keeps its state; the process's own if left out. */
+    public var engine: Engine? = null
+    internal var classifier: Classify? = null
+
+    /** Told the result or the error of every attempt, says what it was. */
+    public fun classify(classify: Classify) {
+        classifier = classify
+    }
+}
+
+/**
+ * What calls say about themselves.
+ *
+ * @property route The key that state is kept under: an origin, an endpoint, a tenant.
+ * @property idempotent Is a repeat harmless? If not, only what provably never left is tried again.
+ * @property replayable Can the call be made a second time at all?
+ * @property criticality How much it matters to a queue; that of what is around, else normal, where it is null.
+ * @property deadline Time for the whole call; the earliest of this, the policy's and those around wins.
+ * @property cost Tokens of a rate limit that it takes, 0 to 65,535.
+ */
+public data class CallOptions @JvmOverloads constructor(
+    val route: String = "default",
+    val idempotent: Boolean = true,
+    val replayable: Boolean = true,
+    val criticality: Criticality? = null,
+    val deadline: Duration? = null,
+    val cost: Int = 1,
+) {
+    init {
+        require(cost in 0..0xffff) { "cost = $cost: must be from 0 to 65535" }
+    }
+
+    internal val flags: Long =
+        (criticality ?: Criticality.NORMAL).ordinal.toLong() or (cost.toLong() shl Wire.COST_SHIFT) or
+            (if (idempotent) Wire.IDEMPOTENT else 0) or (if (replayable) Wire.REPLAYABLE else 0) or Wire.MAY_PARK
+}
+
+/** A blocking function under a policy. */
+public fun interface Work<T> {
+    /** Makes an attempt. */
+    @Throws(Exception::class)
+    public fun attempt(attempt: Attempt): T
+}
+
+/** A policy with settings for its calls. Make it once and keep it. */
+public open class Caller internal constructor(internal val core: Core, internal val options: CallOptions) {
+    private val limit = Wire.remaining(options.deadline)
+
+    /**
+     * Runs a suspending function under the policy. It is cancelled with its caller; an attempt that is stopped (its time was
+     * up, another was faster) is cancelled too, and what its cancellation takes is waited for.
+     *
+     * @return What the function returns.
+     * @throws Rejected if the policy refused the call before any attempt.
+     * @throws AttemptTimeout if the last attempt ran out of `attemptTimeout`.
+     * @throws DeadlineExceeded if the deadline passed.
+     * @throws Throwable the function's own exception, the same object, if the last attempt failed; its [report] says why it
+     * was the last.
+     */
+    public suspend fun <T> run(block: suspend (attempt: Attempt) -> T): T {
+        val around = currentCoroutineContext()[Scope]
+        val begun = begin(around, Wire.ABORTABLE)
+        val (call, step) = begun
+        if (step != Wire.FIRST || core.engine.listening) return Running(this, around, block).begin(call, step)
+        val lane = Attempt(1)
+        try {
+            lane.returned(true, withContext(Scope(core.engine, call, null, null, around)) { block(lane) })
+        } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
+            lane.returned(false, error)
+        }
+        if (!lane.ok || core.classify != null || !currentCoroutineContext().isActive) {
+            return Running(this, around, block).resume(call, lane)
+        }
+        val end = core.engine.native.on(core.engine.native.handle, call, Wire.FINISHED_1, core.engine.now())
+        if (end != Wire.OK_1) return Running(this, around, block).resumeAt(call, lane, end)
+        @Suppress("UNCHECKED_CAST") // it is what the block returned
+        return lane.value as T
+    }
+
+    /**
+     * The same with something that stands in for the result where the call has failed for good. [fallback] runs outside all
+     * components, is not asked when the caller has given up, and what it throws is what the caller gets.
+     */
+    public suspend fun <T> run(fallback: suspend (Throwable) -> T, block: suspend (attempt: Attempt) -> T): T {
+        val error = try {
+            return run(block)
+        } catch (@Suppress("TooGenericExceptionCaught") error: Exception) {
+            if (!currentCoroutineContext().isActive) throw error
+            error
+        }
+        return fallback(error)
+    }
+
+    /**
+     * The blocking twin of [run], for callers in Java: on the thread that calls it, with nothing beside it. Waits can be
+     * interrupted. What runs cannot be stopped, so that `attemptTimeout` and the deadline are looked at between attempts;
+     * [Attempt.time] says what the function's own timeouts should be. Such calls are not hedged.
+     */
+    @Throws(Exception::class)
+    public fun <T> call(work: Work<T>): T {
+        val around = Scope.current()
+        val (call, step) = begin(around, Wire.SOLO)
+        if (step != Wire.FIRST || core.engine.listening) return Calling(this, around, work).begin(call, step)
+        val lane = Attempt(1)
+        Scope.within(Scope(core.engine, call, null, null, around)) {
+            try {
+                lane.returned(true, work.attempt(lane))
+            } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
+                lane.returned(false, error)
+            }
+        }
+        if (!lane.ok || core.classify != null) return Calling(this, around, work).resume(call, lane)
+        val end = core.engine.native.on(core.engine.native.handle, call, Wire.FINISHED_1, core.engine.now())
+        if (end != Wire.OK_1) return Calling(this, around, work).resumeAt(call, lane, end)
+        @Suppress("UNCHECKED_CAST") // it is what the work returned
+        return lane.value as T
+    }
+
+    /** The same with something that stands in for the result where the call has failed for good, but not when it was interrupted. */
+    @Throws(Exception::class)
+    public fun <T> call(fallback: Fallback<T>, work: Work<T>): T {
+        val error = try {
+            return call(work)
+        } catch (interrupted: InterruptedException) {
+            throw interrupted
+        } catch (@Suppress("TooGenericExceptionCaught") error: Exception) {
+            error
+        }
+        return fallback.of(error)
+    }
+
+    private fun begin(around: Scope?, more: Long): Begun =
+        Inheriting(core, options.route, options.flags or more, limit, options.criticality != null).begin(around)
+
+    private class Running<T>(caller: Caller, around: Scope?, private val block: suspend (Attempt) -> T) :
+        SuspendingRun<T>(caller.core, caller.options.route, around) {
+        override suspend fun start(lane: Attempt): Any? = block(lane)
+    }
+
+    private class Calling<T>(caller: Caller, around: Scope?, private val work: Work<T>) :
+        BlockingRun<T>(caller.core, caller.options.route, around) {
+        override fun start(lane: Attempt): Any? = work.attempt(lane)
+    }
+}
+
+/** Stands in for the result of a blocking call that has failed for good. */
+public fun interface Fallback<T> {
+    /** What the caller gets in place of this error. */
+    @Throws(Exception::class)
+    public fun of(error: Exception): T
+}
+
+/** A call that has begun: its id and its first step. */
+internal class Begun(private val call: Long, private val step: Long) {
+    operator fun component1() = call
+
+    operator fun component2() = step
+}
+
+/**
+ * A named set of components: what happens around a call. Thread-safe; make it once and keep it.
+ *
+ * ```kotlin
+ * val payments = policy("payments") {
+ *     preset = Preset.HTTP
+ *     deadline = 10.seconds
+ *     retry { maxAttempts = 4 }
+ *     bulkhead { maxConcurrency = 20 }
+ * }
+ * val answer = payments.run { attempt -> "attempt ${attempt.number}" }
+ * ```
+ */
+public class Policy internal constructor(core: Core) : Caller(core, CallOptions()) {
+    /** Its name in errors and telemetry. */
+    public val name: String get() = core.name
+
+    /** Its engine. */
+    public val engine: Engine get() = core.engine
+
+    /** The kinds of failure that it declares: name and the class that each is based on. */
+    public val kinds: Map<String, String>
+        get() = engine.native.engine.kinds(core.number).associate { it.name to it.base }
+
+    /** A caller with settings of its own. Make it once and keep it. */
+    public fun at(options: CallOptions): Caller = Caller(core, options)
+
+    /** A caller whose state is kept under this key. */
+    public fun at(route: String): Caller = Caller(core, CallOptions(route))
+
+    /**
+     * Gives the policy other settings, while it is in use. They say all of it: what is left out has its default again. Calls in
+     * flight finish under the settings that they began with; limits and budgets, which calls share, change at once.
+     *
+     * @throws PolicyException with every mistake there is; the policy stays as it was.
+     */
+    public fun retune(configure: Configure<PolicyOptions>) {
+        val options = PolicyOptions(Table())
+        with(configure) { options.configure() }
+        engine.retune(core.number, name, options.settings.pairs())
+    }
+
+    /**
+     * Refuses all calls (or those of one route) with [ForcedOpen], before anything else is asked, until it is told `false`.
+     * Calls that wait are refused too, and those that have started finish without further attempts.
+     */
+    @JvmOverloads
+    public fun forceOpen(on: Boolean = true, route: String? = null): Unit =
+        engine.force(core.number, route?.let { core.route(it).toULong() }, on)
+
+    /** What it does, in words: its components in their order, the most that a call waits and costs, and what may not be meant. */
+    public fun explain(): String = engine.native.engine.explain(core.number)
+
+    public companion object {
+        private val fresh = AtomicInteger()
+
+        /**
+         * A policy; its [name] is a fresh one if left out.
+         *
+         * @throws PolicyException with every mistake there is: the key, the value and the rule.
+         */
+        @JvmStatic
+        @JvmOverloads
+        public fun of(name: String? = null, configure: Configure<PolicyOptions>): Policy {
+            val options = PolicyOptions(Table())
+            with(configure) { options.configure() }
+            return make(name ?: "policy-${fresh.incrementAndGet()}", options)
+        }
+
+        private fun make(name: String, options: PolicyOptions): Policy {
+            val engine = options.engine ?: Engine.default
+            val number = engine.take(name, options.settings.pairs())
+            return Policy(Core(engine, name, number, options.classifier))
+        }
+
+        /**
+         * The policies of a document by name, in TOML, or in JSON where [json] says so (`docs/reference.md`).
+         *
+         * @throws PolicyException with every mistake of every policy, each with its line.
+         */
+        @JvmStatic
+        @JvmOverloads
+        public fun load(document: String, json: Boolean = false, engine: Engine = Engine.default, classify: Classify? = null): Map<String, Policy> {
+            val same = { text: String -> text }
+            val written = dev.tidegate.internal.checked(same) { dev.tidegate.ffi.readDocument(document, json) }
+            for (pool in written.pools) engine.pool(pool.name, pool.kind, pool.pairs, again = false, told = same)
+            return written.policies.associate {
+                it.name to Policy(Core(engine, it.name, engine.take(it.name, it.pairs, same), classify))
+            }
+        }
+    }
+}
+
+/** A policy; see [Policy]. */
+public fun policy(name: String? = null, configure: Configure<PolicyOptions>): Policy = Policy.of(name, configure)

@@ -1,0 +1,57 @@
+package dev.tidegate
+
+import dev.tidegate.internal.Table
+import dev.tidegate.ffi.Pair as Setting
+
+/**
+ * A bulkhead, a rate limit or a retry budget that policies share.
+ *
+ * ```kotlin
+ * val db = Pool.bulkhead("db") { maxConcurrency = 10; maxQueue = 50 }
+ * val reads = policy { bulkhead { pool = db; acquireTimeout = 100.milliseconds } }
+ * ```
+ */
+public class Pool private constructor(
+    /** Its name. */
+    public val name: String,
+    private val kind: String,
+    /** The engine that keeps its state. */
+    public val engine: Engine,
+) {
+    /** Gives a bulkhead other settings, which say all of it; a limit that grows admits who waits at once. */
+    public fun retuneBulkhead(configure: Configure<Bulkhead>): Unit = set(Table().also { with(configure) { Bulkhead(it).configure() } }, true)
+
+    /** Gives a rate limit other settings. */
+    public fun retuneRateLimit(configure: Configure<RateLimit>): Unit = set(Table().also { with(configure) { RateLimit(it).configure() } }, true)
+
+    /** Gives a retry budget other settings. */
+    public fun retuneBudget(configure: Configure<Budget>): Unit = set(Table().also { with(configure) { Budget(it).configure() } }, true)
+
+    private fun set(table: Table, again: Boolean) {
+        val prefix = Facts.pools.getValue(kind) + "."
+        engine.pool(name, kind, table.pairs().map { Setting(it.key.removePrefix(prefix), it.value) }, again)
+    }
+
+    public companion object {
+        /** A bulkhead. */
+        @JvmStatic
+        @JvmOverloads
+        public fun bulkhead(name: String, engine: Engine = Engine.default, configure: Configure<Bulkhead>): Pool =
+            make(name, "bulkhead", engine, Table().also { with(configure) { Bulkhead(it).configure() } })
+
+        /** A rate limit. */
+        @JvmStatic
+        @JvmOverloads
+        public fun rateLimit(name: String, engine: Engine = Engine.default, configure: Configure<RateLimit>): Pool =
+            make(name, "rate_limit", engine, Table().also { with(configure) { RateLimit(it).configure() } })
+
+        /** A retry budget. */
+        @JvmStatic
+        @JvmOverloads
+        public fun budget(name: String, engine: Engine = Engine.default, configure: Configure<Budget>): Pool =
+            make(name, "budget", engine, Table().also { with(configure) { Budget(it).configure() } })
+
+        private fun make(name: String, kind: String, engine: Engine, table: Table): Pool =
+            Pool(name, kind, engine).also { it.set(table, false) }
+    }
+}

@@ -1,0 +1,27 @@
+package dev.tidegate
+
+import kotlin.time.Duration
+
+/**
+ * What one request says about itself, where it differs from its policy's other requests. With OkHttp it is a tag of the
+ * request, `tag(RequestOptions::class.java, …)`; with Ktor it is the block `tidegate { … }`, or a copy of this.
+ *
+ * @property policy Another policy for it.
+ * @property route The key that state is kept under; `scheme://host:port` where it is null.
+ * @property idempotent Is a repeat harmless? Where it is null, the method and an `Idempotency-Key` say.
+ * @property replayable Can its body be sent again? Where it is null, the body says.
+ * @property criticality How much it matters to a queue.
+ * @property deadline Time for the whole call.
+ * @property cost Tokens of a rate limit that it takes.
+ * @property retryHeader Do repeats carry `Retry-Attempt: n`? Where it is null, the adapter's setting says.
+ */
+public data class RequestOptions @JvmOverloads constructor(
+    val policy: Policy? = null,
+    val route: String? = null,
+    val idempotent: Boolean? = null,
+    val replayable: Boolean? = null,
+    val criticality: Criticality? = null,
+    val deadline: Duration? = null,
+    val cost: Int = 1,
+    val retryHeader: Boolean? = null,
+)

@@ -1,0 +1,101 @@
+package dev.tidegate
+
+import kotlin.time.Duration
+import kotlin.time.Duration.Companion.milliseconds
+
+/**
+ * Why a call ended as it did. The order is that of the wire; the words are the same in every language.
+ *
+ * This is the one table of verdicts: what a refusal's error says, and the note on a failure for which there was no further
+ * attempt.
+ */
+public enum class Verdict(
+    private val refusal: ((Refused) -> TidegateException)? = null,
+    private val noted: ((Ended) -> String?)? = null,
+) {
+    OK,
+    NOT_RETRYABLE,
+    ATTEMPTS(noted = { if (it.attempts == 1) null else "gave up after ${it.attempts} attempts" }),
+    METHOD(noted = { "not retried: a repeat could happen twice (not idempotent, and no idempotency key)" }),
+    ONE_SHOT_BODY(noted = { "body cannot be replayed" }),
+    OPINION(noted = { "not retried: the policy's statuses, its predicate or the server said not to" }),
+    NESTED(noted = { "not retried: a call around this one retries already" }),
+    RETRY_AFTER_TOO_LONG(noted = { "Retry-After ${seconds(it.retryIn)} exceeds maxRetryAfter${it.maxRetryAfter()}" }),
+    WOULD_OUTLIVE_DEADLINE(noted = { "not retried: the next wait${it.asked()} would outlive the deadline" }),
+    TIME_LIMIT(noted = { "not retried: the next wait would exceed retryTimeLimit" }),
+    BUDGET(noted = { "retry budget exhausted" }),
+    READMISSION(noted = { "not retried: the next attempt was refused a slot" }),
+    FORCED_OPEN({ ForcedOpen(it.told("an operator refuses all calls")) }),
+    BREAKER_OPEN({ BreakerOpen(it.told("the circuit breaker is open")) }),
+    THROTTLED({ Throttled(it.told("the adaptive throttle refused the call")) }),
+    RATE_LIMITED({ RateLimited(it.told("the rate limit is used up")) }),
+    QUEUE_FULL({ it.full("all slots are taken, and so is the queue") }),
+    ACQUIRE_TIMEOUT({ it.full("no slot came free within acquireTimeout") }),
+    QUEUE_SHED({ it.full("the queue's delay was over target") }),
+    DISPLACED({ it.full("a call of higher criticality took its place in the queue") }),
+    HOLD_FULL({ HoldFull(it.told("too many calls are held already")) }),
+    STORE_UNAVAILABLE({ StoreUnavailable(it.told("the shared store is gone")) }),
+    DEADLINE_BEFORE({ DeadlineExceeded(it.told("the deadline had passed before the call began")) }),
+    DEADLINE_QUEUED({ DeadlineExceeded(it.told("the deadline passed while the call was waiting")) }),
+    COST_ABOVE_BURST({ CostAboveBurst(it.told("the call costs more than the rate limit can ever hold")) }),
+    DEADLINE(
+        { DeadlineExceeded(it.told("the deadline passed")) },
+        { "the deadline passed while waiting for the next attempt" },
+    ),
+    CANCELLED,
+    LOST,
+    STALE,
+    STALE_ROUTE,
+    ;
+
+    /** The name in every language's telemetry. */
+    public val word: String = name.lowercase()
+
+    /** The error of a call that ended so and has no result of its own. */
+    internal fun error(of: Refused): TidegateException =
+        refusal?.invoke(of) ?: CallLost(of.told("the call was given up: nothing was heard of it for too long"))
+
+    /** Why there was no further attempt; null where nothing was held back. */
+    internal fun note(of: Ended): String? = noted?.invoke(of)
+
+    internal companion object {
+        private val all = values()
+
+        fun of(number: Int): Verdict = all[number]
+    }
+}
+
+/** How a call has ended. */
+internal class Ended(val attempts: Int, val retryIn: Duration?, private val longest: () -> Duration?) {
+    fun maxRetryAfter(): String = longest()?.let { " ${seconds(it)}" } ?: ""
+
+    fun asked(): String = retryIn?.let { " (Retry-After ${seconds(it)})" } ?: ""
+}
+
+/** A call that was refused, or stopped. */
+internal class Refused(
+    private val reason: Verdict,
+    private val core: Core,
+    private val route: String,
+    private val retryIn: Duration?,
+    private val cause: Throwable?,
+) {
+    fun told(text: String, numbers: String = ""): Told {
+        val where = "policy \"${core.name}\", route \"$route\"$numbers"
+        return Told("$text ($where)", cause, reason, retryIn, core.name, route)
+    }
+
+    fun full(text: String): BulkheadFull {
+        val slots = core.count("bulkhead.max_concurrency")
+        val queue = core.count("bulkhead.max_queue")
+        val patience = core.span("bulkhead.acquire_timeout")
+        val numbers = ", maxConcurrency $slots, maxQueue ${queue ?: "none"}, acquireTimeout ${patience?.let { seconds(it) } ?: "none"}"
+        return BulkheadFull(told(text, numbers), slots, queue, patience)
+    }
+}
+
+/** A span as people write it: `120 s`, `0.25 s`. */
+private fun seconds(span: Duration?): String {
+    val ms = (span ?: 0.milliseconds).inWholeMilliseconds
+    return if (ms % 1000 == 0L) "${ms / 1000} s" else "${ms / 1000.0} s"
+}

@@ -1,0 +1,147 @@
+package dev.tidegate.internal
+
+import dev.tidegate.Attempt
+import dev.tidegate.Core
+import dev.tidegate.Scope
+import java.util.concurrent.locks.LockSupport
+
+/**
+ * The blocking shell: carries out the steps of one call on the thread that makes it. Attempts cannot be stopped from
+ * outside, so none runs beside another.
+ */
+internal abstract class BlockingRun<T>(core: Core, route: String, private val around: Scope?) : Run<T>(core, route) {
+    private val thread = Thread.currentThread()
+
+    @Volatile private var woken = false
+
+    /** Makes an attempt. */
+    protected abstract fun start(lane: Attempt): Any?
+
+    /** Gives back what a failed result holds, while the call goes on. */
+    protected open fun release(lane: Attempt) = Unit
+
+    /** A good answer's body follows: what the caller gets. */
+    protected open fun body(): T = throw IllegalStateException("this call has no body")
+
+    /** Is this the caller's giving up? */
+    protected open fun isCancellation(error: Throwable): Boolean = error is InterruptedException
+
+    /** Has the caller given up otherwise than by an interrupt? Then what it gets. Whoever gives up wakes. */
+    protected open fun cancelled(): Throwable? = null
+
+    override fun wake() {
+        woken = true
+        LockSupport.unpark(thread)
+    }
+
+    fun begin(call: Long, step: Long): T {
+        this.call = call
+        engine.after(step)
+        return drive(step)
+    }
+
+    fun resume(call: Long, lane: Attempt): T {
+        this.call = call
+        attempts = 1
+        lanes[0] = lane
+        return drive(null, lane)
+    }
+
+    fun resumeAt(call: Long, lane: Attempt, step: Long): T {
+        this.call = call
+        attempts = 1
+        lanes[0] = lane
+        lane.told = true
+        lane.hold(lane.ok, lane.value)
+        engine.after(step)
+        return drive(step)
+    }
+
+    private fun drive(first: Long?, made: Attempt? = null): T {
+        var whole = false
+        try {
+            val step = loop(first ?: settled(made!!))
+            if (Wire.action(step) != Wire.DONE) return body().also { whole = true }
+            whole = true
+            return conclude(step)
+        } finally {
+            if (!whole) {
+                giveUp()
+                reportTheRest()
+                drop(null)
+            }
+        }
+    }
+
+    private fun loop(first: Long): Long {
+        var step = first
+        var polls = 0
+        while (true) {
+            val us = Wire.span(step)
+            when (Wire.action(step)) {
+                Wire.DONE -> {
+                    ended = true
+                    unpark()
+                    return step
+                }
+                Wire.ATTEMPT -> {
+                    unpark()
+                    step = settled(made(lane(Wire.attempt(step), us)))
+                    continue
+                }
+            }
+            val why = Wire.why(step)
+            if (why == Wire.WAIT_BODY) {
+                unpark()
+                return step
+            }
+            if ((why > Wire.WAIT_BACKOFF && park()) || (us == 0L && polls++ < 2)) {
+                step = tell(Wire.POLL)
+                continue
+            }
+            polls = 0
+            step = tell(pause(us))
+        }
+    }
+
+    private fun made(lane: Attempt): Attempt {
+        Scope.within(Scope(engine, call, null, null, around)) {
+            try {
+                lane.returned(true, start(lane))
+            } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
+                lane.returned(false, error) // whatever it is, it is the caller's
+            }
+        }
+        return lane
+    }
+
+    private fun settled(lane: Attempt): Long {
+        val error = lane.error()
+        if (error != null && isCancellation(error)) throw error
+        val step = tell(finished(lane))
+        if (lane.ok && lane.told && Wire.action(step) != Wire.DONE) release(lane)
+        return step
+    }
+
+    /** Waits this long, or until it is woken: the event that follows. */
+    private fun pause(us: Long): Long {
+        val until = if (us < 0) Long.MAX_VALUE else engine.now() + us
+        while (!woken) {
+            if (Thread.interrupted()) throw InterruptedException("the call was interrupted while it waited")
+            cancelled()?.let { throw it }
+            val left = until - engine.now()
+            if (left <= 0) return Wire.TIMER
+            engine.park(left, this)
+        }
+        woken = false
+        cancelled()?.let { throw it }
+        return Wire.POLL
+    }
+
+    private fun giveUp() {
+        if (ended) return
+        ended = true
+        unpark()
+        tell(Wire.CANCEL)
+    }
+}

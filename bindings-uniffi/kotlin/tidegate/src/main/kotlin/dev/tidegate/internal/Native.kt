@@ -1,0 +1,91 @@
+package dev.tidegate.internal
+
+import dev.tidegate.ffi.Engine
+import java.nio.file.Files
+
+/**
+ * What happens to every call, as numbers, by JNI (`bindings-uniffi/src/jni.rs`). It keeps the engine, which so cannot be
+ * collected while a method runs.
+ */
+internal class Native(val engine: Engine) {
+    /** What the engine is known by, as long as this object is kept. */
+    val handle: Long = engine.handle().toLong()
+
+    /** The call's id; where its first step is not just "start attempt 1", its bits are inverted, and the step is `out[0]`. */
+    external fun begin(
+        handle: Long,
+        route: Long,
+        flags: Long,
+        remaining: Long,
+        parent: Long,
+        target: Long,
+        now: Long,
+        out: LongArray,
+    ): Long
+
+    /** The next step of a call. */
+    external fun on(handle: Long, call: Long, event: Long, now: Long): Long
+
+    /** Takes woken calls out, as many as fit: how many. */
+    external fun woken(handle: Long, out: LongArray): Int
+
+    companion object {
+        init {
+            Library.load()
+        }
+
+        fun make(seed: Long, maxRoutes: Int): Native = Native(Engine(seed.toULong(), maxRoutes.toUInt(), false))
+    }
+}
+
+/** Where the native library comes from. */
+internal object Library {
+    private const val NAME = "tidegate_uniffi"
+
+    /** What uniffi's generated half asks: a path in place of a name, so that both halves have the same library. */
+    private const val OVERRIDE = "uniffi.component.$NAME.libraryOverride"
+
+    @Volatile private var loaded = false
+
+    @Synchronized
+    fun load() {
+        if (loaded) return
+        val given = System.getProperty("tidegate.library")
+        if (given == null && isAndroid()) {
+            System.loadLibrary(NAME) // the AAR has it in jni/<abi>, where JNA finds it too
+        } else {
+            val path = given ?: unpacked()
+            System.load(path)
+            System.setProperty(OVERRIDE, path)
+        }
+        loaded = true
+    }
+
+    private fun isAndroid(): Boolean = System.getProperty("java.vm.name") == "Dalvik"
+
+    /** The library of this platform, out of the jar. */
+    private fun unpacked(): String {
+        val os = System.getProperty("os.name").lowercase()
+        val system = when {
+            "linux" in os -> "linux"
+            "mac" in os -> "macos"
+            else -> "windows"
+        }
+        val machine = when (val arch = System.getProperty("os.arch")) {
+            "amd64", "x86_64" -> "x86_64"
+            "aarch64", "arm64" -> "aarch64"
+            else -> arch
+        }
+        val file = System.mapLibraryName(NAME)
+        val resource = "/dev/tidegate/native/$system-$machine/$file"
+        val stream = Engine::class.java.getResourceAsStream(resource)
+            ?: throw UnsatisfiedLinkError("tidegate has no native library for $system-$machine: no $resource in its jar; name one by -Dtidegate.library=<path>")
+        val folder = Files.createTempDirectory("tidegate")
+        val path = folder.resolve(file)
+        stream.use { Files.copy(it, path) }
+        path.toFile().deleteOnExit()
+        folder.toFile().deleteOnExit()
+        return path.toFile().absolutePath
+    }
+
+}

@@ -1,0 +1,136 @@
+package dev.tidegate.internal
+
+import dev.tidegate.Attempt
+import dev.tidegate.AttemptTimeout
+import dev.tidegate.Core
+import dev.tidegate.Ended
+import dev.tidegate.Outcomes
+import dev.tidegate.Report
+import dev.tidegate.Verdict
+import java.time.Instant
+import kotlin.time.Duration
+import kotlin.time.Duration.Companion.milliseconds
+
+/** Something that waits, and can go on now. */
+internal interface Waiter {
+    fun wake()
+}
+
+/** What both shells share: the attempts of one call, and what its caller gets. It decides nothing. */
+internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
+    val engine = core.engine
+    var call = 0L
+    var attempts = 0
+
+    /** Has the call come to its end? Attempts that were stopped may still be out. */
+    var ended = false
+    val lanes = arrayOfNulls<Attempt>(8)
+    private var parked = false
+
+    protected fun tell(event: Long): Long = engine.tell(call, event)
+
+    /** A judgement: the head of a good answer, whose body follows. */
+    protected val head = -1L
+
+    /** The outcome of an attempt, at its place in a word, or [head]. */
+    protected open fun judge(lane: Attempt): Long {
+        val outcome = lane.error()?.let(Outcomes::of) ?: Wire.OK
+        val classify = core.classify ?: return outcome
+        return Outcomes.by(classify, core, lane.result(), lane.error(), outcome)
+    }
+
+    /** Gives back what a result holds that nobody gets. */
+    protected open fun discard(value: Any?) = Unit
+
+    /** Can this earlier result still be delivered? */
+    protected open fun intact(value: Any?): Boolean = true
+
+    /** What the caller gets of a result. */
+    @Suppress("UNCHECKED_CAST") // a good result is what the function returned
+    protected open fun deliver(value: Any?, report: () -> Report): T = value as T
+
+    protected fun lane(number: Int, us: Long): Attempt {
+        attempts = number
+        return Attempt(number, us, engine.now()).also { lanes[(number - 1) and 7] = it }
+    }
+
+    /** Is to be woken from now on; true if it was not before, and has to ask once more. */
+    protected fun park(): Boolean {
+        if (parked) return false
+        parked = true
+        engine.waiters[call] = this
+        return true
+    }
+
+    protected fun unpark() {
+        if (!parked) return
+        parked = false
+        engine.waiters.remove(call)
+    }
+
+    /** The word of an attempt's end: its outcome under the policy. */
+    protected fun finished(lane: Attempt): Long {
+        lane.told = true
+        if (lane.stopped && !lane.ok) return Wire.finished(lane.number, Wire.TIMEOUT)
+        if (!lane.held) lane.hold(lane.ok, lane.value)
+        val outcome = judge(lane)
+        if (outcome == head && !lane.stopped) {
+            lane.told = false // its body is what is told
+            attempts = lane.number
+            return Wire.headers(lane.number)
+        }
+        return Wire.finished(lane.number, maxOf(outcome, 0))
+    }
+
+    /** Attempts that have not been told, when the call has ended: until they are, they may hold their permits. */
+    protected fun reportTheRest() {
+        for (lane in lanes) {
+            if (lane == null || lane.told) continue
+            lane.told = true
+            tell(Wire.finished(lane.number, Wire.CANCELLED))
+        }
+    }
+
+    /** Forgets the results of all attempts but one, and gives back what they hold. */
+    protected fun drop(keep: Attempt?) {
+        for (place in lanes.indices) {
+            val lane = lanes[place]
+            if (lane != null && lane !== keep && lane.ok && (lane.held || lane.returned)) discard(lane.value)
+            lanes[place] = null
+        }
+    }
+
+    /** The result of the attempt that was started last. */
+    protected fun held(): Attempt? = lanes[(attempts - 1).coerceAtLeast(0) and 7]?.takeIf { it.held }
+
+    /** What the caller gets, by the step that ended the call. */
+    protected fun conclude(step: Long): T {
+        val verdict = Verdict.of(Wire.verdict(step))
+        val span = Wire.span(step)
+        val retryIn = if (span < 0) null else span.milliseconds
+        val last = held()
+        val place = Wire.result(step)
+        val decided = when {
+            place >= 0 -> lanes[place]
+            verdict == Verdict.STALE || verdict == Verdict.LOST -> last
+            else -> null
+        }
+        if (decided == null || !decided.held || (decided.ok && !intact(decided.value))) {
+            val failure = last?.error()
+            val cause = if (verdict == Verdict.DEADLINE && failure is AttemptTimeout) failure.cause else failure
+            drop(null)
+            throw core.refusal(verdict, route, retryIn, cause)
+        }
+        drop(decided)
+        val report = { report(verdict, retryIn) }
+        if (decided.ok) return deliver(decided.value, report)
+        val error = decided.value as Throwable
+        if (error.suppressed.none { it is Report }) error.addSuppressed(report())
+        throw error
+    }
+
+    private fun report(verdict: Verdict, retryIn: Duration?): Report {
+        val note = verdict.note(Ended(attempts, retryIn) { core.span("retry.max_retry_after") })
+        return Report(attempts, verdict, note, retryIn?.let { Instant.now().plusMillis(it.inWholeMilliseconds) })
+    }
+}

@@ -1,0 +1,200 @@
+package dev.tidegate.internal
+
+import dev.tidegate.Attempt
+import dev.tidegate.Core
+import dev.tidegate.Scope
+import dev.tidegate.Verdict
+import kotlinx.coroutines.CancellationException
+import kotlinx.coroutines.CoroutineScope
+import kotlinx.coroutines.CoroutineStart
+import kotlinx.coroutines.ExperimentalCoroutinesApi
+import kotlinx.coroutines.channels.Channel
+import kotlinx.coroutines.coroutineScope
+import kotlinx.coroutines.currentCoroutineContext
+import kotlinx.coroutines.ensureActive
+import kotlinx.coroutines.isActive
+import kotlinx.coroutines.launch
+import kotlinx.coroutines.selects.onTimeout
+import kotlinx.coroutines.selects.select
+
+/** What an attempt that was stopped is cancelled with. */
+internal class Stopped(message: String) : CancellationException(message)
+
+/**
+ * The suspending shell: carries out the steps of one call. Attempts are children of the caller's coroutine, so that nothing
+ * outlives the call; what happens comes through one inbox, and the call waits at one place.
+ */
+internal abstract class SuspendingRun<T>(core: Core, route: String, private val around: Scope?) : Run<T>(core, route) {
+    private val inbox = Channel<Attempt?>(Channel.UNLIMITED)
+
+    /** Makes an attempt. */
+    protected abstract suspend fun start(lane: Attempt): Any?
+
+    /** Gives back what a failed result holds, while the call goes on. */
+    protected open fun release(scope: CoroutineScope, lane: Attempt) = Unit
+
+    /** A good answer's body follows: what the caller gets, while the call goes on until it is read, at most [us] microseconds. */
+    protected open fun body(lane: Attempt, us: Long): T = throw IllegalStateException("this call has no body")
+
+    /** Its wake is the null of the inbox. */
+    override fun wake() {
+        inbox.trySend(null)
+    }
+
+    /** Drives a call that has begun with this step. */
+    suspend fun begin(call: Long, step: Long): T {
+        this.call = call
+        engine.after(step)
+        return drive { step }
+    }
+
+    /** Goes on after a first attempt that the fast path has made. */
+    suspend fun resume(call: Long, lane: Attempt): T {
+        this.call = call
+        attempts = 1
+        lanes[0] = lane
+        return drive { settled(it, lane) }
+    }
+
+    /** Goes on from the step that the end of a first attempt has brought. */
+    suspend fun resumeAt(call: Long, lane: Attempt, step: Long): T {
+        this.call = call
+        attempts = 1
+        lanes[0] = lane
+        lane.told = true
+        lane.hold(lane.ok, lane.value)
+        engine.after(step)
+        return drive { step }
+    }
+
+    private suspend fun drive(first: suspend (CoroutineScope) -> Long): T {
+        var whole = false
+        try {
+            // The caller's exception is thrown out here: coroutineScope would hand on a copy of it while debugging.
+            val step = coroutineScope { loop(this, first(this)) }
+            whole = true
+            if (Wire.action(step) == Wire.DONE) {
+                reportTheRest()
+                return conclude(step)
+            }
+            val winner = held()!!
+            winner.told = true
+            reportTheRest()
+            drop(winner)
+            return body(winner, Wire.span(step))
+        } finally {
+            if (!whole) {
+                giveUp()
+                reportTheRest()
+                drop(null)
+            }
+        }
+    }
+
+    private suspend fun loop(scope: CoroutineScope, first: Long): Long {
+        var step = first
+        var polls = 0
+        while (true) {
+            val stops = Wire.stops(step)
+            if (stops != 0) stop(stops, step)
+            val us = Wire.span(step)
+            when (Wire.action(step)) {
+                Wire.DONE -> {
+                    ended = true
+                    unpark()
+                    for (lane in lanes) if (lane != null && !lane.returned) lane.job?.cancel(Stopped("the call has ended"))
+                    return step
+                }
+                Wire.ATTEMPT -> {
+                    unpark()
+                    launch(scope, lane(Wire.attempt(step), us))
+                }
+                else -> {
+                    val why = Wire.why(step)
+                    if (why == Wire.WAIT_BODY) {
+                        unpark()
+                        return step
+                    }
+                    // Who registers asks once more: it may have been woken before.
+                    if ((why > Wire.WAIT_BACKOFF && park()) || (us == 0L && polls++ < 2)) {
+                        step = tell(Wire.POLL)
+                        continue
+                    }
+                }
+            }
+            polls = 0
+            step = next(scope, us)
+        }
+    }
+
+    /** Waits for the next thing to happen, at most this long: the step that follows. */
+    @OptIn(ExperimentalCoroutinesApi::class)
+    private suspend fun next(scope: CoroutineScope, us: Long): Long {
+        var timer = false
+        val happened = try {
+            if (us < 0) {
+                inbox.receive()
+            } else {
+                select {
+                    inbox.onReceive { it }
+                    onTimeout((us + 999) / 1000) {
+                        timer = true
+                        null
+                    }
+                }
+            }
+        } catch (cancelled: CancellationException) {
+            giveUp()
+            throw cancelled
+        }
+        return when {
+            timer -> tell(Wire.TIMER)
+            happened == null -> tell(Wire.POLL)
+            else -> settled(scope, happened)
+        }
+    }
+
+    /** An attempt has come to its end. */
+    private suspend fun settled(scope: CoroutineScope, lane: Attempt): Long {
+        if (!lane.ok && lane.value is CancellationException && !lane.stopped) {
+            // The caller's cancellation, or a timeout inside the attempt?
+            if (!currentCoroutineContext().isActive) giveUp()
+            currentCoroutineContext().ensureActive()
+        }
+        val step = tell(finished(lane))
+        if (lane.ok && Wire.action(step) != Wire.DONE && lane.told && lane.held) release(scope, lane)
+        return step
+    }
+
+    private fun launch(scope: CoroutineScope, lane: Attempt) {
+        val inside = Scope(engine, call, null, null, around)
+        lane.job = scope.launch(inside, CoroutineStart.UNDISPATCHED) {
+            try {
+                lane.returned(true, start(lane))
+            } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
+                lane.returned(false, error) // whatever it is, it is the caller's
+            }
+            inbox.trySend(lane)
+        }
+    }
+
+    /** Stops attempts. What the caller gets of one, if it was the last, is that its time was up. */
+    private fun stop(places: Int, step: Long) {
+        val verdict = if (Wire.action(step) == Wire.DONE) Verdict.of(Wire.verdict(step)) else null
+        for (place in 0 until 8) {
+            val lane = lanes[place]
+            if (places and (1 shl place) == 0 || lane == null) continue
+            val late = verdict != Verdict.OK && verdict != Verdict.CANCELLED
+            if (!lane.stop(if (late) core.attemptTimeout(route) else null)) continue
+            lane.job?.cancel(Stopped(if (verdict == Verdict.OK) "another attempt has answered first" else "its time was up"))
+        }
+    }
+
+    /** The caller gave up: the permit is handed on at once. */
+    private fun giveUp() {
+        if (ended) return
+        ended = true
+        unpark()
+        tell(Wire.CANCEL)
+    }
+}

@@ -1,0 +1,97 @@
+package dev.tidegate.internal
+
+import dev.tidegate.Configure
+import dev.tidegate.Facts
+import dev.tidegate.Mistake
+import dev.tidegate.PolicyException
+import dev.tidegate.Pool
+import dev.tidegate.ffi.Invalid
+import dev.tidegate.ffi.Value
+import dev.tidegate.ffi.keys
+import kotlin.time.Duration
+import kotlin.time.DurationUnit
+import dev.tidegate.ffi.Pair as Setting
+
+/**
+ * Settings as they have been written down, by dotted key. No default and no range stands here: both are in core's one table
+ * of keys, and what is left out is left to it.
+ */
+internal class Table {
+    private val values = LinkedHashMap<String, Any>()
+    private val touched = LinkedHashSet<String>()
+
+    fun put(key: String, value: Any?) {
+        if (value == null) values.remove(key) else values[key] = value
+    }
+
+    private fun <T> read(key: String): T? {
+        @Suppress("UNCHECKED_CAST") // each key has one type, that of its generated property; a word is "none"
+        return values[key]?.takeIf { it != dev.tidegate.Options.NONE } as T?
+    }
+
+    fun span(key: String): Duration? = read(key)
+
+    fun count(key: String): Int? = read(key)
+
+    fun real(key: String): Double? = read(key)
+
+    fun flag(key: String): Boolean? = read(key)
+
+    fun pool(key: String): Pool? = read(key)
+
+    fun <E : Enum<E>> choice(key: String): E? = read(key)
+
+    fun <T> list(key: String): List<T>? = read(key)
+
+    fun <T> map(key: String): Map<String, T>? = read(key)
+
+    /** A component is there, with what the block says. */
+    fun <T> within(path: String, options: T, configure: Configure<T>) {
+        touched += path
+        with(configure) { options.configure() }
+    }
+
+    /** The pairs that core checks. */
+    fun pairs(): List<Setting> {
+        val pairs = values.flatMap { (key, value) -> settings(key, value) }.toMutableList()
+        for (path in touched) {
+            val said = values.keys.any { it.startsWith("$path.") }
+            if (said || ("preset" in values && path in Facts.presetTables)) continue
+            val (key, value) = Facts.presence.getValue(path)
+            pairs += settings(key, value)
+        }
+        return pairs
+    }
+
+    private fun settings(key: String, value: Any): List<Setting> = when (value) {
+        is List<*> -> value.ifEmpty { listOf("") }.map { Setting(key, plain(it!!)) }
+        is Map<*, *> -> value.map { (name, base) -> "$name=${(base as Enum<*>).name.lowercase()}" }
+            .ifEmpty { listOf("") }.map { Setting(key, plain(it)) }
+        else -> listOf(Setting(key, plain(value)))
+    }
+
+    private fun plain(value: Any): Value = when (value) {
+        is Duration -> Value.Number(value.toDouble(DurationUnit.MICROSECONDS))
+        is Boolean -> Value.Number(if (value) 1.0 else 0.0)
+        is Number -> Value.Number(value.toDouble())
+        is Enum<*> -> Value.Word(value.name.lowercase())
+        is Pool -> Value.Word(value.name)
+        else -> Value.Word(value.toString())
+    }
+}
+
+private val names: Set<String> by lazy { keys().flatMap { it.path.split('.') }.filter { '_' in it }.toSet() }
+private val snake = Regex("\\b[a-z]+(?:_[a-z]+)+\\b")
+
+/** `max_attempts` as Kotlin has it, wherever it stands in a text. */
+internal fun camel(text: String): String = snake.replace(text) { found ->
+    if (found.value !in names) return@replace found.value
+    found.value.split('_').reduce { name, word -> name + word.replaceFirstChar(Char::uppercaseChar) }
+}
+
+/** Runs what core checks; mistakes are told in the names that the author has used. */
+internal inline fun <T> checked(name: (String) -> String, work: () -> T): T = try {
+    work()
+} catch (invalid: Invalid.Settings) {
+    throw PolicyException(invalid.mistakes.map { Mistake(name(it.key), it.value, name(it.rule)) })
+}

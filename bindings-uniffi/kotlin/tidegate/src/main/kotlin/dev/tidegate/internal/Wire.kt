@@ -1,0 +1,94 @@
+package dev.tidegate.internal
+
+import kotlin.time.Duration
+import kotlin.time.Duration.Companion.microseconds
+import kotlin.time.DurationUnit
+
+/** The words of the numeric border, as `core/src/wire.rs` lays them out (pinned by `tests/vectors/wire`). */
+internal object Wire {
+    // What a step asks for: bits 0 and 1.
+    const val DONE = 0
+    const val ATTEMPT = 1
+
+    const val WAKES = 4L
+
+    /** "Start attempt 1" with nothing beside it and no timer: the happy path's first answer. */
+    const val FIRST = 1L or (1L shl 12)
+
+    /** Done, ok, with the answer of attempt 1: the happy path's last answer. */
+    const val OK_1 = 8L shl 18
+
+    const val WAIT_RUNNING = 0
+    const val WAIT_BACKOFF = 1
+    const val WAIT_BODY = 6
+
+    // Events.
+    const val TIMER = 0L
+    const val POLL = 1L
+    const val CANCEL = 2L
+    private const val HEADERS = 3L
+    private const val FINISHED = 4L
+
+    /** Attempt 1 ended well. */
+    const val FINISHED_1 = FINISHED or (1L shl 3)
+
+    // Classes, at their places in an outcome.
+    const val OK = 0L
+    const val TRANSIENT = 1L shl 11
+    const val TIMEOUT = 3L shl 11
+    const val NEVER_SENT = 4L shl 11
+    const val CONFLICT = 5L shl 11
+    const val PERMANENT = 6L shl 11
+    const val IGNORED = 7L shl 11
+    const val CANCELLED = 8L shl 11
+
+    // Request flags.
+    const val REPLAYABLE = 1L shl 2
+    const val IDEMPOTENT = 1L shl 3
+    const val ABORTABLE = 1L shl 4
+    const val MAY_PARK = 1L shl 5
+    const val SLOT_UNTIL_BODY = 1L shl 6
+    const val COST_SHIFT = 7
+    const val SOLO = 1L shl 23
+
+    private const val LONGEST_MS = (1L shl 31) - 2
+    private const val LONGEST_US = (1L shl 53) - 2
+
+    fun action(step: Long): Int = (step and 3).toInt()
+
+    fun stops(step: Long): Int = (step ushr 4 and 0xff).toInt()
+
+    fun attempt(step: Long): Int = (step ushr 12 and 0xff).toInt()
+
+    fun why(step: Long): Int = (step ushr 12 and 0xf).toInt()
+
+    fun verdict(step: Long): Int = (step ushr 12 and 0x3f).toInt()
+
+    /** The place of the attempt whose answer the caller gets; below 0 for none. */
+    fun result(step: Long): Int = (step ushr 18 and 0xf).toInt().let { if (it == 0) -1 else it and 7 }
+
+    /** The span of a step, in microseconds, or milliseconds where it is Done; below 0 where it has none. */
+    fun span(step: Long): Long = (step ushr 22) - 1
+
+    fun headers(attempt: Int): Long = HEADERS or (attempt.toLong() shl 3)
+
+    fun finished(attempt: Int, outcome: Long): Long = FINISHED or (attempt.toLong() shl 3) or outcome
+
+    /** An outcome at its place in a Finished event; [retryAfter] is rounded up to milliseconds. */
+    fun outcome(kind: Int, opinion: Int, retryAfter: Duration?): Long {
+        val word = (kind.toLong() shl 11) or (opinion.toLong() shl 16)
+        if (retryAfter == null) return word
+        val us = retryAfter.coerceAtLeast(Duration.ZERO).inWholeNanoseconds.let { if (it % 1000 > 0) it / 1000 + 1 else it / 1000 }
+        val ms = minOf((us + 999) / 1000, LONGEST_MS)
+        return word or ((1 + ms) shl 18)
+    }
+
+    /** Time left, as `begin` takes it; 0 is none. */
+    fun remaining(left: Duration?): Long {
+        if (left == null || left == Duration.INFINITE) return 0
+        return 1 + left.toLong(DurationUnit.MICROSECONDS).coerceIn(0, LONGEST_US)
+    }
+
+    /** The span that [remaining] packs. */
+    fun left(remaining: Long): Duration? = if (remaining == 0L) null else (remaining - 1).microseconds
+}

@@ -1,0 +1,352 @@
+package dev.tidegate
+
+import kotlinx.coroutines.CancellationException
+import kotlinx.coroutines.CompletableDeferred
+import kotlinx.coroutines.ExperimentalCoroutinesApi
+import kotlinx.coroutines.async
+import kotlinx.coroutines.awaitCancellation
+import kotlinx.coroutines.cancelAndJoin
+import kotlinx.coroutines.delay
+import kotlinx.coroutines.flow.first
+import kotlinx.coroutines.flow.toList
+import kotlinx.coroutines.flow.takeWhile
+import kotlinx.coroutines.launch
+import kotlinx.coroutines.test.TestScope
+import kotlinx.coroutines.test.currentTime
+import kotlinx.coroutines.test.runCurrent
+import kotlinx.coroutines.test.runTest
+import kotlinx.coroutines.test.testTimeSource
+import kotlinx.coroutines.withTimeout
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertSame
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.io.IOException
+import kotlin.time.Duration.Companion.milliseconds
+import kotlin.time.Duration.Companion.seconds
+
+/** An engine whose time is that of the test, and a look at what is left when it is over. */
+@OptIn(ExperimentalCoroutinesApi::class)
+internal fun withEngine(test: suspend TestScope.(Engine) -> Unit) = runTest {
+    val engine = Engine(seed = 7, timeSource = testTimeSource)
+    test(engine)
+    leftNothing(engine)
+}
+
+internal fun leftNothing(engine: Engine) {
+    val left = engine.snapshot()
+    assertEquals(listOf(0u, 0u, 0u), listOf(left.live, left.waiting, left.lingering), "calls that are left: $left")
+    assertEquals(0, engine.waiters.size, "waiters that are left")
+    assertTrue(left.routes.all { it.bulkhead?.inFlight ?: 0u == 0u }, "permits that are left: ${left.routes}")
+}
+
+internal suspend fun failure(work: suspend () -> Any?): Throwable = try {
+    throw AssertionError("no error, but ${work()}")
+} catch (error: AssertionError) {
+    throw error
+} catch (error: Throwable) {
+    error
+}
+
+@OptIn(ExperimentalCoroutinesApi::class)
+class RunTest {
+    private fun Engine.policy(configure: Configure<PolicyOptions>): Policy {
+        val own = this
+        return policy("p") {
+            engine = own
+            with(configure) { configure() }
+        }
+    }
+
+    @Test
+    fun `what works is returned, and counted`() = withEngine { engine ->
+        val policy = engine.policy { retry { } }
+        assertEquals("attempt 1", policy.run { "attempt ${it.number}" })
+        assertEquals(1uL, engine.snapshot().policies.getValue("p").ends["ok"])
+    }
+
+    @Test
+    fun `a failure that may pass is repeated after its backoff, in virtual time`() = withEngine { engine ->
+        val policy = engine.policy { retry { backoff { base = 10.seconds; max = 10.seconds; jitter = BackoffJitter.NONE } } }
+        val answer = policy.run { attempt -> if (attempt.number < 3) throw IOException("reset") else attempt.number }
+        assertEquals(3 to 20_000L, answer to currentTime)
+    }
+
+    @Test
+    fun `the last failure is the caller's, the same object, and says why it was the last`() = withEngine { engine ->
+        val policy = engine.policy { retry { maxAttempts = 2 } }
+        val errors = List(2) { IOException("no. $it") }
+        val thrown = failure { policy.run { throw errors[it.number - 1] } }
+        assertSame(errors[1], thrown)
+        assertEquals(Verdict.ATTEMPTS, thrown.report?.reason)
+        assertEquals("gave up after 2 attempts", thrown.report?.note)
+        assertNull(errors[0].report)
+    }
+
+    @Test
+    fun `what cannot pass is not repeated`() = withEngine { engine ->
+        val policy = engine.policy { retry { } }
+        var made = 0
+        val thrown = failure { policy.run { made += 1; throw IllegalStateException("a mistake") } }
+        assertEquals(1 to Verdict.NOT_RETRYABLE, made to thrown.report?.reason)
+    }
+
+    @Test
+    fun `an attempt is stopped when its time is up, and what comes of it is told apart from the caller's cancelling`() = withEngine { engine ->
+        val policy = engine.policy { attemptTimeout = 1.seconds; retry { maxAttempts = 2; budget { kind = BudgetKind.NONE }; backoff { base = 1.seconds; jitter = BackoffJitter.NONE } } }
+        val seen = mutableListOf<Throwable>()
+        val thrown = failure {
+            policy.run<Unit> {
+                try {
+                    awaitCancellation()
+                } catch (stopped: CancellationException) {
+                    seen += stopped
+                    throw stopped
+                }
+            }
+        }
+        assertTrue(thrown is AttemptTimeout, "$thrown")
+        assertEquals(listOf(3_000L, 2L), listOf(currentTime, seen.size.toLong()))
+        assertEquals("gave up after 2 attempts", thrown.report?.note)
+    }
+
+    @Test
+    fun `a timeout inside an attempt is a failure, not the caller's cancelling`() = withEngine { engine ->
+        val policy = engine.policy { retry { } }
+        assertEquals(2, policy.run { attempt -> if (attempt.number == 1) withTimeout(10) { awaitCancellation() } else attempt.number })
+    }
+
+    @Test
+    fun `the deadline ends the call`() = withEngine { engine ->
+        val policy = engine.policy { deadline = 2.seconds; retry { } }
+        val thrown = failure { policy.run { awaitCancellation() } }
+        assertTrue(thrown is DeadlineExceeded, "$thrown")
+        assertEquals(2_000L, currentTime)
+        assertEquals(504, (thrown as TidegateException).httpStatus)
+    }
+
+    @Test
+    fun `a hedge is started beside a slow attempt, and the loser is cancelled`() = withEngine { engine ->
+        val policy = engine.policy { hedge { delay = 100.milliseconds; budget { kind = HedgeBudgetKind.NONE } } }
+        val stopped = mutableListOf<Int>()
+        val winner = policy.run { attempt ->
+            try {
+                delay(if (attempt.number == 1) 10_000 else 50)
+            } catch (cancelled: CancellationException) {
+                stopped += attempt.number
+                throw cancelled
+            }
+            attempt.number
+        }
+        assertEquals(Triple(2, listOf(1), 150L), Triple(winner, stopped, currentTime))
+    }
+
+    @Test
+    fun `calls queue for a slot, in their order, and a full queue refuses`() = withEngine { engine ->
+        val policy = engine.policy { bulkhead { maxConcurrency = 1; maxQueue = 1 } }
+        val gate = CompletableDeferred<Unit>()
+        val order = mutableListOf<Int>()
+        val first = async { policy.run { gate.await(); order += 1 } }
+        runCurrent()
+        val second = async { policy.run { order += 2 } }
+        runCurrent()
+        val thrown = failure { policy.run { order += 3 } }
+        assertTrue(thrown is BulkheadFull, "$thrown")
+        assertEquals(1 to 1, (thrown as BulkheadFull).maxConcurrency to thrown.maxQueue)
+        assertEquals(Verdict.QUEUE_FULL, thrown.reason)
+        gate.complete(Unit)
+        first.await()
+        second.await()
+        assertEquals(listOf(1, 2), order)
+    }
+
+    @Test
+    fun `a caller that gives up in the queue takes nothing, and its place goes to the next`() = withEngine { engine ->
+        val policy = engine.policy { bulkhead { maxConcurrency = 1; maxQueue = 5 } }
+        val gate = CompletableDeferred<Unit>()
+        val first = async { policy.run { gate.await() } }
+        runCurrent()
+        val second = launch { policy.run { throw AssertionError("it has been cancelled") } }
+        val third = async { policy.run { "third" } }
+        runCurrent()
+        second.cancelAndJoin()
+        assertEquals(1u, engine.snapshot().routes.single().bulkhead?.waiting)
+        gate.complete(Unit)
+        first.await()
+        assertEquals("third", third.await())
+    }
+
+    @Test
+    fun `cancelling is transparent at every point where a call may wait`() = withEngine { engine ->
+        val backoff = engine.policy { retry { backoff { base = 60.seconds; max = 60.seconds; jitter = BackoffJitter.NONE } } }
+        val timed = policy("timed") { this.engine = engine; attemptTimeout = 60.seconds }
+        val hedged = policy("hedged") { this.engine = engine; hedge { delay = 1.seconds } }
+        val paced = policy("paced") { this.engine = engine; rateLimit { permits = 1; per = 60.seconds; wait = true; maxWait = 90.seconds } }
+        paced.run { }
+        val waits = mapOf<String, suspend () -> Unit>(
+            "in an attempt of the fast path" to { engine.policyNamed().run { awaitCancellation() } },
+            "in an attempt that is timed" to { timed.run { awaitCancellation() } },
+            "beside a hedge" to { hedged.run { awaitCancellation() } },
+            "in the backoff" to { backoff.run { throw IOException("reset") } },
+            "for a token" to { paced.run { } },
+        )
+        for ((where, wait) in waits) {
+            var seen: Throwable? = null
+            val job = launch {
+                try {
+                    wait()
+                } catch (error: Throwable) {
+                    seen = error
+                    throw error
+                }
+            }
+            runCurrent()
+            if (where == "beside a hedge") delay(2_000)
+            assertTrue(job.isActive, where)
+            val before = currentTime
+            job.cancel(CancellationException("the caller's own"))
+            job.join()
+            assertEquals("the caller's own", seen?.message, where)
+            assertEquals(before, currentTime, where)
+            leftNothing(engine)
+        }
+        val ends = engine.snapshot().policies.values.flatMap { it.ends.entries }.filter { it.key != "ok" }
+        assertEquals(setOf("cancelled"), ends.map { it.key }.toSet())
+    }
+
+    private fun Engine.policyNamed(): Policy {
+        val own = this
+        return policy("plain") { engine = own; retry { } }
+    }
+
+    @Test
+    fun `a policy within a policy makes one attempt`() = withEngine { engine ->
+        val outer = policy("outer") { this.engine = engine; retry { maxAttempts = 2 } }
+        val inner = policy("inner") { this.engine = engine; retry { maxAttempts = 5 } }
+        var made = 0
+        val thrown = failure { outer.run { inner.run { made += 1; throw IOException("reset") } } }
+        assertEquals(2, made)
+        assertTrue(thrown is IOException)
+    }
+
+    @Test
+    fun `a deadline around holds for every call within, and so does the criticality`() = withEngine { engine ->
+        val policy = engine.policy { retry { } }
+        val thrown = failure { withBounds(deadline = 1.seconds, timeSource = testTimeSource) { policy.run { awaitCancellation() } } }
+        assertTrue(thrown is DeadlineExceeded, "$thrown")
+        assertEquals(1_000L, currentTime)
+        val full = policy("full") { this.engine = engine; bulkhead { maxConcurrency = 1; maxQueue = 1; prioritized = true } }
+        val gate = CompletableDeferred<Unit>()
+        val first = async { full.run { gate.await() } }
+        runCurrent()
+        val second = async { failure { full.run { } } }
+        runCurrent()
+        val third = async { withBounds(criticality = Criticality.CRITICAL) { full.run { "mattered more" } } }
+        runCurrent()
+        assertEquals(Verdict.DISPLACED, (second.await() as BulkheadFull).reason)
+        gate.complete(Unit)
+        first.await()
+        assertEquals("mattered more", third.await())
+    }
+
+    @Test
+    fun `a fallback stands in for what has failed for good, not for the caller's giving up`() = withEngine { engine ->
+        val policy = engine.policy { retry { maxAttempts = 1 } }
+        assertEquals("cached: no", policy.run({ "cached: ${it.message}" }) { throw IOException("no") })
+        var asked = false
+        val job = launch { policy.run({ asked = true }) { awaitCancellation() } }
+        runCurrent()
+        job.cancelAndJoin()
+        assertFalse(asked)
+    }
+
+    @Test
+    fun `classify tells what a result was, and cannot break a call`() = withEngine { engine ->
+        val policy = engine.policy {
+            kinds = mapOf("locked" to FailureBase.CONFLICT)
+            retry { }
+            classify { result, _ -> if (result == "locked") Outcome("locked") else if (result == "broken") error("a bug") else null }
+        }
+        assertEquals("fine", policy.run { if (it.number == 1) "locked" else "fine" })
+        assertEquals("broken", policy.run { "broken" })
+        assertEquals(mapOf("locked" to "conflict"), policy.kinds)
+    }
+
+    @Test
+    fun `events tell what happened, in order, and a listener breaks nothing`() = withEngine { engine ->
+        val policy = engine.policy { retry { } }
+        val seen = mutableListOf<TidegateEvent>()
+        val broken = engine.listen { throw IllegalStateException("a listener's bug") }
+        val subscription = engine.listen { seen += it }
+        val collected = async { engine.events.takeWhile { it.kind != "call_done" }.toList() }
+        runCurrent()
+        policy.run { if (it.number == 1) throw IOException("reset") }
+        assertEquals(listOf("attempt_started", "attempt_done", "retry_scheduled"), collected.await().take(3).map { it.kind })
+        assertEquals((1..seen.size).map { it.toULong() }, seen.map { it.seq })
+        assertEquals(setOf("p"), seen.map { it.policy }.toSet())
+        subscription.close()
+        broken.close()
+        assertFalse(engine.listening)
+        policy.run { }
+        assertEquals("call_done", seen.last().kind)
+    }
+
+    @Test
+    fun `a retuned policy does otherwise from then on, and a forced one refuses`() = withEngine { engine ->
+        val policy = engine.policy { retry { maxAttempts = 1 } }
+        policy.retune { retry { maxAttempts = 2 } }
+        assertEquals(2, policy.run { if (it.number == 1) throw IOException("reset") else it.number })
+        policy.forceOpen()
+        assertTrue(failure { policy.run { } } is ForcedOpen)
+        policy.forceOpen(false)
+        policy.run { }
+    }
+
+    @Test
+    fun `mistakes are told all together, in Kotlin's names`() = withEngine { engine ->
+        val error = failure { engine.policy { retry { maxAttempts = 0; backoff { multiplier = 0.5 } } } } as PolicyException
+        assertEquals(listOf("retry.maxAttempts", "retry.backoff.multiplier"), error.mistakes.map { it.key })
+        assertTrue("retry.maxAttempts = 0: must be a whole number from 1 to 255" in error.message!!, error.message)
+    }
+
+    @Test
+    fun `a document gives its policies, and an engine goes on from what another has learned`() = withEngine { engine ->
+        val text = "[pool.db]\nbulkhead = { max_concurrency = 3 }\n[policy.reads]\nretry = {}\nbulkhead = { pool = \"db\" }\n"
+        val reads = Policy.load(text, engine = engine).getValue("reads")
+        assertEquals("fine", reads.at("eu").run { "fine" })
+        assertEquals(3u, engine.snapshot().pools.getValue("db").bulkhead?.limit)
+        val next = Engine(seed = 7, timeSource = testTimeSource)
+        Policy.load(text, engine = next)
+        assertEquals(1u, next.restore(engine.save()).routes)
+        val error = failure { Policy.load("policy.p.deadline = 1", engine = engine) } as PolicyException
+        assertEquals("policy.p.deadline", error.mistakes.single().key)
+        assertTrue("bulkhead" in reads.explain(), reads.explain())
+    }
+
+    @Test
+    fun `what many coroutines do at once leaves nothing`() = runTest {
+        val engine = Engine(seed = 7)
+        val policy = policy("many") {
+            this.engine = engine
+            attemptTimeout = 5.seconds
+            retry { maxAttempts = 3; budget { kind = BudgetKind.NONE }; backoff { base = 1.milliseconds } }
+            bulkhead { maxConcurrency = 4; maxQueue = 10_000 }
+        }
+        kotlinx.coroutines.withContext(kotlinx.coroutines.Dispatchers.Default) {
+            val jobs = List(500) { n ->
+                async {
+                    policy.run { attempt ->
+                        kotlinx.coroutines.yield()
+                        if (n % 5 == 0 && attempt.number < 3) throw IOException("reset")
+                        if (n % 7 == 0) delay(1)
+                        n
+                    }
+                }
+            }
+            for ((n, job) in jobs.withIndex()) if (n % 11 == 0) job.cancel() else assertEquals(n, job.await())
+        }
+        leftNothing(engine)
+    }
+}
