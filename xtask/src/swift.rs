@@ -3,6 +3,8 @@
 //! Debian 12 has no Swift and Debian 13's compiler wants a newer libc, so it is unpacked beside the system, not into it.
 //! The root is kept in `~/.cache/tidegate`, named after the recipe. `docs/swift.md` says what a Mac needs instead: nothing.
 
+use crate::cargo;
+use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result, step};
 use crate::setup::{Shop, fnv1a, install_debian};
 use std::path::{Path, PathBuf};
@@ -25,6 +27,77 @@ const LEFT_OUT: [&str; 9] = [
 /// A complete root has this file; it is written last.
 const STAMP: &str = "tidegate-complete";
 const MIRROR: &str = "http://deb.debian.org/debian";
+
+const SWIFT: &str = "Swift";
+/// Where our folders are in the root.
+const SOURCE: &str = "/src";
+const SCRATCH: &str = "/scratch";
+
+/// The steps of the tests.
+pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
+    let mut root = None;
+    report.step(SWIFT, "a compiler", || match Root::open(shop) {
+        Ok(found) => {
+            root = Some(found);
+            Verdict::Passed(Counts::default())
+        }
+        Err(Error(why)) => Verdict::NotRun(why),
+    });
+    let Some(root) = root else { return };
+    let built = report.step(SWIFT, "the static library (release)", || Verdict::check(library(shop)));
+    report.step(SWIFT, "tests", || match origin {
+        _ if !built => Verdict::NotRun("there is no library".into()),
+        None => Verdict::NotRun("there is no origin".into()),
+        Some(program) => match supply(shop, program) {
+            Ok(()) => {
+                let swift = "swift test --disable-xctest --scratch-path /scratch/tests";
+                let tests = inside(shop, &root, "bindings-uniffi/swift", swift);
+                Verdict::tests(tests.and_then(Cmd::stream), Counts::from_swift)
+            }
+            Err(Error(why)) => Verdict::Failed(Counts::default(), why),
+        },
+    });
+    report.step(SWIFT, "the example", || match origin {
+        _ if !built => Verdict::NotRun("there is no library".into()),
+        None => Verdict::NotRun("there is no origin".into()),
+        Some(_) => Verdict::check(example(shop, &root)),
+    });
+}
+
+/// Builds what Swift links, and puts it where `Package.swift` looks.
+fn library(shop: &Shop) -> Result {
+    cargo(shop).args(["build", "--release", "--quiet", "-p", "tidegate-uniffi"]).stream()?.ok()?;
+    copy(&shop.target.join("release/libtidegate_uniffi.a"), &shop.scratch("swift/lib")?)
+}
+
+/// The origin runs inside too, where the tests start it.
+fn supply(shop: &Shop, origin: &Path) -> Result {
+    copy(origin, &shop.scratch("swift")?)
+}
+
+fn copy(file: &Path, folder: &Path) -> Result {
+    let Some(name) = file.file_name() else { return Err(Error(format!("{} is no file", file.display()))) };
+    let to = folder.join(name);
+    fs::copy(file, &to).map(drop).map_err(Error::at("copy to", &to))
+}
+
+/// A command in a folder of the repository.
+fn inside(shop: &Shop, root: &Root, folder: &str, command: &str) -> Result<Cmd> {
+    let scratch = shop.scratch("swift")?;
+    let variables =
+        format!("HOME={SCRATCH} TIDEGATE_LIB={SCRATCH}/lib TIDEGATE_ORIGIN={SCRATCH}/tidegate-origin");
+    let command = format!("export {variables}; cd {SOURCE}/{folder} && {command} 2>&1");
+    Ok(root.enter(&[(&shop.root, SOURCE), (&scratch, SCRATCH)], &command))
+}
+
+/// The example, against an origin of its own: it ends with an error if anything is not as it says.
+fn example(shop: &Shop, root: &Root) -> Result {
+    let run = "swift run --scratch-path /scratch/example flaky";
+    let told = inside(shop, root, "examples/swift/flaky", run)?.stream()?.ok()?;
+    let expected = "three attempts, one answer";
+    let right = told.text.contains(expected);
+    right.then_some(()).ok_or_else(|| Error(format!("the example did not print `{expected}`")))
+}
 
 /// A root that a Swift compiler runs in.
 pub struct Root {
