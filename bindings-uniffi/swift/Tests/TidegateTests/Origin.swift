@@ -7,7 +7,7 @@ import FoundationNetworking
 
 /// The faulty server of `tests/origin`: `TIDEGATE_ORIGIN` names its program. It ends with its standard input.
 final class Origin: Sendable {
-    /// One for all tests, which take turns.
+    /// One for the tests that take turns.
     static let shared: Result<Origin, any Error> = Result { try Origin() }
 
     let url: URL
@@ -38,7 +38,7 @@ final class Origin: Sendable {
         let control: URL
     }
 
-    private init() throws {
+    init() throws {
         let program = try #require(
             ProcessInfo.processInfo.environment["TIDEGATE_ORIGIN"],
             "TIDEGATE_ORIGIN names no program (cargo build --release -p tidegate-origin)")
