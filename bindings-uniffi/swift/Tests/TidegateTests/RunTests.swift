@@ -19,14 +19,21 @@ private enum Tag {
 
     static let quick = Backoff.constant(.seconds(1)).withoutJitter()
 
-    /// Starts a call and gives it a moment to get where it waits.
+    /// Starts a call.
     private func started<T: Sendable>(
-        _ policy: Policy, _ options: CallOptions = CallOptions(),
-        _ operation: @escaping @Sendable (Attempt) async throws -> T
-    ) async throws -> Task<Ended<T>, Never> {
-        let task = Task { await policy.ended(options, operation) }
-        await clock.advance(by: .zero)
-        return task
+        _ policy: Policy, _ operation: @escaping @Sendable (Attempt) async throws -> T
+    ) -> Task<Ended<T>, Never> {
+        Task { await policy.ended(CallOptions(), operation) }
+    }
+
+    /// Moves the clock in small steps until something holds.
+    private func advance(until what: () -> Bool) async throws {
+        for _ in 0..<10_000 {
+            if what() { return }
+            await clock.advance(by: .milliseconds(100))
+        }
+        Issue.record("it never came to that")
+        throw CancellationError()
     }
 
     private func nothingIsLeft() async throws {
@@ -48,15 +55,15 @@ private enum Tag {
     @Test func repeatsWaitOnTheClock() async throws {
         let policy = try Policy("p", retry: Retry(backoff: Self.quick), classify: transient, engine: engine)
         let counter = Counter()
-        let task = try await started(policy) { attempt in
+        let task = started(policy) { attempt in
             if counter.add() < 3 { throw Broken(number: attempt.number) }
             return attempt.number
         }
-        #expect(counter.value == 1)
+        try await eventually { counter.value == 1 && engine.idle.timers == 1 }
         await clock.advance(by: .milliseconds(999))
         #expect(counter.value == 1)
         await clock.advance(by: .milliseconds(1))
-        try await eventually { counter.value == 2 }
+        try await eventually { counter.value == 2 && engine.idle.timers == 1 }
         await clock.advance(by: .seconds(1))
         let ended = await task.value
         #expect(try ended.result.get() == 3)
@@ -79,18 +86,17 @@ private enum Tag {
         let policy = try Policy(
             "p", attemptTimeout: .seconds(2), retry: Retry(maxAttempts: 2, backoff: Self.quick), engine: engine)
         let (begun, unwound) = (Counter(), Counter())
-        let task = try await started(policy) { attempt in
+        let task = started(policy) { attempt in
             #expect(attempt.remaining == .seconds(2))
             begun.add()
             defer { unwound.add() }
             try await Task.sleep(for: .seconds(3600))
         }
         try await eventually { begun.value == 1 }
-        await clock.advance(by: .seconds(2))
-        try await eventually { unwound.value == 1 }
-        await clock.advance(by: .seconds(1))
-        try await eventually { begun.value == 2 }
-        await clock.advance(by: .seconds(2))
+        await clock.advance(by: .milliseconds(1_900))
+        #expect(unwound.value == 0)
+        try await advance(until: { begun.value == 2 })
+        try await advance(until: { unwound.value == 2 })
         let ended = await task.value
         #expect(throws: AttemptTimeout.self) { try ended.result.get() }
         #expect(unwound.value == 2)
@@ -101,7 +107,8 @@ private enum Tag {
     @Test func theDeadlineEndsEverything() async throws {
         let policy = try Policy(
             "p", deadline: .seconds(5), retry: Retry(backoff: Self.quick), classify: transient, engine: engine)
-        let task = try await started(policy) { _ in try await Task.sleep(for: .seconds(3600)) }
+        let task = started(policy) { _ in try await Task.sleep(for: .seconds(3600)) }
+        try await eventually { engine.idle.timers == 1 }
         await clock.advance(by: .seconds(5))
         let ended = await task.value
         #expect(throws: DeadlineExceeded.self) { try ended.result.get() }
@@ -158,7 +165,7 @@ private enum Tag {
     @Test func aHedgeWinsAndTheOtherIsStopped() async throws {
         let policy = try Policy("p", hedge: Hedge(delay: .seconds(1), budget: HedgeBudget(kind: .off)), engine: engine)
         let (begun, stopped) = (Counter(), Counter())
-        let task = try await started(policy) { attempt in
+        let task = started(policy) { attempt in
             begun.add()
             if attempt.number == 1 {
                 do { try await Task.sleep(for: .seconds(3600)) } catch {
@@ -169,7 +176,9 @@ private enum Tag {
             return attempt.number
         }
         try await eventually { begun.value == 1 }
-        await clock.advance(by: .seconds(1))
+        await clock.advance(by: .milliseconds(900))
+        #expect(begun.value == 1)
+        try await advance(until: { begun.value == 2 })
         let ended = await task.value
         #expect(try ended.result.get() == 2)
         #expect((begun.value, stopped.value) == (2, 1))
@@ -185,14 +194,14 @@ private enum Tag {
     @Test func slotsGoOnInTurn() async throws {
         let policy = try Policy("p", bulkhead: Bulkhead(maxConcurrency: 1, maxQueue: 2, acquireTimeout: .seconds(5)), engine: engine)
         let gate = AsyncStream<Void>.makeStream()
-        let first = try await started(policy) { _ in
+        let first = started(policy) { _ in
             for await _ in gate.stream { break }
             return 1
         }
         try await eventually { engine.snapshot().routes.first?.bulkhead?.inFlight == 1 }
-        let second = try await started(policy) { _ in 2 }
+        let second = started(policy) { _ in 2 }
         try await eventually { engine.idle.waiters == 1 }
-        let third = try await started(policy) { _ in 3 }
+        let third = started(policy) { _ in 3 }
         try await eventually { engine.idle.waiters == 2 }
         let full = await policy.ended { _ in 4 }
         #expect(throws: Rejected.self) { try full.result.get() }
@@ -213,11 +222,11 @@ private enum Tag {
 
     @Test func patienceEndsOnTheClock() async throws {
         let policy = try Policy("p", bulkhead: Bulkhead(maxConcurrency: 1, maxQueue: 1, acquireTimeout: .seconds(5)), engine: engine)
-        let holder = try await started(policy) { _ in try? await Task.sleep(for: .seconds(3600)) }
+        let holder = started(policy) { _ in try? await Task.sleep(for: .seconds(3600)) }
         try await eventually { engine.snapshot().routes.first?.bulkhead?.inFlight == 1 }
-        let waiter = try await started(policy) { _ in 2 }
-        try await eventually { engine.idle.waiters == 1 }
-        await clock.advance(by: .seconds(5))
+        let waiter = started(policy) { _ in 2 }
+        try await eventually { engine.idle == (1, 1) }
+        try await advance(until: { engine.idle == (0, 0) })
         #expect(await waiter.value.report.reason == .acquireTimeout)
         holder.cancel()
         _ = await holder.value
