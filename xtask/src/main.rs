@@ -14,6 +14,7 @@ mod jvm;
 mod report;
 mod run;
 mod setup;
+mod swift;
 mod test;
 mod wasm;
 mod wheel;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command> [--no-install] [arguments]
 
-  setup               install what the other commands need (Python packages, into target/venv; WebAssembly)
+  setup               install what the other commands need (Python packages, into target/venv; WebAssembly; Swift)
   test                everything CI runs: format, lints, tests, types, stubs, wheel; ends with the counts
   demo [arguments]    the brownout demo against the built package and origin; table and plots in target/demo
   generate [--check]  rewrite the committed generated files; with --check only say whether they are current

@@ -79,6 +79,20 @@ impl Counts {
         sum
     }
 
+    /// Reads Swift Testing's lines: `✔ Test run with 52 tests passed after …`, or `✘ … failed after … with 2 issues.`, where
+    /// each test that failed has a line of its own; and those of skipped tests.
+    pub fn from_swift(text: &str) -> Self {
+        let lines = || text.lines().map(|line| line.trim_start_matches(|c: char| !c.is_ascii_alphabetic()));
+        let count = |suffix: &str| {
+            let tests = lines().filter(|line| line.starts_with("Test ") && !line.starts_with("Test run "));
+            u32::try_from(tests.filter(|line| line.contains(suffix)).count()).unwrap_or(u32::MAX)
+        };
+        let run =
+            lines().find_map(|line| line.strip_prefix("Test run with ")?.split(' ').next()?.parse().ok());
+        let (failed, skipped) = (count(" failed after "), count(" skipped"));
+        Self { passed: run.unwrap_or(0_u32).saturating_sub(failed + skipped), failed, skipped }
+    }
+
     /// Reads pytest's closing line: `== 2 failed, 31 passed, 1 skipped in 0.12s ==`, with or without the rules.
     pub fn from_pytest(text: &str) -> Self {
         let mut sum = Self::default();
@@ -259,6 +273,16 @@ mod tests {
         assert_eq!(Counts::from_vitest(long), counts(31, 2, 1));
         assert_eq!(Counts::from_vitest("     Tests  7 passed (7)"), counts(7, 0, 0));
         assert_eq!(Counts::from_vitest("Tests  no tests"), counts(0, 0, 0));
+    }
+
+    #[test]
+    fn swifts_lines_are_read() {
+        let good = "◇ Test words() started.\n✔ Test words() passed after 0.1 seconds.\n✔ Test run with 52 tests passed after 2.3 seconds.\n";
+        assert_eq!(Counts::from_swift(good), counts(52, 0, 0));
+        let bad = "✘ Test a() recorded an issue at T.swift:3:6: x\n✘ Test a() failed after 0.1 seconds with 1 issue.\n\
+            ➜ Test b() skipped.\n✘ Test run with 5 tests failed after 1 seconds with 1 issue.\n";
+        assert_eq!(Counts::from_swift(bad), counts(3, 1, 1));
+        assert_eq!(Counts::from_swift("error: fatalError\n"), counts(0, 0, 0));
     }
 
     #[test]

@@ -99,6 +99,9 @@ pub fn setup(shop: &Shop) -> Result {
     } else if let Err(why) = crate::js::environment(shop) {
         println!("   no JavaScript here: {why}");
     }
+    if let Err(why) = crate::swift::Root::open(shop) {
+        println!("   no Swift here: {why}");
+    }
     let venv = python_environment(shop)?;
     println!("ready: {}", venv.dir.display());
     Ok(())
@@ -243,7 +246,7 @@ fn minor_of(version: &str) -> Option<(u32, u32)> {
 }
 
 /// FNV-1a, 64 bits: names a folder after what it was made from. Nothing depends on its strength.
-fn fnv1a(bytes: &[u8]) -> u64 {
+pub fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))

@@ -7,7 +7,7 @@ use crate::generate::check_stub;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result};
 use crate::setup::{Python, Shop, Venv, create, find_minor, find_python, python_environment};
-use crate::{js, jvm, wasm, wheel};
+use crate::{js, jvm, swift, wasm, wheel};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, process};
@@ -35,6 +35,7 @@ pub fn test(shop: &Shop) -> ExitCode {
     python(shop, origin.as_deref(), &mut report);
     js::steps(shop, origin.as_deref(), &mut report);
     jvm::steps(shop, origin.as_deref(), &mut report);
+    swift::steps(shop, origin.as_deref(), &mut report);
     report.close()
 }
 

@@ -9,10 +9,14 @@ use std::{env, fs};
 use uniffi_bindgen::bindings::{GenerateOptions, TargetLanguage, generate};
 
 /// By language: the file that is written, from a scratch folder to the tree.
-const FILES: [(&str, &str); 1] = [(
-    "dev/tidegate/ffi/tidegate_uniffi.kt",
-    "bindings-uniffi/kotlin/native/src/main/kotlin/dev/tidegate/ffi/tidegate_uniffi.kt",
-)];
+const FILES: [(&str, &str); 3] = [
+    (
+        "dev/tidegate/ffi/tidegate_uniffi.kt",
+        "bindings-uniffi/kotlin/native/src/main/kotlin/dev/tidegate/ffi/tidegate_uniffi.kt",
+    ),
+    ("TidegateNative.swift", "bindings-uniffi/swift/Sources/TidegateNative/TidegateNative.swift"),
+    ("TidegateNativeFFI.h", "bindings-uniffi/swift/Sources/TidegateNativeFFI/TidegateNativeFFI.h"),
+];
 
 fn main() -> ExitCode {
     let args: Vec<_> = env::args().skip(1).collect();
@@ -35,7 +39,7 @@ fn run(library: &str, check: bool) -> Result<(), String> {
     let scratch = env::temp_dir().join(format!("tidegate-bindgen-{}", std::process::id()));
     let out_dir = scratch.to_str().ok_or("the folder for temporary files is no UTF-8")?;
     let options = GenerateOptions {
-        languages: vec![TargetLanguage::Kotlin],
+        languages: vec![TargetLanguage::Kotlin, TargetLanguage::Swift],
         source: library.into(),
         out_dir: out_dir.into(),
         ..GenerateOptions::default()

@@ -8,6 +8,7 @@ mod kotlin;
 mod python;
 mod reference;
 mod schema;
+mod swift;
 mod typescript;
 
 use std::path::Path;
@@ -15,11 +16,12 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 /// The generated files, by path from the root of the repository.
-fn files() -> [(&'static str, String); 5] {
+fn files() -> [(&'static str, String); 6] {
     [
         ("docs/policy.schema.json", schema::text()),
         ("docs/reference.md", reference::text()),
         ("bindings-python/python/tidegate/_options_gen.py", python::text()),
+        ("bindings-uniffi/swift/Sources/Tidegate/Options.swift", swift::text()),
         ("bindings-wasm/ts/options_gen.ts", typescript::text()),
         ("bindings-uniffi/kotlin/tidegate/src/main/kotlin/dev/tidegate/OptionsGen.kt", kotlin::text()),
     ]
@@ -76,11 +78,12 @@ mod tests {
 
     #[test]
     fn every_key_and_every_preset_is_in_every_file() {
-        let [(_, schema), (_, reference), (_, python), (_, typescript), (_, kotlin)] = files();
+        let [(_, schema), (_, reference), (_, python), (_, swift), (_, typescript), (_, kotlin)] = files();
         for key in tidegate::TABLE {
             let name = key.path.rsplit('.').next().unwrap();
             assert!(schema.contains(&format!("\"{name}\": {{")), "{} in the schema", key.path);
             assert!(reference.contains(&format!("| `{name}` |")), "{} in the reference", key.path);
+            assert!(swift.contains(&format!("pairs.add(\"{}\", ", key.path)), "{} in Swift", key.path);
             assert!(kotlin.contains(&format!("(\"{}\"", key.path)), "{} in Kotlin's options", key.path);
             if key.path.contains('.') {
                 assert!(python.contains(&format!("\n    {name}: ")), "{} in the options", key.path);

@@ -1,0 +1,61 @@
+// What a call costs, beside a bare one: `swift run -c release TidegateBench`. Medians of 15 rounds.
+import Foundation
+import Tidegate
+import TidegateNative
+import TidegateNativeFFI
+
+@inline(never) func work(_ number: Int) async throws -> Int { number &+ 1 }
+
+func median(_ name: String, _ calls: Int = 50_000, _ body: (Int) async throws -> Void) async rethrows {
+    try await body(calls / 10)
+    var rounds: [Double] = []
+    for _ in 0..<15 {
+        let began = ContinuousClock.now
+        try await body(calls)
+        let (seconds, attoseconds) = (ContinuousClock.now - began).components
+        rounds.append((Double(seconds) * 1e9 + Double(attoseconds) / 1e9) / Double(calls))
+    }
+    let padded = name.padding(toLength: 58, withPad: " ", startingAt: 0)
+    print(padded, String(format: "%8.0f ns", rounds.sorted()[7]))
+}
+
+// Not on the main actor, which everything else would have to be hopped to and from.
+func all() async throws {
+    let engine = Tidegate.Engine(seed: 1)
+    let plain = try Policy("plain", retry: Retry(), engine: engine)
+    let slots = try Policy("slots", retry: Retry(), bulkhead: Bulkhead(maxConcurrency: 10), breaker: Breaker(consecutive: 5, breakDuration: .seconds(1)), engine: engine)
+    let timed = try Policy("timed", deadline: .seconds(30), attemptTimeout: .seconds(10), retry: Retry(), engine: engine)
+
+    try await median("a bare call") { for number in 0..<$0 { _ = try await work(number) } }
+    try await median("policy.run: retry") { for number in 0..<$0 { _ = try await plain.run { _ in try await work(number) } } }
+    try await median("policy.run: retry, bulkhead, breaker") {
+        for number in 0..<$0 { _ = try await slots.run { _ in try await work(number) } }
+    }
+    try await median("policy.run: with a deadline and an attempt timeout") {
+        for number in 0..<$0 { _ = try await timed.run { _ in try await work(number) } }
+    }
+    try await median("a task of its own and its value, for comparison") {
+        for number in 0..<$0 { _ = try await Task { try await work(number) }.value }
+    }
+
+    // The two ways over the border, for a call that begins and ends well.
+    let native = TidegateNative.Engine(seed: 1, maxRoutes: 10, journal: false)
+    let policy = try native.policy(name: "p", pairs: [Pair(key: "retry.max_attempts", value: .number(value: 3))])
+    let (route, handle) = (native.route(policy: policy, key: "r", now: 0), native.address())
+    await median("begin and on, as numbers through C") {
+        var call: UInt64 = 0
+        for number in 0..<UInt64($0) {
+            _ = tidegate_begin(handle, route, 190, 0, 0, 0, number, &call)
+            _ = tidegate_on(handle, call, 12, number)
+        }
+    }
+    await median("begin and on, through uniffi") {
+        for number in 0..<UInt64($0) {
+            let begun = native.begin(route: route, flags: 190, remaining: 0, parent: 0, target: 0, now: number)!
+            _ = native.on(call: begun.call, event: 12, now: number)
+        }
+    }
+    withExtendedLifetime(native) {}
+}
+
+try await Task.detached { try await all() }.value

@@ -1,0 +1,222 @@
+import Foundation
+import TidegateNative
+import TidegateNativeFFI
+
+/// Something that waits, and can go on now.
+protocol Waiter: AnyObject, Sendable {
+    func wake()
+}
+
+/// Holds everything that policies share: routes, slots, budgets. A process has one by default; make one of your own to isolate a
+/// test or a hot upstream.
+public final class Engine: Sendable {
+    /// The engine of the process.
+    public static let shared = Engine()
+
+    let native: TidegateNative.Engine
+    let handle: UInt64
+    let now: @Sendable () -> UInt64
+    /// Has it a clock of its own?
+    let isInjected: Bool
+    let ticker: Ticker
+    private let waiters = Locked<[UInt64: any Waiter]>([:])
+    private let listeners = Locked(Listeners())
+
+    /// - Parameters:
+    ///   - seed: All the randomness there is; drawn from the platform where it is left out.
+    ///   - clock: In the place of the platform's continuous clock, which counts the time that a device sleeps.
+    ///   - maxRoutes: How many routes it keeps state for, 1 to 524,288.
+    public init(seed: UInt64? = nil, clock: (any Clock<Duration>)? = nil, maxRoutes: Int = 10_000) {
+        let time = clock.map { Self.timebase($0) } ?? .platform
+        let routes = UInt32(min(max(maxRoutes, 1), 524_288))
+        native = TidegateNative.Engine(seed: seed ?? .random(in: 0 ... .max), maxRoutes: routes, journal: false)
+        handle = native.address()
+        now = time.now
+        isInjected = clock != nil
+        ticker = Ticker(time)
+        if isInjected {
+            Self.all.withLock { all in
+                all.removeAll { $0.engine == nil }
+                all.append(Weak(engine: self))
+            }
+        }
+    }
+
+    private static func timebase<C: Clock<Duration>>(_ clock: C) -> Timebase {
+        Timebase(clock)
+    }
+
+    private struct Weak: @unchecked Sendable {
+        weak var engine: Engine?
+    }
+
+    private static let all = Locked<[Weak]>([])
+
+    /// Those with a clock of their own.
+    static func injected() -> [Engine] {
+        all.withLock { $0.compactMap(\.engine) }
+    }
+
+    // What happens to every call. None of these is called under a lock that waking somebody needs.
+
+    /// Begins a call: its id and its first step.
+    @inline(__always)
+    func begin(_ route: UInt64, _ request: Request) -> (call: UInt64, step: UInt64) {
+        var call: UInt64 = 0
+        let step = tidegate_begin(
+            handle, route, request.flags, request.remaining, request.parent, request.target, now(), &call)
+        return (call, step)
+    }
+
+    /// Tells a call what happened: its next step. Whoever does calls `after` with it, under no lock.
+    @inline(__always)
+    func tell(_ call: UInt64, _ event: UInt64) -> UInt64 {
+        tidegate_on(handle, call, event, now())
+    }
+
+    /// What a step has left to be done for others.
+    @inline(__always)
+    func after(_ step: UInt64) {
+        if step & Wire.wakes != 0 { wake() }
+        publish()
+    }
+
+    func on(_ call: UInt64, _ event: UInt64) -> UInt64 {
+        let step = tell(call, event)
+        after(step)
+        return step
+    }
+
+    /// Wakes the owners of the calls that can go on now.
+    func wake() {
+        let woken = native.takeWoken()
+        let ready = waiters.withLock { waiters in woken.compactMap { waiters[$0] } }
+        for waiter in ready { waiter.wake() }
+    }
+
+    func park(_ call: UInt64, _ waiter: any Waiter) {
+        waiters.withLock { $0[call] = waiter }
+    }
+
+    func unpark(_ call: UInt64) {
+        waiters.withLock { _ = $0.removeValue(forKey: call) }
+    }
+
+    /// Calls that wait, and calls with a timer: both are zero when nothing is under way.
+    var idle: (waiters: Int, timers: Int) {
+        (waiters.withLock { $0.count }, ticker.count)
+    }
+
+    // What listens.
+
+    private struct Listeners {
+        var next = 0
+        var all: [Int: AsyncStream<Event>.Continuation] = [:]
+        var types: [Int: Set<String>] = [:]
+    }
+
+    /// What happens in it from now on, until the task that reads it ends.
+    ///
+    /// - Parameters:
+    ///   - types: Which types of event; empty for all of the closed list of `docs/telemetry.md`.
+    ///   - buffer: How many events wait for a slow reader; the oldest give way, which `seq` shows.
+    public func events(_ types: Set<String> = [], buffer: Int = 10_000) -> AsyncStream<Event> {
+        let wanted = types.isEmpty ? Set(eventTypes) : types
+        let (stream, continuation) = AsyncStream.makeStream(of: Event.self, bufferingPolicy: .bufferingNewest(buffer))
+        let place = listeners.withLock { listeners in
+            listeners.next += 1
+            listeners.all[listeners.next] = continuation
+            listeners.types[listeners.next] = wanted
+            subscribe(listeners)
+            return listeners.next
+        }
+        continuation.onTermination = { [weak self] _ in
+            self?.listeners.withLock { listeners in
+                listeners.all[place] = nil
+                listeners.types[place] = nil
+                self?.subscribe(listeners)
+            }
+        }
+        return stream
+    }
+
+    private func subscribe(_ listeners: Listeners) {
+        native.subscribe(types: listeners.types.values.reduce(into: Set()) { $0.formUnion($1) }.sorted())
+    }
+
+    /// Hands out what has happened, in its order.
+    func publish() {
+        listeners.withLock { listeners in
+            if listeners.all.isEmpty { return }
+            for event in native.takeEvents() {
+                for (place, continuation) in listeners.all where listeners.types[place]?.contains(event.kind) == true {
+                    continuation.yield(event)
+                }
+            }
+        }
+    }
+
+    // What is asked now and then.
+
+    /// The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened.
+    public func snapshot() -> Snapshot {
+        native.snapshot(now: now())
+    }
+
+    /// What it has learned (budgets, limits, breakers, throttles), to be kept and given to `restore`.
+    public func save() -> SavedState {
+        SavedState(at: Date(), state: native.save(now: now()))
+    }
+
+    /// Goes on from a saved state, which has aged meanwhile. To be called when the policies and pools have been made, and before
+    /// the first call.
+    ///
+    /// - Throws: `PolicyError` if it is no saved state, or the engine has begun calls; nothing has changed then.
+    @discardableResult
+    public func restore(_ saved: SavedState) throws -> Restored {
+        let age = min(max(Date().timeIntervalSince(saved.at), 0), 1e9)
+        return try checked {
+            try native.restore(saved: saved.state, elapsedUs: UInt64(age * 1e6), now: now())
+        }
+    }
+}
+
+/// The state of an engine at one moment.
+public typealias Snapshot = TidegateNative.Snapshot
+/// One thing that an engine did (`docs/telemetry.md`). What a type does not say is nil.
+public typealias Event = TidegateNative.Event
+/// What a restore has done.
+public typealias Restored = TidegateNative.Restored
+
+/// What an engine has learned.
+public struct SavedState: Sendable, Hashable, Codable {
+    /// When it was saved.
+    public let at: Date
+    /// JSON of the core's.
+    public let state: String
+}
+
+/// The four numbers of a request.
+struct Request {
+    var flags: UInt64
+    var remaining: UInt64
+    var parent: UInt64
+    var target: UInt64 = 0
+}
+
+/// The closed list of the types of events.
+private let eventTypes = [
+    "call_done", "attempt_started", "attempt_done", "retry_scheduled", "retry_suppressed", "gave_up", "rejected", "queued",
+    "granted", "shed", "hedge_started", "hedge_won", "breaker_changed", "limit_changed", "throttle_changed", "hold_changed",
+    "deadline_exceeded", "lease_reclaimed", "store_degraded", "store_recovered", "policy_retuned", "forced_open",
+    "forced_cleared",
+]
+
+/// Core's mistakes as ours.
+func checked<T>(camelCase: Bool = true, _ work: () throws -> T) throws -> T {
+    do {
+        return try work()
+    } catch let invalid as Invalid {
+        throw PolicyError(invalid, camelCase: camelCase)
+    }
+}

@@ -1,0 +1,118 @@
+import Foundation
+
+/// What became of a call, beside its result: Swift's errors are values, so that nothing can be written on them.
+public struct Report: Sendable, Hashable {
+    /// How many attempts were started.
+    public let attempts: Int
+    /// Why it ended as it did.
+    public let reason: Verdict
+    /// Why there was no further attempt, in words; nil where nothing was held back.
+    public let note: String?
+    /// After this time another try would make sense.
+    public let retryIn: Duration?
+    /// The moment from which another try would make sense.
+    public let retryAt: Date?
+
+    init(attempts: Int, reason: Verdict, note: String? = nil, retryIn: Duration? = nil) {
+        self.attempts = attempts
+        self.reason = reason
+        self.note = note
+        self.retryIn = retryIn
+        retryAt = retryIn.map { Date().addingTimeInterval($0.microseconds / 1e6) }
+    }
+}
+
+/// A span as people write it: `120 s`, `0.25 s`.
+private func seconds(_ span: Duration) -> String {
+    let number = span.microseconds / 1e6
+    return number == number.rounded() && number < 1e15 ? "\(Int(number)) s" : "\(number) s"
+}
+
+extension Verdict {
+    /// Why there was no further attempt, or nil where nothing was held back.
+    func note(attempts: Int, retryIn: Duration?, maxRetryAfter: () -> Duration?) -> String? {
+        switch self {
+        case .attempts: return attempts == 1 ? nil : "gave up after \(attempts) attempts"
+        case .method: return "not retried: a repeat could happen twice (not idempotent, and no idempotency key)"
+        case .oneShotBody: return "body cannot be replayed"
+        case .opinion: return "not retried: the policy's statuses, its predicate or the server said not to"
+        case .nested: return "not retried: a call around this one retries already"
+        case .retryAfterTooLong:
+            let bound = maxRetryAfter().map { " " + seconds($0) } ?? ""
+            return "Retry-After \(seconds(retryIn ?? .zero)) exceeds maxRetryAfter\(bound)"
+        case .wouldOutliveDeadline:
+            let asked = retryIn.map { " (Retry-After \(seconds($0)))" } ?? ""
+            return "not retried: the next wait\(asked) would outlive the deadline"
+        case .timeLimit: return "not retried: the next wait would exceed retryTimeLimit"
+        case .budget: return "retry budget exhausted"
+        case .readmission: return "not retried: the next attempt was refused a slot"
+        case .deadline: return "the deadline passed while waiting for the next attempt"
+        default: return nil
+        }
+    }
+
+    /// The error of a call that has no result of its own.
+    func refusal(_ policy: Policy, route: String, retryIn: Duration?, last: (any Error)?) -> any Error {
+        var text = "\(words) (policy \"\(policy.name)\", route \"\(route)\""
+        if cause == .bulkheadFull {
+            let queue = policy.setting("bulkhead.max_queue").map { "\(Int($0))" } ?? "unbounded"
+            let patience = policy.span("bulkhead.acquire_timeout").map(seconds) ?? "unbounded"
+            let most = policy.setting("bulkhead.max_concurrency").map { "\(Int($0))" } ?? "none"
+            text += ", maxConcurrency \(most), maxQueue \(queue), acquireTimeout \(patience)"
+        }
+        let details = Details(
+            message: text + ")", reason: self, retryIn: retryIn,
+            retryAt: retryIn.map { Date().addingTimeInterval($0.microseconds / 1e6) }, policy: policy.name, route: route
+        )
+        if let cause { return Rejected(cause: cause, details: details) }
+        switch self {
+        case .deadlineBefore, .deadlineQueued, .deadline:
+            return DeadlineExceeded(details: details, lastError: last is AttemptTimeout ? nil : last)
+        case .costAboveBurst: return CostAboveBurst(details: details)
+        case .cancelled: return CancellationError()
+        default: return CallLost(details: details)
+        }
+    }
+
+    private var cause: Rejected.Cause? {
+        switch self {
+        case .forcedOpen: .forcedOpen
+        case .breakerOpen: .breakerOpen
+        case .throttled: .throttled
+        case .rateLimited: .rateLimited
+        case .queueFull, .acquireTimeout, .queueShed, .displaced: .bulkheadFull
+        case .holdFull: .holdFull
+        case .storeUnavailable: .storeUnavailable
+        default: nil
+        }
+    }
+
+    private var words: String {
+        switch self {
+        case .forcedOpen: "an operator refuses all calls"
+        case .breakerOpen: "the circuit breaker is open"
+        case .throttled: "the adaptive throttle refused the call"
+        case .rateLimited: "the rate limit is used up"
+        case .queueFull: "all slots are taken, and so is the queue"
+        case .acquireTimeout: "no slot came free within acquireTimeout"
+        case .queueShed: "the queue's delay was over target"
+        case .displaced: "a call of higher criticality took its place in the queue"
+        case .holdFull: "too many calls are held already"
+        case .storeUnavailable: "the shared store is gone"
+        case .deadlineBefore: "the deadline had passed before the call began"
+        case .deadlineQueued: "the deadline passed while the call was waiting"
+        case .deadline: "the deadline passed"
+        case .costAboveBurst: "the call costs more than the rate limit can ever hold"
+        default: "the call was given up: nothing was heard of it for too long"
+        }
+    }
+}
+
+extension AttemptTimeout {
+    init(policy: Policy, route: String) {
+        let text = "the attempt ran out of attemptTimeout (policy \"\(policy.name)\", route \"\(route)\")"
+        details = Details(
+            message: text, reason: nil, retryIn: nil, retryAt: nil, policy: policy.name, route: route
+        )
+    }
+}

@@ -1,0 +1,112 @@
+import Foundation
+import TidegateNative
+
+/// A bound that can be switched off.
+public enum Bound<Value: Sendable & Hashable>: Sendable, Hashable {
+    /// At most, or for at most, this.
+    case at(Value)
+    /// No bound.
+    case unbounded
+}
+
+extension Bound: ExpressibleByIntegerLiteral where Value: ExpressibleByIntegerLiteral {
+    public init(integerLiteral value: Value.IntegerLiteralType) {
+        self = .at(Value(integerLiteral: value))
+    }
+}
+
+extension Bound: ExpressibleByFloatLiteral where Value: ExpressibleByFloatLiteral {
+    public init(floatLiteral value: Value.FloatLiteralType) {
+        self = .at(Value(floatLiteral: value))
+    }
+}
+
+extension Bound where Value == Duration {
+    /// At most this many seconds.
+    public static func seconds(_ seconds: Double) -> Self { .at(.seconds(seconds)) }
+    /// At most this many milliseconds.
+    public static func milliseconds(_ milliseconds: Double) -> Self { .at(.milliseconds(milliseconds)) }
+}
+
+extension Duration {
+    /// As core counts it.
+    var microseconds: Double {
+        let (seconds, attoseconds) = components
+        return Double(seconds) * 1e6 + Double(attoseconds) / 1e12
+    }
+
+    static func microseconds(_ us: UInt64) -> Duration {
+        .microseconds(Int64(clamping: us))
+    }
+}
+
+/// Settings as core takes them.
+struct Pairs: Sendable {
+    private(set) var list: [Pair] = []
+    /// Do they start from a preset?
+    var preset: Bool
+    var count: Int { list.count }
+
+    mutating func add(_ key: String, _ value: TidegateNative.Value) {
+        list.append(Pair(key: key, value: value))
+    }
+
+    mutating func add(_ key: String, number: Double?) {
+        if let number { add(key, .number(value: number)) }
+    }
+
+    mutating func add(_ key: String, _ count: Int?) { add(key, number: count.map(Double.init)) }
+    mutating func add(_ key: String, _ real: Double?) { add(key, number: real) }
+    mutating func add(_ key: String, _ flag: Bool?) { add(key, number: flag.map { $0 ? 1 : 0 }) }
+    mutating func add(_ key: String, _ span: Duration?) { add(key, number: span?.microseconds.rounded()) }
+    mutating func add(_ key: String, _ name: String?) {
+        if let name { add(key, .word(value: name)) }
+    }
+
+    mutating func add<Choice: RawRepresentable>(_ key: String, _ choice: Choice?) where Choice.RawValue == String {
+        add(key, choice?.rawValue)
+    }
+
+    mutating func add(_ key: String, _ bound: Bound<Int>?) { add(key, bound) { Double($0) } }
+    mutating func add(_ key: String, _ bound: Bound<Double>?) { add(key, bound) { $0 } }
+    mutating func add(_ key: String, _ bound: Bound<Duration>?) { add(key, bound) { $0.microseconds.rounded() } }
+
+    private mutating func add<V>(_ key: String, _ bound: Bound<V>?, _ number: (V) -> Double) {
+        switch bound {
+        case .at(let value): add(key, number: number(value))
+        case .unbounded: add(key, "none")
+        case nil: break
+        }
+    }
+
+    mutating func add(_ key: String, _ words: [String]?) {
+        guard let words else { return }
+        if words.isEmpty { add(key, "") }
+        for word in words { add(key, word) }
+    }
+
+    mutating func add(_ key: String, _ counts: [Int]?) {
+        guard let counts else { return }
+        if counts.isEmpty { add(key, "") }
+        for count in counts { add(key, count) }
+    }
+
+    /// In the order of their names, which is the order of their numbers.
+    mutating func add(_ key: String, _ kinds: [String: Base]?) {
+        guard let kinds else { return }
+        if kinds.isEmpty { add(key, "") }
+        for (name, base) in kinds.sorted(by: { $0.key < $1.key }) { add(key, "\(name)=\(base.rawValue)") }
+    }
+
+    /// A component that is there, though all its keys are left to core.
+    mutating func present(since before: Int, _ key: String, _ value: TidegateNative.Value, inPresets: Bool) {
+        if count == before && !(preset && inPresets) { add(key, value) }
+    }
+
+    /// The same for a pool, whose keys stand without the name of their table.
+    func without(_ table: String) -> [Pair] {
+        list.map { pair in
+            Pair(key: pair.key.hasPrefix(table) ? String(pair.key.dropFirst(table.count)) : pair.key, value: pair.value)
+        }
+    }
+}

@@ -1,0 +1,330 @@
+import Foundation
+
+/// The shell: carries out the steps of one call; waits, wakes, cancels. It decides nothing.
+///
+/// A call is driven by events (an attempt ends, a moment comes, it is woken, its caller gives up). Each is told to the engine under
+/// the call's own lock, and the step that comes back is carried out; what concerns others is done when the lock is free. Attempts
+/// are started by the caller's own task, so that they have its task-local values.
+final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
+    typealias Operation = @Sendable (Attempt) async throws -> T
+
+    private let policy: Policy
+    private let engine: Engine
+    private let route: String
+    private let around: Scope?
+    private let operation: Operation
+    private let judge: Policy.Judge?
+
+    // Behind the lock.
+    private let lock = NSLock()
+    private var call: UInt64 = 0
+    private var attempts = 0
+    private var conclusion: (result: Result<T, any Error>, report: Report)?
+    private var lanes = [Lane?](repeating: nil, count: 8)
+    /// Attempts that have not unwound.
+    private var out = 0
+    private var parked = false
+    private var aimed = false
+    private var started = false
+    private var cancelled = false
+    private var orders: [Lane] = []
+    private var caller: CheckedContinuation<Lane?, Never>?
+
+    /// One attempt.
+    private final class Lane: @unchecked Sendable {
+        let number: Int
+        let us: UInt64?
+        var task: Task<Void, Never>?
+        var stopped = false
+        var settled = false
+        var result: Result<T, any Error>?
+
+        init(_ number: Int, _ us: UInt64?) {
+            (self.number, self.us) = (number, us)
+        }
+    }
+
+    /// What is done when the lock is free.
+    private struct Effects {
+        var step: UInt64 = 0
+        var stop: [Task<Void, Never>] = []
+        var resume: (CheckedContinuation<Lane?, Never>, Lane?)?
+    }
+
+    init(_ policy: Policy, _ route: String, _ around: Scope?, _ operation: @escaping Operation, _ judge: Policy.Judge?) {
+        (self.policy, self.engine, self.route, self.around) = (policy, policy.engine, route, around)
+        (self.operation, self.judge) = (operation, judge)
+    }
+
+    // MARK: The caller's task
+
+    /// The happy path: the first attempt, in the caller's own task, because nothing can stop it but its caller.
+    func first(_ id: UInt64) async -> Ended<T> {
+        call = id
+        let result: Result<T, any Error>
+        do {
+            result = .success(
+                try await withTaskCancellationHandler {
+                    try await attempt(1, nil)
+                } onCancel: {
+                    // Its permit goes on at once, whatever the operation does about it.
+                    _ = self.engine.on(id, Wire.cancel)
+                })
+        } catch {
+            result = .failure(error)
+        }
+        if case .success = result, judge == nil, !Task.isCancelled {
+            let step = engine.on(id, Wire.finished(1, 0))
+            if step & 3 == Wire.done { return Ended(result: result, report: Report(attempts: 1, reason: .ok)) }
+        }
+        if Task.isCancelled {
+            _ = engine.on(id, Wire.finished(1, Wire.outcome(8)))
+            return Ended(result: result, report: Report(attempts: 1, reason: .cancelled))
+        }
+        let outcome = judged(result)
+        return await drive {
+            let lane = Lane(1, nil)
+            (lane.settled, lane.result) = (true, result)
+            self.lanes[0] = lane
+            self.attempts = 1
+            self.carry(self.engine.tell(id, Wire.finished(1, outcome)), &$0)
+        }
+    }
+
+    /// A call from its first step on.
+    func drive(_ id: UInt64, _ step: UInt64) async -> Ended<T> {
+        await drive {
+            self.call = id
+            self.carry(step, &$0)
+        }
+    }
+
+    private func drive(_ start: (inout Effects) -> Void) async -> Ended<T> {
+        await withTaskCancellationHandler {
+            event { effects in
+                start(&effects)
+                self.started = true
+                self.giveUp(&effects)
+            }
+            while let lane = await order() { begin(lane) }
+        } onCancel: {
+            // Perhaps before the start.
+            event { effects in
+                self.cancelled = true
+                self.giveUp(&effects)
+            }
+        }
+        let (result, report) = lock.withLock { conclusion! }
+        return Ended(result: result, report: report)
+    }
+
+    private func giveUp(_ effects: inout Effects) {
+        if started, cancelled, conclusion == nil { carry(engine.tell(call, Wire.cancel), &effects) }
+    }
+
+    /// The next attempt to start, or nil at the end.
+    private func order() async -> Lane? {
+        await withCheckedContinuation { continuation in
+            let ready: Lane?? = lock.withLock {
+                if !orders.isEmpty { return .some(orders.removeFirst()) }
+                if conclusion != nil, out == 0 { return .some(nil) }
+                caller = continuation
+                return .none
+            }
+            if let ready { continuation.resume(returning: ready) }
+        }
+    }
+
+    private func begin(_ lane: Lane) {
+        let task = Task {
+            let stopped = lock.withLock { lane.stopped }
+            var result: Result<T, any Error> = .failure(CancellationError())
+            if !stopped {
+                do { result = .success(try await attempt(lane.number, lane.us)) } catch { result = .failure(error) }
+            }
+            settle(lane, result)
+        }
+        let stopped = lock.withLock {
+            if !lane.settled { lane.task = task }
+            return lane.stopped
+        }
+        if stopped { task.cancel() }
+    }
+
+    private func attempt(_ number: Int, _ us: UInt64?) async throws -> T {
+        let told = Attempt(number: number, remaining: us.map { .microseconds($0) })
+        return try await Scope.$current.withValue(Scope(engine: engine, call: call, around: around)) {
+            try await operation(told)
+        }
+    }
+
+    private func judged(_ result: Result<T, any Error>) -> UInt64 {
+        if let judge { return judge(result.map { $0 as any Sendable }) }
+        if case .failure(let error) = result { return outcome(of: error) }
+        return 0
+    }
+
+    // MARK: Events
+
+    /// Its moment has come.
+    func tick() {
+        event { effects in
+            if self.conclusion == nil { self.carry(self.engine.tell(self.call, Wire.timer), &effects) }
+        }
+    }
+
+    /// What it waited for may be there.
+    func wake() {
+        event { effects in
+            if self.conclusion == nil { self.carry(self.engine.tell(self.call, Wire.poll), &effects) }
+        }
+    }
+
+    /// An attempt has come to its end. Those that were stopped are reported too: until then their permit may be out.
+    private func settle(_ lane: Lane, _ result: Result<T, any Error>) {
+        let outcome = judged(result)
+        event { effects in
+            lane.settled = true
+            lane.task = nil
+            self.out -= 1
+            if let ended = self.conclusion {
+                effects.step |= self.engine.tell(self.call, Wire.finished(lane.number, Wire.outcome(8)))
+                self.late(ended.report, result)
+            } else if lane.stopped, case .failure = result {
+                self.carry(self.engine.tell(self.call, Wire.finished(lane.number, Wire.outcome(3))), &effects)
+            } else {
+                lane.result = result
+                self.carry(self.engine.tell(self.call, Wire.finished(lane.number, outcome)), &effects)
+            }
+            if self.conclusion != nil, self.out == 0 { self.tell(nil, &effects) }
+        }
+    }
+
+    /// An attempt has unwound after the end. Where there was nothing better, what it has brought is the caller's.
+    private func late(_ report: Report, _ result: Result<T, any Error>) {
+        guard report.reason == .cancelled || report.reason == .deadline else { return }
+        if case .failure = result, report.reason == .deadline { return }
+        conclusion = (result, report)
+    }
+
+    private func event(_ work: (inout Effects) -> Void) {
+        var effects = Effects()
+        lock.withLock { work(&effects) }
+        for task in effects.stop { task.cancel() }
+        engine.after(effects.step)
+        if let (continuation, lane) = effects.resume { continuation.resume(returning: lane) }
+    }
+
+    // MARK: Steps, under the lock
+
+    /// Carries out a step.
+    private func carry(_ first: UInt64, _ effects: inout Effects) {
+        var step = first
+        var polls = 0
+        while true {
+            effects.step |= step & Wire.wakes
+            let stop = Wire.stop(step)
+            if stop != 0 { self.stop(stop, step, &effects) }
+            switch step & 3 {
+            case Wire.done:
+                end(step, &effects)
+                return
+            case Wire.attempt:
+                unpark()
+                aim(Wire.span(step))
+                attempts = Wire.number(step)
+                let lane = Lane(attempts, Wire.span(step))
+                lanes[(attempts - 1) & 7] = lane
+                out += 1
+                tell(lane, &effects)
+                return
+            default:
+                let us = Wire.span(step)
+                // Only running attempts and a backoff wake nobody; what may be woken registers first, and polls then (R3).
+                let registers = Wire.why(step) > 1 && !parked
+                if registers {
+                    parked = true
+                    engine.park(call, self)
+                }
+                if registers || us == 0, polls < 3 {
+                    polls += 1
+                    step = engine.tell(call, Wire.poll)
+                    continue
+                }
+                aim(us)
+                return
+            }
+        }
+    }
+
+    /// Stops attempts. What the caller gets of one, if it was the last, is that its time was up.
+    private func stop(_ stopped: UInt8, _ step: UInt64, _ effects: inout Effects) {
+        let verdict = step & 3 == Wire.done ? Wire.verdict(step) : nil
+        for (place, lane) in lanes.enumerated() where stopped >> place & 1 == 1 {
+            guard let lane, !lane.settled else { continue }
+            lane.stopped = true
+            if verdict != .ok, verdict != .cancelled {
+                lane.result = .failure(AttemptTimeout(policy: policy, route: route))
+            }
+            if let task = lane.task { effects.stop.append(task) }
+        }
+    }
+
+    private func end(_ step: UInt64, _ effects: inout Effects) {
+        unpark()
+        aim(nil)
+        // Attempts that nobody has started yet are not started any more.
+        for lane in orders {
+            lane.settled = true
+            out -= 1
+            effects.step |= engine.tell(call, Wire.finished(lane.number, Wire.outcome(8)))
+        }
+        orders = []
+        let verdict = Wire.verdict(step)
+        let retryIn = Wire.span(step).map { Duration.milliseconds(Int64(clamping: $0)) }
+        let last = attempts > 0 ? lanes[(attempts - 1) & 7]?.result : nil
+        var decided = Wire.lane(step).flatMap { lanes[$0]?.result }
+        if decided == nil, verdict == .stale || verdict == .lost { decided = last }
+        let note = decided == nil ? nil : verdict.note(attempts: attempts, retryIn: retryIn) {
+            policy.span("retry.max_retry_after")
+        }
+        let result = decided ?? .failure(refusal(verdict, retryIn, last))
+        conclusion = (result, Report(attempts: attempts, reason: verdict, note: note, retryIn: retryIn))
+        lanes = [Lane?](repeating: nil, count: 8)
+        if out == 0 { tell(nil, &effects) }
+    }
+
+    private func refusal(_ verdict: Verdict, _ retryIn: Duration?, _ last: Result<T, any Error>?) -> any Error {
+        var failure: (any Error)?
+        if case .failure(let error) = last { failure = error }
+        return verdict.refusal(policy, route: route, retryIn: retryIn, last: failure)
+    }
+
+    /// Tells the caller's task what to do next.
+    private func tell(_ lane: Lane?, _ effects: inout Effects) {
+        if let caller {
+            self.caller = nil
+            effects.resume = (caller, lane)
+        } else if let lane {
+            orders.append(lane)
+        }
+    }
+
+    private func unpark() {
+        if parked {
+            parked = false
+            engine.unpark(call)
+        }
+    }
+
+    /// Sets its one timer.
+    private func aim(_ us: UInt64?) {
+        if let us {
+            aimed = true
+            engine.ticker.set(self, after: us)
+        } else if aimed {
+            aimed = false
+            engine.ticker.drop(self)
+        }
+    }
+}

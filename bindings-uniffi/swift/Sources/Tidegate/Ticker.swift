@@ -1,0 +1,84 @@
+import Foundation
+
+/// What is due at a moment.
+protocol Timed: AnyObject, Sendable {
+    /// Its moment has come.
+    func tick()
+}
+
+/// One timer for all calls of an engine: their moments, and one task that sleeps until the first.
+///
+/// The task is woken for an earlier moment only. One that comes too early finds nothing due and sleeps again, which costs less
+/// than a task for each call.
+final class Ticker: Sendable {
+    private struct State {
+        var dues: [ObjectIdentifier: (due: UInt64, owner: any Timed)] = [:]
+        var next = UInt64.max
+        var sleeper: Task<Void, Never>?
+        var round = 0
+    }
+
+    private let state = Locked(State())
+    private let time: Timebase
+
+    init(_ time: Timebase) {
+        self.time = time
+    }
+
+    deinit {
+        state.withLock { $0.sleeper }?.cancel()
+    }
+
+    /// How many calls have a moment.
+    var count: Int { state.withLock { $0.dues.count } }
+
+    /// Ticks this once, after this span; replaces its moment before.
+    func set(_ owner: any Timed, after us: UInt64) {
+        let due = time.now() &+ us
+        let replaced: Task<Void, Never>? = state.withLock { state in
+            state.dues[ObjectIdentifier(owner)] = (due, owner)
+            return due < state.next ? sleep(until: due, &state) : nil
+        }
+        replaced?.cancel()
+    }
+
+    /// Ticks it no more.
+    func drop(_ owner: any Timed) {
+        state.withLock { $0.dues[ObjectIdentifier(owner)] = nil }
+    }
+
+    /// Answers the task that is not needed any more.
+    private func sleep(until due: UInt64, _ state: inout State) -> Task<Void, Never>? {
+        let before = state.sleeper
+        state.next = due
+        state.round += 1
+        let (round, time) = (state.round, time)
+        state.sleeper = Task.detached { [weak self] in
+            do { try await time.sleep(due) } catch { return }
+            self?.fire(round)
+        }
+        return before
+    }
+
+    private func fire(_ round: Int) {
+        let now = time.now()
+        let ready: [any Timed]? = state.withLock { state in
+            // Another one sleeps already, for an earlier moment, and looks at everything when it wakes.
+            guard state.round == round else { return nil }
+            state.sleeper = nil
+            state.next = .max
+            let ready = state.dues.values.filter { $0.due <= now }.map(\.owner)
+            for owner in ready { state.dues[ObjectIdentifier(owner)] = nil }
+            return ready
+        }
+        guard let ready else { return }
+        for owner in ready { owner.tick() }
+        let replaced: Task<Void, Never>? = state.withLock { state in
+            guard let first = state.dues.values.map(\.due).min() else { return nil }
+            // Many moments close together are one firing: a microsecond for each, so that the scans do not take over.
+            let due = max(first, time.now() + UInt64(state.dues.count))
+            return due < state.next ? sleep(until: due, &state) : nil
+        }
+        replaced?.cancel()
+    }
+}

@@ -1,0 +1,119 @@
+import Foundation
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
+import TidegateNative
+
+/// An answer with its whole body.
+public struct Answer: Sendable {
+    public let data: Data
+    public let response: URLResponse
+}
+
+extension URLSession {
+    /// The answer to a request, under a policy.
+    ///
+    /// The last answer is the caller's, whatever its status, or the last `URLError`; `answer(for:policy:)` tells why there was no
+    /// further attempt. The slot and the deadline last until the body has been read.
+    ///
+    /// - Throws: What `URLSession` throws, as it is; else `Rejected`, `DeadlineExceeded`, `AttemptTimeout`, `CostAboveBurst`,
+    ///   `CallLost`.
+    public func data(
+        for request: URLRequest, policy: Policy, options: RequestOptions = RequestOptions()
+    ) async throws -> (Data, URLResponse) {
+        try await answer(for: request, policy: policy, options: options).pair()
+    }
+
+    /// The same for an address.
+    public func data(
+        from url: URL, policy: Policy, options: RequestOptions = RequestOptions()
+    ) async throws -> (Data, URLResponse) {
+        try await data(for: URLRequest(url: url), policy: policy, options: options)
+    }
+
+    /// The same for a body that lies in a file, which is read anew for each attempt.
+    public func upload(
+        for request: URLRequest, fromFile file: URL, policy: Policy, options: RequestOptions = RequestOptions()
+    ) async throws -> (Data, URLResponse) {
+        try await answer(for: request, policy: policy, options: options) { session, request, done in
+            session.uploadTask(with: request, fromFile: file, completionHandler: done)
+        }.pair()
+    }
+
+    /// The same for a body in memory.
+    public func upload(
+        for request: URLRequest, from body: Data, policy: Policy, options: RequestOptions = RequestOptions()
+    ) async throws -> (Data, URLResponse) {
+        try await answer(for: request, policy: policy, options: options) { session, request, done in
+            session.uploadTask(with: request, from: body, completionHandler: done)
+        }.pair()
+    }
+
+    /// The same as `data(for:policy:)`, with what became of the call.
+    public func answer(
+        for request: URLRequest, policy: Policy, options: RequestOptions = RequestOptions()
+    ) async -> Ended<Answer> {
+        await answer(for: request, policy: policy, options: options) { session, request, done in
+            session.dataTask(with: request, completionHandler: done)
+        }
+    }
+
+    private typealias Done = @Sendable (Data?, URLResponse?, (any Error)?) -> Void
+
+    private func answer(
+        for request: URLRequest, policy: Policy, options: RequestOptions,
+        make: @escaping @Sendable (URLSession, URLRequest, @escaping Done) -> URLSessionTask
+    ) async -> Ended<Answer> {
+        let plan = Plan(request, options, policy)
+        let path = policy.setting("retry.hold") == 1 ? plan.path : nil
+        return await policy.make(plan.call, flags: plan.flags, path: path) { attempt in
+            try await self.send(plan.outgoing(attempt), make)
+        } judge: { result in
+            policy.judge(result, default: policy.classified(result))
+        }
+    }
+
+    /// One attempt. Cancelling its task cancels the transfer.
+    private func send(
+        _ request: URLRequest, _ make: @Sendable (URLSession, URLRequest, @escaping Done) -> URLSessionTask
+    ) async throws -> Answer {
+        let transfer = Locked<URLSessionTask?>(nil)
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let task = make(self, request) { data, response, error in
+                    if let response, error == nil {
+                        continuation.resume(returning: Answer(data: data ?? Data(), response: response))
+                    } else {
+                        continuation.resume(throwing: error ?? URLError(.unknown))
+                    }
+                }
+                transfer.withLock { $0 = task }
+                task.resume()
+                if Task.isCancelled { task.cancel() }
+            }
+        } onCancel: {
+            transfer.withLock { $0 }?.cancel()
+        }
+    }
+}
+
+extension Ended where Value == Answer {
+    func pair() throws -> (Data, URLResponse) {
+        let answer = try result.get()
+        return (answer.data, answer.response)
+    }
+}
+
+extension Policy {
+    /// The outcome that an answer's status and fields say, at its place in a word; nil where there is no such answer.
+    func classified(_ result: Result<any Sendable, any Error>) -> UInt64? {
+        guard case .success(let value) = result, let response = (value as? Answer)?.response as? HTTPURLResponse else {
+            return nil
+        }
+        guard response.statusCode >= 400 else { return 0 }
+        let headers = response.allHeaderFields.map { Header(name: "\($0.key)", value: "\($0.value)") }
+        let wall = UInt64(max(Date().timeIntervalSince1970, 0) * 1e6)
+        let status = UInt16(clamping: response.statusCode)
+        return engine.native.classify(policy: number, status: status, headers: headers, wallUs: wall)
+    }
+}

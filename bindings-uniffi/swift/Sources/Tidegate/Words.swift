@@ -1,0 +1,141 @@
+/// The numeric border, as `core/src/wire.rs` lays it out. Low bits come first.
+enum Wire {
+    // What a step asks for: bits 0 and 1.
+    static let done: UInt64 = 0
+    static let attempt: UInt64 = 1
+    static let wait: UInt64 = 2
+
+    static let wakes: UInt64 = 4
+    /// "Start attempt 1", no timer: the happy path's first answer.
+    static let first: UInt64 = 1 | 1 << 12
+    /// No step, for what is no request or no event.
+    static let none = UInt64.max
+
+    // Events.
+    static let timer: UInt64 = 0
+    static let poll: UInt64 = 1
+    static let cancel: UInt64 = 2
+    static let finished: UInt64 = 4
+
+    // Request flags.
+    static let replayable: UInt64 = 1 << 2
+    static let idempotent: UInt64 = 1 << 3
+    static let abortable: UInt64 = 1 << 4
+    static let mayPark: UInt64 = 1 << 5
+
+    private static let longestMilliseconds = UInt64(1) << 31 - 2
+    private static let longest = UInt64(1) << 53 - 2
+
+    static func stop(_ step: UInt64) -> UInt8 { UInt8(truncatingIfNeeded: step >> 4) }
+    static func verdict(_ step: UInt64) -> Verdict { Verdict.allCases[Int(step >> 12 & 63)] }
+    /// The lane of a result, 0 to 7.
+    static func lane(_ step: UInt64) -> Int? { step >> 21 & 1 == 1 ? Int(step >> 18 & 7) : nil }
+    static func number(_ step: UInt64) -> Int { Int(step >> 12 & 0xff) }
+    static func why(_ step: UInt64) -> UInt64 { step >> 12 & 15 }
+    /// Microseconds of an Attempt or a Wait, milliseconds of a Done.
+    static func span(_ step: UInt64) -> UInt64? { step >> 22 == 0 ? nil : step >> 22 - 1 }
+
+    static func finished(_ attempt: Int, _ outcome: UInt64) -> UInt64 {
+        finished | UInt64(attempt & 0xff) << 3 | outcome
+    }
+
+    /// An outcome at its place in the word of a Finished event.
+    static func outcome(_ kind: UInt64, opinion: UInt64 = 0, retryAfter: Duration? = nil) -> UInt64 {
+        var word = kind << 11 | opinion << 16
+        if let retryAfter {
+            let ms = (max(retryAfter.microseconds, 0) / 1000).rounded(.up)
+            word |= (1 + (ms < Double(longestMilliseconds) ? UInt64(ms) : longestMilliseconds)) << 18
+        }
+        return word
+    }
+
+    /// Time left of a deadline, as a request has it.
+    static func remaining(_ us: Double) -> UInt64 {
+        let us = max(us, 0)
+        return 1 + (us < Double(longest) ? UInt64(us) : longest)
+    }
+}
+
+/// Why a call ended as it did: `docs/spec.md` has the words.
+public enum Verdict: String, Sendable, Hashable, CaseIterable {
+    case ok
+    // The failure is the caller's, and why there is no further attempt.
+    case notRetryable = "not_retryable"
+    case attempts
+    case method
+    case oneShotBody = "one_shot_body"
+    case opinion
+    case nested
+    case retryAfterTooLong = "retry_after_too_long"
+    case wouldOutliveDeadline = "would_outlive_deadline"
+    case timeLimit = "time_limit"
+    case budget
+    case readmission
+    // Refused before any attempt.
+    case forcedOpen = "forced_open"
+    case breakerOpen = "breaker_open"
+    case throttled
+    case rateLimited = "rate_limited"
+    case queueFull = "queue_full"
+    case acquireTimeout = "acquire_timeout"
+    case queueShed = "queue_shed"
+    case displaced
+    case holdFull = "hold_full"
+    case storeUnavailable = "store_unavailable"
+    case deadlineBefore = "deadline_before"
+    case deadlineQueued = "deadline_queued"
+    case costAboveBurst = "cost_above_burst"
+    // Ended by us, or by the caller.
+    case deadline
+    case cancelled
+    case lost
+    case stale
+    case staleRoute = "stale_route"
+}
+
+/// What became of an attempt: a class that every policy knows, or the name of a kind that one declares.
+public struct Kind: RawRepresentable, ExpressibleByStringLiteral, Sendable, Hashable {
+    public let rawValue: String
+
+    public init(rawValue: String) {
+        self.rawValue = rawValue
+    }
+
+    public init(stringLiteral value: String) {
+        self.init(rawValue: value)
+    }
+
+    /// All is well.
+    public static let ok: Kind = "ok"
+    /// It may pass: the network, a server that is overloaded or restarts.
+    public static let transient: Kind = "transient"
+    /// The server asks for less.
+    public static let throttled: Kind = "throttled"
+    /// It took too long.
+    public static let timeout: Kind = "timeout"
+    /// It failed before the request left, so that any request may be repeated.
+    public static let neverSent: Kind = "never_sent"
+    /// Somebody else was there first.
+    public static let conflict: Kind = "conflict"
+    /// The caller's fault; the other side is healthy.
+    public static let permanent: Kind = "permanent"
+    /// Says nothing about the other side, and is not repeated.
+    public static let ignored: Kind = "ignored"
+    /// Whoever asked has given up.
+    public static let cancelled: Kind = "cancelled"
+
+    /// In the order of their numbers.
+    static let classes: [Kind] = [
+        .ok, .transient, .throttled, .timeout, .neverSent, .conflict, .permanent, .ignored, .cancelled,
+    ]
+    static let numbers = Dictionary(uniqueKeysWithValues: zip(classes, 0...).map { ($0, UInt64($1)) })
+}
+
+/// How much a call matters when not all can be served.
+public enum Criticality: Int, Sendable, Hashable, Comparable {
+    case bestEffort, degraded, normal, critical
+
+    public static func < (one: Criticality, other: Criticality) -> Bool {
+        one.rawValue < other.rawValue
+    }
+}

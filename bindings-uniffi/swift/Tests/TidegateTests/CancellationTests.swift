@@ -1,0 +1,152 @@
+import Foundation
+import Testing
+import TidegateTesting
+
+@testable import Tidegate
+
+/// A caller gives up: noticed at once wherever the call is, the permit goes on, nothing is counted, nothing is left.
+@Suite(.serialized) struct CancellationTests {
+    enum Point: String, CaseIterable, CustomTestStringConvertible {
+        case attempt, timedAttempt, backoff, queue, rateLimit, hedges
+
+        var testDescription: String { rawValue }
+    }
+
+    static func hang(_ begun: Counter) async throws -> Int {
+        begun.add()
+        try await Task.sleep(for: .seconds(3600))
+        return 0
+    }
+
+    @Test(arguments: Point.allCases) func atEverySuspensionPoint(_ point: Point) async throws {
+        let engine = Engine(seed: 1)
+        let begun = Counter()
+        var calls = 1
+        let policy: Policy
+        var operation: @Sendable (Attempt) async throws -> Int = { _ in try await Self.hang(begun) }
+        var there: () -> Bool = { begun.value == calls }
+        switch point {
+        case .attempt:
+            policy = try Policy("p", bulkhead: Bulkhead(maxConcurrency: 1), engine: engine)
+        case .timedAttempt:
+            policy = try Policy(
+                "p", deadline: .seconds(600), attemptTimeout: .seconds(60), bulkhead: Bulkhead(maxConcurrency: 1), engine: engine)
+        case .backoff:
+            policy = try Policy(
+                "p", retry: Retry(backoff: .constant(.seconds(60)).maximum(.seconds(60))), bulkhead: Bulkhead(maxConcurrency: 1),
+                classify: transient, engine: engine)
+            operation = { _ in
+                begun.add()
+                throw Broken()
+            }
+            there = { begun.value == 1 && engine.idle.timers == 1 }
+        case .queue:
+            policy = try Policy(
+                "p", bulkhead: Bulkhead(maxConcurrency: 1, maxQueue: 1, acquireTimeout: .unbounded), engine: engine)
+            calls = 2
+            there = { begun.value == 1 && engine.idle.waiters == 1 }
+        case .rateLimit:
+            policy = try Policy(
+                "p", rateLimit: RateLimit(permits: 1, per: .seconds(60), wait: true, maxWait: .seconds(600)), engine: engine)
+            operation = { _ in begun.add() }
+            #expect(try await policy.run(CallOptions(), operation) == 1)
+            there = { engine.idle.waiters == 1 }
+        case .hedges:
+            policy = try Policy("p", hedge: Hedge(delay: .zero, budget: HedgeBudget(kind: .off)), engine: engine)
+            there = { begun.value == 2 }
+        }
+        let tasks = (0..<calls).map { [operation] _ in Task { await policy.ended(CallOptions(), operation) } }
+        try await eventually { there() }
+        let counted = engine.snapshot().policies["p"]!
+        let began = ContinuousClock.now
+        // The last one first: with a queue, that is the one that waits, or the one that holds what it waits for.
+        for task in tasks.reversed() {
+            task.cancel()
+            let ended = await task.value
+            #expect(ended.report.reason == .cancelled, "\(ended)")
+            if point != .backoff { #expect(throws: CancellationError.self) { try ended.result.get() } }
+        }
+        #expect(ContinuousClock.now - began < .milliseconds(200), "promptly")
+        #expect(engine.idle == (0, 0))
+        let snapshot = engine.snapshot()
+        #expect((snapshot.live, snapshot.waiting, snapshot.lingering) == (0, 0, 0))
+        #expect(snapshot.policies["p"]!.attempts == counted.attempts, "no attempt was started after it")
+        #expect(snapshot.routes.allSatisfy { ($0.bulkhead?.inFlight ?? 0) == 0 })
+    }
+
+    @Test func beforeTheStartNothingIsBegun() async throws {
+        let engine = Engine(seed: 1)
+        let policy = try Policy("p", retry: Retry(), engine: engine)
+        let counter = Counter()
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return await policy.ended { _ in counter.add() }
+        }
+        #expect(await task.value.report == Report(attempts: 0, reason: .cancelled))
+        #expect(counter.value == 0)
+    }
+
+    @Test func aPermitGoesOnThoughTheOperationDoesNotListen() async throws {
+        let engine = Engine(seed: 1)
+        let policy = try Policy(
+            "p", bulkhead: Bulkhead(maxConcurrency: 1, maxQueue: 1, acquireTimeout: .unbounded), engine: engine)
+        let (begun, gate) = (Counter(), AsyncStream<Void>.makeStream())
+        let deaf = Task {
+            try await policy.run { _ in
+                begun.add()
+                await Task.detached { for await _ in gate.stream { break } }.value
+                return "done"
+            }
+        }
+        try await eventually { begun.value == 1 }
+        let next = Task { try await policy.run { _ in "next" } }
+        try await eventually { engine.idle.waiters == 1 }
+        deaf.cancel()
+        #expect(try await next.value == "next")
+        gate.continuation.yield()
+        #expect(try await deaf.value == "done", "what it has brought is not thrown away")
+    }
+
+    @Test func aThousandCallsThatEndAnyhowLeaveNothing() async throws {
+        let engine = Engine(seed: 3)
+        let policy = try Policy(
+            "p", deadline: .seconds(60), attemptTimeout: .milliseconds(3),
+            retry: Retry(backoff: Backoff.constant(.milliseconds(1)), budget: .off),
+            bulkhead: Bulkhead(maxConcurrency: 8, maxQueue: .unbounded, acquireTimeout: .unbounded), classify: transient,
+            engine: engine)
+        let (running, most) = (Counter(), Locked(0))
+        var random = SystemRandomNumberGenerator()
+        let began = ContinuousClock.now
+        await withTaskGroup(of: Void.self) { group in
+            for number in 0..<1000 {
+                let (patience, work) = (Int.random(in: 0..<40, using: &random), Int.random(in: 0..<6, using: &random))
+                group.addTask {
+                    let call = Task {
+                        await policy.ended { attempt in
+                            let now = running.add()
+                            most.withLock { $0 = max($0, now) }
+                            defer { running.add(-1) }
+                            if work == 0, attempt.number == 1 { throw Broken() }
+                            if work > 1 { try await Task.sleep(for: .milliseconds(work)) }
+                        }
+                    }
+                    if number % 3 == 0 {
+                        try? await Task.sleep(for: .milliseconds(patience))
+                        call.cancel()
+                    }
+                    _ = await call.value
+                }
+            }
+        }
+        #expect(ContinuousClock.now - began < .seconds(20), "no timer was lost: the deadline has not ended anything")
+        #expect(running.value == 0)
+        #expect(engine.idle == (0, 0))
+        let snapshot = engine.snapshot()
+        #expect((snapshot.live, snapshot.waiting, snapshot.lingering) == (0, 0, 0))
+        #expect(snapshot.routes.first?.bulkhead?.inFlight == 0)
+        let ends = snapshot.policies["p"]!.ends.values.reduce(0, +)
+        #expect(ends == 1000, "\(snapshot.policies["p"]!.ends)")
+        // A stopped attempt's permit goes on at once, so that it may still unwind beside the next (R12).
+        #expect(most.withLock { $0 } <= 32)
+    }
+}

@@ -1,0 +1,121 @@
+import Foundation
+import Testing
+import Tidegate
+import TidegateTesting
+
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
+
+private struct Busy: Error {}
+
+private struct Order: Sendable, Equatable {
+    static let empty = Order(id: 0)
+    var id: Int
+}
+
+private struct Shop: Sendable {
+    func order(id: Int, attempt: Int = 1, within: Duration? = nil) async throws -> Order { Order(id: id) }
+}
+
+private let busyIsTransient: Classify = { result in
+    if case .failure(let error) = result, error is Busy { return Outcome(.transient) }
+    return nil
+}
+
+/// `docs/swift.md`: each of its blocks stands below, word for word, and does what the page says.
+@Suite(.serialized) struct GuideTests {
+    private let shop = Shop()
+
+    @Test func everyBlockOfThePageIsATest() throws {
+        let page = VectorTests.vectors.deletingLastPathComponent().deletingLastPathComponent()
+            .appendingPathComponent("docs/swift.md")
+        let plain = { (text: String) in
+            text.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
+                .joined(separator: "\n")
+        }
+        let here = plain(try String(contentsOfFile: #filePath, encoding: .utf8))
+        let parts = try String(contentsOf: page, encoding: .utf8).components(separatedBy: "```")
+        let blocks = stride(from: 1, to: parts.count, by: 2).map { parts[$0] }.filter { $0.hasPrefix("swift\n") }
+        for block in blocks { #expect(here.contains(plain(String(block.dropFirst(6)))), "\(block)") }
+        #expect(blocks.count == 8)
+    }
+
+    @Test func policiesAndClosures() async throws {
+        let origin = try Origin()
+        let session = URLSession(configuration: .ephemeral)
+        let request = URLRequest(url: origin.url)
+        let payments = try Policy(
+            "payments",
+            preset: .http,
+            deadline: .seconds(10),
+            retry: Retry(
+                maxAttempts: 3,
+                backoff: .exponential(factor: 2, initial: .milliseconds(100)).maximum(.seconds(5)).fullJitter()
+            ),
+            bulkhead: Bulkhead(maxConcurrency: 20)
+        )
+        let (data, response) = try await session.data(for: request, policy: payments)
+        #expect((response as? HTTPURLResponse)?.statusCode == 200 && !data.isEmpty)
+
+        let order = try await payments.run { attempt in
+            try await shop.order(id: 7, attempt: attempt.number, within: attempt.remaining)
+        }
+        #expect(order.id == 7)
+
+        var later: Duration?
+        do {
+            _ = try await payments.run { _ in try await shop.order(id: 7) }
+        } catch let error as Rejected where error.cause == .breakerOpen {
+            later = error.retryIn
+        }
+        #expect(later == nil)
+
+        let ended = await payments.ended { _ in try await shop.order(id: 8) }
+        print(ended.report.attempts, ended.report.note ?? "nothing was held back")
+        #expect(ended.report.attempts == 1)
+
+        let cached = try await payments.run(fallback: { _ in Order.empty }) { _ in try await shop.order(id: 9) }
+        #expect(cached.id == 9)
+    }
+
+    @Test func classifyAndHedges() async throws {
+        let orders = try Policy(
+            "orders",
+            retry: Retry(maxAttempts: 5),
+            classify: { result in
+                guard case .failure(let error) = result, error is Busy else { return nil }
+                return Outcome(.throttled, retryAfter: .milliseconds(1))
+            }
+        )
+        let counter = Counter()
+        let value = try await orders.run { _ in
+            if counter.add() < 2 { throw Busy() }
+            return counter.value
+        }
+        #expect(value == 2)
+
+        let lookups = try Policy("lookups", deadline: .seconds(1), hedge: Hedge(delay: .milliseconds(50)))
+        #expect(try await lookups.run { attempt in
+            if attempt.number == 1 { try await Task.sleep(for: .seconds(3600)) }
+            return attempt.number
+        } == 2)
+    }
+
+    @Test func aManualClock() async throws {
+        let clock = ManualClock()
+        let engine = Engine(seed: 1, clock: clock)
+        let slow = Backoff.constant(.seconds(60)).maximum(.seconds(60))
+        let policy = try Policy("tested", retry: Retry(backoff: slow), classify: busyIsTransient, engine: engine)
+        let done = Counter()
+        let call = Task {
+            defer { done.add() }
+            return try await policy.run { attempt in
+                if attempt.number < 3 { throw Busy() }
+                return attempt.number
+            }
+        }
+        while done.value == 0 { await clock.advance(by: .seconds(60)) }
+        #expect(try await call.value == 3)
+    }
+}

@@ -1,0 +1,44 @@
+import Foundation
+import Tidegate
+import TidegateTesting
+
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
+
+/// What tests raise.
+struct Broken: Error, Equatable {
+    var number = 0
+}
+
+/// A count that attempts share.
+final class Counter: @unchecked Sendable {
+    private let lock = NSLock()
+    private var count = 0
+
+    @discardableResult func add(_ more: Int = 1) -> Int {
+        lock.withLock {
+            count += more
+            return count
+        }
+    }
+
+    var value: Int { lock.withLock { count } }
+}
+
+/// Waits until something holds, for 10 s at most.
+func eventually(_ what: () async throws -> Bool) async throws {
+    for _ in 0..<10_000 {
+        if try await what() { return }
+        try await Task.sleep(for: .milliseconds(1))
+    }
+    throw Never()
+
+    struct Never: Error {}
+}
+
+/// Judges every failure transient, so that plain errors are repeated.
+let transient: Classify = { result in
+    if case .failure(let error) = result, error is Broken { return Outcome(.transient) }
+    return nil
+}

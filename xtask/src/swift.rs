@@ -1,0 +1,226 @@
+//! Swift on this machine: Debian's compiler in a root of its own, entered with a mount namespace that ends with the command.
+//!
+//! Debian 12 has no Swift and Debian 13's compiler wants a newer libc, so it is unpacked beside the system, not into it.
+//! The root is kept in `~/.cache/tidegate`, named after the recipe. `docs/swift.md` says what a Mac needs instead: nothing.
+
+use crate::cargo;
+use crate::report::{Counts, Report, Verdict};
+use crate::run::{Cmd, Error, Result, step};
+use crate::setup::{Shop, fnv1a, install_debian};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+const SUITE: &str = "trixie";
+const PACKAGES: &str = "swiftlang,libc6-dev,libstdc++-14-dev,ca-certificates,bash,dash,coreutils";
+/// What of the packages is not unpacked: debuggers, editors' helpers, static and embedded libraries, manuals; 1.1 GB.
+const LEFT_OUT: [&str; 9] = [
+    "/usr/libexec/swift/bin/lldb*",
+    "/usr/libexec/swift/lib/liblldb*",
+    "/usr/libexec/swift/bin/clangd",
+    "/usr/libexec/swift/bin/sourcekit-lsp",
+    "/usr/libexec/swift/lib/libsourcekitdInProc*",
+    "/usr/libexec/swift/lib/swift_static/*",
+    "/usr/libexec/swift/lib/swift/embedded/*",
+    "/usr/share/doc/*",
+    "/usr/share/man/*",
+];
+/// A complete root has this file; it is written last.
+const STAMP: &str = "tidegate-complete";
+const MIRROR: &str = "http://deb.debian.org/debian";
+
+const SWIFT: &str = "Swift";
+/// Where our folders are in the root.
+const SOURCE: &str = "/src";
+const SCRATCH: &str = "/scratch";
+
+/// The steps of the tests.
+pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
+    let mut root = None;
+    report.step(SWIFT, "a compiler", || match Root::open(shop) {
+        Ok(found) => {
+            root = Some(found);
+            Verdict::Passed(Counts::default())
+        }
+        Err(Error(why)) => Verdict::NotRun(why),
+    });
+    let Some(root) = root else { return };
+    let built = report.step(SWIFT, "the static library (release)", || Verdict::check(library(shop)));
+    report.step(SWIFT, "tests", || match origin {
+        _ if !built => Verdict::NotRun("there is no library".into()),
+        None => Verdict::NotRun("there is no origin".into()),
+        Some(program) => match supply(shop, program) {
+            Ok(()) => {
+                let swift = "swift test --disable-xctest --scratch-path /scratch/tests";
+                let tests = inside(shop, &root, "bindings-uniffi/swift", swift);
+                Verdict::tests(tests.and_then(Cmd::stream), Counts::from_swift)
+            }
+            Err(Error(why)) => Verdict::Failed(Counts::default(), why),
+        },
+    });
+    report.step(SWIFT, "the example", || match origin {
+        _ if !built => Verdict::NotRun("there is no library".into()),
+        None => Verdict::NotRun("there is no origin".into()),
+        Some(_) => Verdict::check(example(shop, &root)),
+    });
+}
+
+/// Builds what Swift links, and puts it where `Package.swift` looks.
+fn library(shop: &Shop) -> Result {
+    cargo(shop).args(["build", "--release", "--quiet", "-p", "tidegate-uniffi"]).stream()?.ok()?;
+    copy(&shop.target.join("release/libtidegate_uniffi.a"), &shop.scratch("swift/lib")?)
+}
+
+/// The origin runs inside too, where the tests start it.
+fn supply(shop: &Shop, origin: &Path) -> Result {
+    copy(origin, &shop.scratch("swift")?)
+}
+
+fn copy(file: &Path, folder: &Path) -> Result {
+    let Some(name) = file.file_name() else { return Err(Error(format!("{} is no file", file.display()))) };
+    let to = folder.join(name);
+    fs::copy(file, &to).map(drop).map_err(Error::at("copy to", &to))
+}
+
+/// A command in a folder of the repository.
+fn inside(shop: &Shop, root: &Root, folder: &str, command: &str) -> Result<Cmd> {
+    let scratch = shop.scratch("swift")?;
+    let variables =
+        format!("HOME={SCRATCH} TIDEGATE_LIB={SCRATCH}/lib TIDEGATE_ORIGIN={SCRATCH}/tidegate-origin");
+    let command = format!("export {variables}; cd {SOURCE}/{folder} && {command} 2>&1");
+    Ok(root.enter(&[(&shop.root, SOURCE), (&scratch, SCRATCH)], &command))
+}
+
+/// The example, against an origin of its own: it ends with an error if anything is not as it says.
+fn example(shop: &Shop, root: &Root) -> Result {
+    let run = "swift run --scratch-path /scratch/example flaky";
+    let told = inside(shop, root, "examples/swift/flaky", run)?.stream()?.ok()?;
+    let expected = "three attempts, one answer";
+    let right = told.text.contains(expected);
+    right.then_some(()).ok_or_else(|| Error(format!("the example did not print `{expected}`")))
+}
+
+/// A root that a Swift compiler runs in.
+pub struct Root {
+    dir: PathBuf,
+}
+
+impl Root {
+    /// The root of this recipe: made where it is missing and that is allowed, and shown to work.
+    pub fn open(shop: &Shop) -> Result<Self> {
+        let Some(home) = env::var_os("HOME") else { return Err(Error("HOME is not set".into())) };
+        let cache = Path::new(&home).join(".cache/tidegate");
+        let recipe = format!("{SUITE} {PACKAGES} {}", LEFT_OUT.join(" "));
+        let root = Self { dir: cache.join(format!("swift-root-{:016x}", fnv1a(recipe.as_bytes()))) };
+        if !root.dir.join(STAMP).is_file() {
+            if !shop.install {
+                return Err(Error(format!(
+                    "there is no Swift in {}, and --no-install forbids fetching 0.5 GB: cargo xtask setup",
+                    root.dir.display()
+                )));
+            }
+            step(
+                &format!("swift: unpack Debian's compiler (0.5 GB to fetch) in {}", root.dir.display()),
+                || root.make(&cache),
+            )?;
+        }
+        let version = root.enter(&[], "swift --version").capture()?;
+        let works = version.status.success();
+        works.then_some(root).ok_or_else(|| {
+            Error(format!("Swift does not run here ({}): {}", version.text.trim(), version.error()))
+        })
+    }
+
+    /// Unpacks it beside its place, and moves it there when it is whole.
+    fn make(&self, cache: &Path) -> Result {
+        let unpacked = cache.join(format!("swift-root.{}.tmp", std::process::id()));
+        let outcome = unpack(&unpacked, cache);
+        if outcome.is_ok() {
+            drop(fs::remove_dir_all(&self.dir));
+            return fs::rename(&unpacked, &self.dir).map_err(Error::at("move to", &self.dir));
+        }
+        drop(fs::remove_dir_all(&unpacked));
+        outcome
+    }
+
+    /// A shell command in the root, with these folders of ours at these places in it. Nothing stays mounted, and it
+    /// shares the network: what listens on loopback outside is there inside.
+    pub fn enter(&self, folders: &[(&Path, &str)], command: &str) -> Cmd {
+        // $0 is the root, $1 the command, then folder after folder: from, to.
+        let mounts = r#"set -e; command="$1"; shift
+            mkdir -p "$0/proc" "$0/dev"; mount -t proc proc "$0/proc"; mount --rbind /dev "$0/dev"
+            while [ $# -gt 0 ]; do mkdir -p "$0$2"; mount --bind "$1" "$0$2"; shift 2; done
+            exec chroot "$0" /usr/bin/env -i HOME=/root LANG=C.UTF-8 PATH=/usr/bin:/bin sh -c "$command""#;
+        let namespace = ["--mount", "--propagation", "private", "bash", "-c", mounts];
+        let mut cmd = Cmd::new("unshare").args(namespace).arg(&self.dir).arg(command);
+        for (from, to) in folders {
+            cmd = cmd.arg(from).arg(to);
+        }
+        cmd
+    }
+}
+
+fn unpack(to: &Path, cache: &Path) -> Result {
+    let has = Cmd::new("mmdebstrap").arg("--version").capture().is_ok_and(|ran| ran.status.success());
+    if !has && !install_debian("mmdebstrap") {
+        return Err(Error("Swift needs mmdebstrap; as root on Debian: apt-get install mmdebstrap".into()));
+    }
+    fs::create_dir_all(cache).map_err(Error::at("make", cache))?;
+    drop(fs::remove_dir_all(to));
+    let left_out = LEFT_OUT.iter().map(|path| format!("--dpkgopt=path-exclude={path}"));
+    Cmd::new("mmdebstrap")
+        .args(["--mode=root", "--variant=extract", "--quiet"])
+        .arg(format!("--include={PACKAGES}"))
+        .args(left_out)
+        .arg(SUITE)
+        .arg(to)
+        .arg(mirror())
+        .quiet()?;
+    // The package's postinst makes this link; nothing of that kind runs here.
+    let link = to.join("usr/bin/swift");
+    Cmd::new("ln").args(["-sfn", "../libexec/swift/bin/swift"]).arg(link).quiet()?;
+    let stamp = to.join(STAMP);
+    fs::write(&stamp, SUITE).map_err(Error::at("write", &stamp))
+}
+
+/// The mirror that the machine's own package sources name.
+fn mirror() -> String {
+    let lists = ["/etc/apt/sources.list.d", "/etc/apt"].into_iter().filter_map(|dir| fs::read_dir(dir).ok());
+    let mut files: Vec<_> = lists.flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.sort();
+    let found = files.iter().find_map(|file| mirror_in(&fs::read_to_string(file).ok()?));
+    found.unwrap_or_else(|| MIRROR.to_owned())
+}
+
+/// The first address of a Debian archive in a list of sources, in either of its two forms.
+fn mirror_in(sources: &str) -> Option<String> {
+    let lines =
+        sources.lines().map(str::trim).filter(|line| line.starts_with("URIs:") || line.starts_with("deb "));
+    let mut words = lines.flat_map(str::split_whitespace);
+    words
+        .find(|word| word.contains("://") && word.trim_end_matches('/').ends_with("/debian"))
+        .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mirror_is_the_archive_that_the_sources_name() {
+        let new =
+            "# URIs: http://old/debian\nTypes: deb\nURIs: http://mirror.example/debian\nSuites: bookworm\n";
+        assert_eq!(mirror_in(new).as_deref(), Some("http://mirror.example/debian"));
+        let old = "deb https://other.example/apt x main\ndeb [signed-by=/k] https://m.example/debian/ trixie main\n";
+        assert_eq!(mirror_in(old).as_deref(), Some("https://m.example/debian/"));
+        assert_eq!(mirror_in("URIs: http://security.example/debian-security\n"), None);
+    }
+
+    #[test]
+    fn a_root_that_is_no_root_runs_nothing() {
+        let root = Root { dir: env::temp_dir().join(format!("tidegate-no-root-{}", std::process::id())) };
+        fs::create_dir_all(&root.dir).expect("a folder");
+        let ran = root.enter(&[], "swift --version").capture();
+        assert!(ran.is_err() || ran.is_ok_and(|ran| !ran.status.success()));
+        drop(fs::remove_dir_all(&root.dir));
+    }
+}
