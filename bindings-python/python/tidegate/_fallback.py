@@ -90,7 +90,7 @@ class Fallback:
                 raise
             given, ok = self.given, False
             try:
-                value = given(error) if callable(given) else given
+                value: Any = given(error) if callable(given) else given
                 if callable(given) and isawaitable(value):
                     value = await value
                 ok = True

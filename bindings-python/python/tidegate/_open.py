@@ -16,8 +16,12 @@ class OpenRun(Protocol):
     """What is asked of the run."""
 
     engine: Engine
-    call: int
     attempts: int
+
+    @property
+    def call(self) -> int:
+        """The call's id while it goes on, else 0."""
+        ...
 
     def refuse(self, verdict: str) -> TidegateError:
         """The error of an end that has no result of its own."""

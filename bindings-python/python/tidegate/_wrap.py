@@ -102,8 +102,9 @@ class _Wrapped:
         object.__setattr__(self, "_tidegate_calls", calls)
         object.__setattr__(self, "_tidegate_policy", policy)
 
-    @property  # type: ignore[misc]  # it says what the object is, as mocks and weak proxies do
-    def __class__(self) -> Any:
+    # Says what the object is, as mocks and weak proxies do; setting it goes to the object, by `__setattr__`.
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         return type(object.__getattribute__(self, "_tidegate_client"))
 
     def __getattribute__(self, name: str) -> Any:
