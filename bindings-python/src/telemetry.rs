@@ -308,7 +308,10 @@ impl Inspector {
         dict.set_item("policy", &of.policy)?;
         let components = PyList::empty(py);
         for component in &of.components {
-            let settings: BTreeMap<_, _> = component.settings.iter().cloned().collect();
+            let settings = PyDict::new(py);
+            for (key, value) in &component.settings {
+                settings.set_item(key, value)?;
+            }
             components.append((component.name, component.meaning, settings))?;
         }
         dict.set_item("components", components)?;
