@@ -6,6 +6,6 @@ export default defineConfig({
     setupFiles: ["tests/support/setup.ts"],
     globalSetup: ["tests/support/origin.ts"],
     execArgv: ["--expose-gc"],
-    maxWorkers: 2,
+    fileParallelism: false, // they share one origin, and each test gives it a script of its own
   },
 });

@@ -386,6 +386,7 @@ describe("a caller who gives up", () => {
       const call = some.run(async () => n, { signal });
       most = Math.max(most, listeners);
       await call;
+      if (most > 1) break;
     }
     expect([most, listeners]).toEqual([1, 0]);
   });

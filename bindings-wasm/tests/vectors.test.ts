@@ -250,7 +250,7 @@ describe("words", () => {
 test("what is no word is refused", () => {
   const [native, engine] = fresh(0);
   expect(native.on(engine, 1, 5, 0)).toBe(-1);
-  expect(native.begin(engine, 0, 2 ** 23, 0, 0, 0, 0)).toBe(-1);
+  expect(native.begin(engine, 0, 2 ** 31, 0, 0, 0, 0)).toBe(-1);
 });
 
 test("the module imports nothing", () => {

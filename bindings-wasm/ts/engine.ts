@@ -81,6 +81,8 @@ export class Engine {
   readonly queues: boolean;
   /** @internal How many times settings have changed. */
   tunings = 0;
+  /** @internal When its clock was read last: the moment of the step at hand, from which its span counts. */
+  last = 0;
   /** @internal Is anybody told of events? */
   listening = false;
   readonly #listeners = new Set<Listener>();
@@ -105,7 +107,8 @@ export class Engine {
 
   /** @internal Microseconds on its clock. */
   time(): number {
-    return this.clock === undefined ? globalThis.performance.now() * 1000 : this.clock.us();
+    this.last = this.clock === undefined ? globalThis.performance.now() * 1000 : this.clock.us();
+    return this.last;
   }
 
   /** @internal Tells a call what happened: its next step. Whoever can go on because of it is woken. */

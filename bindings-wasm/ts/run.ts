@@ -196,7 +196,7 @@ export abstract class Run<T> implements Timed, Waiter {
   #aim(us: number): void {
     const { ticker } = this.core.engine;
     if (us >= 0) {
-      const due = this.core.engine.time() + us;
+      const due = this.core.engine.last + us;
       if (this.#place < 0) this.#place = ticker.add(this, due);
       else ticker.set(this.#place, due);
     } else if (this.#place >= 0) {

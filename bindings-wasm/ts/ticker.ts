@@ -92,14 +92,9 @@ export class Ticker implements Due {
     this.#owners[place] = undefined;
     this.#kept -= 1;
     if (this.#weak.size > 0) this.#weak.delete(place);
-    if (this.#kept > 0) {
-      this.#free.push(place);
-      if (this.#weak.size > 0) this.#hold();
-      return;
-    }
-    this.#free.length = 0;
-    this.#owners.length = 0;
-    this.#rest();
+    this.#free.push(place);
+    if (this.#kept === 0) this.#rest();
+    else if (this.#weak.size > 0) this.#hold();
   }
 
   /**

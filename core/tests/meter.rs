@@ -110,6 +110,21 @@ fn every_call_is_counted_where_it_belongs() {
 }
 
 #[test]
+fn the_delay_in_force_is_a_gauge_that_follows_what_is_observed() {
+    let mut bench = Bench::new(5, Meter::TYPES);
+    let pairs = [("hedge.delay", Value::Number(5e5)), ("hedge.adaptive_delay_quantile", Value::Number(0.5))];
+    let policy = bench.policy("p", &pairs);
+    let _ = bench.begin(policy, "eu");
+    assert_eq!(bench.number(Family::HedgeDelay, "p", "eu", &[]), Some(0.5), "as it is written");
+    for _ in 0..9 {
+        let call = bench.begin(policy, "eu");
+        bench.now += 20_000;
+        bench.end(call, Class::Ok);
+    }
+    assert_eq!(bench.number(Family::HedgeDelay, "p", "eu", &[]), Some(0.02), "as it is observed");
+}
+
+#[test]
 fn routes_beyond_the_bound_are_one_series() {
     let mut bench = Bench::new(2, Meter::TYPES);
     let policy = bench.policy("p", &pairs());

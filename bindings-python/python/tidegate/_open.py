@@ -20,7 +20,7 @@ class OpenRun(Protocol):
 
     @property
     def call(self) -> int:
-        """The call's id while it goes on, else 0."""
+        """Its id; 0 where it has ended."""
         ...
 
     def refuse(self, verdict: str) -> TidegateError:

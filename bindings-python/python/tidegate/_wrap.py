@@ -102,11 +102,6 @@ class _Wrapped:
         object.__setattr__(self, "_tidegate_calls", calls)
         object.__setattr__(self, "_tidegate_policy", policy)
 
-    # Says what the object is, as mocks and weak proxies do; setting it goes to the object, by `__setattr__`.
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return type(object.__getattribute__(self, "_tidegate_client"))
-
     def __getattribute__(self, name: str) -> Any:
         if name in ("__class__", "__repr__"):
             return object.__getattribute__(self, name)
@@ -129,6 +124,10 @@ class _Wrapped:
         return f"<{client!r} behind {object.__getattribute__(self, '_tidegate_policy')!r}>"
 
 
+def _class_of(wrapped: _Wrapped) -> type:
+    return type(object.__getattribute__(wrapped, "_tidegate_client"))
+
+
 _kinds: Final[dict[type, type[_Wrapped]]] = {}
 
 
@@ -137,12 +136,14 @@ def _kind_of(kind: type) -> type[_Wrapped]:
     made = _kinds.get(kind)
     if made is None:
         names = [name for name in dir(kind) if name[:2] == name[-2:] == "__" and name not in _OWN]
-        special = {
+        special: dict[str, Any] = {
             name: _forwarded(name)
             for name in names
             if callable(getattr(kind, name)) and getattr(kind, name) is not getattr(object, name, None)
         }
-        made = _kinds[kind] = type(f"Wrapped{kind.__name__}", (_Wrapped,), {"__slots__": (), **special})
+        # It says what the object is, as mocks do; type checkers know no property of this name.
+        special |= {"__slots__": (), "__class__": property(_class_of)}
+        made = _kinds[kind] = type(f"Wrapped{kind.__name__}", (_Wrapped,), special)
     return made
 
 

@@ -14,6 +14,8 @@ export default async function start(project: TestProject): Promise<() => Promise
   project.provide("url", url);
   project.provide("control", control);
   return async () => {
+    if (origin.exitCode !== null || origin.signalCode !== null)
+      throw new Error("the origin has ended before the tests");
     origin.stdin.end();
     await once(origin, "exit");
   };

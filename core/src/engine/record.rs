@@ -436,7 +436,7 @@ mod tests {
         let text = "call_done · attempt_started · attempt_done · retry_scheduled · retry_suppressed · gave_up · rejected · \
                     queued · granted · shed · hedge_started · hedge_won · breaker_changed · limit_changed · \
                     throttle_changed · hold_changed · deadline_exceeded · lease_reclaimed · store_degraded · \
-                    store_recovered · policy_retuned · forced_open · forced_cleared";
+                    store_recovered · policy_retuned · forced_open · forced_cleared · fallback";
         assert_eq!(names.join(" · "), text);
         assert!(RecordType::ALL.iter().enumerate().all(|(n, what)| *what as usize == n));
     }
