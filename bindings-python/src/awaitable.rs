@@ -157,7 +157,7 @@ impl<'py> This<'_, 'py> {
     }
 
     /// Drives it by one step.
-    #[inline]
+    #[inline(always)]
     fn send(&self, value: &Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         match self.call.phase.get() {
             Phase::User => self.user(self.drive(value)),
@@ -171,7 +171,7 @@ impl<'py> This<'_, 'py> {
     }
 
     /// Sends a value into the coroutine that is driven.
-    #[inline]
+    #[inline(always)]
     fn drive(&self, value: &Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         let inner = self.call.refs[Ref::Inner as usize].get();
         let mut result = ptr::null_mut();
@@ -243,7 +243,7 @@ impl<'py> This<'_, 'py> {
     }
 
     /// Calls the user's function: a coroutine, whatever kind of awaitable it answers.
-    #[inline]
+    #[inline(always)]
     fn make(&self, globals: &Globals) -> Result<Bound<'py, PyAny>, Raised> {
         let function = self.function()?;
         let made = fast::call_with(&function, self.get(Ref::Args).as_ref(), self.get(Ref::Kwargs).as_ref())?;
@@ -258,7 +258,7 @@ impl<'py> This<'_, 'py> {
     }
 
     /// What the user's coroutine did.
-    #[inline]
+    #[inline(always)]
     fn user(&self, sent: Result<Sent<'py>, Raised>) -> Result<Sent<'py>, Raised> {
         match sent {
             Ok(Sent::Yields(value)) => {
@@ -290,7 +290,7 @@ impl<'py> This<'_, 'py> {
     }
 
     /// The user's coroutine has ended well; so has the call, unless it has been stopped meanwhile.
-    #[inline]
+    #[inline(always)]
     fn finish(&self, value: Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         let py = self.py();
         if let Some(timers) = self.get(Ref::Timers) {
@@ -457,7 +457,7 @@ impl<'py> This<'_, 'py> {
 
 /// Is it a task of trio that runs here? What is stopped there stands in a cancel scope, which has to be entered before the
 /// attempt: a call with a timer is the shell's.
-#[inline]
+#[inline(always)]
 fn in_trio(py: Python<'_>, globals: &Globals) -> Result<bool, Raised> {
     static ASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     if !fast::has_module(py, globals, &globals.seen_for_trio, intern!(py, "trio"))? {

@@ -88,7 +88,7 @@ impl<'py> Args<'_, 'py> {
     }
 
     /// Calls a function with them.
-    #[inline]
+    #[inline(always)]
     fn call(&self, function: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, Raised> {
         let f = function.as_ptr();
         let null = ptr::null_mut::<ffi::PyObject>();
@@ -114,21 +114,21 @@ impl<'py> Args<'_, 'py> {
 ///
 /// # Safety
 /// A new reference, or null with an exception set.
-#[inline]
+#[inline(always)]
 pub unsafe fn owned(py: Python<'_>, object: *mut ffi::PyObject) -> Result<Bound<'_, PyAny>, Raised> {
     // SAFETY: says the caller.
     unsafe { Bound::from_owned_ptr_or_opt(py, object) }.ok_or(Raised)
 }
 
 /// Calls a function without arguments.
-#[inline]
+#[inline(always)]
 pub fn call0<'py>(function: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, Raised> {
     // SAFETY: a live object, and what a call answers.
     unsafe { owned(function.py(), ffi::PyObject_CallNoArgs(function.as_ptr())) }
 }
 
 /// Calls a function with one argument.
-#[inline]
+#[inline(always)]
 pub fn call1<'py>(
     function: &Bound<'py, PyAny>,
     argument: &Bound<'py, PyAny>,
@@ -162,14 +162,14 @@ pub fn call_with<'py>(
 }
 
 /// Runs what a slot does. A panic, which would be a bug, becomes an exception.
-#[inline]
+#[inline(always)]
 pub fn guarded<T>(work: impl FnOnce() -> Result<T, Raised>) -> Result<T, Raised> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(PyRuntimeError::new_err("tidegate: a bug in the native half").into()))
 }
 
 /// Is it a coroutine: Python's own, or one of ours?
-#[inline]
+#[inline(always)]
 pub fn is_coroutine(value: &Bound<'_, PyAny>, globals: &Globals) -> bool {
     // SAFETY: a live object.
     let kind = unsafe { ffi::Py_TYPE(value.as_ptr()) }.cast();
@@ -177,13 +177,13 @@ pub fn is_coroutine(value: &Bound<'_, PyAny>, globals: &Globals) -> bool {
 }
 
 /// Greenlets share a thread and switch at any moment, each with its own context: there only the variable tells.
-#[inline]
+#[inline(always)]
 fn has_greenlets(py: Python<'_>, globals: &Globals) -> Result<bool, Raised> {
     has_module(py, globals, &globals.seen_for_greenlets, intern!(py, "greenlet"))
 }
 
 /// Has a module been imported? It is looked for whenever the number of modules has changed since `seen`.
-#[inline]
+#[inline(always)]
 pub fn has_module(
     py: Python<'_>,
     globals: &Globals,

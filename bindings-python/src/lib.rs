@@ -4,6 +4,7 @@
 //! it, Python objects are made after it. Core is pure, so the one thing read here besides the arguments is the clock.
 
 #![deny(unsafe_code)]
+#![allow(clippy::inline_always)] // the wheel is built for size, all but the way of a call that works
 #![allow(clippy::cast_possible_wrap)] // sizes and offsets of small structs, as the interpreter's C takes them
 
 #[allow(unsafe_code)] // slots by hand; each use says why it is sound, here and below
@@ -107,7 +108,7 @@ impl State {
 
     /// The ids that this step woke, drained under the lock that set the flag; also none of them, where it has made records
     /// for hooks. Whoever gets any tells the Python half's `wake`.
-    #[inline]
+    #[inline(always)]
     fn woken(&mut self, flags: Flags) -> Option<Vec<u64>> {
         if flags.wakes || self.core.has_records() { self.woken_or_told(flags) } else { None }
     }
@@ -142,7 +143,7 @@ fn monotonic() -> Time {
 
 impl Engine {
     /// The lock, then the time: readings are in the order in which the engine sees them.
-    #[inline]
+    #[inline(always)]
     fn at_now<'a>(&'a self, py: Python<'a>) -> (Guard<'a, State>, Time) {
         let state = self.state.lock(py);
         let now = state.manual.map_or_else(monotonic, Time::from_micros);
@@ -150,17 +151,18 @@ impl Engine {
     }
 
     /// Begins a call.
-    #[inline]
+    #[inline(always)]
     fn begin_with(&self, py: Python<'_>, route: RouteId, request: &Request) -> Begun {
         let (mut state, now) = self.at_now(py);
-        let (route, request) = state.mode.begins(route, request);
-        let (call, step) = state.core.begin(route, &request, now);
+        let mut own = None;
+        let (route, request) = state.mode.begins(route, request, &mut own);
+        let (call, step) = state.core.begin(route, request, now);
         let woken = state.woken(step.flags);
         Begun { call, step, now, woken }
     }
 
     /// Tells a call what happened.
-    #[inline]
+    #[inline(always)]
     fn on_with(&self, py: Python<'_>, call: CallId, event: Event) -> (Step, Option<Vec<u64>>) {
         let (mut state, now) = self.at_now(py);
         let step = state.core.on(call, event, now);

@@ -56,7 +56,7 @@ mod kind {
         ///
         /// # Panics
         /// If a guard is alive, which would be a bug here: no Python code runs while there is one.
-        #[inline]
+        #[inline(always)]
         pub fn lock<'a>(&'a self, _py: Python<'a>) -> Guard<'a, T> {
             assert!(!self.taken.replace(true), "the engine's lock is taken");
             Guard { lock: self, _attached: PhantomData }
@@ -66,7 +66,7 @@ mod kind {
     impl<T> Deref for Guard<'_, T> {
         type Target = T;
 
-        #[inline]
+        #[inline(always)]
         fn deref(&self) -> &T {
             // SAFETY: there is one guard at a time.
             unsafe { &*self.lock.value.get() }
@@ -74,7 +74,7 @@ mod kind {
     }
 
     impl<T> DerefMut for Guard<'_, T> {
-        #[inline]
+        #[inline(always)]
         fn deref_mut(&mut self) -> &mut T {
             // SAFETY: there is one guard at a time.
             unsafe { &mut *self.lock.value.get() }
@@ -82,7 +82,7 @@ mod kind {
     }
 
     impl<T> Drop for Guard<'_, T> {
-        #[inline]
+        #[inline(always)]
         fn drop(&mut self) {
             self.lock.taken.set(false);
         }

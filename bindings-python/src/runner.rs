@@ -68,7 +68,7 @@ impl Settings {
     }
 
     /// Begins a call. `scope` is what surrounds it.
-    #[inline]
+    #[inline(always)]
     pub fn begin<'py>(
         &self,
         caller: &Bound<'py, PyAny>,
@@ -87,7 +87,7 @@ impl Settings {
     }
 
     /// Attempt 1 has ended well.
-    #[inline]
+    #[inline(always)]
     pub fn finished(&self, py: Python<'_>, call: CallId) -> Option<Vec<u64>> {
         let outcome = Outcome::of(Class::Ok);
         self.engine.get().on_with(py, call, Event::Finished { attempt: 1, outcome }).1
@@ -145,7 +145,7 @@ fn inherited<'py>(caller: &Bound<'py, PyAny>, scope: &Bound<'py, PyAny>) -> PyRe
 
 impl Runner {
     /// Its settings.
-    #[inline]
+    #[inline(always)]
     pub fn settings(&self) -> Result<&Settings, Raised> {
         self.settings.get().ok_or_else(|| unmade().into())
     }

@@ -33,7 +33,7 @@ pub struct Globals {
 }
 
 /// The globals of the process; made when they are first needed.
-#[inline]
+#[inline(always)]
 pub fn globals(py: Python<'_>) -> Result<&'static Globals, Raised> {
     static GLOBALS: PyOnceLock<Globals> = PyOnceLock::new();
     match GLOBALS.get(py) {
@@ -91,7 +91,7 @@ pub struct Around<'py> {
 }
 
 /// What surrounds the code that runs here.
-#[inline]
+#[inline(always)]
 pub fn around<'py>(py: Python<'py>, globals: &Globals) -> Result<Around<'py>, Raised> {
     let said = fast::call0(globals.get.bind(py))?;
     let within = FRAMES.with_borrow(|frames| frames.last().is_some_and(|frame| frame.said.is(&said)));

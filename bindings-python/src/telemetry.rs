@@ -24,6 +24,8 @@ pub struct Ears {
     id: u64,
     /// The types that hooks listen to, a bit for each.
     hooks: u32,
+    /// Those of them that may be left out if the log writes nothing at their level.
+    quiet: u32,
     meter: Option<Meter>,
     heard: Vec<Record>,
 }
@@ -32,7 +34,7 @@ impl Ears {
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { id, hooks: 0, meter: None, heard: Vec::new() }
+        Self { id, hooks: 0, quiet: 0, meter: None, heard: Vec::new() }
     }
 }
 
@@ -70,6 +72,15 @@ fn subscribe(state: &mut State) {
         types.extend(Meter::TYPES);
     }
     state.core.subscribe_to(&types);
+}
+
+/// A bit for each of these types.
+fn bits(names: &[String]) -> PyResult<u32> {
+    names.iter().try_fold(0, |bits, name| {
+        let what = RecordType::ALL.iter().find(|what| what.name() == name);
+        let what = what.ok_or_else(|| PyValueError::new_err(format!("no record is a {name}")))?;
+        Ok(bits | 1 << *what as u32)
+    })
 }
 
 /// The name of the policy, the key of the route, and the name of the kind, as far as they are known.
@@ -153,33 +164,29 @@ impl Inspector {
         Self { engine }
     }
 
-    /// Sets what hooks listen to: names of record types.
-    #[pyo3(signature = (types: "list[str]") -> "None")]
+    /// Sets what hooks listen to, and what of it `take_records` may leave out: names of record types.
+    #[pyo3(signature = (types: "list[str]", quiet: "list[str]") -> "None")]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
-    fn listen(&self, py: Python<'_>, types: Vec<String>) -> PyResult<()> {
-        let mut hooks = 0;
-        for name in &types {
-            let Some(what) = RecordType::ALL.iter().find(|what| what.name() == name) else {
-                return Err(PyValueError::new_err(format!("no record is a {name}")));
-            };
-            hooks |= 1 << *what as u32;
-        }
+    fn listen(&self, py: Python<'_>, types: Vec<String>, quiet: Vec<String>) -> PyResult<()> {
+        let (hooks, quiet) = (bits(&types)?, bits(&quiet)?);
         self.with(py, |state, _| {
             state.ears.hooks = hooks;
+            state.ears.quiet = quiet;
             subscribe(state);
         });
         Ok(())
     }
 
-    /// The records that this thread's steps have made since the last time, oldest first.
-    #[pyo3(signature = () -> "list[tuple[object, ...]]")]
-    fn take_records<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    /// The records that this thread's steps have made since the last time, oldest first; without the quiet ones, `hushed`.
+    #[pyo3(signature = (hushed) -> "list[tuple[object, ...]]")]
+    fn take_records<'py>(&self, py: Python<'py>, hushed: bool) -> PyResult<Bound<'py, PyList>> {
         let taken = self.with(py, |state, _| {
             let id = state.ears.id;
+            let out = if hushed { state.ears.quiet } else { 0 };
             let mut taken = Vec::new();
             TOLD.with_borrow_mut(|all| {
                 all.retain(|(of, record)| {
-                    if *of == id {
+                    if *of == id && out & 1 << record.what as u32 == 0 {
                         taken.push((*record, Names::default()));
                     }
                     *of != id
@@ -301,7 +308,10 @@ impl Inspector {
         dict.set_item("policy", &of.policy)?;
         let components = PyList::empty(py);
         for component in &of.components {
-            let settings: BTreeMap<_, _> = component.settings.iter().cloned().collect();
+            let settings = PyDict::new(py);
+            for (key, value) in &component.settings {
+                settings.set_item(key, value)?;
+            }
             components.append((component.name, component.meaning, settings))?;
         }
         dict.set_item("components", components)?;

@@ -22,12 +22,17 @@ pub struct Mode {
 }
 
 impl Mode {
-    /// What begins in the place of a call.
-    #[inline]
-    pub fn begins(&self, route: RouteId, request: &Request) -> (RouteId, Request) {
+    /// What begins in the place of a call; a request of its own is put into `own`, so that others are not copied.
+    #[inline(always)]
+    pub fn begins<'a>(
+        &self,
+        route: RouteId,
+        request: &'a Request,
+        own: &'a mut Option<Request>,
+    ) -> (RouteId, &'a Request) {
         match self.inactive {
-            None => (route, *request),
-            Some(inactive) => (inactive, Request { remaining: None, parent: None, ..*request }),
+            None => (route, request),
+            Some(inactive) => (inactive, own.insert(Request { remaining: None, parent: None, ..*request })),
         }
     }
 }

@@ -286,6 +286,40 @@ def test_retries_and_refusals_are_logged_without_being_asked(
     assert not caplog.records
 
 
+def test_a_record_that_nobody_would_see_is_not_made(
+    fake: tidegate.Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The level is asked for with each retry, so that a change of it counts at once."""
+    made: list[Record] = []
+    make = Record._make
+    fake.hooks._make = lambda fields: made.append(make(fields)) or made[-1]
+    policy = quick(fake, name="pay")
+    for level, lines in ((logging.WARNING, 0), (logging.INFO, 1), (logging.ERROR, 1), (logging.DEBUG, 2)):
+        caplog.set_level(level, "tidegate")
+        assert policy.call(failing(1)) == "done"
+        assert (types_of(made), len(caplog.records)) == (["retry_scheduled"] * lines, lines)
+    caplog.set_level(logging.WARNING, "tidegate")
+    told: list[Record] = []
+    with fake.on_event(told.append, types=["retry_scheduled"]):  # who asks is told, whatever the log does
+        assert policy.call(failing(1)) == "done"
+    assert policy.call(failing(1)) == "done"
+    assert types_of(told) == ["retry_scheduled"]
+    assert (len(made), len(caplog.records)) == (3, 2)
+
+
+def test_a_logger_that_fails_breaks_no_call(
+    fake: tidegate.Engine, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(level: int) -> bool:
+        if level == logging.INFO:
+            raise RuntimeError("no such level here")
+        return True
+
+    monkeypatch.setattr(logging.getLogger("tidegate"), "isEnabledFor", broken)
+    assert quick(fake, name="pay").call(failing(1)) == "done"
+    assert [line.levelname for line in caplog.records] == ["ERROR"]  # the hook has failed, and is told of
+
+
 def test_lines_go_to_structlog_where_it_is_configured(
     fake: tidegate.Engine, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -212,8 +212,8 @@ import tidegate
 print(*sorted(set(sys.modules) - before))
 """
 FORBIDDEN = (
-    "aiohttp asyncio anyio email http httpx httpx2 logging opentelemetry prometheus_client pytest"
-    " requests socket ssl structlog threading trio urllib urllib3 json tomllib"
+    "aiohttp asyncio anyio dataclasses email http httpx httpx2 inspect logging opentelemetry"
+    " prometheus_client pytest requests socket ssl structlog threading trio urllib urllib3 json tomllib"
 ).split()
 
 
@@ -234,7 +234,7 @@ def test_importing_it_imports_little() -> None:
 TIMES = """
 import time
 start = time.process_time()
-import contextvars, dataclasses, datetime, typing, weakref
+import contextvars, datetime, typing, weakref
 others = time.process_time()
 import tidegate
 print(others - start, time.process_time() - others)
@@ -242,11 +242,8 @@ print(others - start, time.process_time() - others)
 
 
 def test_importing_it_takes_no_longer_than_the_standard_librarys_part_of_it() -> None:
-    """Beside it, in processor time, so that a slow or busy machine measures the same.
-
-    On the machine that this was written on a quiet run takes 7 ms for the one and 8 ms for the other.
-    """
+    """Beside what it needs of the standard library, in processor time: a slow machine measures the same."""
     run("-c", "import tidegate")
-    runs = [[float(span) for span in run("-c", TIMES).stdout.split()] for _ in range(7)]
+    runs = [[float(span) for span in run("-c", TIMES).stdout.split()] for _ in range(9)]
     others, own = min(first for first, _ in runs), min(second for _, second in runs)
-    assert own < 1.8 * others, f"own {own * 1e3:.1f} ms, the standard library's {others * 1e3:.1f} ms"
+    assert own < others, f"own {own * 1e3:.1f} ms, the standard library's {others * 1e3:.1f} ms"

@@ -5,13 +5,16 @@ use crate::setup::{Shop, Venv};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// How the package is compiled: for size.
+pub const PROFILE: &str = "wheel";
+
 /// Builds the wheel and returns its path. Older wheels are removed first, so that none can be taken for this one.
 pub fn build(shop: &Shop, venv: &Venv) -> Result<PathBuf> {
     let out = shop.target.join("wheels");
     for old in wheels(&out) {
         fs::remove_file(&old).map_err(Error::at("remove", &old))?;
     }
-    maturin(shop, venv, &["build", "--release", "--out"])
+    maturin(shop, venv, &["build", "--profile", PROFILE, "--compression-level", "9", "--out"])
         .arg(&out)
         .arg("-i")
         .arg(venv.bin("python"))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from ._errors import RateLimited, Rejected, Throttled
+from ._frozen import Frozen
 from ._wire import KINDS, OPINIONS, pack_outcome
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ STOPPED: Final = -1
 _TIMEOUTS: Final = {"asyncio.exceptions", "concurrent.futures._base", "socket"}
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Frozen):
     """What a `classify` callable can answer where a class name says too little.
 
     Args:
@@ -41,6 +40,14 @@ class Outcome:
     kind: str
     opinion: Literal["retry", "do_not"] | None = None
     retry_after: float | None = None
+
+    def __init__(
+        self,
+        kind: str,
+        opinion: Literal["retry", "do_not"] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        self.__dict__.update(kind=kind, opinion=opinion, retry_after=retry_after)
 
 
 Classify: TypeAlias = "Callable[[Any], str | Outcome | None]"

@@ -42,6 +42,10 @@ class Hook:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def calls(self, callback: object) -> bool:
+        """Whether that is its callback."""
+        return self._callback is callback
+
     def tell(self, record: Record) -> Any:
         """Calls it, if the record is for it. What it raises is logged, the first time."""
         if record.type not in self.types or (self.policy is not None and self.policy != record.policy):
@@ -94,8 +98,9 @@ class Hooks:
         self._held: dict[int, list[tuple[Hook, Any]]] = {}
         self.ends: Final[dict[int, tuple[Any, Any]]] = {}
         """By call: the function and what its attempt brought, while the engine is told of it."""
-        if engine.logs:
-            self.add(_Log(), frozenset(LOGGED), None)
+        self._log: Final = _Log() if engine.logs else None
+        if self._log is not None:
+            self.add(self._log, frozenset(LOGGED), None)
 
     def add(self, callback: Callable[[Record], object], types: frozenset[str], policy: str | None) -> Hook:
         """Listens from now on."""
@@ -110,11 +115,14 @@ class Hooks:
         self._listen()
 
     def _listen(self) -> None:
-        self._inspector.listen(sorted({name for hook in self._all for name in hook.types}))
+        told = {name for hook in self._all for name in hook.types}
+        others = {name for hook in self._all if not hook.calls(self._log) for name in hook.types}
+        self._inspector.listen(sorted(told), sorted((told & QUIET) - others))
 
     def deliver(self) -> None:
         """Tells what this thread's last step has done. Inside a hook nothing is told."""
-        taken = self._inspector.take_records()
+        log = self._log
+        taken = self._inspector.take_records(log is not None and not log.writes_info())
         me = get_ident()
         if not taken or me in self._telling:
             return
@@ -212,13 +220,33 @@ LOGGED: Final = (
 """What is logged without being asked: nothing that a call has which works."""
 
 
+QUIET: Final = frozenset({"retry_scheduled", "forced_cleared", "store_recovered"})
+"""What of it says that things go on, at the level INFO; the rest is a WARNING."""
+
+
 class _Log:
     """The hook that every engine has: imports what it needs with the first record."""
 
-    __slots__ = ("_write",)
+    __slots__ = ("_logger", "_write")
 
     def __init__(self) -> None:
         self._write: Callable[[Record], None] | None = None
+        self._logger: Any = None
+
+    def writes_info(self) -> bool:
+        """Whether a line at INFO would be written. Asked each time, since levels change; loggers cache it."""
+        try:
+            structlog = loaded("structlog")
+            if structlog is not None and structlog.is_configured():
+                return True
+            if self._logger is None:
+                logging = loaded("logging")
+                if logging is None:
+                    return False  # nobody can have asked for more than the default, which is WARNING
+                self._logger = logging.getLogger("tidegate")
+            return bool(self._logger.isEnabledFor(_INFO))
+        except Exception:
+            return True  # the hook meets it again, and says so
 
     def __call__(self, record: Record) -> None:
         if self._write is None:
@@ -226,6 +254,10 @@ class _Log:
 
             self._write = log
         self._write(record)
+
+
+_INFO: Final = 20
+"""`logging.INFO`, which is not imported for this."""
 
 
 def loaded(module: str) -> Any:

@@ -5,20 +5,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from ._hooks import loaded
+from ._hooks import QUIET, loaded
 
 if TYPE_CHECKING:
     from .events import Record
 
 _logger: Final = logging.getLogger("tidegate")
 
-_QUIET: Final = frozenset({"retry_scheduled", "forced_cleared", "store_recovered"})
-"""What says that things go on, at the level INFO; the rest is a WARNING."""
-
 
 def log(record: Record) -> None:
     """Writes a record down. Names and numbers only: no arguments, no URLs, no texts of exceptions."""
-    level = logging.INFO if record.type in _QUIET else logging.WARNING
+    level = logging.INFO if record.type in QUIET else logging.WARNING
     structlog = loaded("structlog")
     # Who has not set it up has it from another library, and would not have us print to stdout.
     if structlog is not None and structlog.is_configured():

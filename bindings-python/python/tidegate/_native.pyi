@@ -493,9 +493,9 @@ class Inspector:
         """
         What a route is called in labels: its key, or `other`.
         """
-    def listen(self, /, types: "list[str]") -> "None":
+    def listen(self, /, types: "list[str]", quiet: "list[str]") -> "None":
         """
-        Sets what hooks listen to: names of record types.
+        Sets what hooks listen to, and what of it `take_records` may leave out: names of record types.
         """
     def measure(self, /, max_routes: SupportsIndex) -> None:
         """
@@ -518,9 +518,9 @@ class Inspector:
         """
         All series: the family's place in `families`, policy, route, labels, and a number or the counts and the sum.
         """
-    def take_records(self, /) -> "list[tuple[object, ...]]":
+    def take_records(self, /, hushed: bool) -> "list[tuple[object, ...]]":
         """
-        The records that this thread's steps have made since the last time, oldest first.
+        The records that this thread's steps have made since the last time, oldest first; without the quiet ones, `hushed`.
         """
     def test(self, /, active: bool, attempts: SupportsIndex, cap: bool) -> "list[int] | None":
         """

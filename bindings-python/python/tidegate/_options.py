@@ -7,17 +7,16 @@ what is left out is left to it. The options themselves are generated from that t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from ._clock import to_us
 from ._errors import PolicyError
+from ._frozen import UNSET, Options
 from ._native import keys
 from ._options_gen import (
     POOLS,
     PRESENCE,
     PRESET_TABLES,
-    UNSET,
     Backoff,
     Breaker,
     Budget,
@@ -74,7 +73,7 @@ def _flatten(path: str, value: Any, pairs: list[tuple[str, float | str]], preset
     if path in PRESENCE:
         if value is None or value == "none":
             value = {"kind": "none"}
-        items = {f.name: getattr(value, f.name) for f in fields(value)} if is_dataclass(value) else value
+        items = value.fields() if isinstance(value, Options) else value
         if not isinstance(items, Mapping):
             raise PolicyError(
                 [(path, repr(value), "must be its options: the typed ones, or a dict of the same keys")]

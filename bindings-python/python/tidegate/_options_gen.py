@@ -4,24 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
-from datetime import timedelta
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
+from ._frozen import UNSET, Options
 
-class _Unset:
-    """Left to core's table."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "..."
-
-    def __reduce__(self) -> str:
-        return "UNSET"
-
-
-UNSET: Final[Any] = _Unset()
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 
 class Named(Protocol):
@@ -31,15 +19,6 @@ class Named(Protocol):
     def name(self) -> str:
         """Its name."""
         ...
-
-
-class Options:
-    """Shows what was given, and nothing of what was left out."""
-
-    def __repr__(self) -> str:
-        given = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
-        shown = ", ".join(f"{name}={value!r}" for name, value in given if value is not UNSET)
-        return f"{type(self).__name__}({shown})"
 
 
 Preset: TypeAlias = Literal[
@@ -67,7 +46,6 @@ Base: TypeAlias = Literal[
 """The classes that a kind of failure of your own can be based on."""
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class HedgeBudget(Options):
     """What bounds the load that hedges add, per route.
 
@@ -110,7 +88,6 @@ class HedgeBudget(Options):
     throttled_cost: int = UNSET
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class Hedge(Options):
     """When to send a second attempt beside a slow one.
 
@@ -134,7 +111,6 @@ class Hedge(Options):
     budget: HedgeBudget | Mapping[str, Any] | Literal["none"] | None = UNSET
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class Throttle(Options):
     """Which part of the calls to refuse while a part of them fails.
 
@@ -160,7 +136,6 @@ class Throttle(Options):
     unit: Literal["call", "attempt"] = UNSET
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class Breaker(Options):
     """When to stop calling what fails.
 
@@ -206,7 +181,6 @@ class Breaker(Options):
     unit: Literal["call", "attempt"] = UNSET
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class Bulkhead(Options):
     """How many calls may be in flight at once, per route.
 
@@ -274,7 +248,6 @@ class Bulkhead(Options):
     pool: str | Named = UNSET
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class RateLimit(Options):
     """How many calls may start per span, per route.
 
@@ -302,7 +275,6 @@ class RateLimit(Options):
     pool: str | Named = UNSET
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class Budget(Options):
     """What bounds the load that retries add, per route.
 
@@ -347,7 +319,6 @@ class Budget(Options):
     throttled_cost: int = UNSET
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class Backoff(Options):
     """How long to wait before a retry.
 
@@ -377,7 +348,6 @@ class Backoff(Options):
     jitter_ratio: float = UNSET
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class Retry(Options):
     """When to try again.
 

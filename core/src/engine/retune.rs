@@ -75,7 +75,10 @@ impl Engine {
     /// Moves the present settings to an entry of their own, and the calls that began under them with it; false if
     /// there is no room. The policy's number never changes, so ids and routes stay as they are.
     fn keep_for_calls(&mut self, number: u16) -> bool {
-        let used: BTreeSet<_> = self.calls.iter().map(|(_, call)| call.policy).collect();
+        let mut used = BTreeSet::new();
+        for (_, call) in self.calls.iter() {
+            used.insert(call.policy);
+        }
         if !used.contains(&number) {
             return true;
         }

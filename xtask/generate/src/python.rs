@@ -17,24 +17,12 @@ const HEAD: &str = r#"# Generated from core/src/policy/table.rs by `cargo xtask 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
-from datetime import timedelta
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
+from ._frozen import UNSET, Options
 
-class _Unset:
-    """Left to core's table."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "..."
-
-    def __reduce__(self) -> str:
-        return "UNSET"
-
-
-UNSET: Final[Any] = _Unset()
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 
 class Named(Protocol):
@@ -44,15 +32,6 @@ class Named(Protocol):
     def name(self) -> str:
         """Its name."""
         ...
-
-
-class Options:
-    """Shows what was given, and nothing of what was left out."""
-
-    def __repr__(self) -> str:
-        given = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
-        shown = ", ".join(f"{name}={value!r}" for name, value in given if value is not UNSET)
-        return f"{type(self).__name__}({shown})"
 "#;
 
 pub fn text() -> String {
@@ -87,7 +66,7 @@ pub fn text() -> String {
 
 fn class(text: &mut String, path: &str, doc: &str, required: &[Required]) {
     let name = class_name(path);
-    let _ = write!(text, "\n\n@dataclass(frozen=True, kw_only=True, repr=False)\nclass {name}(Options):\n");
+    let _ = write!(text, "\n\nclass {name}(Options):\n");
     let _ = write!(text, "    \"\"\"{doc}\n\n    Args:\n");
     for key in keys_of(path) {
         let words = format!("{}: {} {}", name_of(key.path), key.doc, told(key, required));

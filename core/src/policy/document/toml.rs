@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
-use super::{Item, Lines, Node};
+use super::{Item, Lines, Node, by_line};
 use crate::policy::PolicyError;
 use crate::policy::check::clipped;
 
@@ -28,7 +28,7 @@ pub(super) fn tree(text: &str) -> Result<Item<'_>, Vec<PolicyError>> {
         }
     }
     let mut errors: Vec<_> = errors.iter().map(|error| unreadable(text, error)).collect();
-    errors.sort_by_key(|error| error.line);
+    by_line(&mut errors);
     Err(errors)
 }
 
