@@ -169,7 +169,7 @@ fn a_bulkhead_that_comes_while_calls_wait_for_a_rate_gives_them_no_permits_of_it
     let rate = [
         ("rate_limit.permits", Number(1.0)),
         ("rate_limit.per", Number(1e6)),
-        ("rate_limit.wait", Text("true")),
+        ("rate_limit.wait", Number(1.0)),
         ("rate_limit.max_wait", Number(9e6)),
     ];
     let mut host = Host::new(&rate);
