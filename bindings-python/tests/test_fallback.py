@@ -121,6 +121,16 @@ def test_a_broken_predicate_breaks_no_call(engine: tidegate.Engine) -> None:
         policy.call(failing(OSError("no")))
 
 
+def test_each_broken_predicate_is_warned_of_also_where_an_earlier_one_stood(engine: tidegate.Engine) -> None:
+    for _ in range(20):
+        policy = quick(engine, fallback="cached", fallback_on=lambda error: 1 // 0)
+        with pytest.warns(RuntimeWarning, match="ZeroDivisionError"), pytest.raises(OSError, match="no"):
+            policy.call(failing(OSError("no")))
+        with pytest.raises(OSError, match="no"):  # once of each
+            policy.call(failing(OSError("no")))
+        del policy
+
+
 @pytest.mark.parametrize("on", ["transient", 5, (KeyError, 5), ()])
 def test_a_wrong_fallback_on_is_named(engine: tidegate.Engine, on: Any) -> None:
     with pytest.raises(ValueError, match=r"fallback_on = .*: must be an exception class"):

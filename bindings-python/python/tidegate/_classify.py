@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from weakref import ref
 
 from ._errors import RateLimited, Rejected, Throttled
 from ._frozen import Frozen
@@ -98,14 +99,19 @@ def _number(name: str, kinds: Mapping[str, int]) -> int:
     return number
 
 
-_warned: set[int] = set()
+_warned: dict[int, object] = {}
+"""By id, which another may have once this one is gone: its weak reference takes it out again."""
 
 
 def warn_once(judge: Any, error: Exception, name: str = "classify") -> None:
     """Says once of each broken judge that it is ignored."""
-    if id(judge) in _warned:
+    key = id(judge)
+    if key in _warned:
         return
-    _warned.add(id(judge))
+    try:
+        _warned[key] = ref(judge, lambda _: _warned.pop(key, None))
+    except TypeError:
+        _warned[key] = judge  # kept, so that nobody else gets its id
     import warnings
 
     try:
