@@ -21,7 +21,7 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-LARGEST = 1_000_000
+LARGEST = 1_250_000  # the aim is 1 MB (docs/performance.md); this is so that it does not grow unseen
 MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
 MUSL = {"libc.so", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"}
 
