@@ -97,7 +97,7 @@ pub extern "C" fn policy(engine: u32) -> f64 {
 }
 
 /// Gives a policy the staged pairs as its settings: 0, and who can go on now is among the woken. Or −1, as for `policy`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(tidegate_small), unsafe(no_mangle))]
 pub extern "C" fn retune(engine: u32, policy: u32, now: f64) -> f64 {
     let retuned = staged(Policy::from_pairs).map_err(|errors| mistakes(&errors)).and_then(|to| {
         let retuned = with(engine, |it| it.core.retune(PolicyId::from_word(policy), to, time(now)));
@@ -108,7 +108,7 @@ pub extern "C" fn retune(engine: u32, policy: u32, now: f64) -> f64 {
 
 /// Takes in the staged pairs as a pool, or gives it other settings: 0, or −1, as for `policy`. Kinds are in the order of
 /// `PoolKind::ALL`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(tidegate_small), unsafe(no_mangle))]
 pub extern "C" fn pool(engine: u32, kind: u32, again: u32, now: f64) -> f64 {
     let Some(kind) = PoolKind::ALL.get(kind as usize) else { return NO_WORD };
     let made = staged(|name, pairs| Pool::from_pairs(name, *kind, pairs));
@@ -138,7 +138,7 @@ pub extern "C" fn route(engine: u32, policy: u32, now: f64) -> f64 {
 }
 
 /// The name of the path in the input, for `begin`; 0 where its policy holds nothing.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(tidegate_small), unsafe(no_mangle))]
 pub extern "C" fn target(engine: u32, route: f64, now: f64) -> f64 {
     let path = host(|host| host.text(0, usize::MAX));
     with(engine, |it| it.core.target(RouteId::from_word(route as u64), &path, time(now)).to_word()) as f64
@@ -195,7 +195,7 @@ pub extern "C" fn woken(engine: u32, place: u32) -> f64 {
 }
 
 /// Refuses all calls of a policy (of the route, where that is not 0), or lets them through again. Then ask `wakes`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(tidegate_small), unsafe(no_mangle))]
 pub extern "C" fn force_open(engine: u32, policy: u32, route: f64, on: u32, now: f64) {
     let route = (route > 0.0).then(|| RouteId::from_word(route as u64));
     with(engine, |it| {
@@ -244,21 +244,21 @@ pub extern "C" fn kinds(engine: u32, policy: u32) {
 }
 
 /// The state of everything, as JSON.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(tidegate_small), unsafe(no_mangle))]
 pub extern "C" fn snapshot(engine: u32, now: f64) {
     let view = with(engine, |it| it.core.snapshot(time(now)));
     host(|host| host.output = output::snapshot(&view));
 }
 
 /// What a policy does, in words.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(tidegate_small), unsafe(no_mangle))]
 pub extern "C" fn explain(engine: u32, policy: u32) {
     let told = with(engine, |it| it.core.explain_policy(PolicyId::from_word(policy)));
     host(|host| host.output = told.map_or_else(String::new, |told| told.to_string()));
 }
 
 /// What the engine has learned, as JSON for `restore`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(tidegate_small), unsafe(no_mangle))]
 pub extern "C" fn save(engine: u32, now: f64) {
     let saved = with(engine, |it| it.core.save(time(now)));
     host(|host| host.output = saved);
@@ -266,7 +266,7 @@ pub extern "C" fn save(engine: u32, now: f64) {
 
 /// Goes on from what `save` gave (the input), which is this old: 0, and the output tells what became of it. Or −1, and
 /// why not.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(tidegate_small), unsafe(no_mangle))]
 pub extern "C" fn restore(engine: u32, elapsed_us: f64, now: f64) -> f64 {
     let saved = host(|host| host.text(0, usize::MAX));
     let elapsed = tidegate::Duration::from_micros(elapsed_us as u64);
@@ -280,7 +280,7 @@ pub extern "C" fn restore(engine: u32, elapsed_us: f64, now: f64) -> f64 {
 }
 
 /// Starts or stops keeping records for `records`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(tidegate_small), unsafe(no_mangle))]
 pub extern "C" fn subscribe(engine: u32, on: u32) {
     with(engine, |it| {
         it.heard = on != 0;
@@ -290,7 +290,7 @@ pub extern "C" fn subscribe(engine: u32, on: u32) {
 
 /// The records since the last time are counted, and where somebody listens, put into the output as a list in JSON; how many
 /// have been dropped so far.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(tidegate_small), unsafe(no_mangle))]
 pub extern "C" fn records(engine: u32) -> f64 {
     with(engine, |it| {
         let mut records = Vec::new();
@@ -309,7 +309,7 @@ pub extern "C" fn records(engine: u32) -> f64 {
 }
 
 /// The key of a route, for a record: in the output, empty for one that has been evicted.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(tidegate_small), unsafe(no_mangle))]
 pub extern "C" fn key_of(engine: u32, route: f64) {
     let key = with(engine, |it| it.core.key_of(RouteId::from_word(route as u64)).map(str::to_owned));
     host(|host| host.output = key.unwrap_or_default());

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use crate::breaker::BreakerSettings;
 use crate::classify::Methods;
 use crate::codel::CodelSettings;
+use crate::full::Full;
 use crate::limit::{AimdSettings, Gradient2Settings, RateSettings};
 use crate::outcome::{Class, Kind};
 use crate::retry::{Backoff, BudgetSettings, RetryAfterMode};
@@ -117,8 +118,8 @@ pub(crate) struct Bulkhead {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum LimitSettings {
     Fixed(u32),
-    Aimd(AimdSettings),
-    Gradient2(Gradient2Settings),
+    Aimd(AimdSettings, Full),
+    Gradient2(Gradient2Settings, Full),
 }
 
 /// The circuit breaker.
@@ -134,6 +135,7 @@ pub(crate) struct Breaker {
 /// The adaptive throttle.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Throttle {
+    pub(crate) full: Full,
     pub(crate) settings: ThrottleSettings,
     pub(crate) unit: Unit,
 }
@@ -141,6 +143,7 @@ pub(crate) struct Throttle {
 /// Hedging.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Hedge {
+    pub(crate) full: Full,
     pub(crate) delay: Duration,
     pub(crate) max_attempts: u8,
     pub(crate) quantile: Option<f64>,

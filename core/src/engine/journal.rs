@@ -7,6 +7,7 @@ mod text;
 
 use super::{Clash, Engine, Options, RestoreError, Restored};
 use crate::action::{CallId, Event, Flags, PolicyId, Request, RouteId, Step, TargetId};
+use crate::full::FULL;
 use crate::policy::{Policy, Pool};
 use crate::time::{Duration, Time};
 
@@ -179,14 +180,14 @@ impl Engine {
     /// Writes a `begin` down. Apart from [`Engine::write`], as is the next, because every call comes by here.
     #[inline(always)]
     pub(super) fn write_begin(&mut self, route: RouteId, request: &Request, now: Time) {
-        if self.journal.on {
+        if FULL && self.journal.on {
             self.journal.begin(route, request, now);
         }
     }
 
     #[inline(always)]
     pub(super) fn write_on(&mut self, call: CallId, event: &Event, now: Time) {
-        if self.journal.on {
+        if FULL && self.journal.on {
             self.journal.on(call, event, now);
         }
     }
@@ -195,7 +196,7 @@ impl Engine {
     #[inline(always)]
     #[allow(clippy::inline_always)] // a branch
     pub(super) fn write(&mut self, input: impl FnOnce() -> Input) {
-        if self.journal.on {
+        if FULL && self.journal.on {
             self.journal.inputs.push(input());
         }
     }

@@ -10,6 +10,7 @@ use super::arena::{State, flag};
 use super::call::{MAX_PARK, wait};
 use super::queue::List;
 use crate::action::{Step, Verdict, Wait};
+use crate::full::Full;
 use crate::limit::TokenBucket;
 use crate::retry::CubicRate;
 use crate::time::{Duration, Time};
@@ -21,14 +22,14 @@ const MOST_SENDERS: u32 = 1_000;
 #[derive(Clone, Debug)]
 pub(super) enum Bucket {
     Tokens(TokenBucket),
-    Cubic(CubicRate),
+    Cubic(CubicRate, Full),
 }
 
 impl Bucket {
     fn try_take(&mut self, cost: u32, now: Time) -> bool {
         match self {
             Self::Tokens(bucket) => bucket.try_take(cost, now).is_ok(),
-            Self::Cubic(rate) => rate.acquire(now).is_ok(),
+            Self::Cubic(rate, _) => rate.acquire(now).is_ok(),
         }
     }
 
@@ -36,7 +37,7 @@ impl Bucket {
     pub fn wait_for(&mut self, tokens: u64, now: Time) -> Duration {
         match self {
             Self::Tokens(bucket) => bucket.wait_for(tokens, now),
-            Self::Cubic(rate) => rate.wait_for(tokens, now),
+            Self::Cubic(rate, _) => rate.wait_for(tokens, now),
         }
     }
 }
@@ -64,7 +65,7 @@ impl Pace {
     pub fn is_fresh(&mut self, now: Time) -> bool {
         match &mut self.bucket {
             Bucket::Tokens(bucket) => bucket.is_fresh(now),
-            Bucket::Cubic(rate) => rate.rate().is_none(),
+            Bucket::Cubic(rate, _) => rate.rate().is_none(),
         }
     }
 
@@ -72,7 +73,7 @@ impl Pace {
     pub fn burst(&self) -> Option<u32> {
         match &self.bucket {
             Bucket::Tokens(bucket) => Some(bucket.settings().burst),
-            Bucket::Cubic(_) => None,
+            Bucket::Cubic(..) => None,
         }
     }
 

@@ -7,7 +7,8 @@ use super::Engine;
 use super::arena::{Arena, Call, NONE, State, flag};
 use super::limiter::Limiter;
 use crate::action::{Verdict, Wait};
-use crate::codel::CoDel;
+use crate::codel::{CoDel, CodelSettings};
+use crate::full::{Full, Part};
 use crate::policy::Bulkhead;
 use crate::time::{Duration, Time};
 
@@ -104,7 +105,7 @@ pub(super) struct Pool {
     pub granted: List,
     pub limiter: Limiter,
     /// What watches the queue, if anything does.
-    pub codel: Option<Box<CoDel>>,
+    pub codel: Option<Part<CoDel>>,
     shed: bool,
     lifo: bool,
     prioritized: bool,
@@ -122,7 +123,7 @@ impl Pool {
             waiters: 0,
             granted: List::default(),
             limiter,
-            codel: settings.codel.map(|settings| Box::new(CoDel::new(settings, now))),
+            codel: codel(settings.codel, now),
             shed: settings.shed,
             lifo: settings.lifo,
             prioritized: settings.prioritized,
@@ -141,7 +142,7 @@ impl Pool {
         }
         match (&mut self.codel, to.codel) {
             (Some(codel), Some(settings)) => codel.retune(settings),
-            (codel, settings) => *codel = settings.map(|settings| Box::new(CoDel::new(settings, now))),
+            (watch, settings) => *watch = codel(settings, now),
         }
     }
 
@@ -226,6 +227,11 @@ impl Pool {
             codel.on_empty(now);
         }
     }
+}
+
+/// What watches a queue.
+fn codel(settings: Option<CodelSettings>, now: Time) -> Option<Part<CoDel>> {
+    settings.zip(Full::here()).map(|(settings, full)| Part::new(CoDel::new(settings, now), full))
 }
 
 /// How a newcomer stands with its pool.

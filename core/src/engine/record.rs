@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::Engine;
 use crate::action::{CallId, PolicyId, RouteId, Verdict, Wait};
+use crate::full::FULL;
 use crate::outcome::Kind;
 use crate::time::{Duration, Time};
 
@@ -353,7 +354,7 @@ impl Engine {
     #[inline(always)]
     #[allow(clippy::inline_always)] // a branch
     pub(super) fn note(&mut self, tell: impl FnOnce(&mut Self)) {
-        if self.notes.on {
+        if FULL && self.notes.on {
             tell(self);
         }
     }
@@ -362,7 +363,7 @@ impl Engine {
     #[inline(always)]
     #[allow(clippy::inline_always)] // a branch
     pub(super) fn note_course(&mut self, tell: impl FnOnce(&mut Self)) {
-        if self.notes.course {
+        if FULL && self.notes.course {
             tell(self);
         }
     }
@@ -371,7 +372,7 @@ impl Engine {
     #[inline(always)]
     #[allow(clippy::inline_always)] // two branches
     pub(super) fn note_end(&mut self, verdict: Verdict, tell: impl FnOnce(&mut Self)) {
-        if self.notes.on && (self.notes.course || verdict != Verdict::Ok) {
+        if FULL && self.notes.on && (self.notes.course || verdict != Verdict::Ok) {
             tell(self);
         }
     }

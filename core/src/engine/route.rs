@@ -12,6 +12,7 @@ use super::pace::{Bucket, Pace};
 use super::queue::Pool;
 use crate::action::RouteId;
 use crate::breaker::{BreakerState, CircuitBreaker};
+use crate::full::{Full, Part};
 use crate::limit::TokenBucket;
 use crate::policy::Policy;
 use crate::retry::{Budget, CubicRate};
@@ -83,11 +84,11 @@ pub(super) struct Route {
     pub pool: Option<Pool>,
     pub budget: Option<Budget>,
     pub rate: Option<Box<Pace>>,
-    pub send: Option<Box<Pace>>,
+    pub send: Option<Part<Pace>>,
     pub breaker: Option<Box<CircuitBreaker>>,
-    pub throttle: Option<Box<AdaptiveThrottle>>,
-    pub hedger: Option<Box<Hedger>>,
-    pub holds: Option<Box<Holds>>,
+    pub throttle: Option<Part<AdaptiveThrottle>>,
+    pub hedger: Option<Part<Hedger>>,
+    pub holds: Option<Part<Holds>>,
     /// Calls in it, lingering ones included.
     pub active: u32,
     /// Calls of other routes whose retry budget is here.
@@ -336,7 +337,7 @@ impl Routes {
             if let Some(budget) = &mut route.budget {
                 budget.forget_calls();
             }
-            for pace in [&mut route.rate, &mut route.send].into_iter().flatten() {
+            for pace in [route.rate.as_deref_mut(), route.send.as_deref_mut()].into_iter().flatten() {
                 pace.forget_calls();
             }
             if let Some(breaker) = &mut route.breaker {
@@ -362,7 +363,7 @@ impl Route {
         let own = |home: u32| home == NONE;
         let rate = policy.rate_limit.as_ref().filter(|_| own(homes.rate));
         let tokens = rate.map(|limit| Bucket::Tokens(TokenBucket::new(limit.bucket, now)));
-        let cubic = policy.retry.send_rate.then(|| Bucket::Cubic(CubicRate::new(now)));
+        let cubic = |full| Part::new(Pace::new(Bucket::Cubic(CubicRate::new(now), full)), full);
         Self {
             generation: 1,
             policy: policy_number,
@@ -375,11 +376,16 @@ impl Route {
             pool: policy.bulkhead.as_ref().filter(|_| own(homes.pool)).map(|it| Pool::new(it, now)),
             budget: policy.retry.budget.as_ref().filter(|_| own(homes.budget)).map(Budget::new),
             rate: tokens.map(|bucket| Box::new(Pace::new(bucket))),
-            send: cubic.map(|bucket| Box::new(Pace::new(bucket))),
+            send: Full::here().filter(|_| policy.retry.send_rate).map(cubic),
             breaker: policy.breaker.as_ref().map(|it| Box::new(CircuitBreaker::new(it.settings))),
-            throttle: policy.throttle.as_ref().map(|it| Box::new(AdaptiveThrottle::new(it.settings, now))),
-            hedger: policy.hedge.as_ref().map(|it| Box::new(Hedger::new(it))),
-            holds: policy.retry.hold.map(|_| Box::default()),
+            throttle: policy
+                .throttle
+                .as_ref()
+                .map(|it| Part::new(AdaptiveThrottle::new(it.settings, now), it.full)),
+            hedger: policy.hedge.as_ref().map(|it| Part::new(Hedger::new(it), it.full)),
+            holds: Full::here()
+                .filter(|_| policy.retry.hold.is_some())
+                .map(|full| Part::new(Holds::default(), full)),
             active: 0,
             guests: 0,
             before: NONE,

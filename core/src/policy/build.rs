@@ -5,6 +5,7 @@ use super::written::Written;
 use super::{Breaker, Bulkhead, Hedge, HedgeBudget, LimitSettings, Policy, RateLimit, Retry, Throttle, Unit};
 use crate::breaker::BreakerSettings;
 use crate::codel::{CodelLaw, CodelSettings};
+use crate::full::Full;
 use crate::limit::{AimdSettings, Gradient2Settings, Gradient2Variant, RateSettings};
 use crate::retry::{
     Backoff, BudgetSettings, Growth, Jitter, QuotaSettings, RatioSettings, RetryAfterMode, Rounding,
@@ -34,8 +35,8 @@ impl Settings {
             rate_limit: self.uses("rate_limit.").then(|| self.rate_limit()),
             bulkhead: self.uses("bulkhead.").then(|| self.bulkhead()),
             breaker: self.uses("breaker.").then(|| self.breaker()),
-            throttle: self.uses("throttle.").then(|| self.throttle()),
-            hedge: self.uses("hedge.").then(|| self.hedge()),
+            throttle: Full::here().filter(|_| self.uses("throttle.")).map(|full| self.throttle(full)),
+            hedge: Full::here().filter(|_| self.uses("hedge.")).map(|full| self.hedge(full)),
         }
     }
 
@@ -144,31 +145,37 @@ impl Settings {
         let lifo = self.flag("bulkhead.queue_adaptive_lifo");
         let interval = self.span("bulkhead.queue_interval");
         Bulkhead {
-            limit: match self.word("bulkhead.kind") {
-                "aimd" => LimitSettings::Aimd(AimdSettings {
-                    max_concurrency,
-                    min_concurrency,
-                    latency_threshold: self.span("bulkhead.latency_threshold"),
-                    increase_step: self.real("bulkhead.increase_step"),
-                    backoff_ratio: self.real("bulkhead.backoff_ratio"),
-                    cooldown: self.span("bulkhead.cooldown"),
-                    latency_quantile: self
-                        .given("bulkhead.latency_quantile")
-                        .then(|| self.real("bulkhead.latency_quantile")),
-                }),
-                "gradient2" => LimitSettings::Gradient2(Gradient2Settings {
-                    max_concurrency,
-                    min_concurrency,
-                    long_window: self.whole("bulkhead.long_window"),
-                    rtt_tolerance: self.real("bulkhead.rtt_tolerance"),
-                    headroom: self.real("bulkhead.headroom"),
-                    variant: match self.word("bulkhead.variant") {
-                        "plain" => Gradient2Variant::Plain,
-                        "netflix" => Gradient2Variant::Netflix,
-                        "guarded" => Gradient2Variant::Guarded,
-                        _ => Gradient2Variant::Steady,
+            limit: match (self.word("bulkhead.kind"), Full::here()) {
+                ("aimd", Some(full)) => LimitSettings::Aimd(
+                    AimdSettings {
+                        max_concurrency,
+                        min_concurrency,
+                        latency_threshold: self.span("bulkhead.latency_threshold"),
+                        increase_step: self.real("bulkhead.increase_step"),
+                        backoff_ratio: self.real("bulkhead.backoff_ratio"),
+                        cooldown: self.span("bulkhead.cooldown"),
+                        latency_quantile: self
+                            .given("bulkhead.latency_quantile")
+                            .then(|| self.real("bulkhead.latency_quantile")),
                     },
-                }),
+                    full,
+                ),
+                ("gradient2", Some(full)) => LimitSettings::Gradient2(
+                    Gradient2Settings {
+                        max_concurrency,
+                        min_concurrency,
+                        long_window: self.whole("bulkhead.long_window"),
+                        rtt_tolerance: self.real("bulkhead.rtt_tolerance"),
+                        headroom: self.real("bulkhead.headroom"),
+                        variant: match self.word("bulkhead.variant") {
+                            "plain" => Gradient2Variant::Plain,
+                            "netflix" => Gradient2Variant::Netflix,
+                            "guarded" => Gradient2Variant::Guarded,
+                            _ => Gradient2Variant::Steady,
+                        },
+                    },
+                    full,
+                ),
                 _ => LimitSettings::Fixed(max_concurrency),
             },
             max_queue: self.whole("bulkhead.max_queue"),
@@ -222,10 +229,11 @@ impl Settings {
         }
     }
 
-    fn throttle(&self) -> Throttle {
+    fn throttle(&self, full: Full) -> Throttle {
         let max_reject = self.real("throttle.max_reject");
         let probe_interval = self.span("throttle.probe_interval");
         Throttle {
+            full,
             settings: ThrottleSettings {
                 k: self.real("throttle.k"),
                 window: self.span("throttle.window"),
@@ -238,10 +246,11 @@ impl Settings {
         }
     }
 
-    fn hedge(&self) -> Hedge {
+    fn hedge(&self, full: Full) -> Hedge {
         let quantile = "hedge.adaptive_delay_quantile";
         let retries = self.uses("retry.") && self.whole("retry.max_attempts") > 1;
         Hedge {
+            full,
             delay: self.span("hedge.delay"),
             max_attempts: self.whole("hedge.max_attempts") as u8,
             quantile: self.given(quantile).then(|| self.real(quantile)),
