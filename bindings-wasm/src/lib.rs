@@ -227,16 +227,23 @@ pub extern "C" fn retries_method(engine: u32, policy: u32) -> u32 {
     with(engine, |it| it.core.retries_method(PolicyId::from_word(policy), &method)).into()
 }
 
-/// The value of a policy's key (the input) that is in force: as JSON in the output, spans in microseconds; `null` for none.
+/// The value of a policy's key (the input) that is in force: a number, spans in microseconds. Where it is none, it is not a
+/// number, and the output has the word, or nothing.
 #[unsafe(no_mangle)]
-pub extern "C" fn setting(engine: u32, policy: u32) {
+pub extern "C" fn setting(engine: u32, policy: u32) -> f64 {
     let key = host(|host| host.text(0, usize::MAX));
-    let mut json = Json::default();
-    with(engine, |it| json.value(it.core.setting(PolicyId::from_word(policy), &key)));
-    host(|host| host.output = json.text);
+    with(engine, |it| {
+        let word = match it.core.setting(PolicyId::from_word(policy), &key) {
+            Some(Value::Number(number)) => return number,
+            Some(Value::Text(word)) => word.to_owned(),
+            None => String::new(),
+        };
+        host(|host| host.output = word);
+        f64::NAN
+    })
 }
 
-/// The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class, as JSON.
+/// The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class, each with a NUL behind it.
 #[unsafe(no_mangle)]
 pub extern "C" fn kinds(engine: u32, policy: u32) {
     let text = with(engine, |it| output::kinds(it.core.policy_of(PolicyId::from_word(policy))));

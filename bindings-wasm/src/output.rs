@@ -99,14 +99,6 @@ impl Json {
         }
     }
 
-    pub fn value(&mut self, value: Option<Value<'_>>) {
-        match value {
-            None => self.literal("null"),
-            Some(Value::Number(number)) => self.real(number),
-            Some(Value::Text(text)) => self.string(text),
-        }
-    }
-
     fn permits(&mut self, of: &PoolView) {
         self.object(|json| {
             json.count("limit", of.limit);
@@ -222,28 +214,29 @@ pub fn listed(texts: impl Iterator<Item = String>) -> String {
     list(|json| texts.for_each(|text| json.literal(&text)))
 }
 
-fn mistake(json: &mut Json, key: &str, value: &str, rule: &str) {
-    json.list(|json| [key, value, rule].into_iter().for_each(|text| json.string(text)));
+/// Texts that are read without a parser: behind each stands a NUL.
+fn pieces<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut out = String::new();
+    for text in texts {
+        out.extend(text.chars().filter(|c| *c != '\0').chain(['\0']));
+    }
+    out
 }
 
 /// Mistakes as key, value and rule.
 pub fn mistakes(errors: &[PolicyError]) -> String {
-    list(|json| errors.iter().for_each(|it| mistake(json, &it.key, &it.value, &it.rule)))
+    pieces(errors.iter().flat_map(|it| [&*it.key, &*it.value, &*it.rule]))
 }
 
 /// What an engine does not take in, in the same form.
 pub fn clash(what: &str, clash: &Clash) -> String {
-    list(|json| mistake(json, what, &clash.name, clash.rule))
+    pieces([what, &clash.name, clash.rule])
 }
 
+/// The kinds that a policy declares, as name and base.
 pub fn kinds(policy: Option<&Policy>) -> String {
-    list(|json| {
-        let Some(policy) = policy else { return };
-        for name in policy.kinds() {
-            let class = policy.kind_of(name).map_or("", |kind| policy.class_of(kind).name());
-            json.list(|json| [name, class].into_iter().for_each(|text| json.string(text)));
-        }
-    })
+    let base = |policy: &Policy, name| policy.kind_of(name).map_or("", |kind| policy.class_of(kind).name());
+    pieces(policy.iter().flat_map(|policy| policy.kinds().flat_map(|name| [name, base(policy, name)])))
 }
 
 pub fn snapshot(view: &Snapshot) -> String {

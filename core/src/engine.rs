@@ -37,7 +37,7 @@ mod tell;
 mod timer;
 mod view;
 
-use std::collections::BTreeMap;
+use crate::map::Map;
 use std::fmt;
 
 pub use call::EDGES;
@@ -131,10 +131,10 @@ pub struct Engine {
     /// Calls begun so far.
     ordinal: u64,
     policies: Vec<Entry>,
-    by_name: BTreeMap<String, u16>,
+    by_name: Map<String, u16>,
     routes: route::Routes,
     calls: arena::Arena,
-    pools: BTreeMap<String, pools::Shared>,
+    pools: Map<String, pools::Shared>,
     targets: hold::Targets,
     wakes: Vec<CallId>,
     /// Permits that the event's own call gives back once all has seen them out: its route, and how many.
@@ -151,10 +151,10 @@ impl Engine {
             clock: Clock::default(),
             ordinal: 0,
             policies: Vec::new(),
-            by_name: BTreeMap::new(),
+            by_name: Map::new(),
             routes: route::Routes::new(options.max_routes),
             calls: arena::Arena::default(),
-            pools: BTreeMap::new(),
+            pools: Map::new(),
             targets: hold::Targets::default(),
             wakes: Vec::new(),
             owed: (0, 0),

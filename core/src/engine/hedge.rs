@@ -33,7 +33,7 @@ pub(super) struct Hedger {
 impl Hedger {
     pub fn new(settings: &Hedge) -> Self {
         let budget = match &settings.budget {
-            HedgeBudget::Own(Some(budget)) => Some(Budget::new(budget)),
+            HedgeBudget::Own(Some(budget)) => Budget::new(budget),
             HedgeBudget::Shared | HedgeBudget::Own(None) => None,
         };
         let latencies = settings.quantile.map(|p| WindowedP2Quantile::new(p, WINDOW));

@@ -12,6 +12,7 @@ use super::queue::List;
 use super::side::NO_GATE;
 use super::{Engine, Input};
 use crate::action::{RouteId, Step, TargetId, Verdict, Wait};
+use crate::map::Map;
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 
@@ -30,7 +31,7 @@ const LOOKED_AT: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Targets {
     entries: Vec<Target>,
-    by_path: BTreeMap<Box<str>, u16>,
+    by_path: Map<Box<str>, u16>,
     cursor: usize,
     /// How often a path could not be named.
     pub overflows: u64,

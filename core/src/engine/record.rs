@@ -2,8 +2,8 @@
 //!
 //! What each record says is in `tell.rs`; here are their form and the place where they wait to be taken.
 
+use crate::map::Map;
 use core::fmt;
-use std::collections::BTreeMap;
 
 use super::Engine;
 use crate::action::{CallId, PolicyId, RouteId, Verdict, Wait};
@@ -208,9 +208,9 @@ pub(super) struct Notes {
     dropped: u64,
     waiting: Vec<Record>,
     /// By the route's slot and the verdict's number.
-    samples: BTreeMap<(u32, u8), Sample>,
+    samples: Map<(u32, u8), Sample>,
     /// The probability last told of a throttle that refuses, by the route's slot.
-    throttles: BTreeMap<u32, (RouteId, f64)>,
+    throttles: Map<u32, (RouteId, f64)>,
     /// The call whose rejection was left out, until its end is told.
     quiet: Option<CallId>,
 }

@@ -193,7 +193,7 @@ impl Engine {
         if kept {
             return;
         }
-        self.routes[route].budget = to.as_ref().map(Budget::new);
+        self.routes[route].budget = to.as_ref().and_then(Budget::new);
         // What was paid to the budget that is gone is not refunded by the one that is there now.
         let here = |call: &Call| {
             self.routes[call.route].budget_at == route && (call.charge != 0 || call.has(flag::RACING))

@@ -3,7 +3,7 @@
 //! A route is pinned while it has calls. When the map is full, the least recently used idle route goes, routes that
 //! are as good as new before others; when none is idle, new keys share the policy's counted `overflow` route.
 
-use std::collections::BTreeMap;
+use crate::map::Map;
 
 use super::arena::NONE;
 use super::hedge::Hedger;
@@ -106,7 +106,7 @@ pub(super) struct Route {
 pub(super) struct Routes {
     slots: Vec<Route>,
     free: Vec<u32>,
-    by_key: BTreeMap<(u16, Box<str>), u32>,
+    by_key: Map<(u16, Box<str>), u32>,
     /// The ends of the list of routes without calls, least recently used first.
     oldest: u32,
     newest: u32,
@@ -121,7 +121,7 @@ impl Routes {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            by_key: BTreeMap::new(),
+            by_key: Map::new(),
             oldest: NONE,
             newest: NONE,
             max: max.clamp(1, 1 << 19),
@@ -374,7 +374,7 @@ impl Route {
             rate_at: 0,
             budget_at: 0,
             pool: policy.bulkhead.as_ref().filter(|_| own(homes.pool)).map(|it| Pool::new(it, now)),
-            budget: policy.retry.budget.as_ref().filter(|_| own(homes.budget)).map(Budget::new),
+            budget: policy.retry.budget.as_ref().filter(|_| own(homes.budget)).and_then(Budget::new),
             rate: tokens.map(|bucket| Box::new(Pace::new(bucket))),
             send: Full::here().filter(|_| policy.retry.send_rate).map(cubic),
             breaker: policy.breaker.as_ref().map(|it| Box::new(CircuitBreaker::new(it.settings))),

@@ -3,6 +3,7 @@
 use super::check::{PolicyError, Settings, quoted};
 use super::domain::{MOST_KINDS, Stored};
 use super::pool::PoolKind;
+use crate::text;
 
 /// Keys without a default that a choice needs: where the first key has the second's value, the third must stand.
 const NEEDED: &[(&str, &str, &str)] = &[
@@ -67,24 +68,25 @@ impl Settings {
 
     /// Keys that have to be there.
     fn check_presence(&self, errors: &mut Vec<PolicyError>) {
-        let mut absent = |key: &str, why: String| {
-            errors.push(PolicyError::new(key, "(absent)", format!("is required where {why}")));
+        let mut absent = |key: &str, why: &[&str]| {
+            let rule = "is required where ".to_owned() + &why.concat();
+            errors.push(PolicyError::new(key, "(absent)", rule));
         };
         for (chooser, choice, needed) in NEEDED {
             if self.word(chooser) == *choice && !self.given(needed) {
-                absent(needed, format!("{chooser} is {choice}"));
+                absent(needed, &[chooser, " is ", choice]);
             }
         }
         for (component, needed, instead) in REQUIRED {
             if self.uses(component) && !self.given(needed) && !self.given(instead) {
                 let what = component.trim_end_matches('.').replace('_', " ");
-                let or = if instead.is_empty() { String::new() } else { format!(", or {instead}") };
-                absent(needed, format!("there is a {what}{or}"));
+                let or = if instead.is_empty() { "" } else { ", or " };
+                absent(needed, &["there is a ", &what, or, instead]);
             }
         }
         for (key, beside) in BESIDE {
             if self.given(key) && !self.given(beside) {
-                absent(beside, format!("there is {key}"));
+                absent(beside, &["there is ", key]);
             }
         }
     }
@@ -98,14 +100,14 @@ impl Settings {
                 _ => true,
             };
             if !in_order {
-                let rule = format!("must be at least {low} ({})", self.told(low));
+                let rule = ["must be at least ", low, " (", &self.told(low), ")"].concat();
                 errors.push(PolicyError::new(*high, self.told(high), rule));
             }
         }
         let attempts = self.whole("retry.max_attempts");
         if self.word("preset") == "grpc" && attempts > 5 {
             let rule = "gRPC allows at most 5 attempts";
-            errors.push(PolicyError::new("retry.max_attempts", attempts.to_string(), rule));
+            errors.push(PolicyError::new("retry.max_attempts", text::whole(attempts.into()), rule));
         }
     }
 
@@ -129,7 +131,7 @@ impl Settings {
         }
         for key in self.values.keys() {
             if let Some(pool) = self.pool_of(key) {
-                fail(key, self.told(key), format!("belongs to the pool that {pool} names"));
+                fail(key, self.told(key), ["belongs to the pool that ", pool, " names"].concat());
             }
         }
     }
@@ -141,7 +143,7 @@ impl Settings {
             return;
         }
         if self.given(target) && self.span(target) >= self.span(interval) {
-            let rule = format!("must be less than {interval} ({})", self.told(interval));
+            let rule = ["must be less than ", interval, " (", &self.told(interval), ")"].concat();
             errors.push(PolicyError::new(target, self.told(target), rule));
         }
         for control in QUEUE_CONTROLS {
@@ -157,8 +159,9 @@ impl Settings {
     fn check_kinds(&self, errors: &mut Vec<PolicyError>) {
         let count = self.values.get("kinds").map_or(0, Vec::len);
         if count > MOST_KINDS {
-            let rule = format!("at most {MOST_KINDS} kinds can be declared");
-            errors.push(PolicyError::new("kinds", format!("({count} kinds)"), rule));
+            let rule = ["at most ", &text::whole(MOST_KINDS as u64), " kinds can be declared"].concat();
+            let count = ["(", &text::whole(count as u64), " kinds)"].concat();
+            errors.push(PolicyError::new("kinds", count, rule));
         }
         for (at, name) in self.kinds.iter().enumerate() {
             if self.kinds[..at].iter().filter(|other| *other == name).count() == 1 {
@@ -166,7 +169,7 @@ impl Settings {
             }
         }
         for (name, class) in self.named("retry.retry_on").filter(|(_, class)| !class.retryable()) {
-            let rule = format!("is based on {}, which can never be retried", class.name());
+            let rule = ["is based on ", class.name(), ", which can never be retried"].concat();
             errors.push(PolicyError::new("retry.retry_on", quoted(&name), rule));
         }
         if self.mask("breaker.failure_on", false) & self.mask("breaker.ignore_on", false) != 0 {

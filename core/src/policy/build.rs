@@ -90,7 +90,7 @@ impl Settings {
 
     /// The budget whose keys stand in this table.
     fn budget(&self, table: &str) -> Option<BudgetSettings> {
-        let key = |name: &str| format!("{table}.{name}");
+        let key = |name: &str| [table, ".", name].concat();
         let (whole, real) = (|name: &str| self.whole(&key(name)), |name: &str| self.real(&key(name)));
         let throttled = if self.given(&key("throttled_cost")) { "throttled_cost" } else { "cost" };
         Some(match self.word(&key("kind")) {

@@ -1,6 +1,6 @@
 //! The validator: pairs in, a policy or all mistakes out.
 
-use std::collections::BTreeMap;
+use crate::map::Map;
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use super::table::{Domain, TABLE};
 use super::{Policy, presets};
 use crate::classify::Methods;
 use crate::outcome::Class;
+use crate::text;
 use crate::time::Duration;
 
 /// A value of a pair. Flags are the numbers 0 and 1, spans are microseconds, `none` is the text `none`.
@@ -76,8 +77,8 @@ pub(super) fn build_written<'a>(
 ) -> Result<Policy, Vec<PolicyError>> {
     let mut errors = Vec::new();
     if !is_name(name) {
-        let rule = format!("a name has 1 to {LONGEST} bytes and no control characters");
-        errors.push(PolicyError::new("policy", quoted(name), rule));
+        let rule = ["a name has 1 to ", &text::whole(LONGEST as u64), " bytes and no control characters"];
+        errors.push(PolicyError::new("policy", quoted(name), rule.concat()));
     }
     let (settings, mut more) = settings(pairs);
     errors.append(&mut more);
@@ -111,7 +112,9 @@ fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyE
     }
     // What stands in a pool of its own overrides what the preset has of it.
     settings.values.retain(|key, _| given.pool_of(key).is_none());
-    settings.values.append(&mut given.values);
+    for (key, values) in given.values {
+        settings.values.insert(key, values);
+    }
     // A key that is wrong by itself says nothing about its relation to others.
     let mut across = settings.across();
     across.retain(|error| errors.iter().all(|own| own.key != error.key));
@@ -122,7 +125,7 @@ fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyE
 /// Checked values by key; lists hold several.
 #[derive(Default)]
 pub(super) struct Settings {
-    pub(super) values: BTreeMap<&'static str, Vec<Stored>>,
+    pub(super) values: Map<&'static str, Vec<Stored>>,
     /// The names that `kinds` declares.
     pub(super) kinds: Vec<Arc<str>>,
 }
@@ -136,7 +139,7 @@ impl Settings {
         let fail = |rule: String| PolicyError::new(path, shown(value, is_span), rule);
         // A key whose value is wrong still counts as given: it must not be reported as absent too.
         let stored = parse(key, value, &self.kinds);
-        let values = self.values.entry(key.path).or_default();
+        let values = self.slot(key.path);
         let stored = stored.map_err(fail)?;
         if !values.is_empty() && !key.domain.is_list() {
             return Err(fail("is given more than once".into()));
@@ -145,10 +148,18 @@ impl Settings {
         Ok(())
     }
 
+    /// Where the values of a key go.
+    fn slot(&mut self, path: &'static str) -> &mut Vec<Stored> {
+        if !self.values.contains_key(path) {
+            self.values.insert(path, Vec::new());
+        }
+        self.values.get_mut(path).expect("it has just been put in")
+    }
+
     /// A value that was found wrong before it came here: its key counts as given too.
     fn add_wrong(&mut self, path: &str, rule: String) -> PolicyError {
         if let Some(key) = TABLE.iter().find(|key| key.path == path) {
-            self.values.entry(key.path).or_default();
+            self.slot(key.path);
         }
         PolicyError::new(clipped(path), "", rule)
     }
@@ -165,12 +176,12 @@ impl Settings {
     pub(super) fn told(&self, path: &str) -> String {
         match self.stored(path) {
             Some(Stored::Span(Duration::MAX) | Stored::Whole(u32::MAX)) => "none".into(),
-            Some(Stored::Span(span)) => span.to_string(),
-            Some(Stored::Whole(n)) => n.to_string(),
-            Some(Stored::Real(x)) => x.to_string(),
-            Some(Stored::Flag(on)) => on.to_string(),
+            Some(Stored::Span(span)) => span.text(),
+            Some(Stored::Whole(n)) => text::whole(n.into()),
+            Some(Stored::Real(x)) => text::real(x),
+            Some(Stored::Flag(on)) => if on { "true" } else { "false" }.into(),
             Some(Stored::Word(word)) => word.into(),
-            Some(Stored::Name(name)) => name.to_string(),
+            Some(Stored::Name(name)) => String::from(&*name),
             None => "(absent)".into(),
         }
     }
@@ -267,7 +278,8 @@ impl Settings {
             return values.clone();
         }
         let Some(key) = TABLE.iter().find(|key| key.path == path) else { return Vec::new() };
-        let words = key.default.split(' ').map(|word| word.parse().map_or(Value::Text(word), Value::Number));
+        let words =
+            key.default.split(' ').map(|word| text::decimal(word).map_or(Value::Text(word), Value::Number));
         words.filter_map(|value| parse(key, value, &[]).ok()).collect()
     }
 
@@ -291,18 +303,18 @@ impl Settings {
 pub(super) fn shown(value: Value<'_>, is_span: bool) -> String {
     match value {
         Value::Text(text) => quoted(text),
-        Value::Number(n) if is_span => format!("{}s", n / 1e6),
-        Value::Number(n) => n.to_string(),
+        Value::Number(n) if is_span => text::real(n / 1e6) + "s",
+        Value::Number(n) => text::real(n),
     }
 }
 
 pub(super) fn quoted(text: &str) -> String {
-    format!("{:?}", clipped(text))
+    text::quoted(&clipped(text))
 }
 
 pub(super) fn clipped(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
+        Some((end, _)) => [&text[..end], "…"].concat(),
         None => text.into(),
     }
 }

@@ -1,12 +1,13 @@
 //! What values a key takes: a value that is checked against its key's domain, or the rule that it breaks.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::check::{LONGEST, Value};
 use super::span;
 use super::table::{Domain, Key};
+use crate::full::FULL;
 use crate::outcome::Class;
+use crate::text;
 use crate::time::Duration;
 
 /// A value that has passed its key's domain.
@@ -20,6 +21,9 @@ pub(super) enum Stored {
     /// A name that the policy's author chose.
     Name(Arc<str>),
 }
+
+/// What a small engine says of a choice, of which it may not have every word.
+const MORE: &str = if FULL { "" } else { r#"; "tidegate/full" may have more"# };
 
 /// The most kinds of failure that a policy declares: numbers 9 to 31 on the wire.
 pub(super) const MOST_KINDS: usize = 23;
@@ -60,7 +64,7 @@ impl Key {
         let value = match self.domain {
             Domain::Span { .. } => Value::Number(span::parse(self.default).ok()? as f64),
             Domain::Flag => Value::Number(f64::from(u8::from(self.default == "true"))),
-            Domain::Count { .. } | Domain::Real { .. } => Value::Number(self.default.parse().ok()?),
+            Domain::Count { .. } | Domain::Real { .. } => Value::Number(text::decimal(self.default)?),
             _ => Value::Text(self.default),
         };
         parse(self, value, &[]).ok()
@@ -76,29 +80,28 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<S
             Value::Number(n) if n >= min.as_micros() as f64 && n <= max.as_micros() as f64 => {
                 Ok(Stored::Span(Duration::from_micros(n as u64)))
             }
-            _ => Err(format!(
-                "must be a span from {min} to {}{}",
-                Days(max),
-                if none { ", or none" } else { "" }
-            )),
+            _ => {
+                let days = text::whole(max.as_micros() / 86_400_000_000) + " days";
+                Err(between("must be a span from ", min.text(), days, none))
+            }
         },
         Domain::Count { min, max, none } => match value {
             Value::Text("none") if none => Ok(Stored::Whole(u32::MAX)),
             Value::Number(n) if n >= f64::from(min) && n <= f64::from(max) && n.fract() == 0.0 => {
                 Ok(Stored::Whole(n as u32))
             }
-            _ => Err(format!(
-                "must be a whole number from {min} to {max}{}",
-                if none { ", or none" } else { "" }
-            )),
+            _ => {
+                let (min, max) = (text::whole(min.into()), text::whole(max.into()));
+                Err(between("must be a whole number from ", min, max, none))
+            }
         },
         Domain::Real { min, max, none } => match value {
             Value::Text("none") if none => Ok(Stored::Real(f64::INFINITY)),
             Value::Number(n) if n >= min && n <= max => Ok(Stored::Real(n)),
-            _ => Err(format!(
-                "must be a finite number from {min} to {max}{}",
-                if none { ", or none" } else { "" }
-            )),
+            _ => {
+                let (min, max) = (text::real(min), text::real(max));
+                Err(between("must be a finite number from ", min, max, none))
+            }
         },
         Domain::Flag => match value {
             Value::Number(n) if n == 0.0 || n == 1.0 => Ok(Stored::Flag(n == 1.0)),
@@ -108,7 +111,7 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<S
             Value::Text(text) => words.iter().find(|word| **word == text).map(|word| Stored::Word(word)),
             Value::Number(_) => None,
         }
-        .ok_or_else(|| format!("must be one of {}", words.join(", "))),
+        .ok_or_else(|| ["must be one of ", &words.join(", "), MORE].concat()),
         Domain::Statuses => match value {
             Value::Number(n) if (500.0..=599.0).contains(&n) && n.fract() == 0.0 => {
                 Ok(Stored::Whole(n as u32))
@@ -120,7 +123,7 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<S
             Value::Text(text) => words.iter().find(|word| **word == text).map(|word| Stored::Word(word)),
             Value::Number(_) => None,
         }
-        .ok_or_else(|| format!("must be one of {}", words.join(", "))),
+        .ok_or_else(|| "must be one of ".to_owned() + &words.join(", ")),
         Domain::KindWords(words) => match value {
             Value::Text(text) => match words.iter().find(|word| **word == text) {
                 Some(word) => Some(Stored::Word(word)),
@@ -132,23 +135,25 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<S
             let own = if kinds.is_empty() {
                 ", or a name declared in kinds".to_owned()
             } else {
-                format!(", {}", kinds.join(", "))
+                ", ".to_owned() + &kinds.join(", ")
             };
-            format!("must be one of {}{own}", words.join(", "))
+            ["must be one of ", &words.join(", "), &own].concat()
         }),
         Domain::Kinds => match value {
             Value::Text(text) if kind(text).is_some() => Ok(Stored::Name(text.into())),
             _ => {
                 let classes: Vec<_> = BASES.iter().map(|base| base.0).collect();
-                Err(format!(
-                    "must be name=class: a name of a to z, 0 to 9 and _ that no class has, and one of {}",
-                    classes.join(", ")
-                ))
+                let rule =
+                    "must be name=class: a name of a to z, 0 to 9 and _ that no class has, and one of ";
+                Err(rule.to_owned() + &classes.join(", "))
             }
         },
         Domain::Name => match value {
             Value::Text(text) if is_name(text) => Ok(Stored::Name(text.into())),
-            _ => Err(format!("must be a name of 1 to {LONGEST} bytes without control characters")),
+            _ => {
+                let longest = text::whole(LONGEST as u64);
+                Err(["must be a name of 1 to ", &longest, " bytes without control characters"].concat())
+            }
         },
     }
 }
@@ -158,13 +163,9 @@ pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST && !text.chars().any(char::is_control)
 }
 
-/// Whole days, for bounds.
-struct Days(Duration);
-
-impl fmt::Display for Days {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} days", self.0.as_micros() / 86_400_000_000)
-    }
+/// The rule of a range.
+fn between(must: &str, min: String, max: String, none: bool) -> String {
+    [must, &min, " to ", &max, if none { ", or none" } else { "" }].concat()
 }
 
 /// The words of `retry_on`: what can never be retried is not among them.

@@ -47,13 +47,17 @@ pub(super) fn parse(text: &str) -> Result<u64, NoSpan> {
     if fraction.len() > 10 {
         return Err(NoSpan::TooFine);
     }
-    let scale = 10_u128.pow(fraction.len() as u32);
-    let part = u128::from(micros) * fraction.parse::<u128>().unwrap_or(0);
+    let whole = whole.parse().unwrap_or(u64::MAX).saturating_mul(micros);
+    // The tens that a unit has take digits of the fraction away, so that the product stays below 2^64.
+    let (mut unit, mut digits) = (micros, fraction.len() as u32);
+    while digits > 0 && unit.is_multiple_of(10) {
+        (unit, digits) = (unit / 10, digits - 1);
+    }
+    let (part, scale) = (unit * fraction.parse::<u64>().unwrap_or(0), 10_u64.pow(digits));
     if !part.is_multiple_of(scale) {
         return Err(NoSpan::TooFine);
     }
-    let whole = whole.parse().unwrap_or(u64::MAX).saturating_mul(micros);
-    Ok(whole.saturating_add((part / scale) as u64))
+    Ok(whole.saturating_add(part / scale))
 }
 
 #[cfg(test)]
