@@ -5,6 +5,8 @@
 //! longer than a number from `output`. The module imports nothing, so it cannot do anything but answer
 //! (`docs/adr/0008-raw-wasm-border.md` says why there is no glue).
 
+#[cfg(tidegate_small)]
+mod alloc;
 mod host;
 mod meter;
 mod output;
@@ -244,7 +246,7 @@ pub extern "C" fn setting(engine: u32, policy: u32) -> f64 {
 }
 
 /// The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class, each with a NUL behind it.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(tidegate_small), unsafe(no_mangle))]
 pub extern "C" fn kinds(engine: u32, policy: u32) {
     let text = with(engine, |it| output::kinds(it.core.policy_of(PolicyId::from_word(policy))));
     host(|host| host.output = text);

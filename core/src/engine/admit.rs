@@ -9,6 +9,7 @@ use super::call::{MAX_PARK, wait};
 use super::queue::Permit;
 use super::route::stage;
 use crate::action::{Step, Verdict, Wait};
+use crate::full::FULL;
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
 
@@ -184,8 +185,8 @@ impl Engine {
             return self.refuse(slot, Verdict::DeadlineQueued, None, now);
         }
         let (still, next) = match state {
-            State::Held => (self.still_held(slot, now), Stage::Rate),
-            _ if sending => (self.still_paced(slot, now), Stage::Start),
+            State::Held if FULL => (self.still_held(slot, now), Stage::Rate),
+            _ if FULL && sending => (self.still_paced(slot, now), Stage::Start),
             _ => (self.still_paced(slot, now), Stage::Bulkhead),
         };
         if let Some(step) = still {

@@ -10,6 +10,7 @@ use super::route::stage;
 use super::side::Racer;
 pub(super) use super::timer::{limit, span, wait};
 use crate::action::{Action, CallId, Event, Flags, Lane, Request, RouteId, Step, Verdict, Wait};
+use crate::full::FULL;
 use crate::outcome::Class;
 use crate::policy::Unit;
 use crate::time::{Duration, Time};
@@ -98,7 +99,7 @@ impl Engine {
             return (CallId::from_word(0), self.answer(Step::done(Verdict::QueueFull)));
         };
         self.routes.enter(route);
-        if let Some(parent) = request.parent {
+        if let Some(parent) = request.parent.filter(|_| FULL) {
             self.nest(slot, parent);
         }
         self.aim(slot, request.target);

@@ -10,6 +10,7 @@ use super::ledger::Charge;
 use super::route::stage;
 use super::side::Racer;
 use crate::action::{Lane, Step, Verdict, Wait};
+use crate::full::FULL;
 use crate::outcome::{Class, Kind, Opinion, Outcome};
 use crate::policy::Unit;
 use crate::retry::wait_before_retry;
@@ -109,7 +110,7 @@ impl Engine {
         call.moment = now.after(delay);
         call.flags &= !flag::RACING;
         self.note(move |it| it.tell_retry(slot, outcome.kind, delay, now));
-        if class == Class::Throttled {
+        if FULL && class == Class::Throttled {
             self.hold_like(slot, delay, now);
         }
         self.pay_back(now);

@@ -224,7 +224,7 @@ impl Engine {
     pub(super) fn take_racer(&mut self, slot: u32, attempt: u8) -> Racer {
         let call = &self.calls[slot];
         let base = call.since();
-        if call.has(flag::RACING) {
+        if call.is_racing() {
             let mut permit = call.has(flag::PER_LANE);
             let bulkhead = &self.settings(slot).bulkhead;
             let by_attempt = bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);

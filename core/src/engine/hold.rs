@@ -12,6 +12,7 @@ use super::queue::List;
 use super::side::NO_GATE;
 use super::{Engine, Input};
 use crate::action::{RouteId, Step, TargetId, Verdict, Wait};
+use crate::full::FULL;
 use crate::map::Map;
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
@@ -434,7 +435,7 @@ impl Engine {
     /// A call ends: it gives its place back, after a success to two.
     #[inline]
     pub(super) fn give_place_back(&mut self, slot: u32, well: bool, now: Time) {
-        if self.calls[slot].has(flag::SIDE) {
+        if FULL && self.calls[slot].has(flag::SIDE) {
             self.give_place(slot, well, now);
         }
     }

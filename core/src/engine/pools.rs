@@ -6,6 +6,7 @@ use super::record::RecordType;
 use super::route::Homes;
 use super::{Clash, Engine, Input};
 use crate::action::{Flags, PolicyId};
+use crate::full::FULL;
 use crate::policy::{Policy, Pool, PoolKind, Value};
 use crate::time::Time;
 
@@ -38,6 +39,9 @@ impl Engine {
     /// The value of a policy's key that is in force, as [`Policy::value`]: in the pool, where the key stands there.
     pub fn setting(&self, policy: PolicyId, path: &str) -> Option<Value<'_>> {
         let policy = self.policy_of(policy)?;
+        if !FULL {
+            return policy.value(path);
+        }
         let shared = PoolKind::ALL.into_iter().filter(|kind| kind.holds(path)).find_map(|kind| match policy
             .value(kind.pool_key())
         {
@@ -92,6 +96,9 @@ impl Engine {
 
     /// Where the pools are that a policy names.
     pub(super) fn homes_of(&self, policy: &Policy) -> Result<Homes, &'static str> {
+        if !FULL {
+            return Ok(Homes::OWN);
+        }
         let find = |name: Option<&std::sync::Arc<str>>, kind| match name {
             None => Ok(NONE),
             Some(name) => match self.pools.get(&**name) {

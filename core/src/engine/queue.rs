@@ -8,7 +8,7 @@ use super::arena::{Arena, Call, NONE, State, flag};
 use super::limiter::Limiter;
 use crate::action::{Verdict, Wait};
 use crate::codel::{CoDel, CodelSettings};
-use crate::full::{Full, Part};
+use crate::full::{FULL, Full, Part};
 use crate::policy::Bulkhead;
 use crate::time::{Duration, Time};
 
@@ -174,14 +174,15 @@ impl Pool {
     }
 
     fn list_of(&self, call: &Call) -> usize {
-        if self.prioritized { usize::from(call.flags & flag::CRITICALITY) } else { 0 }
+        if FULL && self.prioritized { usize::from(call.flags & flag::CRITICALITY) } else { 0 }
     }
 
     fn push(&mut self, calls: &mut Arena, slot: u32) {
         let list = self.list_of(&calls[slot]);
         let mut before = self.waiting[list].tail;
         // By arrival, then by ordinal: a call that comes back between attempts may be older than who came with it.
-        while self.prioritized
+        while FULL
+            && self.prioritized
             && before != NONE
             && calls[before].moment == calls[slot].moment
             && calls[before].ordinal() > calls[slot].ordinal()
@@ -200,6 +201,9 @@ impl Pool {
 
     /// Who is next: the oldest, or under congestion the newest where the policy says so.
     fn next(&self, calls: &Arena, now: Time) -> Option<u32> {
+        if !FULL {
+            return self.waiting[0].head();
+        }
         let newest = self.lifo && self.codel.as_ref().is_some_and(|codel| codel.congested(now));
         let ends = self.waiting.iter().filter_map(|list| if newest { list.tail() } else { list.head() });
         let age = |slot: &u32| (calls[*slot].moment, calls[*slot].ordinal());
@@ -208,7 +212,7 @@ impl Pool {
 
     /// The oldest waiter of the lowest criticality below this one.
     fn lowest_below(&self, criticality: u16) -> Option<u32> {
-        if !self.prioritized {
+        if !FULL || !self.prioritized {
             return None;
         }
         self.waiting[..usize::from(criticality)].iter().find_map(List::head)
@@ -336,7 +340,8 @@ impl Engine {
             let impatient = self.patience(slot) <= now;
             let arrived = self.calls[slot].moment;
             let Some(pool) = &mut self.routes[home].pool else { return };
-            let scale = if pool.prioritized { ALLOWANCES[pool.list_of(&self.calls[slot])] } else { 1.0 };
+            let scale =
+                if FULL && pool.prioritized { ALLOWANCES[pool.list_of(&self.calls[slot])] } else { 1.0 };
             let stale = !impatient
                 && pool.shed
                 && pool.codel.as_mut().is_some_and(|codel| codel.should_shed(now.since(arrived), scale, now));
@@ -406,7 +411,7 @@ impl Engine {
             (State::Queued, Some(pool)) => pool.remove(&mut self.calls, slot),
             (State::Granted, Some(pool)) => pool.granted.remove(&mut self.calls, slot),
             (State::Paced, _) => self.unlist_paced(slot),
-            (State::Held, _) => self.unlist_held(slot),
+            (State::Held, _) if FULL => self.unlist_held(slot),
             _ => {}
         }
         self.recall_charged(slot);
@@ -433,7 +438,7 @@ impl Engine {
                 }
             }
             State::Paced => self.left_pace(route, sending, now),
-            State::Held => self.left_hold(slot, now),
+            State::Held if FULL => self.left_hold(slot, now),
             _ => {}
         }
     }

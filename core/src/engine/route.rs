@@ -32,15 +32,22 @@ const OVERFLOW: &str = "\u{0}overflow";
 
 /// What a call meets on its way under a route, a bit each: a route without any costs nothing to pass.
 pub(super) mod stage {
+    use crate::full::FULL;
     use crate::policy::{Policy, Unit};
 
-    pub const HOLD: u8 = 1;
+    pub const HOLD: u8 = rare(1);
     pub const RATE: u8 = 1 << 1;
     pub const POOL: u8 = 1 << 2;
     pub const BREAKER: u8 = 1 << 3;
-    pub const THROTTLE: u8 = 1 << 4;
-    pub const SEND: u8 = 1 << 5;
+    pub const THROTTLE: u8 = rare(1 << 4);
+    pub const SEND: u8 = rare(1 << 5);
     pub const FORCED: u8 = 1 << 7;
+
+    /// A stage that only a full engine has.
+    const fn rare(bit: u8) -> u8 {
+        if FULL { bit } else { 0 }
+    }
+
     /// The stages that a further attempt of a call passes: those whose unit is the attempt, and the send rate.
     pub fn asked_again(policy: &Policy) -> u8 {
         let guard = policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit));

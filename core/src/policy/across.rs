@@ -3,18 +3,26 @@
 use super::check::{PolicyError, Settings, quoted};
 use super::domain::{MOST_KINDS, Stored};
 use super::pool::PoolKind;
+use crate::full::FULL;
 use crate::text;
 
 /// Keys without a default that a choice needs: where the first key has the second's value, the third must stand.
 const NEEDED: &[(&str, &str, &str)] = &[
     ("retry.backoff.kind", "polynomial", "retry.backoff.exponent"),
     ("retry.backoff.jitter", "bounded", "retry.backoff.jitter_ratio"),
+    #[cfg(not(tidegate_small))]
     ("retry.budget.kind", "ratio", "retry.budget.ratio"),
+    #[cfg(not(tidegate_small))]
     ("retry.budget.kind", "tokens", "retry.budget.ratio"),
+    #[cfg(not(tidegate_small))]
     ("retry.budget.kind", "tokens", "retry.budget.max"),
+    #[cfg(not(tidegate_small))]
     ("bulkhead.kind", "aimd", "bulkhead.latency_threshold"),
+    #[cfg(not(tidegate_small))]
     ("hedge.budget.kind", "ratio", "hedge.budget.ratio"),
+    #[cfg(not(tidegate_small))]
     ("hedge.budget.kind", "tokens", "hedge.budget.ratio"),
+    #[cfg(not(tidegate_small))]
     ("hedge.budget.kind", "tokens", "hedge.budget.max"),
 ];
 
@@ -25,12 +33,15 @@ const REQUIRED: &[(&str, &str, &str)] = &[
     ("bulkhead.", "bulkhead.max_concurrency", "bulkhead.pool"),
     ("breaker.", "breaker.failure_ratio", "breaker.consecutive"),
     ("breaker.", "breaker.break_duration", ""),
+    #[cfg(not(tidegate_small))]
     ("hedge.", "hedge.delay", ""),
 ];
 
 /// Keys that mean something only beside another.
 const BESIDE: &[(&str, &str)] = &[
+    #[cfg(not(tidegate_small))]
     ("hedge.delay_min", "hedge.adaptive_delay_quantile"),
+    #[cfg(not(tidegate_small))]
     ("hedge.delay_max", "hedge.adaptive_delay_quantile"),
     ("breaker.failure_ratio", "breaker.window"),
     ("breaker.failure_ratio", "breaker.min_throughput"),
@@ -40,7 +51,9 @@ const BESIDE: &[(&str, &str)] = &[
 const ORDERED: &[(&str, &str)] = &[
     ("retry.backoff.base", "retry.backoff.max"),
     ("breaker.break_duration", "breaker.max_break_duration"),
+    #[cfg(not(tidegate_small))]
     ("hedge.delay_min", "hedge.delay_max"),
+    #[cfg(not(tidegate_small))]
     ("bulkhead.min_concurrency", "bulkhead.max_concurrency"),
 ];
 
@@ -62,7 +75,7 @@ impl Settings {
 
     /// The key that names the pool in which this key's component stands; none where the key is the policy's own.
     pub(super) fn pool_of(&self, key: &str) -> Option<&'static str> {
-        let named = |kind: &PoolKind| kind.holds(key) && self.given(kind.pool_key());
+        let named = |kind: &PoolKind| FULL && kind.holds(key) && self.given(kind.pool_key());
         PoolKind::ALL.into_iter().find(named).map(PoolKind::pool_key)
     }
 
@@ -105,7 +118,7 @@ impl Settings {
             }
         }
         let attempts = self.whole("retry.max_attempts");
-        if self.word("preset") == "grpc" && attempts > 5 {
+        if FULL && self.word("preset") == "grpc" && attempts > 5 {
             let rule = "gRPC allows at most 5 attempts";
             errors.push(PolicyError::new("retry.max_attempts", text::whole(attempts.into()), rule));
         }
@@ -121,7 +134,7 @@ impl Settings {
             let rule = "an empty policy does nothing; give it at least one component";
             fail("policy", "(empty)".into(), rule.into());
         }
-        if self.uses("breaker.") && self.uses("throttle.") {
+        if FULL && self.uses("breaker.") && self.uses("throttle.") {
             let rule = "a breaker and a throttle exclude each other; choose one";
             fail("throttle", "(given)".into(), rule.into());
         }
@@ -129,7 +142,7 @@ impl Settings {
         if self.flag("rate_limit.wait") && !bounded {
             fail("rate_limit.wait", "true".into(), "needs a bound: rate_limit.max_wait or deadline".into());
         }
-        for key in self.values.keys() {
+        for key in self.values.keys().filter(|_| FULL) {
             if let Some(pool) = self.pool_of(key) {
                 fail(key, self.told(key), ["belongs to the pool that ", pool, " names"].concat());
             }
@@ -139,7 +152,7 @@ impl Settings {
     /// A bulkhead's queue and what watches it.
     fn check_queue(&self, errors: &mut Vec<PolicyError>) {
         let (target, interval) = ("bulkhead.queue_target", "bulkhead.queue_interval");
-        if self.given("bulkhead.pool") {
+        if !FULL || self.given("bulkhead.pool") {
             return;
         }
         if self.given(target) && self.span(target) >= self.span(interval) {
@@ -158,7 +171,7 @@ impl Settings {
     /// Kinds of failure that the policy declares, and the lists that may name them.
     fn check_kinds(&self, errors: &mut Vec<PolicyError>) {
         let count = self.values.get("kinds").map_or(0, Vec::len);
-        if count > MOST_KINDS {
+        if FULL && count > MOST_KINDS {
             let rule = ["at most ", &text::whole(MOST_KINDS as u64), " kinds can be declared"].concat();
             let count = ["(", &text::whole(count as u64), " kinds)"].concat();
             errors.push(PolicyError::new("kinds", count, rule));
@@ -168,9 +181,9 @@ impl Settings {
                 errors.push(PolicyError::new("kinds", quoted(name), "is declared more than once"));
             }
         }
-        for (name, class) in self.named("retry.retry_on").filter(|(_, class)| !class.retryable()) {
+        for (name, class) in self.named("retry.retry_on").iter().filter(|it| !it.1.retryable()) {
             let rule = ["is based on ", class.name(), ", which can never be retried"].concat();
-            errors.push(PolicyError::new("retry.retry_on", quoted(&name), rule));
+            errors.push(PolicyError::new("retry.retry_on", quoted(name), rule));
         }
         if self.mask("breaker.failure_on", false) & self.mask("breaker.ignore_on", false) != 0 {
             let rule = "shares classes or kinds with breaker.failure_on";

@@ -5,7 +5,7 @@ use super::written::Written;
 use super::{Breaker, Bulkhead, Hedge, HedgeBudget, LimitSettings, Policy, RateLimit, Retry, Throttle, Unit};
 use crate::breaker::BreakerSettings;
 use crate::codel::{CodelLaw, CodelSettings};
-use crate::full::Full;
+use crate::full::{FULL, Full};
 use crate::limit::{AimdSettings, Gradient2Settings, Gradient2Variant, RateSettings};
 use crate::retry::{
     Backoff, BudgetSettings, Growth, Jitter, QuotaSettings, RatioSettings, RetryAfterMode, Rounding,
@@ -61,9 +61,9 @@ impl Settings {
             // A policy that makes one attempt keeps no books on retries.
             budget: if retries { self.budget("retry.budget") } else { None },
             // A pool has the books of all calls of all who name it.
-            budget_pool: self.name("retry.budget.pool"),
-            hold: self.flag("retry.hold").then(|| self.whole("retry.max_held")),
-            send_rate: self.word("retry.send_rate") == "cubic",
+            budget_pool: self.pool("retry.budget.pool"),
+            hold: (FULL && self.flag("retry.hold")).then(|| self.whole("retry.max_held")),
+            send_rate: FULL && self.word("retry.send_rate") == "cubic",
         }
     }
 
@@ -104,6 +104,7 @@ impl Settings {
                     _ => Rounding::Floor,
                 },
             }),
+            _ if !FULL => return None,
             "ratio" => BudgetSettings::Ratio(RatioSettings {
                 ratio: real("ratio"),
                 min_throughput: whole("min_throughput"),
@@ -134,16 +135,16 @@ impl Settings {
             wait: self.flag("rate_limit.wait"),
             max_wait: self.span_or_none("rate_limit.max_wait"),
             max_waiters: self.whole("rate_limit.max_waiters"),
-            pool: self.name("rate_limit.pool"),
+            pool: self.pool("rate_limit.pool"),
         }
     }
 
     fn bulkhead(&self) -> Bulkhead {
         let max_concurrency = self.whole("bulkhead.max_concurrency");
-        let min_concurrency = self.whole("bulkhead.min_concurrency");
-        let shed = self.given("bulkhead.queue_target");
-        let lifo = self.flag("bulkhead.queue_adaptive_lifo");
-        let interval = self.span("bulkhead.queue_interval");
+        let min_concurrency = if FULL { self.whole("bulkhead.min_concurrency") } else { 1 };
+        let shed = FULL && self.given("bulkhead.queue_target");
+        let lifo = FULL && self.flag("bulkhead.queue_adaptive_lifo");
+        let interval = if FULL { self.span("bulkhead.queue_interval") } else { Duration::MAX };
         Bulkhead {
             limit: match (self.word("bulkhead.kind"), Full::here()) {
                 ("aimd", Some(full)) => LimitSettings::Aimd(
@@ -191,8 +192,8 @@ impl Settings {
             }),
             shed,
             lifo,
-            prioritized: self.flag("bulkhead.prioritized"),
-            pool: self.name("bulkhead.pool"),
+            prioritized: FULL && self.flag("bulkhead.prioritized"),
+            pool: self.pool("bulkhead.pool"),
         }
     }
 

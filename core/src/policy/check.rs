@@ -9,6 +9,7 @@ use super::suggest::unknown_key;
 use super::table::{Domain, TABLE};
 use super::{Policy, presets};
 use crate::classify::Methods;
+use crate::full::FULL;
 use crate::outcome::Class;
 use crate::text;
 use crate::time::Duration;
@@ -89,7 +90,7 @@ pub(super) fn build_written<'a>(
 fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyError>) {
     let pairs: Vec<_> = pairs.collect();
     let mut errors = Vec::new();
-    let own = pairs.iter().filter(|pair| pair.key == "kinds").filter_map(|pair| match pair.value {
+    let own = pairs.iter().filter(|pair| FULL && pair.key == "kinds").filter_map(|pair| match pair.value {
         Ok(Value::Text(text)) => Some(kind(text)?.0.into()),
         _ => None,
     });
@@ -188,6 +189,9 @@ impl Settings {
 
     /// The kinds that the policy declares, in the order of their numbers, from 9 on.
     pub(super) fn kinds(&self) -> Vec<(Arc<str>, Class)> {
+        if !FULL {
+            return Vec::new();
+        }
         let values = self.values.get("kinds").into_iter().flatten();
         let kinds = values.filter_map(|value| match value {
             Stored::Name(text) => kind(text).map(|(name, class)| (name.into(), class)),
@@ -197,31 +201,47 @@ impl Settings {
     }
 
     /// The declared kinds that a list names.
-    pub(super) fn named(&self, path: &str) -> impl Iterator<Item = (Arc<str>, Class)> {
-        let names = self.values.get(path).cloned().unwrap_or_default();
-        self.kinds().into_iter().filter(move |(name, _)| {
-            names.iter().any(|value| matches!(value, Stored::Name(given) if given == name))
-        })
+    pub(super) fn named(&self, path: &str) -> Vec<(Arc<str>, Class)> {
+        let mut kinds = self.kinds();
+        if FULL {
+            let names = self.values.get(path).map_or(&[][..], Vec::as_slice);
+            let is =
+                |name: &Arc<str>| names.iter().any(|value| matches!(value, Stored::Name(it) if it == name));
+            kinds.retain(|(name, _)| is(name));
+        }
+        kinds
     }
 
     /// A set of kinds by their numbers on the wire, a bit each. A class stands for the kinds based on it too, where
     /// `based` says so.
     pub(super) fn mask(&self, path: &str, based: bool) -> u32 {
-        let list = self.list(path);
-        let words = list.iter().filter_map(|v| if let Stored::Word(w) = v { Some(*w) } else { None });
-        let known = words.flat_map(|word| CLASSES.iter().filter(move |known| known.0 == word));
-        let classes = known.flat_map(|known| known.1).fold(0_u32, |set, class| set | 1 << *class as u32);
-        let named: Vec<_> = self.named(path).map(|(name, _)| name).collect();
-        // A number that nobody declared is permanent.
-        let declared = self.kinds().into_iter().map(Some).chain(std::iter::repeat(None));
-        (Class::ALL.len() as u32..32).zip(declared).fold(classes, |set, (number, kind)| {
-            let class = kind.as_ref().map_or(Class::Permanent, |kind| kind.1);
-            let inherits = based && classes >> class as u32 & 1 != 0;
-            if inherits || kind.is_some_and(|kind| named.contains(&kind.0)) { set | 1 << number } else { set }
-        })
+        let mut set = 0_u32;
+        for value in self.list(path) {
+            let Stored::Word(word) = value else { continue };
+            for class in CLASSES.iter().filter(|known| known.0 == word).flat_map(|known| known.1) {
+                set |= 1 << *class as u32;
+            }
+        }
+        let (kinds, classes) = (self.kinds(), set);
+        for number in Class::ALL.len()..32 {
+            // A number that nobody declared is permanent.
+            let class = kinds.get(number - Class::ALL.len()).map_or(Class::Permanent, |kind| kind.1);
+            if based && classes >> class as u32 & 1 != 0 {
+                set |= 1 << number;
+            }
+        }
+        for (name, _) in self.named(path) {
+            let place = kinds.iter().position(|kind| kind.0 == name);
+            set |= place.map_or(0, |place| 1 << (Class::ALL.len() + place));
+        }
+        set
     }
 
-    pub(super) fn name(&self, path: &str) -> Option<Arc<str>> {
+    /// The pool that a key names.
+    pub(super) fn pool(&self, path: &str) -> Option<Arc<str>> {
+        if !FULL {
+            return None;
+        }
         match self.values.get(path)?.first()? {
             Stored::Name(name) => Some(name.clone()),
             _ => None,
@@ -278,23 +298,37 @@ impl Settings {
             return values.clone();
         }
         let Some(key) = TABLE.iter().find(|key| key.path == path) else { return Vec::new() };
-        let words =
-            key.default.split(' ').map(|word| text::decimal(word).map_or(Value::Text(word), Value::Number));
-        words.filter_map(|value| parse(key, value, &[]).ok()).collect()
+        let (mut list, mut rest) = (Vec::new(), key.default);
+        while !rest.is_empty() {
+            let end = rest.bytes().position(|c| c == b' ').unwrap_or(rest.len());
+            let word = &rest[..end];
+            let value = text::decimal(word).map_or(Value::Text(word), Value::Number);
+            list.extend(parse(key, value, &[]));
+            rest = rest.get(end + 1..).unwrap_or_default();
+        }
+        list
     }
 
     pub(super) fn methods(&self, path: &str) -> Methods {
-        let words =
-            self.list(path).into_iter().filter_map(|v| if let Stored::Word(w) = v { Some(w) } else { None });
-        words.fold(Methods::default(), Methods::with)
+        let mut methods = Methods::default();
+        for value in self.list(path) {
+            if let Stored::Word(word) = value {
+                methods = methods.with(word);
+            }
+        }
+        methods
     }
 
+    /// The statuses of a list, in their order, each once.
     pub(super) fn statuses(&self, path: &str) -> Vec<u16> {
-        let numbers = self.list(path).into_iter();
-        let mut all: Vec<_> =
-            numbers.filter_map(|v| if let Stored::Whole(n) = v { Some(n as u16) } else { None }).collect();
-        all.sort_unstable();
-        all.dedup();
+        let mut all = Vec::new();
+        for value in self.list(path) {
+            if let Stored::Whole(status) = value
+                && let Err(place) = all.binary_search(&(status as u16))
+            {
+                all.insert(place, status as u16);
+            }
+        }
         all
     }
 }

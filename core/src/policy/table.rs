@@ -110,6 +110,7 @@ pub const TABLE: &[Key] = &[
     key("deadline", span(MICRO), "", "Time for the whole call: queueing, backoff, attempts and reading the body."),
     key("attempt_timeout", span(MICRO), "", "Time for one attempt; running out of it is retryable."),
     key("slot_until", Domain::Choice(&["body", "headers"]), "body", "How long a streamed answer keeps its slot and its deadline."),
+    #[cfg(not(tidegate_small))]
     key("kinds", Domain::Kinds, "", "Kinds of failure of your own, each with the class that it is based on, at most 23; retry_on, failure_on and ignore_on may name them."),
     key("retry.max_attempts", count(1, 255), "3", "Attempts in all; the first counts, 1 disables retries."),
     key("retry.retry_on", Domain::KindWords(super::domain::CLASS_NAMES), "transient throttled timeout never_sent conflict", "Classes and kinds of failure that are retried; infrastructure is transient and never_sent, concurrency is conflict."),
@@ -134,6 +135,7 @@ pub const TABLE: &[Key] = &[
     key("retry.backoff.jitter", Domain::Choice(&["full_floor", "none", "full", "equal", "decorrelated", "bounded"]), "full_floor", "How the delay d is spread: full_floor draws from [0.1·d, d], full from [0, d], equal from [d/2, d], decorrelated from [base, 3·previous], bounded from [(1−j)·d, (1+j)·d]."),
     key("retry.backoff.jitter_ratio", real(0.0, 1.0), "", "The j of bounded jitter."),
     key("retry.budget.kind", BUDGETS, "window", "What bounds the added load: window is a share of recent calls plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn, quota what retries cost."),
+    #[cfg(not(tidegate_small))]
     key("retry.budget.pool", Domain::Name, "", "A shared budget that is declared as a pool; its own keys stand there."),
     key("retry.budget.ttl", span(Duration::from_micros(10)), "10s", "How long a call or a retry counts."),
     key("retry.budget.min_retries_per_sec", real(0.0, 1e9), "10", "Retries per second that are free of any ratio."),
@@ -164,6 +166,7 @@ pub const TABLE: &[Key] = &[
     key("rate_limit.wait", Domain::Flag, "false", "Wait for a token instead of being refused."),
     key("rate_limit.max_wait", span(Duration::ZERO), "", "wait: the longest wait; without it there must be a deadline."),
     key("rate_limit.max_waiters", count(1, 10_000_000), "1000", "wait: calls that may wait."),
+    #[cfg(not(tidegate_small))]
     key("rate_limit.pool", Domain::Name, "", "A shared rate limit that is declared as a pool; permits, per and burst stand there."),
     key("bulkhead.kind", BULKHEADS, "fixed", "What sets the limit of concurrent calls: fixed is max_concurrency, aimd follows a latency threshold, gradient2 the change of latency."),
     key("bulkhead.max_concurrency", count(1, 1_000_000_000), "", "Calls in flight at once; for aimd and gradient2 the highest limit."),
@@ -200,6 +203,7 @@ pub const TABLE: &[Key] = &[
     key("bulkhead.queue_adaptive_lifo", Domain::Flag, "false", "While congested, the newest waiter goes first; needs max_queue."),
     #[cfg(not(tidegate_small))]
     key("bulkhead.prioritized", Domain::Flag, "false", "A full queue admits a call of higher criticality in place of the lowest; needs max_queue."),
+    #[cfg(not(tidegate_small))]
     key("bulkhead.pool", Domain::Name, "", "A shared bulkhead that is declared as a pool; limit, queue and order stand there."),
     key("breaker.failure_ratio", real(1e-6, 1.0), "", "Failures among recent calls that open it, as a fraction."),
     key("breaker.window", span(Duration::from_micros(10)), "", "How long a call counts as recent."),
