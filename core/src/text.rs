@@ -15,6 +15,23 @@ pub(crate) fn whole(mut number: u64) -> String {
     digits.iter().rev().map(|digit| char::from(*digit)).collect()
 }
 
+/// These one behind the other.
+pub(crate) fn of(pieces: &[&str]) -> String {
+    joined(pieces, "")
+}
+
+/// These with something between them.
+pub(crate) fn joined(pieces: &[&str], between: &str) -> String {
+    let mut text = String::new();
+    for (at, piece) in pieces.iter().enumerate() {
+        if at > 0 {
+            text.push_str(between);
+        }
+        text.push_str(piece);
+    }
+    text
+}
+
 /// Any number. A small engine leaves that to its host, which can: it writes the bits, in hexadecimal digits behind a
 /// control character that no text of ours has otherwise.
 pub(crate) fn real(number: f64) -> String {

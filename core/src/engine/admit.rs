@@ -80,7 +80,7 @@ impl Engine {
     }
 
     /// The first stage that does not let it pass.
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     fn pass(&mut self, slot: u32, from: Stage, now: Time) -> Answer {
         let call = &self.calls[slot];
         let mut stages = self.routes[call.route].stages;

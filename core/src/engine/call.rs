@@ -219,7 +219,7 @@ impl Engine {
 
     /// The next attempt is due: through the stages, unless too many stopped ones have not unwound yet (R11).
     pub(super) fn go_on(&mut self, slot: u32, now: Time) -> Step {
-        if self.settings(slot).retry.max_attempts == 1 {
+        if FULL && self.settings(slot).retry.max_attempts == 1 {
             return self.hedge_on(slot, now);
         }
         let call = &mut self.calls[slot];
@@ -246,7 +246,7 @@ impl Engine {
     }
 
     /// All stages are passed: the attempt starts.
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn start(&mut self, slot: u32, now: Time) -> Step {
         let call = &mut self.calls[slot];
         let policy = &self.policies[usize::from(call.policy)].policy;
@@ -327,7 +327,7 @@ impl Engine {
     }
 
     /// The same, for the one place where most calls end.
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn finish(
         &mut self,
         slot: u32,

@@ -269,7 +269,7 @@ impl Engine {
     }
 
     /// Asks the route's pool for a permit.
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn acquire(&mut self, slot: u32, now: Time) -> Result<Permit, Verdict> {
         let call = &mut self.calls[slot];
         let home = self.routes[call.route].pool_at;
@@ -379,7 +379,7 @@ impl Engine {
     }
 
     /// Gives permits back, and on in the same step (R2, R6).
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn release(&mut self, route: u32, permits: u32, now: Time) {
         let home = self.routes[route].pool_at;
         let Some(pool) = &mut self.routes[home].pool else { return };

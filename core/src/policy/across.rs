@@ -26,15 +26,16 @@ const NEEDED: &[(&str, &str, &str)] = &[
     ("hedge.budget.kind", "tokens", "hedge.budget.max"),
 ];
 
-/// Keys without a default that a component needs, and the key that stands instead of them, if there is one.
-const REQUIRED: &[(&str, &str, &str)] = &[
-    ("rate_limit.", "rate_limit.permits", "rate_limit.pool"),
-    ("rate_limit.", "rate_limit.per", "rate_limit.pool"),
-    ("bulkhead.", "bulkhead.max_concurrency", "bulkhead.pool"),
-    ("breaker.", "breaker.failure_ratio", "breaker.consecutive"),
-    ("breaker.", "breaker.break_duration", ""),
+/// Keys without a default that a component needs, by its table and its name, and the key that stands instead of them, if
+/// there is one.
+const REQUIRED: &[(&str, &str, &str, &str)] = &[
+    ("rate_limit.", "there is a rate limit", "rate_limit.permits", "rate_limit.pool"),
+    ("rate_limit.", "there is a rate limit", "rate_limit.per", "rate_limit.pool"),
+    ("bulkhead.", "there is a bulkhead", "bulkhead.max_concurrency", "bulkhead.pool"),
+    ("breaker.", "there is a breaker", "breaker.failure_ratio", "breaker.consecutive"),
+    ("breaker.", "there is a breaker", "breaker.break_duration", ""),
     #[cfg(not(tidegate_small))]
-    ("hedge.", "hedge.delay", ""),
+    ("hedge.", "there is a hedge", "hedge.delay", ""),
 ];
 
 /// Keys that mean something only beside another.
@@ -82,7 +83,7 @@ impl Settings {
     /// Keys that have to be there.
     fn check_presence(&self, errors: &mut Vec<PolicyError>) {
         let mut absent = |key: &str, why: &[&str]| {
-            let rule = "is required where ".to_owned() + &why.concat();
+            let rule = text::of(&["is required where ", &text::of(why)]);
             errors.push(PolicyError::new(key, "(absent)", rule));
         };
         for (chooser, choice, needed) in NEEDED {
@@ -90,11 +91,10 @@ impl Settings {
                 absent(needed, &[chooser, " is ", choice]);
             }
         }
-        for (component, needed, instead) in REQUIRED {
+        for (component, there, needed, instead) in REQUIRED {
             if self.uses(component) && !self.given(needed) && !self.given(instead) {
-                let what = component.trim_end_matches('.').replace('_', " ");
-                let or = if instead.is_empty() { "" } else { ", or " };
-                absent(needed, &["there is a ", &what, or, instead]);
+                let or = if instead.is_empty() || !FULL && instead.ends_with(".pool") { "" } else { ", or " };
+                absent(needed, &[there, or, if or.is_empty() { "" } else { instead }]);
             }
         }
         for (key, beside) in BESIDE {
@@ -113,7 +113,7 @@ impl Settings {
                 _ => true,
             };
             if !in_order {
-                let rule = ["must be at least ", low, " (", &self.told(low), ")"].concat();
+                let rule = text::of(&["must be at least ", low, " (", &self.told(low), ")"]);
                 errors.push(PolicyError::new(*high, self.told(high), rule));
             }
         }
@@ -144,7 +144,7 @@ impl Settings {
         }
         for key in self.values.keys().filter(|_| FULL) {
             if let Some(pool) = self.pool_of(key) {
-                fail(key, self.told(key), ["belongs to the pool that ", pool, " names"].concat());
+                fail(key, self.told(key), text::of(&["belongs to the pool that ", pool, " names"]));
             }
         }
     }
@@ -156,7 +156,7 @@ impl Settings {
             return;
         }
         if self.given(target) && self.span(target) >= self.span(interval) {
-            let rule = ["must be less than ", interval, " (", &self.told(interval), ")"].concat();
+            let rule = text::of(&["must be less than ", interval, " (", &self.told(interval), ")"]);
             errors.push(PolicyError::new(target, self.told(target), rule));
         }
         for control in QUEUE_CONTROLS {
@@ -172,17 +172,17 @@ impl Settings {
     fn check_kinds(&self, errors: &mut Vec<PolicyError>) {
         let count = self.values.get("kinds").map_or(0, Vec::len);
         if FULL && count > MOST_KINDS {
-            let rule = ["at most ", &text::whole(MOST_KINDS as u64), " kinds can be declared"].concat();
-            let count = ["(", &text::whole(count as u64), " kinds)"].concat();
+            let rule = text::of(&["at most ", &text::whole(MOST_KINDS as u64), " kinds can be declared"]);
+            let count = text::of(&["(", &text::whole(count as u64), " kinds)"]);
             errors.push(PolicyError::new("kinds", count, rule));
         }
         for (at, name) in self.kinds.iter().enumerate() {
-            if self.kinds[..at].iter().filter(|other| *other == name).count() == 1 {
+            if FULL && self.kinds[..at].iter().filter(|other| *other == name).count() == 1 {
                 errors.push(PolicyError::new("kinds", quoted(name), "is declared more than once"));
             }
         }
         for (name, class) in self.named("retry.retry_on").iter().filter(|it| !it.1.retryable()) {
-            let rule = ["is based on ", class.name(), ", which can never be retried"].concat();
+            let rule = text::of(&["is based on ", class.name(), ", which can never be retried"]);
             errors.push(PolicyError::new("retry.retry_on", quoted(name), rule));
         }
         if self.mask("breaker.failure_on", false) & self.mask("breaker.ignore_on", false) != 0 {

@@ -11,6 +11,7 @@ use crate::retry::{
     Backoff, BudgetSettings, Growth, Jitter, QuotaSettings, RatioSettings, RetryAfterMode, Rounding,
     ShareSettings, TokenSettings, WindowSettings,
 };
+use crate::text;
 use crate::throttle::ThrottleSettings;
 use crate::time::Duration;
 use crate::window::WindowKind;
@@ -90,7 +91,7 @@ impl Settings {
 
     /// The budget whose keys stand in this table.
     fn budget(&self, table: &str) -> Option<BudgetSettings> {
-        let key = |name: &str| [table, ".", name].concat();
+        let key = |name: &str| text::of(&[table, ".", name]);
         let (whole, real) = (|name: &str| self.whole(&key(name)), |name: &str| self.real(&key(name)));
         let throttled = if self.given(&key("throttled_cost")) { "throttled_cost" } else { "cost" };
         Some(match self.word(&key("kind")) {

@@ -79,7 +79,7 @@ pub(super) fn build_written<'a>(
     let mut errors = Vec::new();
     if !is_name(name) {
         let rule = ["a name has 1 to ", &text::whole(LONGEST as u64), " bytes and no control characters"];
-        errors.push(PolicyError::new("policy", quoted(name), rule.concat()));
+        errors.push(PolicyError::new("policy", quoted(name), text::of(&rule)));
     }
     let (settings, mut more) = settings(pairs);
     errors.append(&mut more);
@@ -348,7 +348,7 @@ pub(super) fn quoted(text: &str) -> String {
 
 pub(super) fn clipped(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => [&text[..end], "…"].concat(),
+        Some((end, _)) => text::of(&[&text[..end], "…"]),
         None => text.into(),
     }
 }

@@ -107,55 +107,58 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<S
             Value::Number(n) if n == 0.0 || n == 1.0 => Ok(Stored::Flag(n == 1.0)),
             _ => Err("must be true or false".into()),
         },
-        Domain::Choice(words) => match value {
-            Value::Text(text) => words.iter().find(|word| **word == text).map(|word| Stored::Word(word)),
-            Value::Number(_) => None,
+        Domain::Choice(words) => one_of(words, value)
+            .ok_or_else(|| text::of(&["must be one of ", &text::joined(words, ", "), MORE])),
+        Domain::Words(words) => {
+            one_of(words, value).ok_or_else(|| text::of(&["must be one of ", &text::joined(words, ", ")]))
         }
-        .ok_or_else(|| ["must be one of ", &words.join(", "), MORE].concat()),
+        Domain::KindWords(words) => {
+            let stored = one_of(words, value).or_else(|| match value {
+                Value::Text(name) if FULL => {
+                    kinds.iter().find(|kind| &***kind == name).map(|kind| Stored::Name(kind.clone()))
+                }
+                _ => None,
+            });
+            stored.ok_or_else(|| {
+                let mut names = words.to_vec();
+                names.extend(kinds.iter().map(|kind| &**kind));
+                let or = if kinds.is_empty() { ", or a name declared in kinds" } else { "" };
+                text::of(&["must be one of ", &text::joined(&names, ", "), if FULL { or } else { MORE }])
+            })
+        }
         Domain::Statuses => match value {
-            Value::Number(n) if (500.0..=599.0).contains(&n) && n.fract() == 0.0 => {
+            Value::Number(n)
+                if n == 408.0 || n == 429.0 || (500.0..=599.0).contains(&n) && n.fract() == 0.0 =>
+            {
                 Ok(Stored::Whole(n as u32))
             }
-            Value::Number(n) if n == 408.0 || n == 429.0 => Ok(Stored::Whole(n as u32)),
             _ => Err("must be a status that can be retried: 408, 429 or 500 to 599".into()),
         },
-        Domain::Words(words) => match value {
-            Value::Text(text) => words.iter().find(|word| **word == text).map(|word| Stored::Word(word)),
-            Value::Number(_) => None,
-        }
-        .ok_or_else(|| "must be one of ".to_owned() + &words.join(", ")),
-        Domain::KindWords(words) => match value {
-            Value::Text(text) => match words.iter().find(|word| **word == text) {
-                Some(word) => Some(Stored::Word(word)),
-                None => kinds.iter().find(|kind| &***kind == text).map(|kind| Stored::Name(kind.clone())),
-            },
-            Value::Number(_) => None,
-        }
-        .ok_or_else(|| {
-            let own = if kinds.is_empty() {
-                ", or a name declared in kinds".to_owned()
-            } else {
-                ", ".to_owned() + &kinds.join(", ")
-            };
-            ["must be one of ", &words.join(", "), &own].concat()
-        }),
+        // A small engine has no keys of these.
+        Domain::Kinds | Domain::Name if !FULL => Err(String::new()),
         Domain::Kinds => match value {
             Value::Text(text) if kind(text).is_some() => Ok(Stored::Name(text.into())),
             _ => {
                 let classes: Vec<_> = BASES.iter().map(|base| base.0).collect();
                 let rule =
                     "must be name=class: a name of a to z, 0 to 9 and _ that no class has, and one of ";
-                Err(rule.to_owned() + &classes.join(", "))
+                Err(text::of(&[rule, &text::joined(&classes, ", ")]))
             }
         },
         Domain::Name => match value {
             Value::Text(text) if is_name(text) => Ok(Stored::Name(text.into())),
             _ => {
                 let longest = text::whole(LONGEST as u64);
-                Err(["must be a name of 1 to ", &longest, " bytes without control characters"].concat())
+                Err(text::of(&["must be a name of 1 to ", &longest, " bytes without control characters"]))
             }
         },
     }
+}
+
+/// One of these words.
+fn one_of(words: &[&'static str], value: Value<'_>) -> Option<Stored> {
+    let Value::Text(text) = value else { return None };
+    words.iter().find(|word| **word == text).map(|word| Stored::Word(word))
 }
 
 /// Can this be the name of a policy or a pool?
@@ -165,7 +168,7 @@ pub(super) fn is_name(text: &str) -> bool {
 
 /// The rule of a range.
 fn between(must: &str, min: String, max: String, none: bool) -> String {
-    [must, &min, " to ", &max, if none { ", or none" } else { "" }].concat()
+    text::of(&[must, &min, " to ", &max, if none { ", or none" } else { "" }])
 }
 
 /// The words of `retry_on`: what can never be retried is not among them.
