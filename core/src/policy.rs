@@ -24,12 +24,10 @@ pub use document::{Document, UnknownPolicy};
 pub use pool::{Pool, PoolKind};
 pub use table::{Domain, Key, TABLE, TABLES};
 
-use std::sync::Arc;
-
 use crate::breaker::BreakerSettings;
 use crate::classify::Methods;
 use crate::codel::CodelSettings;
-use crate::full::Full;
+use crate::full::{Name, Rare};
 use crate::limit::{AimdSettings, Gradient2Settings, RateSettings};
 use crate::outcome::{Class, Kind};
 use crate::retry::{Backoff, BudgetSettings, RetryAfterMode};
@@ -45,13 +43,13 @@ pub struct Policy {
     pub(crate) attempt_timeout: Duration,
     pub(crate) slot_until_body: bool,
     /// The kinds that it declares, from number 9 on, and their base classes.
-    pub(crate) kinds: Vec<(Arc<str>, Class)>,
+    pub(crate) kinds: Vec<(Name, Class)>,
     pub(crate) retry: Retry,
     pub(crate) rate_limit: Option<RateLimit>,
     pub(crate) bulkhead: Option<Bulkhead>,
     pub(crate) breaker: Option<Breaker>,
-    pub(crate) throttle: Option<Throttle>,
-    pub(crate) hedge: Option<Hedge>,
+    pub(crate) throttle: Option<Rare<Throttle>>,
+    pub(crate) hedge: Option<Rare<Hedge>>,
 }
 
 /// What a component counts (semantics 0.2).
@@ -80,7 +78,7 @@ pub(crate) struct Retry {
     pub(crate) throttled_base: Duration,
     pub(crate) budget: Option<BudgetSettings>,
     /// The pool that the budget is, where it is shared.
-    pub(crate) budget_pool: Option<Arc<str>>,
+    pub(crate) budget_pool: Option<Name>,
     /// How many calls may be held while others wait for a server's Retry-After; none where nothing is held.
     pub(crate) hold: Option<u32>,
     /// Does a throttle cut the rate of attempts?
@@ -95,7 +93,7 @@ pub(crate) struct RateLimit {
     pub(crate) wait: bool,
     pub(crate) max_wait: Duration,
     pub(crate) max_waiters: u32,
-    pub(crate) pool: Option<Arc<str>>,
+    pub(crate) pool: Option<Name>,
 }
 
 /// A bulkhead of any kind.
@@ -111,15 +109,15 @@ pub(crate) struct Bulkhead {
     pub(crate) shed: bool,
     pub(crate) lifo: bool,
     pub(crate) prioritized: bool,
-    pub(crate) pool: Option<Arc<str>>,
+    pub(crate) pool: Option<Name>,
 }
 
 /// What sets the limit of a bulkhead.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum LimitSettings {
     Fixed(u32),
-    Aimd(AimdSettings, Full),
-    Gradient2(Gradient2Settings, Full),
+    Aimd(Rare<AimdSettings>),
+    Gradient2(Rare<Gradient2Settings>),
 }
 
 /// The circuit breaker.
@@ -135,7 +133,6 @@ pub(crate) struct Breaker {
 /// The adaptive throttle.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Throttle {
-    pub(crate) full: Full,
     pub(crate) settings: ThrottleSettings,
     pub(crate) unit: Unit,
 }
@@ -143,7 +140,6 @@ pub(crate) struct Throttle {
 /// Hedging.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Hedge {
-    pub(crate) full: Full,
     pub(crate) delay: Duration,
     pub(crate) max_attempts: u8,
     pub(crate) quantile: Option<f64>,

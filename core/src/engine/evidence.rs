@@ -74,7 +74,7 @@ impl Engine {
     #[inline(never)]
     fn attempt_evidence(&mut self, slot: u32, racer: &Racer, paid_for: Class, kind: Kind, now: Time) {
         if let Some(pace) = &mut self.routes[self.calls[slot].route].send
-            && let Bucket::Cubic(rate, _) = &mut pace.bucket
+            && let Bucket::Cubic(rate) = &mut pace.bucket
             && !matches!(paid_for, Class::Cancelled | Class::Ignored)
         {
             rate.on_response(paid_for == Class::Throttled, now);

@@ -10,7 +10,7 @@ use super::arena::{State, flag};
 use super::call::{MAX_PARK, wait};
 use super::queue::List;
 use crate::action::{Step, Verdict, Wait};
-use crate::full::Full;
+use crate::full::Rare;
 use crate::limit::TokenBucket;
 use crate::retry::CubicRate;
 use crate::time::{Duration, Time};
@@ -22,14 +22,14 @@ const MOST_SENDERS: u32 = 1_000;
 #[derive(Clone, Debug)]
 pub(super) enum Bucket {
     Tokens(TokenBucket),
-    Cubic(CubicRate, Full),
+    Cubic(Rare<CubicRate>),
 }
 
 impl Bucket {
     fn try_take(&mut self, cost: u32, now: Time) -> bool {
         match self {
             Self::Tokens(bucket) => bucket.try_take(cost, now).is_ok(),
-            Self::Cubic(rate, _) => rate.acquire(now).is_ok(),
+            Self::Cubic(rate) => rate.acquire(now).is_ok(),
         }
     }
 
@@ -37,7 +37,7 @@ impl Bucket {
     pub fn wait_for(&mut self, tokens: u64, now: Time) -> Duration {
         match self {
             Self::Tokens(bucket) => bucket.wait_for(tokens, now),
-            Self::Cubic(rate, _) => rate.wait_for(tokens, now),
+            Self::Cubic(rate) => rate.wait_for(tokens, now),
         }
     }
 }
@@ -65,7 +65,7 @@ impl Pace {
     pub fn is_fresh(&mut self, now: Time) -> bool {
         match &mut self.bucket {
             Bucket::Tokens(bucket) => bucket.is_fresh(now),
-            Bucket::Cubic(rate, _) => rate.rate().is_none(),
+            Bucket::Cubic(rate) => rate.rate().is_none(),
         }
     }
 

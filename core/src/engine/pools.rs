@@ -6,7 +6,7 @@ use super::record::RecordType;
 use super::route::Homes;
 use super::{Clash, Engine, Input};
 use crate::action::{Flags, PolicyId};
-use crate::full::FULL;
+use crate::full::{FULL, Full};
 use crate::policy::{Policy, Pool, PoolKind, Value};
 use crate::time::Time;
 
@@ -16,6 +16,8 @@ pub(super) struct Shared {
     pub pool: Pool,
     /// The slot of the route that holds it.
     pub at: u32,
+    #[allow(dead_code)] // that there is one says something
+    full: Full,
 }
 
 impl Engine {
@@ -31,8 +33,12 @@ impl Engine {
             let name = pool.name().to_owned();
             return if known.pool == pool { Ok(()) } else { Err(Clash { name, rule }) };
         }
+        let name = pool.name().to_owned();
+        let Some(full) = Full::here() else {
+            return Err(Clash { name, rule: "a small engine has no pools" });
+        };
         let at = self.routes.pool(pool.policy(), now);
-        self.pools.insert(pool.name().to_owned(), Shared { pool, at });
+        self.pools.insert(name, Shared { pool, at, full });
         Ok(())
     }
 
@@ -99,7 +105,7 @@ impl Engine {
         if !FULL {
             return Ok(Homes::OWN);
         }
-        let find = |name: Option<&std::sync::Arc<str>>, kind| match name {
+        let find = |name: Option<&crate::full::Name>, kind| match name {
             None => Ok(NONE),
             Some(name) => match self.pools.get(&**name) {
                 Some(shared) if shared.pool.kind() == kind => Ok(shared.at),

@@ -12,9 +12,9 @@ use super::pace::{Bucket, Pace};
 use super::queue::Pool;
 use crate::action::RouteId;
 use crate::breaker::{BreakerState, CircuitBreaker};
-use crate::full::{Full, Part};
+use crate::full::{Full, Part, Rare};
 use crate::limit::TokenBucket;
-use crate::policy::Policy;
+use crate::policy::{Policy, Throttle};
 use crate::retry::{Budget, CubicRate};
 use crate::throttle::AdaptiveThrottle;
 use crate::time::Time;
@@ -370,7 +370,8 @@ impl Route {
         let own = |home: u32| home == NONE;
         let rate = policy.rate_limit.as_ref().filter(|_| own(homes.rate));
         let tokens = rate.map(|limit| Bucket::Tokens(TokenBucket::new(limit.bucket, now)));
-        let cubic = |full| Part::new(Pace::new(Bucket::Cubic(CubicRate::new(now), full)), full);
+        let cubic = |full| Part::new(Pace::new(Bucket::Cubic(Rare::new(CubicRate::new(now), full))), full);
+        let throttle = |it: &Rare<Throttle>| Part::new(AdaptiveThrottle::new(it.settings, now), it.full());
         Self {
             generation: 1,
             policy: policy_number,
@@ -385,11 +386,12 @@ impl Route {
             rate: tokens.map(|bucket| Box::new(Pace::new(bucket))),
             send: Full::here().filter(|_| policy.retry.send_rate).map(cubic),
             breaker: policy.breaker.as_ref().map(|it| Box::new(CircuitBreaker::new(it.settings))),
-            throttle: policy
-                .throttle
+            throttle: policy.throttle.as_ref().map(throttle),
+            hedger: policy
+                .hedge
                 .as_ref()
-                .map(|it| Part::new(AdaptiveThrottle::new(it.settings, now), it.full)),
-            hedger: policy.hedge.as_ref().map(|it| Part::new(Hedger::new(it), it.full)),
+                .zip(Full::here())
+                .map(|(it, full)| Part::new(Hedger::new(it), full)),
             holds: Full::here()
                 .filter(|_| policy.retry.hold.is_some())
                 .map(|full| Part::new(Holds::default(), full)),

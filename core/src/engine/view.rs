@@ -285,7 +285,7 @@ pub(super) fn tokens(route: &Route, now: Time) -> Option<RateView> {
 }
 
 fn sends(pace: &Pace) -> Option<SendView> {
-    let Bucket::Cubic(rate, _) = &pace.bucket else { return None };
+    let Bucket::Cubic(rate) = &pace.bucket else { return None };
     Some(SendView { rate: rate.rate(), waiting: pace.waiting.len() })
 }
 

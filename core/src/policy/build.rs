@@ -5,7 +5,7 @@ use super::written::Written;
 use super::{Breaker, Bulkhead, Hedge, HedgeBudget, LimitSettings, Policy, RateLimit, Retry, Throttle, Unit};
 use crate::breaker::BreakerSettings;
 use crate::codel::{CodelLaw, CodelSettings};
-use crate::full::{FULL, Full};
+use crate::full::{FULL, Full, Rare};
 use crate::limit::{AimdSettings, Gradient2Settings, Gradient2Variant, RateSettings};
 use crate::retry::{
     Backoff, BudgetSettings, Growth, Jitter, QuotaSettings, RatioSettings, RetryAfterMode, Rounding,
@@ -36,8 +36,10 @@ impl Settings {
             rate_limit: self.uses("rate_limit.").then(|| self.rate_limit()),
             bulkhead: self.uses("bulkhead.").then(|| self.bulkhead()),
             breaker: self.uses("breaker.").then(|| self.breaker()),
-            throttle: Full::here().filter(|_| self.uses("throttle.")).map(|full| self.throttle(full)),
-            hedge: Full::here().filter(|_| self.uses("hedge.")).map(|full| self.hedge(full)),
+            throttle: Full::here()
+                .filter(|_| self.uses("throttle."))
+                .map(|full| Rare::new(self.throttle(), full)),
+            hedge: Full::here().filter(|_| self.uses("hedge.")).map(|full| Rare::new(self.hedge(), full)),
         }
     }
 
@@ -148,7 +150,7 @@ impl Settings {
         let interval = if FULL { self.span("bulkhead.queue_interval") } else { Duration::MAX };
         Bulkhead {
             limit: match (self.word("bulkhead.kind"), Full::here()) {
-                ("aimd", Some(full)) => LimitSettings::Aimd(
+                ("aimd", Some(full)) => LimitSettings::Aimd(Rare::new(
                     AimdSettings {
                         max_concurrency,
                         min_concurrency,
@@ -161,8 +163,8 @@ impl Settings {
                             .then(|| self.real("bulkhead.latency_quantile")),
                     },
                     full,
-                ),
-                ("gradient2", Some(full)) => LimitSettings::Gradient2(
+                )),
+                ("gradient2", Some(full)) => LimitSettings::Gradient2(Rare::new(
                     Gradient2Settings {
                         max_concurrency,
                         min_concurrency,
@@ -177,7 +179,7 @@ impl Settings {
                         },
                     },
                     full,
-                ),
+                )),
                 _ => LimitSettings::Fixed(max_concurrency),
             },
             max_queue: self.whole("bulkhead.max_queue"),
@@ -231,11 +233,10 @@ impl Settings {
         }
     }
 
-    fn throttle(&self, full: Full) -> Throttle {
+    fn throttle(&self) -> Throttle {
         let max_reject = self.real("throttle.max_reject");
         let probe_interval = self.span("throttle.probe_interval");
         Throttle {
-            full,
             settings: ThrottleSettings {
                 k: self.real("throttle.k"),
                 window: self.span("throttle.window"),
@@ -248,11 +249,10 @@ impl Settings {
         }
     }
 
-    fn hedge(&self, full: Full) -> Hedge {
+    fn hedge(&self) -> Hedge {
         let quantile = "hedge.adaptive_delay_quantile";
         let retries = self.uses("retry.") && self.whole("retry.max_attempts") > 1;
         Hedge {
-            full,
             delay: self.span("hedge.delay"),
             max_attempts: self.whole("hedge.max_attempts") as u8,
             quantile: self.given(quantile).then(|| self.real(quantile)),

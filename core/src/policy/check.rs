@@ -2,14 +2,13 @@
 
 use crate::map::Map;
 use std::fmt;
-use std::sync::Arc;
 
 use super::domain::{CLASSES, Stored, is_name, kind, parse};
 use super::suggest::unknown_key;
 use super::table::{Domain, TABLE};
 use super::{Policy, presets};
 use crate::classify::Methods;
-use crate::full::FULL;
+use crate::full::{FULL, Full, Name};
 use crate::outcome::Class;
 use crate::text;
 use crate::time::Duration;
@@ -91,7 +90,7 @@ fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyE
     let pairs: Vec<_> = pairs.collect();
     let mut errors = Vec::new();
     let own = pairs.iter().filter(|pair| FULL && pair.key == "kinds").filter_map(|pair| match pair.value {
-        Ok(Value::Text(text)) => Some(kind(text)?.0.into()),
+        Ok(Value::Text(text)) => Full::here().zip(kind(text)).map(|(full, (name, _))| Name::new(name, full)),
         _ => None,
     });
     let mut given = Settings { kinds: own.collect(), ..Settings::default() };
@@ -128,7 +127,7 @@ fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyE
 pub(super) struct Settings {
     pub(super) values: Map<&'static str, Vec<Stored>>,
     /// The names that `kinds` declares.
-    pub(super) kinds: Vec<Arc<str>>,
+    pub(super) kinds: Vec<Name>,
 }
 
 impl Settings {
@@ -188,25 +187,26 @@ impl Settings {
     }
 
     /// The kinds that the policy declares, in the order of their numbers, from 9 on.
-    pub(super) fn kinds(&self) -> Vec<(Arc<str>, Class)> {
+    pub(super) fn kinds(&self) -> Vec<(Name, Class)> {
         if !FULL {
             return Vec::new();
         }
         let values = self.values.get("kinds").into_iter().flatten();
         let kinds = values.filter_map(|value| match value {
-            Stored::Name(text) => kind(text).map(|(name, class)| (name.into(), class)),
+            Stored::Name(text) => {
+                Full::here().zip(kind(text)).map(|(full, (name, class))| (Name::new(name, full), class))
+            }
             _ => None,
         });
         kinds.collect()
     }
 
     /// The declared kinds that a list names.
-    pub(super) fn named(&self, path: &str) -> Vec<(Arc<str>, Class)> {
+    pub(super) fn named(&self, path: &str) -> Vec<(Name, Class)> {
         let mut kinds = self.kinds();
         if FULL {
             let names = self.values.get(path).map_or(&[][..], Vec::as_slice);
-            let is =
-                |name: &Arc<str>| names.iter().any(|value| matches!(value, Stored::Name(it) if it == name));
+            let is = |name: &Name| names.iter().any(|value| matches!(value, Stored::Name(it) if it == name));
             kinds.retain(|(name, _)| is(name));
         }
         kinds
@@ -238,7 +238,7 @@ impl Settings {
     }
 
     /// The pool that a key names.
-    pub(super) fn pool(&self, path: &str) -> Option<Arc<str>> {
+    pub(super) fn pool(&self, path: &str) -> Option<Name> {
         if !FULL {
             return None;
         }

@@ -1,11 +1,9 @@
 //! What values a key takes: a value that is checked against its key's domain, or the rule that it breaks.
 
-use std::sync::Arc;
-
 use super::check::{LONGEST, Value};
 use super::span;
 use super::table::{Domain, Key};
-use crate::full::FULL;
+use crate::full::{FULL, Full, Name};
 use crate::outcome::Class;
 use crate::text;
 use crate::time::Duration;
@@ -19,7 +17,7 @@ pub(super) enum Stored {
     Flag(bool),
     Word(&'static str),
     /// A name that the policy's author chose.
-    Name(Arc<str>),
+    Name(Name),
 }
 
 /// What a small engine says of a choice, of which it may not have every word.
@@ -73,7 +71,7 @@ impl Key {
 
 /// A value checked against its key's domain, `kinds` the names that the policy declares; the error is the rule.
 #[allow(clippy::float_cmp)] // whole numbers are exactly whole, flags exactly 0 or 1
-pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<Stored, String> {
+pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Name]) -> Result<Stored, String> {
     match key.domain {
         Domain::Span { min, max, none } => match value {
             Value::Text("none") if none => Ok(Stored::Span(Duration::MAX)),
@@ -114,10 +112,10 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<S
         }
         Domain::KindWords(words) => {
             let stored = one_of(words, value).or_else(|| match value {
-                Value::Text(name) if FULL => {
-                    kinds.iter().find(|kind| &***kind == name).map(|kind| Stored::Name(kind.clone()))
+                Value::Text(name) => {
+                    kinds.iter().find(|kind| ***kind == *name).map(|kind| Stored::Name(kind.clone()))
                 }
-                _ => None,
+                Value::Number(_) => None,
             });
             stored.ok_or_else(|| {
                 let mut names = words.to_vec();
@@ -134,10 +132,11 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<S
             }
             _ => Err("must be a status that can be retried: 408, 429 or 500 to 599".into()),
         },
-        // A small engine has no keys of these.
-        Domain::Kinds | Domain::Name if !FULL => Err(String::new()),
-        Domain::Kinds => match value {
-            Value::Text(text) if kind(text).is_some() => Ok(Stored::Name(text.into())),
+        Domain::Kinds => match (value, Full::here()) {
+            (Value::Text(text), Some(full)) if kind(text).is_some() => {
+                Ok(Stored::Name(Name::new(text, full)))
+            }
+            (_, None) => Err(String::new()), // a small engine has no keys of these
             _ => {
                 let classes: Vec<_> = BASES.iter().map(|base| base.0).collect();
                 let rule =
@@ -145,8 +144,9 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<S
                 Err(text::of(&[rule, &text::joined(&classes, ", ")]))
             }
         },
-        Domain::Name => match value {
-            Value::Text(text) if is_name(text) => Ok(Stored::Name(text.into())),
+        Domain::Name => match (value, Full::here()) {
+            (Value::Text(text), Some(full)) if is_name(text) => Ok(Stored::Name(Name::new(text, full))),
+            (_, None) => Err(String::new()),
             _ => {
                 let longest = text::whole(LONGEST as u64);
                 Err(text::of(&["must be a name of 1 to ", &longest, " bytes without control characters"]))

@@ -34,7 +34,7 @@ impl Policy {
     /// The limit of an `aimd` bulkhead.
     pub fn aimd(&self) -> Option<AimdSettings> {
         match self.bulkhead.as_ref()?.limit {
-            LimitSettings::Aimd(settings, _) => Some(settings),
+            LimitSettings::Aimd(settings) => Some(*settings),
             LimitSettings::Fixed(_) | LimitSettings::Gradient2(..) => None,
         }
     }
@@ -42,7 +42,7 @@ impl Policy {
     /// The limit of a `gradient2` bulkhead.
     pub fn gradient2(&self) -> Option<Gradient2Settings> {
         match self.bulkhead.as_ref()?.limit {
-            LimitSettings::Gradient2(settings, _) => Some(settings),
+            LimitSettings::Gradient2(settings) => Some(*settings),
             LimitSettings::Fixed(_) | LimitSettings::Aimd(..) => None,
         }
     }

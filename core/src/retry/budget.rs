@@ -13,7 +13,7 @@ pub use share::{ShareBudget, ShareSettings};
 pub use tokens::{TokenBudget, TokenSettings};
 pub use window::{RetryBudget, Rounding, WindowSettings};
 
-use crate::full::Full;
+use crate::full::{Full, Rare};
 use crate::outcome::Class;
 use crate::state::{Damage, Loader, Saver};
 use crate::time::Time;
@@ -37,10 +37,10 @@ pub enum BudgetSettings {
 #[derive(Clone, Debug)]
 pub(crate) enum Budget {
     Window(RetryBudget),
-    Ratio(RatioBudget, Full),
-    Share(ShareBudget, Full),
-    Tokens(TokenBudget, Full),
-    Quota(RetryQuota, Full),
+    Ratio(Rare<RatioBudget>),
+    Share(Rare<ShareBudget>),
+    Tokens(Rare<TokenBudget>),
+    Quota(Rare<RetryQuota>),
 }
 
 impl Budget {
@@ -52,10 +52,10 @@ impl Budget {
         let full = Full::here()?;
         Some(match settings {
             BudgetSettings::Window(settings) => Self::Window(RetryBudget::new(*settings)),
-            BudgetSettings::Ratio(settings) => Self::Ratio(RatioBudget::new(*settings), full),
-            BudgetSettings::Share(settings) => Self::Share(ShareBudget::new(*settings), full),
-            BudgetSettings::Tokens(settings) => Self::Tokens(TokenBudget::new(*settings), full),
-            BudgetSettings::Quota(settings) => Self::Quota(RetryQuota::new(*settings), full),
+            BudgetSettings::Ratio(settings) => Self::Ratio(Rare::new(RatioBudget::new(*settings), full)),
+            BudgetSettings::Share(settings) => Self::Share(Rare::new(ShareBudget::new(*settings), full)),
+            BudgetSettings::Tokens(settings) => Self::Tokens(Rare::new(TokenBudget::new(*settings), full)),
+            BudgetSettings::Quota(settings) => Self::Quota(Rare::new(RetryQuota::new(*settings), full)),
         })
     }
 
@@ -64,7 +64,7 @@ impl Budget {
     pub(crate) fn on_call(&mut self, now: Time) {
         match self {
             Self::Window(budget) => budget.deposit(now),
-            Self::Ratio(budget, _) => budget.on_call(),
+            Self::Ratio(budget) => budget.on_call(),
             Self::Share(..) | Self::Tokens(..) | Self::Quota(..) => {}
         }
     }
@@ -75,11 +75,11 @@ impl Budget {
     pub(crate) fn on_outcome(&mut self, class: Class, charge: u16, last: u16) -> u16 {
         match self {
             Self::Window(_) | Self::Ratio(..) => 0,
-            Self::Share(budget, _) => {
+            Self::Share(budget) => {
                 budget.on_end(charge != 0);
                 0
             }
-            Self::Tokens(budget, _) => {
+            Self::Tokens(budget) => {
                 if class == Class::Ok {
                     budget.on_success();
                 } else if class.retryable() {
@@ -87,7 +87,7 @@ impl Budget {
                 }
                 0
             }
-            Self::Quota(budget, _) => {
+            Self::Quota(budget) => {
                 if class == Class::Ok {
                     budget.on_success(last);
                     0
@@ -102,13 +102,13 @@ impl Budget {
     pub(crate) fn try_charge(&mut self, class: Class, calls: u32, now: Time) -> Option<u16> {
         match self {
             Self::Window(budget) => budget.try_withdraw(now).then_some(1),
-            Self::Ratio(budget, _) => {
+            Self::Ratio(budget) => {
                 let paid = u16::from(!budget.is_free());
                 budget.try_withdraw().then_some(paid)
             }
-            Self::Share(budget, _) => budget.try_acquire(calls).then_some(1),
-            Self::Tokens(budget, _) => budget.allows().then_some(1),
-            Self::Quota(budget, _) => budget.try_acquire(class),
+            Self::Share(budget) => budget.try_acquire(calls).then_some(1),
+            Self::Tokens(budget) => budget.allows().then_some(1),
+            Self::Quota(budget) => budget.try_acquire(class),
         }
     }
 
@@ -116,7 +116,7 @@ impl Budget {
     /// failure takes none then.
     pub(crate) fn try_charge_hedge(&mut self, calls: u32, now: Time) -> Option<u16> {
         let charge = self.try_charge(Class::Transient, calls, now)?;
-        if let Self::Tokens(budget, _) = self {
+        if let Self::Tokens(budget) = self {
             budget.on_failure();
         }
         Some(charge)
@@ -126,10 +126,10 @@ impl Budget {
     pub(crate) fn refund(&mut self, charge: u16, charged: Time, now: Time) {
         match self {
             Self::Window(budget) => budget.refund(charged, now),
-            Self::Ratio(budget, _) => budget.refund(),
-            Self::Share(budget, _) => budget.on_end(charge != 0),
+            Self::Ratio(budget) => budget.refund(),
+            Self::Share(budget) => budget.on_end(charge != 0),
             Self::Tokens(..) => {}
-            Self::Quota(budget, _) => budget.refund(charge),
+            Self::Quota(budget) => budget.refund(charge),
         }
     }
 
@@ -137,10 +137,10 @@ impl Budget {
     pub(crate) fn balance(&mut self, calls: u32, now: Time) -> u64 {
         match self {
             Self::Window(budget) => budget.balance(now),
-            Self::Ratio(budget, _) => budget.balance(),
-            Self::Share(budget, _) => budget.balance(calls),
-            Self::Tokens(budget, _) => budget.balance(),
-            Self::Quota(budget, _) => budget.balance(),
+            Self::Ratio(budget) => budget.balance(),
+            Self::Share(budget) => budget.balance(calls),
+            Self::Tokens(budget) => budget.balance(),
+            Self::Quota(budget) => budget.balance(),
         }
     }
 
@@ -149,10 +149,10 @@ impl Budget {
     pub(crate) fn retune(&mut self, to: &BudgetSettings) -> bool {
         match (self, to) {
             (Self::Window(budget), BudgetSettings::Window(to)) => return budget.retune(*to),
-            (Self::Ratio(budget, _), BudgetSettings::Ratio(to)) => budget.retune(*to),
-            (Self::Share(budget, _), BudgetSettings::Share(to)) => budget.retune(*to),
-            (Self::Tokens(budget, _), BudgetSettings::Tokens(to)) => budget.retune(*to),
-            (Self::Quota(budget, _), BudgetSettings::Quota(to)) => budget.retune(*to),
+            (Self::Ratio(budget), BudgetSettings::Ratio(to)) => budget.retune(*to),
+            (Self::Share(budget), BudgetSettings::Share(to)) => budget.retune(*to),
+            (Self::Tokens(budget), BudgetSettings::Tokens(to)) => budget.retune(*to),
+            (Self::Quota(budget), BudgetSettings::Quota(to)) => budget.retune(*to),
             _ => return false,
         }
         true
@@ -162,17 +162,17 @@ impl Budget {
     pub(crate) fn is_fresh(&mut self, now: Time) -> bool {
         match self {
             Self::Window(budget) => budget.is_fresh(now),
-            Self::Ratio(budget, _) => budget.is_fresh(),
-            Self::Share(budget, _) => budget.is_fresh(),
-            Self::Tokens(budget, _) => budget.is_fresh(),
-            Self::Quota(budget, _) => budget.is_fresh(),
+            Self::Ratio(budget) => budget.is_fresh(),
+            Self::Share(budget) => budget.is_fresh(),
+            Self::Tokens(budget) => budget.is_fresh(),
+            Self::Quota(budget) => budget.is_fresh(),
         }
     }
 
     /// Retries in flight, where the kind counts them.
     pub(crate) fn in_flight(&self) -> Option<u32> {
         match self {
-            Self::Share(budget, _) => Some(budget.in_flight()),
+            Self::Share(budget) => Some(budget.in_flight()),
             _ => None,
         }
     }
@@ -181,10 +181,10 @@ impl Budget {
     pub(crate) fn save(&self, to: &mut Saver) {
         match self {
             Self::Window(budget) => budget.save(to),
-            Self::Ratio(budget, _) => budget.save(to),
+            Self::Ratio(budget) => budget.save(to),
             Self::Share(..) => {}
-            Self::Tokens(budget, _) => budget.save(to),
-            Self::Quota(budget, _) => budget.save(to),
+            Self::Tokens(budget) => budget.save(to),
+            Self::Quota(budget) => budget.save(to),
         }
     }
 
@@ -195,9 +195,15 @@ impl Budget {
         let (full, fresh) = Full::here().zip(Self::new(settings)).ok_or(Damage("must be a full engine's"))?;
         Ok(match (kind, settings) {
             ("window", BudgetSettings::Window(to)) => Self::Window(RetryBudget::load(from, *to)?),
-            ("ratio", BudgetSettings::Ratio(to)) => Self::Ratio(RatioBudget::load(from, *to)?, full),
-            ("tokens", BudgetSettings::Tokens(to)) => Self::Tokens(TokenBudget::load(from, *to)?, full),
-            ("quota", BudgetSettings::Quota(to)) => Self::Quota(RetryQuota::load(from, *to)?, full),
+            ("ratio", BudgetSettings::Ratio(to)) => {
+                Self::Ratio(Rare::new(RatioBudget::load(from, *to)?, full))
+            }
+            ("tokens", BudgetSettings::Tokens(to)) => {
+                Self::Tokens(Rare::new(TokenBudget::load(from, *to)?, full))
+            }
+            ("quota", BudgetSettings::Quota(to)) => {
+                Self::Quota(Rare::new(RetryQuota::load(from, *to)?, full))
+            }
             ("window" | "ratio" | "tokens" | "quota", _) => from.dropped(fresh),
             _ => return Err(Damage("must be a kind of budget")),
         })
@@ -205,7 +211,7 @@ impl Budget {
 
     /// After a fork: the parent's retries in flight are none of ours.
     pub(crate) fn forget_calls(&mut self) {
-        if let Self::Share(budget, _) = self {
+        if let Self::Share(budget) = self {
             budget.forget_calls();
         }
     }

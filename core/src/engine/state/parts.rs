@@ -7,7 +7,7 @@ use crate::engine::hold::Holds;
 use crate::engine::limiter::Limiter;
 use crate::engine::pace::{Bucket, Pace};
 use crate::engine::route::{Homes, Route};
-use crate::full::{Full, Part};
+use crate::full::{Full, Part, Rare};
 use crate::limit::TokenBucket;
 use crate::policy::{HedgeBudget, Policy};
 use crate::retry::{Budget, CubicRate};
@@ -47,7 +47,7 @@ pub(super) fn save(route: &Route, whole: bool, to: &mut Saver) {
     for (name, pace) in [("rate", route.rate.as_deref()), ("send", route.send.as_deref())] {
         match pace.map(|pace| &pace.bucket) {
             Some(Bucket::Tokens(bucket)) => to.part(name, |to| bucket.save(to)),
-            Some(Bucket::Cubic(rate, _)) => to.part(name, |to| rate.save(to)),
+            Some(Bucket::Cubic(rate)) => to.part(name, |to| rate.save(to)),
             None => {}
         }
     }
@@ -104,6 +104,7 @@ impl Parts {
         (policy, homes): (&Policy, Homes),
     ) -> Result<(), Damage> {
         let own = |home: u32| home == NONE;
+        let full = Full::here().ok_or(Damage("must be a full engine's"))?;
         match name {
             "forced" => self.forced = from.flag()?,
             "budget" => match policy.retry.budget.filter(|_| own(homes.budget)) {
@@ -125,13 +126,13 @@ impl Parts {
             },
             "throttle" => match &policy.throttle {
                 Some(it) => {
-                    self.throttle = Some(Part::new(AdaptiveThrottle::load(from, it.settings)?, it.full));
+                    self.throttle = Some(Part::new(AdaptiveThrottle::load(from, it.settings)?, full));
                 }
                 None => from.dropped(()),
             },
             "hedge" | "hedge_budget" => match &policy.hedge {
                 Some(hedge) => {
-                    let hedger = self.hedger.get_or_insert_with(|| Part::new(Hedger::new(hedge), hedge.full));
+                    let hedger = self.hedger.get_or_insert_with(|| Part::new(Hedger::new(hedge), full));
                     match hedge.budget {
                         _ if name == "hedge" => hedger.load(from)?,
                         HedgeBudget::Own(Some(settings)) => {
@@ -144,7 +145,7 @@ impl Parts {
             },
             "holds" if policy.retry.hold.is_some() => {
                 let holds = Holds::load(from)?;
-                self.holds = Full::here().map(|full| Part::new(holds, full));
+                self.holds = Some(Part::new(holds, full));
             }
             _ => from.dropped(()),
         }
@@ -164,7 +165,7 @@ impl Route {
         let Parts { forced, budget, rate, send, limiter, breaker, throttle, hedger, holds, dropped: _ } =
             parts;
         let pace = |bucket| Some(Box::new(Pace::new(bucket)));
-        let cubic = |(rate, full)| Some(Part::new(Pace::new(Bucket::Cubic(rate, full)), full));
+        let cubic = |(rate, full)| Some(Part::new(Pace::new(Bucket::Cubic(Rare::new(rate, full))), full));
         self.forced |= forced;
         self.budget = budget.or(self.budget.take());
         self.rate = rate.map(Bucket::Tokens).map_or_else(|| self.rate.take(), pace);
