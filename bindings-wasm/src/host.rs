@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 
-use tidegate::{CallId, Engine as Core, Meter};
+#[cfg(not(tidegate_small))]
+use tidegate::Meter;
+use tidegate::{CallId, Engine as Core};
 
 /// An engine, and what a crossing has left to be asked for.
 pub struct Engine {
@@ -12,8 +14,10 @@ pub struct Engine {
     /// The calls that `wakes` has counted.
     pub woken: Vec<CallId>,
     /// Counts records, once somebody has asked for metrics.
+    #[cfg(not(tidegate_small))]
     pub meter: Option<Meter>,
     /// Does anybody listen to records?
+    #[cfg(not(tidegate_small))]
     pub heard: bool,
 }
 

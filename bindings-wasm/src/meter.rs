@@ -3,7 +3,7 @@
 use tidegate::{Family, Meter, PolicyId, Reading, Series, Time};
 
 use crate::host::{Engine, host, with};
-use crate::output::Json;
+use crate::json::Json;
 
 /// Which records core is to make, for those who listen and for the meter between them.
 pub fn subscribe(engine: &mut Engine) {
@@ -15,7 +15,7 @@ pub fn subscribe(engine: &mut Engine) {
 }
 
 /// Starts to count for metrics, if nobody has: `max_routes` routes of each policy have series of their own.
-#[cfg_attr(not(tidegate_small), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub extern "C" fn measure(engine: u32, max_routes: u32) {
     with(engine, |it| {
         it.meter.get_or_insert_with(|| Meter::new(max_routes as usize));
@@ -24,7 +24,7 @@ pub extern "C" fn measure(engine: u32, max_routes: u32) {
 }
 
 /// All series, as JSON in the output: the family's place, policy, route, labels, and a number or counts and their sum.
-#[cfg_attr(not(tidegate_small), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub extern "C" fn series(engine: u32, now: f64) {
     let text = with(engine, |Engine { core, meter, .. }| {
         let all = meter.as_mut().map(|meter| meter.read(core, Time::from_micros(now as u64)));
@@ -52,7 +52,7 @@ fn written(json: &mut Json, of: &Series) {
 }
 
 /// What the route of the key in the input is called in labels: in the output.
-#[cfg_attr(not(tidegate_small), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub extern "C" fn label(engine: u32, policy: u32) {
     let key = host(|host| host.text(0, usize::MAX));
     let label = with(engine, |it| {
@@ -64,7 +64,7 @@ pub extern "C" fn label(engine: u32, policy: u32) {
 
 /// The families of metrics as JSON in the output: name, instrument, labels beside `policy` and `route`, and what it says;
 /// and after them the upper bounds of histograms, in seconds.
-#[cfg_attr(not(tidegate_small), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub extern "C" fn families() {
     let mut json = Json::default();
     json.list(|json| {

@@ -3,7 +3,7 @@
 import type { Clock } from "./clock.js";
 import { PolicyError, TidegateError } from "./errors.js";
 import { eventOf, type Listener, type Subscription, subscription } from "./events.js";
-import { load, type Native, type Pair, said, say, stage } from "./native.js";
+import { load, type Native, type Pair, pieces, said, say, stage } from "./native.js";
 import { type Form, mistakesOf, type PoolKind } from "./options.js";
 import { POOLS } from "./options_gen.js";
 import { isWorker, randomSeed, type Storage } from "./platform.js";
@@ -142,7 +142,7 @@ export class Engine {
   take(name: string, pairs: readonly Pair[], form: Form): number {
     stage(name, pairs);
     const number = this.native.policy(this.handle);
-    if (number < 0) throw new PolicyError(mistakesOf(said(), form));
+    if (number < 0) throw new PolicyError(mistakesOf(pieces(), form));
     this.#names[number] = name;
     return number;
   }
@@ -151,7 +151,7 @@ export class Engine {
   retune(number: number, name: string, pairs: readonly Pair[]): void {
     stage(name, pairs);
     if (this.native.retune(this.handle, number, this.time()) < 0) {
-      throw new PolicyError(mistakesOf(said(), "options"));
+      throw new PolicyError(mistakesOf(pieces(), "options"));
     }
     this.#changed();
   }
@@ -161,7 +161,7 @@ export class Engine {
     stage(name, pairs);
     const number = Object.keys(POOLS).indexOf(kind);
     if (this.native.pool(this.handle, number, again ? 1 : 0, this.time()) < 0) {
-      throw new PolicyError(mistakesOf(said(), form));
+      throw new PolicyError(mistakesOf(pieces(), form));
     }
     this.#changed();
   }
@@ -216,8 +216,8 @@ export class Engine {
   /** @internal The value of a key that is in force: spans in microseconds. */
   setting(policy: number, key: string): number | string | null {
     say(key);
-    this.native.setting(this.handle, policy);
-    return JSON.parse(said()) as number | string | null;
+    const value = this.native.setting(this.handle, policy);
+    return Number.isNaN(value) ? said() || null : value;
   }
 
   /** @internal The numbers of the names that `classify` may answer. */
@@ -229,8 +229,10 @@ export class Engine {
 
   /** @internal The kinds that a policy declares, with their bases. */
   declared(policy: number): [name: string, base: string][] {
+    if (this.native.kinds === undefined) return []; // the small module has none
     this.native.kinds(this.handle, policy);
-    return JSON.parse(said()) as [string, string][];
+    const told = pieces();
+    return told.flatMap((name, at) => (at % 2 === 0 ? [[name, told[at + 1] as string]] : []));
   }
 
   /** The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened. */

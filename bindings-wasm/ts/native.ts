@@ -31,8 +31,8 @@ export interface Native {
   force_open(engine: number, policy: number, route: number, on: number, now: number): void;
   classify(engine: number, policy: number, status: number, wallUs: number): number;
   retries_method(engine: number, policy: number): number;
-  setting(engine: number, policy: number): void;
-  kinds(engine: number, policy: number): void;
+  setting(engine: number, policy: number): number;
+  kinds?(engine: number, policy: number): void;
   snapshot(engine: number, now: number): void;
   explain(engine: number, policy: number): void;
   save(engine: number, now: number): void;
@@ -46,12 +46,18 @@ export interface Native {
   families(): void;
 }
 
+/** What the small module is without. */
+const RARE =
+  "retune pool force_open explain snapshot save restore subscribe records measure series label families".split(
+    " ",
+  );
+
 let source: (() => Uint8Array | WebAssembly.Module) | undefined;
 let native: Native | undefined;
 
-/** Says where the module comes from; an entry of the package does. */
-export function provide(from: () => Uint8Array | WebAssembly.Module): void {
-  source ??= from;
+/** Says where the module comes from; an entry of the package does. The full one goes before the small one. */
+export function provide(from: () => Uint8Array | WebAssembly.Module, full = false): void {
+  if (source === undefined || full) source = from;
 }
 
 /** Has the module been made ready? */
@@ -63,7 +69,21 @@ export function isReady(): boolean {
 export function start(code: Uint8Array | ArrayBuffer | WebAssembly.Module): void {
   if (native !== undefined) return;
   const module = code instanceof WebAssembly.Module ? code : compiled(code);
-  native = new WebAssembly.Instance(module, {}).exports as unknown as Native;
+  native = whole(new WebAssembly.Instance(module, {}).exports);
+}
+
+/** What the module does not export throws when it is asked for. */
+function whole(exports: WebAssembly.Exports): Native {
+  if (RARE[0] !== undefined && RARE[0] in exports) return exports as unknown as Native;
+  const all: Record<string, unknown> = { ...exports };
+  for (const name of RARE) {
+    all[name] = () => {
+      throw new Error(
+        `tidegate: ${name} is not in the small engine that pages load; import from "tidegate/full" instead`,
+      );
+    };
+  }
+  return all as unknown as Native;
 }
 
 /** The module, made ready when it is first needed: importing the package costs nothing. */
@@ -107,6 +127,11 @@ export function say(first: string, second = ""): number {
   memory.set(head, at);
   if (tail !== undefined) memory.set(tail, at + head.length);
   return head.length;
+}
+
+/** The texts that the module has put into its output, each with a NUL behind it. */
+export function pieces(): string[] {
+  return said().split("\0").slice(0, -1);
 }
 
 /** What the module has put into its output. */

@@ -28,10 +28,20 @@ function camel(text: string): string {
 }
 
 /** Mistakes as core tells them, in the names that the author has used. */
-export function mistakesOf(text: string, form: Form): Mistake[] {
+export function mistakesOf(texts: readonly string[], form: Form): Mistake[] {
+  const [key = "", value = "", rule = "", ...rest] = texts.map(spelled);
   const named = form === "options" ? camel : (words: string) => words;
-  const list = JSON.parse(text) as [string, string, string][];
-  return list.map(([key, value, rule]) => ({ key: named(key), value, rule: named(rule) }));
+  const first = { key: named(key), value, rule: named(rule) };
+  return rest.length === 0 ? [first] : [first, ...mistakesOf(rest, form)];
+}
+
+/** The small module leaves it to us to write numbers: what it tells are their bits. */
+function spelled(text: string): string {
+  return text.replace(/\x01(.{16})/g, (_, bits: string) => {
+    const number = new DataView(new ArrayBuffer(8));
+    number.setBigUint64(0, BigInt(`0x${bits}`));
+    return String(number.getFloat64(0));
+  });
 }
 
 /** The pairs of a policy's options. */

@@ -25,6 +25,11 @@
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
+// What is not there in a small engine leaves code behind that does not need all it has.
+#![cfg_attr(
+    tidegate_small,
+    allow(dead_code, unreachable_code, clippy::inline_always, clippy::trivially_copy_pass_by_ref)
+)]
 
 /// The guide to telemetry; its examples run.
 #[cfg(doctest)]

@@ -30,6 +30,15 @@ mod sorted {
         }
     }
 
+    impl<'a, K, V> IntoIterator for &'a Map<K, V> {
+        type Item = (&'a K, &'a V);
+        type IntoIter = core::iter::Map<core::slice::Iter<'a, (K, V)>, fn(&'a (K, V)) -> Self::Item>;
+
+        fn into_iter(self) -> Self::IntoIter {
+            self.0.iter().map(|(key, value)| (key, value))
+        }
+    }
+
     impl<K: Ord, V> Map<K, V> {
         pub const fn new() -> Self {
             Self(Vec::new())

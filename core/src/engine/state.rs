@@ -113,7 +113,7 @@ impl Engine {
             }
         });
         to.part("pools", |to| {
-            for (name, shared) in self.pools.iter() {
+            for (name, shared) in &self.pools {
                 to.optional(|to| {
                     to.list(|to| {
                         to.text(name);

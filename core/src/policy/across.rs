@@ -26,12 +26,16 @@ const NEEDED: &[(&str, &str, &str)] = &[
     ("hedge.budget.kind", "tokens", "hedge.budget.max"),
 ];
 
+// A small engine has no pools.
+const RATE_POOL: &str = if FULL { "rate_limit.pool" } else { "" };
+const BULKHEAD_POOL: &str = if FULL { "bulkhead.pool" } else { "" };
+
 /// Keys without a default that a component needs, by its table and its name, and the key that stands instead of them, if
 /// there is one.
 const REQUIRED: &[(&str, &str, &str, &str)] = &[
-    ("rate_limit.", "there is a rate limit", "rate_limit.permits", "rate_limit.pool"),
-    ("rate_limit.", "there is a rate limit", "rate_limit.per", "rate_limit.pool"),
-    ("bulkhead.", "there is a bulkhead", "bulkhead.max_concurrency", "bulkhead.pool"),
+    ("rate_limit.", "there is a rate limit", "rate_limit.permits", RATE_POOL),
+    ("rate_limit.", "there is a rate limit", "rate_limit.per", RATE_POOL),
+    ("bulkhead.", "there is a bulkhead", "bulkhead.max_concurrency", BULKHEAD_POOL),
     ("breaker.", "there is a breaker", "breaker.failure_ratio", "breaker.consecutive"),
     ("breaker.", "there is a breaker", "breaker.break_duration", ""),
     #[cfg(not(tidegate_small))]
@@ -93,8 +97,8 @@ impl Settings {
         }
         for (component, there, needed, instead) in REQUIRED {
             if self.uses(component) && !self.given(needed) && !self.given(instead) {
-                let or = if instead.is_empty() || !FULL && instead.ends_with(".pool") { "" } else { ", or " };
-                absent(needed, &[there, or, if or.is_empty() { "" } else { instead }]);
+                let or = if instead.is_empty() { "" } else { ", or " };
+                absent(needed, &[there, or, instead]);
             }
         }
         for (key, beside) in BESIDE {

@@ -80,7 +80,7 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Name]) -> Result<Store
             }
             _ => {
                 let days = text::whole(max.as_micros() / 86_400_000_000) + " days";
-                Err(between("must be a span from ", min.text(), days, none))
+                Err(between("must be a span from ", &min.text(), &days, none))
             }
         },
         Domain::Count { min, max, none } => match value {
@@ -90,7 +90,7 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Name]) -> Result<Store
             }
             _ => {
                 let (min, max) = (text::whole(min.into()), text::whole(max.into()));
-                Err(between("must be a whole number from ", min, max, none))
+                Err(between("must be a whole number from ", &min, &max, none))
             }
         },
         Domain::Real { min, max, none } => match value {
@@ -98,7 +98,7 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Name]) -> Result<Store
             Value::Number(n) if n >= min && n <= max => Ok(Stored::Real(n)),
             _ => {
                 let (min, max) = (text::real(min), text::real(max));
-                Err(between("must be a finite number from ", min, max, none))
+                Err(between("must be a finite number from ", &min, &max, none))
             }
         },
         Domain::Flag => match value {
@@ -167,8 +167,8 @@ pub(super) fn is_name(text: &str) -> bool {
 }
 
 /// The rule of a range.
-fn between(must: &str, min: String, max: String, none: bool) -> String {
-    text::of(&[must, &min, " to ", &max, if none { ", or none" } else { "" }])
+fn between(must: &str, min: &str, max: &str, none: bool) -> String {
+    text::of(&[must, min, " to ", max, if none { ", or none" } else { "" }])
 }
 
 /// The words of `retry_on`: what can never be retried is not among them.

@@ -1,8 +1,8 @@
 //! The three forms of an HTTP date (RFC 9110, 5.6.7).
 
 /// Their parts: `a` and `A` are the day of the week, short and long, `d` the day in two digits, `e` the same with a blank
-/// in the place of a zero, `b` the month, `Y` and `y` the year in four digits and in two, `H`, `M` and `S` the time.
-const FORMS: [&[u8]; 3] = [b"a, d b Y H:M:S GMT", b"A, d-b-y H:M:S GMT", b"a b e H:M:S Y"];
+/// in the place of a zero, `b` the month, `Y` and `y` the year in four digits and in two, `h`, `m` and `s` the time.
+const FORMS: [&[u8]; 3] = [b"a, d b Y h:m:s GMT", b"A, d-b-y h:m:s GMT", b"a b e h:m:s Y"];
 
 const WEEK: [&[u8]; 7] =
     [b"Sunday", b"Monday", b"Tuesday", b"Wednesday", b"Thursday", b"Friday", b"Saturday"];
@@ -34,9 +34,9 @@ fn read(form: &[u8], text: &[u8]) -> Option<u64> {
             }
             b'd' | b'e' => 0,
             b'Y' | b'y' => 2,
-            b'H' => 3,
-            b'M' => 4,
-            b'S' => 5,
+            b'h' => 3,
+            b'm' => 4,
+            b's' => 5,
             literal => {
                 rest = rest.strip_prefix(core::slice::from_ref(literal))?;
                 continue;
