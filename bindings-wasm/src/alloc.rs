@@ -3,7 +3,7 @@
 //! Blocks are powers of two, from 16 bytes on; what is given back is kept for the next of its size. A vector that grows
 //! leaves as much behind as it has, and a page needs few: engines, routes and calls are kept in vectors.
 
-#![allow(unsafe_code)] // it is an allocator
+#![allow(unsafe_code, clippy::cast_ptr_alignment)] // it is an allocator, and its blocks lie at multiples of 16
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;

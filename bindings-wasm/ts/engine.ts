@@ -3,7 +3,7 @@
 import type { Clock } from "./clock.js";
 import { PolicyError, TidegateError } from "./errors.js";
 import { eventOf, type Listener, type Subscription, subscription } from "./events.js";
-import { load, type Native, type Pair, pieces, said, say, stage } from "./native.js";
+import { load, type Native, needs, type Pair, pieces, said, say, stage } from "./native.js";
 import { type Form, mistakesOf, type PoolKind } from "./options.js";
 import { POOLS } from "./options_gen.js";
 import { isWorker, randomSeed, type Storage } from "./platform.js";
@@ -149,6 +149,7 @@ export class Engine {
 
   /** @internal Gives a policy other settings. */
   retune(number: number, name: string, pairs: readonly Pair[]): void {
+    needs("retune");
     stage(name, pairs);
     if (this.native.retune(this.handle, number, this.time()) < 0) {
       throw new PolicyError(mistakesOf(pieces(), "options"));
@@ -158,6 +159,7 @@ export class Engine {
 
   /** @internal Takes a pool in, or gives it other settings. */
   pool(name: string, kind: PoolKind, pairs: readonly Pair[], again: boolean, form: Form): void {
+    needs("pool");
     stage(name, pairs);
     const number = Object.keys(POOLS).indexOf(kind);
     if (this.native.pool(this.handle, number, again ? 1 : 0, this.time()) < 0) {
@@ -263,6 +265,7 @@ export class Engine {
 
   /** Tells of everything that the engine does, until the subscription ends. */
   listen(listener: Listener): Subscription {
+    this.native.subscribe(this.handle, 1);
     this.#listeners.add(listener);
     this.#listen();
     return subscription(() => {

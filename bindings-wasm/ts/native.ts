@@ -74,16 +74,20 @@ export function start(code: Uint8Array | ArrayBuffer | WebAssembly.Module): void
 
 /** What the module does not export throws when it is asked for. */
 function whole(exports: WebAssembly.Exports): Native {
-  if (RARE[0] !== undefined && RARE[0] in exports) return exports as unknown as Native;
   const all: Record<string, unknown> = { ...exports };
-  for (const name of RARE) {
-    all[name] = () => {
-      throw new Error(
-        `tidegate: ${name} is not in the small engine that pages load; import from "tidegate/full" instead`,
-      );
-    };
-  }
-  return all as unknown as Native;
+  for (const name of RARE) all[name] ??= () => fullOnly(name);
+  return (RARE.some((name) => !(name in exports)) ? all : exports) as unknown as Native;
+}
+
+function fullOnly(what: string): never {
+  throw new Error(
+    `tidegate: ${what} is not in the small engine that pages load; import from "tidegate/full" instead`,
+  );
+}
+
+/** For what tells the module something before it asks for this. */
+export function needs(what: "retune" | "pool"): void {
+  if (load().kinds === undefined) fullOnly(what);
 }
 
 /** The module, made ready when it is first needed: importing the package costs nothing. */

@@ -37,7 +37,7 @@ export function mistakesOf(texts: readonly string[], form: Form): Mistake[] {
 
 /** The small module leaves it to us to write numbers: what it tells are their bits. */
 function spelled(text: string): string {
-  return text.replace(/\x01(.{16})/g, (_, bits: string) => {
+  return text.replace(/\ue000([0-9a-f]{16})/g, (_, bits: string) => {
     const number = new DataView(new ArrayBuffer(8));
     number.setBigUint64(0, BigInt(`0x${bits}`));
     return String(number.getFloat64(0));

@@ -33,13 +33,13 @@ pub(crate) fn joined(pieces: &[&str], between: &str) -> String {
 }
 
 /// Any number. A small engine leaves that to its host, which can: it writes the bits, in hexadecimal digits behind a
-/// control character that no text of ours has otherwise.
+/// character of private use.
 pub(crate) fn real(number: f64) -> String {
     if FULL {
         return number.to_string();
     }
     let digit = |place: u32| char::from(b"0123456789abcdef"[(number.to_bits() >> (4 * place) & 15) as usize]);
-    core::iter::once('\u{1}').chain((0..16).rev().map(digit)).collect()
+    core::iter::once('\u{e000}').chain((0..16).rev().map(digit)).collect()
 }
 
 /// The number that decimals such as `3` or `0.25` are; at most 15 digits, so that it is the nearest one.
