@@ -1,16 +1,15 @@
 /** An engine, and what the shell keeps beside it: who waits, how to wake them, who listens. */
 
 import type { Clock } from "./clock.js";
-import { PolicyError, TidegateError } from "./errors.js";
-import { eventOf, type Listener, type Subscription, subscription } from "./events.js";
+import { PolicyError } from "./errors.js";
+import type { Listener, Subscription } from "./events.js";
 import { load, type Native, needs, type Pair, pieces, said, say, stage } from "./native.js";
 import { type Form, mistakesOf, type PoolKind } from "./options.js";
 import { POOLS } from "./options_gen.js";
 import { isWorker, randomSeed, type Storage } from "./platform.js";
 import { type Scope, scopes } from "./scope.js";
-import type { PoolSnapshot, Snapshot } from "./snapshot.js";
+import type { Snapshot } from "./snapshot.js";
 import { type Moments, Ticker } from "./ticker.js";
-import { Timers } from "./timers.js";
 import { KINDS, WAKES } from "./wire.js";
 
 /** How an engine is made. */
@@ -58,6 +57,33 @@ export interface Waiter {
   wake(): void;
 }
 
+/** What pages do not load with the small engine. */
+export interface Rare {
+  snapshot(engine: Engine): Snapshot;
+  save(engine: Engine): SavedState;
+  restore(engine: Engine, saved: SavedState): Restored;
+  listen(engine: Engine, listener: Listener): Subscription;
+  publish(engine: Engine): void;
+}
+
+let provided: Rare | undefined;
+let PlatformTicker: new (now: () => number, clock: undefined) => Moments = Ticker;
+
+/** Says how the full engine is asked for what is rare; the entries that have it do. */
+export function provideRare(from: Rare): void {
+  provided = from;
+}
+
+/** Says what keeps time where that is not one timer for all; the entry for Workers does. */
+export function provideTicker(kind: typeof PlatformTicker): void {
+  PlatformTicker = kind;
+}
+
+function rare(what: string): Rare {
+  needs(what);
+  return provided as Rare;
+}
+
 const RESOLVED = Promise.resolve();
 const handles =
   typeof FinalizationRegistry === "undefined"
@@ -86,9 +112,12 @@ export class Engine {
   last = 0;
   /** @internal Is anything done with records? */
   listening = false;
-  readonly #listeners = new Set<Listener>();
-  readonly #names: string[] = [];
-  #measured = false;
+  /** @internal */
+  readonly listeners = new Set<Listener>();
+  /** @internal Its policies' names, by number. */
+  readonly names: string[] = [];
+  /** @internal Does it count for metrics? */
+  measured = false;
 
   constructor(options: EngineOptions = {}) {
     const { seed, clock, maxRoutes = 10_000 } = options;
@@ -104,9 +133,7 @@ export class Engine {
     this.queues = options.queues ?? !isWorker();
     this.scopes = options.nesting === false ? undefined : scopes();
     this.ticker =
-      clock === undefined && isWorker()
-        ? new Timers(platformTime)
-        : new Ticker(clock === undefined ? platformTime : () => clock.us(), clock);
+      clock === undefined ? new PlatformTicker(platformTime, undefined) : new Ticker(() => clock.us(), clock);
     handles?.register(this, this.handle);
   }
 
@@ -126,7 +153,7 @@ export class Engine {
   /** @internal What a step has left to be done for others. */
   after(step: number): void {
     if ((step & WAKES) !== 0) this.wake();
-    if (this.listening) this.#publish();
+    if (this.listening) rare("events").publish(this);
   }
 
   /** @internal Wakes the owners of the calls that can go on now, each in a turn of its own. */
@@ -143,7 +170,7 @@ export class Engine {
     stage(name, pairs);
     const number = this.native.policy(this.handle);
     if (number < 0) throw new PolicyError(mistakesOf(pieces(), form));
-    this.#names[number] = name;
+    this.names[number] = name;
     return number;
   }
 
@@ -171,14 +198,15 @@ export class Engine {
   #changed(): void {
     this.tunings += 1;
     this.wake();
-    if (this.listening) this.#publish();
+    if (this.listening) rare("events").publish(this);
   }
 
   /** @internal Refuses all calls of a policy, or of one of its routes, until it is told otherwise. */
   force(policy: number, route: number, on: boolean): void {
+    needs("forceOpen");
     this.native.force_open(this.handle, policy, route, on ? 1 : 0, this.time());
     this.wake();
-    if (this.listening) this.#publish();
+    if (this.listening) rare("events").publish(this);
   }
 
   /** @internal The route of a key. */
@@ -211,6 +239,7 @@ export class Engine {
 
   /** @internal What a policy does, in words. */
   explain(policy: number): string {
+    needs("explain");
     this.native.explain(this.handle, policy);
     return said();
   }
@@ -239,14 +268,12 @@ export class Engine {
 
   /** The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened. */
   snapshot(): Snapshot {
-    this.native.snapshot(this.handle, this.time());
-    return JSON.parse(said()) as Snapshot & { pools: Record<string, PoolSnapshot> };
+    return rare("snapshot").snapshot(this);
   }
 
   /** What it has learned (budgets, limits, breakers, throttles), as plain JSON to be kept and given to `restore`. */
   save(): SavedState {
-    this.native.save(this.handle, this.time());
-    return { at: Date.now(), state: JSON.parse(said()) as unknown };
+    return rare("save").save(this);
   }
 
   /**
@@ -256,39 +283,32 @@ export class Engine {
    * @throws TidegateError if it is no saved state, or the engine has begun calls; nothing has changed then.
    */
   restore(saved: SavedState): Restored {
-    const age = Math.max(Date.now() - Number(saved.at), 0);
-    say(JSON.stringify(saved.state) ?? "");
-    const done = this.native.restore(this.handle, Number.isNaN(age) ? 0 : age * 1000, this.time());
-    if (done < 0) throw new TidegateError(said());
-    return JSON.parse(said()) as Restored;
+    return rare("restore").restore(this, saved);
   }
 
   /** Tells of everything that the engine does, until the subscription ends. */
   listen(listener: Listener): Subscription {
-    this.native.subscribe(this.handle, 1);
-    this.#listeners.add(listener);
-    this.#listen();
-    return subscription(() => {
-      this.#listeners.delete(listener);
-      this.#listen();
-    });
+    return rare("events").listen(this, listener);
   }
 
   /** @internal Counts for metrics from now on; the first to ask decides how many routes have series of their own. */
   measure(maxRoutes: number): void {
+    needs("metrics");
     this.native.measure(this.handle, maxRoutes);
-    this.#measured = true;
+    this.measured = true;
     this.listening = true;
   }
 
   /** @internal The metrics that there are, as the engine writes them. */
   series(): string {
+    needs("metrics");
     this.native.series(this.handle, this.time());
     return said();
   }
 
   /** @internal The families of metrics and the bounds of histograms, as the engine writes them. */
   families(): string {
+    needs("metrics");
     this.native.families();
     return said();
   }
@@ -296,35 +316,8 @@ export class Engine {
   /** @internal What a route is called in labels. */
   label(policy: string, route: string): string {
     say(route);
-    this.native.label(this.handle, this.#names.indexOf(policy));
+    this.native.label(this.handle, this.names.indexOf(policy));
     return said();
-  }
-
-  #listen(): void {
-    const heard = this.#listeners.size > 0;
-    this.listening = heard || this.#measured;
-    this.native.subscribe(this.handle, heard ? 1 : 0);
-  }
-
-  #publish(): void {
-    this.native.records(this.handle);
-    if (this.#listeners.size === 0) return;
-    const text = said();
-    if (text === "[]") return;
-    const routeKey = (route: number) => {
-      this.native.key_of(this.handle, route);
-      return said() || undefined;
-    };
-    for (const written of JSON.parse(text) as Parameters<typeof eventOf>[0][]) {
-      const event = eventOf(written, (number) => this.#names[number], routeKey);
-      for (const listener of this.#listeners) {
-        try {
-          listener(event);
-        } catch (error) {
-          console.error("tidegate: a listener failed:", error);
-        }
-      }
-    }
   }
 }
 

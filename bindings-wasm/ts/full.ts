@@ -3,6 +3,7 @@
 import { PACKED, SIZE } from "./full_gen.js";
 import { inlined } from "./inline.js";
 import { provide } from "./native.js";
+import "./rare.js";
 
 provide(() => inlined(PACKED, SIZE), true);
 

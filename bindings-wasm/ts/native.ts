@@ -46,12 +46,6 @@ export interface Native {
   families(): void;
 }
 
-/** What the small module is without. */
-const RARE =
-  "retune pool force_open explain snapshot save restore subscribe records measure series label families".split(
-    " ",
-  );
-
 let source: (() => Uint8Array | WebAssembly.Module) | undefined;
 let native: Native | undefined;
 
@@ -69,25 +63,20 @@ export function isReady(): boolean {
 export function start(code: Uint8Array | ArrayBuffer | WebAssembly.Module): void {
   if (native !== undefined) return;
   const module = code instanceof WebAssembly.Module ? code : compiled(code);
-  native = whole(new WebAssembly.Instance(module, {}).exports);
+  native = new WebAssembly.Instance(module, {}).exports as unknown as Native;
 }
 
-/** What the module does not export throws when it is asked for. */
-function whole(exports: WebAssembly.Exports): Native {
-  const all: Record<string, unknown> = { ...exports };
-  for (const name of RARE) all[name] ??= () => fullOnly(name);
-  return (RARE.some((name) => !(name in exports)) ? all : exports) as unknown as Native;
-}
-
-function fullOnly(what: string): never {
-  throw new Error(
-    `tidegate: ${what} is not in the small engine that pages load; import from "tidegate/full" instead`,
-  );
-}
-
-/** For what tells the module something before it asks for this. */
-export function needs(what: "retune" | "pool"): void {
-  if (load().kinds === undefined) fullOnly(what);
+/**
+ * For what only the full module exports.
+ *
+ * @throws Error if this is the small one.
+ */
+export function needs(what: string): void {
+  if (load().kinds === undefined) {
+    throw new Error(
+      `tidegate: ${what} is not in the small engine that pages load; import from "tidegate/full" instead`,
+    );
+  }
 }
 
 /** The module, made ready when it is first needed: importing the package costs nothing. */

@@ -6,6 +6,7 @@ import { bytesOf } from "./inline.js";
 import { PACKED } from "./inline_gen.js";
 import { provide } from "./native.js";
 import { provideStorage } from "./platform.js";
+import "./rare.js";
 
 provideStorage(AsyncLocalStorage);
 provide(() => inflateRawSync(bytesOf(PACKED)));

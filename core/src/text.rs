@@ -63,6 +63,9 @@ pub(crate) fn decimal(text: &str) -> Option<f64> {
 
 /// A text in quotes, with what would not show written out.
 pub(crate) fn quoted(text: &str) -> String {
+    if !FULL {
+        return of(&["\"", text, "\""]); // who reads it is a console
+    }
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {
