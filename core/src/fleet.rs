@@ -9,6 +9,12 @@
 //!    given up after [`StoreCommand::within`].
 //! 3. What came of it: [`Engine::on_reply`](crate::Engine::on_reply). Then the wakes, and the commands again.
 
+mod memory;
+mod scripts;
+
+pub use memory::MemoryStore;
+pub use scripts::{BREAKER, DIGEST, MOST_ITEMS, PROLOGUE, RATE, SCRIPTS, SLOTS, Script};
+
 use crate::time::Duration;
 
 /// Names a command, from 1 on. The first answer to it counts; later ones, and ids that name nothing, change nothing.
