@@ -121,7 +121,7 @@ public final class Engine: Sendable {
     ///   - types: Which types of event; empty for all of the closed list of `docs/telemetry.md`.
     ///   - buffer: How many events wait for a slow reader; the oldest give way, which `seq` shows.
     public func events(_ types: Set<String> = [], buffer: Int = 10_000) -> AsyncStream<Event> {
-        let wanted = types.isEmpty ? Set(eventTypes) : types
+        let wanted = types.isEmpty ? Self.eventTypes : types
         let (stream, continuation) = AsyncStream.makeStream(of: Event.self, bufferingPolicy: .bufferingNewest(buffer))
         let place = listeners.withLock { listeners in
             listeners.next += 1
@@ -139,6 +139,9 @@ public final class Engine: Sendable {
         }
         return stream
     }
+
+    /// The closed list of the types of events, which `docs/telemetry.md` explains.
+    public static let eventTypes = Set(TidegateNative.eventTypes())
 
     private func subscribe(_ listeners: Listeners) {
         native.subscribe(types: listeners.types.values.reduce(into: Set()) { $0.formUnion($1) }.sorted())
@@ -204,19 +207,7 @@ struct Request {
     var target: UInt64 = 0
 }
 
-/// The closed list of the types of events.
-private let eventTypes = [
-    "call_done", "attempt_started", "attempt_done", "retry_scheduled", "retry_suppressed", "gave_up", "rejected", "queued",
-    "granted", "shed", "hedge_started", "hedge_won", "breaker_changed", "limit_changed", "throttle_changed", "hold_changed",
-    "deadline_exceeded", "lease_reclaimed", "store_degraded", "store_recovered", "policy_retuned", "forced_open",
-    "forced_cleared",
-]
-
 /// Core's mistakes as ours.
 func checked<T>(camelCase: Bool = true, _ work: () throws -> T) throws -> T {
-    do {
-        return try work()
-    } catch let invalid as Invalid {
-        throw PolicyError(invalid, camelCase: camelCase)
-    }
+    do { return try work() } catch { throw PolicyError(error, camelCase: camelCase) }
 }

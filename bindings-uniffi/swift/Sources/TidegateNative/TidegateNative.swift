@@ -2496,6 +2496,12 @@ public protocol EngineProtocol: AnyObject, Sendable {
     func explain(policy: UInt32)  -> String
 
     /**
+     * Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+     * policy's classifier or not?
+     */
+    func fallsBack(policy: UInt32, verdict: UInt8, failure: UInt8?, judged: Bool)  -> Bool
+
+    /**
      * Refuses all calls of a policy, or of one of its routes, until it is told otherwise. Ask `take_woken` then.
      */
     func forceOpen(policy: UInt32, route: UInt64?, on: Bool, now: UInt64)
@@ -2509,6 +2515,11 @@ public protocol EngineProtocol: AnyObject, Sendable {
      * The kinds of failure that a policy declares, in the order of their numbers, from 9 on.
      */
     func kinds(policy: UInt32)  -> [DeclaredKind]
+
+    /**
+     * May what a call does be done twice under a policy?
+     */
+    func mayDoTwice(policy: UInt32)  -> Bool
 
     /**
      * Tells a call what happened: the word of its next step; nothing for an event that there is none of.
@@ -2589,6 +2600,31 @@ public protocol EngineProtocol: AnyObject, Sendable {
      * The name of a path, for `begin`; 0 where its policy holds nothing.
      */
     func target(route: UInt64, path: String, now: UInt64)  -> UInt64
+
+    /**
+     * What a route is called in labels: its key, or `other`.
+     */
+    func label(policy: UInt32, route: UInt64)  -> String
+
+    /**
+     * Counts for metrics from now on, if it has not: `max_routes` routes of each policy have series of their own.
+     */
+    func measure(maxRoutes: UInt32)
+
+    /**
+     * A caller got something in the place of an error of a call on this route, or was to: for those who listen.
+     */
+    func noteFallback(route: UInt64, ok: Bool, now: UInt64)
+
+    /**
+     * All series there are now; none before `measure`.
+     */
+    func series(now: UInt64)  -> [MetricSeries]
+
+    /**
+     * Keeps single spans for histograms of the host's own, or no longer. Nothing before `measure`.
+     */
+    func time(on: Bool)
 
 }
 /**
@@ -2721,6 +2757,23 @@ open func explain(policy: UInt32) -> String  {
 }
 
     /**
+     * Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+     * policy's classifier or not?
+     */
+open func fallsBack(policy: UInt32, verdict: UInt8, failure: UInt8?, judged: Bool) -> Bool  {
+    return try!  FfiConverterBool.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_falls_back(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt32.lower(policy),
+        FfiConverterUInt8.lower(verdict),
+        FfiConverterOptionUInt8.lower(failure),
+        FfiConverterBool.lower(judged),uniffiCallStatus
+    )
+})
+}
+
+    /**
      * Refuses all calls of a policy, or of one of its routes, until it is told otherwise. Ask `take_woken` then.
      */
 open func forceOpen(policy: UInt32, route: UInt64?, on: Bool, now: UInt64)  {try! rustCall() {
@@ -2754,6 +2807,19 @@ open func kinds(policy: UInt32) -> [DeclaredKind]  {
     return try!  FfiConverterSequenceTypeDeclaredKind.lift(try! rustCall() {
         uniffiCallStatus in
     uniffi_tidegate_uniffi_fn_method_engine_kinds(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt32.lower(policy),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * May what a call does be done twice under a policy?
+     */
+open func mayDoTwice(policy: UInt32) -> Bool  {
+    return try!  FfiConverterBool.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_may_do_twice(
             self.uniffiCloneHandle(),
         FfiConverterUInt32.lower(policy),uniffiCallStatus
     )
@@ -2979,6 +3045,71 @@ open func target(route: UInt64, path: String, now: UInt64) -> UInt64  {
         FfiConverterUInt64.lower(now),uniffiCallStatus
     )
 })
+}
+
+    /**
+     * What a route is called in labels: its key, or `other`.
+     */
+open func label(policy: UInt32, route: UInt64) -> String  {
+    return try!  FfiConverterString.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_label(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt32.lower(policy),
+        FfiConverterUInt64.lower(route),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * Counts for metrics from now on, if it has not: `max_routes` routes of each policy have series of their own.
+     */
+open func measure(maxRoutes: UInt32)  {try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_measure(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt32.lower(maxRoutes),uniffiCallStatus
+    )
+}
+}
+
+    /**
+     * A caller got something in the place of an error of a call on this route, or was to: for those who listen.
+     */
+open func noteFallback(route: UInt64, ok: Bool, now: UInt64)  {try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_note_fallback(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt64.lower(route),
+        FfiConverterBool.lower(ok),
+        FfiConverterUInt64.lower(now),uniffiCallStatus
+    )
+}
+}
+
+    /**
+     * All series there are now; none before `measure`.
+     */
+open func series(now: UInt64) -> [MetricSeries]  {
+    return try!  FfiConverterSequenceTypeMetricSeries.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_series(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt64.lower(now),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * Keeps single spans for histograms of the host's own, or no longer. Nothing before `measure`.
+     */
+open func time(on: Bool)  {try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_time(
+            self.uniffiCloneHandle(),
+        FfiConverterBool.lower(on),uniffiCallStatus
+    )
+}
 }
 
 
@@ -6799,6 +6930,194 @@ public func FfiConverterTypeMarkers_lower(_ value: Markers) -> RustBuffer {
 
 
 /**
+ * All series of one name.
+ */
+public struct MetricFamily: Equatable, Hashable {
+    /**
+     * Its name, the same for every backend.
+     */
+    public var name: String
+    /**
+     * `counter`, `gauge` or `histogram`.
+     */
+    public var instrument: String
+    /**
+     * Its labels beside `policy` and `route`, which all have.
+     */
+    public var labels: [String]
+    /**
+     * What it says, in one sentence.
+     */
+    public var meaning: String
+
+    // Default memberwise initializers are never public by default, so we
+    // declare one manually.
+    public init(
+        /**
+         * Its name, the same for every backend.
+         */name: String,
+        /**
+         * `counter`, `gauge` or `histogram`.
+         */instrument: String,
+        /**
+         * Its labels beside `policy` and `route`, which all have.
+         */labels: [String],
+        /**
+         * What it says, in one sentence.
+         */meaning: String) {
+        self.name = name
+        self.instrument = instrument
+        self.labels = labels
+        self.meaning = meaning
+    }
+
+
+
+
+}
+
+#if compiler(>=6)
+extension MetricFamily: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeMetricFamily: FfiConverterRustBuffer {
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> MetricFamily {
+        return
+            try MetricFamily(
+                name: FfiConverterString.read(from: &buf),
+                instrument: FfiConverterString.read(from: &buf),
+                labels: FfiConverterSequenceString.read(from: &buf),
+                meaning: FfiConverterString.read(from: &buf)
+        )
+    }
+
+    public static func write(_ value: MetricFamily, into buf: inout [UInt8]) {
+        FfiConverterString.write(value.name, into: &buf)
+        FfiConverterString.write(value.instrument, into: &buf)
+        FfiConverterSequenceString.write(value.labels, into: &buf)
+        FfiConverterString.write(value.meaning, into: &buf)
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeMetricFamily_lift(_ buf: RustBuffer) throws -> MetricFamily {
+    return try FfiConverterTypeMetricFamily.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeMetricFamily_lower(_ value: MetricFamily) -> RustBuffer {
+    return FfiConverterTypeMetricFamily.lower(value)
+}
+
+
+/**
+ * One series.
+ */
+public struct MetricSeries: Equatable, Hashable {
+    /**
+     * The place of its family among `metric_families`.
+     */
+    public var family: UInt8
+    /**
+     * The policy's name; empty for a pool that policies share.
+     */
+    public var policy: String
+    /**
+     * The route's key, or `other`; a pool's name.
+     */
+    public var route: String
+    /**
+     * The values of its family's labels.
+     */
+    public var labels: [String]
+    /**
+     * What it says.
+     */
+    public var reading: Reading
+
+    // Default memberwise initializers are never public by default, so we
+    // declare one manually.
+    public init(
+        /**
+         * The place of its family among `metric_families`.
+         */family: UInt8,
+        /**
+         * The policy's name; empty for a pool that policies share.
+         */policy: String,
+        /**
+         * The route's key, or `other`; a pool's name.
+         */route: String,
+        /**
+         * The values of its family's labels.
+         */labels: [String],
+        /**
+         * What it says.
+         */reading: Reading) {
+        self.family = family
+        self.policy = policy
+        self.route = route
+        self.labels = labels
+        self.reading = reading
+    }
+
+
+
+
+}
+
+#if compiler(>=6)
+extension MetricSeries: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeMetricSeries: FfiConverterRustBuffer {
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> MetricSeries {
+        return
+            try MetricSeries(
+                family: FfiConverterUInt8.read(from: &buf),
+                policy: FfiConverterString.read(from: &buf),
+                route: FfiConverterString.read(from: &buf),
+                labels: FfiConverterSequenceString.read(from: &buf),
+                reading: FfiConverterTypeReading.read(from: &buf)
+        )
+    }
+
+    public static func write(_ value: MetricSeries, into buf: inout [UInt8]) {
+        FfiConverterUInt8.write(value.family, into: &buf)
+        FfiConverterString.write(value.policy, into: &buf)
+        FfiConverterString.write(value.route, into: &buf)
+        FfiConverterSequenceString.write(value.labels, into: &buf)
+        FfiConverterTypeReading.write(value.reading, into: &buf)
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeMetricSeries_lift(_ buf: RustBuffer) throws -> MetricSeries {
+    return try FfiConverterTypeMetricSeries.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeMetricSeries_lower(_ value: MetricSeries) -> RustBuffer {
+    return FfiConverterTypeMetricSeries.lower(value)
+}
+
+
+/**
  * One mistake in a policy: the key, the value and the rule that it breaks.
  */
 public struct Mistake: Equatable, Hashable {
@@ -8151,6 +8470,97 @@ public func FfiConverterTypeInvalid_lower(_ value: Invalid) -> RustBuffer {
 
 
 /**
+ * What a series says.
+ */
+
+public enum Reading: Equatable, Hashable {
+
+    /**
+     * A counter's or a gauge's.
+     */
+    case number(
+        /**
+         * The number.
+         */value: Double
+    )
+    /**
+     * A histogram's.
+     */
+    case histogram(
+        /**
+         * By upper bound, and at the end how many were above all.
+         */counts: [UInt64],
+        /**
+         * Of all values, in seconds.
+         */sum: Double
+    )
+
+
+
+
+
+}
+
+#if compiler(>=6)
+extension Reading: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeReading: FfiConverterRustBuffer {
+    typealias SwiftType = Reading
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> Reading {
+        let variant: Int32 = try readInt(&buf)
+        switch variant {
+
+        case 1: return .number(value: try FfiConverterDouble.read(from: &buf)
+        )
+
+        case 2: return .histogram(counts: try FfiConverterSequenceUInt64.read(from: &buf), sum: try FfiConverterDouble.read(from: &buf)
+        )
+
+        default: throw UniffiInternalError.unexpectedEnumCase
+        }
+    }
+
+    public static func write(_ value: Reading, into buf: inout [UInt8]) {
+        switch value {
+
+
+        case let .number(value):
+            writeInt(&buf, Int32(1))
+            FfiConverterDouble.write(value, into: &buf)
+
+
+        case let .histogram(counts,sum):
+            writeInt(&buf, Int32(2))
+            FfiConverterSequenceUInt64.write(counts, into: &buf)
+            FfiConverterDouble.write(sum, into: &buf)
+
+        }
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeReading_lift(_ buf: RustBuffer) throws -> Reading {
+    return try FfiConverterTypeReading.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeReading_lower(_ value: Reading) -> RustBuffer {
+    return FfiConverterTypeReading.lower(value)
+}
+
+
+
+/**
  * What asking for the next attempt has brought.
  */
 
@@ -9010,6 +9420,56 @@ fileprivate struct FfiConverterSequenceTypeLeftOut: FfiConverterRustBuffer {
 #if swift(>=5.8)
 @_documentation(visibility: private)
 #endif
+fileprivate struct FfiConverterSequenceTypeMetricFamily: FfiConverterRustBuffer {
+    typealias SwiftType = [MetricFamily]
+
+    public static func write(_ value: [MetricFamily], into buf: inout [UInt8]) {
+        let len = Int32(value.count)
+        writeInt(&buf, len)
+        for item in value {
+            FfiConverterTypeMetricFamily.write(item, into: &buf)
+        }
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> [MetricFamily] {
+        let len: Int32 = try readInt(&buf)
+        var seq = [MetricFamily]()
+        seq.reserveCapacity(Int(len))
+        for _ in 0 ..< len {
+            seq.append(try FfiConverterTypeMetricFamily.read(from: &buf))
+        }
+        return seq
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterSequenceTypeMetricSeries: FfiConverterRustBuffer {
+    typealias SwiftType = [MetricSeries]
+
+    public static func write(_ value: [MetricSeries], into buf: inout [UInt8]) {
+        let len = Int32(value.count)
+        writeInt(&buf, len)
+        for item in value {
+            FfiConverterTypeMetricSeries.write(item, into: &buf)
+        }
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> [MetricSeries] {
+        let len: Int32 = try readInt(&buf)
+        var seq = [MetricSeries]()
+        seq.reserveCapacity(Int(len))
+        for _ in 0 ..< len {
+            seq.append(try FfiConverterTypeMetricSeries.read(from: &buf))
+        }
+        return seq
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
 fileprivate struct FfiConverterSequenceTypeMistake: FfiConverterRustBuffer {
     typealias SwiftType = [Mistake]
 
@@ -9210,6 +9670,16 @@ fileprivate struct FfiConverterDictionaryStringTypePoolSnapshot: FfiConverterRus
     }
 }
 /**
+ * The types of records, for `subscribe`: a closed list.
+ */
+public func eventTypes() -> [String]  {
+    return try!  FfiConverterSequenceString.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_func_event_types(uniffiCallStatus
+    )
+})
+}
+/**
  * Core's table of keys.
  */
 public func keys() -> [Key]  {
@@ -9241,6 +9711,26 @@ public func version() -> String  {
     return try!  FfiConverterString.lift(try! rustCall() {
         uniffiCallStatus in
     uniffi_tidegate_uniffi_fn_func_version(uniffiCallStatus
+    )
+})
+}
+/**
+ * The upper bounds of histograms, in seconds.
+ */
+public func metricBounds() -> [Double]  {
+    return try!  FfiConverterSequenceDouble.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_func_metric_bounds(uniffiCallStatus
+    )
+})
+}
+/**
+ * The families of metrics: a closed list.
+ */
+public func metricFamilies() -> [MetricFamily]  {
+    return try!  FfiConverterSequenceTypeMetricFamily.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_func_metric_families(uniffiCallStatus
     )
 })
 }
@@ -9294,6 +9784,9 @@ private let initializationResult: InitializationResult = {
     if bindings_contract_version != scaffolding_contract_version {
         return InitializationResult.contractVersionMismatch
     }
+    if (uniffi_tidegate_uniffi_checksum_func_event_types() != 31690) {
+        return InitializationResult.apiChecksumMismatch
+    }
     if (uniffi_tidegate_uniffi_checksum_func_keys() != 8485) {
         return InitializationResult.apiChecksumMismatch
     }
@@ -9301,6 +9794,12 @@ private let initializationResult: InitializationResult = {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_func_version() != 53354) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_func_metric_bounds() != 14481) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_func_metric_families() != 16515) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_func_evidence_of() != 29691) {
@@ -9324,6 +9823,9 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_engine_explain() != 60730) {
         return InitializationResult.apiChecksumMismatch
     }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_falls_back() != 65235) {
+        return InitializationResult.apiChecksumMismatch
+    }
     if (uniffi_tidegate_uniffi_checksum_method_engine_force_open() != 50379) {
         return InitializationResult.apiChecksumMismatch
     }
@@ -9331,6 +9833,9 @@ private let initializationResult: InitializationResult = {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_kinds() != 33737) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_may_do_twice() != 47049) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_on() != 49534) {
@@ -9379,6 +9884,21 @@ private let initializationResult: InitializationResult = {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_target() != 21916) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_label() != 22512) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_measure() != 55696) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_note_fallback() != 29646) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_series() != 27144) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_time() != 27728) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_circuitbreaker_admit() != 23065) {

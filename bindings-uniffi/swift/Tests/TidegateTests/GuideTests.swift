@@ -16,6 +16,19 @@ private struct Order: Sendable, Equatable {
 
 private struct Shop: Sendable {
     func order(id: Int, attempt: Int = 1, within: Duration? = nil) async throws -> Order { Order(id: id) }
+    func buy(_ id: Int) async throws(ShopError) -> Order { throw ShopError.soldOut(id) }
+}
+
+private enum ShopError: Error, Equatable {
+    case soldOut(Int)
+}
+
+private struct Client {
+    let order: @Sendable (Int) async throws -> Order
+
+    init(_ shop: Shop, _ policy: Policy) {
+        order = policy.wrapping(CallOptions(route: "orders")) { try await shop.order(id: $0) }
+    }
 }
 
 private let busyIsTransient: Classify = { result in
@@ -31,14 +44,14 @@ private let busyIsTransient: Classify = { result in
         let page = VectorTests.vectors.deletingLastPathComponent().deletingLastPathComponent()
             .appendingPathComponent("docs/swift.md")
         let plain = { (text: String) in
-            text.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
+            text.replacingOccurrences(of: "private struct", with: "struct").split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
                 .joined(separator: "\n")
         }
         let here = plain(try String(contentsOfFile: #filePath, encoding: .utf8))
         let parts = try String(contentsOf: page, encoding: .utf8).components(separatedBy: "```")
         let blocks = stride(from: 1, to: parts.count, by: 2).map { parts[$0] }.filter { $0.hasPrefix("swift\n") }
         for block in blocks { #expect(here.contains(plain(String(block.dropFirst(6)))), "\(block)") }
-        #expect(blocks.count == 8)
+        #expect(blocks.count == 10)
     }
 
     @Test func policiesAndClosures() async throws {
@@ -100,6 +113,24 @@ private let busyIsTransient: Classify = { result in
             if attempt.number == 1 { try await Task.sleep(for: .seconds(3600)) }
             return attempt.number
         } == 2)
+    }
+
+    @Test func typedThrowsAndFunctions() async throws {
+        let payments = try Policy("typed payments", preset: .http)
+        var order: Order?
+        var shown: [any Error] = []
+        let show = { (error: any Error) in shown.append(error) }
+        do {
+            order = try await payments.run(throwing: ShopError.self) { _ throws(ShopError) in try await shop.buy(7) }
+        } catch {
+            switch error {
+            case .operation(let own, _): show(own)
+            case .policy(let ours, _): show(ours)
+            case .cancelled: break
+            }
+        }
+        #expect(order == nil && shown.map { $0 as? ShopError } == [.soldOut(7)])
+        #expect(try await Client(shop, payments).order(3) == Order(id: 3))
     }
 
     @Test func aManualClock() async throws {

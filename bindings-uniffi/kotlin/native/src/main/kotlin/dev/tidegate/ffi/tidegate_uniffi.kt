@@ -675,11 +675,17 @@ internal object IntegrityCheckingUniffiLib {
     }
 
     internal fun ensureInitialized() = Unit
+    external fun uniffi_tidegate_uniffi_checksum_func_event_types(
+    ): Int
     external fun uniffi_tidegate_uniffi_checksum_func_keys(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_func_read_document(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_func_version(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_func_metric_bounds(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_func_metric_families(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_func_evidence_of(
     ): Int
@@ -695,11 +701,15 @@ internal object IntegrityCheckingUniffiLib {
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_explain(
     ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_falls_back(
+    ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_force_open(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_handle(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_kinds(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_may_do_twice(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_on(
     ): Int
@@ -732,6 +742,16 @@ internal object IntegrityCheckingUniffiLib {
     external fun uniffi_tidegate_uniffi_checksum_method_engine_take_woken(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_target(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_label(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_measure(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_note_fallback(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_series(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_time(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_circuitbreaker_admit(
     ): Int
@@ -1045,12 +1065,16 @@ internal object UniffiLib {
     ): Long
     external fun uniffi_tidegate_uniffi_fn_method_engine_explain(`ptr`: Long,`policy`: Int,uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_falls_back(`ptr`: Long,`policy`: Int,`verdict`: Byte,`failure`: RustBuffer.ByValue,`judged`: Byte,uniffi_out_err: UniffiRustCallStatus,
+    ): Byte
     external fun uniffi_tidegate_uniffi_fn_method_engine_force_open(`ptr`: Long,`policy`: Int,`route`: RustBuffer.ByValue,`on`: Byte,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Unit
     external fun uniffi_tidegate_uniffi_fn_method_engine_handle(`ptr`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Long
     external fun uniffi_tidegate_uniffi_fn_method_engine_kinds(`ptr`: Long,`policy`: Int,uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_may_do_twice(`ptr`: Long,`policy`: Int,uniffi_out_err: UniffiRustCallStatus,
+    ): Byte
     external fun uniffi_tidegate_uniffi_fn_method_engine_on(`ptr`: Long,`call`: Long,`event`: Long,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_method_engine_policy(`ptr`: Long,`name`: RustBuffer.ByValue,`pairs`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus,
@@ -1083,6 +1107,16 @@ internal object UniffiLib {
     ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_method_engine_target(`ptr`: Long,`route`: Long,`path`: RustBuffer.ByValue,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Long
+    external fun uniffi_tidegate_uniffi_fn_method_engine_label(`ptr`: Long,`policy`: Int,`route`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_measure(`ptr`: Long,`maxRoutes`: Int,uniffi_out_err: UniffiRustCallStatus,
+    ): Unit
+    external fun uniffi_tidegate_uniffi_fn_method_engine_note_fallback(`ptr`: Long,`route`: Long,`ok`: Byte,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): Unit
+    external fun uniffi_tidegate_uniffi_fn_method_engine_series(`ptr`: Long,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_time(`ptr`: Long,`on`: Byte,uniffi_out_err: UniffiRustCallStatus,
+    ): Unit
     external fun uniffi_tidegate_uniffi_fn_clone_circuitbreaker(`handle`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Long
     external fun uniffi_tidegate_uniffi_fn_free_circuitbreaker(`handle`: Long,uniffi_out_err: UniffiRustCallStatus,
@@ -1439,11 +1473,17 @@ internal object UniffiLib {
     ): Unit
     external fun uniffi_tidegate_uniffi_fn_method_adaptivethrottle_retune(`ptr`: Long,`pairs`: RustBuffer.ByValue,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Unit
+    external fun uniffi_tidegate_uniffi_fn_func_event_types(uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_func_keys(uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_func_read_document(`text`: RustBuffer.ByValue,`json`: Byte,uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_func_version(uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_func_metric_bounds(uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_func_metric_families(uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_func_evidence_of(`kind`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
@@ -1570,6 +1610,9 @@ private fun uniffiCheckContractApiVersion(lib: IntegrityCheckingUniffiLib) {
 }
 @Suppress("UNUSED_PARAMETER")
 private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_func_event_types() and 0xFFFF) != 31690) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
     if ((lib.uniffi_tidegate_uniffi_checksum_func_keys() and 0xFFFF) != 8485) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
@@ -1577,6 +1620,12 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_func_version() and 0xFFFF) != 53354) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_func_metric_bounds() and 0xFFFF) != 14481) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_func_metric_families() and 0xFFFF) != 16515) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_func_evidence_of() and 0xFFFF) != 29691) {
@@ -1600,6 +1649,9 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_explain() and 0xFFFF) != 60730) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_falls_back() and 0xFFFF) != 65235) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_force_open() and 0xFFFF) != 50379) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
@@ -1607,6 +1659,9 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_kinds() and 0xFFFF) != 33737) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_may_do_twice() and 0xFFFF) != 47049) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_on() and 0xFFFF) != 49534) {
@@ -1655,6 +1710,21 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_target() and 0xFFFF) != 21916) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_label() and 0xFFFF) != 22512) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_measure() and 0xFFFF) != 55696) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_note_fallback() and 0xFFFF) != 29646) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_series() and 0xFFFF) != 27144) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_time() and 0xFFFF) != 27728) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_circuitbreaker_admit() and 0xFFFF) != 23065) {
@@ -5574,6 +5644,12 @@ public interface EngineInterface {
     fun `explain`(`policy`: kotlin.UInt): kotlin.String
 
     /**
+     * Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+     * policy's classifier or not?
+     */
+    fun `fallsBack`(`policy`: kotlin.UInt, `verdict`: kotlin.UByte, `failure`: kotlin.UByte?, `judged`: kotlin.Boolean): kotlin.Boolean
+
+    /**
      * Refuses all calls of a policy, or of one of its routes, until it is told otherwise. Ask `take_woken` then.
      */
     fun `forceOpen`(`policy`: kotlin.UInt, `route`: kotlin.ULong?, `on`: kotlin.Boolean, `now`: kotlin.ULong)
@@ -5587,6 +5663,11 @@ public interface EngineInterface {
      * The kinds of failure that a policy declares, in the order of their numbers, from 9 on.
      */
     fun `kinds`(`policy`: kotlin.UInt): List<DeclaredKind>
+
+    /**
+     * May what a call does be done twice under a policy?
+     */
+    fun `mayDoTwice`(`policy`: kotlin.UInt): kotlin.Boolean
 
     /**
      * Tells a call what happened: the word of its next step; nothing for an event that there is none of.
@@ -5667,6 +5748,31 @@ public interface EngineInterface {
      * The name of a path, for `begin`; 0 where its policy holds nothing.
      */
     fun `target`(`route`: kotlin.ULong, `path`: kotlin.String, `now`: kotlin.ULong): kotlin.ULong
+
+    /**
+     * What a route is called in labels: its key, or `other`.
+     */
+    fun `label`(`policy`: kotlin.UInt, `route`: kotlin.ULong): kotlin.String
+
+    /**
+     * Counts for metrics from now on, if it has not: `max_routes` routes of each policy have series of their own.
+     */
+    fun `measure`(`maxRoutes`: kotlin.UInt)
+
+    /**
+     * A caller got something in the place of an error of a call on this route, or was to: for those who listen.
+     */
+    fun `noteFallback`(`route`: kotlin.ULong, `ok`: kotlin.Boolean, `now`: kotlin.ULong)
+
+    /**
+     * All series there are now; none before `measure`.
+     */
+    fun `series`(`now`: kotlin.ULong): List<MetricSeries>
+
+    /**
+     * Keeps single spans for histograms of the host's own, or no longer. Nothing before `measure`.
+     */
+    fun `time`(`on`: kotlin.Boolean)
 
     companion object
 }
@@ -5866,6 +5972,27 @@ open class Engine: Disposable, AutoCloseable, EngineInterface
 
 
     /**
+     * Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+     * policy's classifier or not?
+     */override fun `fallsBack`(`policy`: kotlin.UInt, `verdict`: kotlin.UByte, `failure`: kotlin.UByte?, `judged`: kotlin.Boolean): kotlin.Boolean {
+            return FfiConverterBoolean.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_falls_back(
+        it,
+
+        FfiConverterUInt.lower(`policy`),
+        FfiConverterUByte.lower(`verdict`),
+        FfiConverterOptionalUByte.lower(`failure`),
+        FfiConverterBoolean.lower(`judged`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
      * Refuses all calls of a policy, or of one of its routes, until it is told otherwise. Ask `take_woken` then.
      */override fun `forceOpen`(`policy`: kotlin.UInt, `route`: kotlin.ULong?, `on`: kotlin.Boolean, `now`: kotlin.ULong)
         =
@@ -5907,6 +6034,23 @@ open class Engine: Disposable, AutoCloseable, EngineInterface
     callWithHandle {
     uniffiRustCall() { _status ->
     UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_kinds(
+        it,
+
+        FfiConverterUInt.lower(`policy`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * May what a call does be done twice under a policy?
+     */override fun `mayDoTwice`(`policy`: kotlin.UInt): kotlin.Boolean {
+            return FfiConverterBoolean.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_may_do_twice(
         it,
 
         FfiConverterUInt.lower(`policy`),_status)
@@ -6204,6 +6348,91 @@ open class Engine: Disposable, AutoCloseable, EngineInterface
     }
     )
     }
+
+
+
+    /**
+     * What a route is called in labels: its key, or `other`.
+     */override fun `label`(`policy`: kotlin.UInt, `route`: kotlin.ULong): kotlin.String {
+            return FfiConverterString.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_label(
+        it,
+
+        FfiConverterUInt.lower(`policy`),
+        FfiConverterULong.lower(`route`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * Counts for metrics from now on, if it has not: `max_routes` routes of each policy have series of their own.
+     */override fun `measure`(`maxRoutes`: kotlin.UInt)
+        =
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_measure(
+        it,
+
+        FfiConverterUInt.lower(`maxRoutes`),_status)
+}
+    }
+
+
+
+
+    /**
+     * A caller got something in the place of an error of a call on this route, or was to: for those who listen.
+     */override fun `noteFallback`(`route`: kotlin.ULong, `ok`: kotlin.Boolean, `now`: kotlin.ULong)
+        =
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_note_fallback(
+        it,
+
+        FfiConverterULong.lower(`route`),
+        FfiConverterBoolean.lower(`ok`),
+        FfiConverterULong.lower(`now`),_status)
+}
+    }
+
+
+
+
+    /**
+     * All series there are now; none before `measure`.
+     */override fun `series`(`now`: kotlin.ULong): List<MetricSeries> {
+            return FfiConverterSequenceTypeMetricSeries.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_series(
+        it,
+
+        FfiConverterULong.lower(`now`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * Keeps single spans for histograms of the host's own, or no longer. Nothing before `measure`.
+     */override fun `time`(`on`: kotlin.Boolean)
+        =
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_time(
+        it,
+
+        FfiConverterBoolean.lower(`on`),_status)
+}
+    }
+
 
 
 
@@ -11709,6 +11938,140 @@ public object FfiConverterTypeMarkers: FfiConverterRustBuffer<Markers> {
 
 
 /**
+ * All series of one name.
+ */
+data class MetricFamily (
+    /**
+     * Its name, the same for every backend.
+     */
+    var `name`: kotlin.String
+    ,
+    /**
+     * `counter`, `gauge` or `histogram`.
+     */
+    var `instrument`: kotlin.String
+    ,
+    /**
+     * Its labels beside `policy` and `route`, which all have.
+     */
+    var `labels`: List<kotlin.String>
+    ,
+    /**
+     * What it says, in one sentence.
+     */
+    var `meaning`: kotlin.String
+
+){
+
+
+
+
+
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeMetricFamily: FfiConverterRustBuffer<MetricFamily> {
+    override fun read(buf: ByteBuffer): MetricFamily {
+        return MetricFamily(
+            FfiConverterString.read(buf),
+            FfiConverterString.read(buf),
+            FfiConverterSequenceString.read(buf),
+            FfiConverterString.read(buf),
+        )
+    }
+
+    override fun allocationSize(value: MetricFamily) = (
+            FfiConverterString.allocationSize(value.`name`) +
+            FfiConverterString.allocationSize(value.`instrument`) +
+            FfiConverterSequenceString.allocationSize(value.`labels`) +
+            FfiConverterString.allocationSize(value.`meaning`)
+    )
+
+    override fun write(value: MetricFamily, buf: ByteBuffer) {
+            FfiConverterString.write(value.`name`, buf)
+            FfiConverterString.write(value.`instrument`, buf)
+            FfiConverterSequenceString.write(value.`labels`, buf)
+            FfiConverterString.write(value.`meaning`, buf)
+    }
+}
+
+
+
+/**
+ * One series.
+ */
+data class MetricSeries (
+    /**
+     * The place of its family among `metric_families`.
+     */
+    var `family`: kotlin.UByte
+    ,
+    /**
+     * The policy's name; empty for a pool that policies share.
+     */
+    var `policy`: kotlin.String
+    ,
+    /**
+     * The route's key, or `other`; a pool's name.
+     */
+    var `route`: kotlin.String
+    ,
+    /**
+     * The values of its family's labels.
+     */
+    var `labels`: List<kotlin.String>
+    ,
+    /**
+     * What it says.
+     */
+    var `reading`: Reading
+
+){
+
+
+
+
+
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeMetricSeries: FfiConverterRustBuffer<MetricSeries> {
+    override fun read(buf: ByteBuffer): MetricSeries {
+        return MetricSeries(
+            FfiConverterUByte.read(buf),
+            FfiConverterString.read(buf),
+            FfiConverterString.read(buf),
+            FfiConverterSequenceString.read(buf),
+            FfiConverterTypeReading.read(buf),
+        )
+    }
+
+    override fun allocationSize(value: MetricSeries) = (
+            FfiConverterUByte.allocationSize(value.`family`) +
+            FfiConverterString.allocationSize(value.`policy`) +
+            FfiConverterString.allocationSize(value.`route`) +
+            FfiConverterSequenceString.allocationSize(value.`labels`) +
+            FfiConverterTypeReading.allocationSize(value.`reading`)
+    )
+
+    override fun write(value: MetricSeries, buf: ByteBuffer) {
+            FfiConverterUByte.write(value.`family`, buf)
+            FfiConverterString.write(value.`policy`, buf)
+            FfiConverterString.write(value.`route`, buf)
+            FfiConverterSequenceString.write(value.`labels`, buf)
+            FfiConverterTypeReading.write(value.`reading`, buf)
+    }
+}
+
+
+
+/**
  * One mistake in a policy: the key, the value and the rule that it breaks.
  */
 data class Mistake (
@@ -12704,6 +13067,111 @@ public object FfiConverterTypeInvalid : FfiConverterRustBuffer<Invalid> {
     }
 
 }
+
+
+
+/**
+ * What a series says.
+ */
+sealed class Reading {
+
+    /**
+     * A counter's or a gauge's.
+     */
+    data class Number(
+        /**
+         * The number.
+         */
+        val `value`: kotlin.Double) : Reading()
+
+    {
+
+
+        companion object
+    }
+
+    /**
+     * A histogram's.
+     */
+    data class Histogram(
+        /**
+         * By upper bound, and at the end how many were above all.
+         */
+        val `counts`: List<kotlin.ULong>,
+        /**
+         * Of all values, in seconds.
+         */
+        val `sum`: kotlin.Double) : Reading()
+
+    {
+
+
+        companion object
+    }
+
+
+
+
+
+
+
+
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeReading : FfiConverterRustBuffer<Reading>{
+    override fun read(buf: ByteBuffer): Reading {
+        return when(buf.getInt()) {
+            1 -> Reading.Number(
+                FfiConverterDouble.read(buf),
+                )
+            2 -> Reading.Histogram(
+                FfiConverterSequenceULong.read(buf),
+                FfiConverterDouble.read(buf),
+                )
+            else -> throw RuntimeException("invalid enum value, something is very wrong!!")
+        }
+    }
+
+    override fun allocationSize(value: Reading): ULong = when(value) {
+        is Reading.Number -> {
+            // Add the size for the Int that specifies the variant plus the size needed for all fields
+            (
+                4UL
+                + FfiConverterDouble.allocationSize(value.`value`)
+            )
+        }
+        is Reading.Histogram -> {
+            // Add the size for the Int that specifies the variant plus the size needed for all fields
+            (
+                4UL
+                + FfiConverterSequenceULong.allocationSize(value.`counts`)
+                + FfiConverterDouble.allocationSize(value.`sum`)
+            )
+        }
+    }
+
+    override fun write(value: Reading, buf: ByteBuffer) {
+        when(value) {
+            is Reading.Number -> {
+                buf.putInt(1)
+                FfiConverterDouble.write(value.`value`, buf)
+                Unit
+            }
+            is Reading.Histogram -> {
+                buf.putInt(2)
+                FfiConverterSequenceULong.write(value.`counts`, buf)
+                FfiConverterDouble.write(value.`sum`, buf)
+                Unit
+            }
+        }.let { /* this makes the `when` an expression, which ensures it is exhaustive */ }
+    }
+}
+
+
 
 
 
@@ -13799,6 +14267,62 @@ public object FfiConverterSequenceTypeLeftOut: FfiConverterRustBuffer<List<LeftO
 /**
  * @suppress
  */
+public object FfiConverterSequenceTypeMetricFamily: FfiConverterRustBuffer<List<MetricFamily>> {
+    override fun read(buf: ByteBuffer): List<MetricFamily> {
+        val len = buf.getInt()
+        return List<MetricFamily>(len) {
+            FfiConverterTypeMetricFamily.read(buf)
+        }
+    }
+
+    override fun allocationSize(value: List<MetricFamily>): ULong {
+        val sizeForLength = 4UL
+        val sizeForItems = value.map { FfiConverterTypeMetricFamily.allocationSize(it) }.sum()
+        return sizeForLength + sizeForItems
+    }
+
+    override fun write(value: List<MetricFamily>, buf: ByteBuffer) {
+        buf.putInt(value.size)
+        value.iterator().forEach {
+            FfiConverterTypeMetricFamily.write(it, buf)
+        }
+    }
+}
+
+
+
+
+/**
+ * @suppress
+ */
+public object FfiConverterSequenceTypeMetricSeries: FfiConverterRustBuffer<List<MetricSeries>> {
+    override fun read(buf: ByteBuffer): List<MetricSeries> {
+        val len = buf.getInt()
+        return List<MetricSeries>(len) {
+            FfiConverterTypeMetricSeries.read(buf)
+        }
+    }
+
+    override fun allocationSize(value: List<MetricSeries>): ULong {
+        val sizeForLength = 4UL
+        val sizeForItems = value.map { FfiConverterTypeMetricSeries.allocationSize(it) }.sum()
+        return sizeForLength + sizeForItems
+    }
+
+    override fun write(value: List<MetricSeries>, buf: ByteBuffer) {
+        buf.putInt(value.size)
+        value.iterator().forEach {
+            FfiConverterTypeMetricSeries.write(it, buf)
+        }
+    }
+}
+
+
+
+
+/**
+ * @suppress
+ */
 public object FfiConverterSequenceTypeMistake: FfiConverterRustBuffer<List<Mistake>> {
     override fun read(buf: ByteBuffer): List<Mistake> {
         val len = buf.getInt()
@@ -14050,6 +14574,19 @@ public object FfiConverterMapStringTypePoolSnapshot: FfiConverterRustBuffer<Map<
     }
 }
         /**
+         * The types of records, for `subscribe`: a closed list.
+         */ fun `eventTypes`(): List<kotlin.String> {
+            return FfiConverterSequenceString.lift(
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_func_event_types(
+
+        _status)
+}
+    )
+    }
+
+
+        /**
          * Core's table of keys.
          */ fun `keys`(): List<Key> {
             return FfiConverterSequenceTypeKey.lift(
@@ -14087,6 +14624,32 @@ public object FfiConverterMapStringTypePoolSnapshot: FfiConverterRustBuffer<Map<
             return FfiConverterString.lift(
     uniffiRustCall() { _status ->
     UniffiLib.uniffi_tidegate_uniffi_fn_func_version(
+
+        _status)
+}
+    )
+    }
+
+
+        /**
+         * The upper bounds of histograms, in seconds.
+         */ fun `metricBounds`(): List<kotlin.Double> {
+            return FfiConverterSequenceDouble.lift(
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_func_metric_bounds(
+
+        _status)
+}
+    )
+    }
+
+
+        /**
+         * The families of metrics: a closed list.
+         */ fun `metricFamilies`(): List<MetricFamily> {
+            return FfiConverterSequenceTypeMetricFamily.lift(
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_func_metric_families(
 
         _status)
 }
