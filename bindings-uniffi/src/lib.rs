@@ -9,6 +9,7 @@
 
 #[allow(unsafe_code)] // each use says why it is sound, here and below
 mod jni;
+mod inspect;
 mod metrics;
 #[allow(unsafe_code)]
 mod numeric;
@@ -23,6 +24,7 @@ use tidegate::{
     Pool, PoolKind, RecordType, RouteId, TABLE, Time, Value as CoreValue, Verdict, WallTime, wire,
 };
 
+pub use inspect::{CallExplanation, Replayed};
 pub use metrics::{MetricFamily, MetricSeries, Reading, metric_bounds, metric_families};
 pub use view::{Event, Restored, Snapshot};
 

@@ -383,6 +383,21 @@ RustBuffer uniffi_tidegate_uniffi_fn_method_engine_take_woken(uint64_t ptr, Rust
 uint64_t uniffi_tidegate_uniffi_fn_method_engine_target(uint64_t ptr, uint64_t route, RustBuffer path, uint64_t now, RustCallStatus *_Nonnull out_status
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_EXPLAIN_CALL
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_EXPLAIN_CALL
+RustBuffer uniffi_tidegate_uniffi_fn_method_engine_explain_call(uint64_t ptr, uint64_t call, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_JOURNAL
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_JOURNAL
+RustBuffer uniffi_tidegate_uniffi_fn_method_engine_journal(uint64_t ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_REPLAY
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_REPLAY
+RustBuffer uniffi_tidegate_uniffi_fn_method_engine_replay(uint64_t ptr, RustBuffer lines, RustCallStatus *_Nonnull out_status
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_LABEL
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_LABEL
 RustBuffer uniffi_tidegate_uniffi_fn_method_engine_label(uint64_t ptr, uint32_t policy, uint64_t route, RustCallStatus *_Nonnull out_status
@@ -1809,6 +1824,24 @@ uint16_t uniffi_tidegate_uniffi_checksum_method_engine_take_woken(void
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_TARGET
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_TARGET
 uint16_t uniffi_tidegate_uniffi_checksum_method_engine_target(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_EXPLAIN_CALL
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_EXPLAIN_CALL
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_explain_call(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_JOURNAL
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_JOURNAL
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_journal(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_REPLAY
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_REPLAY
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_replay(void
 
 );
 #endif

@@ -743,6 +743,12 @@ internal object IntegrityCheckingUniffiLib {
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_target(
     ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_explain_call(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_journal(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_replay(
+    ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_label(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_measure(
@@ -1107,6 +1113,12 @@ internal object UniffiLib {
     ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_method_engine_target(`ptr`: Long,`route`: Long,`path`: RustBuffer.ByValue,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Long
+    external fun uniffi_tidegate_uniffi_fn_method_engine_explain_call(`ptr`: Long,`call`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_journal(`ptr`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_replay(`ptr`: Long,`lines`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_method_engine_label(`ptr`: Long,`policy`: Int,`route`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_method_engine_measure(`ptr`: Long,`maxRoutes`: Int,uniffi_out_err: UniffiRustCallStatus,
@@ -1710,6 +1722,15 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_target() and 0xFFFF) != 21916) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_explain_call() and 0xFFFF) != 49229) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_journal() and 0xFFFF) != 15501) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_replay() and 0xFFFF) != 28415) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_label() and 0xFFFF) != 22512) {
@@ -5750,6 +5771,25 @@ public interface EngineInterface {
     fun `target`(`route`: kotlin.ULong, `path`: kotlin.String, `now`: kotlin.ULong): kotlin.ULong
 
     /**
+     * How things stand with a call, or how it ended; nothing where this engine knows nothing of it. A call that has ended
+     * is known from the journal, as long as nothing has been taken from that.
+     */
+    fun `explainCall`(`call`: kotlin.ULong): CallExplanation?
+
+    /**
+     * The lines of the journal that have not been taken, which stay in it.
+     */
+    fun `journal`(): List<kotlin.String>
+
+    /**
+     * Puts the lines of a journal in.
+     *
+     * # Errors
+     * A line that is none: its number, why, and the line. Nothing has been put in then.
+     */
+    fun `replay`(`lines`: List<kotlin.String>): Replayed
+
+    /**
      * What a route is called in labels: its key, or `other`.
      */
     fun `label`(`policy`: kotlin.UInt, `route`: kotlin.ULong): kotlin.String
@@ -6344,6 +6384,61 @@ open class Engine: Disposable, AutoCloseable, EngineInterface
         FfiConverterULong.lower(`route`),
         FfiConverterString.lower(`path`),
         FfiConverterULong.lower(`now`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * How things stand with a call, or how it ended; nothing where this engine knows nothing of it. A call that has ended
+     * is known from the journal, as long as nothing has been taken from that.
+     */override fun `explainCall`(`call`: kotlin.ULong): CallExplanation? {
+            return FfiConverterOptionalTypeCallExplanation.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_explain_call(
+        it,
+
+        FfiConverterULong.lower(`call`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * The lines of the journal that have not been taken, which stay in it.
+     */override fun `journal`(): List<kotlin.String> {
+            return FfiConverterSequenceString.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_journal(
+        it,
+        _status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * Puts the lines of a journal in.
+     *
+     * # Errors
+     * A line that is none: its number, why, and the line. Nothing has been put in then.
+     */
+    @Throws(Invalid::class)override fun `replay`(`lines`: List<kotlin.String>): Replayed {
+            return FfiConverterTypeReplayed.lift(
+    callWithHandle {
+    uniffiRustCallWithError(Invalid) { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_replay(
+        it,
+
+        FfiConverterSequenceString.lower(`lines`),_status)
 }
     }
     )
@@ -11426,6 +11521,149 @@ public object FfiConverterTypeBulkheadView: FfiConverterRustBuffer<BulkheadView>
 
 
 /**
+ * How things stand with a call, or how it ended. Moments are microseconds of the engine's clock.
+ */
+data class CallExplanation (
+    /**
+     * The call's number.
+     */
+    var `call`: kotlin.ULong
+    ,
+    /**
+     * The policy's name.
+     */
+    var `policy`: kotlin.String
+    ,
+    /**
+     * The route's key.
+     */
+    var `route`: kotlin.String
+    ,
+    /**
+     * When it began.
+     */
+    var `beganUs`: kotlin.ULong
+    ,
+    /**
+     * The moment that this is about.
+     */
+    var `atUs`: kotlin.ULong
+    ,
+    /**
+     * Attempts started.
+     */
+    var `attempts`: kotlin.UByte
+    ,
+    /**
+     * How it stands, in words.
+     */
+    var `standing`: kotlin.String
+    ,
+    /**
+     * What it waits for; absent where it does not.
+     */
+    var `why`: kotlin.String?
+    ,
+    /**
+     * Until when at most; absent where nothing bounds it.
+     */
+    var `untilUs`: kotlin.ULong?
+    ,
+    /**
+     * Its deadline.
+     */
+    var `deadlineUs`: kotlin.ULong?
+    ,
+    /**
+     * How it ended, or what its owner will be told: a verdict. Absent while that is open.
+     */
+    var `reason`: kotlin.String?
+    ,
+    /**
+     * The numbers of its route: of a call that has ended, just before the step that ended it.
+     */
+    var `numbers`: List<kotlin.String>
+    ,
+    /**
+     * What was decided about it, of a call that has ended.
+     */
+    var `story`: List<Event>
+    ,
+    /**
+     * All of it, for people.
+     */
+    var `text`: kotlin.String
+
+){
+
+
+
+
+
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeCallExplanation: FfiConverterRustBuffer<CallExplanation> {
+    override fun read(buf: ByteBuffer): CallExplanation {
+        return CallExplanation(
+            FfiConverterULong.read(buf),
+            FfiConverterString.read(buf),
+            FfiConverterString.read(buf),
+            FfiConverterULong.read(buf),
+            FfiConverterULong.read(buf),
+            FfiConverterUByte.read(buf),
+            FfiConverterString.read(buf),
+            FfiConverterOptionalString.read(buf),
+            FfiConverterOptionalULong.read(buf),
+            FfiConverterOptionalULong.read(buf),
+            FfiConverterOptionalString.read(buf),
+            FfiConverterSequenceString.read(buf),
+            FfiConverterSequenceTypeEvent.read(buf),
+            FfiConverterString.read(buf),
+        )
+    }
+
+    override fun allocationSize(value: CallExplanation) = (
+            FfiConverterULong.allocationSize(value.`call`) +
+            FfiConverterString.allocationSize(value.`policy`) +
+            FfiConverterString.allocationSize(value.`route`) +
+            FfiConverterULong.allocationSize(value.`beganUs`) +
+            FfiConverterULong.allocationSize(value.`atUs`) +
+            FfiConverterUByte.allocationSize(value.`attempts`) +
+            FfiConverterString.allocationSize(value.`standing`) +
+            FfiConverterOptionalString.allocationSize(value.`why`) +
+            FfiConverterOptionalULong.allocationSize(value.`untilUs`) +
+            FfiConverterOptionalULong.allocationSize(value.`deadlineUs`) +
+            FfiConverterOptionalString.allocationSize(value.`reason`) +
+            FfiConverterSequenceString.allocationSize(value.`numbers`) +
+            FfiConverterSequenceTypeEvent.allocationSize(value.`story`) +
+            FfiConverterString.allocationSize(value.`text`)
+    )
+
+    override fun write(value: CallExplanation, buf: ByteBuffer) {
+            FfiConverterULong.write(value.`call`, buf)
+            FfiConverterString.write(value.`policy`, buf)
+            FfiConverterString.write(value.`route`, buf)
+            FfiConverterULong.write(value.`beganUs`, buf)
+            FfiConverterULong.write(value.`atUs`, buf)
+            FfiConverterUByte.write(value.`attempts`, buf)
+            FfiConverterString.write(value.`standing`, buf)
+            FfiConverterOptionalString.write(value.`why`, buf)
+            FfiConverterOptionalULong.write(value.`untilUs`, buf)
+            FfiConverterOptionalULong.write(value.`deadlineUs`, buf)
+            FfiConverterOptionalString.write(value.`reason`, buf)
+            FfiConverterSequenceString.write(value.`numbers`, buf)
+            FfiConverterSequenceTypeEvent.write(value.`story`, buf)
+            FfiConverterString.write(value.`text`, buf)
+    }
+}
+
+
+
+/**
  * A kind of failure that a policy declares.
  */
 data class DeclaredKind (
@@ -12196,6 +12434,16 @@ data class PolicyCounts (
      * Calls ended, by verdict.
      */
     var `ends`: Map<kotlin.String, kotlin.ULong>
+    ,
+    /**
+     * Errors that a fallback stood in for.
+     */
+    var `fallbacks`: kotlin.ULong
+    ,
+    /**
+     * Those for which it was to, and failed itself.
+     */
+    var `fallbackFailures`: kotlin.ULong
 
 ){
 
@@ -12216,6 +12464,8 @@ public object FfiConverterTypePolicyCounts: FfiConverterRustBuffer<PolicyCounts>
             FfiConverterULong.read(buf),
             FfiConverterULong.read(buf),
             FfiConverterMapStringULong.read(buf),
+            FfiConverterULong.read(buf),
+            FfiConverterULong.read(buf),
         )
     }
 
@@ -12223,7 +12473,9 @@ public object FfiConverterTypePolicyCounts: FfiConverterRustBuffer<PolicyCounts>
             FfiConverterULong.allocationSize(value.`attempts`) +
             FfiConverterULong.allocationSize(value.`retries`) +
             FfiConverterULong.allocationSize(value.`hedges`) +
-            FfiConverterMapStringULong.allocationSize(value.`ends`)
+            FfiConverterMapStringULong.allocationSize(value.`ends`) +
+            FfiConverterULong.allocationSize(value.`fallbacks`) +
+            FfiConverterULong.allocationSize(value.`fallbackFailures`)
     )
 
     override fun write(value: PolicyCounts, buf: ByteBuffer) {
@@ -12231,6 +12483,8 @@ public object FfiConverterTypePolicyCounts: FfiConverterRustBuffer<PolicyCounts>
             FfiConverterULong.write(value.`retries`, buf)
             FfiConverterULong.write(value.`hedges`, buf)
             FfiConverterMapStringULong.write(value.`ends`, buf)
+            FfiConverterULong.write(value.`fallbacks`, buf)
+            FfiConverterULong.write(value.`fallbackFailures`, buf)
     }
 }
 
@@ -12341,6 +12595,53 @@ public object FfiConverterTypeRateLimitView: FfiConverterRustBuffer<RateLimitVie
     override fun write(value: RateLimitView, buf: ByteBuffer) {
             FfiConverterUInt.write(value.`tokens`, buf)
             FfiConverterUInt.write(value.`waiting`, buf)
+    }
+}
+
+
+
+/**
+ * What an engine said to a journal.
+ */
+data class Replayed (
+    /**
+     * Its answer to each line.
+     */
+    var `answers`: List<kotlin.String>
+    ,
+    /**
+     * Where its clock stands then, in microseconds.
+     */
+    var `nowUs`: kotlin.ULong
+
+){
+
+
+
+
+
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeReplayed: FfiConverterRustBuffer<Replayed> {
+    override fun read(buf: ByteBuffer): Replayed {
+        return Replayed(
+            FfiConverterSequenceString.read(buf),
+            FfiConverterULong.read(buf),
+        )
+    }
+
+    override fun allocationSize(value: Replayed) = (
+            FfiConverterSequenceString.allocationSize(value.`answers`) +
+            FfiConverterULong.allocationSize(value.`nowUs`)
+    )
+
+    override fun write(value: Replayed, buf: ByteBuffer) {
+            FfiConverterSequenceString.write(value.`answers`, buf)
+            FfiConverterULong.write(value.`nowUs`, buf)
     }
 }
 
@@ -13809,6 +14110,38 @@ public object FfiConverterOptionalTypeBulkheadView: FfiConverterRustBuffer<Bulkh
         } else {
             buf.put(1)
             FfiConverterTypeBulkheadView.write(value, buf)
+        }
+    }
+}
+
+
+
+
+/**
+ * @suppress
+ */
+public object FfiConverterOptionalTypeCallExplanation: FfiConverterRustBuffer<CallExplanation?> {
+    override fun read(buf: ByteBuffer): CallExplanation? {
+        if (buf.get().toInt() == 0) {
+            return null
+        }
+        return FfiConverterTypeCallExplanation.read(buf)
+    }
+
+    override fun allocationSize(value: CallExplanation?): ULong {
+        if (value == null) {
+            return 1UL
+        } else {
+            return 1UL + FfiConverterTypeCallExplanation.allocationSize(value)
+        }
+    }
+
+    override fun write(value: CallExplanation?, buf: ByteBuffer) {
+        if (value == null) {
+            buf.put(0)
+        } else {
+            buf.put(1)
+            FfiConverterTypeCallExplanation.write(value, buf)
         }
     }
 }
