@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 #![allow(clippy::needless_pass_by_value)] // what uniffi has lifted is ours
 
+mod fleet;
 #[allow(unsafe_code)] // each use says why it is sound, here and below
 mod jni;
 mod inspect;
@@ -25,6 +26,7 @@ use tidegate::{
 };
 
 pub use inspect::{CallExplanation, Replayed};
+pub use fleet::{StoreCommand, StoreReply};
 pub use metrics::{MetricFamily, MetricSeries, Reading, metric_bounds, metric_families};
 pub use view::{Event, Restored, Snapshot};
 
