@@ -8,9 +8,9 @@
 #![allow(clippy::needless_pass_by_value)] // what uniffi has lifted is ours
 
 mod fleet;
+mod inspect;
 #[allow(unsafe_code)] // each use says why it is sound, here and below
 mod jni;
-mod inspect;
 mod metrics;
 #[allow(unsafe_code)]
 mod numeric;
@@ -25,8 +25,8 @@ use tidegate::{
     Pool, PoolKind, RecordType, RouteId, TABLE, Time, Value as CoreValue, Verdict, WallTime, wire,
 };
 
-pub use inspect::{CallExplanation, Replayed};
 pub use fleet::{StoreCommand, StoreReply};
+pub use inspect::{CallExplanation, Replayed};
 pub use metrics::{MetricFamily, MetricSeries, Reading, metric_bounds, metric_families};
 pub use view::{Event, Restored, Snapshot};
 
