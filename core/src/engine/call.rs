@@ -384,7 +384,13 @@ impl Engine {
     /// The step as it leaves the engine.
     #[inline]
     fn answer(&self, step: Step) -> Step {
-        Step { flags: Flags { wakes: !self.wakes.is_empty(), commands: false }, ..step }
+        Step { flags: self.flags(), ..step }
+    }
+
+    /// What this event made besides its answer.
+    #[inline]
+    pub(super) fn flags(&self) -> Flags {
+        Flags { wakes: !self.wakes.is_empty(), commands: !self.commands.is_empty() }
     }
 }
 

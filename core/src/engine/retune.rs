@@ -42,6 +42,9 @@ impl Engine {
         if self.homes_of(&to) != Ok(entry.homes) {
             return clash(to, "retune keeps the pools that a policy names");
         }
+        if let Some(rule) = self.fleet_rule(&to) {
+            return clash(to, rule);
+        }
         if entry.policy != to {
             if !self.keep_for_calls(number) {
                 return clash(
@@ -62,7 +65,7 @@ impl Engine {
                 self.hand_out(route, now);
             }
         }
-        Ok(Flags { wakes: !self.wakes.is_empty(), commands: false })
+        Ok(self.flags())
     }
 
     /// The number of a policy that was taken in; none for settings that only calls in flight still have.
@@ -214,6 +217,8 @@ impl Counts {
         self.attempts += other.attempts;
         self.retries += other.retries;
         self.hedges += other.hedges;
+        self.fallbacks += other.fallbacks;
+        self.fallback_failures += other.fallback_failures;
         for (sum, n) in self.ends.iter_mut().zip(other.ends) {
             *sum += n;
         }
