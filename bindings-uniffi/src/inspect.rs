@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn a_journal_gives_the_same_engine_again_and_explains_its_calls() {
         let engine = Engine::new(7, 10, true);
-        let pairs = vec![Pair { key: "bulkhead.max_concurrency".into(), value: Value::Number { value: 1.0 } }];
+        let pairs =
+            vec![Pair { key: "bulkhead.max_concurrency".into(), value: Value::Number { value: 1.0 } }];
         let policy = engine.policy("p", pairs).unwrap();
         let route = engine.route(policy, "eu", 0);
         let flags = 2 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 7;

@@ -7,9 +7,9 @@
 #![deny(unsafe_code)]
 #![allow(clippy::needless_pass_by_value)] // what uniffi has lifted is ours
 
+mod inspect;
 #[allow(unsafe_code)] // each use says why it is sound, here and below
 mod jni;
-mod inspect;
 mod metrics;
 #[allow(unsafe_code)]
 mod numeric;
