@@ -32,8 +32,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyTuple};
 use tidegate::{
-    CallId, Clash, Class, Domain, Engine as Core, Event, Flags, HttpFailure, Options, Outcome, Policy,
-    PolicyId, Pool, PoolKind, Request, RouteId, Step, TABLE, Time, Value, WallTime, wire,
+    CallId, Clash, Class, Domain, Engine as Core, Event, Flags, HttpFailure, Kind, Options, Outcome, Policy,
+    PolicyId, Pool, PoolKind, Request, RouteId, Step, TABLE, Time, Value, Verdict, WallTime, wire,
 };
 
 use lock::{Guard, Lock};
@@ -352,6 +352,27 @@ impl Engine {
     fn note_fallback(&self, py: Python<'_>, route: u64, ok: bool) {
         let (mut state, now) = self.at_now(py);
         state.core.note_fallback(RouteId::from_word(route), ok, now);
+    }
+
+    /// Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+    /// policy's classifier or not?
+    #[pyo3(signature = (policy, verdict, failure, judged) -> "bool")]
+    fn falls_back(
+        &self,
+        py: Python<'_>,
+        policy: u32,
+        verdict: u8,
+        failure: Option<u8>,
+        judged: bool,
+    ) -> bool {
+        let Some(verdict) = Verdict::ALL.get(usize::from(verdict)) else { return false };
+        let policy = PolicyId::from_word(policy);
+        self.state.lock(py).core.falls_back(policy, *verdict, failure.and_then(Kind::new), judged)
+    }
+
+    /// May what a call does be done twice under a policy?
+    fn may_do_twice(&self, py: Python<'_>, policy: u32) -> bool {
+        self.state.lock(py).core.policy_of(PolicyId::from_word(policy)).is_some_and(Policy::may_do_twice)
     }
 
     /// The outcome of an HTTP answer, at its place in the word of a Finished event.

@@ -179,6 +179,12 @@ export class Engine {
     if (this.listening) this.#publish();
   }
 
+  /** @internal A caller got something in the place of an error, or did not. */
+  fellBack(policy: number, key: string, ok: boolean): void {
+    this.native.note_fallback(this.handle, this.route(policy, key), Number(ok), this.time());
+    if (this.listening) this.#publish();
+  }
+
   /** @internal The route of a key. */
   route(policy: number, key: string): number {
     say(key);

@@ -3,6 +3,7 @@
 import { drained, Guard, isReplayable } from "./body.js";
 import { by, CANCELLED, ofError } from "./classify.js";
 import type { Core } from "./core.js";
+import { StandIn } from "./fallback.js";
 import type { Lane } from "./lane.js";
 import { report } from "./notes.js";
 import { isBrowser } from "./platform.js";
@@ -34,6 +35,7 @@ declare global {
 /** The global `fetch` under a policy. */
 export function fetchUnder(core: Core, given: PolicyOptions): Fetch {
   const sending = new Sending(core, given);
+  const standIn = StandIn.of(core, given.fallback, given.fallbackOn);
   const fetch = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
     const options = init?.tidegate;
     if (options?.policy !== undefined) {
@@ -41,12 +43,9 @@ export function fetchUnder(core: Core, given: PolicyOptions): Fetch {
       return policy.fetch(input as RequestInfo, { ...init, tidegate });
     }
     const sent = send(sending, input, init, options ?? {});
-    const { fallback } = given;
-    if (fallback === undefined) return sent;
-    return sent.catch((error: unknown) => {
-      if (signalOf(input, init)?.aborted === true) throw error;
-      return fallback(error) as Response;
-    });
+    if (standIn === undefined) return sent;
+    const route = options?.route ?? originOf(urlOf(input instanceof Request ? input.url : input));
+    return standIn.instead(sent, route, signalOf(input, init));
   };
   return fetch as Fetch;
 }

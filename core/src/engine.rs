@@ -51,9 +51,9 @@ pub use view::{
     Snapshot, ThrottleView,
 };
 
-use crate::action::{CallId, Flags, PolicyId, RouteId};
+use crate::action::{CallId, Flags, PolicyId, RouteId, Verdict};
 use crate::classify::{HttpFailure, classify};
-use crate::outcome::{Class, Outcome};
+use crate::outcome::{Class, Kind, Outcome};
 use crate::policy::Policy;
 use crate::time::{Clock, Time, WallTime};
 
@@ -232,6 +232,17 @@ impl Engine {
     /// May a request of this method be repeated without an idempotency key (semantics 2.2)?
     pub fn retries_method(&self, policy: PolicyId, method: &str) -> bool {
         self.policies.get(policy.0 as usize).is_some_and(|entry| entry.policy.retry.methods.contains(method))
+    }
+
+    /// [`Policy::falls_back`] of a policy; false where there is none.
+    pub fn falls_back(
+        &self,
+        policy: PolicyId,
+        verdict: Verdict,
+        failure: Option<Kind>,
+        judged: bool,
+    ) -> bool {
+        self.policy_of(policy).is_some_and(|policy| policy.falls_back(verdict, failure, judged))
     }
 
     /// The outcome of an HTTP answer under a policy (semantics 1.4); `wall` is for HTTP dates.

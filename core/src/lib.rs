@@ -36,6 +36,7 @@ mod breaker;
 mod classify;
 mod codel;
 mod engine;
+pub mod fleet;
 mod limit;
 mod meter;
 mod outcome;

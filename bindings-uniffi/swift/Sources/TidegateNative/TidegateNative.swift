@@ -2496,6 +2496,12 @@ public protocol EngineProtocol: AnyObject, Sendable {
     func explain(policy: UInt32)  -> String
 
     /**
+     * Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+     * policy's classifier or not?
+     */
+    func fallsBack(policy: UInt32, verdict: UInt8, failure: UInt8?, judged: Bool)  -> Bool
+
+    /**
      * Refuses all calls of a policy, or of one of its routes, until it is told otherwise. Ask `take_woken` then.
      */
     func forceOpen(policy: UInt32, route: UInt64?, on: Bool, now: UInt64)
@@ -2509,6 +2515,11 @@ public protocol EngineProtocol: AnyObject, Sendable {
      * The kinds of failure that a policy declares, in the order of their numbers, from 9 on.
      */
     func kinds(policy: UInt32)  -> [DeclaredKind]
+
+    /**
+     * May what a call does be done twice under a policy?
+     */
+    func mayDoTwice(policy: UInt32)  -> Bool
 
     /**
      * Tells a call what happened: the word of its next step; nothing for an event that there is none of.
@@ -2765,6 +2776,23 @@ open func explain(policy: UInt32) -> String  {
 }
 
     /**
+     * Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+     * policy's classifier or not?
+     */
+open func fallsBack(policy: UInt32, verdict: UInt8, failure: UInt8?, judged: Bool) -> Bool  {
+    return try!  FfiConverterBool.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_falls_back(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt32.lower(policy),
+        FfiConverterUInt8.lower(verdict),
+        FfiConverterOptionUInt8.lower(failure),
+        FfiConverterBool.lower(judged),uniffiCallStatus
+    )
+})
+}
+
+    /**
      * Refuses all calls of a policy, or of one of its routes, until it is told otherwise. Ask `take_woken` then.
      */
 open func forceOpen(policy: UInt32, route: UInt64?, on: Bool, now: UInt64)  {try! rustCall() {
@@ -2798,6 +2826,19 @@ open func kinds(policy: UInt32) -> [DeclaredKind]  {
     return try!  FfiConverterSequenceTypeDeclaredKind.lift(try! rustCall() {
         uniffiCallStatus in
     uniffi_tidegate_uniffi_fn_method_engine_kinds(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt32.lower(policy),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * May what a call does be done twice under a policy?
+     */
+open func mayDoTwice(policy: UInt32) -> Bool  {
+    return try!  FfiConverterBool.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_may_do_twice(
             self.uniffiCloneHandle(),
         FfiConverterUInt32.lower(policy),uniffiCallStatus
     )
@@ -10145,6 +10186,9 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_engine_explain() != 60730) {
         return InitializationResult.apiChecksumMismatch
     }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_falls_back() != 65235) {
+        return InitializationResult.apiChecksumMismatch
+    }
     if (uniffi_tidegate_uniffi_checksum_method_engine_force_open() != 50379) {
         return InitializationResult.apiChecksumMismatch
     }
@@ -10152,6 +10196,9 @@ private let initializationResult: InitializationResult = {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_kinds() != 33737) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_may_do_twice() != 47049) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_on() != 49534) {

@@ -278,6 +278,11 @@ uint64_t uniffi_tidegate_uniffi_fn_method_engine_events_dropped(uint64_t ptr, Ru
 RustBuffer uniffi_tidegate_uniffi_fn_method_engine_explain(uint64_t ptr, uint32_t policy, RustCallStatus *_Nonnull out_status
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_FALLS_BACK
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_FALLS_BACK
+int8_t uniffi_tidegate_uniffi_fn_method_engine_falls_back(uint64_t ptr, uint32_t policy, uint8_t verdict, RustBuffer failure, int8_t judged, RustCallStatus *_Nonnull out_status
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_FORCE_OPEN
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_FORCE_OPEN
 void uniffi_tidegate_uniffi_fn_method_engine_force_open(uint64_t ptr, uint32_t policy, RustBuffer route, int8_t on, uint64_t now, RustCallStatus *_Nonnull out_status
@@ -291,6 +296,11 @@ uint64_t uniffi_tidegate_uniffi_fn_method_engine_handle(uint64_t ptr, RustCallSt
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_KINDS
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_KINDS
 RustBuffer uniffi_tidegate_uniffi_fn_method_engine_kinds(uint64_t ptr, uint32_t policy, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_MAY_DO_TWICE
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_MAY_DO_TWICE
+int8_t uniffi_tidegate_uniffi_fn_method_engine_may_do_twice(uint64_t ptr, uint32_t policy, RustCallStatus *_Nonnull out_status
 );
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_ON
@@ -1691,6 +1701,12 @@ uint16_t uniffi_tidegate_uniffi_checksum_method_engine_explain(void
 
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_FALLS_BACK
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_FALLS_BACK
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_falls_back(void
+
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_FORCE_OPEN
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_FORCE_OPEN
 uint16_t uniffi_tidegate_uniffi_checksum_method_engine_force_open(void
@@ -1706,6 +1722,12 @@ uint16_t uniffi_tidegate_uniffi_checksum_method_engine_handle(void
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_KINDS
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_KINDS
 uint16_t uniffi_tidegate_uniffi_checksum_method_engine_kinds(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_MAY_DO_TWICE
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_MAY_DO_TWICE
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_may_do_twice(void
 
 );
 #endif

@@ -233,7 +233,9 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
     public fun retune(configure: Configure<PolicyOptions>) {
         val options = PolicyOptions(Table())
         with(configure) { options.configure() }
-        engine.retune(core.number, name, options.settings.pairs())
+        val pairs = options.settings.pairs()
+        engine.retune(core.number, name, pairs)
+        core.note(pairs)
     }
 
     /**
@@ -265,8 +267,8 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
 
         private fun make(name: String, options: PolicyOptions): Policy {
             val engine = options.engine ?: Engine.default
-            val number = engine.take(name, options.settings.pairs())
-            return Policy(Core(engine, name, number, options.classifier))
+            val pairs = options.settings.pairs()
+            return Policy(Core(engine, name, engine.take(name, pairs), options.classifier).note(pairs))
         }
 
         /**
@@ -281,7 +283,7 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
             val written = dev.tidegate.internal.checked(same) { dev.tidegate.ffi.readDocument(document, json) }
             for (pool in written.pools) engine.pool(pool.name, pool.kind, pool.pairs, again = false, told = same)
             return written.policies.associate {
-                it.name to Policy(Core(engine, it.name, engine.take(it.name, it.pairs, same), classify))
+                it.name to Policy(Core(engine, it.name, engine.take(it.name, it.pairs, same), classify).note(it.pairs))
             }
         }
     }

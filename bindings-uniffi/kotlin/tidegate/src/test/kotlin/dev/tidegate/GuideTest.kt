@@ -46,6 +46,15 @@ class GuideTest {
             orders.run { "in time" }
         }
         assertEquals("in time", within)
+        val client = object : Shop {
+            override suspend fun find(id: Int) = "no. $id"
+        }
+        val shop = orders.wrap<Shop>(client, methods = listOf("find"), route = "shop")
+        assertEquals("no. 7", shop.find(7))
+    }
+
+    interface Shop {
+        suspend fun find(id: Int): String
     }
 
     @Test

@@ -701,11 +701,15 @@ internal object IntegrityCheckingUniffiLib {
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_explain(
     ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_falls_back(
+    ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_force_open(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_handle(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_kinds(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_may_do_twice(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_on(
     ): Int
@@ -1067,12 +1071,16 @@ internal object UniffiLib {
     ): Long
     external fun uniffi_tidegate_uniffi_fn_method_engine_explain(`ptr`: Long,`policy`: Int,uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_falls_back(`ptr`: Long,`policy`: Int,`verdict`: Byte,`failure`: RustBuffer.ByValue,`judged`: Byte,uniffi_out_err: UniffiRustCallStatus,
+    ): Byte
     external fun uniffi_tidegate_uniffi_fn_method_engine_force_open(`ptr`: Long,`policy`: Int,`route`: RustBuffer.ByValue,`on`: Byte,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Unit
     external fun uniffi_tidegate_uniffi_fn_method_engine_handle(`ptr`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Long
     external fun uniffi_tidegate_uniffi_fn_method_engine_kinds(`ptr`: Long,`policy`: Int,uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_may_do_twice(`ptr`: Long,`policy`: Int,uniffi_out_err: UniffiRustCallStatus,
+    ): Byte
     external fun uniffi_tidegate_uniffi_fn_method_engine_on(`ptr`: Long,`call`: Long,`event`: Long,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_method_engine_policy(`ptr`: Long,`name`: RustBuffer.ByValue,`pairs`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus,
@@ -1653,6 +1661,9 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_explain() and 0xFFFF) != 60730) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_falls_back() and 0xFFFF) != 65235) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_force_open() and 0xFFFF) != 50379) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
@@ -1660,6 +1671,9 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_kinds() and 0xFFFF) != 33737) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_may_do_twice() and 0xFFFF) != 47049) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_on() and 0xFFFF) != 49534) {
@@ -5651,6 +5665,12 @@ public interface EngineInterface {
     fun `explain`(`policy`: kotlin.UInt): kotlin.String
 
     /**
+     * Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+     * policy's classifier or not?
+     */
+    fun `fallsBack`(`policy`: kotlin.UInt, `verdict`: kotlin.UByte, `failure`: kotlin.UByte?, `judged`: kotlin.Boolean): kotlin.Boolean
+
+    /**
      * Refuses all calls of a policy, or of one of its routes, until it is told otherwise. Ask `take_woken` then.
      */
     fun `forceOpen`(`policy`: kotlin.UInt, `route`: kotlin.ULong?, `on`: kotlin.Boolean, `now`: kotlin.ULong)
@@ -5664,6 +5684,11 @@ public interface EngineInterface {
      * The kinds of failure that a policy declares, in the order of their numbers, from 9 on.
      */
     fun `kinds`(`policy`: kotlin.UInt): List<DeclaredKind>
+
+    /**
+     * May what a call does be done twice under a policy?
+     */
+    fun `mayDoTwice`(`policy`: kotlin.UInt): kotlin.Boolean
 
     /**
      * Tells a call what happened: the word of its next step; nothing for an event that there is none of.
@@ -5987,6 +6012,27 @@ open class Engine: Disposable, AutoCloseable, EngineInterface
 
 
     /**
+     * Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+     * policy's classifier or not?
+     */override fun `fallsBack`(`policy`: kotlin.UInt, `verdict`: kotlin.UByte, `failure`: kotlin.UByte?, `judged`: kotlin.Boolean): kotlin.Boolean {
+            return FfiConverterBoolean.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_falls_back(
+        it,
+
+        FfiConverterUInt.lower(`policy`),
+        FfiConverterUByte.lower(`verdict`),
+        FfiConverterOptionalUByte.lower(`failure`),
+        FfiConverterBoolean.lower(`judged`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
      * Refuses all calls of a policy, or of one of its routes, until it is told otherwise. Ask `take_woken` then.
      */override fun `forceOpen`(`policy`: kotlin.UInt, `route`: kotlin.ULong?, `on`: kotlin.Boolean, `now`: kotlin.ULong)
         =
@@ -6028,6 +6074,23 @@ open class Engine: Disposable, AutoCloseable, EngineInterface
     callWithHandle {
     uniffiRustCall() { _status ->
     UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_kinds(
+        it,
+
+        FfiConverterUInt.lower(`policy`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * May what a call does be done twice under a policy?
+     */override fun `mayDoTwice`(`policy`: kotlin.UInt): kotlin.Boolean {
+            return FfiConverterBoolean.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_may_do_twice(
         it,
 
         FfiConverterUInt.lower(`policy`),_status)
