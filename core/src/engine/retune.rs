@@ -214,6 +214,8 @@ impl Counts {
         self.attempts += other.attempts;
         self.retries += other.retries;
         self.hedges += other.hedges;
+        self.fallbacks += other.fallbacks;
+        self.fallback_failures += other.fallback_failures;
         for (sum, n) in self.ends.iter_mut().zip(other.ends) {
             *sum += n;
         }

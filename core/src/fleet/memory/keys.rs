@@ -162,5 +162,5 @@ impl Keys {
 }
 
 fn left(until: Option<u64>, now_ms: u64) -> i64 {
-    until.map_or(-1, |until| until.saturating_sub(now_ms) as i64)
+    until.map_or(-1, |until| until.saturating_sub(now_ms).cast_signed())
 }
