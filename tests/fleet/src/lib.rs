@@ -2,6 +2,8 @@
 //!
 //! Nothing here outlives its test: a server ends with its handle, and every wait is bounded.
 
+#![allow(clippy::missing_panics_doc, reason = "a helper of tests fails the test by a panic")]
+
 mod resp;
 mod server;
 
