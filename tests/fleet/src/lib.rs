@@ -15,7 +15,7 @@ pub fn words(command: &str) -> Vec<Vec<u8>> {
     command.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// A generator for random tests (SplitMix64). Its seed is printed by whoever fails.
+/// A generator for random tests (`SplitMix64`). Its seed is printed by whoever fails.
 #[derive(Clone, Debug)]
 pub struct Draw(pub u64);
 

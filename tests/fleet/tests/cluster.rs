@@ -89,7 +89,7 @@ fn every_decision_is_in_one_slot_and_a_node_that_lost_the_scripts_is_sent_them_a
                 kept += 1;
             }
         }
-        let keys = (0..)
+        let keys = (0..40)
             .map(|entity| keys(script, entity))
             .find(|it| cluster.node_of(it[0].as_bytes()) == 1)
             .unwrap();

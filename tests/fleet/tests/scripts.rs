@@ -127,14 +127,14 @@ fn the_scripts_do_what_the_model_says() {
                     let words = timed(script, &bytes(&case["keys"]), &bytes(&step["args"]), now);
                     match store.run(&words, now, &state) {
                         Ok(reply) => {
-                            assert_eq!(step["reply"].as_str(), str::from_utf8(&reply).ok(), "{here}")
+                            assert_eq!(step["reply"].as_str(), str::from_utf8(&reply).ok(), "{here}");
                         }
                         Err(error) => {
                             assert_eq!(
                                 step["error"].as_str(),
                                 Some(reason(error.as_bytes())),
                                 "{here}: {error}"
-                            )
+                            );
                         }
                     }
                 }
