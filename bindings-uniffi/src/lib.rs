@@ -7,6 +7,8 @@
 #![deny(unsafe_code)]
 #![allow(clippy::needless_pass_by_value)] // what uniffi has lifted is ours
 
+mod fleet;
+mod inspect;
 #[allow(unsafe_code)] // each use says why it is sound, here and below
 mod jni;
 mod metrics;
@@ -23,6 +25,8 @@ use tidegate::{
     Pool, PoolKind, RecordType, RouteId, TABLE, Time, Value as CoreValue, Verdict, WallTime, wire,
 };
 
+pub use fleet::{StoreCommand, StoreReply};
+pub use inspect::{CallExplanation, Replayed};
 pub use metrics::{MetricFamily, MetricSeries, Reading, metric_bounds, metric_families};
 pub use view::{Event, Restored, Snapshot};
 

@@ -163,5 +163,9 @@ fn said(answer: &Answer) -> String {
             let calls: Vec<_> = calls.iter().map(|call| call.to_word().to_string()).collect();
             format!("wakes {}", calls.join(" "))
         }
+        Answer::Commands(commands) => {
+            let ids: Vec<_> = commands.iter().map(|it| it.id.to_word().to_string()).collect();
+            format!("commands {}", ids.join(" "))
+        }
     }
 }

@@ -121,9 +121,14 @@ public struct PolicyError: LocalizedError, CustomStringConvertible, Sendable, Ha
     /// Every mistake there is.
     public let mistakes: [Mistake]
     public var description: String {
-        mistakes.map { "\($0.key) = \($0.value): \($0.rule)" }.joined(separator: "; ")
+        mistakes.map { $0.key.isEmpty ? $0.rule : "\($0.key) = \($0.value): \($0.rule)" }.joined(separator: "; ")
     }
     public var errorDescription: String? { description }
+
+    /// One mistake of a host's own keys.
+    init(_ key: String, _ value: String, _ rule: String) {
+        mistakes = [Mistake(key: key, value: value, rule: rule)]
+    }
 
     /// Core's mistakes, in Swift's names where the author has used those.
     init(_ error: any Error, camelCase: Bool = true) {

@@ -1,7 +1,8 @@
 import Foundation
 import Testing
-import Tidegate
 import TidegateTesting
+
+@testable import Tidegate
 
 #if canImport(FoundationNetworking)
 import FoundationNetworking
@@ -51,7 +52,7 @@ private let busyIsTransient: Classify = { result in
         let parts = try String(contentsOf: page, encoding: .utf8).components(separatedBy: "```")
         let blocks = stride(from: 1, to: parts.count, by: 2).map { parts[$0] }.filter { $0.hasPrefix("swift\n") }
         for block in blocks { #expect(here.contains(plain(String(block.dropFirst(6)))), "\(block)") }
-        #expect(blocks.count == 10)
+        #expect(blocks.count == 13)
     }
 
     @Test func policiesAndClosures() async throws {
@@ -148,5 +149,32 @@ private let busyIsTransient: Classify = { result in
         }
         while done.value == 0 { await clock.advance(by: .seconds(60)) }
         #expect(try await call.value == 3)
+    }
+
+    @Test func parts() throws {
+        let bucket = try Parts.TokenBucket(RateLimit(permits: 3, per: .seconds(1), burst: 2), now: .zero)
+        let granted = bucket.tryTake(2, now: .zero)
+        let wait = bucket.acquire(now: .zero)
+        #expect(granted && wait == .after(.microseconds(333_334)))
+    }
+
+    @Test func eventsAndMetrics() async throws {
+        let engine = Engine(seed: 1, clock: ManualClock())
+        let policy = try Policy(
+            "watched", breaker: Breaker(consecutive: 1, breakDuration: .seconds(30)), classify: busyIsTransient, engine: engine)
+        let told = AsyncStream<String>.makeStream()
+        let report: @Sendable (String?, String?) -> Void = { told.continuation.yield("\($0!) \($1!)") }
+        let states = Task {
+            for await event in engine.events([.breakerChanged]) { report(event.policy, event.to) }
+        }
+        let metrics = try Metrics(engine)
+        let ended = metrics.read().filter { $0.family.name == "tidegate_calls_total" && $0["outcome"] == "ok" }
+        #expect(ended.isEmpty)
+        // The task that listens has to be there first.
+        try await eventually { engine.listening == 1 }
+        _ = await policy.ended { _ -> Int in throw Busy() }
+        var words = told.stream.makeAsyncIterator()
+        #expect(await words.next() == "watched open")
+        states.cancel()
     }
 }
