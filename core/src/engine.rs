@@ -48,8 +48,8 @@ pub use ledger::Counts;
 pub use record::{Record, RecordType};
 pub use state::{RestoreError, Restored};
 pub use view::{
-    BreakerView, HedgeView, HoldView, LimitKind, PoolView, RateView, RouteView, SendView, SharedView,
-    Snapshot, ThrottleView,
+    BreakerView, FleetRateView, HedgeView, HoldView, LimitKind, PoolView, RateView, RouteView, SendView,
+    SharedView, Snapshot, StoreView, ThrottleView,
 };
 
 use crate::action::{CallId, Flags, PolicyId, RouteId, Verdict};

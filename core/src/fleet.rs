@@ -22,7 +22,6 @@ use crate::time::Duration;
 pub struct CommandId(u64);
 
 impl CommandId {
-    #[expect(dead_code, reason = "the components that speak with the store come in the next steps")]
     pub(crate) const fn new(number: u64) -> Self {
         Self(number)
     }

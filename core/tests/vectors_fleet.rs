@@ -54,7 +54,7 @@ fn the_store_in_memory_does_what_the_model_says() {
 #[test]
 fn no_command_makes_the_store_panic() {
     let words =
-        ["", "0", "-1", "9007199254740991", "9007199254740992", "18446744073709551616", "x", "2", "k"];
+        ["", "0", "-1", "4503599627370496", "4503599627370497", "18446744073709551616", "x", "2", "k"];
     let mut store = MemoryStore::new();
     let mut state = 1_u64;
     let mut draw = |below: usize| {

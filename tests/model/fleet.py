@@ -11,7 +11,7 @@ from fractions import Fraction
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
-MOST = 2**53 - 1
+MOST = 2**52
 EDGE = 8191
 BINS = 2048
 
@@ -94,7 +94,7 @@ class Store:
 
 
 def number(text: int | str | None) -> int | None:
-    """Whole numbers below 2^53, in at most 16 digits; anything else is as if it were not there."""
+    """Whole numbers up to 2^52, in at most 16 digits; anything else is as if it were not there."""
     text = str(text)
     fine = text.isascii() and text.isdigit() and len(text) <= 16 and int(text) <= MOST
     return int(text) if fine else None
@@ -113,7 +113,7 @@ def rate(store: Store, names: list[str], args: list[str]) -> str:
     now = store.now
     permits, per = max(argument(args, 1), 1), max(argument(args, 2), 1)
     burst, want, need, back = (argument(args, place) for place in (3, 4, 5, 6))
-    if burst * per > 2**52:
+    if burst * per > MOST:
         raise Refused("ERR")
     key = store.find(names[0], "hash")
     store.find(names[1], "zset")
@@ -197,13 +197,14 @@ def slots(store: Store, names: list[str], args: list[str]) -> str:
         held = store.members(names[0])
         for slot in held:
             held[slot] = min(int(held[slot]), now + ttl)
-        return store.drop(names[0], now, MOST)
+        return store.drop(names[0], now, 2 * MOST)
 
     if op == 0:
         reaped = reap()
         used = len(store.members(names[0]))
         granted = max(min(n, limit - used), 0)
-        first = max((number(last.held["text"]) or 0 if last else 0) + 1, now) if granted else 0
+        given = number(last.held["text"]) or 0 if last else 0
+        first = max((given if given <= MOST - 512 else 0) + 1, now) if granted else 0
         if granted:
             for fence in range(first, first + granted):
                 store.make(names[0], "zset").held[f"{args[1]}:{fence}"] = now + ttl
@@ -214,7 +215,7 @@ def slots(store: Store, names: list[str], args: list[str]) -> str:
     mine = [f"{args[1]}:{fence}" for fence in fences]
     if op == 1:
         released = len([slot for slot in mine if store.members(names[0]).pop(slot, None) is not None])
-        store.drop(names[0], -1, MOST)
+        store.drop(names[0], -1, 2 * MOST)
         return f"{released} {len(store.members(names[0]))}"
     if op == 2:
         held = store.members(names[0])
@@ -261,7 +262,7 @@ def digest(store: Store, names: list[str], args: list[str]) -> str:
         for name, count in key.held.items():
             bucket = place(name)
             if bucket is not None and number(count):
-                found.append((bucket, int(count)))
+                found.append((bucket, min(int(count), 2**38)))
     total = sum(count for _, count in found)
     if not total:
         return "0 0"

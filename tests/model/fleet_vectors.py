@@ -164,7 +164,7 @@ def rate_cases() -> list[Case]:
         told.run("a", *ten, 4, 1, 0)
         told.do("HSET", 0, "ltu"[len(told.steps) % 3], bad).expect("4 0 1", "a", *ten, 4, 1, 0)
     told.do("HSET", 0, "u", "0").expect("4 0 1", "a", *ten, 4, 1, 0)
-    told.do("HSET", 0, "l", "9007199254740991").expect("4 0 1", "a", *ten, 9, 1, 0)
+    told.do("HSET", 0, "l", "4503599627370496").expect("4 0 1", "a", *ten, 9, 1, 0)
     stories.append(told)
 
     told = Told("rate", "arguments that are none are an error")
@@ -344,6 +344,8 @@ def slots_cases() -> list[Case]:
     told.do("SET", 0, "mine").expect("WRONGTYPE", acquire, "a", 3, ttl, 1).do("DEL", 0)
     told.do("HSET", 1, "mine", "1").expect("WRONGTYPE", acquire, "a", 3, ttl, 1).do("DEL", 1)
     told.do("SET", 1, "mine").expect(f"1 {START} 1 0", acquire, "a", 3, ttl, 1)
+    told.do("SET", 1, str(2**52 - 511)).expect(f"2 {START} 3 0", acquire, "b", 3, ttl, 2)
+    told.expect("2 1", release, "b", 3, ttl, 0, START, START + 1)
     told.expect("ERR", acquire, "a", 3, ttl).expect("ERR", release, "a", 3, ttl, 0, "x")
     told.expect("ERR", 4, "a", 3, ttl, 0).expect("ERR", release, "a", 3, ttl, 0, *range(513))
     told.expect("0 1", release, "a", 3, ttl, 0, *range(512))
@@ -414,6 +416,7 @@ def digest_cases() -> list[Case]:
     told.run("a", ten, half, 1, 1)
     place = (START + start) // ten % 2
     told.do("HSET", place, "mine", "9").do("HSET", place, "2", "-4").expect("1 1", "a", ten, half)
+    told.do("HSET", place, "4", str(2**52)).expect(f"{2**38 + 1} 4", "a", ten, half)
     told.do("HSET", place, "n", "x").expect("0 0", "a", ten, half).expect("2 3", "a", ten, half, 3, 2)
     told.expect("ERR", "a", ten).expect("ERR", "a", ten, half, 1).expect("ERR", "a", ten, half, "x", 1)
     told.expect("ERR", "a", ten, half, 1, -1).expect("ERR", "a", ten, half, "--1", 1).expect(

@@ -1,7 +1,6 @@
 //! Pools: one queue, one bucket or one ledger for several policies and all their routes (semantics 0.4).
 
 use super::arena::NONE;
-use super::pace::Bucket;
 use super::record::RecordType;
 use super::route::Homes;
 use super::{Clash, Engine, Input};
@@ -85,10 +84,8 @@ impl Engine {
         if let (Some(pool), Some(bulkhead)) = (&mut route.pool, &policy.bulkhead) {
             pool.retune(bulkhead, now);
         }
-        if let (Some(pace), Some(limit)) = (&mut route.rate, &policy.rate_limit)
-            && let Bucket::Tokens(bucket) = &mut pace.bucket
-        {
-            bucket.retune(limit.bucket, now);
+        if let (Some(pace), Some(limit)) = (&mut route.rate, &policy.rate_limit) {
+            pace.bucket.retune(limit, now);
         }
         self.retune_budget_of(at, policy.retry.budget);
         self.note(move |it| it.tell_policy(RecordType::PolicyRetuned, None, Some(at), now));

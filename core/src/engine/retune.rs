@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 
 use super::arena::{Call, NONE, State, flag};
-use super::pace::Bucket;
 use super::queue::Pool;
 use super::record::RecordType;
 use super::route::{Route, stage};
@@ -148,9 +147,7 @@ impl Engine {
         // A queue that calls wait in stays, and so does what they wait for.
         match (&mut it.rate, &policy.rate_limit) {
             (Some(pace), Some(to)) if it.rate_at == route => {
-                if let Bucket::Tokens(bucket) = &mut pace.bucket {
-                    bucket.retune(to.bucket, now);
-                }
+                pace.bucket.retune(to, now);
             }
             (Some(pace), _) if pace.waiting.len() > 0 => {}
             (rate, _) => *rate = fresh.rate,

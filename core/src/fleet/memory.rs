@@ -82,9 +82,11 @@ impl MemoryStore {
     }
 
     /// What is stored, for tests: a line a key in order, `key ttl_ms kind` and what it holds (a string's text, a hash's
-    /// fields, a sorted set's members with their scores). A time to live of −1 is none.
+    /// fields, a sorted set's members with their scores). A time to live of −1 is none. Keys whose
+    /// time is over are gone for good, also if the clock runs back.
     pub fn describe(&mut self, now_us: u64) -> Vec<String> {
         self.keys.set_clock(now_us.min(1 << 52));
+        self.keys.sweep();
         let line = |(key, ttl, value): (&[u8], i64, &Value)| {
             let text = String::from_utf8_lossy;
             let (kind, held): (_, Vec<String>) = match value {

@@ -1,14 +1,12 @@
 //! Our scripts once more, line by line as they stand in Lua. Where Lua's doubles are exact these are integers; where they
-//! are not (settings have changed, counts beyond 2^53) these are the same doubles.
+//! are not (settings have changed, ranks among many) these are the same doubles.
 
-use super::keys::{Answer, Keys, Value, error, whole};
+use super::keys::{Answer, Keys, MOST, Value, error, whole};
 use crate::fleet::scripts::MOST_ITEMS;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 const SECOND: u64 = 1_000_000;
-/// What a level may come to: 2^52.
-const MOST_PARTS: u64 = 1 << 52;
 
 /// A script's arguments after its keys.
 pub(super) struct Args<'a>(pub(super) &'a [Vec<u8>]);
@@ -34,7 +32,7 @@ pub(super) fn rate(
 ) -> Answer<String> {
     let (permits, per) = (args.number(2)?.max(1), args.number(3)?.max(1));
     let (burst, want, need, back) = (args.number(4)?, args.number(5)?, args.number(6)?, args.number(7)?);
-    let full = burst.checked_mul(per).filter(|full| *full <= MOST_PARTS);
+    let full = burst.checked_mul(per).filter(|full| *full <= MOST);
     let full = full.ok_or_else(|| error("burst times per is above 2^52"))?;
     let held = (keys.whole(bucket, "l")?, keys.whole(bucket, "t")?, keys.whole(bucket, "u")?);
     keys.members(processes)?;
@@ -141,7 +139,11 @@ pub(super) fn slots(
     }
     let fences = (6..=args.0.len()).map(|place| args.number(place)).collect::<Answer<Vec<u64>>>()?;
     keys.members(slots)?;
-    let last = keys.text(fence)?.and_then(|text| whole(text)).unwrap_or(0);
+    let last = keys
+        .text(fence)?
+        .and_then(|text| whole(text))
+        .filter(|last| *last <= MOST - MOST_ITEMS as u64)
+        .unwrap_or(0);
     let member = |fence: u64| [args.0[1].as_slice(), b":", fence.to_string().as_bytes()].concat();
     let (until, ttl_ms) = ((now + ttl).cast_signed(), ttl.div_ceil(1_000) + 1_000);
     match op {
@@ -233,8 +235,9 @@ pub(super) fn digest(keys: &mut Keys, slices: [&[u8]; 2], args: &Args<'_>, now: 
         let Some(hash) = keys.hash(key)?.filter(|_| counted) else { continue };
         for (field, count) in hash.iter() {
             if let Some((number, count)) = bucket(field).zip(whole(count).filter(|count| *count > 0)) {
-                *counts.entry(number).or_default() += count as f64;
-                total += count as f64;
+                let count = count.min(1 << 38) as f64;
+                *counts.entry(number).or_default() += count;
+                total += count;
             }
         }
     }
