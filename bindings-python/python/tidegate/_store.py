@@ -53,11 +53,12 @@ class Carrier(Protocol):
 class Link:
     """An engine and its store."""
 
-    __slots__ = ("carrier", "native")
+    __slots__ = ("answers", "carrier", "native")
 
     def __init__(self, carrier: Carrier, native: _native.Fleet) -> None:
         self.carrier = carrier
         self.native = native
+        self.answers = True
 
     def send(self, engine: Engine) -> None:
         """Sends the commands that the engine's steps have made."""
@@ -76,13 +77,25 @@ def run(engine: Engine, link: Link, command: Command, in_time: bool) -> None:
     if in_time:
         try:
             answer = link.carrier.carry(words, key, us / 1e6)
+            link.answers = True
         except Refused as error:
             answer, failed = str(error).encode("utf-8", "replace"), True
-        except Exception:
-            answer = None  # no answer, whatever the reason
+            _say(engine, link, error)
+        except Exception as error:  # no answer, whatever the reason
+            _say(engine, link, error)
     woken = link.native.reply(number, answer, failed)
     if woken is not None:
         engine.wake(woken)
+
+
+def _say(engine: Engine, link: Link, error: Exception) -> None:
+    """Logs why there is no answer, once until there is one: the engine only knows that there is none."""
+    if link.answers and engine.logs and not str(error).startswith("NOSCRIPT"):
+        link.answers = False
+        import logging
+
+        what = f"{type(error).__name__}: {error}"
+        logging.getLogger("tidegate").warning("the fleet's store has not answered: %s", what)
 
 
 class Worker:

@@ -12,7 +12,10 @@ latencies are exchanged in the background; while the store is gone each componen
 
 from __future__ import annotations
 
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
+from weakref import finalize
 
 from . import _native
 from ._engine import default_engine
@@ -53,8 +56,9 @@ class RedisStore:
             else if there was no answer.
 
             Of a client of a single node, or behind Sentinel, only the settings are used: the store makes
-            connections of its own, with the time that each command has as their timeouts and without retries.
-            A cluster's client is used as it is; give it a `socket_timeout`.
+            connections of its own, with the time that each command has as their timeout and without retries.
+            A cluster's client is used as it is, and so is one with a class of connections of your own: give
+            it a `socket_timeout`, and no retries.
         namespace: What keys begin with. Fleets that share a server and nothing else have different ones.
         scripts: Whether the server runs Lua scripts. Without them (some managed services forbid them) rates
             are kept in fixed windows, up to twice the permits around a window's edge, and bulkheads and
@@ -78,8 +82,9 @@ class RedisStore:
                 f"client = {client!r}: must be a client of redis-py or valkey-py, or have execute(words)"
             )
         self._given = client
-        self._clients: dict[float, Callable[..., Any]] = {}
-        self._loop: Any = None
+        own = callable(getattr(client, "execute", None))
+        self._own: dict[float, Any] = {} if own else {_USUAL: _twin(client, _USUAL)}
+        finalize(self, _close, self._own, client)
         self.namespace: Final = namespace
         self.scripts: Final = scripts
         stores.add(self)
@@ -107,16 +112,13 @@ class RedisStore:
 
     def forget(self) -> None:
         """Lets connections go, unclosed: in the child of a fork they are the parent's."""
-        _left.append((self._loop, self._clients))
-        self._loop, self._clients = None, {}
+        _left.append((self._own.copy(), _loop.copy()))
+        self._own.clear()
+        _loop.clear()
 
     def close(self) -> None:
         """Closes the store's own connections; the next command makes new ones. The client stays open."""
-        loop, clients, self._loop, self._clients = self._loop, self._clients, None, {}
-        for execute in clients.values():
-            _close(execute, loop)
-        if loop is not None:
-            loop.close()
+        _close(self._own, self._given)
 
     def __repr__(self) -> str:
         return f"RedisStore({self._given!r}, namespace={self.namespace!r}, scripts={self.scripts!r})"
@@ -126,36 +128,29 @@ class RedisStore:
         own = getattr(self._given, "execute", None)
         if callable(own):
             return own  # type: ignore[no-any-return]
-        execute = self._clients.get(seconds)  # by `store_timeout`, of which a program has one or two
-        if execute is None:
-            execute = self._clients[seconds] = _Client(_twin(self._given, seconds))
-        return execute
+        client = self._own.get(seconds)
+        if client is None:
+            client = self._own[seconds] = _twin(self._given, seconds)
+        return partial(_call, client)
 
     def _awaited(self, answer: Any, seconds: float) -> Any:
-        """Awaits on the store's own loop, which no other code runs on."""
+        """Awaits on the loop of all stores, which no other code runs on."""
         import asyncio
 
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-        most = seconds + (_CONNECTS if self._clients else 0.0)
+        if not _loop:
+            _loop.append(asyncio.new_event_loop())
+            finalize(_loop[0], _loop[0].close)
+        most = seconds + (_CONNECTS if self._own else 0.0)
 
         async def within() -> Any:
             return await asyncio.wait_for(answer, most)
 
-        return self._loop.run_until_complete(within())
+        return _loop[0].run_until_complete(within())
 
 
-class _Client:
-    """A client of redis-py or of valkey-py, as something that executes words."""
-
-    __slots__ = ("client",)
-
-    def __init__(self, client: Any) -> None:
-        self.client = client
-
-    def __call__(self, words: list[bytes]) -> Any:
-        # The command's name as text: that is how the client's tables know it.
-        return self.client.execute_command(words[0].decode("ascii"), *words[1:])
+def _call(client: Any, words: list[bytes]) -> Any:
+    # The command's name as text: that is how the client's tables know it.
+    return client.execute_command(words[0].decode("ascii"), *words[1:])
 
 
 def attach(store: Any, *, engine: Engine | None = None) -> None:
@@ -178,6 +173,9 @@ def attach(store: Any, *, engine: Engine | None = None) -> None:
     engine.wake(engine.link.native.attach("lua" if store.scripts else "plain", store.namespace))
 
 
+_loop: Final[list[Any]] = []
+"""The loop of clients that need one, in the thread of stores; made when it is first needed."""
+
 _left: Final[list[Any]] = []
 """What a fork has left of the parent's connections: closing or collecting them could disturb the parent's."""
 
@@ -189,68 +187,71 @@ def _can(client: Any) -> bool:
 def _twin(client: Any, seconds: float) -> Any:
     """A client with the same settings and our timeouts; the client itself where it has no pool to copy."""
     pool = getattr(client, "connection_pool", None)
-    kwargs = getattr(pool, "connection_kwargs", None)
-    made = getattr(pool, "connection_class", None)
-    if pool is None or not isinstance(kwargs, dict) or made is None:
+    settings = getattr(pool, "connection_kwargs", None)
+    connection = getattr(pool, "connection_class", None)
+    if not isinstance(settings, dict) or connection is None:
         return client
-    given = {name: value for name, value in kwargs.items() if name not in _NOT_COPIED}
-    timeouts = {"socket_timeout": seconds, "socket_connect_timeout": max(seconds, _CONNECTS)}
-    given |= {**timeouts, "retry": _never(type(pool))}
+    given = {name: value for name, value in settings.items() if not name.startswith(_NOT_COPIED)}
+    given["socket_timeout"] = seconds
+    if "Unix" not in connection.__name__:
+        given["socket_connect_timeout"] = max(seconds, _CONNECTS)
     if hasattr(pool, "sentinel_manager"):
         given |= {"is_master": pool.is_master, "check_connection": pool.check_connection}
-        twin = type(pool)(pool.service_name, pool.sentinel_manager, **given)
-    else:
-        twin = _plain(type(pool))(connection_class=made, **given)
-    return type(client)(connection_pool=twin)
+        given["retry"] = _never(type(pool).__module__)
+        return type(client)(connection_pool=type(pool)(pool.service_name, pool.sentinel_manager, **given))
+    # A thread needs no event loop: the client of the other half of the library has the same settings.
+    library = _library(type(client))
+    module = import_module(f"{library}.connection")
+    twin = getattr(module, connection.__name__, None)
+    if twin is None:
+        return client  # a connection of somebody's own
+    if twin is not connection:
+        for name in ("parser_class", "redis_connect_func", "event_dispatcher"):
+            given.pop(name, None)
+    given["retry"] = _never(library)
+    made = next(kind for kind in type(client).__mro__ if kind.__module__.split(".")[0] == library).__name__
+    return getattr(import_module(library), made)(
+        connection_pool=module.ConnectionPool(connection_class=twin, **given)
+    )
 
+
+def _library(client: type) -> str:
+    """`redis` or `valkey`, also where the client is of a class made of theirs."""
+    modules = [kind.__module__.split(".")[0] for kind in client.__mro__]
+    return next((name for name in ("redis", "valkey") if name in modules), modules[0])
+
+
+_USUAL: Final = 0.05
+"""`store_timeout` where nobody says another: its client is made at once, with all that it imports."""
 
 _CONNECTS: Final = 1.0
 """Seconds that a connection of ours may take to come about. No call waits for that."""
 
-_NOT_COPIED: Final = frozenset(
-    {
-        "connection_pool",
-        "health_check_interval",
-        "maint_notifications_config",
-        "maint_notifications_pool_handler",
-        "oss_cluster_maint_notifications_handler",
-        "retry",
-        "retry_on_error",
-        "retry_on_timeout",
-    }
-)
+_NOT_COPIED: Final = ("connection_pool", "health_check", "himport", "maint_", "orig_", "oss_", "retry")
+"""What settings begin with that are the pool's own, or say that something is repeated."""
 
 
-def _plain(pool: type) -> Any:
-    """The pool that waits for nobody, of the library and the colour of this one."""
-    for kind in pool.__mro__:
-        if kind.__name__ == "ConnectionPool":
-            return kind
-    return pool
-
-
-def _never(pool: type) -> Any:
+def _never(module: str) -> Any:
     """The library's own way to say that nothing is repeated: a command is sent once (semantics 10.3)."""
-    from importlib import import_module
-
-    library, *rest = _plain(pool).__module__.split(".")
+    library, *rest = module.split(".")
     colour = ".asyncio" if rest[:1] == ["asyncio"] else ""
     retry = import_module(f"{library}{colour}.retry").Retry
     return retry(import_module(f"{library}.backoff").NoBackoff(), 0)
 
 
-def _close(execute: Any, loop: Any) -> None:
-    """Closes a client of ours."""
-    client = getattr(execute, "client", None)
-    close = getattr(client, "aclose", None) or getattr(client, "close", None)
-    pool = getattr(client, "connection_pool", None)
-    try:
-        for end in (close, getattr(pool, "disconnect", None)):
-            ended = None if end is None else end()
-            if ended is not None and loop is not None:
-                loop.run_until_complete(ended)
-    except Exception:
-        return  # a connection that cannot be closed is closed
+def _close(own: dict[float, Any], given: Any) -> None:
+    """Closes clients of ours; the given one may be among them, and is not ours."""
+    clients = [client for client in own.values() if client is not given]
+    own.clear()
+    for client in clients:
+        close = getattr(client, "aclose", None) or client.close
+        for end in (close, client.connection_pool.disconnect):
+            try:
+                ended = end()
+                if hasattr(ended, "__await__"):
+                    _loop[0].run_until_complete(ended)
+            except Exception:  # noqa: S112 - a connection that cannot be closed is closed
+                continue
 
 
 def _refusal(error: Exception) -> str | None:
