@@ -3,7 +3,7 @@
 // 1. The engine as WebAssembly, by cargo. Its standard library is built with it, for size and without the words of panics:
 //    that takes a sixth off. It needs the source of the standard library (`rustup component add rust-src`) and leave to
 //    use what is not stable yet, which is harmless here because rust-toolchain.toml names one exact compiler.
-//    Twice: the full engine, and a small one for pages (docs/adr/0015-two-modules.md).
+//    Three modules: the full engine, a small one for pages (docs/adr/0015-two-modules.md), and the parts on their own.
 // 2. wasm-opt (npm's binaryen). Not with all features: Node 20 does not read what that writes.
 // 3. The modules in the source, packed (ts/*_gen.ts), and beside it (dist/esm/*.wasm).
 // 4. TypeScript: ESM with types, and CommonJS.
@@ -39,8 +39,8 @@ const FEATURES = [
 ];
 
 /** One of the two modules: the code, as it stands beside the package's source too. */
-function module(name, flags, level, passes) {
-  const target = join(built, `wasm-${name}`);
+function module(crate, name, flags, level, passes) {
+  const target = join(built, flags === "" ? "wasm-std" : `wasm-${name}`); // flags make another standard library
   run(
     "cargo",
     [
@@ -51,7 +51,7 @@ function module(name, flags, level, passes) {
       "--target",
       "wasm32-unknown-unknown",
       "-p",
-      "tidegate-wasm",
+      crate,
       "-Zbuild-std=std,panic_abort",
       "-Zbuild-std-features=optimize_for_size",
     ],
@@ -71,7 +71,7 @@ function module(name, flags, level, passes) {
     "--strip-producers",
     "--strip-target-features",
     ...FEATURES.map((feature) => `--enable-${feature}`),
-    join(target, "wasm32-unknown-unknown/wasm/tidegate_wasm.wasm"),
+    join(target, "wasm32-unknown-unknown/wasm", `${crate.replaceAll("-", "_")}.wasm`),
     "-o",
     file,
   ]);
@@ -101,13 +101,16 @@ function lzma(code) {
 }
 
 function wasm() {
-  const full = module("tidegate", "", level, [level === "3" ? "-O3" : "-Oz"]);
+  const speed = [level === "3" ? "-O3" : "-Oz"];
+  const full = module("tidegate-wasm", "tidegate", "", level, speed);
   inline("inline_gen.ts", "deflated", deflateRawSync(full, { level: 9, memLevel: 9 }), full.length);
   inline("full_gen.ts", "packed with LZMA", lzma(full), full.length);
   // Flattened first, which takes one part in a hundred off. Rust leaves the lowest kilobyte to the end of the stack.
   const passes = ["--flatten", "--rereloop", "-Oz", "-Oz", "--low-memory-unused"];
-  const small = module("small", "--cfg tidegate_small", "z", passes);
+  const small = module("tidegate-wasm", "small", "--cfg tidegate_small", "z", passes);
   inline("small_gen.ts", "packed with LZMA", lzma(small), small.length);
+  const parts = module("tidegate-wasm-parts", "parts", "", level, speed);
+  inline("parts/inline_gen.ts", "packed with LZMA", lzma(parts), parts.length);
 }
 
 function typescript() {

@@ -63,13 +63,6 @@ pub extern "C" fn snapshot(engine: u32, now: f64) {
     host(|host| host.output = json::snapshot(&view));
 }
 
-/// What a policy does, in words.
-#[unsafe(no_mangle)]
-pub extern "C" fn explain(engine: u32, policy: u32) {
-    let told = with(engine, |it| it.core.explain_policy(PolicyId::from_word(policy)));
-    host(|host| host.output = told.map_or_else(String::new, |told| told.to_string()));
-}
-
 /// What the engine has learned, as JSON for `restore`.
 #[unsafe(no_mangle)]
 pub extern "C" fn save(engine: u32, now: f64) {
@@ -132,4 +125,10 @@ pub extern "C" fn key_of(engine: u32, route: f64) {
 fn kinds_of(policy: Option<&Policy>) -> String {
     let base = |policy: &Policy, name| policy.kind_of(name).map_or("", |kind| policy.class_of(kind).name());
     pieces(policy.iter().flat_map(|policy| policy.kinds().flat_map(|name| [name, base(policy, name)])))
+}
+
+/// A caller got something in the place of an error of a call on this route, or did not.
+#[unsafe(no_mangle)]
+pub extern "C" fn note_fallback(engine: u32, route: f64, ok: u32, now: f64) {
+    with(engine, |it| it.core.note_fallback(RouteId::from_word(route as u64), ok != 0, time(now)));
 }

@@ -9,8 +9,12 @@
 #[cfg(tidegate_small)]
 mod alloc;
 #[cfg(not(tidegate_small))]
+mod fleet;
+#[cfg(not(tidegate_small))]
 mod full;
 mod host;
+#[cfg(not(tidegate_small))]
+mod inspect;
 #[cfg(not(tidegate_small))]
 mod json;
 #[cfg(not(tidegate_small))]
@@ -18,8 +22,8 @@ mod meter;
 mod output;
 
 use tidegate::{
-    CallId, Engine as Core, HttpFailure, Options, Policy, PolicyId, Request, RouteId, Time, Value, WallTime,
-    wire,
+    CallId, Engine as Core, HttpFailure, Kind, Options, Policy, PolicyId, Request, RouteId, Time, Value,
+    Verdict, WallTime, wire,
 };
 
 use host::{Engine, Staged, host, with};
@@ -201,6 +205,21 @@ pub extern "C" fn classify(engine: u32, policy: u32, status: u32, wall_us: f64) 
 pub extern "C" fn retries_method(engine: u32, policy: u32) -> u32 {
     let method = host(|host| host.text(0, usize::MAX));
     with(engine, |it| it.core.retries_method(PolicyId::from_word(policy), &method)).into()
+}
+
+/// Does a fallback stand in for this end: a verdict's number, and a failure's kind (from 32 on: there is none), judged by
+/// the policy's classifier or not?
+#[unsafe(no_mangle)]
+pub extern "C" fn falls_back(engine: u32, policy: u32, verdict: u32, failure: u32, judged: u32) -> u32 {
+    let Some(verdict) = Verdict::ALL.get(verdict as usize) else { return 0 };
+    let failure = u8::try_from(failure).ok().and_then(Kind::new);
+    with(engine, |it| it.core.falls_back(PolicyId::from_word(policy), *verdict, failure, judged != 0)).into()
+}
+
+/// May what a call does be done twice under a policy?
+#[unsafe(no_mangle)]
+pub extern "C" fn may_do_twice(engine: u32, policy: u32) -> u32 {
+    with(engine, |it| it.core.policy_of(PolicyId::from_word(policy)).is_some_and(Policy::may_do_twice)).into()
 }
 
 /// The value of a policy's key (the input) that is in force: a number, spans in microseconds. Where it is none, it is not a

@@ -3,12 +3,14 @@
 import type { Clock } from "./clock.js";
 import { PolicyError } from "./errors.js";
 import type { Listener, Subscription } from "./events.js";
+import { type CallExplanation, endOf, type PolicyExplanation } from "./explain.js";
 import { load, type Native, needs, type Pair, pieces, said, say, stage } from "./native.js";
 import { type Form, mistakesOf, type PoolKind } from "./options.js";
 import { POOLS } from "./options_gen.js";
 import { isWorker, randomSeed, type Storage } from "./platform.js";
 import { type Scope, scopes } from "./scope.js";
 import type { Snapshot } from "./snapshot.js";
+import { made, testerOf, type Wanted } from "./tested.js";
 import { type Moments, Ticker } from "./ticker.js";
 import { KINDS, WAKES } from "./wire.js";
 
@@ -30,6 +32,11 @@ export interface EngineOptions {
    * settled by another.
    */
   readonly queues?: boolean | undefined;
+  /**
+   * Does it write down everything that is put into it: for `journal`, `replay`, and `explain` of calls that have ended? Not by
+   * default: a journal grows by about 80 bytes an event, until it is taken.
+   */
+  readonly journal?: boolean | undefined;
 }
 
 /** What `Engine.save` gives: plain JSON. */
@@ -64,6 +71,10 @@ export interface Rare {
   restore(engine: Engine, saved: SavedState): Restored;
   listen(engine: Engine, listener: Listener): Subscription;
   publish(engine: Engine): void;
+  explainPolicy(engine: Engine, policy: number): PolicyExplanation;
+  explain(engine: Engine, of: number | object): CallExplanation | undefined;
+  journal(engine: Engine, take: boolean): string;
+  replay(journal: string): Engine;
 }
 
 let provided: Rare | undefined;
@@ -92,8 +103,8 @@ const handles =
 
 /** Holds everything that policies share: routes, slots, budgets. A process has one by default. */
 export class Engine {
-  /** @internal */
-  readonly native: Native = load();
+  /** @internal Tests put another in its place. */
+  native: Native = load();
   /** @internal */
   readonly handle: number;
   /** @internal */
@@ -114,27 +125,40 @@ export class Engine {
   listening = false;
   /** @internal */
   readonly listeners = new Set<Listener>();
-  /** @internal Its policies' names, by number. */
-  readonly names: string[] = [];
+  /** @internal Policies by number, as their owners want them. */
+  readonly wanted: Wanted[] = [];
   /** @internal Does it count for metrics? */
   measured = false;
+  /** @internal Its journal's head. */
+  readonly seed: bigint;
+  /** @internal */
+  readonly maxRoutes: number;
+  /** @internal Does it keep a journal? */
+  readonly journals: boolean;
+  /** Of an engine that `replay` has made: what it said to each line, in words and numbers. */
+  answers: readonly string[] = [];
 
-  constructor(options: EngineOptions = {}) {
-    const { seed, clock, maxRoutes = 10_000 } = options;
+  constructor(options: EngineOptions = {}, whole?: bigint) {
+    const { seed, clock, maxRoutes = 10_000, journal = false } = options;
     if (seed !== undefined && !(Number.isSafeInteger(seed) && seed >= 0)) {
       throw new RangeError(`seed = ${seed}: must be a whole number from 0 to 2^53 - 1`);
     }
     if (!(Number.isInteger(maxRoutes) && maxRoutes >= 1 && maxRoutes <= 524_288)) {
       throw new RangeError(`maxRoutes = ${maxRoutes}: must be a whole number from 1 to 524,288`);
     }
-    const [high, low] = seed === undefined ? randomSeed() : [Math.floor(seed / 2 ** 32), seed % 2 ** 32];
-    this.handle = this.native.engine(high, low, maxRoutes, 0);
+    this.seed = whole ?? seedOf(seed);
+    this.maxRoutes = maxRoutes;
+    this.journals = journal;
+    if (journal) needs("journal");
+    const [high, low] = [Number(this.seed >> 32n), Number(this.seed & 0xffff_ffffn)];
+    this.handle = this.native.engine(high, low, maxRoutes, Number(journal));
     this.clock = clock;
     this.queues = options.queues ?? !isWorker();
     this.scopes = options.nesting === false ? undefined : scopes();
     this.ticker =
       clock === undefined ? new PlatformTicker(platformTime, undefined) : new Ticker(() => clock.us(), clock);
     handles?.register(this, this.handle);
+    made(this);
   }
 
   /** @internal Microseconds on its clock. */
@@ -167,16 +191,30 @@ export class Engine {
 
   /** @internal The number of a policy with these settings. */
   take(name: string, pairs: readonly Pair[], form: Form): number {
+    const known = testerOf()?.before(this, name);
     stage(name, pairs);
     const number = this.native.policy(this.handle);
-    if (number < 0) throw new PolicyError(mistakesOf(pieces(), form));
-    this.names[number] = name;
+    const mistakes = number < 0 ? mistakesOf(pieces(), form) : [];
+    if (number >= 0) this.wanted[number] = { name, pairs };
+    testerOf()?.after(this, number < 0 ? (known ?? -1) : number);
+    if (number < 0) throw new PolicyError(mistakes);
     return number;
   }
 
   /** @internal Gives a policy other settings. */
   retune(number: number, name: string, pairs: readonly Pair[]): void {
     needs("retune");
+    testerOf()?.before(this, name);
+    try {
+      this.change(number, name, pairs);
+      this.wanted[number] = { name, pairs };
+    } finally {
+      testerOf()?.after(this, number);
+    }
+  }
+
+  /** @internal The same, whatever its owner wants. */
+  change(number: number, name: string, pairs: readonly Pair[]): void {
     stage(name, pairs);
     if (this.native.retune(this.handle, number, this.time()) < 0) {
       throw new PolicyError(mistakesOf(pieces(), "options"));
@@ -209,6 +247,13 @@ export class Engine {
     if (this.listening) rare("events").publish(this);
   }
 
+  /** @internal A caller got something in the place of an error, or did not. */
+  fellBack(policy: number, key: string, ok: boolean): void {
+    if (this.native.note_fallback === undefined) return; // nobody could ask how many there were
+    this.native.note_fallback(this.handle, this.route(policy, key), Number(ok), this.time());
+    if (this.listening) rare("events").publish(this);
+  }
+
   /** @internal The route of a key. */
   route(policy: number, key: string): number {
     say(key);
@@ -237,11 +282,49 @@ export class Engine {
     return this.native.target(this.handle, route, this.time());
   }
 
-  /** @internal What a policy does, in words. */
-  explain(policy: number): string {
-    needs("explain");
-    this.native.explain(this.handle, policy);
-    return said();
+  /** @internal What a policy does. */
+  explainPolicy(policy: number): PolicyExplanation {
+    return rare("explain").explainPolicy(this, policy);
+  }
+
+  /**
+   * Why a call waits, or ended as it did, with the numbers that were looked at.
+   *
+   * @param of A call's number, as events have it; or the error (or the answer) that a call ended with.
+   * @returns Undefined where the engine knows nothing of it. A call that has ended is known from the journal, as long as nothing
+   * has been taken from that.
+   */
+  explain(of: number | object): CallExplanation | undefined {
+    return rare("explain").explain(this, of);
+  }
+
+  /**
+   * Everything that was put into the engine, one line each, for `Engine.replay`, of whatever language.
+   *
+   * @param options `take`: the lines are taken out, so that the journal stops growing. The next ones go on where these end: the
+   * text of all of them, one behind the other, is what `replay` takes.
+   * @throws TidegateError If the engine keeps none.
+   * @example
+   * ```ts
+   * const engine = new Engine({ seed: 7, journal: true });
+   * await policy({ engine, retry: {} }).run(() => 1);
+   * const again = Engine.replay(engine.journal());
+   * ```
+   */
+  journal({ take = false }: { readonly take?: boolean | undefined } = {}): string {
+    return rare("journal").journal(this, take);
+  }
+
+  /**
+   * An engine that was told what stands in a journal: the same seed, and so the same decisions.
+   *
+   * Its clock stands where the journal ends. It keeps a journal itself, so that it can explain calls; what it said to each line
+   * is in `answers`.
+   *
+   * @throws RangeError If a line is none of a journal's: which, and why.
+   */
+  static replay(journal: string): Engine {
+    return rare("replay").replay(journal);
   }
 
   /** @internal The value of a key that is in force: spans in microseconds. */
@@ -316,9 +399,23 @@ export class Engine {
   /** @internal What a route is called in labels. */
   label(policy: string, route: string): string {
     say(route);
-    this.native.label(this.handle, this.names.indexOf(policy));
+    this.native.label(
+      this.handle,
+      this.wanted.findIndex((wanted) => wanted?.name === policy),
+    );
     return said();
   }
+}
+
+/** Why the call ended that gave this error (or this answer): asked of the engine that it was one of. */
+export function explain(of: object): CallExplanation | undefined {
+  return (endOf(of)?.engine as Engine | undefined)?.explain(of);
+}
+
+function seedOf(seed: number | undefined): bigint {
+  if (seed !== undefined) return BigInt(seed);
+  const [high, low] = randomSeed();
+  return (BigInt(high) << 32n) | BigInt(low);
 }
 
 function platformTime(): number {
@@ -326,6 +423,14 @@ function platformTime(): number {
 }
 
 const KEY = Symbol.for("tidegate/0.1/engine");
+
+/** @internal Makes an engine the process's own: the one before, if there was one. */
+export function use(engine: Engine | undefined): Engine | undefined {
+  const shared = globalThis as { [KEY]?: Engine | undefined };
+  const before = shared[KEY];
+  shared[KEY] = engine;
+  return before;
+}
 
 /** The engine of the process, made when it is first needed; one for ESM and CommonJS together. */
 export function defaultEngine(): Engine {

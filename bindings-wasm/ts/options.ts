@@ -29,10 +29,16 @@ function camel(text: string): string {
 
 /** Mistakes as core tells them, in the names that the author has used. */
 export function mistakesOf(texts: readonly string[], form: Form): Mistake[] {
-  const [key = "", value = "", rule = "", ...rest] = texts.map(spelled);
-  const named = form === "options" ? camel : (words: string) => words;
-  const first = { key: named(key), value, rule: named(rule) };
-  return rest.length === 0 ? [first] : [first, ...mistakesOf(rest, form)];
+  const list: [string, string, string][] = [];
+  const told = texts.map(spelled);
+  for (let at = 0; at < told.length; at += 3) list.push(told.slice(at, at + 3) as [string, string, string]);
+  return named(list, form);
+}
+
+/** Mistakes by key, value and rule. */
+export function named(list: readonly (readonly [string, string, string])[], form: Form): Mistake[] {
+  const name = form === "options" ? camel : (words: string) => words;
+  return list.map(([key, value, rule]) => ({ key: name(key), value, rule: name(rule) }));
 }
 
 /** The small module leaves it to us to write numbers: what it tells are their bits. */

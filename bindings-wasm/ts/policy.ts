@@ -5,6 +5,8 @@ import { Core } from "./core.js";
 import { defaultEngine, type Engine } from "./engine.js";
 import { PolicyError } from "./errors.js";
 import type { EventType, Listener, Subscription } from "./events.js";
+import type { PolicyExplanation } from "./explain.js";
+import { type Fallback, type FallbackOn, StandIn } from "./fallback.js";
 import { type Fetch, fetchUnder } from "./fetch.js";
 import { type Attempt, Lane } from "./lane.js";
 import type { Pair } from "./native.js";
@@ -25,6 +27,7 @@ import {
   OK_1,
   packRemaining,
   REPLAYABLE,
+  SOLO,
   VERDICTS,
 } from "./wire.js";
 import { type WrapOptions, wrapped } from "./wrap.js";
@@ -36,10 +39,13 @@ export interface PolicyOptions extends Settings {
   /** Told the result or the error of every attempt, says what it was. */
   readonly classify?: Classify | undefined;
   /**
-   * What stands in for a result where a call has failed for good. It runs outside all components, is not asked when the
-   * caller has given up, and what it throws is what the caller gets.
+   * What stands in for a result where a call has failed for good: for our refusals, and for failures that may pass. Not for a
+   * mistake (a `permanent` failure) that `classify` has not called so, nor when the caller has given up. It runs outside
+   * all components, and what it throws is what the caller gets.
    */
-  readonly fallback?: ((error: unknown) => unknown) | undefined;
+  readonly fallback?: Fallback | undefined;
+  /** Which errors the fallback stands in for, if not those. */
+  readonly fallbackOn?: FallbackOn | undefined;
   /** What sends requests: `globalThis.fetch`, as it is at each attempt, if left out. */
   readonly fetch?: Fetch | undefined;
   /** Do repeats of a request carry `Retry-Attempt: n`? By default everywhere but in browsers, where it costs a preflight. */
@@ -64,6 +70,8 @@ export interface CallOptions {
   readonly deadline?: number | undefined;
   /** Tokens of a rate limit that it takes, 0 to 65,535; 1 if left out. */
   readonly cost?: number | undefined;
+  /** Do its attempts never run beside each other? Not if left out; if so, it is never hedged. */
+  readonly solo?: boolean | undefined;
 }
 
 /** What a single call says. */
@@ -90,17 +98,17 @@ export class Caller {
   readonly key: string;
   readonly #flags: number;
   readonly #limit: number;
-  readonly #fallback: PolicyOptions["fallback"];
+  readonly #standIn: StandIn | undefined;
   #route = 0;
 
   /** @internal */
-  constructor(core: Core, options: CallOptions, fallback: PolicyOptions["fallback"]) {
+  constructor(core: Core, options: CallOptions, standIn: StandIn | undefined) {
     this.core = core;
     this.options = options;
     this.key = options.route ?? "default";
     this.#flags = flagsOf(options) | (core.engine.queues ? MAY_PARK : 0);
     this.#limit = limitOf(options.deadline);
-    this.#fallback = fallback;
+    this.#standIn = standIn;
   }
 
   /**
@@ -118,12 +126,9 @@ export class Caller {
    * ```
    */
   run<T>(work: Work<T>, options?: RunOptions): Promise<T> {
-    if (this.#fallback === undefined) return this.#run(work, options);
-    const fallback = this.#fallback;
-    return this.#run(work, options).catch((error: unknown) => {
-      if (options?.signal?.aborted === true) throw error;
-      return fallback(error) as T;
-    });
+    const going = this.#run(work, options);
+    if (this.#standIn === undefined) return going;
+    return this.#standIn.instead(going, options?.route ?? this.key, options?.signal ?? undefined);
   }
 
   #run<T>(work: Work<T>, options: RunOptions | undefined): Promise<T> {
@@ -132,9 +137,11 @@ export class Caller {
     const { engine } = core;
     const { native, handle } = engine;
     const around = engine.scopes === undefined ? undefined : engine.scopes.getStore();
-    let flags = this.#flags | (work.length > 0 ? ABORTABLE : 0);
+    let flags = this.#flags;
     let limit = this.#limit;
     let parent = 0;
+    // A function's length takes longer to read than all else here, and without times and hedges nothing is ever stopped.
+    if ((core.stops || limit !== 0 || around !== undefined) && work.length > 0) flags |= ABORTABLE;
     if (around !== undefined) {
       const from = inherited(around, engine);
       limit = least(limit, from.limit);
@@ -148,35 +155,31 @@ export class Caller {
     if (step !== FIRST) return this.#slow(work, step, flags, limit, parent, around, undefined);
     const call = native.begun(handle);
     if (engine.listening) engine.after(step);
-    const lane = new Lane(1);
+    const { scopes } = engine;
+    const first = new First(this, work, engine, call, around);
     let made: T | PromiseLike<T>;
     try {
-      if (engine.scopes === undefined) made = work(lane);
+      if (scopes === undefined) made = work(first);
+      else if (scopes.enterWith === undefined) made = scopes.run(first, work, first);
       else {
-        const inside = { engine, call, ends: undefined, criticality: undefined, around };
-        made = engine.scopes.run(inside, work, lane);
+        scopes.enterWith(first); // `run` does the same in twice the time
+        try {
+          made = work(first);
+        } finally {
+          scopes.enterWith(around);
+        }
       }
     } catch (error) {
-      return this.#failed(work, call, lane, around, error);
+      return first.failed(error);
     }
     return (made instanceof Promise ? made : Promise.resolve(made)).then(
-      (value: T) => {
-        if (core.classify === undefined) {
-          const end = native.on(handle, call, FINISHED_1, engine.time());
-          if (end === OK_1 && !engine.listening) return value;
-          return this.#shape(work, around, undefined).resumeAt(call, lane, value, end);
-        }
-        return this.#shape(work, around, undefined).resume(call, lane, true, value);
-      },
-      (error: unknown) => this.#failed(work, call, lane, around, error),
+      (value: T) => first.done(value),
+      (error: unknown) => first.failed(error),
     );
   }
 
-  #failed<T>(work: Work<T>, call: number, lane: Lane, around: Scope | undefined, error: unknown): Promise<T> {
-    return this.#shape(work, around, undefined).resume(call, lane, false, error);
-  }
-
-  #shape<T>(work: Work<T>, around: Scope | undefined, signal: AbortSignal | undefined): FunctionRun<T> {
+  /** @internal What carries on with a call that is not on the happy path, or cannot be. */
+  shape<T>(work: Work<T>, around: Scope | undefined, signal: AbortSignal | undefined): FunctionRun<T> {
     return new FunctionRun<T>(this.core, this.key, around, signal, work);
   }
 
@@ -224,8 +227,50 @@ export class Caller {
       this.#route = engine.route(number, this.key);
       step = engine.native.begin(engine.handle, this.#route, flags, limit, parent, 0, engine.time());
     }
-    return this.#shape(work, around, signal).begin(engine.native.begun(engine.handle), step);
+    return this.shape(work, around, signal).begin(engine.native.begun(engine.handle), step);
   }
+}
+
+/** The first attempt of a call on the happy path: what its function is told, what is around it, and how it goes on. */
+class First<T> extends Lane implements Scope {
+  declare readonly engine: Engine;
+  declare readonly call: number;
+  declare readonly ends: undefined;
+  declare readonly criticality: undefined;
+  declare readonly around: Scope | undefined;
+  declare readonly caller: Caller;
+  declare work: Work<T> | undefined;
+
+  constructor(caller: Caller, work: Work<T>, engine: Engine, call: number, around: Scope | undefined) {
+    super(1);
+    this.engine = engine;
+    this.call = call;
+    this.ends = undefined;
+    this.criticality = undefined;
+    this.around = around;
+    this.caller = caller;
+    this.work = work;
+  }
+
+  done(value: T): T | Promise<T> {
+    const { engine, call } = this;
+    if (this.caller.core.classify !== undefined) return runOf(this).resume(call, this, true, value);
+    const end = engine.native.on(engine.handle, call, FINISHED_1, engine.time());
+    if (end !== OK_1 || engine.listening) return runOf(this).resumeAt(call, this, value, end);
+    this.work = undefined; // what was started inside may hold on to this for long
+    return value;
+  }
+
+  failed(error: unknown): Promise<T> {
+    return runOf(this).resume(this.call, this, false, error);
+  }
+}
+
+/** What goes on with a call. No method: a private one would cost every call its brand. */
+function runOf<T>(first: First<T>): FunctionRun<T> {
+  const { caller, work, around } = first;
+  first.work = undefined;
+  return caller.shape(work as Work<T>, around, undefined);
 }
 
 let fresh = 0;
@@ -248,7 +293,8 @@ export class Policy extends Caller {
       document === undefined
         ? engine.take(name, pairsOf(settings), "options")
         : engine.take(name, document, "document");
-    super(new Core(engine, name, number, options.classify), {}, options.fallback);
+    const core = new Core(engine, name, number, options.classify);
+    super(core, {}, StandIn.of(core, options.fallback, options.fallbackOn));
     this.name = name;
     this.engine = engine;
     this.#given = options;
@@ -270,7 +316,8 @@ export class Policy extends Caller {
 
   /** A caller with settings of its own. Make it once and keep it: making one costs more than a call. */
   at(options: CallOptions): Caller {
-    return new Caller(this.core, options, this.#given.fallback);
+    const { fallback, fallbackOn } = this.#given;
+    return new Caller(this.core, options, StandIn.of(this.core, fallback, fallbackOn));
   }
 
   /**
@@ -281,13 +328,6 @@ export class Policy extends Caller {
    */
   wrap<O extends object>(target: O, options: WrapOptions<O> = {}): O {
     return wrapped(this, target, options);
-  }
-
-  /** @internal Are only failures of these classes repeated, as far as it has been said? */
-  retriesOnly(classes: ReadonlySet<string>): boolean {
-    const { retryOn } = this.#given.retry ?? {};
-    const bases = this.kinds;
-    return retryOn?.every((name) => classes.has(bases[name] ?? name)) === true;
   }
 
   /** The kinds of failure that it declares: name → the class that each is based on. */
@@ -321,9 +361,9 @@ export class Policy extends Caller {
     return { ...(policies[this.name] as PolicyCounts), routes: Object.fromEntries(mine) };
   }
 
-  /** What it does, in words: its components in their order, the most that a call waits and costs, and what may not be meant. */
-  explain(): string {
-    return this.engine.explain(this.core.number);
+  /** What it does, in numbers and (`String` of it) in words: its components in their order, the most that a call waits and costs, and what may not be meant. */
+  explain(): PolicyExplanation {
+    return this.engine.explainPolicy(this.core.number);
   }
 
   /** Tells of what happens under this policy: of one type of event, or of all (`"*"`). */
@@ -354,8 +394,9 @@ export function policy(options: PolicyOptions = {}): Policy {
 
 /** The settings among a policy's options, which are for core to check. */
 function settingsOf(options: PolicyOptions): Settings {
-  const { name, classify, fallback, fetch, retryHeader, idempotencyKey, engine, ...settings } = options;
-  const functions = { classify, fallback, fetch };
+  const { name, classify, fallback, fallbackOn, fetch, retryHeader, idempotencyKey, engine, ...settings } =
+    options;
+  const functions = { classify, fallback, fallbackOn, fetch };
   for (const [key, value] of Object.entries(functions)) {
     if (value !== undefined && typeof value !== "function") {
       throw new PolicyError([{ key, value: String(value), rule: "must be a function" }]);
@@ -363,6 +404,10 @@ function settingsOf(options: PolicyOptions): Settings {
   }
   if (name !== undefined && typeof name !== "string") {
     throw new PolicyError([{ key: "name", value: String(name), rule: "must be a string" }]);
+  }
+  if (fallbackOn !== undefined && fallback === undefined) {
+    const rule = "says when, but no fallback says what";
+    throw new PolicyError([{ key: "fallbackOn", value: String(fallbackOn), rule }]);
   }
   return settings;
 }
@@ -377,7 +422,8 @@ export function flagsOf(options: CallOptions): number {
     criticalityOf(options.criticality ?? "normal") |
     (cost * COST_UNIT) |
     (options.idempotent === false ? 0 : IDEMPOTENT) |
-    (options.replayable === false ? 0 : REPLAYABLE)
+    (options.replayable === false ? 0 : REPLAYABLE) |
+    (options.solo === true ? SOLO : 0)
   );
 }
 

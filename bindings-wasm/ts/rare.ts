@@ -1,12 +1,36 @@
-/** What the full engine is asked for, and pages do not load with the small one: events, snapshots, saved states. */
+/**
+ * What the full engine is asked for, and pages do not load with the small one: events, snapshots, saved states, explanations
+ * and journals.
+ */
 
-import { type Engine, provideRare, type Restored, type SavedState } from "./engine.js";
+import { Standing } from "./clock.js";
+import { Engine, provideRare, type Restored, type SavedState } from "./engine.js";
 import { TidegateError } from "./errors.js";
-import { eventOf, type Listener, type Subscription, subscription } from "./events.js";
+import { eventOf, type Listener, type Subscription, subscription, type TidegateEvent } from "./events.js";
+import { type CallExplanation, endOf, headOf, journalOf, type PolicyExplanation, spoken } from "./explain.js";
 import { said, say } from "./native.js";
 import type { PoolSnapshot, Snapshot } from "./snapshot.js";
 
-provideRare({ snapshot, save, restore, listen, publish });
+/** Keys of routes that are kept for events. */
+const MOST_KEYS = 1000;
+/** The keys of routes, for events. A route's number is its own for good. */
+const keys = new WeakMap<Engine, Map<number, string>>();
+/** Engines from whose journal something has been taken. */
+const taken = new WeakSet<Engine>();
+
+type Written = Parameters<typeof eventOf>[0];
+
+provideRare({
+  snapshot,
+  save,
+  restore,
+  listen,
+  publish,
+  explainPolicy,
+  explain,
+  journal,
+  replay,
+});
 
 function snapshot(engine: Engine): Snapshot {
   engine.native.snapshot(engine.handle, engine.time());
@@ -47,12 +71,8 @@ function publish(engine: Engine): void {
   if (engine.listeners.size === 0) return;
   const text = said();
   if (text === "[]") return;
-  const routeKey = (route: number) => {
-    engine.native.key_of(engine.handle, route);
-    return said() || undefined;
-  };
-  for (const written of JSON.parse(text) as Parameters<typeof eventOf>[0][]) {
-    const event = eventOf(written, (number) => engine.names[number], routeKey);
+  for (const written of JSON.parse(text) as Written[]) {
+    const event = eventIn(engine, written);
     for (const listener of engine.listeners) {
       try {
         listener(event);
@@ -60,5 +80,62 @@ function publish(engine: Engine): void {
         console.error("tidegate: a listener failed:", error);
       }
     }
+  }
+}
+
+/** A record as the engine writes it, with the names of its policy and route. */
+function eventIn(engine: Engine, written: Written): TidegateEvent {
+  const of = keys.get(engine) ?? new Map<number, string>();
+  keys.set(engine, of);
+  const key = (route: number) => {
+    let found = of.get(route);
+    if (found === undefined) {
+      engine.native.key_of(engine.handle, route);
+      found = said();
+      if (of.size >= MOST_KEYS) of.clear();
+      if (found !== "") of.set(route, found);
+    }
+    return found || undefined;
+  };
+  return eventOf(written, (number) => engine.wanted[number]?.name, key);
+}
+
+function explainPolicy(engine: Engine, policy: number): PolicyExplanation {
+  engine.native.explain(engine.handle, policy);
+  return spoken(JSON.parse(said()) as PolicyExplanation);
+}
+
+function explain(engine: Engine, of: number | object): CallExplanation | undefined {
+  const found = typeof of === "number" ? { engine, call: of } : endOf(of);
+  if (found === undefined || found.engine !== engine) return undefined;
+  engine.native.explain_call(engine.handle, found.call);
+  const told = JSON.parse(said()) as (Omit<CallExplanation, "story"> & { story: Written[] }) | null;
+  if (told === null) return undefined;
+  return spoken({ ...told, story: told.story.map((written) => eventIn(engine, written)) });
+}
+
+function journal(engine: Engine, take: boolean): string {
+  if (!engine.journals) throw new TidegateError("journal = false: make the engine with { journal: true }");
+  const head = taken.has(engine) ? "" : headOf(engine.seed, engine.maxRoutes);
+  if (take) taken.add(engine);
+  engine.native.journal(engine.handle, Number(take));
+  const lines = said();
+  return lines === "" ? head : `${head}${lines}\n`;
+}
+
+function replay(text: string): Engine {
+  const { seed, maxRoutes, lines } = journalOf(text);
+  const clock = new Standing();
+  const engine = new Engine({ clock, maxRoutes, journal: true }, seed);
+  say(lines.join("\n"));
+  const end = engine.native.replay(engine.handle);
+  if (end < 0) throw new RangeError(`journal, line ${-end}: ${said()}: ${lines[-end - 1]}`);
+  clock.at = end;
+  engine.answers = JSON.parse(said()) as string[];
+  for (let number = 0; ; number += 1) {
+    engine.native.explain(engine.handle, number);
+    const told = JSON.parse(said()) as PolicyExplanation | null;
+    if (told === null) return engine;
+    engine.wanted[number] = { name: told.policy, pairs: [] };
   }
 }

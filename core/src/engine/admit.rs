@@ -140,8 +140,14 @@ impl Engine {
     }
 
     /// The early look at the breaker: it takes nothing, and spares a queue and a token.
-    fn look(&self, slot: u32, now: Time) -> Answer {
-        let breaker = &self.routes[self.calls[slot].route].breaker;
+    fn look(&mut self, slot: u32, now: Time) -> Answer {
+        let route = self.calls[slot].route;
+        if self.routes[route].guard.is_some()
+            && let Some(answer) = self.consult_fleet(route, true, now)
+        {
+            return answer;
+        }
+        let breaker = &self.routes[route].breaker;
         match breaker.as_ref().and_then(|breaker| breaker.refuses(now)) {
             Some(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),
             None => Answer::Pass,
@@ -150,6 +156,12 @@ impl Engine {
 
     /// Breaker or throttle.
     fn guard(&mut self, slot: u32, now: Time) -> Answer {
+        let route = self.calls[slot].route;
+        if self.routes[route].guard.is_some()
+            && let Some(answer) = self.consult_fleet(route, false, now)
+        {
+            return answer;
+        }
         let call = &mut self.calls[slot];
         let route = &mut self.routes[call.route];
         if let Some(breaker) = &mut route.breaker {
@@ -186,6 +198,11 @@ impl Engine {
         }
         let (still, next) = match state {
             State::Held if FULL => (self.still_held(slot, now), Stage::Rate),
+            State::Paced if FULL && !sending && self.in_fleet(slot) => match self.still_in_fleet(slot, now) {
+                Answer::Pass => (None, Stage::Bulkhead),
+                Answer::Wait(step) => return step,
+                Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
+            },
             _ if FULL && sending => (self.still_paced(slot, now), Stage::Start),
             _ => (self.still_paced(slot, now), Stage::Bulkhead),
         };
@@ -194,7 +211,9 @@ impl Engine {
         }
         let call = &mut self.calls[slot];
         call.flags &= !(flag::TOKENS | flag::SENDING);
-        call.go(State::Passing);
+        if call.state != State::Passing {
+            call.go(State::Passing);
+        }
         self.proceed(slot, next, now)
     }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::arena::{Call, NONE, State, flag};
-use super::pace::Bucket;
+use super::fleet::breaker::Guard;
 use super::queue::Pool;
 use super::record::RecordType;
 use super::route::{Route, stage};
@@ -42,6 +42,9 @@ impl Engine {
         if self.homes_of(&to) != Ok(entry.homes) {
             return clash(to, "retune keeps the pools that a policy names");
         }
+        if let Some(rule) = self.fleet_rule(&to) {
+            return clash(to, rule);
+        }
         if entry.policy != to {
             if !self.keep_for_calls(number) {
                 return clash(
@@ -62,7 +65,7 @@ impl Engine {
                 self.hand_out(route, now);
             }
         }
-        Ok(Flags { wakes: !self.wakes.is_empty(), commands: false })
+        Ok(self.flags())
     }
 
     /// The number of a policy that was taken in; none for settings that only calls in flight still have.
@@ -134,6 +137,7 @@ impl Engine {
             (Some(breaker), Some(to)) => breaker.retune(to.settings, now),
             _ => it.breaker = fresh.breaker,
         }
+        Guard::retune(&mut it.guard, policy.breaker.as_ref());
         match (&mut it.throttle, &policy.throttle) {
             (Some(throttle), Some(to)) => throttle.retune(to.settings, now),
             _ => it.throttle = fresh.throttle,
@@ -145,9 +149,7 @@ impl Engine {
         // A queue that calls wait in stays, and so does what they wait for.
         match (&mut it.rate, &policy.rate_limit) {
             (Some(pace), Some(to)) if it.rate_at == route => {
-                if let Bucket::Tokens(bucket) = &mut pace.bucket {
-                    bucket.retune(to.bucket, now);
-                }
+                pace.bucket.retune(to, now);
             }
             (Some(pace), _) if pace.waiting.len() > 0 => {}
             (rate, _) => *rate = fresh.rate,
@@ -214,6 +216,9 @@ impl Counts {
         self.attempts += other.attempts;
         self.retries += other.retries;
         self.hedges += other.hedges;
+        self.store_fallbacks += other.store_fallbacks;
+        self.fallbacks += other.fallbacks;
+        self.fallback_failures += other.fallback_failures;
         for (sum, n) in self.ends.iter_mut().zip(other.ends) {
             *sum += n;
         }

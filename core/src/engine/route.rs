@@ -6,6 +6,7 @@
 use crate::map::Map;
 
 use super::arena::NONE;
+use super::fleet::breaker::Guard;
 use super::hedge::Hedger;
 use super::hold::Holds;
 use super::pace::{Bucket, Pace};
@@ -13,7 +14,6 @@ use super::queue::Pool;
 use crate::action::RouteId;
 use crate::breaker::{BreakerState, CircuitBreaker};
 use crate::full::{Full, Part, Rare};
-use crate::limit::TokenBucket;
 use crate::policy::{Policy, Throttle};
 use crate::retry::{Budget, CubicRate};
 use crate::throttle::AdaptiveThrottle;
@@ -93,6 +93,8 @@ pub(super) struct Route {
     pub rate: Option<Box<Pace>>,
     pub send: Option<Part<Pace>>,
     pub breaker: Option<Box<CircuitBreaker>>,
+    /// What it knows of the fleet's, where it is that.
+    pub guard: Option<Part<Guard>>,
     pub throttle: Option<Part<AdaptiveThrottle>>,
     pub hedger: Option<Part<Hedger>>,
     pub holds: Option<Part<Holds>>,
@@ -350,6 +352,9 @@ impl Routes {
             if let Some(breaker) = &mut route.breaker {
                 breaker.forget_probes();
             }
+            if let Some(guard) = &mut route.guard {
+                guard.forget();
+            }
             if let Some(budget) = route.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut()) {
                 budget.forget_calls();
             }
@@ -369,7 +374,7 @@ impl Route {
     pub fn new(policy_number: u16, policy: &Policy, homes: Homes, key: Box<str>, now: Time) -> Self {
         let own = |home: u32| home == NONE;
         let rate = policy.rate_limit.as_ref().filter(|_| own(homes.rate));
-        let tokens = rate.map(|limit| Bucket::Tokens(TokenBucket::new(limit.bucket, now)));
+        let tokens = rate.map(|limit| Bucket::of(limit, now));
         let cubic = |full| Part::new(Pace::new(Bucket::Cubic(Rare::new(CubicRate::new(now), full))), full);
         let throttle = |it: &Rare<Throttle>| Part::new(AdaptiveThrottle::new(it.settings, now), it.full());
         Self {
@@ -386,12 +391,9 @@ impl Route {
             rate: tokens.map(|bucket| Box::new(Pace::new(bucket))),
             send: Full::here().filter(|_| policy.retry.send_rate).map(cubic),
             breaker: policy.breaker.as_ref().map(|it| Box::new(CircuitBreaker::new(it.settings))),
+            guard: Guard::of(policy.breaker.as_ref()),
             throttle: policy.throttle.as_ref().map(throttle),
-            hedger: policy
-                .hedge
-                .as_ref()
-                .zip(Full::here())
-                .map(|(it, full)| Part::new(Hedger::new(it), full)),
+            hedger: policy.hedge.as_ref().map(|it| Part::new(Hedger::new(it), it.full())),
             holds: Full::here()
                 .filter(|_| policy.retry.hold.is_some())
                 .map(|full| Part::new(Holds::default(), full)),
@@ -460,6 +462,11 @@ impl Route {
     /// Is it the policy's overflow route?
     pub fn is_overflow(&self) -> bool {
         self.overflow
+    }
+
+    /// The key as it is kept, which no two routes of a policy share.
+    pub fn raw_key(&self) -> &str {
+        &self.key
     }
 
     /// The key as people may see it.

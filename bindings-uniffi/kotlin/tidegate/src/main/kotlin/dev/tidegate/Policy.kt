@@ -60,6 +60,10 @@ public fun interface Work<T> {
 /** A policy with settings for its calls. Make it once and keep it. */
 public open class Caller internal constructor(internal val core: Core, internal val options: CallOptions) {
     private val limit = Wire.remaining(options.deadline)
+    private val flags = options.flags
+    private val own = core.engine
+    private val native = own.native
+    private val handle = native.handle
 
     /** Its route, once it has been asked for. */
     @Volatile private var route = 0L
@@ -77,27 +81,26 @@ public open class Caller internal constructor(internal val core: Core, internal 
      */
     public suspend fun <T> run(block: suspend (attempt: Attempt) -> T): T {
         val around = currentCoroutineContext()[Scope]
-        val engine = core.engine
-        val out = LongArray(1)
+        val engine = own
+        val out = Scope.here().out
         val call = begin(around, Wire.ABORTABLE, out)
         if (call < 0) return Running(this, around, block).begin(call.inv(), out[0])
-        if (engine.listening) return Running(this, around, block).begin(call, Wire.FIRST)
-        val lane = Attempt(1)
+        if (engine.watched) return Running(this, around, block).begin(call, Wire.FIRST)
         val value = try {
-            Scope.suspending(Scope(engine, call, null, null, around), lane, block)
+            Scope.suspending(Scope(engine, call, null, null, around), Attempt.FIRST, block)
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
-            lane.returned(false, error)
-            return Running(this, around, block).resume(call, lane)
+            return Running(this, around, block).resume(call, lane(false, error))
         }
         if (core.classify == null && currentCoroutineContext().isActive) {
-            val end = engine.native.on(engine.native.handle, call, Wire.FINISHED_1, engine.now())
+            val end = native.on(handle, call, Wire.FINISHED_1, engine.moment)
             if (end == Wire.OK_1) return value
-            lane.returned(true, value)
-            return Running(this, around, block).resumeAt(call, lane, end)
+            return Running(this, around, block).resumeAt(call, lane(true, value), end)
         }
-        lane.returned(true, value)
-        return Running(this, around, block).resume(call, lane)
+        return Running(this, around, block).resume(call, lane(true, value))
     }
+
+    /** A first attempt that the fast way has made. */
+    private fun lane(ok: Boolean, value: Any?) = Attempt(1).also { it.returned(ok, value) }
 
     /**
      * The same with something that stands in for the result where the call has failed for good. [fallback] runs outside all
@@ -110,7 +113,17 @@ public open class Caller internal constructor(internal val core: Core, internal 
             if (!currentCoroutineContext().isActive) throw error
             error
         }
-        return fallback(error)
+        return standIn { fallback(error) }
+    }
+
+    /** What stands in for a result; told, however it ends. */
+    private inline fun <T> standIn(fallback: () -> T): T {
+        var ok = false
+        try {
+            return fallback().also { ok = true }
+        } finally {
+            core.engine.noteFallback(core.route(options.route), ok)
+        }
     }
 
     /**
@@ -121,27 +134,23 @@ public open class Caller internal constructor(internal val core: Core, internal 
     @Throws(Exception::class)
     public fun <T> call(work: Work<T>): T {
         val here = Scope.here()
-        val around = here.scope
-        val out = LongArray(1)
+        val around = here.current()
+        val engine = own
+        val out = here.out
         val call = begin(around, Wire.SOLO, out)
         if (call < 0) return Calling(this, around, work).begin(call.inv(), out[0])
-        if (core.engine.listening) return Calling(this, around, work).begin(call, Wire.FIRST)
-        val lane = Attempt(1)
+        if (engine.watched) return Calling(this, around, work).begin(call, Wire.FIRST)
         val value = try {
-            Scope.within(Scope(core.engine, call, null, null, around), here) { work.attempt(lane) }
+            here.within(around, engine.id, call) { work.attempt(Attempt.FIRST) }
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
-            lane.returned(false, error)
-            return Calling(this, around, work).resume(call, lane)
+            return Calling(this, around, work).resume(call, lane(false, error))
         }
         if (core.classify == null) {
-            val engine = core.engine
-            val end = engine.native.on(engine.native.handle, call, Wire.FINISHED_1, engine.now())
+            val end = native.on(handle, call, Wire.FINISHED_1, engine.moment)
             if (end == Wire.OK_1) return value
-            lane.returned(true, value)
-            return Calling(this, around, work).resumeAt(call, lane, end)
+            return Calling(this, around, work).resumeAt(call, lane(true, value), end)
         }
-        lane.returned(true, value)
-        return Calling(this, around, work).resume(call, lane)
+        return Calling(this, around, work).resume(call, lane(true, value))
     }
 
     /** The same with something that stands in for the result where the call has failed for good, but not when it was interrupted. */
@@ -154,14 +163,13 @@ public open class Caller internal constructor(internal val core: Core, internal 
         } catch (@Suppress("TooGenericExceptionCaught") error: Exception) {
             error
         }
-        return fallback.of(error)
+        return standIn { fallback.of(error) }
     }
 
     /** Begins a call, as `Native.begin` answers. Where nothing is around, without what asks for that. */
     private fun begin(around: Scope?, more: Long, out: LongArray): Long {
         if (around == null && route != 0L) {
-            val native = core.engine.native
-            val begun = native.begin(native.handle, route, options.flags or more, limit, 0, 0, core.engine.now(), out)
+            val begun = native.begin(handle, route, flags or more, limit, 0, 0, own.moment, out)
             if (begun >= 0 || !Inheriting.isStale(out[0])) return begun
             core.forget(options.route)
         }
@@ -233,7 +241,9 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
     public fun retune(configure: Configure<PolicyOptions>) {
         val options = PolicyOptions(Table())
         with(configure) { options.configure() }
-        engine.retune(core.number, name, options.settings.pairs())
+        val pairs = options.settings.pairs()
+        engine.retune(core.number, name, pairs)
+        core.note(pairs)
     }
 
     /**
@@ -265,8 +275,8 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
 
         private fun make(name: String, options: PolicyOptions): Policy {
             val engine = options.engine ?: Engine.default
-            val number = engine.take(name, options.settings.pairs())
-            return Policy(Core(engine, name, number, options.classifier))
+            val pairs = options.settings.pairs()
+            return Policy(Core(engine, name, engine.take(name, pairs), options.classifier).note(pairs))
         }
 
         /**
@@ -281,7 +291,7 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
             val written = dev.tidegate.internal.checked(same) { dev.tidegate.ffi.readDocument(document, json) }
             for (pool in written.pools) engine.pool(pool.name, pool.kind, pool.pairs, again = false, told = same)
             return written.policies.associate {
-                it.name to Policy(Core(engine, it.name, engine.take(it.name, it.pairs, same), classify))
+                it.name to Policy(Core(engine, it.name, engine.take(it.name, it.pairs, same), classify).note(it.pairs))
             }
         }
     }
