@@ -7,6 +7,8 @@
 #![deny(unsafe_code)]
 #![allow(clippy::needless_pass_by_value)] // what uniffi has lifted is ours
 
+mod fleet;
+mod inspect;
 #[allow(unsafe_code)] // each use says why it is sound, here and below
 mod jni;
 mod metrics;
@@ -20,10 +22,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tidegate::{
-    CallId, Clash, Domain, Engine as Core, Flags, HttpFailure, Options, Policy, PolicyError, PolicyId, Pool,
-    PoolKind, RecordType, RouteId, TABLE, Time, Value as CoreValue, WallTime, wire,
+    CallId, Clash, Domain, Engine as Core, Flags, HttpFailure, Kind, Options, Policy, PolicyError, PolicyId,
+    Pool, PoolKind, RecordType, RouteId, TABLE, Time, Value as CoreValue, Verdict, WallTime, wire,
 };
 
+pub use fleet::{StoreCommand, StoreReply};
+pub use inspect::{CallExplanation, Replayed};
 pub use metrics::{MetricFamily, MetricSeries, Reading, metric_bounds, metric_families};
 pub use view::{Event, Restored, Snapshot};
 
@@ -427,6 +431,19 @@ impl Engine {
     /// May a request of this method be repeated without an idempotency key?
     pub fn retries_method(&self, policy: u32, method: &str) -> bool {
         self.state.lock().core.retries_method(PolicyId::from_word(policy), method)
+    }
+
+    /// Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+    /// policy's classifier or not?
+    pub fn falls_back(&self, policy: u32, verdict: u8, failure: Option<u8>, judged: bool) -> bool {
+        let Some(verdict) = Verdict::ALL.get(usize::from(verdict)) else { return false };
+        let policy = PolicyId::from_word(policy);
+        self.state.lock().core.falls_back(policy, *verdict, failure.and_then(Kind::new), judged)
+    }
+
+    /// May what a call does be done twice under a policy?
+    pub fn may_do_twice(&self, policy: u32) -> bool {
+        self.state.lock().core.policy_of(PolicyId::from_word(policy)).is_some_and(Policy::may_do_twice)
     }
 
     /// The value of a policy's key that is in force, in its pool where it stands there.

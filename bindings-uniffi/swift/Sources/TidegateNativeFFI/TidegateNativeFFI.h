@@ -278,6 +278,11 @@ uint64_t uniffi_tidegate_uniffi_fn_method_engine_events_dropped(uint64_t ptr, Ru
 RustBuffer uniffi_tidegate_uniffi_fn_method_engine_explain(uint64_t ptr, uint32_t policy, RustCallStatus *_Nonnull out_status
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_FALLS_BACK
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_FALLS_BACK
+int8_t uniffi_tidegate_uniffi_fn_method_engine_falls_back(uint64_t ptr, uint32_t policy, uint8_t verdict, RustBuffer failure, int8_t judged, RustCallStatus *_Nonnull out_status
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_FORCE_OPEN
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_FORCE_OPEN
 void uniffi_tidegate_uniffi_fn_method_engine_force_open(uint64_t ptr, uint32_t policy, RustBuffer route, int8_t on, uint64_t now, RustCallStatus *_Nonnull out_status
@@ -291,6 +296,11 @@ uint64_t uniffi_tidegate_uniffi_fn_method_engine_handle(uint64_t ptr, RustCallSt
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_KINDS
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_KINDS
 RustBuffer uniffi_tidegate_uniffi_fn_method_engine_kinds(uint64_t ptr, uint32_t policy, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_MAY_DO_TWICE
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_MAY_DO_TWICE
+int8_t uniffi_tidegate_uniffi_fn_method_engine_may_do_twice(uint64_t ptr, uint32_t policy, RustCallStatus *_Nonnull out_status
 );
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_ON
@@ -371,6 +381,36 @@ RustBuffer uniffi_tidegate_uniffi_fn_method_engine_take_woken(uint64_t ptr, Rust
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_TARGET
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_TARGET
 uint64_t uniffi_tidegate_uniffi_fn_method_engine_target(uint64_t ptr, uint64_t route, RustBuffer path, uint64_t now, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_ATTACH_STORE
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_ATTACH_STORE
+void uniffi_tidegate_uniffi_fn_method_engine_attach_store(uint64_t ptr, RustBuffer kind, RustBuffer namespace, uint64_t now, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_ON_REPLY
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_ON_REPLY
+int8_t uniffi_tidegate_uniffi_fn_method_engine_on_reply(uint64_t ptr, uint64_t command, RustBuffer reply, uint64_t now, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_TAKE_COMMANDS
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_TAKE_COMMANDS
+RustBuffer uniffi_tidegate_uniffi_fn_method_engine_take_commands(uint64_t ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_EXPLAIN_CALL
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_EXPLAIN_CALL
+RustBuffer uniffi_tidegate_uniffi_fn_method_engine_explain_call(uint64_t ptr, uint64_t call, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_JOURNAL
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_JOURNAL
+RustBuffer uniffi_tidegate_uniffi_fn_method_engine_journal(uint64_t ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_REPLAY
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_REPLAY
+RustBuffer uniffi_tidegate_uniffi_fn_method_engine_replay(uint64_t ptr, RustBuffer lines, RustCallStatus *_Nonnull out_status
 );
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_LABEL
@@ -1676,6 +1716,12 @@ uint16_t uniffi_tidegate_uniffi_checksum_method_engine_explain(void
 
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_FALLS_BACK
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_FALLS_BACK
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_falls_back(void
+
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_FORCE_OPEN
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_FORCE_OPEN
 uint16_t uniffi_tidegate_uniffi_checksum_method_engine_force_open(void
@@ -1691,6 +1737,12 @@ uint16_t uniffi_tidegate_uniffi_checksum_method_engine_handle(void
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_KINDS
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_KINDS
 uint16_t uniffi_tidegate_uniffi_checksum_method_engine_kinds(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_MAY_DO_TWICE
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_MAY_DO_TWICE
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_may_do_twice(void
 
 );
 #endif
@@ -1787,6 +1839,42 @@ uint16_t uniffi_tidegate_uniffi_checksum_method_engine_take_woken(void
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_TARGET
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_TARGET
 uint16_t uniffi_tidegate_uniffi_checksum_method_engine_target(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_ATTACH_STORE
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_ATTACH_STORE
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_attach_store(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_ON_REPLY
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_ON_REPLY
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_on_reply(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_TAKE_COMMANDS
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_TAKE_COMMANDS
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_take_commands(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_EXPLAIN_CALL
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_EXPLAIN_CALL
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_explain_call(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_JOURNAL
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_JOURNAL
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_journal(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_REPLAY
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_REPLAY
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_replay(void
 
 );
 #endif
