@@ -57,8 +57,18 @@ internal object Library {
 
     @Volatile private var loaded = false
 
-    @Synchronized
+    /** Runs what asks the library, which is there then. */
+    inline fun <T> loaded(work: () -> T): T {
+        load()
+        return work()
+    }
+
     fun load() {
+        if (!loaded) loadOnce()
+    }
+
+    @Synchronized
+    private fun loadOnce() {
         if (loaded) return
         val given = System.getProperty("tidegate.library")
         if (given == null && isAndroid()) {
