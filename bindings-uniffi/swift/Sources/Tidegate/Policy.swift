@@ -208,6 +208,12 @@ public final class Policy: Sendable {
         return value
     }
 
+    /// The word that is in force for a key.
+    func word(_ key: String) -> String? {
+        guard case .word(let value) = engine.native.setting(policy: number, key: key) else { return nil }
+        return value
+    }
+
     /// The span that is in force for a key.
     func span(_ key: String) -> Duration? {
         setting(key).map { .microseconds($0) }
