@@ -7,6 +7,7 @@
 #![allow(clippy::inline_always)] // the wheel is built for size, all but the way of a call that works
 #![allow(clippy::cast_possible_wrap)] // sizes and offsets of small structs, as the interpreter's C takes them
 
+mod again;
 #[allow(unsafe_code)] // slots by hand; each use says why it is sound, here and below
 mod awaitable;
 mod document;
@@ -164,9 +165,16 @@ impl Engine {
     /// Tells a call what happened.
     #[inline(always)]
     fn on_with(&self, py: Python<'_>, call: CallId, event: Event) -> (Step, Option<Vec<u64>>) {
+        let (step, woken, _) = self.on_at(py, call, event);
+        (step, woken)
+    }
+
+    /// The same, and when that was.
+    #[inline(always)]
+    fn on_at(&self, py: Python<'_>, call: CallId, event: Event) -> (Step, Option<Vec<u64>>, Time) {
         let (mut state, now) = self.at_now(py);
         let step = state.core.on(call, event, now);
-        (step, state.woken(step.flags))
+        (step, state.woken(step.flags), now)
     }
 
     /// Cancels a call and reports these attempts as unwound: the calls that can go on because of it.

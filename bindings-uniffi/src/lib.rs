@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 #![allow(clippy::needless_pass_by_value)] // what uniffi has lifted is ours
 
+mod fleet;
 mod inspect;
 #[allow(unsafe_code)] // each use says why it is sound, here and below
 mod jni;
@@ -24,6 +25,7 @@ use tidegate::{
     Pool, PoolKind, RecordType, RouteId, TABLE, Time, Value as CoreValue, Verdict, WallTime, wire,
 };
 
+pub use fleet::{StoreCommand, StoreReply};
 pub use inspect::{CallExplanation, Replayed};
 pub use metrics::{MetricFamily, MetricSeries, Reading, metric_bounds, metric_families};
 pub use view::{Event, Restored, Snapshot};

@@ -5,7 +5,10 @@
 //! longer than a number from `output`. The module imports nothing, so it cannot do anything but answer
 //! (`docs/adr/0008-raw-wasm-border.md` says why there is no glue).
 
+mod fleet;
 mod host;
+#[cfg(not(tidegate_small))]
+mod inspect;
 mod meter;
 mod output;
 
@@ -269,13 +272,6 @@ pub extern "C" fn kinds(engine: u32, policy: u32) {
 pub extern "C" fn snapshot(engine: u32, now: f64) {
     let view = with(engine, |it| it.core.snapshot(time(now)));
     host(|host| host.output = output::snapshot(&view));
-}
-
-/// What a policy does, in words.
-#[unsafe(no_mangle)]
-pub extern "C" fn explain(engine: u32, policy: u32) {
-    let told = with(engine, |it| it.core.explain_policy(PolicyId::from_word(policy)));
-    host(|host| host.output = told.map_or_else(String::new, |told| told.to_string()));
 }
 
 /// What the engine has learned, as JSON for `restore`.

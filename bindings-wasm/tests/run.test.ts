@@ -525,7 +525,7 @@ describe("state", () => {
     for (const each of open) each("done");
     expect(await Promise.all(calls)).toEqual(["done", "done"]);
     expect(() => some.retune({ bulkhead: { maxConcurrency: 0 } })).toThrow(tidegate.PolicyError);
-    expect(some.explain()).toMatch(/max_concurrency 2/);
+    expect(String(some.explain())).toMatch(/max_concurrency 2/);
   });
 
   test("pools are shared", async () => {
@@ -556,8 +556,8 @@ describe("documents", () => {
       },
       { engine: engine() },
     ) as Record<string, tidegate.Policy>;
-    expect(reads?.explain()).toMatch(/deadline: 1\.5s/);
-    expect(reads?.explain()).toMatch(/acquire_timeout 250ms/);
+    expect(String(reads?.explain())).toMatch(/deadline: 1\.5s/);
+    expect(String(reads?.explain())).toMatch(/acquire_timeout 250ms/);
     expect(await writes?.run(() => "written")).toBe("written");
   });
 

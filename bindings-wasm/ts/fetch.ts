@@ -1,7 +1,7 @@
 /** `fetch` under a policy: what of a request can be repeated, what is sent on each attempt, what an answer means. */
 
 import { drained, Guard, isReplayable } from "./body.js";
-import { by, CANCELLED, ofError } from "./classify.js";
+import { by, CANCELLED, ofError, opinionOf, type Predicate } from "./classify.js";
 import type { Core } from "./core.js";
 import { StandIn } from "./fallback.js";
 import type { Lane } from "./lane.js";
@@ -21,6 +21,11 @@ export interface FetchOptions extends Omit<CallOptions, "replayable"> {
   readonly policy?: Policy | undefined;
   /** Makes the body anew for a repeat, for bodies that can be read once only. */
   readonly bodyFactory?: (() => BodyInit) | undefined;
+  /**
+   * Told each answer or error, says whether to try again; undefined is no opinion. Limits hold all the same: attempts, budget,
+   * deadline, and what may not be repeated at all. Of undici it is told `{ status, headers }`.
+   */
+  readonly predicate?: Predicate | undefined;
   /** Do repeats carry `Retry-Attempt: n`? */
   readonly retryHeader?: boolean | undefined;
 }
@@ -80,6 +85,7 @@ function send(
     headers,
     key: asked.key,
     factory: options.bodyFactory,
+    predicate: options.predicate,
     retryHeader: options.retryHeader ?? given.retryHeader ?? !isBrowser(),
     untilBody: untilBody(core),
     until: untilOf(core, asked.limit),
@@ -105,6 +111,7 @@ interface Plan {
   /** An idempotency key of our making. */
   readonly key: string | undefined;
   readonly factory: (() => BodyInit) | undefined;
+  readonly predicate: Predicate | undefined;
   readonly retryHeader: boolean;
   readonly untilBody: boolean;
   readonly until: number;
@@ -171,6 +178,8 @@ class HttpRun extends Run<Response> {
       outcome = status >= 400 ? core.engine.classify(core.number, status, headers) : 0;
     } else outcome = ofError(value);
     if (core.classify !== undefined) outcome = by(core.classify, value, outcome, core.kinds);
+    const { predicate } = this.#plan;
+    if (predicate !== undefined) outcome = opinionOf(predicate, value, outcome);
     return outcome === 0 && ok && this.#plan.untilBody && isOpen(value as Response) ? HEAD : outcome;
   }
 

@@ -38,6 +38,9 @@ export interface Native {
   kinds(engine: number, policy: number): void;
   snapshot(engine: number, now: number): void;
   explain(engine: number, policy: number): void;
+  explain_call(engine: number, call: number): void;
+  journal(engine: number, take: number): void;
+  replay(engine: number): number;
   save(engine: number, now: number): void;
   restore(engine: number, elapsedUs: number, now: number): number;
   subscribe(engine: number, on: number): void;

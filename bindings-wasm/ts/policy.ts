@@ -5,6 +5,7 @@ import { Core } from "./core.js";
 import { defaultEngine, type Engine } from "./engine.js";
 import { PolicyError } from "./errors.js";
 import type { EventType, Listener, Subscription } from "./events.js";
+import type { PolicyExplanation } from "./explain.js";
 import { type Fallback, type FallbackOn, StandIn } from "./fallback.js";
 import { type Fetch, fetchUnder } from "./fetch.js";
 import { type Attempt, Lane } from "./lane.js";
@@ -26,6 +27,7 @@ import {
   OK_1,
   packRemaining,
   REPLAYABLE,
+  SOLO,
   VERDICTS,
 } from "./wire.js";
 import { type WrapOptions, wrapped } from "./wrap.js";
@@ -68,6 +70,8 @@ export interface CallOptions {
   readonly deadline?: number | undefined;
   /** Tokens of a rate limit that it takes, 0 to 65,535; 1 if left out. */
   readonly cost?: number | undefined;
+  /** Do its attempts never run beside each other? Not if left out; if so, it is never hedged. */
+  readonly solo?: boolean | undefined;
 }
 
 /** What a single call says. */
@@ -317,9 +321,9 @@ export class Policy extends Caller {
     return { ...(policies[this.name] as PolicyCounts), routes: Object.fromEntries(mine) };
   }
 
-  /** What it does, in words: its components in their order, the most that a call waits and costs, and what may not be meant. */
-  explain(): string {
-    return this.engine.explain(this.core.number);
+  /** What it does, in numbers and (`String` of it) in words: its components in their order, the most that a call waits and costs, and what may not be meant. */
+  explain(): PolicyExplanation {
+    return this.engine.explainPolicy(this.core.number);
   }
 
   /** Tells of what happens under this policy: of one type of event, or of all (`"*"`). */
@@ -378,7 +382,8 @@ export function flagsOf(options: CallOptions): number {
     criticalityOf(options.criticality ?? "normal") |
     (cost * COST_UNIT) |
     (options.idempotent === false ? 0 : IDEMPOTENT) |
-    (options.replayable === false ? 0 : REPLAYABLE)
+    (options.replayable === false ? 0 : REPLAYABLE) |
+    (options.solo === true ? SOLO : 0)
   );
 }
 

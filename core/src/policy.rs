@@ -44,6 +44,9 @@ pub struct Policy {
     pub(crate) deadline: Duration,
     pub(crate) attempt_timeout: Duration,
     pub(crate) slot_until_body: bool,
+    /// How long an answer of the fleet's store is waited for, and how often states are exchanged with it.
+    pub(crate) store_timeout: Duration,
+    pub(crate) store_exchange: Duration,
     /// The kinds that it declares, from number 9 on, and their base classes.
     pub(crate) kinds: Vec<(Arc<str>, Class)>,
     pub(crate) retry: Retry,
@@ -61,6 +64,42 @@ pub(crate) enum Unit {
     Call,
     /// Each attempt its own; a slot is given back during backoff.
     Attempt,
+}
+
+/// What holds for a fleet-wide component while the store is gone (semantics 10.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OnLoss {
+    /// The process's own share.
+    Local,
+    /// Everything passes.
+    Open,
+    /// Everything is refused.
+    Closed,
+}
+
+/// A rate that is the fleet's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FleetRate {
+    /// Tokens a round trip; 1 asks for every call.
+    pub(crate) lease: u32,
+    pub(crate) on_loss: OnLoss,
+}
+
+/// A breaker that is the fleet's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FleetBreaker {
+    /// Processes that must trip.
+    pub(crate) quorum: u32,
+    /// Within this.
+    pub(crate) within: Duration,
+    pub(crate) on_loss: OnLoss,
+}
+
+/// Slots that are the fleet's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FleetSlots {
+    pub(crate) ttl: Duration,
+    pub(crate) on_loss: OnLoss,
 }
 
 /// The retry component. A policy without one makes one attempt.
@@ -96,10 +135,13 @@ pub(crate) struct RateLimit {
     pub(crate) max_wait: Duration,
     pub(crate) max_waiters: u32,
     pub(crate) pool: Option<Arc<str>>,
+    /// None where it is the process's own.
+    pub(crate) fleet: Option<FleetRate>,
 }
 
 /// A bulkhead of any kind.
 #[derive(Clone, PartialEq, Debug)]
+#[allow(clippy::struct_excessive_bools)] // independent switches of a document
 pub(crate) struct Bulkhead {
     pub(crate) limit: LimitSettings,
     pub(crate) max_queue: u32,
@@ -112,6 +154,10 @@ pub(crate) struct Bulkhead {
     pub(crate) lifo: bool,
     pub(crate) prioritized: bool,
     pub(crate) pool: Option<Arc<str>>,
+    /// None where the slots are the process's own.
+    pub(crate) fleet: Option<FleetSlots>,
+    /// Are latencies merged across the fleet?
+    pub(crate) fleet_latency: bool,
 }
 
 /// What sets the limit of a bulkhead.
@@ -130,6 +176,8 @@ pub(crate) struct Breaker {
     pub(crate) failure_on: u32,
     pub(crate) ignore_on: u32,
     pub(crate) unit: Unit,
+    /// None where it is the process's own.
+    pub(crate) fleet: Option<FleetBreaker>,
 }
 
 /// The adaptive throttle.

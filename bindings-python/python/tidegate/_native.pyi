@@ -706,7 +706,7 @@ class Runner:
         """
         The route is another one from now on: the one before was evicted.
         """
-    def _settle(self, /, native: Engine, owner: "object", policy: SupportsIndex, route: SupportsIndex, flags: SupportsIndex, limit: SupportsIndex, plain: bool) -> None:
+    def _settle(self, /, native: Engine, owner: "object", policy: SupportsIndex, route: SupportsIndex, flags: SupportsIndex, limit: SupportsIndex, plain: bool, judged: bool, bare: bool) -> None:
         """
         How its calls begin.
         """

@@ -50,7 +50,7 @@ impl Engine {
                 self.refuse_waiting(&routes, now);
             }
         }
-        Flags { wakes: !self.wakes.is_empty(), commands: false }
+        self.flags()
     }
 
     /// A host has given its caller something in the place of an error of a call on this route, or has failed to

@@ -4,10 +4,11 @@
 local time = redis.call('TIME') local now = time[1] * 1000000 + time[2]
 local function whole(text)
   local n = text and #text < 17 and not text:find('%D') and tonumber(text)
-  return n and n < 9007199254740992 and n or nil
+  return n and n <= 4503599627370496 and n or nil
 end
-local op, epoch, duration = whole(ARGV[1]), whole(ARGV[3]), whole(ARGV[4])
-local quorum, window = math.max(whole(ARGV[5]), 1), whole(ARGV[6])
+local function argument(at) return whole(ARGV[at]) or error('argument ' .. at .. ' is no number') end
+local op, epoch, duration = argument(1), argument(3), argument(4)
+local quorum, window = math.max(argument(5), 1), argument(6)
 local kept = math.max(10 * duration, 60000000)
 local held = redis.call('HMGET', KEYS[1], 'e', 'u', 'd', 's')
 local votes = redis.call('ZCOUNT', KEYS[2], now - window + 1, now + 1000000)

@@ -4,18 +4,19 @@
 local time = redis.call('TIME') local now = time[1] * 1000000 + time[2]
 local function whole(text)
   local n = text and #text < 17 and not text:find('%D') and tonumber(text)
-  return n and n < 9007199254740992 and n or nil
+  return n and n <= 4503599627370496 and n or nil
 end
+local function argument(at) return whole(ARGV[at]) or error('argument ' .. at .. ' is no number') end
 -- Numbers of buckets within which every latency lies that can be told; what is beyond is put at the end.
 local function bucket(text)
   local n = whole((text:gsub('^%-', '')))
   n = n and (text:sub(1, 1) == '-' and 0 - n or n)
   return n and math.max(math.min(n, 8191), -8191)
 end
-local length, ppm = math.max(whole(ARGV[2]), 1), math.min(whole(ARGV[3]), 1000000)
+local length, ppm = math.max(argument(2), 1), math.min(argument(3), 1000000)
 if #ARGV % 2 == 0 or #ARGV > 1027 then error('not 0 to 512 pairs of a bucket and a count') end
 for at = 4, #ARGV, 2 do
-  if not (bucket(ARGV[at]) and whole(ARGV[at + 1])) then error('a bucket or a count is no number') end
+  if not (bucket(ARGV[at]) and argument(at + 1)) then error('argument ' .. at .. ' is no bucket') end
 end
 local slice = math.floor(now / length)
 local this, before = KEYS[slice % 2 + 1], KEYS[2 - slice % 2]
@@ -28,7 +29,7 @@ if #ARGV > 3 then
   end
   redis.call('PEXPIRE', this, math.ceil(length / 500) + 1000)
   for at = 4, #ARGV, 2 do
-    redis.call('HINCRBY', this, bucket(ARGV[at]), whole(ARGV[at + 1]))
+    redis.call('HINCRBY', this, bucket(ARGV[at]), argument(at + 1))
   end
   fresh = false
 end
@@ -38,6 +39,8 @@ local function take(key)
   for at = 1, #all, 2 do
     local number, count = bucket(all[at]), whole(all[at + 1])
     if number and count and count > 0 then
+      -- So that no sum reaches 2^53.
+      count = math.min(count, 274877906944)
       counts[number] = (counts[number] or 0) + count
       total, top = total + count, math.max(top, number)
     end

@@ -9,7 +9,6 @@ mod twin;
 use super::scripts::{BREAKER, DIGEST, RATE, SCRIPTS, SLOTS, Script};
 use keys::{Answer, Keys, Value, error};
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use twin::{Args, integer};
 
 /// A store in memory that answers our commands as Redis does: for tests, for simulations, and for engines that share a
@@ -83,22 +82,23 @@ impl MemoryStore {
     }
 
     /// What is stored, for tests: a line a key in order, `key ttl_ms kind` and what it holds (a string's text, a hash's
-    /// fields, a sorted set's members with their scores). A time to live of −1 is none.
+    /// fields, a sorted set's members with their scores). A time to live of −1 is none. Keys whose
+    /// time is over are gone for good, also if the clock runs back.
     pub fn describe(&mut self, now_us: u64) -> Vec<String> {
         self.keys.set_clock(now_us.min(1 << 52));
+        self.keys.sweep();
         let line = |(key, ttl, value): (&[u8], i64, &Value)| {
-            let mut line = format!("{} {ttl}", String::from_utf8_lossy(key));
             let text = String::from_utf8_lossy;
-            let _ = match value {
-                Value::Text(held) => write!(line, " string {}", text(held)),
-                Value::Hash(held) => held
-                    .iter()
-                    .try_fold(line.push_str(" hash"), |(), (k, v)| write!(line, " {}={}", text(k), text(v))),
-                Value::Sorted(held) => held
-                    .iter()
-                    .try_fold(line.push_str(" zset"), |(), (k, v)| write!(line, " {}={v}", text(k))),
+            let (kind, held): (_, Vec<String>) = match value {
+                Value::Text(held) => ("string", vec![text(held).into_owned()]),
+                Value::Hash(held) => {
+                    ("hash", held.iter().map(|(field, it)| format!("{}={}", text(field), text(it))).collect())
+                }
+                Value::Sorted(held) => {
+                    ("zset", held.iter().map(|(member, score)| format!("{}={score}", text(member))).collect())
+                }
             };
-            line
+            format!("{} {ttl} {kind} {}", text(key), held.join(" "))
         };
         self.keys.live().map(line).collect()
     }

@@ -1,14 +1,15 @@
 -- One token bucket for the whole fleet, in parts as `TokenBucket` has it: a token is `per` parts, and each microsecond
--- brings `permits` of them. Every number is an integer below 2^53, which a double holds exactly.
+-- brings `permits` of them. Every number that is read is an integer of at most 2^52, so that sums are exact.
 -- KEYS: bucket (hash: l level, t filled up to, u parts of a token), processes (sorted set: pid by when it was last seen)
 -- ARGV: pid permits per burst want need back      reply: granted wait processes
 local time = redis.call('TIME') local now = time[1] * 1000000 + time[2]
 local function whole(text)
   local n = text and #text < 17 and not text:find('%D') and tonumber(text)
-  return n and n < 9007199254740992 and n or nil
+  return n and n <= 4503599627370496 and n or nil
 end
-local permits, per = math.max(whole(ARGV[2]), 1), math.max(whole(ARGV[3]), 1)
-local burst, want, need, back = whole(ARGV[4]), whole(ARGV[5]), whole(ARGV[6]), whole(ARGV[7])
+local function argument(at) return whole(ARGV[at]) or error('argument ' .. at .. ' is no number') end
+local permits, per = math.max(argument(2), 1), math.max(argument(3), 1)
+local burst, want, need, back = argument(4), argument(5), argument(6), argument(7)
 local full = burst * per
 if full > 4503599627370496 then error('burst times per is above 2^52') end
 -- What may be of another type is read before anything is written, so that a decision is made whole or not at all.

@@ -5,15 +5,16 @@
 local time = redis.call('TIME') local now = time[1] * 1000000 + time[2]
 local function whole(text)
   local n = text and #text < 17 and not text:find('%D') and tonumber(text)
-  return n and n < 9007199254740992 and n or nil
+  return n and n <= 4503599627370496 and n or nil
 end
-local op, limit, ttl, n = whole(ARGV[1]), whole(ARGV[3]), whole(ARGV[4]), math.min(whole(ARGV[5]), 512)
+local function argument(at) return whole(ARGV[at]) or error('argument ' .. at .. ' is no number') end
+local op, limit, ttl, n = argument(1), argument(3), argument(4), math.min(argument(5), 512)
 if #ARGV > 517 then error('more than 512 fences') end
-for at = 6, #ARGV do
-  if not whole(ARGV[at]) then error('a fence is no number') end
-end
+for at = 6, #ARGV do argument(at) end
 redis.call('ZCARD', KEYS[1])
-local last = redis.call('GET', KEYS[2])
+-- So high that no script of ours has written it.
+local last = whole(redis.call('GET', KEYS[2])) or 0
+if last > 4503599627369984 then last = 0 end
 local function member(fence) return ARGV[2] .. ':' .. string.format('%.0f', fence) end
 local function keep()
   redis.call('PEXPIRE', KEYS[1], math.ceil(ttl / 1000) + 1000)
@@ -30,7 +31,7 @@ if op == 0 then
   local granted, first = math.max(math.min(n, limit - used), 0), 0
   if granted > 0 then
     -- The clock in it keeps a fence from coming again after the data was lost.
-    first = math.max((whole(last) or 0) + 1, now)
+    first = math.max(last + 1, now)
     for fence = first, first + granted - 1 do redis.call('ZADD', KEYS[1], now + ttl, member(fence)) end
     redis.call('SET', KEYS[2], string.format('%.0f', first + granted - 1), 'PX', math.ceil(ttl / 1000) + 1000)
     keep()
@@ -38,12 +39,12 @@ if op == 0 then
   return string.format('%.0f %.0f %.0f %.0f', granted, first, used + granted, reaped)
 elseif op == 1 then
   local released = 0
-  for at = 6, #ARGV do released = released + redis.call('ZREM', KEYS[1], member(whole(ARGV[at]))) end
+  for at = 6, #ARGV do released = released + redis.call('ZREM', KEYS[1], member(argument(at))) end
   return string.format('%.0f %.0f', released, redis.call('ZCARD', KEYS[1]))
 elseif op == 2 then
   local renewed, gone = 0, ''
   for at = 6, #ARGV do
-    local fence = whole(ARGV[at])
+    local fence = argument(at)
     if redis.call('ZSCORE', KEYS[1], member(fence)) then
       redis.call('ZADD', KEYS[1], now + ttl, member(fence))
       renewed = renewed + 1

@@ -2602,6 +2602,22 @@ public protocol EngineProtocol: AnyObject, Sendable {
     func target(route: UInt64, path: String, now: UInt64)  -> UInt64
 
     /**
+     * Attaches the store that a fleet shares its state through: `lua` for Redis and Valkey, `plain` for one that forbids
+     * scripts. Keys begin with `namespace`; empty is `tidegate`.
+     */
+    func attachStore(kind: String, namespace: String, now: UInt64) throws
+
+    /**
+     * Takes what came of a command. Ask `take_woken` then, and `take_commands` if it says so.
+     */
+    func onReply(command: UInt64, reply: StoreReply, now: UInt64)  -> Bool
+
+    /**
+     * The commands for the store, oldest first, each to be run detached from any call. A step's flags say that there are any.
+     */
+    func takeCommands()  -> [StoreCommand]
+
+    /**
      * How things stand with a call, or how it ended; nothing where this engine knows nothing of it. A call that has ended
      * is known from the journal, as long as nothing has been taken from that.
      */
@@ -3062,6 +3078,48 @@ open func target(route: UInt64, path: String, now: UInt64) -> UInt64  {
         FfiConverterUInt64.lower(route),
         FfiConverterString.lower(path),
         FfiConverterUInt64.lower(now),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * Attaches the store that a fleet shares its state through: `lua` for Redis and Valkey, `plain` for one that forbids
+     * scripts. Keys begin with `namespace`; empty is `tidegate`.
+     */
+open func attachStore(kind: String, namespace: String, now: UInt64)throws   {try rustCallWithError(FfiConverterTypeInvalid_lift) {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_attach_store(
+            self.uniffiCloneHandle(),
+        FfiConverterString.lower(kind),
+        FfiConverterString.lower(namespace),
+        FfiConverterUInt64.lower(now),uniffiCallStatus
+    )
+}
+}
+
+    /**
+     * Takes what came of a command. Ask `take_woken` then, and `take_commands` if it says so.
+     */
+open func onReply(command: UInt64, reply: StoreReply, now: UInt64) -> Bool  {
+    return try!  FfiConverterBool.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_on_reply(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt64.lower(command),
+        FfiConverterTypeStoreReply_lower(reply),
+        FfiConverterUInt64.lower(now),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * The commands for the store, oldest first, each to be run detached from any call. A step's flags say that there are any.
+     */
+open func takeCommands() -> [StoreCommand]  {
+    return try!  FfiConverterSequenceTypeStoreCommand.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_take_commands(
+            self.uniffiCloneHandle(),uniffiCallStatus
     )
 })
 }
@@ -8328,6 +8386,95 @@ public func FfiConverterTypeSnapshot_lower(_ value: Snapshot) -> RustBuffer {
 
 
 /**
+ * One command for the store, whole.
+ */
+public struct StoreCommand: Equatable, Hashable {
+    /**
+     * What its answer is given back under.
+     */
+    public var id: UInt64
+    /**
+     * The command's name and its arguments.
+     */
+    public var words: [Data]
+    /**
+     * The place of the word that a cluster routes by.
+     */
+    public var key: UInt8
+    /**
+     * Microseconds that its answer may take.
+     */
+    public var withinUs: UInt64
+
+    // Default memberwise initializers are never public by default, so we
+    // declare one manually.
+    public init(
+        /**
+         * What its answer is given back under.
+         */id: UInt64,
+        /**
+         * The command's name and its arguments.
+         */words: [Data],
+        /**
+         * The place of the word that a cluster routes by.
+         */key: UInt8,
+        /**
+         * Microseconds that its answer may take.
+         */withinUs: UInt64) {
+        self.id = id
+        self.words = words
+        self.key = key
+        self.withinUs = withinUs
+    }
+
+
+
+
+}
+
+#if compiler(>=6)
+extension StoreCommand: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeStoreCommand: FfiConverterRustBuffer {
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> StoreCommand {
+        return
+            try StoreCommand(
+                id: FfiConverterUInt64.read(from: &buf),
+                words: FfiConverterSequenceData.read(from: &buf),
+                key: FfiConverterUInt8.read(from: &buf),
+                withinUs: FfiConverterUInt64.read(from: &buf)
+        )
+    }
+
+    public static func write(_ value: StoreCommand, into buf: inout [UInt8]) {
+        FfiConverterUInt64.write(value.id, into: &buf)
+        FfiConverterSequenceData.write(value.words, into: &buf)
+        FfiConverterUInt8.write(value.key, into: &buf)
+        FfiConverterUInt64.write(value.withinUs, into: &buf)
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeStoreCommand_lift(_ buf: RustBuffer) throws -> StoreCommand {
+    return try FfiConverterTypeStoreCommand.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeStoreCommand_lower(_ value: StoreCommand) -> RustBuffer {
+    return FfiConverterTypeStoreCommand.lower(value)
+}
+
+
+/**
  * What is in the window of a throttle.
  */
 public struct ThrottleCounts: Equatable, Hashable {
@@ -8986,6 +9133,103 @@ public func FfiConverterTypeRefreshed_lift(_ buf: RustBuffer) throws -> Refreshe
 #endif
 public func FfiConverterTypeRefreshed_lower(_ value: Refreshed) -> RustBuffer {
     return FfiConverterTypeRefreshed.lower(value)
+}
+
+
+
+/**
+ * What came of a command.
+ */
+
+public enum StoreReply: Equatable, Hashable {
+
+    /**
+     * The store's answer: a text as it came, an integer as its decimal text, nil as nothing.
+     */
+    case answer(
+        /**
+         * Its bytes.
+         */bytes: Data
+    )
+    /**
+     * The store's error.
+     */
+    case error(
+        /**
+         * Its text.
+         */text: String
+    )
+    /**
+     * No answer: whether the command was carried out is not known.
+     */
+    case lost
+
+
+
+
+
+}
+
+#if compiler(>=6)
+extension StoreReply: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeStoreReply: FfiConverterRustBuffer {
+    typealias SwiftType = StoreReply
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> StoreReply {
+        let variant: Int32 = try readInt(&buf)
+        switch variant {
+
+        case 1: return .answer(bytes: try FfiConverterData.read(from: &buf)
+        )
+
+        case 2: return .error(text: try FfiConverterString.read(from: &buf)
+        )
+
+        case 3: return .lost
+
+        default: throw UniffiInternalError.unexpectedEnumCase
+        }
+    }
+
+    public static func write(_ value: StoreReply, into buf: inout [UInt8]) {
+        switch value {
+
+
+        case let .answer(bytes):
+            writeInt(&buf, Int32(1))
+            FfiConverterData.write(bytes, into: &buf)
+
+
+        case let .error(text):
+            writeInt(&buf, Int32(2))
+            FfiConverterString.write(text, into: &buf)
+
+
+        case .lost:
+            writeInt(&buf, Int32(3))
+
+        }
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeStoreReply_lift(_ buf: RustBuffer) throws -> StoreReply {
+    return try FfiConverterTypeStoreReply.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeStoreReply_lower(_ value: StoreReply) -> RustBuffer {
+    return FfiConverterTypeStoreReply.lower(value)
 }
 
 
@@ -9658,6 +9902,31 @@ fileprivate struct FfiConverterSequenceString: FfiConverterRustBuffer {
 #if swift(>=5.8)
 @_documentation(visibility: private)
 #endif
+fileprivate struct FfiConverterSequenceData: FfiConverterRustBuffer {
+    typealias SwiftType = [Data]
+
+    public static func write(_ value: [Data], into buf: inout [UInt8]) {
+        let len = Int32(value.count)
+        writeInt(&buf, len)
+        for item in value {
+            FfiConverterData.write(item, into: &buf)
+        }
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> [Data] {
+        let len: Int32 = try readInt(&buf)
+        var seq = [Data]()
+        seq.reserveCapacity(Int(len))
+        for _ in 0 ..< len {
+            seq.append(try FfiConverterData.read(from: &buf))
+        }
+        return seq
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
 fileprivate struct FfiConverterSequenceTypeDeclaredKind: FfiConverterRustBuffer {
     typealias SwiftType = [DeclaredKind]
 
@@ -9900,6 +10169,31 @@ fileprivate struct FfiConverterSequenceTypeRouteSnapshot: FfiConverterRustBuffer
         seq.reserveCapacity(Int(len))
         for _ in 0 ..< len {
             seq.append(try FfiConverterTypeRouteSnapshot.read(from: &buf))
+        }
+        return seq
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterSequenceTypeStoreCommand: FfiConverterRustBuffer {
+    typealias SwiftType = [StoreCommand]
+
+    public static func write(_ value: [StoreCommand], into buf: inout [UInt8]) {
+        let len = Int32(value.count)
+        writeInt(&buf, len)
+        for item in value {
+            FfiConverterTypeStoreCommand.write(item, into: &buf)
+        }
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> [StoreCommand] {
+        let len: Int32 = try readInt(&buf)
+        var seq = [StoreCommand]()
+        seq.reserveCapacity(Int(len))
+        for _ in 0 ..< len {
+            seq.append(try FfiConverterTypeStoreCommand.read(from: &buf))
         }
         return seq
     }
@@ -10247,6 +10541,15 @@ private let initializationResult: InitializationResult = {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_target() != 21916) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_attach_store() != 27165) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_on_reply() != 38402) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_take_commands() != 62044) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_explain_call() != 49229) {

@@ -383,6 +383,21 @@ RustBuffer uniffi_tidegate_uniffi_fn_method_engine_take_woken(uint64_t ptr, Rust
 uint64_t uniffi_tidegate_uniffi_fn_method_engine_target(uint64_t ptr, uint64_t route, RustBuffer path, uint64_t now, RustCallStatus *_Nonnull out_status
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_ATTACH_STORE
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_ATTACH_STORE
+void uniffi_tidegate_uniffi_fn_method_engine_attach_store(uint64_t ptr, RustBuffer kind, RustBuffer namespace, uint64_t now, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_ON_REPLY
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_ON_REPLY
+int8_t uniffi_tidegate_uniffi_fn_method_engine_on_reply(uint64_t ptr, uint64_t command, RustBuffer reply, uint64_t now, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_TAKE_COMMANDS
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_TAKE_COMMANDS
+RustBuffer uniffi_tidegate_uniffi_fn_method_engine_take_commands(uint64_t ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_EXPLAIN_CALL
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_EXPLAIN_CALL
 RustBuffer uniffi_tidegate_uniffi_fn_method_engine_explain_call(uint64_t ptr, uint64_t call, RustCallStatus *_Nonnull out_status
@@ -1824,6 +1839,24 @@ uint16_t uniffi_tidegate_uniffi_checksum_method_engine_take_woken(void
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_TARGET
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_TARGET
 uint16_t uniffi_tidegate_uniffi_checksum_method_engine_target(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_ATTACH_STORE
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_ATTACH_STORE
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_attach_store(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_ON_REPLY
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_ON_REPLY
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_on_reply(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_TAKE_COMMANDS
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_TAKE_COMMANDS
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_take_commands(void
 
 );
 #endif

@@ -8,6 +8,9 @@ pub(super) type Answer<T> = Result<T, String>;
 /// How many commands pass between two looks for keys whose time is over.
 const SWEEP: u32 = 1_024;
 
+/// The greatest number that is one: sums of two are exact in Lua.
+pub(super) const MOST: u64 = 1 << 52;
+
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Value {
     Text(Vec<u8>),
@@ -35,13 +38,13 @@ pub(super) fn error(text: &str) -> String {
     format!("ERR {text}")
 }
 
-/// A whole number below 2^53 as scripts read it: at most 16 digits and nothing else.
+/// A whole number up to 2^52 as scripts read it: at most 16 digits and nothing else.
 pub(super) fn whole(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 16 || !text.iter().all(u8::is_ascii_digit) {
         return None;
     }
     let n = core::str::from_utf8(text).ok()?.parse().ok()?;
-    (n < 1 << 53).then_some(n)
+    (n <= MOST).then_some(n)
 }
 
 /// Makes a type's accessor: the value where the key holds that type, `None` where it is missing, else WRONGTYPE.
@@ -74,9 +77,14 @@ impl Keys {
         self.since_sweep += 1;
         if self.since_sweep == SWEEP {
             self.since_sweep = 0;
-            let now = self.now_ms;
-            self.entries.retain(|_, entry| entry.until.is_none_or(|until| now <= until));
+            self.sweep();
         }
+    }
+
+    /// Removes all keys whose time is over, so that those that nobody asks for go too.
+    pub(super) fn sweep(&mut self) {
+        let now = self.now_ms;
+        self.entries.retain(|_, entry| entry.until.is_none_or(|until| now <= until));
     }
 
     accessor!(text, make_text, Text, Vec<u8>);
@@ -144,11 +152,10 @@ impl Keys {
         self.entries.clear();
     }
 
-    /// Every key with what is left of its life and what it holds, in order.
+    /// After a sweep: every key with what is left of its life and what it holds, in order.
     pub(super) fn live(&self) -> impl Iterator<Item = (&[u8], i64, &Value)> {
         let now = self.now_ms;
-        let live = self.entries.iter().filter(move |(_, entry)| entry.until.is_none_or(|until| now <= until));
-        live.map(move |(key, entry)| (key.as_slice(), left(entry.until, now), &entry.value))
+        self.entries.iter().map(move |(key, entry)| (key.as_slice(), left(entry.until, now), &entry.value))
     }
 
     /// A key that lives. One whose time is over is removed, as it is in Redis by whoever looks at it.
@@ -162,5 +169,5 @@ impl Keys {
 }
 
 fn left(until: Option<u64>, now_ms: u64) -> i64 {
-    until.map_or(-1, |until| until.saturating_sub(now_ms) as i64)
+    until.map_or(-1, |until| until.saturating_sub(now_ms).cast_signed())
 }

@@ -1,14 +1,12 @@
 //! Our scripts once more, line by line as they stand in Lua. Where Lua's doubles are exact these are integers; where they
-//! are not (settings have changed, counts beyond 2^53) these are the same doubles.
+//! are not (settings have changed, ranks among many) these are the same doubles.
 
-use super::keys::{Answer, Keys, Value, error, whole};
+use super::keys::{Answer, Keys, MOST, Value, error, whole};
 use crate::fleet::scripts::MOST_ITEMS;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 const SECOND: u64 = 1_000_000;
-/// What a level may come to: 2^52.
-const MOST_PARTS: u64 = 1 << 52;
 
 /// A script's arguments after its keys.
 pub(super) struct Args<'a>(pub(super) &'a [Vec<u8>]);
@@ -34,7 +32,7 @@ pub(super) fn rate(
 ) -> Answer<String> {
     let (permits, per) = (args.number(2)?.max(1), args.number(3)?.max(1));
     let (burst, want, need, back) = (args.number(4)?, args.number(5)?, args.number(6)?, args.number(7)?);
-    let full = burst.checked_mul(per).filter(|full| *full <= MOST_PARTS);
+    let full = burst.checked_mul(per).filter(|full| *full <= MOST);
     let full = full.ok_or_else(|| error("burst times per is above 2^52"))?;
     let held = (keys.whole(bucket, "l")?, keys.whole(bucket, "t")?, keys.whole(bucket, "u")?);
     keys.members(processes)?;
@@ -87,7 +85,7 @@ pub(super) fn breaker(
     let (quorum, window) = (args.number(5)?.max(1), args.number(6)?);
     let kept = (10 * duration).max(60 * SECOND);
     let held = (keys.whole(at, "e")?, keys.whole(at, "u")?, keys.whole(at, "d")?, keys.whole(at, "s")?);
-    let recent = before(now, window) + 1..=(now + SECOND) as i64;
+    let recent = before(now, window) + 1..=(now + SECOND).cast_signed();
     let mut votes = keys
         .sorted(ballot)?
         .map_or(0, |set| set.values().filter(|score| recent.contains(score)).count() as u64);
@@ -141,9 +139,13 @@ pub(super) fn slots(
     }
     let fences = (6..=args.0.len()).map(|place| args.number(place)).collect::<Answer<Vec<u64>>>()?;
     keys.members(slots)?;
-    let last = keys.text(fence)?.and_then(|text| whole(text)).unwrap_or(0);
+    let last = keys
+        .text(fence)?
+        .and_then(|text| whole(text))
+        .filter(|last| *last <= MOST - MOST_ITEMS as u64)
+        .unwrap_or(0);
     let member = |fence: u64| [args.0[1].as_slice(), b":", fence.to_string().as_bytes()].concat();
-    let (until, ttl_ms) = ((now + ttl) as i64, ttl.div_ceil(1_000) + 1_000);
+    let (until, ttl_ms) = ((now + ttl).cast_signed(), ttl.div_ceil(1_000) + 1_000);
     match op {
         0 => {
             let reaped = reap(keys, slots, now, until)?;
@@ -198,7 +200,7 @@ pub(super) fn slots(
 /// `digest.lua`.
 pub(super) fn digest(keys: &mut Keys, slices: [&[u8]; 2], args: &Args<'_>, now: u64) -> Answer<String> {
     let (length, ppm) = (args.number(2)?.max(1), args.number(3)?.min(1_000_000));
-    if args.0.len() % 2 == 0 || args.0.len() > 3 + 2 * MOST_ITEMS {
+    if args.0.len().is_multiple_of(2) || args.0.len() > 3 + 2 * MOST_ITEMS {
         return Err(error("not 0 to 512 pairs of a bucket and a count"));
     }
     let no_number = || error("a bucket or a count is no number");
@@ -222,7 +224,7 @@ pub(super) fn digest(keys: &mut Keys, slices: [&[u8]; 2], args: &Args<'_>, now: 
             let held = held
                 .map_or(Ok(0), |text| integer(&text))
                 .map_err(|_| error("hash value is not an integer"))?;
-            let sum = held.checked_add(count as i64);
+            let sum = held.checked_add(count.cast_signed());
             let sum = sum.ok_or_else(|| error("increment or decrement would overflow"))?;
             keys.make_hash(this)?.insert(field, sum.to_string().into());
         }
@@ -233,8 +235,9 @@ pub(super) fn digest(keys: &mut Keys, slices: [&[u8]; 2], args: &Args<'_>, now: 
         let Some(hash) = keys.hash(key)?.filter(|_| counted) else { continue };
         for (field, count) in hash.iter() {
             if let Some((number, count)) = bucket(field).zip(whole(count).filter(|count| *count > 0)) {
-                *counts.entry(number).or_default() += count as f64;
-                total += count as f64;
+                let count = count.min(1 << 38) as f64;
+                *counts.entry(number).or_default() += count;
+                total += count;
             }
         }
     }
@@ -252,8 +255,8 @@ pub(super) fn digest(keys: &mut Keys, slices: [&[u8]; 2], args: &Args<'_>, now: 
 
 /// A process was seen now; those last seen `span` ago or longer are dropped, and those of a clock that has run back.
 fn seen(keys: &mut Keys, key: &[u8], pid: &[u8], now: u64, span: u64) -> Answer<()> {
-    keys.make_sorted(key)?.insert(pid.to_vec(), now as i64);
-    keys.drop_members(key, |score| score <= before(now, span) || score > (now + SECOND) as i64)?;
+    keys.make_sorted(key)?.insert(pid.to_vec(), now.cast_signed());
+    keys.drop_members(key, |score| score <= before(now, span) || score > (now + SECOND).cast_signed())?;
     Ok(())
 }
 
@@ -263,15 +266,15 @@ fn reap(keys: &mut Keys, slots: &[u8], now: u64, until: i64) -> Answer<u64> {
         late.sort_by_key(|(_, score)| **score);
         late.into_iter().take(MOST_ITEMS).for_each(|(_, score)| *score = until);
     }
-    keys.drop_members(slots, |score| score <= now as i64)
+    keys.drop_members(slots, |score| score <= now.cast_signed())
 }
 
 fn before(now: u64, span: u64) -> i64 {
-    now as i64 - span as i64
+    now.cast_signed() - span.cast_signed()
 }
 
 fn bucket(text: &[u8]) -> Option<i64> {
-    let n = whole(text.strip_prefix(b"-").unwrap_or(text))? as i64;
+    let n = whole(text.strip_prefix(b"-").unwrap_or(text))?.cast_signed();
     let n = if text[0] == b'-' { -n } else { n };
     Some(n.clamp(-8_191, 8_191))
 }

@@ -81,7 +81,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
         val out = LongArray(1)
         val call = begin(around, Wire.ABORTABLE, out)
         if (call < 0) return Running(this, around, block).begin(call.inv(), out[0])
-        if (engine.listening) return Running(this, around, block).begin(call, Wire.FIRST)
+        if (engine.watched) return Running(this, around, block).begin(call, Wire.FIRST)
         val lane = Attempt(1)
         val value = try {
             Scope.suspending(Scope(engine, call, null, null, around), lane, block)
@@ -110,7 +110,17 @@ public open class Caller internal constructor(internal val core: Core, internal 
             if (!currentCoroutineContext().isActive) throw error
             error
         }
-        return fallback(error)
+        return standIn { fallback(error) }
+    }
+
+    /** What stands in for a result; told, however it ends. */
+    private inline fun <T> standIn(fallback: () -> T): T {
+        var ok = false
+        try {
+            return fallback().also { ok = true }
+        } finally {
+            core.engine.noteFallback(core.route(options.route), ok)
+        }
     }
 
     /**
@@ -125,7 +135,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
         val out = LongArray(1)
         val call = begin(around, Wire.SOLO, out)
         if (call < 0) return Calling(this, around, work).begin(call.inv(), out[0])
-        if (core.engine.listening) return Calling(this, around, work).begin(call, Wire.FIRST)
+        if (core.engine.watched) return Calling(this, around, work).begin(call, Wire.FIRST)
         val lane = Attempt(1)
         val value = try {
             Scope.within(Scope(core.engine, call, null, null, around), here) { work.attempt(lane) }
@@ -154,7 +164,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
         } catch (@Suppress("TooGenericExceptionCaught") error: Exception) {
             error
         }
-        return fallback.of(error)
+        return standIn { fallback.of(error) }
     }
 
     /** Begins a call, as `Native.begin` answers. Where nothing is around, without what asks for that. */

@@ -51,6 +51,9 @@ class GuideTest {
         }
         val shop = orders.wrap<Shop>(client, methods = listOf("find"), route = "shop")
         assertEquals("no. 7", shop.find(7))
+        val metrics = Metrics()
+        val calls = metrics.read().filter { it.family.name == "tidegate_calls_total" }
+        assertEquals(emptyList<Series>(), calls)
     }
 
     interface Shop {

@@ -743,6 +743,12 @@ internal object IntegrityCheckingUniffiLib {
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_target(
     ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_attach_store(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_on_reply(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_take_commands(
+    ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_explain_call(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_journal(
@@ -1113,6 +1119,12 @@ internal object UniffiLib {
     ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_method_engine_target(`ptr`: Long,`route`: Long,`path`: RustBuffer.ByValue,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Long
+    external fun uniffi_tidegate_uniffi_fn_method_engine_attach_store(`ptr`: Long,`kind`: RustBuffer.ByValue,`namespace`: RustBuffer.ByValue,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): Unit
+    external fun uniffi_tidegate_uniffi_fn_method_engine_on_reply(`ptr`: Long,`command`: Long,`reply`: RustBuffer.ByValue,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): Byte
+    external fun uniffi_tidegate_uniffi_fn_method_engine_take_commands(`ptr`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_method_engine_explain_call(`ptr`: Long,`call`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_method_engine_journal(`ptr`: Long,uniffi_out_err: UniffiRustCallStatus,
@@ -1722,6 +1734,15 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_target() and 0xFFFF) != 21916) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_attach_store() and 0xFFFF) != 27165) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_on_reply() and 0xFFFF) != 38402) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_take_commands() and 0xFFFF) != 62044) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_explain_call() and 0xFFFF) != 49229) {
@@ -5771,6 +5792,22 @@ public interface EngineInterface {
     fun `target`(`route`: kotlin.ULong, `path`: kotlin.String, `now`: kotlin.ULong): kotlin.ULong
 
     /**
+     * Attaches the store that a fleet shares its state through: `lua` for Redis and Valkey, `plain` for one that forbids
+     * scripts. Keys begin with `namespace`; empty is `tidegate`.
+     */
+    fun `attachStore`(`kind`: kotlin.String, `namespace`: kotlin.String, `now`: kotlin.ULong)
+
+    /**
+     * Takes what came of a command. Ask `take_woken` then, and `take_commands` if it says so.
+     */
+    fun `onReply`(`command`: kotlin.ULong, `reply`: StoreReply, `now`: kotlin.ULong): kotlin.Boolean
+
+    /**
+     * The commands for the store, oldest first, each to be run detached from any call. A step's flags say that there are any.
+     */
+    fun `takeCommands`(): List<StoreCommand>
+
+    /**
      * How things stand with a call, or how it ended; nothing where this engine knows nothing of it. A call that has ended
      * is known from the journal, as long as nothing has been taken from that.
      */
@@ -6384,6 +6421,61 @@ open class Engine: Disposable, AutoCloseable, EngineInterface
         FfiConverterULong.lower(`route`),
         FfiConverterString.lower(`path`),
         FfiConverterULong.lower(`now`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * Attaches the store that a fleet shares its state through: `lua` for Redis and Valkey, `plain` for one that forbids
+     * scripts. Keys begin with `namespace`; empty is `tidegate`.
+     */
+    @Throws(Invalid::class)override fun `attachStore`(`kind`: kotlin.String, `namespace`: kotlin.String, `now`: kotlin.ULong)
+        =
+    callWithHandle {
+    uniffiRustCallWithError(Invalid) { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_attach_store(
+        it,
+
+        FfiConverterString.lower(`kind`),
+        FfiConverterString.lower(`namespace`),
+        FfiConverterULong.lower(`now`),_status)
+}
+    }
+
+
+
+
+    /**
+     * Takes what came of a command. Ask `take_woken` then, and `take_commands` if it says so.
+     */override fun `onReply`(`command`: kotlin.ULong, `reply`: StoreReply, `now`: kotlin.ULong): kotlin.Boolean {
+            return FfiConverterBoolean.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_on_reply(
+        it,
+
+        FfiConverterULong.lower(`command`),
+        FfiConverterTypeStoreReply.lower(`reply`),
+        FfiConverterULong.lower(`now`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * The commands for the store, oldest first, each to be run detached from any call. A step's flags say that there are any.
+     */override fun `takeCommands`(): List<StoreCommand> {
+            return FfiConverterSequenceTypeStoreCommand.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_take_commands(
+        it,
+        _status)
 }
     }
     )
@@ -12996,6 +13088,69 @@ public object FfiConverterTypeSnapshot: FfiConverterRustBuffer<Snapshot> {
 
 
 /**
+ * One command for the store, whole.
+ */
+data class StoreCommand (
+    /**
+     * What its answer is given back under.
+     */
+    var `id`: kotlin.ULong
+    ,
+    /**
+     * The command's name and its arguments.
+     */
+    var `words`: List<kotlin.ByteArray>
+    ,
+    /**
+     * The place of the word that a cluster routes by.
+     */
+    var `key`: kotlin.UByte
+    ,
+    /**
+     * Microseconds that its answer may take.
+     */
+    var `withinUs`: kotlin.ULong
+
+){
+
+
+
+
+
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeStoreCommand: FfiConverterRustBuffer<StoreCommand> {
+    override fun read(buf: ByteBuffer): StoreCommand {
+        return StoreCommand(
+            FfiConverterULong.read(buf),
+            FfiConverterSequenceByteArray.read(buf),
+            FfiConverterUByte.read(buf),
+            FfiConverterULong.read(buf),
+        )
+    }
+
+    override fun allocationSize(value: StoreCommand) = (
+            FfiConverterULong.allocationSize(value.`id`) +
+            FfiConverterSequenceByteArray.allocationSize(value.`words`) +
+            FfiConverterUByte.allocationSize(value.`key`) +
+            FfiConverterULong.allocationSize(value.`withinUs`)
+    )
+
+    override fun write(value: StoreCommand, buf: ByteBuffer) {
+            FfiConverterULong.write(value.`id`, buf)
+            FfiConverterSequenceByteArray.write(value.`words`, buf)
+            FfiConverterUByte.write(value.`key`, buf)
+            FfiConverterULong.write(value.`withinUs`, buf)
+    }
+}
+
+
+
+/**
  * What is in the window of a throttle.
  */
 data class ThrottleCounts (
@@ -13592,6 +13747,121 @@ public object FfiConverterTypeRefreshed : FfiConverterRustBuffer<Refreshed>{
                 buf.putInt(2)
                 FfiConverterString.write(value.`why`, buf)
                 FfiConverterOptionalULong.write(value.`waitUs`, buf)
+                Unit
+            }
+        }.let { /* this makes the `when` an expression, which ensures it is exhaustive */ }
+    }
+}
+
+
+
+
+
+/**
+ * What came of a command.
+ */
+sealed class StoreReply {
+
+    /**
+     * The store's answer: a text as it came, an integer as its decimal text, nil as nothing.
+     */
+    data class Answer(
+        /**
+         * Its bytes.
+         */
+        val `bytes`: kotlin.ByteArray) : StoreReply()
+
+    {
+
+
+        companion object
+    }
+
+    /**
+     * The store's error.
+     */
+    data class Error(
+        /**
+         * Its text.
+         */
+        val `text`: kotlin.String) : StoreReply()
+
+    {
+
+
+        companion object
+    }
+
+    /**
+     * No answer: whether the command was carried out is not known.
+     */
+    object Lost : StoreReply()
+
+
+
+
+
+
+
+
+
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeStoreReply : FfiConverterRustBuffer<StoreReply>{
+    override fun read(buf: ByteBuffer): StoreReply {
+        return when(buf.getInt()) {
+            1 -> StoreReply.Answer(
+                FfiConverterByteArray.read(buf),
+                )
+            2 -> StoreReply.Error(
+                FfiConverterString.read(buf),
+                )
+            3 -> StoreReply.Lost
+            else -> throw RuntimeException("invalid enum value, something is very wrong!!")
+        }
+    }
+
+    override fun allocationSize(value: StoreReply): ULong = when(value) {
+        is StoreReply.Answer -> {
+            // Add the size for the Int that specifies the variant plus the size needed for all fields
+            (
+                4UL
+                + FfiConverterByteArray.allocationSize(value.`bytes`)
+            )
+        }
+        is StoreReply.Error -> {
+            // Add the size for the Int that specifies the variant plus the size needed for all fields
+            (
+                4UL
+                + FfiConverterString.allocationSize(value.`text`)
+            )
+        }
+        is StoreReply.Lost -> {
+            // Add the size for the Int that specifies the variant plus the size needed for all fields
+            (
+                4UL
+            )
+        }
+    }
+
+    override fun write(value: StoreReply, buf: ByteBuffer) {
+        when(value) {
+            is StoreReply.Answer -> {
+                buf.putInt(1)
+                FfiConverterByteArray.write(value.`bytes`, buf)
+                Unit
+            }
+            is StoreReply.Error -> {
+                buf.putInt(2)
+                FfiConverterString.write(value.`text`, buf)
+                Unit
+            }
+            is StoreReply.Lost -> {
+                buf.putInt(3)
                 Unit
             }
         }.let { /* this makes the `when` an expression, which ensures it is exhaustive */ }
@@ -14460,6 +14730,34 @@ public object FfiConverterSequenceString: FfiConverterRustBuffer<List<kotlin.Str
 /**
  * @suppress
  */
+public object FfiConverterSequenceByteArray: FfiConverterRustBuffer<List<kotlin.ByteArray>> {
+    override fun read(buf: ByteBuffer): List<kotlin.ByteArray> {
+        val len = buf.getInt()
+        return List<kotlin.ByteArray>(len) {
+            FfiConverterByteArray.read(buf)
+        }
+    }
+
+    override fun allocationSize(value: List<kotlin.ByteArray>): ULong {
+        val sizeForLength = 4UL
+        val sizeForItems = value.map { FfiConverterByteArray.allocationSize(it) }.sum()
+        return sizeForLength + sizeForItems
+    }
+
+    override fun write(value: List<kotlin.ByteArray>, buf: ByteBuffer) {
+        buf.putInt(value.size)
+        value.iterator().forEach {
+            FfiConverterByteArray.write(it, buf)
+        }
+    }
+}
+
+
+
+
+/**
+ * @suppress
+ */
 public object FfiConverterSequenceTypeDeclaredKind: FfiConverterRustBuffer<List<DeclaredKind>> {
     override fun read(buf: ByteBuffer): List<DeclaredKind> {
         val len = buf.getInt()
@@ -14730,6 +15028,34 @@ public object FfiConverterSequenceTypeRouteSnapshot: FfiConverterRustBuffer<List
         buf.putInt(value.size)
         value.iterator().forEach {
             FfiConverterTypeRouteSnapshot.write(it, buf)
+        }
+    }
+}
+
+
+
+
+/**
+ * @suppress
+ */
+public object FfiConverterSequenceTypeStoreCommand: FfiConverterRustBuffer<List<StoreCommand>> {
+    override fun read(buf: ByteBuffer): List<StoreCommand> {
+        val len = buf.getInt()
+        return List<StoreCommand>(len) {
+            FfiConverterTypeStoreCommand.read(buf)
+        }
+    }
+
+    override fun allocationSize(value: List<StoreCommand>): ULong {
+        val sizeForLength = 4UL
+        val sizeForItems = value.map { FfiConverterTypeStoreCommand.allocationSize(it) }.sum()
+        return sizeForLength + sizeForItems
+    }
+
+    override fun write(value: List<StoreCommand>, buf: ByteBuffer) {
+        buf.putInt(value.size)
+        value.iterator().forEach {
+            FfiConverterTypeStoreCommand.write(it, buf)
         }
     }
 }
