@@ -32,7 +32,11 @@ mod clock;
 mod engine;
 mod error;
 mod events;
+#[cfg(feature = "reqwest")]
+mod http;
 mod policy;
+#[cfg(feature = "reqwest")]
+pub mod reqwest;
 mod run;
 mod scope;
 mod settings;
@@ -44,6 +48,8 @@ pub use classify::{ByFailure, Classify, Failure};
 pub use engine::Engine;
 pub use error::{BuildError, Code, Error, Report, Stopped};
 pub use events::{Event, Events, Subscription};
+#[cfg(feature = "reqwest")]
+pub use http::{GuardedBody, stopped_in};
 pub use policy::{Caller, Policy};
 pub use run::{Attempt, Ended};
 pub use scope::{Bounds, Within, carry, time_left};
