@@ -7,6 +7,7 @@
 #![allow(clippy::inline_always)] // the wheel is built for size, all but the way of a call that works
 #![allow(clippy::cast_possible_wrap)] // sizes and offsets of small structs, as the interpreter's C takes them
 
+mod again;
 #[allow(unsafe_code)] // slots by hand; each use says why it is sound, here and below
 mod awaitable;
 mod document;
@@ -32,8 +33,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyTuple};
 use tidegate::{
-    CallId, Clash, Class, Domain, Engine as Core, Event, Flags, HttpFailure, Options, Outcome, Policy,
-    PolicyId, Pool, PoolKind, Request, RouteId, Step, TABLE, Time, Value, WallTime, wire,
+    CallId, Clash, Class, Domain, Engine as Core, Event, Flags, HttpFailure, Kind, Options, Outcome, Policy,
+    PolicyId, Pool, PoolKind, Request, RouteId, Step, TABLE, Time, Value, Verdict, WallTime, wire,
 };
 
 use lock::{Guard, Lock};
@@ -164,9 +165,16 @@ impl Engine {
     /// Tells a call what happened.
     #[inline(always)]
     fn on_with(&self, py: Python<'_>, call: CallId, event: Event) -> (Step, Option<Vec<u64>>) {
+        let (step, woken, _) = self.on_at(py, call, event);
+        (step, woken)
+    }
+
+    /// The same, and when that was.
+    #[inline(always)]
+    fn on_at(&self, py: Python<'_>, call: CallId, event: Event) -> (Step, Option<Vec<u64>>, Time) {
         let (mut state, now) = self.at_now(py);
         let step = state.core.on(call, event, now);
-        (step, state.woken(step.flags))
+        (step, state.woken(step.flags), now)
     }
 
     /// Cancels a call and reports these attempts as unwound: the calls that can go on because of it.
@@ -352,6 +360,27 @@ impl Engine {
     fn note_fallback(&self, py: Python<'_>, route: u64, ok: bool) {
         let (mut state, now) = self.at_now(py);
         state.core.note_fallback(RouteId::from_word(route), ok, now);
+    }
+
+    /// Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+    /// policy's classifier or not?
+    #[pyo3(signature = (policy, verdict, failure, judged) -> "bool")]
+    fn falls_back(
+        &self,
+        py: Python<'_>,
+        policy: u32,
+        verdict: u8,
+        failure: Option<u8>,
+        judged: bool,
+    ) -> bool {
+        let Some(verdict) = Verdict::ALL.get(usize::from(verdict)) else { return false };
+        let policy = PolicyId::from_word(policy);
+        self.state.lock(py).core.falls_back(policy, *verdict, failure.and_then(Kind::new), judged)
+    }
+
+    /// May what a call does be done twice under a policy?
+    fn may_do_twice(&self, py: Python<'_>, policy: u32) -> bool {
+        self.state.lock(py).core.policy_of(PolicyId::from_word(policy)).is_some_and(Policy::may_do_twice)
     }
 
     /// The outcome of an HTTP answer, at its place in the word of a Finished event.

@@ -41,6 +41,22 @@ impl Builder {
         values.into_iter().fold(self, |builder, value| builder.set("kinds", value))
     }
 
+    /// `store_timeout`: Where a component is fleet-wide: how long a call waits for the store's answer, and the engine for any;
+    /// then `on_loss` holds.
+    ///
+    /// A span from 1ms to 365 days; default: `50ms`.
+    pub fn store_timeout(self, value: Duration) -> Self {
+        self.set("store_timeout", value)
+    }
+
+    /// `store_exchange`: Where breaker or latencies are fleet-wide: how often they are exchanged, at most; an opening is written
+    /// at once.
+    ///
+    /// A span from 1ms to 365 days; default: `250ms`.
+    pub fn store_exchange(self, value: Duration) -> Self {
+        self.set("store_exchange", value)
+    }
+
     /// `retry.max_attempts`: Attempts in all; the first counts, 1 disables retries.
     ///
     /// A whole number from 1 to 255; default: `3`.
@@ -341,6 +357,30 @@ impl Builder {
         self.set("rate_limit.pool", value)
     }
 
+    /// `rate_limit.store`: Whose rate it is: each process's own, or the whole fleet's through the store that the engine is
+    /// attached to.
+    ///
+    /// One of local, fleet; default: `local`.
+    pub fn rate_limit_store(self, value: &str) -> Self {
+        self.set("rate_limit.store", value)
+    }
+
+    /// `rate_limit.lease`: fleet: tokens that a process takes from the store at a time; 1 asks for every call. Absent: what 50 ms
+    /// of the rate bring, at least 1.
+    ///
+    /// A whole number from 1 to 1000000000; default: off.
+    pub fn rate_limit_lease(self, value: u32) -> Self {
+        self.set("rate_limit.lease", value)
+    }
+
+    /// `rate_limit.on_loss`: fleet: what holds while the store is gone: local is the process's share of the rate, open lets all
+    /// calls pass, closed refuses them.
+    ///
+    /// One of local, open, closed; default: `local`.
+    pub fn rate_limit_on_loss(self, value: &str) -> Self {
+        self.set("rate_limit.on_loss", value)
+    }
+
     /// `bulkhead.kind`: What sets the limit of concurrent calls: fixed is `max_concurrency`, aimd follows a latency threshold,
     /// gradient2 the change of latency.
     ///
@@ -492,6 +532,37 @@ impl Builder {
         self.set("bulkhead.pool", value)
     }
 
+    /// `bulkhead.store`: Whose slots they are: each process's own, or the whole fleet's through the store that the engine is
+    /// attached to.
+    ///
+    /// One of local, fleet; default: `local`.
+    pub fn bulkhead_store(self, value: &str) -> Self {
+        self.set("bulkhead.store", value)
+    }
+
+    /// `bulkhead.lease_ttl`: fleet: how long a slot stays taken whose process does not renew it.
+    ///
+    /// A span from 1s to 365 days; default: `30s`.
+    pub fn bulkhead_lease_ttl(self, value: Duration) -> Self {
+        self.set("bulkhead.lease_ttl", value)
+    }
+
+    /// `bulkhead.on_loss`: fleet: what holds while the store is gone: local is the process's share of the slots, open is
+    /// `max_concurrency` in each process, closed refuses calls.
+    ///
+    /// One of local, open, closed; default: `local`.
+    pub fn bulkhead_on_loss(self, value: &str) -> Self {
+        self.set("bulkhead.on_loss", value)
+    }
+
+    /// `bulkhead.latency_store`: aimd with `latency_quantile`: fleet compares the quantile of all processes' latencies with the
+    /// threshold.
+    ///
+    /// One of local, fleet; default: `local`.
+    pub fn bulkhead_latency_store(self, value: &str) -> Self {
+        self.set("bulkhead.latency_store", value)
+    }
+
     /// `breaker.failure_ratio`: Failures among recent calls that open it, as a fraction.
     ///
     /// A finite number from 0.000001 to 1; default: required unless there is `consecutive`.
@@ -583,6 +654,30 @@ impl Builder {
     /// One of call, attempt; default: `call`.
     pub fn breaker_unit(self, value: &str) -> Self {
         self.set("breaker.unit", value)
+    }
+
+    /// `breaker.store`: fleet: one process that trips opens the breaker for all, through the store that the engine is attached
+    /// to.
+    ///
+    /// One of local, fleet; default: `local`.
+    pub fn breaker_store(self, value: &str) -> Self {
+        self.set("breaker.store", value)
+    }
+
+    /// `breaker.quorum`: fleet: processes that must trip within the window, or within `break_duration` where there is none,
+    /// before it opens for all.
+    ///
+    /// A whole number from 1 to 10000; default: `1`.
+    pub fn breaker_quorum(self, value: u32) -> Self {
+        self.set("breaker.quorum", value)
+    }
+
+    /// `breaker.on_loss`: fleet: what holds while the store is gone: local is the process's own breaker, open lets all calls
+    /// pass, closed refuses them.
+    ///
+    /// One of local, open, closed; default: `local`.
+    pub fn breaker_on_loss(self, value: &str) -> Self {
+        self.set("breaker.on_loss", value)
     }
 
     /// `throttle.k`: Requests per accepted one that are let through.

@@ -6,7 +6,7 @@
 
 #![allow(clippy::cast_possible_wrap)] // words are below 2^53, and arrays of the JVM below 2^31
 
-use jni_sys::{JNIEnv, jbyteArray, jint, jlong, jlongArray, jobject};
+use jni_sys::{JNIEnv, jboolean, jbyteArray, jint, jlong, jlongArray, jobject};
 use tidegate::{HttpFailure, PolicyId, WallTime, wire};
 
 use crate::numeric::engine;
@@ -96,6 +96,47 @@ pub unsafe extern "system" fn Java_dev_tidegate_internal_Native_woken(
     // SAFETY: no more than there is room for.
     unsafe { ((**env).v1_1.SetLongArrayRegion)(env, out, 0, words.len() as jint, words.as_ptr()) };
     words.len() as jint
+}
+
+/// Are there records that somebody who listens wants to hear? Asked after each step, where everything else is dear.
+///
+/// # Safety
+/// As for `begin`.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_dev_tidegate_internal_Native_told(
+    _env: *mut JNIEnv,
+    _this: jobject,
+    handle: jlong,
+) -> jboolean {
+    // SAFETY: as for `begin`.
+    let state = unsafe { engine(handle as u64) }.state.lock();
+    !state.heard.is_empty() && state.core.has_records()
+}
+
+/// Takes spans for histograms out, four numbers each, as many as fit: how many.
+///
+/// # Safety
+/// As for `begin`.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_dev_tidegate_internal_Native_timings(
+    env: *mut JNIEnv,
+    _this: jobject,
+    handle: jlong,
+    out: jlongArray,
+) -> jint {
+    // SAFETY: as for `begin`.
+    let engine = unsafe { engine(handle as u64) };
+    // SAFETY: `env` is this thread's, and `out` an array.
+    let room = unsafe { ((**env).v1_1.GetArrayLength)(env, out) }.max(0) as usize / 4;
+    let words: Vec<jlong> = {
+        let mut state = engine.state.lock();
+        let Some(measured) = &mut state.measured else { return 0 };
+        let count = measured.timings.len().min(room);
+        measured.timings.drain(..count).flatten().map(|word| word as jlong).collect()
+    };
+    // SAFETY: no more than there is room for.
+    unsafe { ((**env).v1_1.SetLongArrayRegion)(env, out, 0, words.len() as jint, words.as_ptr()) };
+    words.len() as jint / 4
 }
 
 /// The outcome of an HTTP answer, at its place in the word of a Finished event. `headers` are name, NUL, value, NUL, and so on.

@@ -7,8 +7,11 @@
 #![deny(unsafe_code)]
 #![allow(clippy::needless_pass_by_value)] // what uniffi has lifted is ours
 
+mod fleet;
+mod inspect;
 #[allow(unsafe_code)] // each use says why it is sound, here and below
 mod jni;
+mod metrics;
 #[allow(unsafe_code)]
 mod numeric;
 pub mod parts;
@@ -18,10 +21,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tidegate::{
-    CallId, Clash, Domain, Engine as Core, Flags, HttpFailure, Options, Policy, PolicyError, PolicyId, Pool,
-    PoolKind, Record, RecordType, RouteId, TABLE, Time, Value as CoreValue, WallTime, wire,
+    CallId, Clash, Domain, Engine as Core, Flags, HttpFailure, Kind, Options, Policy, PolicyError, PolicyId,
+    Pool, PoolKind, RecordType, RouteId, TABLE, Time, Value as CoreValue, Verdict, WallTime, wire,
 };
 
+pub use fleet::{StoreCommand, StoreReply};
+pub use inspect::{CallExplanation, Replayed};
+pub use metrics::{MetricFamily, MetricSeries, Reading, metric_bounds, metric_families};
 pub use view::{Event, Restored, Snapshot};
 
 uniffi::setup_scaffolding!();
@@ -188,6 +194,12 @@ pub fn keys() -> Vec<Key> {
     told.collect()
 }
 
+/// The types of records, for `subscribe`: a closed list.
+#[uniffi::export]
+pub fn event_types() -> Vec<String> {
+    RecordType::ALL.iter().map(|it| it.name().to_owned()).collect()
+}
+
 /// The version of the core.
 #[uniffi::export]
 pub fn version() -> String {
@@ -272,14 +284,20 @@ pub struct Begun {
 struct State {
     core: Core,
     woken: Vec<CallId>,
+    /// What those who listen want to hear.
+    heard: Vec<RecordType>,
+    measured: Option<metrics::Measured>,
 }
 
 impl State {
-    /// Calls that a step woke are drained under the lock that set the flag.
+    /// Calls that a step woke are drained under the lock that set the flag, and what it tells is counted.
     #[inline]
     fn drain(&mut self, flags: Flags) {
         if flags.wakes {
             self.core.take_wakes(&mut self.woken);
+        }
+        if self.measured.is_some() {
+            self.count();
         }
     }
 }
@@ -296,7 +314,10 @@ impl Engine {
     #[uniffi::constructor]
     pub fn new(seed: u64, max_routes: u32, journal: bool) -> Arc<Self> {
         let options = Options::default().max_routes(max_routes.clamp(1, 1 << 19)).journal(journal);
-        Arc::new(Self { state: Mutex::new(State { core: Core::new(seed, options), woken: Vec::new() }) })
+        let core = Core::new(seed, options);
+        Arc::new(Self {
+            state: Mutex::new(State { core, woken: Vec::new(), heard: Vec::new(), measured: None }),
+        })
     }
 
     /// What `numeric.rs` and `jni.rs` know it by. It is good while this object is kept.
@@ -391,6 +412,19 @@ impl Engine {
         self.state.lock().core.retries_method(PolicyId::from_word(policy), method)
     }
 
+    /// Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+    /// policy's classifier or not?
+    pub fn falls_back(&self, policy: u32, verdict: u8, failure: Option<u8>, judged: bool) -> bool {
+        let Some(verdict) = Verdict::ALL.get(usize::from(verdict)) else { return false };
+        let policy = PolicyId::from_word(policy);
+        self.state.lock().core.falls_back(policy, *verdict, failure.and_then(Kind::new), judged)
+    }
+
+    /// May what a call does be done twice under a policy?
+    pub fn may_do_twice(&self, policy: u32) -> bool {
+        self.state.lock().core.policy_of(PolicyId::from_word(policy)).is_some_and(Policy::may_do_twice)
+    }
+
     /// The value of a policy's key that is in force, in its pool where it stands there.
     pub fn setting(&self, policy: u32, key: &str) -> Option<Value> {
         self.state.lock().core.setting(PolicyId::from_word(policy), key).map(Value::of)
@@ -430,19 +464,20 @@ impl Engine {
 
     /// Keeps records of these types from now on; of none, none. Names that no type has are left out.
     pub fn subscribe(&self, types: Vec<String>) {
-        let wanted: Vec<_> =
+        let mut state = self.state.lock();
+        state.count();
+        state.heard =
             RecordType::ALL.iter().copied().filter(|it| types.iter().any(|name| name == it.name())).collect();
-        self.state.lock().core.subscribe_to(&wanted);
+        state.subscribe();
     }
 
     /// The records since the last time.
     pub fn take_events(&self) -> Vec<Event> {
-        let mut records: Vec<Record> = Vec::new();
         let mut state = self.state.lock();
         if !state.core.has_records() {
             return Vec::new();
         }
-        state.core.take_records(&mut records);
+        let records = state.records();
         records.iter().map(|record| Event::of(record, &state.core)).collect()
     }
 

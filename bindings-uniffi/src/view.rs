@@ -20,6 +20,10 @@ pub struct PolicyCounts {
     pub hedges: u64,
     /// Calls ended, by verdict.
     pub ends: HashMap<String, u64>,
+    /// Errors that a fallback stood in for.
+    pub fallbacks: u64,
+    /// Those for which it was to, and failed itself.
+    pub fallback_failures: u64,
 }
 
 /// One bulkhead.
@@ -188,6 +192,8 @@ fn counts(of: &Counts) -> PolicyCounts {
         retries: of.retries,
         hedges: of.hedges,
         ends: ends.map(|verdict| (verdict.name().to_owned(), of.ended(*verdict))).collect(),
+        fallbacks: of.fallbacks,
+        fallback_failures: of.fallback_failures,
     }
 }
 

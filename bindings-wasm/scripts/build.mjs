@@ -4,7 +4,8 @@
 //    that takes a sixth off. It needs the source of the standard library (`rustup component add rust-src`) and leave to
 //    use what is not stable yet, which is harmless here because rust-toolchain.toml names one exact compiler.
 // 2. wasm-opt (npm's binaryen). Not with all features: Node 20 does not read what that writes.
-// 3. The module deflated in the source (ts/inline_gen.ts), and beside it (dist/esm/tidegate.wasm).
+// 3. The module deflated in the source (ts/inline_gen.ts), and beside it (dist/esm/tidegate.wasm). 1 to 3 a second time for
+//    the parts on their own (ts/parts/inline_gen.ts, dist/esm/parts.wasm).
 // 4. TypeScript: ESM with types, and CommonJS.
 
 import { execFileSync } from "node:child_process";
@@ -34,7 +35,8 @@ const run = (command, args, env = {}) =>
     env: { ...process.env, ...env },
   });
 
-function wasm() {
+/** A crate as WebAssembly: beside the TypeScript under this name, and deflated in the source. */
+function wasm(crate, name, inline) {
   run(
     "cargo",
     [
@@ -45,7 +47,7 @@ function wasm() {
       "--target",
       "wasm32-unknown-unknown",
       "-p",
-      "tidegate-wasm",
+      crate,
       "-Zbuild-std=std,panic_abort",
       "-Zbuild-std-features=optimize_for_size",
     ],
@@ -56,8 +58,8 @@ function wasm() {
       ...(level === undefined ? {} : { CARGO_PROFILE_WASM_OPT_LEVEL: level }),
     },
   );
-  const made = join(target, "wasm-std/wasm32-unknown-unknown/wasm/tidegate_wasm.wasm");
-  const small = join(target, "wasm-std/tidegate.wasm");
+  const made = join(target, "wasm-std/wasm32-unknown-unknown/wasm", `${crate.replaceAll("-", "_")}.wasm`);
+  const small = join(target, "wasm-std", name);
   const features = [
     "bulk-memory",
     "nontrapping-float-to-int",
@@ -87,12 +89,12 @@ function wasm() {
     `export const SIZE = ${code.length};`,
     "",
   ];
-  const file = join(here, "ts/inline_gen.ts");
+  const file = join(here, "ts", inline);
   writeFileSync(`${file}.new`, text.join("\n"));
   renameSync(`${file}.new`, file);
   mkdirSync(join(here, "dist/esm"), { recursive: true });
-  copyFileSync(small, join(here, "dist/esm/tidegate.wasm"));
-  console.log(`   WebAssembly: ${code.length} bytes, ${gzipSync(code, { level: 9 }).length} with gzip`);
+  copyFileSync(small, join(here, "dist/esm", name));
+  console.log(`   ${name}: ${code.length} bytes, ${gzipSync(code, { level: 9 }).length} with gzip`);
 }
 
 function typescript() {
@@ -105,5 +107,6 @@ function typescript() {
   writeFileSync(join(here, "dist/cjs/package.json"), '{ "type": "commonjs" }\n');
 }
 
-wasm();
+wasm("tidegate-wasm", "tidegate.wasm", "inline_gen.ts");
+wasm("tidegate-wasm-parts", "parts.wasm", "parts/inline_gen.ts");
 if (!process.argv.includes("--wasm-only")) typescript();

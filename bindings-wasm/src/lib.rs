@@ -5,13 +5,16 @@
 //! longer than a number from `output`. The module imports nothing, so it cannot do anything but answer
 //! (`docs/adr/0008-raw-wasm-border.md` says why there is no glue).
 
+mod fleet;
 mod host;
+#[cfg(not(tidegate_small))]
+mod inspect;
 mod meter;
 mod output;
 
 use tidegate::{
-    CallId, Engine as Core, HttpFailure, Options, Policy, PolicyId, Pool, PoolKind, Request, RouteId, Time,
-    Value, WallTime, wire,
+    CallId, Engine as Core, HttpFailure, Kind, Options, Policy, PolicyId, Pool, PoolKind, Request, RouteId,
+    Time, Value, Verdict, WallTime, wire,
 };
 
 use host::{Engine, Staged, host, with};
@@ -227,6 +230,27 @@ pub extern "C" fn retries_method(engine: u32, policy: u32) -> u32 {
     with(engine, |it| it.core.retries_method(PolicyId::from_word(policy), &method)).into()
 }
 
+/// Does a fallback stand in for this end: a verdict's number, and a failure's kind (from 32 on: there is none), judged by
+/// the policy's classifier or not?
+#[unsafe(no_mangle)]
+pub extern "C" fn falls_back(engine: u32, policy: u32, verdict: u32, failure: u32, judged: u32) -> u32 {
+    let Some(verdict) = Verdict::ALL.get(verdict as usize) else { return 0 };
+    let failure = u8::try_from(failure).ok().and_then(Kind::new);
+    with(engine, |it| it.core.falls_back(PolicyId::from_word(policy), *verdict, failure, judged != 0)).into()
+}
+
+/// May what a call does be done twice under a policy?
+#[unsafe(no_mangle)]
+pub extern "C" fn may_do_twice(engine: u32, policy: u32) -> u32 {
+    with(engine, |it| it.core.policy_of(PolicyId::from_word(policy)).is_some_and(Policy::may_do_twice)).into()
+}
+
+/// A caller got something in the place of an error of a call on this route, or did not.
+#[unsafe(no_mangle)]
+pub extern "C" fn note_fallback(engine: u32, route: f64, ok: u32, now: f64) {
+    with(engine, |it| it.core.note_fallback(RouteId::from_word(route as u64), ok != 0, time(now)));
+}
+
 /// The value of a policy's key (the input) that is in force: as JSON in the output, spans in microseconds; `null` for none.
 #[unsafe(no_mangle)]
 pub extern "C" fn setting(engine: u32, policy: u32) {
@@ -248,13 +272,6 @@ pub extern "C" fn kinds(engine: u32, policy: u32) {
 pub extern "C" fn snapshot(engine: u32, now: f64) {
     let view = with(engine, |it| it.core.snapshot(time(now)));
     host(|host| host.output = output::snapshot(&view));
-}
-
-/// What a policy does, in words.
-#[unsafe(no_mangle)]
-pub extern "C" fn explain(engine: u32, policy: u32) {
-    let told = with(engine, |it| it.core.explain_policy(PolicyId::from_word(policy)));
-    host(|host| host.output = told.map_or_else(String::new, |told| told.to_string()));
 }
 
 /// What the engine has learned, as JSON for `restore`.

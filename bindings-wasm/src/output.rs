@@ -45,7 +45,7 @@ impl Json {
         self.text.push('"');
     }
 
-    fn key(&mut self, name: &str) {
+    pub fn key(&mut self, name: &str) {
         self.string(name);
         self.text.push(':');
     }
@@ -64,7 +64,7 @@ impl Json {
         }
     }
 
-    fn literal(&mut self, text: &str) {
+    pub fn literal(&mut self, text: &str) {
         self.next();
         self.text.push_str(text);
     }
@@ -76,7 +76,7 @@ impl Json {
         self.text.push(close);
     }
 
-    fn object(&mut self, work: impl FnOnce(&mut Self)) {
+    pub fn object(&mut self, work: impl FnOnce(&mut Self)) {
         self.within('{', '}', work);
     }
 
@@ -85,13 +85,13 @@ impl Json {
     }
 
     /// A field whose value is a count.
-    fn count(&mut self, name: &str, number: impl Into<u64>) {
+    pub fn count(&mut self, name: &str, number: impl Into<u64>) {
         self.key(name);
         self.whole(number.into());
     }
 
     /// A field that has no value where there is none.
-    fn maybe<T>(&mut self, name: &str, value: Option<T>, work: impl FnOnce(&mut Self, T)) {
+    pub fn maybe<T>(&mut self, name: &str, value: Option<T>, work: impl FnOnce(&mut Self, T)) {
         self.key(name);
         match value {
             Some(value) => work(self, value),

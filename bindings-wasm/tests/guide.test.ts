@@ -15,6 +15,7 @@ test("the guide does what it says", async () => {
   const text = blocks
     .join("\n")
     .replaceAll('from "tidegate"', 'from "../ts/node.js"')
+    .replaceAll('from "tidegate/parts"', 'from "../ts/parts/index.js"')
     .replace(/from "tidegate\/(\w+)"/g, 'from "../ts/$1.js"');
   const head = `import assert from "node:assert/strict";\nconst ORIGIN = ${JSON.stringify(url)};\n`;
   writeFileSync(MODULE, `${head}${text}\nexport const done = true;\n`);

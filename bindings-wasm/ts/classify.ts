@@ -2,7 +2,7 @@
 
 import { RateLimited, Rejected, Throttled, TidegateError } from "./errors.js";
 import { isWorker } from "./platform.js";
-import { type Class, KINDS, OPINIONS, packOutcome } from "./wire.js";
+import { type Class, KINDS, OPINION_MASK, OPINIONS, packOutcome } from "./wire.js";
 
 const OUTCOMES = Object.fromEntries(KINDS.map((kind, number) => [kind, packOutcome(number)])) as Record<
   Class,
@@ -85,7 +85,30 @@ function ofOurs(error: TidegateError): number {
   return error.httpStatus === 504 ? TRANSIENT : PERMANENT;
 }
 
-const warned = new WeakSet<Classify>();
+/** Told the answer or the error of an attempt, says whether to try again; undefined is no opinion. */
+export type Predicate = (answerOrError: unknown) => boolean | undefined;
+
+const warned = new WeakSet<object>();
+
+/** Tells of a user's function that is broken, once. */
+function warn(broken: object, what: string, error: unknown): void {
+  if (warned.has(broken)) return;
+  warned.add(broken);
+  console.warn(`tidegate: ${what} failed, and is ignored where it does:`, error);
+}
+
+/** The outcome with what the request's own predicate thinks; a broken one has no opinion. */
+export function opinionOf(predicate: Predicate, subject: unknown, outcome: number): number {
+  let again: boolean | undefined;
+  try {
+    again = predicate(subject);
+  } catch (error) {
+    warn(predicate, "predicate", error);
+  }
+  if (again === undefined || again === null) return outcome;
+  if (!again && outcome === 0) return outcome;
+  return ((outcome === 0 ? TRANSIENT : outcome) & ~OPINION_MASK) | ((again ? 1 : 2) << 16);
+}
 
 /** The outcome that the user's `classify` names; `otherwise` where it has no opinion or is broken. */
 export function by(
@@ -102,10 +125,7 @@ export function by(
     if (opinion < 0) throw new RangeError(`opinion = ${String(answer.opinion)}: must be retry or do_not`);
     return packOutcome(numberOf(answer.kind, kinds), opinion, answer.retryAfter);
   } catch (error) {
-    if (!warned.has(classify)) {
-      warned.add(classify);
-      console.warn("tidegate: classify failed, and is ignored where it does:", error);
-    }
+    warn(classify, "classify", error);
     return otherwise;
   }
 }

@@ -9,7 +9,7 @@ import { Pool } from "./pool.js";
 /** What a document's policies have from their host. */
 export type DocumentOptions = Pick<
   PolicyOptions,
-  "classify" | "fallback" | "fetch" | "retryHeader" | "idempotencyKey" | "engine"
+  "classify" | "fallback" | "fallbackOn" | "fetch" | "retryHeader" | "idempotencyKey" | "engine"
 >;
 
 const KINDS: Readonly<Record<string, PoolKind>> = {

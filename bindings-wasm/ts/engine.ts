@@ -1,14 +1,16 @@
 /** An engine, and what the shell keeps beside it: who waits, how to wake them, who listens. */
 
-import type { Clock } from "./clock.js";
+import { type Clock, Standing } from "./clock.js";
 import { PolicyError, TidegateError } from "./errors.js";
-import { eventOf, type Listener, type Subscription, subscription } from "./events.js";
+import { eventOf, type Listener, type Subscription, subscription, type TidegateEvent } from "./events.js";
+import { type CallExplanation, endOf, headOf, journalOf, type PolicyExplanation, spoken } from "./explain.js";
 import { load, type Native, type Pair, said, say, stage } from "./native.js";
 import { type Form, mistakesOf, type PoolKind } from "./options.js";
 import { POOLS } from "./options_gen.js";
 import { isWorker, randomSeed, type Storage } from "./platform.js";
 import { type Scope, scopes } from "./scope.js";
 import type { PoolSnapshot, Snapshot } from "./snapshot.js";
+import { made, testerOf, type Wanted } from "./tested.js";
 import { type Moments, Ticker } from "./ticker.js";
 import { Timers } from "./timers.js";
 import { KINDS, WAKES } from "./wire.js";
@@ -31,6 +33,11 @@ export interface EngineOptions {
    * settled by another.
    */
   readonly queues?: boolean | undefined;
+  /**
+   * Does it write down everything that is put into it: for `journal`, `replay`, and `explain` of calls that have ended? Not by
+   * default: a journal grows by about 80 bytes an event, until it is taken.
+   */
+  readonly journal?: boolean | undefined;
 }
 
 /** What `Engine.save` gives: plain JSON. */
@@ -66,8 +73,8 @@ const handles =
 
 /** Holds everything that policies share: routes, slots, budgets. A process has one by default. */
 export class Engine {
-  /** @internal */
-  readonly native: Native = load();
+  /** @internal Tests put another in its place. */
+  native: Native = load();
   /** @internal */
   readonly handle: number;
   /** @internal */
@@ -87,19 +94,29 @@ export class Engine {
   /** @internal Is anything done with records? */
   listening = false;
   readonly #listeners = new Set<Listener>();
-  readonly #names: string[] = [];
+  /** @internal Policies by number, as their owners want them. */
+  readonly wanted: Wanted[] = [];
   #measured = false;
+  readonly #seed: bigint;
+  readonly #maxRoutes: number;
+  readonly #journals: boolean;
+  #taken = false;
+  /** Of an engine that `replay` has made: what it said to each line, in words and numbers. */
+  answers: readonly string[] = [];
 
-  constructor(options: EngineOptions = {}) {
-    const { seed, clock, maxRoutes = 10_000 } = options;
+  constructor(options: EngineOptions = {}, whole?: bigint) {
+    const { seed, clock, maxRoutes = 10_000, journal = false } = options;
     if (seed !== undefined && !(Number.isSafeInteger(seed) && seed >= 0)) {
       throw new RangeError(`seed = ${seed}: must be a whole number from 0 to 2^53 - 1`);
     }
     if (!(Number.isInteger(maxRoutes) && maxRoutes >= 1 && maxRoutes <= 524_288)) {
       throw new RangeError(`maxRoutes = ${maxRoutes}: must be a whole number from 1 to 524,288`);
     }
-    const [high, low] = seed === undefined ? randomSeed() : [Math.floor(seed / 2 ** 32), seed % 2 ** 32];
-    this.handle = this.native.engine(high, low, maxRoutes, 0);
+    this.#seed = whole ?? seedOf(seed);
+    this.#maxRoutes = maxRoutes;
+    this.#journals = journal;
+    const [high, low] = [Number(this.#seed >> 32n), Number(this.#seed & 0xffff_ffffn)];
+    this.handle = this.native.engine(high, low, maxRoutes, Number(journal));
     this.clock = clock;
     this.queues = options.queues ?? !isWorker();
     this.scopes = options.nesting === false ? undefined : scopes();
@@ -108,6 +125,7 @@ export class Engine {
         ? new Timers(platformTime)
         : new Ticker(clock === undefined ? platformTime : () => clock.us(), clock);
     handles?.register(this, this.handle);
+    made(this);
   }
 
   /** @internal Microseconds on its clock. */
@@ -140,15 +158,29 @@ export class Engine {
 
   /** @internal The number of a policy with these settings. */
   take(name: string, pairs: readonly Pair[], form: Form): number {
+    const known = testerOf()?.before(this, name);
     stage(name, pairs);
     const number = this.native.policy(this.handle);
-    if (number < 0) throw new PolicyError(mistakesOf(said(), form));
-    this.#names[number] = name;
+    const mistakes = number < 0 ? mistakesOf(said(), form) : [];
+    if (number >= 0) this.wanted[number] = { name, pairs };
+    testerOf()?.after(this, number < 0 ? (known ?? -1) : number);
+    if (number < 0) throw new PolicyError(mistakes);
     return number;
   }
 
   /** @internal Gives a policy other settings. */
   retune(number: number, name: string, pairs: readonly Pair[]): void {
+    testerOf()?.before(this, name);
+    try {
+      this.change(number, name, pairs);
+      this.wanted[number] = { name, pairs };
+    } finally {
+      testerOf()?.after(this, number);
+    }
+  }
+
+  /** @internal The same, whatever its owner wants. */
+  change(number: number, name: string, pairs: readonly Pair[]): void {
     stage(name, pairs);
     if (this.native.retune(this.handle, number, this.time()) < 0) {
       throw new PolicyError(mistakesOf(said(), "options"));
@@ -176,6 +208,12 @@ export class Engine {
   force(policy: number, route: number, on: boolean): void {
     this.native.force_open(this.handle, policy, route, on ? 1 : 0, this.time());
     this.wake();
+    if (this.listening) this.#publish();
+  }
+
+  /** @internal A caller got something in the place of an error, or did not. */
+  fellBack(policy: number, key: string, ok: boolean): void {
+    this.native.note_fallback(this.handle, this.route(policy, key), Number(ok), this.time());
     if (this.listening) this.#publish();
   }
 
@@ -207,10 +245,73 @@ export class Engine {
     return this.native.target(this.handle, route, this.time());
   }
 
-  /** @internal What a policy does, in words. */
-  explain(policy: number): string {
+  /** @internal What a policy does. */
+  explainPolicy(policy: number): PolicyExplanation {
     this.native.explain(this.handle, policy);
-    return said();
+    return spoken(JSON.parse(said()) as PolicyExplanation);
+  }
+
+  /**
+   * Why a call waits, or ended as it did, with the numbers that were looked at.
+   *
+   * @param of A call's number, as events have it; or the error (or the answer) that a call ended with.
+   * @returns Undefined where the engine knows nothing of it. A call that has ended is known from the journal, as long as nothing
+   * has been taken from that.
+   */
+  explain(of: number | object): CallExplanation | undefined {
+    const found = typeof of === "number" ? { engine: this, call: of } : endOf(of);
+    if (found === undefined || found.engine !== this) return undefined;
+    this.native.explain_call(this.handle, found.call);
+    type Written = Omit<CallExplanation, "story"> & { story: Parameters<typeof eventOf>[0][] };
+    const told = JSON.parse(said()) as Written | null;
+    return told === null ? undefined : spoken({ ...told, story: told.story.map((it) => this.#event(it)) });
+  }
+
+  /**
+   * Everything that was put into the engine, one line each, for `Engine.replay`, of whatever language.
+   *
+   * @param options `take`: the lines are taken out, so that the journal stops growing. The next ones go on where these end: the
+   * text of all of them, one behind the other, is what `replay` takes.
+   * @throws TidegateError If the engine keeps none.
+   * @example
+   * ```ts
+   * const engine = new Engine({ seed: 7, journal: true });
+   * await policy({ engine, retry: {} }).run(() => 1);
+   * const again = Engine.replay(engine.journal());
+   * ```
+   */
+  journal({ take = false }: { readonly take?: boolean | undefined } = {}): string {
+    if (!this.#journals) throw new TidegateError("journal = false: make the engine with { journal: true }");
+    const head = this.#taken ? "" : headOf(this.#seed, this.#maxRoutes);
+    this.#taken ||= take;
+    this.native.journal(this.handle, Number(take));
+    const lines = said();
+    return lines === "" ? head : `${head}${lines}\n`;
+  }
+
+  /**
+   * An engine that was told what stands in a journal: the same seed, and so the same decisions.
+   *
+   * Its clock stands where the journal ends. It keeps a journal itself, so that it can explain calls; what it said to each line
+   * is in `answers`.
+   *
+   * @throws RangeError If a line is none of a journal's: which, and why.
+   */
+  static replay(journal: string): Engine {
+    const { seed, maxRoutes, lines } = journalOf(journal);
+    const clock = new Standing();
+    const engine = new Engine({ clock, maxRoutes, journal: true }, seed);
+    say(lines.join("\n"));
+    const end = engine.native.replay(engine.handle);
+    if (end < 0) throw new RangeError(`journal, line ${-end}: ${said()}: ${lines[-end - 1]}`);
+    clock.at = end;
+    engine.answers = JSON.parse(said()) as string[];
+    for (let number = 0; ; number += 1) {
+      engine.native.explain(engine.handle, number);
+      const told = JSON.parse(said()) as PolicyExplanation | null;
+      if (told === null) return engine;
+      engine.wanted[number] = { name: told.policy, pairs: [] };
+    }
   }
 
   /** @internal The value of a key that is in force: spans in microseconds. */
@@ -291,7 +392,10 @@ export class Engine {
   /** @internal What a route is called in labels. */
   label(policy: string, route: string): string {
     say(route);
-    this.native.label(this.handle, this.#names.indexOf(policy));
+    this.native.label(
+      this.handle,
+      this.wanted.findIndex((wanted) => wanted?.name === policy),
+    );
     return said();
   }
 
@@ -301,17 +405,22 @@ export class Engine {
     this.native.subscribe(this.handle, heard ? 1 : 0);
   }
 
+  /** A record as the engine writes it, with the names of its policy and route. */
+  #event(written: Parameters<typeof eventOf>[0]): TidegateEvent {
+    const key = (route: number) => {
+      this.native.key_of(this.handle, route);
+      return said() || undefined;
+    };
+    return eventOf(written, (number) => this.wanted[number]?.name, key);
+  }
+
   #publish(): void {
     this.native.records(this.handle);
     if (this.#listeners.size === 0) return;
     const text = said();
     if (text === "[]") return;
-    const routeKey = (route: number) => {
-      this.native.key_of(this.handle, route);
-      return said() || undefined;
-    };
     for (const written of JSON.parse(text) as Parameters<typeof eventOf>[0][]) {
-      const event = eventOf(written, (number) => this.#names[number], routeKey);
+      const event = this.#event(written);
       for (const listener of this.#listeners) {
         try {
           listener(event);
@@ -323,11 +432,30 @@ export class Engine {
   }
 }
 
+/** Why the call ended that gave this error (or this answer): asked of the engine that it was one of. */
+export function explain(of: object): CallExplanation | undefined {
+  return (endOf(of)?.engine as Engine | undefined)?.explain(of);
+}
+
+function seedOf(seed: number | undefined): bigint {
+  if (seed !== undefined) return BigInt(seed);
+  const [high, low] = randomSeed();
+  return (BigInt(high) << 32n) | BigInt(low);
+}
+
 function platformTime(): number {
   return globalThis.performance.now() * 1000;
 }
 
 const KEY = Symbol.for("tidegate/0.1/engine");
+
+/** @internal Makes an engine the process's own: the one before, if there was one. */
+export function use(engine: Engine | undefined): Engine | undefined {
+  const shared = globalThis as { [KEY]?: Engine | undefined };
+  const before = shared[KEY];
+  shared[KEY] = engine;
+  return before;
+}
 
 /** The engine of the process, made when it is first needed; one for ESM and CommonJS together. */
 export function defaultEngine(): Engine {

@@ -26,7 +26,8 @@ export type EventType =
   | "store_recovered"
   | "policy_retuned"
   | "forced_open"
-  | "forced_cleared";
+  | "forced_cleared"
+  | "fallback";
 
 /** One thing that an engine did. What a type does not say is absent. */
 export interface TidegateEvent {

@@ -1,8 +1,9 @@
 /** `fetch` under a policy: what of a request can be repeated, what is sent on each attempt, what an answer means. */
 
 import { drained, Guard, isReplayable } from "./body.js";
-import { by, CANCELLED, ofError } from "./classify.js";
+import { by, CANCELLED, ofError, opinionOf, type Predicate } from "./classify.js";
 import type { Core } from "./core.js";
+import { StandIn } from "./fallback.js";
 import type { Lane } from "./lane.js";
 import { report } from "./notes.js";
 import { isBrowser } from "./platform.js";
@@ -20,6 +21,11 @@ export interface FetchOptions extends Omit<CallOptions, "replayable"> {
   readonly policy?: Policy | undefined;
   /** Makes the body anew for a repeat, for bodies that can be read once only. */
   readonly bodyFactory?: (() => BodyInit) | undefined;
+  /**
+   * Told each answer or error, says whether to try again; undefined is no opinion. Limits hold all the same: attempts, budget,
+   * deadline, and what may not be repeated at all. Of undici it is told `{ status, headers }`.
+   */
+  readonly predicate?: Predicate | undefined;
   /** Do repeats carry `Retry-Attempt: n`? */
   readonly retryHeader?: boolean | undefined;
 }
@@ -34,6 +40,7 @@ declare global {
 /** The global `fetch` under a policy. */
 export function fetchUnder(core: Core, given: PolicyOptions): Fetch {
   const sending = new Sending(core, given);
+  const standIn = StandIn.of(core, given.fallback, given.fallbackOn);
   const fetch = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
     const options = init?.tidegate;
     if (options?.policy !== undefined) {
@@ -41,12 +48,9 @@ export function fetchUnder(core: Core, given: PolicyOptions): Fetch {
       return policy.fetch(input as RequestInfo, { ...init, tidegate });
     }
     const sent = send(sending, input, init, options ?? {});
-    const { fallback } = given;
-    if (fallback === undefined) return sent;
-    return sent.catch((error: unknown) => {
-      if (signalOf(input, init)?.aborted === true) throw error;
-      return fallback(error) as Response;
-    });
+    if (standIn === undefined) return sent;
+    const route = options?.route ?? originOf(urlOf(input instanceof Request ? input.url : input));
+    return standIn.instead(sent, route, signalOf(input, init));
   };
   return fetch as Fetch;
 }
@@ -81,6 +85,7 @@ function send(
     headers,
     key: asked.key,
     factory: options.bodyFactory,
+    predicate: options.predicate,
     retryHeader: options.retryHeader ?? given.retryHeader ?? !isBrowser(),
     untilBody: untilBody(core),
     until: untilOf(core, asked.limit),
@@ -106,6 +111,7 @@ interface Plan {
   /** An idempotency key of our making. */
   readonly key: string | undefined;
   readonly factory: (() => BodyInit) | undefined;
+  readonly predicate: Predicate | undefined;
   readonly retryHeader: boolean;
   readonly untilBody: boolean;
   readonly until: number;
@@ -172,6 +178,8 @@ class HttpRun extends Run<Response> {
       outcome = status >= 400 ? core.engine.classify(core.number, status, headers) : 0;
     } else outcome = ofError(value);
     if (core.classify !== undefined) outcome = by(core.classify, value, outcome, core.kinds);
+    const { predicate } = this.#plan;
+    if (predicate !== undefined) outcome = opinionOf(predicate, value, outcome);
     return outcome === 0 && ok && this.#plan.untilBody && isOpen(value as Response) ? HEAD : outcome;
   }
 

@@ -31,10 +31,16 @@ export interface Native {
   force_open(engine: number, policy: number, route: number, on: number, now: number): void;
   classify(engine: number, policy: number, status: number, wallUs: number): number;
   retries_method(engine: number, policy: number): number;
+  falls_back(engine: number, policy: number, verdict: number, failure: number, judged: number): number;
+  may_do_twice(engine: number, policy: number): number;
+  note_fallback(engine: number, route: number, ok: number, now: number): void;
   setting(engine: number, policy: number): void;
   kinds(engine: number, policy: number): void;
   snapshot(engine: number, now: number): void;
   explain(engine: number, policy: number): void;
+  explain_call(engine: number, call: number): void;
+  journal(engine: number, take: number): void;
+  replay(engine: number): number;
   save(engine: number, now: number): void;
   restore(engine: number, elapsedUs: number, now: number): number;
   subscribe(engine: number, on: number): void;

@@ -29,9 +29,13 @@ function camel(text: string): string {
 
 /** Mistakes as core tells them, in the names that the author has used. */
 export function mistakesOf(text: string, form: Form): Mistake[] {
-  const named = form === "options" ? camel : (words: string) => words;
-  const list = JSON.parse(text) as [string, string, string][];
-  return list.map(([key, value, rule]) => ({ key: named(key), value, rule: named(rule) }));
+  return named(JSON.parse(text) as [string, string, string][], form);
+}
+
+/** Mistakes by key, value and rule. */
+export function named(list: readonly (readonly [string, string, string])[], form: Form): Mistake[] {
+  const name = form === "options" ? camel : (words: string) => words;
+  return list.map(([key, value, rule]) => ({ key: name(key), value, rule: name(rule) }));
 }
 
 /** The pairs of a policy's options. */

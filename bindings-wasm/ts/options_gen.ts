@@ -179,6 +179,21 @@ export interface RateLimit {
    * or the pool itself; default: off.
    */
   pool?: string | Named | undefined;
+  /**
+   * Whose rate it is: each process's own, or the whole fleet's through the store that the engine is attached
+   * to. Local, fleet; default: `local`.
+   */
+  store?: "local" | "fleet" | undefined;
+  /**
+   * fleet: tokens that a process takes from the store at a time; 1 asks for every call. Absent: what 50 ms of
+   * the rate bring, at least 1. 1 to 1000000000; default: off.
+   */
+  lease?: number | undefined;
+  /**
+   * fleet: what holds while the store is gone: local is the process's share of the rate, open lets all calls
+   * pass, closed refuses them. Local, open, closed; default: `local`.
+   */
+  onLoss?: "local" | "open" | "closed" | undefined;
 }
 
 /** How many calls may be in flight at once, per route. */
@@ -260,6 +275,26 @@ export interface Bulkhead {
    * or the pool itself; default: off.
    */
   pool?: string | Named | undefined;
+  /**
+   * Whose slots they are: each process's own, or the whole fleet's through the store that the engine is
+   * attached to. Local, fleet; default: `local`.
+   */
+  store?: "local" | "fleet" | undefined;
+  /**
+   * fleet: how long a slot stays taken whose process does not renew it. Milliseconds, 1000 to 365 days;
+   * default: `30s`.
+   */
+  leaseTtl?: number | undefined;
+  /**
+   * fleet: what holds while the store is gone: local is the process's share of the slots, open is
+   * maxConcurrency in each process, closed refuses calls. Local, open, closed; default: `local`.
+   */
+  onLoss?: "local" | "open" | "closed" | undefined;
+  /**
+   * aimd with latencyQuantile: fleet compares the quantile of all processes' latencies with the threshold.
+   * Local, fleet; default: `local`.
+   */
+  latencyStore?: "local" | "fleet" | undefined;
 }
 
 /** When to stop calling what fails. */
@@ -308,6 +343,21 @@ export interface Breaker {
   ignoreOn?: readonly string[] | undefined;
   /** What is counted: the call, or each of its attempts. Call, attempt; default: `call`. */
   unit?: "call" | "attempt" | undefined;
+  /**
+   * fleet: one process that trips opens the breaker for all, through the store that the engine is attached
+   * to. Local, fleet; default: `local`.
+   */
+  store?: "local" | "fleet" | undefined;
+  /**
+   * fleet: processes that must trip within the window, or within breakDuration where there is none, before it
+   * opens for all. 1 to 10000; default: `1`.
+   */
+  quorum?: number | undefined;
+  /**
+   * fleet: what holds while the store is gone: local is the process's own breaker, open lets all calls pass,
+   * closed refuses them. Local, open, closed; default: `local`.
+   */
+  onLoss?: "local" | "open" | "closed" | undefined;
 }
 
 /** Which part of the calls to refuse while a part of them fails. */
@@ -414,6 +464,16 @@ export interface Settings {
    * ignoreOn may name them. Names of a to z, 0 to 9 and _, each with its class; default: off.
    */
   kinds?: Readonly<Record<string, Base>> | undefined;
+  /**
+   * Where a component is fleet-wide: how long a call waits for the store's answer, and the engine for any;
+   * then onLoss holds. Milliseconds, 1 to 365 days; default: `50ms`.
+   */
+  storeTimeout?: number | undefined;
+  /**
+   * Where breaker or latencies are fleet-wide: how often they are exchanged, at most; an opening is written
+   * at once. Milliseconds, 1 to 365 days; default: `250ms`.
+   */
+  storeExchange?: number | undefined;
   /** When to try again. */
   retry?: Retry | undefined;
   /** How many calls may start per span, per route. */
@@ -432,6 +492,8 @@ export interface Settings {
 export const SPANS: ReadonlySet<string> = new Set([
   "deadline",
   "attempt_timeout",
+  "store_timeout",
+  "store_exchange",
   "retry.retry_time_limit",
   "retry.max_retry_after",
   "retry.backoff.base",
@@ -445,6 +507,7 @@ export const SPANS: ReadonlySet<string> = new Set([
   "bulkhead.cooldown",
   "bulkhead.queue_target",
   "bulkhead.queue_interval",
+  "bulkhead.lease_ttl",
   "breaker.window",
   "breaker.break_duration",
   "breaker.max_break_duration",
@@ -494,7 +557,9 @@ export const NAMES: ReadonlySet<string> = new Set([
   "increase_step",
   "jitter_ratio",
   "latency_quantile",
+  "latency_store",
   "latency_threshold",
+  "lease_ttl",
   "long_window",
   "max_attempts",
   "max_break_duration",
@@ -509,6 +574,7 @@ export const NAMES: ReadonlySet<string> = new Set([
   "min_retries",
   "min_retries_per_sec",
   "min_throughput",
+  "on_loss",
   "percent_can_retry",
   "probe_interval",
   "queue_adaptive_lifo",
@@ -522,6 +588,8 @@ export const NAMES: ReadonlySet<string> = new Set([
   "rtt_tolerance",
   "send_rate",
   "slot_until",
+  "store_exchange",
+  "store_timeout",
   "successes_to_close",
   "throttled_base",
   "throttled_cost",

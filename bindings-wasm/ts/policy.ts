@@ -5,6 +5,8 @@ import { Core } from "./core.js";
 import { defaultEngine, type Engine } from "./engine.js";
 import { PolicyError } from "./errors.js";
 import type { EventType, Listener, Subscription } from "./events.js";
+import type { PolicyExplanation } from "./explain.js";
+import { type Fallback, type FallbackOn, StandIn } from "./fallback.js";
 import { type Fetch, fetchUnder } from "./fetch.js";
 import { type Attempt, Lane } from "./lane.js";
 import type { Pair } from "./native.js";
@@ -25,6 +27,7 @@ import {
   OK_1,
   packRemaining,
   REPLAYABLE,
+  SOLO,
   VERDICTS,
 } from "./wire.js";
 import { type WrapOptions, wrapped } from "./wrap.js";
@@ -36,10 +39,13 @@ export interface PolicyOptions extends Settings {
   /** Told the result or the error of every attempt, says what it was. */
   readonly classify?: Classify | undefined;
   /**
-   * What stands in for a result where a call has failed for good. It runs outside all components, is not asked when the
-   * caller has given up, and what it throws is what the caller gets.
+   * What stands in for a result where a call has failed for good: for our refusals, and for failures that may pass. Not for a
+   * mistake (a `permanent` failure) that `classify` has not called so, nor when the caller has given up. It runs outside
+   * all components, and what it throws is what the caller gets.
    */
-  readonly fallback?: ((error: unknown) => unknown) | undefined;
+  readonly fallback?: Fallback | undefined;
+  /** Which errors the fallback stands in for, if not those. */
+  readonly fallbackOn?: FallbackOn | undefined;
   /** What sends requests: `globalThis.fetch`, as it is at each attempt, if left out. */
   readonly fetch?: Fetch | undefined;
   /** Do repeats of a request carry `Retry-Attempt: n`? By default everywhere but in browsers, where it costs a preflight. */
@@ -64,6 +70,8 @@ export interface CallOptions {
   readonly deadline?: number | undefined;
   /** Tokens of a rate limit that it takes, 0 to 65,535; 1 if left out. */
   readonly cost?: number | undefined;
+  /** Do its attempts never run beside each other? Not if left out; if so, it is never hedged. */
+  readonly solo?: boolean | undefined;
 }
 
 /** What a single call says. */
@@ -90,17 +98,17 @@ export class Caller {
   readonly key: string;
   readonly #flags: number;
   readonly #limit: number;
-  readonly #fallback: PolicyOptions["fallback"];
+  readonly #standIn: StandIn | undefined;
   #route = 0;
 
   /** @internal */
-  constructor(core: Core, options: CallOptions, fallback: PolicyOptions["fallback"]) {
+  constructor(core: Core, options: CallOptions, standIn: StandIn | undefined) {
     this.core = core;
     this.options = options;
     this.key = options.route ?? "default";
     this.#flags = flagsOf(options) | (core.engine.queues ? MAY_PARK : 0);
     this.#limit = limitOf(options.deadline);
-    this.#fallback = fallback;
+    this.#standIn = standIn;
   }
 
   /**
@@ -118,12 +126,9 @@ export class Caller {
    * ```
    */
   run<T>(work: Work<T>, options?: RunOptions): Promise<T> {
-    if (this.#fallback === undefined) return this.#run(work, options);
-    const fallback = this.#fallback;
-    return this.#run(work, options).catch((error: unknown) => {
-      if (options?.signal?.aborted === true) throw error;
-      return fallback(error) as T;
-    });
+    const going = this.#run(work, options);
+    if (this.#standIn === undefined) return going;
+    return this.#standIn.instead(going, options?.route ?? this.key, options?.signal ?? undefined);
   }
 
   #run<T>(work: Work<T>, options: RunOptions | undefined): Promise<T> {
@@ -248,7 +253,8 @@ export class Policy extends Caller {
       document === undefined
         ? engine.take(name, pairsOf(settings), "options")
         : engine.take(name, document, "document");
-    super(new Core(engine, name, number, options.classify), {}, options.fallback);
+    const core = new Core(engine, name, number, options.classify);
+    super(core, {}, StandIn.of(core, options.fallback, options.fallbackOn));
     this.name = name;
     this.engine = engine;
     this.#given = options;
@@ -270,7 +276,8 @@ export class Policy extends Caller {
 
   /** A caller with settings of its own. Make it once and keep it: making one costs more than a call. */
   at(options: CallOptions): Caller {
-    return new Caller(this.core, options, this.#given.fallback);
+    const { fallback, fallbackOn } = this.#given;
+    return new Caller(this.core, options, StandIn.of(this.core, fallback, fallbackOn));
   }
 
   /**
@@ -281,13 +288,6 @@ export class Policy extends Caller {
    */
   wrap<O extends object>(target: O, options: WrapOptions<O> = {}): O {
     return wrapped(this, target, options);
-  }
-
-  /** @internal Are only failures of these classes repeated, as far as it has been said? */
-  retriesOnly(classes: ReadonlySet<string>): boolean {
-    const { retryOn } = this.#given.retry ?? {};
-    const bases = this.kinds;
-    return retryOn?.every((name) => classes.has(bases[name] ?? name)) === true;
   }
 
   /** The kinds of failure that it declares: name → the class that each is based on. */
@@ -321,9 +321,9 @@ export class Policy extends Caller {
     return { ...(policies[this.name] as PolicyCounts), routes: Object.fromEntries(mine) };
   }
 
-  /** What it does, in words: its components in their order, the most that a call waits and costs, and what may not be meant. */
-  explain(): string {
-    return this.engine.explain(this.core.number);
+  /** What it does, in numbers and (`String` of it) in words: its components in their order, the most that a call waits and costs, and what may not be meant. */
+  explain(): PolicyExplanation {
+    return this.engine.explainPolicy(this.core.number);
   }
 
   /** Tells of what happens under this policy: of one type of event, or of all (`"*"`). */
@@ -354,8 +354,9 @@ export function policy(options: PolicyOptions = {}): Policy {
 
 /** The settings among a policy's options, which are for core to check. */
 function settingsOf(options: PolicyOptions): Settings {
-  const { name, classify, fallback, fetch, retryHeader, idempotencyKey, engine, ...settings } = options;
-  const functions = { classify, fallback, fetch };
+  const { name, classify, fallback, fallbackOn, fetch, retryHeader, idempotencyKey, engine, ...settings } =
+    options;
+  const functions = { classify, fallback, fallbackOn, fetch };
   for (const [key, value] of Object.entries(functions)) {
     if (value !== undefined && typeof value !== "function") {
       throw new PolicyError([{ key, value: String(value), rule: "must be a function" }]);
@@ -363,6 +364,10 @@ function settingsOf(options: PolicyOptions): Settings {
   }
   if (name !== undefined && typeof name !== "string") {
     throw new PolicyError([{ key: "name", value: String(name), rule: "must be a string" }]);
+  }
+  if (fallbackOn !== undefined && fallback === undefined) {
+    const rule = "says when, but no fallback says what";
+    throw new PolicyError([{ key: "fallbackOn", value: String(fallbackOn), rule }]);
   }
   return settings;
 }
@@ -377,7 +382,8 @@ export function flagsOf(options: CallOptions): number {
     criticalityOf(options.criticality ?? "normal") |
     (cost * COST_UNIT) |
     (options.idempotent === false ? 0 : IDEMPOTENT) |
-    (options.replayable === false ? 0 : REPLAYABLE)
+    (options.replayable === false ? 0 : REPLAYABLE) |
+    (options.solo === true ? SOLO : 0)
   );
 }
 

@@ -8,7 +8,7 @@ import { inherited, type Scope } from "./scope.js";
 import { ABORTABLE, DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY, VERDICTS } from "./wire.js";
 
 const OPTIONS = new Set(
-  "policy route deadline idempotent criticality cost bodyFactory retryHeader".split(" "),
+  "policy route deadline idempotent criticality cost solo predicate bodyFactory retryHeader".split(" "),
 );
 const MOST_ROUTES = 10_000;
 const PORTS: Readonly<Record<string, string>> = { "http:": "80", "https:": "443" };
@@ -62,6 +62,11 @@ export function askedFor(sending: Sending, options: FetchOptions, known: Known):
       throw new RangeError(
         `tidegate: ${JSON.stringify(key)} is no option of a request; they are ${[...OPTIONS].join(", ")}`,
       );
+    }
+  }
+  for (const key of ["bodyFactory", "predicate"] as const) {
+    if (options[key] !== undefined && typeof options[key] !== "function") {
+      throw new RangeError(`tidegate: ${key} = ${String(options[key])}: must be a function`);
     }
   }
   const replayable = options.bodyFactory !== undefined || known.replayable;

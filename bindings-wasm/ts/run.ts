@@ -9,6 +9,7 @@ import { by, CANCELLED, ofError, TIMEOUT } from "./classify.js";
 import type { Core } from "./core.js";
 import type { Waiter } from "./engine.js";
 import { AttemptTimeout, type TidegateError } from "./errors.js";
+import { mark } from "./explain.js";
 import { Lane } from "./lane.js";
 import { noteOf, refusal, report } from "./notes.js";
 import { surroundings } from "./platform.js";
@@ -355,6 +356,7 @@ export abstract class Run<T> implements Timed, Waiter {
       const failure = last?.ok === false ? last.value : undefined;
       const cause = verdict === "deadline" && failure instanceof AttemptTimeout ? failure.cause : failure;
       const error = this.refuse(verdict, retryIn, cause);
+      mark(error, this.core.engine, this.call);
       this.#drop(undefined);
       this.#reject(error);
       return;
@@ -366,6 +368,7 @@ export abstract class Run<T> implements Timed, Waiter {
       const note = this.note(verdict, noteOf(verdict, this.attempts, retryIn, most));
       const retryAt = retryIn === undefined ? undefined : new Date(Date.now() + retryIn);
       report(what, { attempts: this.attempts, reason: verdict, note, retryAt });
+      mark(what, this.core.engine, this.call);
     };
     if (ok) this.#resolve(this.deliver(value, tell));
     else {

@@ -13,7 +13,7 @@
 import type { Dispatcher } from "undici";
 import { type Answer, Attempt, DRAIN_MS, type Front } from "./answer.js";
 import { isReplayable } from "./body.js";
-import { by, CANCELLED, ofError } from "./classify.js";
+import { by, CANCELLED, ofError, opinionOf, type Predicate } from "./classify.js";
 import type { Core } from "./core.js";
 import type { FetchOptions } from "./fetch.js";
 import type { Lane } from "./lane.js";
@@ -109,6 +109,7 @@ function send(
     sent,
     key: asked.key,
     factory: options.bodyFactory,
+    predicate: options.predicate,
     retryHeader: options.retryHeader ?? given.retryHeader ?? true,
     untilBody: untilBody(core),
     until: untilOf(core, asked.limit),
@@ -146,6 +147,7 @@ interface Plan {
   /** An idempotency key of our making. */
   readonly key: string | undefined;
   readonly factory: (() => BodyInit) | undefined;
+  readonly predicate: Predicate | undefined;
   readonly retryHeader: boolean;
   readonly untilBody: boolean;
   readonly until: number;
@@ -203,6 +205,8 @@ class DispatchRun extends Run<Answer> {
       outcome = status >= 400 ? core.engine.classify(core.number, status, pairs) : 0;
     } else outcome = ofError(value);
     if (core.classify !== undefined) outcome = by(core.classify, value, outcome, core.kinds);
+    const { predicate } = this.#plan;
+    if (predicate !== undefined) outcome = opinionOf(predicate, value, outcome);
     return outcome === 0 && ok && this.#plan.untilBody ? HEAD : outcome;
   }
 

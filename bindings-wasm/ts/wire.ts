@@ -90,6 +90,7 @@ export const ABORTABLE = 1 << 4;
 export const MAY_PARK = 1 << 5;
 export const SLOT_UNTIL_BODY = 1 << 6;
 export const COST_UNIT = 1 << 7;
+export const SOLO = 1 << 23;
 /** Criticality normal, cost 1. */
 export const PLAIN = 2 | COST_UNIT;
 

@@ -14,16 +14,13 @@ export interface WrapOptions<O> {
   readonly route?: ((method: string, args: readonly unknown[]) => string) | undefined;
 }
 
-/** Classes of failures after which it is known whether something has happened. */
-const UNAMBIGUOUS = new Set(["never_sent", "throttled", "conflict", "concurrency"]);
-
 /** An object whose methods are under a policy. */
 export function wrapped<O extends object>(policy: Policy, target: O, options: WrapOptions<O>): O {
   const { methods, route } = options;
-  const retried = policy.core.count("retry.max_attempts") ?? 1;
-  if (methods === undefined && retried > 1 && !policy.retriesOnly(UNAMBIGUOUS)) {
+  const { engine, number } = policy.core;
+  if (methods === undefined && engine.native.may_do_twice(engine.handle, number) !== 0) {
     throw new TypeError(
-      `policy ${JSON.stringify(policy.name)} repeats failures after which a write may have happened: name the methods that may be repeated, wrap(client, { methods: […] }), or let retryOn have only ${[...UNAMBIGUOUS].join(", ")}`,
+      `policy ${JSON.stringify(policy.name)} repeats calls, and what a method writes may happen twice: name the methods that may be repeated, wrap(client, { methods: […] }), or let retryOn have only conflict, never_sent, throttled`,
     );
   }
   const chosen = methods === undefined ? undefined : new Set<PropertyKey>(methods);

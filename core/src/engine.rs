@@ -17,6 +17,7 @@ mod call;
 mod decide;
 mod evidence;
 mod explain;
+mod fleet;
 mod force;
 mod hedge;
 mod hold;
@@ -47,13 +48,14 @@ pub use ledger::Counts;
 pub use record::{Record, RecordType};
 pub use state::{RestoreError, Restored};
 pub use view::{
-    BreakerView, HedgeView, HoldView, LimitKind, PoolView, RateView, RouteView, SendView, SharedView,
-    Snapshot, ThrottleView,
+    BreakerView, FleetRateView, HedgeView, HoldView, LimitKind, PoolView, RateView, RouteView, SendView,
+    SharedView, Snapshot, StoreView, ThrottleView,
 };
 
-use crate::action::{CallId, Flags, PolicyId, RouteId};
+use crate::action::{CallId, Flags, PolicyId, RouteId, Verdict};
 use crate::classify::{HttpFailure, classify};
-use crate::outcome::{Class, Outcome};
+use crate::fleet::StoreCommand;
+use crate::outcome::{Class, Kind, Outcome};
 use crate::policy::Policy;
 use crate::time::{Clock, Time, WallTime};
 
@@ -137,6 +139,9 @@ pub struct Engine {
     pools: BTreeMap<String, pools::Shared>,
     targets: hold::Targets,
     wakes: Vec<CallId>,
+    /// What holds the fleet together, once a store is attached; and commands for it that nobody has taken.
+    fleet: Option<Box<fleet::Fleet>>,
+    commands: Vec<StoreCommand>,
     /// Permits that the event's own call gives back once all has seen them out: its route, and how many.
     owed: (u32, u32),
     notes: record::Notes,
@@ -157,6 +162,8 @@ impl Engine {
             pools: BTreeMap::new(),
             targets: hold::Targets::default(),
             wakes: Vec::new(),
+            fleet: None,
+            commands: Vec::new(),
             owed: (0, 0),
             notes: record::Notes::default(),
             journal: journal::Journal::new(seed, options),
@@ -166,7 +173,8 @@ impl Engine {
     /// Takes a policy in. The same name with the same settings is the same policy.
     ///
     /// # Errors
-    /// The same name with other settings, a pool that this engine does not have, or more than 65,535 policies.
+    /// The same name with other settings, a pool that this engine does not have, a component of the fleet's while no
+    /// store is attached ([`Engine::attach_store`]), or more than 65,535 policies.
     pub fn policy(&mut self, policy: Policy) -> Result<PolicyId, Clash> {
         self.write(|| Input::Policy { policy: Box::new(policy.clone()) });
         let clash = |policy: Policy, rule| Err(Clash { name: policy.name, rule });
@@ -179,6 +187,9 @@ impl Engine {
         let Ok(number) = u16::try_from(self.policies.len()) else {
             return clash(policy, "an engine holds at most 65,536 policies; make them once, not per call");
         };
+        if let Some(rule) = self.fleet_rule(&policy) {
+            return clash(policy, rule);
+        }
         let homes = match self.homes_of(&policy) {
             Ok(homes) => homes,
             Err(rule) => return clash(policy, rule),
@@ -234,6 +245,17 @@ impl Engine {
         self.policies.get(policy.0 as usize).is_some_and(|entry| entry.policy.retry.methods.contains(method))
     }
 
+    /// [`Policy::falls_back`] of a policy; false where there is none.
+    pub fn falls_back(
+        &self,
+        policy: PolicyId,
+        verdict: Verdict,
+        failure: Option<Kind>,
+        judged: bool,
+    ) -> bool {
+        self.policy_of(policy).is_some_and(|policy| policy.falls_back(verdict, failure, judged))
+    }
+
     /// The outcome of an HTTP answer under a policy (semantics 1.4); `wall` is for HTTP dates.
     pub fn classify(&self, policy: PolicyId, failure: &HttpFailure<'_>, wall: WallTime) -> Outcome {
         match self.policies.get(policy.0 as usize) {
@@ -253,6 +275,7 @@ impl Engine {
         self.targets.forget_calls();
         self.wakes.clear();
         self.notes.forget_calls();
+        self.fork_fleet();
         Flags::default()
     }
 }

@@ -36,6 +36,7 @@ mod breaker;
 mod classify;
 mod codel;
 mod engine;
+pub mod fleet;
 mod limit;
 mod meter;
 mod outcome;
@@ -56,9 +57,9 @@ pub use breaker::{BreakerSettings, BreakerState, CircuitBreaker, Evidence, Ticke
 pub use classify::{HttpFailure, METHODS, class_of_status};
 pub use codel::{CoDel, CodelLaw, CodelSettings};
 pub use engine::{
-    Answer, BreakerView, CallExplanation, Clash, Component, Counts, EDGES, Engine, HedgeView, HoldView,
-    Input, InputError, LimitKind, Load, Options, PolicyExplanation, PoolView, RateView, Record, RecordType,
-    RestoreError, Restored, RouteView, SendView, SharedView, Snapshot, ThrottleView,
+    Answer, BreakerView, CallExplanation, Clash, Component, Counts, EDGES, Engine, FleetRateView, HedgeView,
+    HoldView, Input, InputError, LimitKind, Load, Options, PolicyExplanation, PoolView, RateView, Record,
+    RecordType, RestoreError, Restored, RouteView, SendView, SharedView, Snapshot, StoreView, ThrottleView,
 };
 pub use limit::{
     Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, RateSettings, TokenBucket,

@@ -26,6 +26,7 @@ pub use table::{Domain, Key, TABLE, TABLES};
 
 use std::sync::Arc;
 
+use crate::action::Verdict;
 use crate::breaker::BreakerSettings;
 use crate::classify::Methods;
 use crate::codel::CodelSettings;
@@ -43,6 +44,9 @@ pub struct Policy {
     pub(crate) deadline: Duration,
     pub(crate) attempt_timeout: Duration,
     pub(crate) slot_until_body: bool,
+    /// How long an answer of the fleet's store is waited for, and how often states are exchanged with it.
+    pub(crate) store_timeout: Duration,
+    pub(crate) store_exchange: Duration,
     /// The kinds that it declares, from number 9 on, and their base classes.
     pub(crate) kinds: Vec<(Arc<str>, Class)>,
     pub(crate) retry: Retry,
@@ -60,6 +64,42 @@ pub(crate) enum Unit {
     Call,
     /// Each attempt its own; a slot is given back during backoff.
     Attempt,
+}
+
+/// What holds for a fleet-wide component while the store is gone (semantics 10.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OnLoss {
+    /// The process's own share.
+    Local,
+    /// Everything passes.
+    Open,
+    /// Everything is refused.
+    Closed,
+}
+
+/// A rate that is the fleet's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FleetRate {
+    /// Tokens a round trip; 1 asks for every call.
+    pub(crate) lease: u32,
+    pub(crate) on_loss: OnLoss,
+}
+
+/// A breaker that is the fleet's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FleetBreaker {
+    /// Processes that must trip.
+    pub(crate) quorum: u32,
+    /// Within this.
+    pub(crate) within: Duration,
+    pub(crate) on_loss: OnLoss,
+}
+
+/// Slots that are the fleet's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FleetSlots {
+    pub(crate) ttl: Duration,
+    pub(crate) on_loss: OnLoss,
 }
 
 /// The retry component. A policy without one makes one attempt.
@@ -95,10 +135,13 @@ pub(crate) struct RateLimit {
     pub(crate) max_wait: Duration,
     pub(crate) max_waiters: u32,
     pub(crate) pool: Option<Arc<str>>,
+    /// None where it is the process's own.
+    pub(crate) fleet: Option<FleetRate>,
 }
 
 /// A bulkhead of any kind.
 #[derive(Clone, PartialEq, Debug)]
+#[allow(clippy::struct_excessive_bools)] // independent switches of a document
 pub(crate) struct Bulkhead {
     pub(crate) limit: LimitSettings,
     pub(crate) max_queue: u32,
@@ -111,6 +154,10 @@ pub(crate) struct Bulkhead {
     pub(crate) lifo: bool,
     pub(crate) prioritized: bool,
     pub(crate) pool: Option<Arc<str>>,
+    /// None where the slots are the process's own.
+    pub(crate) fleet: Option<FleetSlots>,
+    /// Are latencies merged across the fleet?
+    pub(crate) fleet_latency: bool,
 }
 
 /// What sets the limit of a bulkhead.
@@ -129,6 +176,8 @@ pub(crate) struct Breaker {
     pub(crate) failure_on: u32,
     pub(crate) ignore_on: u32,
     pub(crate) unit: Unit,
+    /// None where it is the process's own.
+    pub(crate) fleet: Option<FleetBreaker>,
 }
 
 /// The adaptive throttle.
@@ -264,6 +313,48 @@ impl Policy {
     /// The names of the kinds that this policy declares, in the order of their numbers, from 9 on.
     pub fn kinds(&self) -> impl Iterator<Item = &str> {
         self.kinds.iter().map(|declared| &*declared.0)
+    }
+
+    /// Does a fallback stand in for the end of a call (semantics 7.4)? For what it was refused by and for what it ran out
+    /// of, and for failures that may pass: an outage is what fallbacks are for. Never for a cancellation, nor for what is
+    /// ignored. A `permanent` failure is the caller's own mistake, or a bug that nobody has classified; a fallback would
+    /// hide it, so it stands in only where somebody has `judged` it: the policy's classifier, not the default.
+    ///
+    /// A host that lets its caller choose the errors does not ask.
+    ///
+    /// ```
+    /// use tidegate::{Class, Policy, Value, Verdict};
+    /// let policy = Policy::from_pairs("p", &[("preset", Value::Text("http"))]).unwrap();
+    /// assert!(policy.falls_back(Verdict::BreakerOpen, None, false));
+    /// assert!(policy.falls_back(Verdict::Attempts, Some(Class::Transient.into()), false));
+    /// assert!(!policy.falls_back(Verdict::NotRetryable, Some(Class::Permanent.into()), false), "perhaps a bug");
+    /// assert!(!policy.falls_back(Verdict::Cancelled, None, false));
+    /// ```
+    pub fn falls_back(&self, verdict: Verdict, failure: Option<Kind>, judged: bool) -> bool {
+        match (verdict, failure.map(|kind| self.class_of(kind))) {
+            (Verdict::Cancelled | Verdict::CostAboveBurst | Verdict::StaleRoute, _) => false,
+            (_, Some(Class::Permanent)) => judged,
+            (_, Some(class)) => class.retryable(),
+            (verdict, None) => !matches!(verdict, Verdict::Ok | Verdict::Stale),
+        }
+    }
+
+    /// May what a call does be done twice under this policy: is it hedged, or repeated after a failure that leaves open
+    /// whether it was carried out? After `never_sent`, `throttled` and `conflict` it was not. A host that puts a whole
+    /// object behind a policy asks, since some of its methods may write.
+    ///
+    /// ```
+    /// use tidegate::{Policy, Value};
+    /// let policy = |pairs: &[_]| Policy::from_pairs("p", pairs).unwrap();
+    /// assert!(policy(&[("retry.max_attempts", Value::Number(3.0))]).may_do_twice());
+    /// assert!(!policy(&[("retry.retry_on", Value::Text("never_sent"))]).may_do_twice());
+    /// assert!(!policy(&[("bulkhead.max_concurrency", Value::Number(3.0))]).may_do_twice());
+    /// ```
+    pub fn may_do_twice(&self) -> bool {
+        let open = |class| !matches!(class, Class::NeverSent | Class::Throttled | Class::Conflict);
+        let mut kinds =
+            (0..32).filter_map(Kind::new).filter(|kind| self.retry.kinds >> kind.number() & 1 == 1);
+        self.hedge.is_some() || self.retry.max_attempts > 1 && kinds.any(|kind| open(self.class_of(kind)))
     }
 
     /// Do slot and deadline of a streamed answer last until its body has been read (`slot_until = "body"`)?

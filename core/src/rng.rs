@@ -18,6 +18,10 @@ pub enum Purpose {
     Throttle = 3,
     /// Jitter of a circuit breaker's break (semantics 5.2).
     Break = 4,
+    /// When a store that is gone is tried again (semantics 10.4).
+    Probe = 5,
+    /// What a process is called in the store.
+    Process = 6,
 }
 
 /// One output of `SplitMix64` started at `state`.

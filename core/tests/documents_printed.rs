@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use tidegate::{Class, Document, Domain, Policy, PolicyError, Pool, PoolKind, TABLE, Value};
+use tidegate::{Class, Document, Domain, Duration, Policy, PolicyError, Pool, PoolKind, TABLE, Value};
 
 /// A value that owns its text, or the place of a declared kind among them all.
 #[derive(Clone, Debug)]
@@ -76,7 +76,20 @@ fn values(domain: Domain) -> BoxedStrategy<Vec<Owned>> {
 fn pairs() -> impl Strategy<Value = Pairs> {
     let keys: Vec<_> = TABLE
         .iter()
-        .map(|key| prop::option::weighted(0.35, values(key.domain)).prop_map(|values| (key.path, values)))
+        .map(|key| {
+            // A rate of the fleet's has less room (its burst times its span), and most rates are modest.
+            let values = match key.domain {
+                Domain::Span { min, .. } if key.path == "rate_limit.per" => {
+                    values(Domain::Span { min, max: Duration::from_secs(10), none: false })
+                }
+                Domain::Count { .. } if key.path == "rate_limit.lease" => {
+                    values(Domain::Count { min: 1, max: 5, none: false })
+                }
+                domain => values(domain),
+            };
+            let often = if key.path.rsplit('.').next() == Some("store") { 0.8 } else { 0.35 };
+            prop::option::weighted(often, values).prop_map(|values| (key.path, values))
+        })
         .collect();
     (keys, any::<bool>()).prop_map(|(keys, breaks)| {
         // The two exclude each other.

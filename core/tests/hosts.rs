@@ -81,4 +81,7 @@ fn a_fallback_is_told_with_its_route_and_whether_it_worked() {
         (RecordType::Fallback, Some(host.policy), Some(host.route), Some(class.into()), at(10))
     };
     assert_eq!(told, [expected(Class::Ok), expected(Class::Permanent)]);
+    let view = host.engine.snapshot(at(10));
+    let counts: Vec<_> = view.policies.iter().map(|(_, it)| (it.fallbacks, it.fallback_failures)).collect();
+    assert_eq!(counts, [(2, 1)], "counted also while nobody listens");
 }

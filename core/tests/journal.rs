@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use serde_json::Value as Json;
+use tidegate::fleet::{CommandId, KeptReply, StoreKind};
 use tidegate::{
     Action, Answer, CallId, Engine, Event, Input, Kind, Opinion, Options, Outcome, Policy, PolicyId, Pool,
     PoolKind, Record, Request, RouteId, TargetId, Time, Value, Verdict, wire,
@@ -125,12 +126,23 @@ proptest! {
             Input::Fallback { route, ok: on, now },
             Input::Fork { seed: word, now },
             Input::Wakes,
+            Input::Store { kind: StoreKind::ALL[usize::from(on)], namespace: key.as_str().into(), now },
+            Input::Reply {
+                command: CommandId::from_word(word),
+                reply: match event {
+                    0 => KeptReply::Lost,
+                    1 => KeptReply::Error(key.as_bytes().into()),
+                    _ => KeptReply::Bytes([key.as_bytes(), &[attempt, kind, 0xff]].concat().into()),
+                },
+                now,
+            },
+            Input::Commands,
         ]);
     }
 
     /// No text makes the parser panic.
     #[test]
-    fn any_text_is_read_or_refused(line in "(policy|pool|route|target|begin|on|retune|force)?( |[0-9]|\\PC|\"|\\\\x?|=|-){0,40}") {
+    fn any_text_is_read_or_refused(line in "(policy|pool|route|target|begin|on|retune|force|store|reply)?( |[0-9]|\\PC|\"|\\\\x?|=|-){0,40}") {
         if let Ok(input) = line.parse::<Input>() {
             prop_assert_eq!(written(std::slice::from_ref(&input)), [input]);
         }
@@ -155,8 +167,8 @@ fn keys_of_any_characters_stand_on_one_line() {
 fn what_is_wrong_is_named() {
     let most = u64::MAX;
     for (line, error) in [
-        ("", "input = (nothing): must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes".to_owned()),
-        ("wake", "input = wake: must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes".into()),
+        ("", "input = (nothing): must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes, store, reply, commands".to_owned()),
+        ("wake", "input = wake: must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes, store, reply, commands".into()),
         ("wakes 1", "end = 1: must be the end of the line".into()),
         ("on", format!("now = (nothing): must be a whole number up to {most}")),
         ("on +5 1 poll", format!("now = +5: must be a whole number up to {most}")),
@@ -167,6 +179,9 @@ fn what_is_wrong_is_named() {
         ("on 5 1 finished 1 0 3 -", "opinion = 3: must be a whole number up to 2".into()),
         ("on 5 1 finished 1 0 0", format!("retry_after = (nothing): must be a whole number up to {most}, or - for none")),
         ("begin 0 1 16777216 - - 0", "flags = 16777216: must be a whole number up to 16777215".into()),
+        ("store 0 sql \"x\"", "kind = sql: must be one of lua, plain".into()),
+        ("reply 0 1 maybe", "reply = maybe: must be one of bytes, error, lost".into()),
+        ("reply 0 1 bytes \"€\"", "bytes = \"€\": must be characters up to ÿ".into()),
         ("force 0 0 - 2", "on = 2: must be a whole number up to 1".into()),
         ("pool 0 pail \"db\"", "kind = pail: must be one of bulkhead, rate_limit, budget".into()),
         ("policy \"p\" deadline=0", "deadline = 0s: must be a span from 1us to 365 days".into()),

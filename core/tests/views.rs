@@ -76,13 +76,13 @@ fn rates_show_what_is_left_and_who_waits() {
     let shown =
         |engine: &tidegate::Engine, now| (view(engine, now).rate.unwrap(), view(engine, now).send.unwrap());
     assert_eq!(call(&mut engine, id, Class::Ok, 0, 0), Verdict::Ok);
-    assert_eq!(shown(&engine, 0), (RateView { tokens: 1, waiting: 0 }, SendView { rate: None, waiting: 0 }));
+    assert_eq!(shown(&engine, 0), (RateView { tokens: 1, waiting: 0, fleet: None }, SendView { rate: None, waiting: 0 }));
     call(&mut engine, id, Class::Throttled, 0, 600_000);
     let route = engine.route(id, "r", at(600_000));
     let (_, step) = engine.begin(route, &Request::default(), at(600_000));
     assert_eq!(step.action, Action::Wait { why: Wait::Rate });
     let (rate, send) = shown(&engine, 600_000);
-    assert_eq!((rate, send.waiting), (RateView { tokens: 0, waiting: 1 }, 0));
+    assert_eq!((rate, send.waiting), (RateView { tokens: 0, waiting: 1, fleet: None }, 0));
     assert!(send.rate.is_some_and(|rate| rate >= 0.5));
     assert_eq!(engine.snapshot(at(600_000)).waiting, 1);
     assert_eq!(view(&engine, 3 * SECOND).rate.unwrap().tokens, 2);

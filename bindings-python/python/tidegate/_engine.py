@@ -102,6 +102,15 @@ class Engine:
         finally:
             ends.pop(call, None)
 
+    def told(self, call: int, fn: object, value: object, woken: list[int]) -> None:
+        """Hooks what a call's step has done, and which attempt it was about; wakes whom it woke."""
+        ends = self.hooks.ends
+        ends[call] = (fn, value)
+        try:
+            self.wake(woken)
+        finally:
+            ends.pop(call, None)
+
     def begun(self, reply: tuple[int, int] | tuple[int, int, list[int]]) -> tuple[int, int]:
         """The call and the step of a `begin`, after waking whoever can go on because of it."""
         if len(reply) == 3:

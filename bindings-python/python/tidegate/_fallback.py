@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import _classify, _errors
 from ._run import COROUTINES, isawaitable, not_async
+from ._wire import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
 
     On: TypeAlias = "type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool]"
 
-_OURS: Final = (_errors.Rejected, _errors.AttemptTimeout, _errors.DeadlineExceeded, _errors.CallLost)
-_FAILURES: Final = frozenset({"transient", "throttled", "timeout", "never_sent", "conflict"})
-_NONE: Final = frozenset({"ok", "ignored", "cancelled"})
+_ATTEMPTS: Final = VERDICTS.index("attempts")
 
 
 class Fallback:
@@ -44,21 +43,17 @@ class Fallback:
             except Exception as broken:
                 _classify.warn_once(on, broken, "fallback_on")
                 return False
-        if isinstance(error, _errors.TidegateError):
-            return isinstance(error, _OURS)
-        policy = caller._policy
-        told = _classify.of_exception(error)
+        policy, native = caller._policy, caller._engine.native
+        if isinstance(error, _errors.TidegateError) and not isinstance(error, _errors.AttemptTimeout):
+            return error.reason in VERDICTS and native.falls_back(
+                policy._number, VERDICTS.index(error.reason), None, False
+            )
+        told, judged = _classify.of_exception(error), False
         if caller._classify is not None:
             answer = _classify.by(caller._classify, error, _classify.STOPPED, policy._kinds)
             if answer != _classify.STOPPED:
-                return self._class(caller, answer) not in _NONE
-        return self._class(caller, told) in _FAILURES
-
-    @staticmethod
-    def _class(caller: Caller, outcome: int) -> str:
-        number = outcome >> 11 & 31
-        name = next(name for name, known in caller._policy._kinds.items() if known == number)
-        return caller._policy.kinds.get(name, name)
+                told, judged = answer, True
+        return native.falls_back(policy._number, _ATTEMPTS, told >> 11 & 31, judged)
 
     def give(self, caller: Caller, error: Exception) -> Any:
         """What the caller gets; the error itself where it is not its turn."""

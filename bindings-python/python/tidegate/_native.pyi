@@ -331,6 +331,11 @@ class Engine:
         """
         The outcome of an HTTP answer, at its place in the word of a Finished event.
         """
+    def falls_back(self, /, policy: SupportsIndex, verdict: SupportsIndex, failure: SupportsIndex | None, judged: bool) -> "bool":
+        """
+        Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+        policy's classifier or not?
+        """
     def force_open(self, /, policy: SupportsIndex, route: "int | None", on: bool) -> "list[int]":
         """
         Refuses all calls of a policy, or of one of its routes, until it is told otherwise: the calls to wake.
@@ -338,6 +343,10 @@ class Engine:
     def kinds(self, /, policy: SupportsIndex) -> "list[tuple[str, str]]":
         """
         The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class.
+        """
+    def may_do_twice(self, /, policy: SupportsIndex) -> bool:
+        """
+        May what a call does be done twice under a policy?
         """
     def note_fallback(self, /, route: SupportsIndex, ok: bool) -> None:
         """
@@ -697,7 +706,7 @@ class Runner:
         """
         The route is another one from now on: the one before was evicted.
         """
-    def _settle(self, /, native: Engine, owner: "object", policy: SupportsIndex, route: SupportsIndex, flags: SupportsIndex, limit: SupportsIndex, plain: bool) -> None:
+    def _settle(self, /, native: Engine, owner: "object", policy: SupportsIndex, route: SupportsIndex, flags: SupportsIndex, limit: SupportsIndex, plain: bool, judged: bool, bare: bool) -> None:
         """
         How its calls begin.
         """

@@ -164,6 +164,12 @@ class Breaker(Options):
             conflict, permanent, ignored, infrastructure, concurrency, or a name declared in kinds; off by
             default.
         unit: What is counted: the call, or each of its attempts. `"call"` (default), `"attempt"`.
+        store: fleet: one process that trips opens the breaker for all, through the store that the engine is
+            attached to. `"local"` (default), `"fleet"`.
+        quorum: fleet: processes that must trip within the window, or within break_duration where there is
+            none, before it opens for all. 1 to 10,000; 1 by default.
+        on_loss: fleet: what holds while the store is gone: local is the process's own breaker, open lets all
+            calls pass, closed refuses them. `"local"` (default), `"open"`, `"closed"`.
     """
 
     failure_ratio: float = UNSET
@@ -179,6 +185,9 @@ class Breaker(Options):
     failure_on: Collection[str] = UNSET
     ignore_on: Collection[str] = UNSET
     unit: Literal["call", "attempt"] = UNSET
+    store: Literal["local", "fleet"] = UNSET
+    quorum: int = UNSET
+    on_loss: Literal["local", "open", "closed"] = UNSET
 
 
 class Bulkhead(Options):
@@ -223,6 +232,14 @@ class Bulkhead(Options):
             True or False; False by default.
         pool: A shared bulkhead that is declared as a pool; limit, queue and order stand there. The name of a
             `Pool`, or the pool itself; off by default.
+        store: Whose slots they are: each process's own, or the whole fleet's through the store that the
+            engine is attached to. `"local"` (default), `"fleet"`.
+        lease_ttl: fleet: how long a slot stays taken whose process does not renew it. Seconds or `timedelta`,
+            1 s to 365 days; 30 s by default.
+        on_loss: fleet: what holds while the store is gone: local is the process's share of the slots, open is
+            max_concurrency in each process, closed refuses calls. `"local"` (default), `"open"`, `"closed"`.
+        latency_store: aimd with latency_quantile: fleet compares the quantile of all processes' latencies
+            with the threshold. `"local"` (default), `"fleet"`.
     """
 
     kind: Literal["fixed", "aimd", "gradient2"] = UNSET
@@ -246,6 +263,10 @@ class Bulkhead(Options):
     queue_adaptive_lifo: bool = UNSET
     prioritized: bool = UNSET
     pool: str | Named = UNSET
+    store: Literal["local", "fleet"] = UNSET
+    lease_ttl: float | timedelta = UNSET
+    on_loss: Literal["local", "open", "closed"] = UNSET
+    latency_store: Literal["local", "fleet"] = UNSET
 
 
 class RateLimit(Options):
@@ -263,6 +284,12 @@ class RateLimit(Options):
         max_waiters: wait: calls that may wait. 1 to 10,000,000; 1000 by default.
         pool: A shared rate limit that is declared as a pool; permits, per and burst stand there. The name of
             a `Pool`, or the pool itself; off by default.
+        store: Whose rate it is: each process's own, or the whole fleet's through the store that the engine is
+            attached to. `"local"` (default), `"fleet"`.
+        lease: fleet: tokens that a process takes from the store at a time; 1 asks for every call. Absent:
+            what 50 ms of the rate bring, at least 1. 1 to 1,000,000,000; off by default.
+        on_loss: fleet: what holds while the store is gone: local is the process's share of the rate, open
+            lets all calls pass, closed refuses them. `"local"` (default), `"open"`, `"closed"`.
     """
 
     permits: int = UNSET
@@ -273,6 +300,9 @@ class RateLimit(Options):
     max_wait: float | timedelta = UNSET
     max_waiters: int = UNSET
     pool: str | Named = UNSET
+    store: Literal["local", "fleet"] = UNSET
+    lease: int = UNSET
+    on_loss: Literal["local", "open", "closed"] = UNSET
 
 
 class Budget(Options):

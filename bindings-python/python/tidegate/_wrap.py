@@ -5,18 +5,14 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from ._wire import KINDS
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from ._caller import Caller
     from ._policy import Policy
 
 T = TypeVar("T")
 
-_UNAMBIGUOUS: Final = frozenset({"never_sent", "throttled", "conflict"})
-"""Classes of failures after which nothing has been carried out."""
 _OWN: Final = frozenset(
     (
         "__class__ __new__ __init__ __getattribute__ __getattr__ __setattr__ __delattr__ __dict__ __dir__"
@@ -77,18 +73,11 @@ def _check_method(client: object, name: str) -> None:
 
 def _check_repeats(policy: Policy, client: object) -> None:
     """A write that is repeated after an ambiguous failure may happen twice."""
-    hedges = policy._setting("hedge.max_attempts") is not None
-    if not hedges and (policy._count("retry.max_attempts") or 1) <= 1:
-        return
-    retry: Any = policy._config.get("retry")
-    told = retry.get("retry_on") if hasattr(retry, "get") else getattr(retry, "retry_on", None)
-    known: Mapping[str, str] = {**{name: name for name in KINDS}, **policy.kinds}
-    classes = {known.get(str(kind), "") for kind in told} if isinstance(told, (list, tuple, set)) else {""}
-    if hedges or not classes <= _UNAMBIGUOUS:
+    if policy._engine.native.may_do_twice(policy._number):
         raise ValueError(
             f"methods = None: policy {policy.name!r} repeats calls, and what a method of"
             f" {type(client).__name__} writes may happen twice; name the methods that may be repeated,"
-            f" or retry_on only {', '.join(sorted(_UNAMBIGUOUS))}"
+            " or retry_on only conflict, never_sent, throttled"
         )
 
 

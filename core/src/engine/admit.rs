@@ -185,6 +185,11 @@ impl Engine {
         }
         let (still, next) = match state {
             State::Held => (self.still_held(slot, now), Stage::Rate),
+            State::Paced if !sending && self.in_fleet(slot) => match self.still_in_fleet(slot, now) {
+                Answer::Pass => (None, Stage::Bulkhead),
+                Answer::Wait(step) => return step,
+                Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
+            },
             _ if sending => (self.still_paced(slot, now), Stage::Start),
             _ => (self.still_paced(slot, now), Stage::Bulkhead),
         };
@@ -193,7 +198,9 @@ impl Engine {
         }
         let call = &mut self.calls[slot];
         call.flags &= !(flag::TOKENS | flag::SENDING);
-        call.go(State::Passing);
+        if call.state != State::Passing {
+            call.go(State::Passing);
+        }
         self.proceed(slot, next, now)
     }
 

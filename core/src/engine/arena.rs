@@ -5,7 +5,7 @@ use super::call::edge;
 use super::side::{Side, Sides};
 use crate::action::{CallId, Lane, Verdict};
 use crate::outcome::Kind;
-use crate::time::Time;
+use crate::time::{Duration, Time};
 
 /// Where a call stands. The transition table is in `call.rs`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -272,6 +272,11 @@ impl Call {
     /// The newest attempt in this lane.
     pub fn attempt_in(&self, lane: Lane) -> u8 {
         self.attempts - (self.lane().number().wrapping_sub(lane.number()) & 7)
+    }
+
+    /// How long another try makes no sense, where it was refused while it waited and that is known.
+    pub fn refused_for(&self, now: Time) -> Option<Duration> {
+        (self.moment > now).then(|| self.moment.since(now))
     }
 
     /// Why it was refused while it waited.

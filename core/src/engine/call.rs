@@ -37,7 +37,7 @@ pub const EDGES: &[(&str, &str, &str)] = &[
     ("Held",    "Ended",   "the same, while a nested call is out"),
     ("Held",    "Lost",    "its host has not come for 60 s"),
     ("Paced",   "Passing", "its tokens are there (wake)"),
-    ("Paced",   "Refused", "out of time when its turn came, or forced open (wake)"),
+    ("Paced",   "Refused", "out of time when its turn came, the store has no tokens, or forced open (wake)"),
     ("Paced",   "Free",    "deadline or cancel (Done)"),
     ("Paced",   "Ended",   "the same, while attempts or nested calls are out"),
     ("Paced",   "Lost",    "its host has not come for 60 s"),
@@ -193,8 +193,8 @@ impl Engine {
             State::Queued => self.still_queued(slot, now),
             State::Granted => self.claim(slot, now),
             State::Refused => {
-                let refusal = call.refusal();
-                self.refuse(slot, refusal, None, now)
+                let (refusal, retry_in) = (call.refusal(), call.refused_for(now));
+                self.refuse(slot, refusal, retry_in, now)
             }
             State::Running if out_of_time => {
                 let (since, attempt) = self.oldest_running(slot);
@@ -384,7 +384,13 @@ impl Engine {
     /// The step as it leaves the engine.
     #[inline]
     fn answer(&self, step: Step) -> Step {
-        Step { flags: Flags { wakes: !self.wakes.is_empty(), commands: false }, ..step }
+        Step { flags: self.flags(), ..step }
+    }
+
+    /// What this event made besides its answer.
+    #[inline]
+    pub(super) fn flags(&self) -> Flags {
+        Flags { wakes: !self.wakes.is_empty(), commands: !self.commands.is_empty() }
     }
 }
 

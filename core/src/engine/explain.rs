@@ -144,7 +144,9 @@ impl Engine {
             let source = from.unwrap_or(policy);
             let said = pool.is_none() || from.is_some() || owned(key.path) || key.path == pool_key;
             let kind = pool.unwrap_or(policy).value(&format!("{name}.kind"));
-            if let Some(value) = source.value(key.path).filter(|_| said && concerns(key, kind, policy)) {
+            if let Some(value) =
+                source.value(key.path).filter(|_| said && concerns(key, kind, (policy, source)))
+            {
                 let all: Vec<_> = if key.domain.is_list() {
                     let pairs = source.to_pairs();
                     pairs
@@ -206,8 +208,9 @@ const KINDS: &[(&str, &str, &[&str])] = &[
     ("bulkhead", "variant", &["gradient2"]),
 ];
 
-/// Does a key say anything here? Some are for one kind only, or for what is switched off.
-fn concerns(key: &Key, kind: Option<Value<'_>>, policy: &Policy) -> bool {
+/// Does a key say anything here? Some are for one kind only, for what is switched off, or for the fleet; whether a
+/// component is the fleet's, its pool says where it has one.
+fn concerns(key: &Key, kind: Option<Value<'_>>, (policy, source): (&Policy, &Policy)) -> bool {
     let mut names = key.path.rsplit('.');
     let (name, table) = (names.next().unwrap_or(""), names.next().unwrap_or(""));
     match (table, name) {
@@ -215,6 +218,16 @@ fn concerns(key: &Key, kind: Option<Value<'_>>, policy: &Policy) -> bool {
         ("bulkhead", "queue_interval" | "codel") => {
             policy.bulkhead.as_ref().is_some_and(|it| it.codel.is_some() || it.pool.is_some())
         }
+        ("rate_limit", "store" | "lease" | "on_loss") => {
+            source.rate_limit.as_ref().is_some_and(|it| it.fleet.is_some())
+        }
+        ("breaker", "store" | "quorum" | "on_loss") => {
+            source.breaker.as_ref().is_some_and(|it| it.fleet.is_some())
+        }
+        ("bulkhead", "store" | "lease_ttl" | "on_loss") => {
+            source.bulkhead.as_ref().is_some_and(|it| it.fleet.is_some())
+        }
+        ("bulkhead", "latency_store") => source.bulkhead.as_ref().is_some_and(|it| it.fleet_latency),
         ("backoff", "jitter_ratio") => matches!(policy.retry.backoff.jitter, Jitter::Bounded(_)),
         _ => {
             let only = KINDS.iter().find(|it| (it.0, it.1) == (table, name));

@@ -50,15 +50,17 @@ impl Engine {
                 self.refuse_waiting(&routes, now);
             }
         }
-        Flags { wakes: !self.wakes.is_empty(), commands: false }
+        self.flags()
     }
 
     /// A host has given its caller something in the place of an error of a call on this route, or has failed to
-    /// (semantics 7.4). Fallbacks run outside all components: this is told to those who listen, and changes nothing.
+    /// (semantics 7.4). Fallbacks run outside all components: this is counted, told to those who listen, and decides nothing.
     pub fn note_fallback(&mut self, route: RouteId, ok: bool, now: Time) {
         self.write(|| Input::Fallback { route, ok, now });
         let now = self.clock.observe(now);
         if let Some(route) = self.routes.find(route) {
+            let counts = &mut self.policies[usize::from(self.routes[route].policy)].counts;
+            *if ok { &mut counts.fallbacks } else { &mut counts.fallback_failures } += 1;
             self.note(move |it| it.tell_fallback(route, ok, now));
         }
     }

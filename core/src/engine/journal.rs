@@ -7,6 +7,7 @@ mod text;
 
 use super::{Clash, Engine, Options, RestoreError, Restored};
 use crate::action::{CallId, Event, Flags, PolicyId, Request, RouteId, Step, TargetId};
+use crate::fleet::{CommandId, KeptReply, StoreCommand, StoreKind};
 use crate::policy::{Policy, Pool};
 use crate::time::{Duration, Time};
 
@@ -54,6 +55,12 @@ pub enum Input {
     Fork { seed: u64, now: Time },
     /// [`Engine::take_wakes`], where there were any: a step's flag tells whether there are.
     Wakes,
+    /// [`Engine::attach_store`].
+    Store { kind: StoreKind, namespace: Box<str>, now: Time },
+    /// [`Engine::on_reply`].
+    Reply { command: CommandId, reply: KeptReply, now: Time },
+    /// [`Engine::take_commands`], where there were any, as `Wakes`.
+    Commands,
 }
 
 /// What the engine said to an input.
@@ -71,6 +78,7 @@ pub enum Answer {
     Noted,
     Restored(Result<Restored, RestoreError>),
     Wakes(Vec<CallId>),
+    Commands(Vec<StoreCommand>),
 }
 
 /// The inputs so far, or since they were taken.
@@ -172,6 +180,15 @@ impl Engine {
                 let mut wakes = Vec::new();
                 self.take_wakes(&mut wakes);
                 Answer::Wakes(wakes)
+            }
+            Input::Store { kind, namespace, now } => Answer::Flags(self.attach_store(kind, &namespace, now)),
+            Input::Reply { command, reply, now } => {
+                Answer::Flags(self.on_reply(command, reply.as_reply(), now))
+            }
+            Input::Commands => {
+                let mut commands = Vec::new();
+                self.take_commands(&mut commands);
+                Answer::Commands(commands)
             }
         }
     }

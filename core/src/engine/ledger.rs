@@ -29,11 +29,22 @@ pub struct Counts {
     pub hedges: u64,
     /// Calls ended, by verdict in the order of [`Verdict::ALL`].
     pub ends: [u64; Verdict::ALL.len()],
+    /// Errors that a host's fallback stood in for.
+    pub fallbacks: u64,
+    /// Those for which it was to, and failed itself.
+    pub fallback_failures: u64,
 }
 
 impl Default for Counts {
     fn default() -> Self {
-        Self { attempts: 0, retries: 0, hedges: 0, ends: [0; Verdict::ALL.len()] }
+        Self {
+            attempts: 0,
+            retries: 0,
+            hedges: 0,
+            ends: [0; Verdict::ALL.len()],
+            fallbacks: 0,
+            fallback_failures: 0,
+        }
     }
 }
 

@@ -6,11 +6,13 @@
 
 use super::Engine;
 use super::admit::Answer;
-use super::arena::{State, flag};
+use super::arena::{Arena, State, flag};
 use super::call::{MAX_PARK, wait};
+use super::fleet::rate::Share;
 use super::queue::List;
 use crate::action::{Step, Verdict, Wait};
 use crate::limit::TokenBucket;
+use crate::policy::RateLimit;
 use crate::retry::CubicRate;
 use crate::time::{Duration, Time};
 
@@ -22,13 +24,39 @@ const MOST_SENDERS: u32 = 1_000;
 pub(super) enum Bucket {
     Tokens(TokenBucket),
     Cubic(CubicRate),
+    /// Part of a rate that the whole fleet shares. Its queue is in `fleet/rate.rs`.
+    Fleet(Box<Share>),
 }
 
 impl Bucket {
+    /// The bucket of a rate limit.
+    pub fn of(limit: &RateLimit, now: Time) -> Self {
+        match limit.fleet {
+            Some(fleet) => Self::Fleet(Box::new(Share::new(limit.bucket, fleet, now))),
+            None => Self::Tokens(TokenBucket::new(limit.bucket, now)),
+        }
+    }
+
+    /// Goes on with other settings, and the tokens that are there. What becomes the process's own again begins with its
+    /// share.
+    pub fn retune(&mut self, to: &RateLimit, now: Time) {
+        match (&mut *self, to.fleet) {
+            (Self::Tokens(bucket), None) => bucket.retune(to.bucket, now),
+            (Self::Fleet(share), Some(fleet)) => share.retune(to.bucket, fleet, now),
+            (Self::Fleet(share), None) => {
+                let mut own = share.local().clone();
+                own.retune(to.bucket, now);
+                *self = Self::Tokens(own);
+            }
+            (Self::Tokens(_) | Self::Cubic(_), _) => *self = Self::of(to, now),
+        }
+    }
+
     fn try_take(&mut self, cost: u32, now: Time) -> bool {
         match self {
             Self::Tokens(bucket) => bucket.try_take(cost, now).is_ok(),
             Self::Cubic(rate) => rate.acquire(now).is_ok(),
+            Self::Fleet(share) => share.take(cost, now),
         }
     }
 
@@ -37,6 +65,8 @@ impl Bucket {
         match self {
             Self::Tokens(bucket) => bucket.wait_for(tokens, now),
             Self::Cubic(rate) => rate.wait_for(tokens, now),
+            Self::Fleet(share) if tokens <= u64::from(share.tokens(now)) => Duration::ZERO,
+            Self::Fleet(share) => share.turn(tokens, now),
         }
     }
 }
@@ -59,12 +89,16 @@ impl Pace {
 
     pub fn forget_calls(&mut self) {
         *self = Self::new(self.bucket.clone());
+        if let Bucket::Fleet(share) = &mut self.bucket {
+            share.forget();
+        }
     }
 
     pub fn is_fresh(&mut self, now: Time) -> bool {
         match &mut self.bucket {
             Bucket::Tokens(bucket) => bucket.is_fresh(now),
             Bucket::Cubic(rate) => rate.rate().is_none(),
+            Bucket::Fleet(share) => share.is_fresh(now),
         }
     }
 
@@ -73,7 +107,14 @@ impl Pace {
         match &self.bucket {
             Bucket::Tokens(bucket) => Some(bucket.settings().burst),
             Bucket::Cubic(_) => None,
+            Bucket::Fleet(share) => Some(share.settings().burst),
         }
+    }
+
+    /// Puts a call behind those that wait.
+    pub fn enlist(&mut self, calls: &mut Arena, slot: u32, cost: u64) {
+        self.queued += cost;
+        self.waiting.push(calls, slot);
     }
 
     /// Tokens that those who wait will take.
@@ -102,12 +143,22 @@ impl Engine {
         }
     }
 
+    /// Is the rate limit of a call the fleet's?
+    #[inline]
+    pub(super) fn in_fleet(&self, slot: u32) -> bool {
+        let home = self.routes[self.calls[slot].route].rate_at;
+        self.routes[home].rate.as_deref().is_some_and(|pace| matches!(pace.bucket, Bucket::Fleet(_)))
+    }
+
     fn tokens_of(&self, slot: u32, sending: bool) -> u32 {
         if sending { 1 } else { u32::from(self.calls[slot].cost) }
     }
 
     /// Asks for the tokens of a call, or of its next attempt.
     pub(super) fn ask_pace(&mut self, slot: u32, sending: bool, now: Time) -> Answer {
+        if !sending && self.in_fleet(slot) {
+            return self.ask_fleet(slot, now);
+        }
         let call = &self.calls[slot];
         let (route, deadline, may_park) = (call.route, call.deadline, call.has(flag::MAY_PARK));
         let cost = if sending { 1 } else { u32::from(call.cost) };
@@ -154,6 +205,9 @@ impl Engine {
 
     /// Gives tokens to the heads that can have them. True if there is a new head.
     fn pace_out(&mut self, route: u32, sending: bool, now: Time) -> bool {
+        if let Some(Pace { bucket: Bucket::Fleet(_), .. }) = self.pace_mut(route, sending) {
+            return self.lease_out(self.routes[route].rate_at, now);
+        }
         let mut moved = false;
         while let Some(slot) = self.pace_mut(route, sending).and_then(|pace| pace.waiting.head()) {
             if self.calls[slot].deadline <= now {
@@ -186,7 +240,9 @@ impl Engine {
         let Some(pace) = self.pace_mut(route, sending) else { return };
         match pace.waiting.head() {
             None => pace.restless = false,
-            Some(head) if pace.restless || sending => self.wakes.push(self.calls.id(head)),
+            Some(head) if pace.restless || sending || matches!(pace.bucket, Bucket::Fleet(_)) => {
+                self.wakes.push(self.calls.id(head));
+            }
             Some(_) => {}
         }
     }

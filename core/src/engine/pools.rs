@@ -1,7 +1,6 @@
 //! Pools: one queue, one bucket or one ledger for several policies and all their routes (semantics 0.4).
 
 use super::arena::NONE;
-use super::pace::Bucket;
 use super::record::RecordType;
 use super::route::Homes;
 use super::{Clash, Engine, Input};
@@ -21,7 +20,7 @@ impl Engine {
     /// Takes a pool in; policies that name it may follow. The same name with the same settings is the same pool.
     ///
     /// # Errors
-    /// The same name with other settings, or of another kind.
+    /// The same name with other settings, or of another kind; one of the fleet's while no store is attached.
     pub fn pool(&mut self, pool: Pool, now: Time) -> Result<(), Clash> {
         self.write(|| Input::Pool { pool: Box::new(pool.clone()), now });
         let now = self.clock.observe(now);
@@ -29,6 +28,9 @@ impl Engine {
             let rule = "there is a pool of this name with other settings";
             let name = pool.name().to_owned();
             return if known.pool == pool { Ok(()) } else { Err(Clash { name, rule }) };
+        }
+        if let Some(rule) = self.fleet_rule(pool.policy()) {
+            return Err(Clash { name: pool.name().to_owned(), rule });
         }
         let at = self.routes.pool(pool.policy(), now);
         self.pools.insert(pool.name().to_owned(), Shared { pool, at });
@@ -64,11 +66,15 @@ impl Engine {
         self.write(|| Input::RetunePool { to: Box::new(to.clone()), now });
         let now = self.clock.observe(now);
         let name = to.name().to_owned();
+        let unfit = self.fleet_rule(to.policy());
         let Some(known) = self.pools.get_mut(&name) else {
             return Err(Clash { name, rule: "there is no such pool in this engine" });
         };
         if known.pool.kind() != to.kind() {
             return Err(Clash { name, rule: "retune changes a pool's settings, not its kind" });
+        }
+        if let Some(rule) = unfit {
+            return Err(Clash { name, rule });
         }
         let at = known.at;
         let policy = to.policy().clone();
@@ -78,16 +84,14 @@ impl Engine {
         if let (Some(pool), Some(bulkhead)) = (&mut route.pool, &policy.bulkhead) {
             pool.retune(bulkhead, now);
         }
-        if let (Some(pace), Some(limit)) = (&mut route.rate, &policy.rate_limit)
-            && let Bucket::Tokens(bucket) = &mut pace.bucket
-        {
-            bucket.retune(limit.bucket, now);
+        if let (Some(pace), Some(limit)) = (&mut route.rate, &policy.rate_limit) {
+            pace.bucket.retune(limit, now);
         }
         self.retune_budget_of(at, policy.retry.budget);
         self.note(move |it| it.tell_policy(RecordType::PolicyRetuned, None, Some(at), now));
         self.note(move |it| it.tell_levels(at, before, now));
         self.hand_out(at, now);
-        Ok(Flags { wakes: !self.wakes.is_empty(), commands: false })
+        Ok(self.flags())
     }
 
     /// Where the pools are that a policy names.

@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 
 use super::arena::{Call, NONE, State, flag};
-use super::pace::Bucket;
 use super::queue::Pool;
 use super::record::RecordType;
 use super::route::{Route, stage};
@@ -42,6 +41,9 @@ impl Engine {
         if self.homes_of(&to) != Ok(entry.homes) {
             return clash(to, "retune keeps the pools that a policy names");
         }
+        if let Some(rule) = self.fleet_rule(&to) {
+            return clash(to, rule);
+        }
         if entry.policy != to {
             if !self.keep_for_calls(number) {
                 return clash(
@@ -62,7 +64,7 @@ impl Engine {
                 self.hand_out(route, now);
             }
         }
-        Ok(Flags { wakes: !self.wakes.is_empty(), commands: false })
+        Ok(self.flags())
     }
 
     /// The number of a policy that was taken in; none for settings that only calls in flight still have.
@@ -145,9 +147,7 @@ impl Engine {
         // A queue that calls wait in stays, and so does what they wait for.
         match (&mut it.rate, &policy.rate_limit) {
             (Some(pace), Some(to)) if it.rate_at == route => {
-                if let Bucket::Tokens(bucket) = &mut pace.bucket {
-                    bucket.retune(to.bucket, now);
-                }
+                pace.bucket.retune(to, now);
             }
             (Some(pace), _) if pace.waiting.len() > 0 => {}
             (rate, _) => *rate = fresh.rate,
@@ -214,6 +214,8 @@ impl Counts {
         self.attempts += other.attempts;
         self.retries += other.retries;
         self.hedges += other.hedges;
+        self.fallbacks += other.fallbacks;
+        self.fallback_failures += other.fallback_failures;
         for (sum, n) in self.ends.iter_mut().zip(other.ends) {
             *sum += n;
         }

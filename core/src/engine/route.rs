@@ -12,7 +12,6 @@ use super::pace::{Bucket, Pace};
 use super::queue::Pool;
 use crate::action::RouteId;
 use crate::breaker::{BreakerState, CircuitBreaker};
-use crate::limit::TokenBucket;
 use crate::policy::Policy;
 use crate::retry::{Budget, CubicRate};
 use crate::throttle::AdaptiveThrottle;
@@ -361,7 +360,7 @@ impl Route {
     pub fn new(policy_number: u16, policy: &Policy, homes: Homes, key: Box<str>, now: Time) -> Self {
         let own = |home: u32| home == NONE;
         let rate = policy.rate_limit.as_ref().filter(|_| own(homes.rate));
-        let tokens = rate.map(|limit| Bucket::Tokens(TokenBucket::new(limit.bucket, now)));
+        let tokens = rate.map(|limit| Bucket::of(limit, now));
         let cubic = policy.retry.send_rate.then(|| Bucket::Cubic(CubicRate::new(now)));
         Self {
             generation: 1,
@@ -445,6 +444,11 @@ impl Route {
     /// Is it the policy's overflow route?
     pub fn is_overflow(&self) -> bool {
         self.overflow
+    }
+
+    /// The key as it is kept, which no two routes of a policy share.
+    pub fn raw_key(&self) -> &str {
+        &self.key
     }
 
     /// The key as people may see it.

@@ -77,6 +77,7 @@ impl Engine {
                 return Err(format!("route {slot}: the rate's queue does not hold the calls that wait"));
             }
         }
+        self.check_share(slot)?;
         if let Some(send) = &route.send {
             let sending =
                 self.calls.iter().filter(here).filter(|(_, call)| {

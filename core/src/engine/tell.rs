@@ -291,6 +291,13 @@ impl Engine {
         self.tell_holds(None, route, before.holds, now);
     }
 
+    /// The store is gone, or back.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_store(&mut self, what: RecordType, now: Time) {
+        self.notes.push(Self::blank(what, now));
+    }
+
     /// A host has gone to a fallback after a call on this route: did that work?
     #[cold]
     #[inline(never)]

@@ -30,6 +30,8 @@ pub struct Snapshot {
     pub route_evictions: u64,
     /// Paths that could not be named for holds so far, because calls went to 65,535 others.
     pub path_overflows: u64,
+    /// The fleet's store, where one is attached.
+    pub store: Option<StoreView>,
     /// By policy: its name and what has happened under it.
     pub policies: Vec<(String, Counts)>,
     /// By route.
@@ -123,10 +125,30 @@ pub struct PoolView {
 /// One rate limit at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateView {
-    /// Whole tokens there are.
+    /// Whole tokens there are; of a rate of the fleet's, those leased.
     pub tokens: u32,
     /// Calls that wait for some.
     pub waiting: u32,
+    /// What else is known of a rate of the fleet's.
+    pub fleet: Option<FleetRateView>,
+}
+
+/// A process's part of a rate of the fleet's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FleetRateView {
+    /// Processes that share it, as the store last said.
+    pub processes: u32,
+    /// Calls decided by `on_loss` so far, because the store was gone or too slow.
+    pub fallbacks: u64,
+}
+
+/// The fleet's store, as the engine sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoreView {
+    /// Is it there?
+    pub up: bool,
+    /// Commands out.
+    pub commands: u32,
 }
 
 /// One send rate at one moment.
@@ -197,6 +219,7 @@ impl Engine {
             route_overflows: self.routes.overflows,
             route_evictions: self.routes.evictions,
             path_overflows: self.targets.overflows,
+            store: self.store_view(),
             policies: self.counts(),
             routes: routes.map(|(_, route)| self.view(route, now)).collect(),
             pools: self
@@ -280,8 +303,12 @@ pub(super) fn permits(route: &Route) -> Option<PoolView> {
 
 pub(super) fn tokens(route: &Route, now: Time) -> Option<RateView> {
     let pace = route.rate.as_ref()?;
-    let Bucket::Tokens(bucket) = &pace.bucket else { return None };
-    Some(RateView { tokens: bucket.clone().level(now), waiting: pace.waiting.len() })
+    let (tokens, fleet) = match &pace.bucket {
+        Bucket::Tokens(bucket) => (bucket.clone().level(now), None),
+        Bucket::Fleet(share) => (share.tokens(now), Some(share.view())),
+        Bucket::Cubic(_) => return None,
+    };
+    Some(RateView { tokens, waiting: pace.waiting.len(), fleet })
 }
 
 fn sends(pace: &Pace) -> Option<SendView> {

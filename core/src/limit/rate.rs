@@ -81,6 +81,12 @@ impl TokenBucket {
         }
     }
 
+    /// Takes `cost` tokens, or all that is there where that is less: somebody else has granted them.
+    pub(crate) fn drain(&mut self, cost: u32, now: Time) {
+        self.refill(now);
+        self.level = self.level.saturating_sub(u128::from(cost) * part(self.settings));
+    }
+
     /// Whole tokens that are there now.
     pub fn level(&mut self, now: Time) -> u32 {
         self.refill(now);

@@ -43,6 +43,22 @@ const ORDERED: &[(&str, &str)] = &[
     ("bulkhead.min_concurrency", "bulkhead.max_concurrency"),
 ];
 
+/// Keys that mean something only where another says that the component is the fleet's.
+const OF_FLEET: &[(&str, &str)] = &[
+    ("rate_limit.lease", "rate_limit.store"),
+    ("rate_limit.on_loss", "rate_limit.store"),
+    ("bulkhead.lease_ttl", "bulkhead.store"),
+    ("bulkhead.on_loss", "bulkhead.store"),
+    ("breaker.quorum", "breaker.store"),
+    ("breaker.on_loss", "breaker.store"),
+];
+
+/// The keys that say so.
+const STORES: [&str; 4] = ["rate_limit.store", "bulkhead.store", "breaker.store", "bulkhead.latency_store"];
+
+/// The store counts in integers that a double holds exactly, with room for one addition.
+const MOST_PARTS: u64 = 1 << 52;
+
 /// What watches a bulkhead's queue, and so needs one.
 const QUEUE_CONTROLS: [&str; 3] =
     ["bulkhead.queue_target", "bulkhead.queue_adaptive_lifo", "bulkhead.prioritized"];
@@ -56,6 +72,7 @@ impl Settings {
         self.check_company(&mut errors);
         self.check_queue(&mut errors);
         self.check_kinds(&mut errors);
+        self.check_fleet(&mut errors);
         errors
     }
 
@@ -114,7 +131,8 @@ impl Settings {
         let mut fail = |key: &str, value: String, rule: String| {
             errors.push(PolicyError::new(key, value, rule));
         };
-        let meaningful = self.values.keys().any(|key| !matches!(*key, "preset" | "slot_until" | "kinds"));
+        let beside = ["preset", "slot_until", "kinds", "store_timeout", "store_exchange"];
+        let meaningful = self.values.keys().any(|key| !beside.contains(key));
         if !meaningful && !self.given("preset") {
             let rule = "an empty policy does nothing; give it at least one component";
             fail("policy", "(empty)".into(), rule.into());
@@ -150,6 +168,46 @@ impl Settings {
                 let rule = "needs a queue: bulkhead.max_queue of at least 1";
                 errors.push(PolicyError::new(control, self.told(control), rule));
             }
+        }
+    }
+
+    /// What is the fleet's, and what only makes sense there.
+    fn check_fleet(&self, errors: &mut Vec<PolicyError>) {
+        let mut fail = |key: &str, rule: String| errors.push(PolicyError::new(key, self.told(key), rule));
+        for (key, store) in OF_FLEET {
+            if self.given(key) && !self.in_fleet(store) {
+                fail(key, format!("means something only where {store} is fleet"));
+            }
+        }
+        let pooled = PoolKind::ALL.iter().any(|kind| self.given(kind.pool_key()));
+        for key in ["store_timeout", "store_exchange"] {
+            if self.given(key) && !pooled && !STORES.iter().any(|store| self.in_fleet(store)) {
+                fail(
+                    key,
+                    format!("means something only where a component is the fleet's: {}", STORES.join(", ")),
+                );
+            }
+        }
+        if self.in_fleet("rate_limit.store") && self.given("rate_limit.per") {
+            let burst =
+                if self.given("rate_limit.burst") { "rate_limit.burst" } else { "rate_limit.permits" };
+            let (tokens, per) = (u64::from(self.whole(burst)), self.span("rate_limit.per").as_micros());
+            if tokens.saturating_mul(per) > MOST_PARTS {
+                let most = MOST_PARTS / per.max(1);
+                fail(
+                    burst,
+                    format!(
+                        "must be at most {most} with this rate_limit.per where rate_limit.store is fleet"
+                    ),
+                );
+            }
+            if self.given("rate_limit.lease") && u64::from(self.whole("rate_limit.lease")) > tokens {
+                fail("rate_limit.lease", format!("must be at most {burst} ({tokens})"));
+            }
+        }
+        let quantile = self.word("bulkhead.kind") == "aimd" && self.given("bulkhead.latency_quantile");
+        if self.in_fleet("bulkhead.latency_store") && !quantile {
+            fail("bulkhead.latency_store", "needs bulkhead.kind = aimd and bulkhead.latency_quantile".into());
         }
     }
 

@@ -2,7 +2,10 @@
 
 use super::check::Settings;
 use super::written::Written;
-use super::{Breaker, Bulkhead, Hedge, HedgeBudget, LimitSettings, Policy, RateLimit, Retry, Throttle, Unit};
+use super::{
+    Breaker, Bulkhead, FleetBreaker, FleetRate, FleetSlots, Hedge, HedgeBudget, LimitSettings, OnLoss,
+    Policy, RateLimit, Retry, Throttle, Unit,
+};
 use crate::breaker::BreakerSettings;
 use crate::codel::{CodelLaw, CodelSettings};
 use crate::limit::{AimdSettings, Gradient2Settings, Gradient2Variant, RateSettings};
@@ -20,6 +23,13 @@ const LONGEST_BREAK: u64 = 10;
 /// How late a host may report an attempt that has timed out, before another call takes the place of a probe.
 const LATE: Duration = Duration::from_secs(1);
 
+/// What 50 ms of a rate bring, so that at 420 calls a second and more at most one in twenty touches the store; at least
+/// 1, and at most the burst.
+fn lease_of(rate: RateSettings) -> u32 {
+    let tokens = u128::from(rate.permits) * 50_000 / u128::from(rate.per.as_micros().max(1));
+    u32::try_from(tokens).unwrap_or(u32::MAX).clamp(1, rate.burst.max(1))
+}
+
 impl Settings {
     /// The policy of checked settings.
     pub(super) fn policy(&self, name: &str) -> Policy {
@@ -29,6 +39,8 @@ impl Settings {
             deadline: self.span_or_none("deadline"),
             attempt_timeout: self.span_or_none("attempt_timeout"),
             slot_until_body: self.word("slot_until") == "body",
+            store_timeout: self.span("store_timeout"),
+            store_exchange: self.span("store_exchange"),
             kinds: self.kinds(),
             retry: self.retry(),
             rate_limit: self.uses("rate_limit.").then(|| self.rate_limit()),
@@ -123,12 +135,21 @@ impl Settings {
     }
 
     fn rate_limit(&self) -> RateLimit {
+        let bucket = RateSettings {
+            permits: self.whole("rate_limit.permits"),
+            per: self.span("rate_limit.per"),
+            burst: self.whole(self.or("rate_limit.burst", "rate_limit.permits")),
+        };
         RateLimit {
-            bucket: RateSettings {
-                permits: self.whole("rate_limit.permits"),
-                per: self.span("rate_limit.per"),
-                burst: self.whole(self.or("rate_limit.burst", "rate_limit.permits")),
-            },
+            bucket,
+            fleet: self.in_fleet("rate_limit.store").then(|| FleetRate {
+                lease: if self.given("rate_limit.lease") {
+                    self.whole("rate_limit.lease")
+                } else {
+                    lease_of(bucket)
+                },
+                on_loss: self.on_loss("rate_limit.on_loss"),
+            }),
             unit: self.unit("rate_limit.unit"),
             wait: self.flag("rate_limit.wait"),
             max_wait: self.span_or_none("rate_limit.max_wait"),
@@ -185,6 +206,11 @@ impl Settings {
             shed,
             lifo,
             prioritized: self.flag("bulkhead.prioritized"),
+            fleet: self.in_fleet("bulkhead.store").then(|| FleetSlots {
+                ttl: self.span("bulkhead.lease_ttl"),
+                on_loss: self.on_loss("bulkhead.on_loss"),
+            }),
+            fleet_latency: self.in_fleet("bulkhead.latency_store"),
             pool: self.name("bulkhead.pool"),
         }
     }
@@ -219,6 +245,15 @@ impl Settings {
             failure_on: self.counted("breaker.failure_on", "breaker.ignore_on"),
             ignore_on: self.counted("breaker.ignore_on", "breaker.failure_on"),
             unit: self.unit("breaker.unit"),
+            fleet: self.in_fleet("breaker.store").then(|| FleetBreaker {
+                quorum: self.whole("breaker.quorum"),
+                within: if self.given("breaker.window") {
+                    self.span("breaker.window")
+                } else {
+                    break_duration
+                },
+                on_loss: self.on_loss("breaker.on_loss"),
+            }),
         }
     }
 
@@ -266,6 +301,18 @@ impl Settings {
     /// The first of two keys where it is given, else the second.
     fn or(&self, path: &'static str, other: &'static str) -> &'static str {
         if self.given(path) { path } else { other }
+    }
+
+    pub(super) fn in_fleet(&self, path: &str) -> bool {
+        self.word(path) == "fleet"
+    }
+
+    fn on_loss(&self, path: &str) -> OnLoss {
+        match self.word(path) {
+            "open" => OnLoss::Open,
+            "closed" => OnLoss::Closed,
+            _ => OnLoss::Local,
+        }
     }
 
     fn unit(&self, path: &str) -> Unit {

@@ -94,6 +94,8 @@ const fn real(min: f64, max: f64) -> Domain {
 const QUANTILE: Domain = real(0.001, 0.999);
 const UNIT: Domain = Domain::Choice(&["call", "attempt"]);
 const WINDOW_KIND: Domain = Domain::Choice(&["sliding", "tumbling"]);
+const STORE: Domain = Domain::Choice(&["local", "fleet"]);
+const ON_LOSS: Domain = Domain::Choice(&["local", "open", "closed"]);
 
 /// All keys, in the order of the reference page.
 #[rustfmt::skip]
@@ -103,6 +105,8 @@ pub const TABLE: &[Key] = &[
     key("attempt_timeout", span(MICRO), "", "Time for one attempt; running out of it is retryable."),
     key("slot_until", Domain::Choice(&["body", "headers"]), "body", "How long a streamed answer keeps its slot and its deadline."),
     key("kinds", Domain::Kinds, "", "Kinds of failure of your own, each with the class that it is based on, at most 23; retry_on, failure_on and ignore_on may name them."),
+    key("store_timeout", span(Duration::from_millis(1)), "50ms", "Where a component is fleet-wide: how long a call waits for the store's answer, and the engine for any; then on_loss holds."),
+    key("store_exchange", span(Duration::from_millis(1)), "250ms", "Where breaker or latencies are fleet-wide: how often they are exchanged, at most; an opening is written at once."),
     key("retry.max_attempts", count(1, 255), "3", "Attempts in all; the first counts, 1 disables retries."),
     key("retry.retry_on", Domain::KindWords(super::domain::CLASS_NAMES), "transient throttled timeout never_sent conflict", "Classes and kinds of failure that are retried; infrastructure is transient and never_sent, concurrency is conflict."),
     key("retry.retry_time_limit", span(Duration::ZERO), "", "Elapsed time plus the next wait must fit into this."),
@@ -145,6 +149,9 @@ pub const TABLE: &[Key] = &[
     key("rate_limit.max_wait", span(Duration::ZERO), "", "wait: the longest wait; without it there must be a deadline."),
     key("rate_limit.max_waiters", count(1, 10_000_000), "1000", "wait: calls that may wait."),
     key("rate_limit.pool", Domain::Name, "", "A shared rate limit that is declared as a pool; permits, per and burst stand there."),
+    key("rate_limit.store", STORE, "local", "Whose rate it is: each process's own, or the whole fleet's through the store that the engine is attached to."),
+    key("rate_limit.lease", count(1, 1_000_000_000), "", "fleet: tokens that a process takes from the store at a time; 1 asks for every call. Absent: what 50 ms of the rate bring, at least 1."),
+    key("rate_limit.on_loss", ON_LOSS, "local", "fleet: what holds while the store is gone: local is the process's share of the rate, open lets all calls pass, closed refuses them."),
     key("bulkhead.kind", Domain::Choice(&["fixed", "aimd", "gradient2"]), "fixed", "What sets the limit of concurrent calls: fixed is max_concurrency, aimd follows a latency threshold, gradient2 the change of latency."),
     key("bulkhead.max_concurrency", count(1, 1_000_000_000), "", "Calls in flight at once; for aimd and gradient2 the highest limit."),
     key("bulkhead.max_queue", Domain::Count { min: 0, max: 10_000_000, none: true }, "0", "Calls that may wait for a slot; 0 is no queue, none is unbounded."),
@@ -166,6 +173,10 @@ pub const TABLE: &[Key] = &[
     key("bulkhead.queue_adaptive_lifo", Domain::Flag, "false", "While congested, the newest waiter goes first; needs max_queue."),
     key("bulkhead.prioritized", Domain::Flag, "false", "A full queue admits a call of higher criticality in place of the lowest; needs max_queue."),
     key("bulkhead.pool", Domain::Name, "", "A shared bulkhead that is declared as a pool; limit, queue and order stand there."),
+    key("bulkhead.store", STORE, "local", "Whose slots they are: each process's own, or the whole fleet's through the store that the engine is attached to."),
+    key("bulkhead.lease_ttl", span(Duration::from_secs(1)), "30s", "fleet: how long a slot stays taken whose process does not renew it."),
+    key("bulkhead.on_loss", ON_LOSS, "local", "fleet: what holds while the store is gone: local is the process's share of the slots, open is max_concurrency in each process, closed refuses calls."),
+    key("bulkhead.latency_store", STORE, "local", "aimd with latency_quantile: fleet compares the quantile of all processes' latencies with the threshold."),
     key("breaker.failure_ratio", real(1e-6, 1.0), "", "Failures among recent calls that open it, as a fraction."),
     key("breaker.window", span(Duration::from_micros(10)), "", "How long a call counts as recent."),
     key("breaker.min_throughput", count(1, 1_000_000_000), "", "Calls that the window must hold before the ratio counts."),
@@ -179,6 +190,9 @@ pub const TABLE: &[Key] = &[
     key("breaker.failure_on", Domain::KindWords(super::domain::ALL_CLASS_NAMES), "", "Classes and kinds that count as failures, besides transient, timeout and never_sent."),
     key("breaker.ignore_on", Domain::KindWords(super::domain::ALL_CLASS_NAMES), "", "Classes and kinds that count neither way."),
     key("breaker.unit", UNIT, "call", "What is counted: the call, or each of its attempts."),
+    key("breaker.store", STORE, "local", "fleet: one process that trips opens the breaker for all, through the store that the engine is attached to."),
+    key("breaker.quorum", count(1, 10_000), "1", "fleet: processes that must trip within the window, or within break_duration where there is none, before it opens for all."),
+    key("breaker.on_loss", ON_LOSS, "local", "fleet: what holds while the store is gone: local is the process's own breaker, open lets all calls pass, closed refuses them."),
     key("throttle.k", real(1.0, 1e6), "2", "Requests per accepted one that are let through."),
     key("throttle.window", span(Duration::from_micros(10)), "2m", "How long a call counts."),
     key("throttle.window_kind", WINDOW_KIND, "sliding", "sliding forgets by tenths of the window, tumbling all at once."),

@@ -34,8 +34,10 @@ public struct Policies: Sendable {
     public var names: [String] { all.keys.sorted() }
 
     /// A policy.
+    ///
+    /// - Throws: `UnknownPolicy` with the names that there are.
     public subscript(_ name: String) -> Policy {
-        get throws(UnknownPolicy) {
+        get throws {
             guard let policy = all[name] else { throw UnknownPolicy(name: name, known: names) }
             return policy
         }

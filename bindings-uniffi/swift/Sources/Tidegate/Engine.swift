@@ -19,20 +19,33 @@ public final class Engine: Sendable {
     /// Has it a clock of its own?
     let isInjected: Bool
     let ticker: Ticker
+    let seed: UInt64
+    let maxRoutes: UInt32
+    /// Has anything been taken from its journal? Nil where it keeps none.
+    let journals: Locked<Bool>?
     private let waiters = Locked<[UInt64: any Waiter]>([:])
     private let listeners = Locked(Listeners())
 
     /// - Parameters:
     ///   - seed: All the randomness there is; drawn from the platform where it is left out.
     ///   - clock: In the place of the platform's continuous clock, which counts the time that a device sleeps.
-    ///   - maxRoutes: How many routes it keeps state for, 1 to 524,288.
-    public init(seed: UInt64? = nil, clock: (any Clock<Duration>)? = nil, maxRoutes: Int = 10_000) {
+    ///   - maxRoutes: How many routes it keeps state for, 1 to 524,288; what is outside is taken for the nearer end.
+    ///   - journal: Whether it writes down everything that is put into it: for `journal`, `replay`, and `explain` of calls that
+    ///     have ended. A journal grows by about 80 bytes an event, until it is taken.
+    public convenience init(
+        seed: UInt64? = nil, clock: (any Clock<Duration>)? = nil, maxRoutes: Int = 10_000, journal: Bool = false
+    ) {
         let time = clock.map { Self.timebase($0) } ?? .platform
+        self.init(seed ?? .random(in: 0 ... .max), time, isInjected: clock != nil, maxRoutes, journal)
+    }
+
+    init(_ seed: UInt64, _ time: Timebase, isInjected: Bool, _ maxRoutes: Int, _ journal: Bool) {
         let routes = UInt32(min(max(maxRoutes, 1), 524_288))
-        native = TidegateNative.Engine(seed: seed ?? .random(in: 0 ... .max), maxRoutes: routes, journal: false)
+        native = TidegateNative.Engine(seed: seed, maxRoutes: routes, journal: journal)
+        (self.seed, self.maxRoutes, self.isInjected) = (seed, routes, isInjected)
+        journals = journal ? Locked(false) : nil
         handle = native.address()
         now = time.now
-        isInjected = clock != nil
         ticker = Ticker(time)
         if isInjected {
             Self.all.withLock { all in
@@ -40,6 +53,11 @@ public final class Engine: Sendable {
                 all.append(Weak(engine: self))
             }
         }
+    }
+
+    deinit {
+        // Whoever reads its events is not left waiting.
+        for continuation in listeners.withLock({ $0.all.values.map(\.continuation) }) { continuation.finish() }
     }
 
     private static func timebase<C: Clock<Duration>>(_ clock: C) -> Timebase {
@@ -111,29 +129,33 @@ public final class Engine: Sendable {
 
     private struct Listeners {
         var next = 0
-        var all: [Int: AsyncStream<Event>.Continuation] = [:]
-        var types: [Int: Set<String>] = [:]
+        var all: [Int: (continuation: AsyncStream<Event>.Continuation, types: Set<String>)] = [:]
     }
 
-    /// What happens in it from now on, until the task that reads it ends.
+    /// How many listen.
+    var listening: Int { listeners.withLock { $0.all.count } }
+
+    /// What happens in it from now on, until the task that reads it is cancelled, the stream is let go, or the engine is.
+    ///
+    /// Nobody waits for a reader: what a slow one has no room for is left out, oldest first, and `seq` shows the gap. Events cost
+    /// nothing while nobody reads any.
     ///
     /// - Parameters:
-    ///   - types: Which types of event; empty for all of the closed list of `docs/telemetry.md`.
-    ///   - buffer: How many events wait for a slow reader; the oldest give way, which `seq` shows.
-    public func events(_ types: Set<String> = [], buffer: Int = 10_000) -> AsyncStream<Event> {
-        let wanted = types.isEmpty ? Set(eventTypes) : types
-        let (stream, continuation) = AsyncStream.makeStream(of: Event.self, bufferingPolicy: .bufferingNewest(buffer))
+    ///   - types: Which types of event; empty for all.
+    ///   - buffer: How many events wait for a slow reader, at least 1.
+    public func events(_ types: Set<EventType> = [], buffer: Int = 10_000) -> AsyncStream<Event> {
+        let wanted = Set((types.isEmpty ? Set(EventType.allCases) : types).map(\.rawValue))
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: Event.self, bufferingPolicy: .bufferingNewest(max(buffer, 1)))
         let place = listeners.withLock { listeners in
             listeners.next += 1
-            listeners.all[listeners.next] = continuation
-            listeners.types[listeners.next] = wanted
+            listeners.all[listeners.next] = (continuation, wanted)
             subscribe(listeners)
             return listeners.next
         }
         continuation.onTermination = { [weak self] _ in
             self?.listeners.withLock { listeners in
                 listeners.all[place] = nil
-                listeners.types[place] = nil
                 self?.subscribe(listeners)
             }
         }
@@ -141,7 +163,7 @@ public final class Engine: Sendable {
     }
 
     private func subscribe(_ listeners: Listeners) {
-        native.subscribe(types: listeners.types.values.reduce(into: Set()) { $0.formUnion($1) }.sorted())
+        native.subscribe(types: listeners.all.values.reduce(into: Set()) { $0.formUnion($1.types) }.sorted())
     }
 
     /// Hands out what has happened, in its order.
@@ -149,8 +171,8 @@ public final class Engine: Sendable {
         listeners.withLock { listeners in
             if listeners.all.isEmpty { return }
             for event in native.takeEvents() {
-                for (place, continuation) in listeners.all where listeners.types[place]?.contains(event.kind) == true {
-                    continuation.yield(event)
+                for listener in listeners.all.values where listener.types.contains(event.kind) {
+                    listener.continuation.yield(event)
                 }
             }
         }
@@ -181,21 +203,6 @@ public final class Engine: Sendable {
     }
 }
 
-/// The state of an engine at one moment.
-public typealias Snapshot = TidegateNative.Snapshot
-/// One thing that an engine did (`docs/telemetry.md`). What a type does not say is nil.
-public typealias Event = TidegateNative.Event
-/// What a restore has done.
-public typealias Restored = TidegateNative.Restored
-
-/// What an engine has learned.
-public struct SavedState: Sendable, Hashable, Codable {
-    /// When it was saved.
-    public let at: Date
-    /// JSON of the core's.
-    public let state: String
-}
-
 /// The four numbers of a request.
 struct Request {
     var flags: UInt64
@@ -204,19 +211,7 @@ struct Request {
     var target: UInt64 = 0
 }
 
-/// The closed list of the types of events.
-private let eventTypes = [
-    "call_done", "attempt_started", "attempt_done", "retry_scheduled", "retry_suppressed", "gave_up", "rejected", "queued",
-    "granted", "shed", "hedge_started", "hedge_won", "breaker_changed", "limit_changed", "throttle_changed", "hold_changed",
-    "deadline_exceeded", "lease_reclaimed", "store_degraded", "store_recovered", "policy_retuned", "forced_open",
-    "forced_cleared",
-]
-
 /// Core's mistakes as ours.
 func checked<T>(camelCase: Bool = true, _ work: () throws -> T) throws -> T {
-    do {
-        return try work()
-    } catch let invalid as Invalid {
-        throw PolicyError(invalid, camelCase: camelCase)
-    }
+    do { return try work() } catch { throw PolicyError(error, camelCase: camelCase) }
 }

@@ -5,13 +5,17 @@ import TidegateNative
 ///
 /// The last answer, or the original error, is what a caller gets wherever there is one; ours are for calls refused before an
 /// attempt, and for attempts that we stopped ourselves.
-public protocol TidegateError: LocalizedError, CustomStringConvertible, Sendable {
+///
+/// As an `NSError` they have the failure before as `NSUnderlyingErrorKey`, as Apple's own errors do.
+public protocol TidegateError: LocalizedError, CustomNSError, CustomStringConvertible, Sendable {
     /// The kind of error, the same in every language.
     var code: String { get }
     /// What an HTTP server would answer its own caller with.
     var httpStatus: Int { get }
     /// Where, why, and when to come back.
     var details: Details { get }
+    /// The failure of the last attempt before, as it was thrown; nil where no attempt had failed.
+    var lastError: (any Error)? { get }
 }
 
 /// Where, why, and when to come back.
@@ -38,6 +42,11 @@ extension TidegateError {
     public var route: String { details.route }
     public var description: String { details.message }
     public var errorDescription: String? { details.message }
+    public var errorUserInfo: [String: Any] {
+        var info: [String: Any] = [NSLocalizedDescriptionKey: details.message]
+        if let lastError { info[NSUnderlyingErrorKey] = lastError }
+        return info
+    }
 }
 
 /// The call was refused before any attempt.
@@ -63,6 +72,7 @@ public struct Rejected: TidegateError {
     /// What refused it.
     public let cause: Cause
     public let details: Details
+    public let lastError: (any Error)?
     public var code: String { cause.rawValue }
     public var httpStatus: Int { cause == .rateLimited || cause == .throttled ? 429 : 503 }
 }
@@ -70,6 +80,7 @@ public struct Rejected: TidegateError {
 /// The call costs more than the rate limit can ever hold.
 public struct CostAboveBurst: TidegateError {
     public let details: Details
+    public let lastError: (any Error)?
     public var code: String { "cost_above_burst" }
     public var httpStatus: Int { 503 }
 }
@@ -77,6 +88,7 @@ public struct CostAboveBurst: TidegateError {
 /// The call was given up, because nothing was heard of it for so long.
 public struct CallLost: TidegateError {
     public let details: Details
+    public let lastError: (any Error)?
     public var code: String { "call_lost" }
     public var httpStatus: Int { 503 }
 }
@@ -84,6 +96,7 @@ public struct CallLost: TidegateError {
 /// The last attempt ran out of `attemptTimeout`, and we stopped it.
 public struct AttemptTimeout: TidegateError {
     public let details: Details
+    public let lastError: (any Error)?
     public var code: String { "attempt_timeout" }
     public var httpStatus: Int { 504 }
 }
@@ -91,7 +104,6 @@ public struct AttemptTimeout: TidegateError {
 /// The deadline passed: before the call, while it waited, or during an attempt.
 public struct DeadlineExceeded: TidegateError {
     public let details: Details
-    /// The failure of the last attempt, if there was one.
     public let lastError: (any Error)?
     public var code: String { "deadline_exceeded" }
     public var httpStatus: Int { 504 }
@@ -109,12 +121,22 @@ public struct PolicyError: LocalizedError, CustomStringConvertible, Sendable, Ha
     /// Every mistake there is.
     public let mistakes: [Mistake]
     public var description: String {
-        mistakes.map { "\($0.key) = \($0.value): \($0.rule)" }.joined(separator: "; ")
+        mistakes.map { $0.key.isEmpty ? $0.rule : "\($0.key) = \($0.value): \($0.rule)" }.joined(separator: "; ")
     }
     public var errorDescription: String? { description }
 
+    /// One mistake of a host's own keys.
+    init(_ key: String, _ value: String, _ rule: String) {
+        mistakes = [Mistake(key: key, value: value, rule: rule)]
+    }
+
     /// Core's mistakes, in Swift's names where the author has used those.
-    init(_ invalid: Invalid, camelCase: Bool = true) {
+    init(_ error: any Error, camelCase: Bool = true) {
+        guard let invalid = error as? Invalid else {
+            // Nothing of core's: its binding could not be talked to.
+            mistakes = [Mistake(key: "", value: "", rule: "\(error)")]
+            return
+        }
         let named = camelCase ? Self.camel : { $0 }
         switch invalid {
         case .Settings(let list):

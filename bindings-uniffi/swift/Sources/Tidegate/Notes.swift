@@ -64,13 +64,15 @@ extension Verdict {
             message: text + ")", reason: self, retryIn: retryIn,
             retryAt: retryIn.map { Date().addingTimeInterval($0.microseconds / 1e6) }, policy: policy.name, route: route
         )
-        if let cause { return Rejected(cause: cause, details: details) }
+        if let cause { return Rejected(cause: cause, details: details, lastError: last) }
         switch self {
         case .deadlineBefore, .deadlineQueued, .deadline:
-            return DeadlineExceeded(details: details, lastError: last is AttemptTimeout ? nil : last)
-        case .costAboveBurst: return CostAboveBurst(details: details)
+            // The attempt that the deadline stopped has not failed by itself; the one before it may have.
+            let stopped = last as? AttemptTimeout
+            return DeadlineExceeded(details: details, lastError: stopped == nil ? last : stopped?.lastError)
+        case .costAboveBurst: return CostAboveBurst(details: details, lastError: nil)
         case .cancelled: return CancellationError()
-        default: return CallLost(details: details)
+        default: return CallLost(details: details, lastError: last)
         }
     }
 
@@ -109,10 +111,11 @@ extension Verdict {
 }
 
 extension AttemptTimeout {
-    init(policy: Policy, route: String) {
+    init(policy: Policy, route: String, lastError: (any Error)?) {
         let text = "the attempt ran out of attemptTimeout (policy \"\(policy.name)\", route \"\(route)\")"
         details = Details(
             message: text, reason: nil, retryIn: nil, retryAt: nil, policy: policy.name, route: route
         )
+        self.lastError = lastError
     }
 }

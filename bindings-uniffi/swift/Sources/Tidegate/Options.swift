@@ -328,6 +328,21 @@ public struct RateLimit: Sendable, Hashable {
         case attempt
     }
 
+    /// Whose rate it is: each process's own, or the whole fleet's through the store that the engine is
+    /// attached to.
+    public enum Store: String, Sendable, Hashable, CaseIterable {
+        case local
+        case fleet
+    }
+
+    /// fleet: what holds while the store is gone: local is the process's share of the rate, open lets all
+    /// calls pass, closed refuses them.
+    public enum OnLoss: String, Sendable, Hashable, CaseIterable {
+        case local
+        case open
+        case closed
+    }
+
     /// Calls that may start per span. 1 to 1000000000; default: required unless there is `pool`.
     public var permits: Int?
     /// The span. 1 µs to 365 days; default: required unless there is `pool`.
@@ -346,6 +361,15 @@ public struct RateLimit: Sendable, Hashable {
     /// A shared rate limit that is declared as a pool; permits, per and burst stand there. The name of a
     /// `Pool`; default: off.
     public var pool: String?
+    /// Whose rate it is: each process's own, or the whole fleet's through the store that the engine is
+    /// attached to. `.local`, `.fleet`; default: `.local`.
+    public var store: Store?
+    /// fleet: tokens that a process takes from the store at a time; 1 asks for every call. Absent: what 50 ms
+    /// of the rate bring, at least 1. 1 to 1000000000; default: off.
+    public var lease: Int?
+    /// fleet: what holds while the store is gone: local is the process's share of the rate, open lets all
+    /// calls pass, closed refuses them. `.local`, `.open`, `.closed`; default: `.local`.
+    public var onLoss: OnLoss?
 
     /// What is left out is left to core.
     public init(
@@ -356,7 +380,10 @@ public struct RateLimit: Sendable, Hashable {
         wait: Bool? = nil,
         maxWait: Duration? = nil,
         maxWaiters: Int? = nil,
-        pool: String? = nil
+        pool: String? = nil,
+        store: Store? = nil,
+        lease: Int? = nil,
+        onLoss: OnLoss? = nil
     ) {
         self.permits = permits
         self.per = per
@@ -366,6 +393,9 @@ public struct RateLimit: Sendable, Hashable {
         self.maxWait = maxWait
         self.maxWaiters = maxWaiters
         self.pool = pool
+        self.store = store
+        self.lease = lease
+        self.onLoss = onLoss
     }
 
     func write(_ pairs: inout Pairs) {
@@ -378,6 +408,9 @@ public struct RateLimit: Sendable, Hashable {
         pairs.add("rate_limit.max_wait", maxWait)
         pairs.add("rate_limit.max_waiters", maxWaiters)
         pairs.add("rate_limit.pool", pool)
+        pairs.add("rate_limit.store", store)
+        pairs.add("rate_limit.lease", lease)
+        pairs.add("rate_limit.on_loss", onLoss)
         pairs.present(since: before, "rate_limit.unit", .word(value: "call"), inPresets: false)
     }
 }
@@ -411,6 +444,28 @@ public struct Bulkhead: Sendable, Hashable {
     public enum Codel: String, Sendable, Hashable, CaseIterable {
         case facebook
         case rfc8289
+    }
+
+    /// Whose slots they are: each process's own, or the whole fleet's through the store that the engine is
+    /// attached to.
+    public enum Store: String, Sendable, Hashable, CaseIterable {
+        case local
+        case fleet
+    }
+
+    /// fleet: what holds while the store is gone: local is the process's share of the slots, open is
+    /// max_concurrency in each process, closed refuses calls.
+    public enum OnLoss: String, Sendable, Hashable, CaseIterable {
+        case local
+        case open
+        case closed
+    }
+
+    /// aimd with latency_quantile: fleet compares the quantile of all processes' latencies with the
+    /// threshold.
+    public enum LatencyStore: String, Sendable, Hashable, CaseIterable {
+        case local
+        case fleet
     }
 
     /// What sets the limit of concurrent calls: fixed is maxConcurrency, aimd follows a latency threshold,
@@ -466,6 +521,17 @@ public struct Bulkhead: Sendable, Hashable {
     /// A shared bulkhead that is declared as a pool; limit, queue and order stand there. The name of a
     /// `Pool`; default: off.
     public var pool: String?
+    /// Whose slots they are: each process's own, or the whole fleet's through the store that the engine is
+    /// attached to. `.local`, `.fleet`; default: `.local`.
+    public var store: Store?
+    /// fleet: how long a slot stays taken whose process does not renew it. 1 s to 365 days; default: `30s`.
+    public var leaseTtl: Duration?
+    /// fleet: what holds while the store is gone: local is the process's share of the slots, open is
+    /// maxConcurrency in each process, closed refuses calls. `.local`, `.open`, `.closed`; default: `.local`.
+    public var onLoss: OnLoss?
+    /// aimd with latencyQuantile: fleet compares the quantile of all processes' latencies with the threshold.
+    /// `.local`, `.fleet`; default: `.local`.
+    public var latencyStore: LatencyStore?
 
     /// What is left out is left to core.
     public init(
@@ -489,7 +555,11 @@ public struct Bulkhead: Sendable, Hashable {
         codel: Codel? = nil,
         queueAdaptiveLifo: Bool? = nil,
         prioritized: Bool? = nil,
-        pool: String? = nil
+        pool: String? = nil,
+        store: Store? = nil,
+        leaseTtl: Duration? = nil,
+        onLoss: OnLoss? = nil,
+        latencyStore: LatencyStore? = nil
     ) {
         self.kind = kind
         self.maxConcurrency = maxConcurrency
@@ -512,6 +582,10 @@ public struct Bulkhead: Sendable, Hashable {
         self.queueAdaptiveLifo = queueAdaptiveLifo
         self.prioritized = prioritized
         self.pool = pool
+        self.store = store
+        self.leaseTtl = leaseTtl
+        self.onLoss = onLoss
+        self.latencyStore = latencyStore
     }
 
     func write(_ pairs: inout Pairs) {
@@ -537,6 +611,10 @@ public struct Bulkhead: Sendable, Hashable {
         pairs.add("bulkhead.queue_adaptive_lifo", queueAdaptiveLifo)
         pairs.add("bulkhead.prioritized", prioritized)
         pairs.add("bulkhead.pool", pool)
+        pairs.add("bulkhead.store", store)
+        pairs.add("bulkhead.lease_ttl", leaseTtl)
+        pairs.add("bulkhead.on_loss", onLoss)
+        pairs.add("bulkhead.latency_store", latencyStore)
         pairs.present(since: before, "bulkhead.kind", .word(value: "fixed"), inPresets: false)
     }
 }
@@ -553,6 +631,21 @@ public struct Breaker: Sendable, Hashable {
     public enum Unit: String, Sendable, Hashable, CaseIterable {
         case call
         case attempt
+    }
+
+    /// fleet: one process that trips opens the breaker for all, through the store that the engine is attached
+    /// to.
+    public enum Store: String, Sendable, Hashable, CaseIterable {
+        case local
+        case fleet
+    }
+
+    /// fleet: what holds while the store is gone: local is the process's own breaker, open lets all calls
+    /// pass, closed refuses them.
+    public enum OnLoss: String, Sendable, Hashable, CaseIterable {
+        case local
+        case open
+        case closed
     }
 
     /// Failures among recent calls that open it, as a fraction. 0.000001 to 1; default: required unless there
@@ -588,6 +681,15 @@ public struct Breaker: Sendable, Hashable {
     public var ignoreOn: [String]?
     /// What is counted: the call, or each of its attempts. `.call`, `.attempt`; default: `.call`.
     public var unit: Unit?
+    /// fleet: one process that trips opens the breaker for all, through the store that the engine is attached
+    /// to. `.local`, `.fleet`; default: `.local`.
+    public var store: Store?
+    /// fleet: processes that must trip within the window, or within breakDuration where there is none, before
+    /// it opens for all. 1 to 10000; default: `1`.
+    public var quorum: Int?
+    /// fleet: what holds while the store is gone: local is the process's own breaker, open lets all calls
+    /// pass, closed refuses them. `.local`, `.open`, `.closed`; default: `.local`.
+    public var onLoss: OnLoss?
 
     /// What is left out is left to core.
     public init(
@@ -603,7 +705,10 @@ public struct Breaker: Sendable, Hashable {
         successesToClose: Int? = nil,
         failureOn: [String]? = nil,
         ignoreOn: [String]? = nil,
-        unit: Unit? = nil
+        unit: Unit? = nil,
+        store: Store? = nil,
+        quorum: Int? = nil,
+        onLoss: OnLoss? = nil
     ) {
         self.failureRatio = failureRatio
         self.window = window
@@ -618,6 +723,9 @@ public struct Breaker: Sendable, Hashable {
         self.failureOn = failureOn
         self.ignoreOn = ignoreOn
         self.unit = unit
+        self.store = store
+        self.quorum = quorum
+        self.onLoss = onLoss
     }
 
     func write(_ pairs: inout Pairs) {
@@ -635,6 +743,9 @@ public struct Breaker: Sendable, Hashable {
         pairs.add("breaker.failure_on", failureOn)
         pairs.add("breaker.ignore_on", ignoreOn)
         pairs.add("breaker.unit", unit)
+        pairs.add("breaker.store", store)
+        pairs.add("breaker.quorum", quorum)
+        pairs.add("breaker.on_loss", onLoss)
         pairs.present(since: before, "breaker.window_kind", .word(value: "sliding"), inPresets: false)
     }
 }
@@ -868,6 +979,12 @@ public struct Settings: Sendable, Hashable {
     /// Kinds of failure of your own, each with the class that it is based on, at most 23; retryOn, failureOn
     /// and ignoreOn may name them. Names of a to z, 0 to 9 and _, each with its class; default: off.
     public var kinds: [String: Base]?
+    /// Where a component is fleet-wide: how long a call waits for the store's answer, and the engine for any;
+    /// then onLoss holds. 0.001 s to 365 days; default: `50ms`.
+    public var storeTimeout: Duration?
+    /// Where breaker or latencies are fleet-wide: how often they are exchanged, at most; an opening is
+    /// written at once. 0.001 s to 365 days; default: `250ms`.
+    public var storeExchange: Duration?
     /// When to try again.
     public var retry: Retry?
     /// How many calls may start per span, per route.
@@ -888,6 +1005,8 @@ public struct Settings: Sendable, Hashable {
         attemptTimeout: Duration? = nil,
         slotUntil: SlotUntil? = nil,
         kinds: [String: Base]? = nil,
+        storeTimeout: Duration? = nil,
+        storeExchange: Duration? = nil,
         retry: Retry? = nil,
         rateLimit: RateLimit? = nil,
         bulkhead: Bulkhead? = nil,
@@ -900,6 +1019,8 @@ public struct Settings: Sendable, Hashable {
         self.attemptTimeout = attemptTimeout
         self.slotUntil = slotUntil
         self.kinds = kinds
+        self.storeTimeout = storeTimeout
+        self.storeExchange = storeExchange
         self.retry = retry
         self.rateLimit = rateLimit
         self.bulkhead = bulkhead
@@ -914,6 +1035,8 @@ public struct Settings: Sendable, Hashable {
         pairs.add("attempt_timeout", attemptTimeout)
         pairs.add("slot_until", slotUntil)
         pairs.add("kinds", kinds)
+        pairs.add("store_timeout", storeTimeout)
+        pairs.add("store_exchange", storeExchange)
         retry?.write(&pairs)
         rateLimit?.write(&pairs)
         bulkhead?.write(&pairs)
@@ -934,6 +1057,8 @@ extension Policy {
         attemptTimeout: Duration? = nil,
         slotUntil: SlotUntil? = nil,
         kinds: [String: Base]? = nil,
+        storeTimeout: Duration? = nil,
+        storeExchange: Duration? = nil,
         retry: Retry? = nil,
         rateLimit: RateLimit? = nil,
         bulkhead: Bulkhead? = nil,
@@ -949,6 +1074,8 @@ extension Policy {
             attemptTimeout: attemptTimeout,
             slotUntil: slotUntil,
             kinds: kinds,
+            storeTimeout: storeTimeout,
+            storeExchange: storeExchange,
             retry: retry,
             rateLimit: rateLimit,
             bulkhead: bulkhead,
@@ -977,7 +1104,9 @@ let camelCased: [String: String] = [
     "increase_step": "increaseStep",
     "jitter_ratio": "jitterRatio",
     "latency_quantile": "latencyQuantile",
+    "latency_store": "latencyStore",
     "latency_threshold": "latencyThreshold",
+    "lease_ttl": "leaseTtl",
     "long_window": "longWindow",
     "max_attempts": "maxAttempts",
     "max_break_duration": "maxBreakDuration",
@@ -992,6 +1121,7 @@ let camelCased: [String: String] = [
     "min_retries": "minRetries",
     "min_retries_per_sec": "minRetriesPerSec",
     "min_throughput": "minThroughput",
+    "on_loss": "onLoss",
     "percent_can_retry": "percentCanRetry",
     "probe_interval": "probeInterval",
     "queue_adaptive_lifo": "queueAdaptiveLifo",
@@ -1005,6 +1135,8 @@ let camelCased: [String: String] = [
     "rtt_tolerance": "rttTolerance",
     "send_rate": "sendRate",
     "slot_until": "slotUntil",
+    "store_exchange": "storeExchange",
+    "store_timeout": "storeTimeout",
     "successes_to_close": "successesToClose",
     "throttled_base": "throttledBase",
     "throttled_cost": "throttledCost",

@@ -42,6 +42,18 @@ public struct Ended<Value: Sendable>: Sendable {
     /// The value of the attempt that decided, or its error, or an error of ours.
     public let result: Result<Value, any Error>
     public let report: Report
+    /// The error that a fallback has stood in for, or was to and has failed itself; nil without one.
+    public let replaced: (any Error)?
+    /// The call's number, as events have it and `Engine.explain` takes it; 0 where none was begun.
+    public let call: UInt64
+    /// Is the error the policy's, and not what the operation has thrown?
+    let isOurs: Bool
+
+    init(
+        result: Result<Value, any Error>, report: Report, replaced: (any Error)? = nil, call: UInt64 = 0, isOurs: Bool = false
+    ) {
+        (self.result, self.report, self.replaced, self.call, self.isOurs) = (result, report, replaced, call, isOurs)
+    }
 }
 
 /// A named set of components: what happens around a call. One policy serves any number of tasks at once.
@@ -95,19 +107,6 @@ public final class Policy: Sendable {
         try await ended(options, operation).result.get()
     }
 
-    /// The same with something to fall back on. It gets the final error, runs outside the policy, and not after a cancellation.
-    public func run<T: Sendable>(
-        _ options: CallOptions = CallOptions(), fallback: @Sendable (any Error) async throws -> T,
-        _ operation: @escaping @Sendable (Attempt) async throws -> T
-    ) async throws -> T {
-        do {
-            return try await ended(options, operation).result.get()
-        } catch {
-            if Task.isCancelled { throw error }
-            return try await fallback(error)
-        }
-    }
-
     /// The same, with what became of the call: how many attempts, and why there was no further one.
     public func ended<T: Sendable>(
         _ options: CallOptions = CallOptions(), _ operation: @escaping @Sendable (Attempt) async throws -> T
@@ -127,7 +126,7 @@ public final class Policy: Sendable {
         operation: @escaping @Sendable (Attempt) async throws -> T, judge: Judge?
     ) async -> Ended<T> {
         if Task.isCancelled {
-            return Ended(result: .failure(CancellationError()), report: Report(attempts: 0, reason: .cancelled))
+            return Ended(result: .failure(CancellationError()), report: Report(attempts: 0, reason: .cancelled), isOurs: true)
         }
         let key = options.route ?? "default"
         let around = Scope.current
@@ -159,6 +158,12 @@ public final class Policy: Sendable {
     private func begin(_ route: UInt64, _ path: String?, _ request: inout Request) -> (call: UInt64, step: UInt64) {
         if let path { request.target = engine.native.target(route: route, path: path, now: engine.now()) }
         return engine.begin(route, request)
+    }
+
+    /// Tells core that a fallback has stood in for an error, or was to.
+    func noteFallback(_ key: String?, _ worked: Bool) {
+        engine.native.noteFallback(route: route(key ?? "default"), ok: worked, now: engine.now())
+        engine.publish()
     }
 
     private func route(_ key: String) -> UInt64 {

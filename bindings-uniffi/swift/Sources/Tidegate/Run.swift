@@ -19,7 +19,7 @@ final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
     private let lock = NSLock()
     private var call: UInt64 = 0
     private var attempts = 0
-    private var conclusion: (result: Result<T, any Error>, report: Report)?
+    private var conclusion: (result: Result<T, any Error>, report: Report, isOurs: Bool)?
     private var lanes = [Lane?](repeating: nil, count: 8)
     /// Attempts that have not unwound.
     private var out = 0
@@ -75,11 +75,11 @@ final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
         }
         if case .success = result, judge == nil, !Task.isCancelled {
             let step = engine.on(id, Wire.finished(1, 0))
-            if step & 3 == Wire.done { return Ended(result: result, report: Report(attempts: 1, reason: .ok)) }
+            if step & 3 == Wire.done { return Ended(result: result, report: Report(attempts: 1, reason: .ok), call: id) }
         }
         if Task.isCancelled {
             _ = engine.on(id, Wire.finished(1, Wire.outcome(8)))
-            return Ended(result: result, report: Report(attempts: 1, reason: .cancelled))
+            return Ended(result: result, report: Report(attempts: 1, reason: .cancelled), call: id)
         }
         let outcome = judged(result)
         return await drive {
@@ -114,8 +114,8 @@ final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
                 self.giveUp(&effects)
             }
         }
-        let (result, report) = lock.withLock { conclusion! }
-        return Ended(result: result, report: report)
+        let (result, report, isOurs) = lock.withLock { conclusion! }
+        return Ended(result: result, report: report, call: call, isOurs: isOurs)
     }
 
     private func giveUp(_ effects: inout Effects) {
@@ -204,7 +204,7 @@ final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
     private func late(_ report: Report, _ result: Result<T, any Error>) {
         guard report.reason == .cancelled || report.reason == .deadline else { return }
         if case .failure = result, report.reason == .deadline { return }
-        conclusion = (result, report)
+        conclusion = (result, report, false)
     }
 
     private func event(_ work: (inout Effects) -> Void) {
@@ -264,10 +264,17 @@ final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
             guard let lane, !lane.settled else { continue }
             lane.stopped = true
             if verdict != .ok, verdict != .cancelled {
-                lane.result = .failure(AttemptTimeout(policy: policy, route: route))
+                lane.result = .failure(AttemptTimeout(policy: policy, route: route, lastError: failure(before: lane)))
             }
             if let task = lane.task { effects.stop.append(task) }
         }
+    }
+
+    /// What the attempt before has failed with.
+    private func failure(before lane: Lane) -> (any Error)? {
+        let before = lanes.compactMap { $0 }.filter { $0.number < lane.number }.max { $0.number < $1.number }
+        guard case .failure(let error) = before?.result else { return nil }
+        return error
     }
 
     private func end(_ step: UInt64, _ effects: inout Effects) {
@@ -282,14 +289,18 @@ final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
         orders = []
         let verdict = Wire.verdict(step)
         let retryIn = Wire.span(step).map { Duration.milliseconds(Int64(clamping: $0)) }
-        let last = attempts > 0 ? lanes[(attempts - 1) & 7]?.result : nil
-        var decided = Wire.lane(step).flatMap { lanes[$0]?.result }
-        if decided == nil, verdict == .stale || verdict == .lost { decided = last }
+        let latest = attempts > 0 ? lanes[(attempts - 1) & 7] : nil
+        let last = latest?.result
+        var lane = Wire.lane(step).flatMap { lanes[$0] }
+        if lane?.result == nil, verdict == .stale || verdict == .lost { lane = latest }
+        let decided = lane?.result
         let note = decided == nil ? nil : verdict.note(attempts: attempts, retryIn: retryIn) {
             policy.span("retry.max_retry_after")
         }
         let result = decided ?? .failure(refusal(verdict, retryIn, last))
-        conclusion = (result, Report(attempts: attempts, reason: verdict, note: note, retryIn: retryIn))
+        var isOurs = decided == nil
+        if case .failure = result, lane?.stopped == true { isOurs = true }
+        conclusion = (result, Report(attempts: attempts, reason: verdict, note: note, retryIn: retryIn), isOurs)
         lanes = [Lane?](repeating: nil, count: 8)
         if out == 0 { tell(nil, &effects) }
     }

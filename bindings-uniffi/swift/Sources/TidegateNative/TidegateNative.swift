@@ -2496,6 +2496,12 @@ public protocol EngineProtocol: AnyObject, Sendable {
     func explain(policy: UInt32)  -> String
 
     /**
+     * Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+     * policy's classifier or not?
+     */
+    func fallsBack(policy: UInt32, verdict: UInt8, failure: UInt8?, judged: Bool)  -> Bool
+
+    /**
      * Refuses all calls of a policy, or of one of its routes, until it is told otherwise. Ask `take_woken` then.
      */
     func forceOpen(policy: UInt32, route: UInt64?, on: Bool, now: UInt64)
@@ -2509,6 +2515,11 @@ public protocol EngineProtocol: AnyObject, Sendable {
      * The kinds of failure that a policy declares, in the order of their numbers, from 9 on.
      */
     func kinds(policy: UInt32)  -> [DeclaredKind]
+
+    /**
+     * May what a call does be done twice under a policy?
+     */
+    func mayDoTwice(policy: UInt32)  -> Bool
 
     /**
      * Tells a call what happened: the word of its next step; nothing for an event that there is none of.
@@ -2589,6 +2600,66 @@ public protocol EngineProtocol: AnyObject, Sendable {
      * The name of a path, for `begin`; 0 where its policy holds nothing.
      */
     func target(route: UInt64, path: String, now: UInt64)  -> UInt64
+
+    /**
+     * Attaches the store that a fleet shares its state through: `lua` for Redis and Valkey, `plain` for one that forbids
+     * scripts. Keys begin with `namespace`; empty is `tidegate`.
+     */
+    func attachStore(kind: String, namespace: String, now: UInt64) throws
+
+    /**
+     * Takes what came of a command. Ask `take_woken` then, and `take_commands` if it says so.
+     */
+    func onReply(command: UInt64, reply: StoreReply, now: UInt64)  -> Bool
+
+    /**
+     * The commands for the store, oldest first, each to be run detached from any call. A step's flags say that there are any.
+     */
+    func takeCommands()  -> [StoreCommand]
+
+    /**
+     * How things stand with a call, or how it ended; nothing where this engine knows nothing of it. A call that has ended
+     * is known from the journal, as long as nothing has been taken from that.
+     */
+    func explainCall(call: UInt64)  -> CallExplanation?
+
+    /**
+     * The lines of the journal that have not been taken, which stay in it.
+     */
+    func journal()  -> [String]
+
+    /**
+     * Puts the lines of a journal in.
+     *
+     * # Errors
+     * A line that is none: its number, why, and the line. Nothing has been put in then.
+     */
+    func replay(lines: [String]) throws  -> Replayed
+
+    /**
+     * What a route is called in labels: its key, or `other`.
+     */
+    func label(policy: UInt32, route: UInt64)  -> String
+
+    /**
+     * Counts for metrics from now on, if it has not: `max_routes` routes of each policy have series of their own.
+     */
+    func measure(maxRoutes: UInt32)
+
+    /**
+     * A caller got something in the place of an error of a call on this route, or was to: for those who listen.
+     */
+    func noteFallback(route: UInt64, ok: Bool, now: UInt64)
+
+    /**
+     * All series there are now; none before `measure`.
+     */
+    func series(now: UInt64)  -> [MetricSeries]
+
+    /**
+     * Keeps single spans for histograms of the host's own, or no longer. Nothing before `measure`.
+     */
+    func time(on: Bool)
 
 }
 /**
@@ -2721,6 +2792,23 @@ open func explain(policy: UInt32) -> String  {
 }
 
     /**
+     * Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+     * policy's classifier or not?
+     */
+open func fallsBack(policy: UInt32, verdict: UInt8, failure: UInt8?, judged: Bool) -> Bool  {
+    return try!  FfiConverterBool.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_falls_back(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt32.lower(policy),
+        FfiConverterUInt8.lower(verdict),
+        FfiConverterOptionUInt8.lower(failure),
+        FfiConverterBool.lower(judged),uniffiCallStatus
+    )
+})
+}
+
+    /**
      * Refuses all calls of a policy, or of one of its routes, until it is told otherwise. Ask `take_woken` then.
      */
 open func forceOpen(policy: UInt32, route: UInt64?, on: Bool, now: UInt64)  {try! rustCall() {
@@ -2754,6 +2842,19 @@ open func kinds(policy: UInt32) -> [DeclaredKind]  {
     return try!  FfiConverterSequenceTypeDeclaredKind.lift(try! rustCall() {
         uniffiCallStatus in
     uniffi_tidegate_uniffi_fn_method_engine_kinds(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt32.lower(policy),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * May what a call does be done twice under a policy?
+     */
+open func mayDoTwice(policy: UInt32) -> Bool  {
+    return try!  FfiConverterBool.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_may_do_twice(
             self.uniffiCloneHandle(),
         FfiConverterUInt32.lower(policy),uniffiCallStatus
     )
@@ -2979,6 +3080,155 @@ open func target(route: UInt64, path: String, now: UInt64) -> UInt64  {
         FfiConverterUInt64.lower(now),uniffiCallStatus
     )
 })
+}
+
+    /**
+     * Attaches the store that a fleet shares its state through: `lua` for Redis and Valkey, `plain` for one that forbids
+     * scripts. Keys begin with `namespace`; empty is `tidegate`.
+     */
+open func attachStore(kind: String, namespace: String, now: UInt64)throws   {try rustCallWithError(FfiConverterTypeInvalid_lift) {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_attach_store(
+            self.uniffiCloneHandle(),
+        FfiConverterString.lower(kind),
+        FfiConverterString.lower(namespace),
+        FfiConverterUInt64.lower(now),uniffiCallStatus
+    )
+}
+}
+
+    /**
+     * Takes what came of a command. Ask `take_woken` then, and `take_commands` if it says so.
+     */
+open func onReply(command: UInt64, reply: StoreReply, now: UInt64) -> Bool  {
+    return try!  FfiConverterBool.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_on_reply(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt64.lower(command),
+        FfiConverterTypeStoreReply_lower(reply),
+        FfiConverterUInt64.lower(now),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * The commands for the store, oldest first, each to be run detached from any call. A step's flags say that there are any.
+     */
+open func takeCommands() -> [StoreCommand]  {
+    return try!  FfiConverterSequenceTypeStoreCommand.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_take_commands(
+            self.uniffiCloneHandle(),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * How things stand with a call, or how it ended; nothing where this engine knows nothing of it. A call that has ended
+     * is known from the journal, as long as nothing has been taken from that.
+     */
+open func explainCall(call: UInt64) -> CallExplanation?  {
+    return try!  FfiConverterOptionTypeCallExplanation.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_explain_call(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt64.lower(call),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * The lines of the journal that have not been taken, which stay in it.
+     */
+open func journal() -> [String]  {
+    return try!  FfiConverterSequenceString.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_journal(
+            self.uniffiCloneHandle(),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * Puts the lines of a journal in.
+     *
+     * # Errors
+     * A line that is none: its number, why, and the line. Nothing has been put in then.
+     */
+open func replay(lines: [String])throws  -> Replayed  {
+    return try  FfiConverterTypeReplayed_lift(try rustCallWithError(FfiConverterTypeInvalid_lift) {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_replay(
+            self.uniffiCloneHandle(),
+        FfiConverterSequenceString.lower(lines),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * What a route is called in labels: its key, or `other`.
+     */
+open func label(policy: UInt32, route: UInt64) -> String  {
+    return try!  FfiConverterString.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_label(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt32.lower(policy),
+        FfiConverterUInt64.lower(route),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * Counts for metrics from now on, if it has not: `max_routes` routes of each policy have series of their own.
+     */
+open func measure(maxRoutes: UInt32)  {try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_measure(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt32.lower(maxRoutes),uniffiCallStatus
+    )
+}
+}
+
+    /**
+     * A caller got something in the place of an error of a call on this route, or was to: for those who listen.
+     */
+open func noteFallback(route: UInt64, ok: Bool, now: UInt64)  {try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_note_fallback(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt64.lower(route),
+        FfiConverterBool.lower(ok),
+        FfiConverterUInt64.lower(now),uniffiCallStatus
+    )
+}
+}
+
+    /**
+     * All series there are now; none before `measure`.
+     */
+open func series(now: UInt64) -> [MetricSeries]  {
+    return try!  FfiConverterSequenceTypeMetricSeries.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_series(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt64.lower(now),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * Keeps single spans for histograms of the host's own, or no longer. Nothing before `measure`.
+     */
+open func time(on: Bool)  {try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_time(
+            self.uniffiCloneHandle(),
+        FfiConverterBool.lower(on),uniffiCallStatus
+    )
+}
 }
 
 
@@ -6077,6 +6327,195 @@ public func FfiConverterTypeBulkheadView_lower(_ value: BulkheadView) -> RustBuf
 
 
 /**
+ * How things stand with a call, or how it ended. Moments are microseconds of the engine's clock.
+ */
+public struct CallExplanation: Equatable, Hashable {
+    /**
+     * The call's number.
+     */
+    public var call: UInt64
+    /**
+     * The policy's name.
+     */
+    public var policy: String
+    /**
+     * The route's key.
+     */
+    public var route: String
+    /**
+     * When it began.
+     */
+    public var beganUs: UInt64
+    /**
+     * The moment that this is about.
+     */
+    public var atUs: UInt64
+    /**
+     * Attempts started.
+     */
+    public var attempts: UInt8
+    /**
+     * How it stands, in words.
+     */
+    public var standing: String
+    /**
+     * What it waits for; absent where it does not.
+     */
+    public var why: String?
+    /**
+     * Until when at most; absent where nothing bounds it.
+     */
+    public var untilUs: UInt64?
+    /**
+     * Its deadline.
+     */
+    public var deadlineUs: UInt64?
+    /**
+     * How it ended, or what its owner will be told: a verdict. Absent while that is open.
+     */
+    public var reason: String?
+    /**
+     * The numbers of its route: of a call that has ended, just before the step that ended it.
+     */
+    public var numbers: [String]
+    /**
+     * What was decided about it, of a call that has ended.
+     */
+    public var story: [Event]
+    /**
+     * All of it, for people.
+     */
+    public var text: String
+
+    // Default memberwise initializers are never public by default, so we
+    // declare one manually.
+    public init(
+        /**
+         * The call's number.
+         */call: UInt64,
+        /**
+         * The policy's name.
+         */policy: String,
+        /**
+         * The route's key.
+         */route: String,
+        /**
+         * When it began.
+         */beganUs: UInt64,
+        /**
+         * The moment that this is about.
+         */atUs: UInt64,
+        /**
+         * Attempts started.
+         */attempts: UInt8,
+        /**
+         * How it stands, in words.
+         */standing: String,
+        /**
+         * What it waits for; absent where it does not.
+         */why: String?,
+        /**
+         * Until when at most; absent where nothing bounds it.
+         */untilUs: UInt64?,
+        /**
+         * Its deadline.
+         */deadlineUs: UInt64?,
+        /**
+         * How it ended, or what its owner will be told: a verdict. Absent while that is open.
+         */reason: String?,
+        /**
+         * The numbers of its route: of a call that has ended, just before the step that ended it.
+         */numbers: [String],
+        /**
+         * What was decided about it, of a call that has ended.
+         */story: [Event],
+        /**
+         * All of it, for people.
+         */text: String) {
+        self.call = call
+        self.policy = policy
+        self.route = route
+        self.beganUs = beganUs
+        self.atUs = atUs
+        self.attempts = attempts
+        self.standing = standing
+        self.why = why
+        self.untilUs = untilUs
+        self.deadlineUs = deadlineUs
+        self.reason = reason
+        self.numbers = numbers
+        self.story = story
+        self.text = text
+    }
+
+
+
+
+}
+
+#if compiler(>=6)
+extension CallExplanation: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeCallExplanation: FfiConverterRustBuffer {
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> CallExplanation {
+        return
+            try CallExplanation(
+                call: FfiConverterUInt64.read(from: &buf),
+                policy: FfiConverterString.read(from: &buf),
+                route: FfiConverterString.read(from: &buf),
+                beganUs: FfiConverterUInt64.read(from: &buf),
+                atUs: FfiConverterUInt64.read(from: &buf),
+                attempts: FfiConverterUInt8.read(from: &buf),
+                standing: FfiConverterString.read(from: &buf),
+                why: FfiConverterOptionString.read(from: &buf),
+                untilUs: FfiConverterOptionUInt64.read(from: &buf),
+                deadlineUs: FfiConverterOptionUInt64.read(from: &buf),
+                reason: FfiConverterOptionString.read(from: &buf),
+                numbers: FfiConverterSequenceString.read(from: &buf),
+                story: FfiConverterSequenceTypeEvent.read(from: &buf),
+                text: FfiConverterString.read(from: &buf)
+        )
+    }
+
+    public static func write(_ value: CallExplanation, into buf: inout [UInt8]) {
+        FfiConverterUInt64.write(value.call, into: &buf)
+        FfiConverterString.write(value.policy, into: &buf)
+        FfiConverterString.write(value.route, into: &buf)
+        FfiConverterUInt64.write(value.beganUs, into: &buf)
+        FfiConverterUInt64.write(value.atUs, into: &buf)
+        FfiConverterUInt8.write(value.attempts, into: &buf)
+        FfiConverterString.write(value.standing, into: &buf)
+        FfiConverterOptionString.write(value.why, into: &buf)
+        FfiConverterOptionUInt64.write(value.untilUs, into: &buf)
+        FfiConverterOptionUInt64.write(value.deadlineUs, into: &buf)
+        FfiConverterOptionString.write(value.reason, into: &buf)
+        FfiConverterSequenceString.write(value.numbers, into: &buf)
+        FfiConverterSequenceTypeEvent.write(value.story, into: &buf)
+        FfiConverterString.write(value.text, into: &buf)
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeCallExplanation_lift(_ buf: RustBuffer) throws -> CallExplanation {
+    return try FfiConverterTypeCallExplanation.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeCallExplanation_lower(_ value: CallExplanation) -> RustBuffer {
+    return FfiConverterTypeCallExplanation.lower(value)
+}
+
+
+/**
  * A kind of failure that a policy declares.
  */
 public struct DeclaredKind: Equatable, Hashable {
@@ -6799,6 +7238,194 @@ public func FfiConverterTypeMarkers_lower(_ value: Markers) -> RustBuffer {
 
 
 /**
+ * All series of one name.
+ */
+public struct MetricFamily: Equatable, Hashable {
+    /**
+     * Its name, the same for every backend.
+     */
+    public var name: String
+    /**
+     * `counter`, `gauge` or `histogram`.
+     */
+    public var instrument: String
+    /**
+     * Its labels beside `policy` and `route`, which all have.
+     */
+    public var labels: [String]
+    /**
+     * What it says, in one sentence.
+     */
+    public var meaning: String
+
+    // Default memberwise initializers are never public by default, so we
+    // declare one manually.
+    public init(
+        /**
+         * Its name, the same for every backend.
+         */name: String,
+        /**
+         * `counter`, `gauge` or `histogram`.
+         */instrument: String,
+        /**
+         * Its labels beside `policy` and `route`, which all have.
+         */labels: [String],
+        /**
+         * What it says, in one sentence.
+         */meaning: String) {
+        self.name = name
+        self.instrument = instrument
+        self.labels = labels
+        self.meaning = meaning
+    }
+
+
+
+
+}
+
+#if compiler(>=6)
+extension MetricFamily: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeMetricFamily: FfiConverterRustBuffer {
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> MetricFamily {
+        return
+            try MetricFamily(
+                name: FfiConverterString.read(from: &buf),
+                instrument: FfiConverterString.read(from: &buf),
+                labels: FfiConverterSequenceString.read(from: &buf),
+                meaning: FfiConverterString.read(from: &buf)
+        )
+    }
+
+    public static func write(_ value: MetricFamily, into buf: inout [UInt8]) {
+        FfiConverterString.write(value.name, into: &buf)
+        FfiConverterString.write(value.instrument, into: &buf)
+        FfiConverterSequenceString.write(value.labels, into: &buf)
+        FfiConverterString.write(value.meaning, into: &buf)
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeMetricFamily_lift(_ buf: RustBuffer) throws -> MetricFamily {
+    return try FfiConverterTypeMetricFamily.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeMetricFamily_lower(_ value: MetricFamily) -> RustBuffer {
+    return FfiConverterTypeMetricFamily.lower(value)
+}
+
+
+/**
+ * One series.
+ */
+public struct MetricSeries: Equatable, Hashable {
+    /**
+     * The place of its family among `metric_families`.
+     */
+    public var family: UInt8
+    /**
+     * The policy's name; empty for a pool that policies share.
+     */
+    public var policy: String
+    /**
+     * The route's key, or `other`; a pool's name.
+     */
+    public var route: String
+    /**
+     * The values of its family's labels.
+     */
+    public var labels: [String]
+    /**
+     * What it says.
+     */
+    public var reading: Reading
+
+    // Default memberwise initializers are never public by default, so we
+    // declare one manually.
+    public init(
+        /**
+         * The place of its family among `metric_families`.
+         */family: UInt8,
+        /**
+         * The policy's name; empty for a pool that policies share.
+         */policy: String,
+        /**
+         * The route's key, or `other`; a pool's name.
+         */route: String,
+        /**
+         * The values of its family's labels.
+         */labels: [String],
+        /**
+         * What it says.
+         */reading: Reading) {
+        self.family = family
+        self.policy = policy
+        self.route = route
+        self.labels = labels
+        self.reading = reading
+    }
+
+
+
+
+}
+
+#if compiler(>=6)
+extension MetricSeries: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeMetricSeries: FfiConverterRustBuffer {
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> MetricSeries {
+        return
+            try MetricSeries(
+                family: FfiConverterUInt8.read(from: &buf),
+                policy: FfiConverterString.read(from: &buf),
+                route: FfiConverterString.read(from: &buf),
+                labels: FfiConverterSequenceString.read(from: &buf),
+                reading: FfiConverterTypeReading.read(from: &buf)
+        )
+    }
+
+    public static func write(_ value: MetricSeries, into buf: inout [UInt8]) {
+        FfiConverterUInt8.write(value.family, into: &buf)
+        FfiConverterString.write(value.policy, into: &buf)
+        FfiConverterString.write(value.route, into: &buf)
+        FfiConverterSequenceString.write(value.labels, into: &buf)
+        FfiConverterTypeReading.write(value.reading, into: &buf)
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeMetricSeries_lift(_ buf: RustBuffer) throws -> MetricSeries {
+    return try FfiConverterTypeMetricSeries.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeMetricSeries_lower(_ value: MetricSeries) -> RustBuffer {
+    return FfiConverterTypeMetricSeries.lower(value)
+}
+
+
+/**
  * One mistake in a policy: the key, the value and the rule that it breaks.
  */
 public struct Mistake: Equatable, Hashable {
@@ -6966,6 +7593,14 @@ public struct PolicyCounts: Equatable, Hashable {
      * Calls ended, by verdict.
      */
     public var ends: [String: UInt64]
+    /**
+     * Errors that a fallback stood in for.
+     */
+    public var fallbacks: UInt64
+    /**
+     * Those for which it was to, and failed itself.
+     */
+    public var fallbackFailures: UInt64
 
     // Default memberwise initializers are never public by default, so we
     // declare one manually.
@@ -6981,11 +7616,19 @@ public struct PolicyCounts: Equatable, Hashable {
          */hedges: UInt64,
         /**
          * Calls ended, by verdict.
-         */ends: [String: UInt64]) {
+         */ends: [String: UInt64],
+        /**
+         * Errors that a fallback stood in for.
+         */fallbacks: UInt64,
+        /**
+         * Those for which it was to, and failed itself.
+         */fallbackFailures: UInt64) {
         self.attempts = attempts
         self.retries = retries
         self.hedges = hedges
         self.ends = ends
+        self.fallbacks = fallbacks
+        self.fallbackFailures = fallbackFailures
     }
 
 
@@ -7007,7 +7650,9 @@ public struct FfiConverterTypePolicyCounts: FfiConverterRustBuffer {
                 attempts: FfiConverterUInt64.read(from: &buf),
                 retries: FfiConverterUInt64.read(from: &buf),
                 hedges: FfiConverterUInt64.read(from: &buf),
-                ends: FfiConverterDictionaryStringUInt64.read(from: &buf)
+                ends: FfiConverterDictionaryStringUInt64.read(from: &buf),
+                fallbacks: FfiConverterUInt64.read(from: &buf),
+                fallbackFailures: FfiConverterUInt64.read(from: &buf)
         )
     }
 
@@ -7016,6 +7661,8 @@ public struct FfiConverterTypePolicyCounts: FfiConverterRustBuffer {
         FfiConverterUInt64.write(value.retries, into: &buf)
         FfiConverterUInt64.write(value.hedges, into: &buf)
         FfiConverterDictionaryStringUInt64.write(value.ends, into: &buf)
+        FfiConverterUInt64.write(value.fallbacks, into: &buf)
+        FfiConverterUInt64.write(value.fallbackFailures, into: &buf)
     }
 }
 
@@ -7190,6 +7837,75 @@ public func FfiConverterTypeRateLimitView_lift(_ buf: RustBuffer) throws -> Rate
 #endif
 public func FfiConverterTypeRateLimitView_lower(_ value: RateLimitView) -> RustBuffer {
     return FfiConverterTypeRateLimitView.lower(value)
+}
+
+
+/**
+ * What an engine said to a journal.
+ */
+public struct Replayed: Equatable, Hashable {
+    /**
+     * Its answer to each line.
+     */
+    public var answers: [String]
+    /**
+     * Where its clock stands then, in microseconds.
+     */
+    public var nowUs: UInt64
+
+    // Default memberwise initializers are never public by default, so we
+    // declare one manually.
+    public init(
+        /**
+         * Its answer to each line.
+         */answers: [String],
+        /**
+         * Where its clock stands then, in microseconds.
+         */nowUs: UInt64) {
+        self.answers = answers
+        self.nowUs = nowUs
+    }
+
+
+
+
+}
+
+#if compiler(>=6)
+extension Replayed: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeReplayed: FfiConverterRustBuffer {
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> Replayed {
+        return
+            try Replayed(
+                answers: FfiConverterSequenceString.read(from: &buf),
+                nowUs: FfiConverterUInt64.read(from: &buf)
+        )
+    }
+
+    public static func write(_ value: Replayed, into buf: inout [UInt8]) {
+        FfiConverterSequenceString.write(value.answers, into: &buf)
+        FfiConverterUInt64.write(value.nowUs, into: &buf)
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeReplayed_lift(_ buf: RustBuffer) throws -> Replayed {
+    return try FfiConverterTypeReplayed.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeReplayed_lower(_ value: Replayed) -> RustBuffer {
+    return FfiConverterTypeReplayed.lower(value)
 }
 
 
@@ -7666,6 +8382,95 @@ public func FfiConverterTypeSnapshot_lift(_ buf: RustBuffer) throws -> Snapshot 
 #endif
 public func FfiConverterTypeSnapshot_lower(_ value: Snapshot) -> RustBuffer {
     return FfiConverterTypeSnapshot.lower(value)
+}
+
+
+/**
+ * One command for the store, whole.
+ */
+public struct StoreCommand: Equatable, Hashable {
+    /**
+     * What its answer is given back under.
+     */
+    public var id: UInt64
+    /**
+     * The command's name and its arguments.
+     */
+    public var words: [Data]
+    /**
+     * The place of the word that a cluster routes by.
+     */
+    public var key: UInt8
+    /**
+     * Microseconds that its answer may take.
+     */
+    public var withinUs: UInt64
+
+    // Default memberwise initializers are never public by default, so we
+    // declare one manually.
+    public init(
+        /**
+         * What its answer is given back under.
+         */id: UInt64,
+        /**
+         * The command's name and its arguments.
+         */words: [Data],
+        /**
+         * The place of the word that a cluster routes by.
+         */key: UInt8,
+        /**
+         * Microseconds that its answer may take.
+         */withinUs: UInt64) {
+        self.id = id
+        self.words = words
+        self.key = key
+        self.withinUs = withinUs
+    }
+
+
+
+
+}
+
+#if compiler(>=6)
+extension StoreCommand: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeStoreCommand: FfiConverterRustBuffer {
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> StoreCommand {
+        return
+            try StoreCommand(
+                id: FfiConverterUInt64.read(from: &buf),
+                words: FfiConverterSequenceData.read(from: &buf),
+                key: FfiConverterUInt8.read(from: &buf),
+                withinUs: FfiConverterUInt64.read(from: &buf)
+        )
+    }
+
+    public static func write(_ value: StoreCommand, into buf: inout [UInt8]) {
+        FfiConverterUInt64.write(value.id, into: &buf)
+        FfiConverterSequenceData.write(value.words, into: &buf)
+        FfiConverterUInt8.write(value.key, into: &buf)
+        FfiConverterUInt64.write(value.withinUs, into: &buf)
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeStoreCommand_lift(_ buf: RustBuffer) throws -> StoreCommand {
+    return try FfiConverterTypeStoreCommand.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeStoreCommand_lower(_ value: StoreCommand) -> RustBuffer {
+    return FfiConverterTypeStoreCommand.lower(value)
 }
 
 
@@ -8151,6 +8956,97 @@ public func FfiConverterTypeInvalid_lower(_ value: Invalid) -> RustBuffer {
 
 
 /**
+ * What a series says.
+ */
+
+public enum Reading: Equatable, Hashable {
+
+    /**
+     * A counter's or a gauge's.
+     */
+    case number(
+        /**
+         * The number.
+         */value: Double
+    )
+    /**
+     * A histogram's.
+     */
+    case histogram(
+        /**
+         * By upper bound, and at the end how many were above all.
+         */counts: [UInt64],
+        /**
+         * Of all values, in seconds.
+         */sum: Double
+    )
+
+
+
+
+
+}
+
+#if compiler(>=6)
+extension Reading: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeReading: FfiConverterRustBuffer {
+    typealias SwiftType = Reading
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> Reading {
+        let variant: Int32 = try readInt(&buf)
+        switch variant {
+
+        case 1: return .number(value: try FfiConverterDouble.read(from: &buf)
+        )
+
+        case 2: return .histogram(counts: try FfiConverterSequenceUInt64.read(from: &buf), sum: try FfiConverterDouble.read(from: &buf)
+        )
+
+        default: throw UniffiInternalError.unexpectedEnumCase
+        }
+    }
+
+    public static func write(_ value: Reading, into buf: inout [UInt8]) {
+        switch value {
+
+
+        case let .number(value):
+            writeInt(&buf, Int32(1))
+            FfiConverterDouble.write(value, into: &buf)
+
+
+        case let .histogram(counts,sum):
+            writeInt(&buf, Int32(2))
+            FfiConverterSequenceUInt64.write(counts, into: &buf)
+            FfiConverterDouble.write(sum, into: &buf)
+
+        }
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeReading_lift(_ buf: RustBuffer) throws -> Reading {
+    return try FfiConverterTypeReading.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeReading_lower(_ value: Reading) -> RustBuffer {
+    return FfiConverterTypeReading.lower(value)
+}
+
+
+
+/**
  * What asking for the next attempt has brought.
  */
 
@@ -8237,6 +9133,103 @@ public func FfiConverterTypeRefreshed_lift(_ buf: RustBuffer) throws -> Refreshe
 #endif
 public func FfiConverterTypeRefreshed_lower(_ value: Refreshed) -> RustBuffer {
     return FfiConverterTypeRefreshed.lower(value)
+}
+
+
+
+/**
+ * What came of a command.
+ */
+
+public enum StoreReply: Equatable, Hashable {
+
+    /**
+     * The store's answer: a text as it came, an integer as its decimal text, nil as nothing.
+     */
+    case answer(
+        /**
+         * Its bytes.
+         */bytes: Data
+    )
+    /**
+     * The store's error.
+     */
+    case error(
+        /**
+         * Its text.
+         */text: String
+    )
+    /**
+     * No answer: whether the command was carried out is not known.
+     */
+    case lost
+
+
+
+
+
+}
+
+#if compiler(>=6)
+extension StoreReply: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeStoreReply: FfiConverterRustBuffer {
+    typealias SwiftType = StoreReply
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> StoreReply {
+        let variant: Int32 = try readInt(&buf)
+        switch variant {
+
+        case 1: return .answer(bytes: try FfiConverterData.read(from: &buf)
+        )
+
+        case 2: return .error(text: try FfiConverterString.read(from: &buf)
+        )
+
+        case 3: return .lost
+
+        default: throw UniffiInternalError.unexpectedEnumCase
+        }
+    }
+
+    public static func write(_ value: StoreReply, into buf: inout [UInt8]) {
+        switch value {
+
+
+        case let .answer(bytes):
+            writeInt(&buf, Int32(1))
+            FfiConverterData.write(bytes, into: &buf)
+
+
+        case let .error(text):
+            writeInt(&buf, Int32(2))
+            FfiConverterString.write(text, into: &buf)
+
+
+        case .lost:
+            writeInt(&buf, Int32(3))
+
+        }
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeStoreReply_lift(_ buf: RustBuffer) throws -> StoreReply {
+    return try FfiConverterTypeStoreReply.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeStoreReply_lower(_ value: StoreReply) -> RustBuffer {
+    return FfiConverterTypeStoreReply.lower(value)
 }
 
 
@@ -8642,6 +9635,30 @@ fileprivate struct FfiConverterOptionTypeBulkheadView: FfiConverterRustBuffer {
 #if swift(>=5.8)
 @_documentation(visibility: private)
 #endif
+fileprivate struct FfiConverterOptionTypeCallExplanation: FfiConverterRustBuffer {
+    typealias SwiftType = CallExplanation?
+
+    public static func write(_ value: SwiftType, into buf: inout [UInt8]) {
+        guard let value = value else {
+            writeInt(&buf, Int8(0))
+            return
+        }
+        writeInt(&buf, Int8(1))
+        FfiConverterTypeCallExplanation.write(value, into: &buf)
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> SwiftType {
+        switch try readInt(&buf) as Int8 {
+        case 0: return nil
+        case 1: return try FfiConverterTypeCallExplanation.read(from: &buf)
+        default: throw UniffiInternalError.unexpectedOptionalTag
+        }
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
 fileprivate struct FfiConverterOptionTypeHedgeView: FfiConverterRustBuffer {
     typealias SwiftType = HedgeView?
 
@@ -8885,6 +9902,31 @@ fileprivate struct FfiConverterSequenceString: FfiConverterRustBuffer {
 #if swift(>=5.8)
 @_documentation(visibility: private)
 #endif
+fileprivate struct FfiConverterSequenceData: FfiConverterRustBuffer {
+    typealias SwiftType = [Data]
+
+    public static func write(_ value: [Data], into buf: inout [UInt8]) {
+        let len = Int32(value.count)
+        writeInt(&buf, len)
+        for item in value {
+            FfiConverterData.write(item, into: &buf)
+        }
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> [Data] {
+        let len: Int32 = try readInt(&buf)
+        var seq = [Data]()
+        seq.reserveCapacity(Int(len))
+        for _ in 0 ..< len {
+            seq.append(try FfiConverterData.read(from: &buf))
+        }
+        return seq
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
 fileprivate struct FfiConverterSequenceTypeDeclaredKind: FfiConverterRustBuffer {
     typealias SwiftType = [DeclaredKind]
 
@@ -9010,6 +10052,56 @@ fileprivate struct FfiConverterSequenceTypeLeftOut: FfiConverterRustBuffer {
 #if swift(>=5.8)
 @_documentation(visibility: private)
 #endif
+fileprivate struct FfiConverterSequenceTypeMetricFamily: FfiConverterRustBuffer {
+    typealias SwiftType = [MetricFamily]
+
+    public static func write(_ value: [MetricFamily], into buf: inout [UInt8]) {
+        let len = Int32(value.count)
+        writeInt(&buf, len)
+        for item in value {
+            FfiConverterTypeMetricFamily.write(item, into: &buf)
+        }
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> [MetricFamily] {
+        let len: Int32 = try readInt(&buf)
+        var seq = [MetricFamily]()
+        seq.reserveCapacity(Int(len))
+        for _ in 0 ..< len {
+            seq.append(try FfiConverterTypeMetricFamily.read(from: &buf))
+        }
+        return seq
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterSequenceTypeMetricSeries: FfiConverterRustBuffer {
+    typealias SwiftType = [MetricSeries]
+
+    public static func write(_ value: [MetricSeries], into buf: inout [UInt8]) {
+        let len = Int32(value.count)
+        writeInt(&buf, len)
+        for item in value {
+            FfiConverterTypeMetricSeries.write(item, into: &buf)
+        }
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> [MetricSeries] {
+        let len: Int32 = try readInt(&buf)
+        var seq = [MetricSeries]()
+        seq.reserveCapacity(Int(len))
+        for _ in 0 ..< len {
+            seq.append(try FfiConverterTypeMetricSeries.read(from: &buf))
+        }
+        return seq
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
 fileprivate struct FfiConverterSequenceTypeMistake: FfiConverterRustBuffer {
     typealias SwiftType = [Mistake]
 
@@ -9077,6 +10169,31 @@ fileprivate struct FfiConverterSequenceTypeRouteSnapshot: FfiConverterRustBuffer
         seq.reserveCapacity(Int(len))
         for _ in 0 ..< len {
             seq.append(try FfiConverterTypeRouteSnapshot.read(from: &buf))
+        }
+        return seq
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterSequenceTypeStoreCommand: FfiConverterRustBuffer {
+    typealias SwiftType = [StoreCommand]
+
+    public static func write(_ value: [StoreCommand], into buf: inout [UInt8]) {
+        let len = Int32(value.count)
+        writeInt(&buf, len)
+        for item in value {
+            FfiConverterTypeStoreCommand.write(item, into: &buf)
+        }
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> [StoreCommand] {
+        let len: Int32 = try readInt(&buf)
+        var seq = [StoreCommand]()
+        seq.reserveCapacity(Int(len))
+        for _ in 0 ..< len {
+            seq.append(try FfiConverterTypeStoreCommand.read(from: &buf))
         }
         return seq
     }
@@ -9210,6 +10327,16 @@ fileprivate struct FfiConverterDictionaryStringTypePoolSnapshot: FfiConverterRus
     }
 }
 /**
+ * The types of records, for `subscribe`: a closed list.
+ */
+public func eventTypes() -> [String]  {
+    return try!  FfiConverterSequenceString.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_func_event_types(uniffiCallStatus
+    )
+})
+}
+/**
  * Core's table of keys.
  */
 public func keys() -> [Key]  {
@@ -9241,6 +10368,26 @@ public func version() -> String  {
     return try!  FfiConverterString.lift(try! rustCall() {
         uniffiCallStatus in
     uniffi_tidegate_uniffi_fn_func_version(uniffiCallStatus
+    )
+})
+}
+/**
+ * The upper bounds of histograms, in seconds.
+ */
+public func metricBounds() -> [Double]  {
+    return try!  FfiConverterSequenceDouble.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_func_metric_bounds(uniffiCallStatus
+    )
+})
+}
+/**
+ * The families of metrics: a closed list.
+ */
+public func metricFamilies() -> [MetricFamily]  {
+    return try!  FfiConverterSequenceTypeMetricFamily.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_func_metric_families(uniffiCallStatus
     )
 })
 }
@@ -9294,6 +10441,9 @@ private let initializationResult: InitializationResult = {
     if bindings_contract_version != scaffolding_contract_version {
         return InitializationResult.contractVersionMismatch
     }
+    if (uniffi_tidegate_uniffi_checksum_func_event_types() != 31690) {
+        return InitializationResult.apiChecksumMismatch
+    }
     if (uniffi_tidegate_uniffi_checksum_func_keys() != 8485) {
         return InitializationResult.apiChecksumMismatch
     }
@@ -9301,6 +10451,12 @@ private let initializationResult: InitializationResult = {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_func_version() != 53354) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_func_metric_bounds() != 14481) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_func_metric_families() != 16515) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_func_evidence_of() != 29691) {
@@ -9324,6 +10480,9 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_engine_explain() != 60730) {
         return InitializationResult.apiChecksumMismatch
     }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_falls_back() != 65235) {
+        return InitializationResult.apiChecksumMismatch
+    }
     if (uniffi_tidegate_uniffi_checksum_method_engine_force_open() != 50379) {
         return InitializationResult.apiChecksumMismatch
     }
@@ -9331,6 +10490,9 @@ private let initializationResult: InitializationResult = {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_kinds() != 33737) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_may_do_twice() != 47049) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_on() != 49534) {
@@ -9379,6 +10541,39 @@ private let initializationResult: InitializationResult = {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_target() != 21916) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_attach_store() != 27165) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_on_reply() != 38402) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_take_commands() != 62044) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_explain_call() != 49229) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_journal() != 15501) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_replay() != 28415) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_label() != 22512) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_measure() != 55696) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_note_fallback() != 29646) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_series() != 27144) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_time() != 27728) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_circuitbreaker_admit() != 23065) {

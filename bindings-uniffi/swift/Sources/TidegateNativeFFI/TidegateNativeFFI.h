@@ -278,6 +278,11 @@ uint64_t uniffi_tidegate_uniffi_fn_method_engine_events_dropped(uint64_t ptr, Ru
 RustBuffer uniffi_tidegate_uniffi_fn_method_engine_explain(uint64_t ptr, uint32_t policy, RustCallStatus *_Nonnull out_status
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_FALLS_BACK
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_FALLS_BACK
+int8_t uniffi_tidegate_uniffi_fn_method_engine_falls_back(uint64_t ptr, uint32_t policy, uint8_t verdict, RustBuffer failure, int8_t judged, RustCallStatus *_Nonnull out_status
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_FORCE_OPEN
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_FORCE_OPEN
 void uniffi_tidegate_uniffi_fn_method_engine_force_open(uint64_t ptr, uint32_t policy, RustBuffer route, int8_t on, uint64_t now, RustCallStatus *_Nonnull out_status
@@ -291,6 +296,11 @@ uint64_t uniffi_tidegate_uniffi_fn_method_engine_handle(uint64_t ptr, RustCallSt
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_KINDS
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_KINDS
 RustBuffer uniffi_tidegate_uniffi_fn_method_engine_kinds(uint64_t ptr, uint32_t policy, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_MAY_DO_TWICE
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_MAY_DO_TWICE
+int8_t uniffi_tidegate_uniffi_fn_method_engine_may_do_twice(uint64_t ptr, uint32_t policy, RustCallStatus *_Nonnull out_status
 );
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_ON
@@ -371,6 +381,61 @@ RustBuffer uniffi_tidegate_uniffi_fn_method_engine_take_woken(uint64_t ptr, Rust
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_TARGET
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_TARGET
 uint64_t uniffi_tidegate_uniffi_fn_method_engine_target(uint64_t ptr, uint64_t route, RustBuffer path, uint64_t now, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_ATTACH_STORE
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_ATTACH_STORE
+void uniffi_tidegate_uniffi_fn_method_engine_attach_store(uint64_t ptr, RustBuffer kind, RustBuffer namespace, uint64_t now, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_ON_REPLY
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_ON_REPLY
+int8_t uniffi_tidegate_uniffi_fn_method_engine_on_reply(uint64_t ptr, uint64_t command, RustBuffer reply, uint64_t now, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_TAKE_COMMANDS
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_TAKE_COMMANDS
+RustBuffer uniffi_tidegate_uniffi_fn_method_engine_take_commands(uint64_t ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_EXPLAIN_CALL
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_EXPLAIN_CALL
+RustBuffer uniffi_tidegate_uniffi_fn_method_engine_explain_call(uint64_t ptr, uint64_t call, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_JOURNAL
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_JOURNAL
+RustBuffer uniffi_tidegate_uniffi_fn_method_engine_journal(uint64_t ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_REPLAY
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_REPLAY
+RustBuffer uniffi_tidegate_uniffi_fn_method_engine_replay(uint64_t ptr, RustBuffer lines, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_LABEL
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_LABEL
+RustBuffer uniffi_tidegate_uniffi_fn_method_engine_label(uint64_t ptr, uint32_t policy, uint64_t route, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_MEASURE
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_MEASURE
+void uniffi_tidegate_uniffi_fn_method_engine_measure(uint64_t ptr, uint32_t max_routes, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_NOTE_FALLBACK
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_NOTE_FALLBACK
+void uniffi_tidegate_uniffi_fn_method_engine_note_fallback(uint64_t ptr, uint64_t route, int8_t ok, uint64_t now, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_SERIES
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_SERIES
+RustBuffer uniffi_tidegate_uniffi_fn_method_engine_series(uint64_t ptr, uint64_t now, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_TIME
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_METHOD_ENGINE_TIME
+void uniffi_tidegate_uniffi_fn_method_engine_time(uint64_t ptr, int8_t on, RustCallStatus *_Nonnull out_status
 );
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_CLONE_CIRCUITBREAKER
@@ -1263,6 +1328,12 @@ void uniffi_tidegate_uniffi_fn_method_adaptivethrottle_record(uint64_t ptr, int8
 void uniffi_tidegate_uniffi_fn_method_adaptivethrottle_retune(uint64_t ptr, RustBuffer pairs, uint64_t now, RustCallStatus *_Nonnull out_status
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_FUNC_EVENT_TYPES
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_FUNC_EVENT_TYPES
+RustBuffer uniffi_tidegate_uniffi_fn_func_event_types(RustCallStatus *_Nonnull out_status
+
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_FUNC_KEYS
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_FUNC_KEYS
 RustBuffer uniffi_tidegate_uniffi_fn_func_keys(RustCallStatus *_Nonnull out_status
@@ -1277,6 +1348,18 @@ RustBuffer uniffi_tidegate_uniffi_fn_func_read_document(RustBuffer text, int8_t 
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_FUNC_VERSION
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_FUNC_VERSION
 RustBuffer uniffi_tidegate_uniffi_fn_func_version(RustCallStatus *_Nonnull out_status
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_FUNC_METRIC_BOUNDS
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_FUNC_METRIC_BOUNDS
+RustBuffer uniffi_tidegate_uniffi_fn_func_metric_bounds(RustCallStatus *_Nonnull out_status
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_FUNC_METRIC_FAMILIES
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_FN_FUNC_METRIC_FAMILIES
+RustBuffer uniffi_tidegate_uniffi_fn_func_metric_families(RustCallStatus *_Nonnull out_status
 
 );
 #endif
@@ -1555,6 +1638,12 @@ void ffi_tidegate_uniffi_rust_future_free_void(uint64_t handle
 void ffi_tidegate_uniffi_rust_future_complete_void(uint64_t handle, RustCallStatus *_Nonnull out_status
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_FUNC_EVENT_TYPES
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_FUNC_EVENT_TYPES
+uint16_t uniffi_tidegate_uniffi_checksum_func_event_types(void
+
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_FUNC_KEYS
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_FUNC_KEYS
 uint16_t uniffi_tidegate_uniffi_checksum_func_keys(void
@@ -1570,6 +1659,18 @@ uint16_t uniffi_tidegate_uniffi_checksum_func_read_document(void
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_FUNC_VERSION
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_FUNC_VERSION
 uint16_t uniffi_tidegate_uniffi_checksum_func_version(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_FUNC_METRIC_BOUNDS
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_FUNC_METRIC_BOUNDS
+uint16_t uniffi_tidegate_uniffi_checksum_func_metric_bounds(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_FUNC_METRIC_FAMILIES
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_FUNC_METRIC_FAMILIES
+uint16_t uniffi_tidegate_uniffi_checksum_func_metric_families(void
 
 );
 #endif
@@ -1615,6 +1716,12 @@ uint16_t uniffi_tidegate_uniffi_checksum_method_engine_explain(void
 
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_FALLS_BACK
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_FALLS_BACK
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_falls_back(void
+
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_FORCE_OPEN
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_FORCE_OPEN
 uint16_t uniffi_tidegate_uniffi_checksum_method_engine_force_open(void
@@ -1630,6 +1737,12 @@ uint16_t uniffi_tidegate_uniffi_checksum_method_engine_handle(void
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_KINDS
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_KINDS
 uint16_t uniffi_tidegate_uniffi_checksum_method_engine_kinds(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_MAY_DO_TWICE
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_MAY_DO_TWICE
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_may_do_twice(void
 
 );
 #endif
@@ -1726,6 +1839,72 @@ uint16_t uniffi_tidegate_uniffi_checksum_method_engine_take_woken(void
 #ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_TARGET
 #define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_TARGET
 uint16_t uniffi_tidegate_uniffi_checksum_method_engine_target(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_ATTACH_STORE
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_ATTACH_STORE
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_attach_store(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_ON_REPLY
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_ON_REPLY
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_on_reply(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_TAKE_COMMANDS
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_TAKE_COMMANDS
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_take_commands(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_EXPLAIN_CALL
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_EXPLAIN_CALL
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_explain_call(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_JOURNAL
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_JOURNAL
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_journal(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_REPLAY
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_REPLAY
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_replay(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_LABEL
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_LABEL
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_label(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_MEASURE
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_MEASURE
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_measure(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_NOTE_FALLBACK
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_NOTE_FALLBACK
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_note_fallback(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_SERIES
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_SERIES
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_series(void
+
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_TIME
+#define UNIFFI_FFIDEF_UNIFFI_TIDEGATE_UNIFFI_CHECKSUM_METHOD_ENGINE_TIME
+uint16_t uniffi_tidegate_uniffi_checksum_method_engine_time(void
 
 );
 #endif

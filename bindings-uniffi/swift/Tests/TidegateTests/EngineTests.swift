@@ -87,7 +87,7 @@ import TidegateTesting
     @Test func eventsComeInTheirOrder() async throws {
         let policy = try Policy(
             "p", retry: Retry(maxAttempts: 2, backoff: .constant(.zero)), classify: transient, engine: engine)
-        let some = engine.events(["retry_scheduled"])
+        let some = engine.events([.retryScheduled])
         let all = engine.events()
         _ = await policy.ended { _ -> Int in throw Broken() }
         var seen: [Event] = []

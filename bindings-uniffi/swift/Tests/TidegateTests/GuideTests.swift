@@ -1,7 +1,8 @@
 import Foundation
 import Testing
-import Tidegate
 import TidegateTesting
+
+@testable import Tidegate
 
 #if canImport(FoundationNetworking)
 import FoundationNetworking
@@ -16,6 +17,19 @@ private struct Order: Sendable, Equatable {
 
 private struct Shop: Sendable {
     func order(id: Int, attempt: Int = 1, within: Duration? = nil) async throws -> Order { Order(id: id) }
+    func buy(_ id: Int) async throws(ShopError) -> Order { throw ShopError.soldOut(id) }
+}
+
+private enum ShopError: Error, Equatable {
+    case soldOut(Int)
+}
+
+private struct Client {
+    let order: @Sendable (Int) async throws -> Order
+
+    init(_ shop: Shop, _ policy: Policy) {
+        order = policy.wrapping(CallOptions(route: "orders")) { try await shop.order(id: $0) }
+    }
 }
 
 private let busyIsTransient: Classify = { result in
@@ -31,14 +45,14 @@ private let busyIsTransient: Classify = { result in
         let page = VectorTests.vectors.deletingLastPathComponent().deletingLastPathComponent()
             .appendingPathComponent("docs/swift.md")
         let plain = { (text: String) in
-            text.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
+            text.replacingOccurrences(of: "private struct", with: "struct").split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
                 .joined(separator: "\n")
         }
         let here = plain(try String(contentsOfFile: #filePath, encoding: .utf8))
         let parts = try String(contentsOf: page, encoding: .utf8).components(separatedBy: "```")
         let blocks = stride(from: 1, to: parts.count, by: 2).map { parts[$0] }.filter { $0.hasPrefix("swift\n") }
         for block in blocks { #expect(here.contains(plain(String(block.dropFirst(6)))), "\(block)") }
-        #expect(blocks.count == 8)
+        #expect(blocks.count == 13)
     }
 
     @Test func policiesAndClosures() async throws {
@@ -102,6 +116,24 @@ private let busyIsTransient: Classify = { result in
         } == 2)
     }
 
+    @Test func typedThrowsAndFunctions() async throws {
+        let payments = try Policy("typed payments", preset: .http)
+        var order: Order?
+        var shown: [any Error] = []
+        let show = { (error: any Error) in shown.append(error) }
+        do {
+            order = try await payments.run(throwing: ShopError.self) { _ throws(ShopError) in try await shop.buy(7) }
+        } catch {
+            switch error {
+            case .operation(let own, _): show(own)
+            case .policy(let ours, _): show(ours)
+            case .cancelled: break
+            }
+        }
+        #expect(order == nil && shown.map { $0 as? ShopError } == [.soldOut(7)])
+        #expect(try await Client(shop, payments).order(3) == Order(id: 3))
+    }
+
     @Test func aManualClock() async throws {
         let clock = ManualClock()
         let engine = Engine(seed: 1, clock: clock)
@@ -117,5 +149,32 @@ private let busyIsTransient: Classify = { result in
         }
         while done.value == 0 { await clock.advance(by: .seconds(60)) }
         #expect(try await call.value == 3)
+    }
+
+    @Test func parts() throws {
+        let bucket = try Parts.TokenBucket(RateLimit(permits: 3, per: .seconds(1), burst: 2), now: .zero)
+        let granted = bucket.tryTake(2, now: .zero)
+        let wait = bucket.acquire(now: .zero)
+        #expect(granted && wait == .after(.microseconds(333_334)))
+    }
+
+    @Test func eventsAndMetrics() async throws {
+        let engine = Engine(seed: 1, clock: ManualClock())
+        let policy = try Policy(
+            "watched", breaker: Breaker(consecutive: 1, breakDuration: .seconds(30)), classify: busyIsTransient, engine: engine)
+        let told = AsyncStream<String>.makeStream()
+        let report: @Sendable (String?, String?) -> Void = { told.continuation.yield("\($0!) \($1!)") }
+        let states = Task {
+            for await event in engine.events([.breakerChanged]) { report(event.policy, event.to) }
+        }
+        let metrics = try Metrics(engine)
+        let ended = metrics.read().filter { $0.family.name == "tidegate_calls_total" && $0["outcome"] == "ok" }
+        #expect(ended.isEmpty)
+        // The task that listens has to be there first.
+        try await eventually { engine.listening == 1 }
+        _ = await policy.ended { _ -> Int in throw Busy() }
+        var words = told.stream.makeAsyncIterator()
+        #expect(await words.next() == "watched open")
+        states.cancel()
     }
 }

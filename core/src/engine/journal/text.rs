@@ -22,6 +22,7 @@ use core::str::FromStr;
 
 use super::Input;
 use crate::action::{CallId, Event, PolicyId, Request, RouteId, TargetId};
+use crate::fleet::{CommandId, KeptReply, StoreKind};
 use crate::outcome::{Kind, Opinion, Outcome};
 use crate::policy::{Policy, Pool, PoolKind, Value};
 use crate::time::{Duration, Time};
@@ -69,6 +70,11 @@ impl fmt::Display for Quoted<'_> {
         }
         f.write_str("\"")
     }
+}
+
+/// Bytes as characters of the same numbers.
+fn text_of(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| char::from(*byte)).collect()
 }
 
 /// A number, or `-` for none.
@@ -152,6 +158,18 @@ impl fmt::Display for Input {
             }
             Self::Fork { seed, now } => write!(f, "fork {} {seed}", now.as_micros()),
             Self::Wakes => f.write_str("wakes"),
+            Self::Store { kind, namespace, now } => {
+                write!(f, "store {} {} {}", now.as_micros(), kind.name(), Quoted(namespace))
+            }
+            Self::Reply { command, reply, now } => {
+                write!(f, "reply {} {} ", now.as_micros(), command.to_word())?;
+                match reply {
+                    KeptReply::Bytes(bytes) => write!(f, "bytes {}", Quoted(&text_of(bytes))),
+                    KeptReply::Error(text) => write!(f, "error {}", Quoted(&text_of(text))),
+                    KeptReply::Lost => f.write_str("lost"),
+                }
+            }
+            Self::Commands => f.write_str("commands"),
         }
     }
 }
@@ -224,6 +242,13 @@ impl<'a> Line<'a> {
         }
         self.0 = rest.as_str();
         if self.0.is_empty() || self.0.starts_with(' ') { Ok(text) } else { error(part, line, rule) }
+    }
+
+    /// The same for bytes, each of which stands there as the character of its number.
+    fn bytes(&mut self, part: &str) -> Result<Box<[u8]>, InputError> {
+        let line = self.0;
+        let bytes = self.text(part)?.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect::<Option<_>>();
+        bytes.map_or_else(|| error(part, line.trim_start_matches(' '), "must be characters up to ÿ"), Ok)
     }
 
     /// The pairs to the end of the line.
@@ -381,8 +406,27 @@ impl FromStr for Input {
             }
             "fork" => Self::Fork { now: line.now()?, seed: line.number("seed", u64::MAX)? },
             "wakes" => Self::Wakes,
+            "store" => {
+                let (now, kind) = (line.now()?, line.word());
+                let Some(kind) = StoreKind::ALL.into_iter().find(|it| it.name() == kind) else {
+                    return error("kind", kind, "must be one of lua, plain");
+                };
+                Self::Store { kind, namespace: line.text("namespace")?.into(), now }
+            }
+            "reply" => {
+                let (now, command) = (line.now()?, CommandId::from_word(line.number("command", ID)?));
+                let reply = match line.word() {
+                    "bytes" => KeptReply::Bytes(line.bytes("bytes")?),
+                    "error" => KeptReply::Error(line.bytes("error")?),
+                    "lost" => KeptReply::Lost,
+                    word => return error("reply", word, "must be one of bytes, error, lost"),
+                };
+                Self::Reply { command, reply, now }
+            }
+            "commands" => Self::Commands,
             word => {
-                let words = "policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes";
+                let words = "policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes, store, \
+                             reply, commands";
                 return error("input", word, format!("must be one of {words}"));
             }
         };

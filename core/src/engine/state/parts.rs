@@ -47,7 +47,8 @@ pub(super) fn save(route: &Route, whole: bool, to: &mut Saver) {
         match pace.as_ref().map(|pace| &pace.bucket) {
             Some(Bucket::Tokens(bucket)) => to.part(name, |to| bucket.save(to)),
             Some(Bucket::Cubic(rate)) => to.part(name, |to| rate.save(to)),
-            None => {}
+            // Leases are the process's, and what the fleet has spent is in the store.
+            Some(Bucket::Fleet(_)) | None => {}
         }
     }
     // A pool without a limit is what is left of a bulkhead that was taken away.
@@ -160,7 +161,9 @@ impl Route {
         let pace = |bucket| Some(Box::new(Pace::new(bucket)));
         self.forced |= forced;
         self.budget = budget.or(self.budget.take());
-        self.rate = rate.map(Bucket::Tokens).map_or_else(|| self.rate.take(), pace);
+        // A rate that is the fleet's by now has its state in the store.
+        let is_local = self.rate.as_ref().is_some_and(|pace| matches!(pace.bucket, Bucket::Tokens(_)));
+        self.rate = rate.filter(|_| is_local).map(Bucket::Tokens).map_or_else(|| self.rate.take(), pace);
         self.send = send.map(Bucket::Cubic).map_or_else(|| self.send.take(), pace);
         self.breaker = breaker.or(self.breaker.take());
         self.throttle = throttle.or(self.throttle.take());

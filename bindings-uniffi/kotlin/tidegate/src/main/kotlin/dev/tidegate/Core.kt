@@ -12,6 +12,9 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, val 
         val methods = ConcurrentHashMap<String, Boolean>()
     }
 
+    /** The classes and kinds that `retryOn` has; null where it is left to its default. */
+    @Volatile var retried: List<String>? = null
+
     @Volatile private var known = Known(engine.tunings)
     private val routes = ConcurrentHashMap<String, Long>()
 
@@ -40,6 +43,23 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, val 
     /** The numbers of the names that `classify` may answer. */
     val kinds: Map<String, Int> by lazy {
         (Outcome.classes + engine.native.engine.kinds(number).map { it.name }).withIndex().associate { it.value to it.index }
+    }
+
+    /** Does it make more than one attempt? */
+    fun repeats(): Boolean = (count("retry.max_attempts") ?: 1) > 1 || count("hedge.max_attempts") != null
+
+    /** Are these all the classes of failures after which it makes another? */
+    fun repeatsOnly(classes: Set<String>): Boolean {
+        if (count("hedge.max_attempts") != null) return false
+        val bases = engine.native.engine.kinds(number).associate { it.name to it.base }
+        return retried?.all { (bases[it] ?: it) in classes } == true
+    }
+
+    /** Remembers what settings say that the engine does not tell. */
+    fun note(pairs: List<dev.tidegate.ffi.Pair>): Core {
+        val said = pairs.filter { it.key == "retry.retry_on" }
+        retried = if (said.isEmpty()) null else said.mapNotNull { (it.value as? Value.Word)?.value?.ifEmpty { null } }
+        return this
     }
 
     fun retriesMethod(method: String): Boolean =

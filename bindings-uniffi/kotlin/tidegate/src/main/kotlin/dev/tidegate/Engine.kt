@@ -49,6 +49,7 @@ public data class SavedState(
  * @param timeSource Where the engine's time comes from: the platform's monotonic clock where it is null (on Android the one
  * that goes on while the device sleeps), `testTimeSource` within `runTest`, a [FakeTime] in blocking tests.
  * @param maxRoutes How many routes it keeps state for, 1 to 524,288.
+ * @param journal Does it keep a journal, for [takeJournal]? It grows with every call until it is taken.
  */
 public class Engine
 @JvmOverloads
@@ -56,25 +57,30 @@ constructor(
     seed: Long? = null,
     timeSource: TimeSource? = null,
     maxRoutes: Int = 10_000,
+    journal: Boolean = false,
 ) {
     internal val timeSource: TimeSource = timeSource ?: PlatformTime
     internal val native: Native
     internal val waiters = ConcurrentHashMap<Long, Waiter>()
 
-    /** Is anybody told of events? */
-    @Volatile internal var listening = false
+    /** Is anybody told of anything? Then no call takes the short way, where nothing is looked at. */
+    @Volatile internal var watched = false
+
+    @Volatile private var listening = false
 
     /** How many times settings have changed. */
     @Volatile internal var tunings = 0
 
     private val origin = if (timeSource == null) null else this.timeSource.markNow()
     private val fake = timeSource as? FakeTime
-    private val listeners = CopyOnWriteArrayList<EventListener>()
+    private val listeners = CopyOnWriteArrayList<Listening>()
+    private val timings = Timings(this)
+    private val names = ConcurrentHashMap<Long, String>()
     private val publishing = AtomicInteger()
 
     init {
         require(maxRoutes in 1..524_288) { "maxRoutes = $maxRoutes: must be from 1 to 524288" }
-        native = Native.make(seed ?: ThreadLocalRandom.current().nextLong(), maxRoutes)
+        native = Native.make(seed ?: ThreadLocalRandom.current().nextLong(), maxRoutes, journal)
     }
 
     /** Microseconds on its clock. */
@@ -96,7 +102,20 @@ constructor(
     /** What a step has left to be done for others. */
     internal fun after(step: Long) {
         if (step and Wire.WAKES != 0L) wake()
-        if (listening) publish()
+        if (watched) tell()
+    }
+
+    /** Tells those who listen or measure, if there is something to tell. */
+    private fun tell() {
+        if (listening && native.told(native.handle)) publish()
+        timings.handOn()
+    }
+
+    /** A caller got something in the place of an error, or was to. */
+    internal fun noteFallback(route: Long, ok: Boolean) {
+        if (!watched) return
+        native.engine.noteFallback(route.toULong(), ok, now().toULong())
+        tell()
     }
 
     /** Wakes the owners of the calls that can go on now. */
@@ -110,7 +129,7 @@ constructor(
 
     /** Takes a policy in: its number. */
     internal fun take(name: String, pairs: List<Setting>, told: (String) -> String = ::camel): UInt =
-        checked(told) { native.engine.policy(name, pairs) }
+        checked(told) { native.engine.policy(name, pairs) }.also { names[it.toLong()] = name }
 
     internal fun retune(number: UInt, name: String, pairs: List<Setting>) {
         checked(::camel) { native.engine.retune(number, name, pairs, now().toULong()) }
@@ -133,8 +152,29 @@ constructor(
     private fun changed() {
         tunings += 1
         wake()
-        if (listening) publish()
+        if (watched) tell()
     }
+
+    internal fun nameOf(policy: Long): String = names[policy] ?: ""
+
+    /** Hands single spans on, for histograms of somebody else's. */
+    internal fun time(sink: Timed): AutoCloseable {
+        synchronized(listeners) {
+            timings.sinks += sink
+            subscribe()
+        }
+        return AutoCloseable {
+            synchronized(listeners) {
+                if (timings.sinks.remove(sink)) subscribe()
+            }
+        }
+    }
+
+    /**
+     * The journal since the last time, a line each (`docs/telemetry.md`): what was put into the engine, so that it can be put
+     * again into one of the same seed. Empty in an engine made without one.
+     */
+    public fun takeJournal(): List<String> = native.engine.takeJournal()
 
     /** The state of everything. */
     public fun snapshot(): Snapshot = native.engine.snapshot(now().toULong())
@@ -157,15 +197,27 @@ constructor(
         }
     }
 
-    /** Tells of everything that the engine does, until it is closed. */
-    public fun listen(listener: EventListener): AutoCloseable {
+    /**
+     * Tells of what the engine does, until it is closed.
+     *
+     * @param types The types of events that are wanted ([eventTypes]), all of them where it is null. Who leaves out what every
+     * call has (`call_done`, `attempt_started`, `attempt_done`, `queued`, `granted`, `hedge_started`, `hedge_won`) costs a
+     * call that works next to nothing.
+     * @throws IllegalArgumentException if a type is none.
+     */
+    @JvmOverloads
+    public fun listen(types: Set<String>? = null, listener: EventListener): AutoCloseable {
+        for (type in types ?: emptySet()) {
+            require(type in eventTypes) { "types: \"$type\" must be one of ${eventTypes.joinToString()}" }
+        }
+        val listening = Listening(types ?: eventTypes, listener)
         synchronized(listeners) {
-            listeners += listener
+            listeners += listening
             subscribe()
         }
         return AutoCloseable {
             synchronized(listeners) {
-                if (listeners.remove(listener)) subscribe()
+                if (listeners.remove(listening)) subscribe()
             }
         }
     }
@@ -173,13 +225,15 @@ constructor(
     /** Everything that the engine does, while somebody collects. Whoever is slower than 1,024 events misses the oldest. */
     public val events: Flow<TidegateEvent>
         get() = callbackFlow {
-            val subscription = listen { trySend(it) }
+            val subscription = listen(null) { trySend(it) }
             awaitClose { subscription.close() }
         }.buffer(1_024, BufferOverflow.DROP_OLDEST)
 
     private fun subscribe() {
         listening = listeners.isNotEmpty()
-        native.engine.subscribe(if (listening) EVENT_TYPES else emptyList())
+        watched = listening || timings.sinks.isNotEmpty()
+        native.engine.subscribe(listeners.flatMap { it.types }.distinct())
+        native.engine.time(timings.sinks.isNotEmpty())
     }
 
     /** Hands events on in their order, by one thread at a time, outside all locks. */
@@ -187,18 +241,8 @@ constructor(
         if (publishing.getAndIncrement() != 0) return
         var seen = 1
         while (seen != 0) {
-            for (event in native.engine.takeEvents()) for (listener in listeners) told(listener, event)
+            for (event in native.engine.takeEvents()) for (it in listeners) if (event.kind in it.types) guarded { it.listener.on(event) }
             seen = publishing.addAndGet(-seen)
-        }
-    }
-
-    @Suppress("TooGenericExceptionCaught") // a listener breaks nothing, whatever it throws
-    private fun told(listener: EventListener, event: TidegateEvent) {
-        try {
-            listener.on(event)
-        } catch (error: Throwable) {
-            val thread = Thread.currentThread()
-            thread.uncaughtExceptionHandler?.uncaughtException(thread, error)
         }
     }
 
@@ -207,11 +251,21 @@ constructor(
         @JvmStatic
         public val default: Engine by lazy { Engine() }
 
-        private val EVENT_TYPES = listOf(
-            "call_done", "attempt_started", "attempt_done", "retry_scheduled", "retry_suppressed", "gave_up", "rejected",
-            "queued", "granted", "shed", "hedge_started", "hedge_won", "breaker_changed", "limit_changed",
-            "throttle_changed", "hold_changed", "deadline_exceeded", "lease_reclaimed", "store_degraded",
-            "store_recovered", "policy_retuned", "forced_open", "forced_cleared",
-        )
+        /** The types of events: a closed list (`docs/telemetry.md`). */
+        @JvmStatic
+        public val eventTypes: Set<String> by lazy { dev.tidegate.ffi.eventTypes().toSet() }
+    }
+}
+
+private class Listening(val types: Set<String>, val listener: EventListener)
+
+/** Runs what is somebody else's: it breaks nothing, whatever it throws. */
+@Suppress("TooGenericExceptionCaught")
+internal inline fun guarded(work: () -> Unit) {
+    try {
+        work()
+    } catch (error: Throwable) {
+        val thread = Thread.currentThread()
+        thread.uncaughtExceptionHandler?.uncaughtException(thread, error)
     }
 }

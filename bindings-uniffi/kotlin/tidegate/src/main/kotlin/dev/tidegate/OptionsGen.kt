@@ -102,6 +102,25 @@ public enum class RateLimitUnit {
 }
 
 /**
+ * Whose rate it is: each process's own, or the whole fleet's through the store that the engine is attached
+ * to.
+ */
+public enum class RateLimitStore {
+    LOCAL,
+    FLEET,
+}
+
+/**
+ * fleet: what holds while the store is gone: local is the process's share of the rate, open lets all calls
+ * pass, closed refuses them.
+ */
+public enum class RateLimitOnLoss {
+    LOCAL,
+    OPEN,
+    CLOSED,
+}
+
+/**
  * What sets the limit of concurrent calls: fixed is maxConcurrency, aimd follows a latency threshold,
  * gradient2 the change of latency.
  */
@@ -134,6 +153,31 @@ public enum class BulkheadCodel {
     RFC8289,
 }
 
+/**
+ * Whose slots they are: each process's own, or the whole fleet's through the store that the engine is
+ * attached to.
+ */
+public enum class BulkheadStore {
+    LOCAL,
+    FLEET,
+}
+
+/**
+ * fleet: what holds while the store is gone: local is the process's share of the slots, open is
+ * maxConcurrency in each process, closed refuses calls.
+ */
+public enum class BulkheadOnLoss {
+    LOCAL,
+    OPEN,
+    CLOSED,
+}
+
+/** aimd with latencyQuantile: fleet compares the quantile of all processes' latencies with the threshold. */
+public enum class BulkheadLatencyStore {
+    LOCAL,
+    FLEET,
+}
+
 /** sliding forgets by tenths of the window, tumbling all at once. */
 public enum class BreakerWindowKind {
     SLIDING,
@@ -144,6 +188,24 @@ public enum class BreakerWindowKind {
 public enum class BreakerUnit {
     CALL,
     ATTEMPT,
+}
+
+/**
+ * fleet: one process that trips opens the breaker for all, through the store that the engine is attached to.
+ */
+public enum class BreakerStore {
+    LOCAL,
+    FLEET,
+}
+
+/**
+ * fleet: what holds while the store is gone: local is the process's own breaker, open lets all calls pass,
+ * closed refuses them.
+ */
+public enum class BreakerOnLoss {
+    LOCAL,
+    OPEN,
+    CLOSED,
 }
 
 /** sliding forgets by tenths of the window, tumbling all at once. */
@@ -454,6 +516,30 @@ public class RateLimit internal constructor(settings: Table) : Options(settings)
     public var pool: Pool?
         get() = settings.pool("rate_limit.pool")
         set(value) = settings.put("rate_limit.pool", value)
+
+    /**
+     * Whose rate it is: each process's own, or the whole fleet's through the store that the engine is
+     * attached to. Local, fleet; default: `local`.
+     */
+    public var store: RateLimitStore?
+        get() = settings.choice<RateLimitStore>("rate_limit.store")
+        set(value) = settings.put("rate_limit.store", value)
+
+    /**
+     * fleet: tokens that a process takes from the store at a time; 1 asks for every call. Absent: what 50 ms
+     * of the rate bring, at least 1. 1 to 1000000000; default: off.
+     */
+    public var lease: Int?
+        get() = settings.count("rate_limit.lease")
+        set(value) = settings.put("rate_limit.lease", value)
+
+    /**
+     * fleet: what holds while the store is gone: local is the process's share of the rate, open lets all
+     * calls pass, closed refuses them. Local, open, closed; default: `local`.
+     */
+    public var onLoss: RateLimitOnLoss?
+        get() = settings.choice<RateLimitOnLoss>("rate_limit.on_loss")
+        set(value) = settings.put("rate_limit.on_loss", value)
 }
 
 /** How many calls may be in flight at once, per route. */
@@ -595,6 +681,38 @@ public class Bulkhead internal constructor(settings: Table) : Options(settings) 
     public var pool: Pool?
         get() = settings.pool("bulkhead.pool")
         set(value) = settings.put("bulkhead.pool", value)
+
+    /**
+     * Whose slots they are: each process's own, or the whole fleet's through the store that the engine is
+     * attached to. Local, fleet; default: `local`.
+     */
+    public var store: BulkheadStore?
+        get() = settings.choice<BulkheadStore>("bulkhead.store")
+        set(value) = settings.put("bulkhead.store", value)
+
+    /**
+     * fleet: how long a slot stays taken whose process does not renew it. 1000000 µs to 365 days; default:
+     * `30s`.
+     */
+    public var leaseTtl: Duration?
+        get() = settings.span("bulkhead.lease_ttl")
+        set(value) = settings.put("bulkhead.lease_ttl", value)
+
+    /**
+     * fleet: what holds while the store is gone: local is the process's share of the slots, open is
+     * maxConcurrency in each process, closed refuses calls. Local, open, closed; default: `local`.
+     */
+    public var onLoss: BulkheadOnLoss?
+        get() = settings.choice<BulkheadOnLoss>("bulkhead.on_loss")
+        set(value) = settings.put("bulkhead.on_loss", value)
+
+    /**
+     * aimd with latencyQuantile: fleet compares the quantile of all processes' latencies with the threshold.
+     * Local, fleet; default: `local`.
+     */
+    public var latencyStore: BulkheadLatencyStore?
+        get() = settings.choice<BulkheadLatencyStore>("bulkhead.latency_store")
+        set(value) = settings.put("bulkhead.latency_store", value)
 }
 
 /** When to stop calling what fails. */
@@ -682,6 +800,30 @@ public class Breaker internal constructor(settings: Table) : Options(settings) {
     public var unit: BreakerUnit?
         get() = settings.choice<BreakerUnit>("breaker.unit")
         set(value) = settings.put("breaker.unit", value)
+
+    /**
+     * fleet: one process that trips opens the breaker for all, through the store that the engine is attached
+     * to. Local, fleet; default: `local`.
+     */
+    public var store: BreakerStore?
+        get() = settings.choice<BreakerStore>("breaker.store")
+        set(value) = settings.put("breaker.store", value)
+
+    /**
+     * fleet: processes that must trip within the window, or within breakDuration where there is none, before
+     * it opens for all. 1 to 10000; default: `1`.
+     */
+    public var quorum: Int?
+        get() = settings.count("breaker.quorum")
+        set(value) = settings.put("breaker.quorum", value)
+
+    /**
+     * fleet: what holds while the store is gone: local is the process's own breaker, open lets all calls
+     * pass, closed refuses them. Local, open, closed; default: `local`.
+     */
+    public var onLoss: BreakerOnLoss?
+        get() = settings.choice<BreakerOnLoss>("breaker.on_loss")
+        set(value) = settings.put("breaker.on_loss", value)
 }
 
 /** Which part of the calls to refuse while a part of them fails. */
@@ -883,6 +1025,22 @@ public abstract class PolicySettings internal constructor(settings: Table) : Opt
     public var kinds: Map<String, FailureBase>?
         get() = settings.map("kinds")
         set(value) = settings.put("kinds", value)
+
+    /**
+     * Where a component is fleet-wide: how long a call waits for the store's answer, and the engine for any;
+     * then onLoss holds. 1000 µs to 365 days; default: `50ms`.
+     */
+    public var storeTimeout: Duration?
+        get() = settings.span("store_timeout")
+        set(value) = settings.put("store_timeout", value)
+
+    /**
+     * Where breaker or latencies are fleet-wide: how often they are exchanged, at most; an opening is written
+     * at once. 1000 µs to 365 days; default: `250ms`.
+     */
+    public var storeExchange: Duration?
+        get() = settings.span("store_exchange")
+        set(value) = settings.put("store_exchange", value)
 
     /** When to try again. */
     public fun retry(configure: Configure<Retry>): Unit =

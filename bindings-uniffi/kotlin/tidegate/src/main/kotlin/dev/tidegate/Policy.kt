@@ -81,7 +81,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
         val out = LongArray(1)
         val call = begin(around, Wire.ABORTABLE, out)
         if (call < 0) return Running(this, around, block).begin(call.inv(), out[0])
-        if (engine.listening) return Running(this, around, block).begin(call, Wire.FIRST)
+        if (engine.watched) return Running(this, around, block).begin(call, Wire.FIRST)
         val lane = Attempt(1)
         val value = try {
             Scope.suspending(Scope(engine, call, null, null, around), lane, block)
@@ -110,7 +110,17 @@ public open class Caller internal constructor(internal val core: Core, internal 
             if (!currentCoroutineContext().isActive) throw error
             error
         }
-        return fallback(error)
+        return standIn { fallback(error) }
+    }
+
+    /** What stands in for a result; told, however it ends. */
+    private inline fun <T> standIn(fallback: () -> T): T {
+        var ok = false
+        try {
+            return fallback().also { ok = true }
+        } finally {
+            core.engine.noteFallback(core.route(options.route), ok)
+        }
     }
 
     /**
@@ -125,7 +135,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
         val out = LongArray(1)
         val call = begin(around, Wire.SOLO, out)
         if (call < 0) return Calling(this, around, work).begin(call.inv(), out[0])
-        if (core.engine.listening) return Calling(this, around, work).begin(call, Wire.FIRST)
+        if (core.engine.watched) return Calling(this, around, work).begin(call, Wire.FIRST)
         val lane = Attempt(1)
         val value = try {
             Scope.within(Scope(core.engine, call, null, null, around), here) { work.attempt(lane) }
@@ -154,7 +164,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
         } catch (@Suppress("TooGenericExceptionCaught") error: Exception) {
             error
         }
-        return fallback.of(error)
+        return standIn { fallback.of(error) }
     }
 
     /** Begins a call, as `Native.begin` answers. Where nothing is around, without what asks for that. */
@@ -233,7 +243,9 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
     public fun retune(configure: Configure<PolicyOptions>) {
         val options = PolicyOptions(Table())
         with(configure) { options.configure() }
-        engine.retune(core.number, name, options.settings.pairs())
+        val pairs = options.settings.pairs()
+        engine.retune(core.number, name, pairs)
+        core.note(pairs)
     }
 
     /**
@@ -265,8 +277,8 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
 
         private fun make(name: String, options: PolicyOptions): Policy {
             val engine = options.engine ?: Engine.default
-            val number = engine.take(name, options.settings.pairs())
-            return Policy(Core(engine, name, number, options.classifier))
+            val pairs = options.settings.pairs()
+            return Policy(Core(engine, name, engine.take(name, pairs), options.classifier).note(pairs))
         }
 
         /**
@@ -281,7 +293,7 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
             val written = dev.tidegate.internal.checked(same) { dev.tidegate.ffi.readDocument(document, json) }
             for (pool in written.pools) engine.pool(pool.name, pool.kind, pool.pairs, again = false, told = same)
             return written.policies.associate {
-                it.name to Policy(Core(engine, it.name, engine.take(it.name, it.pairs, same), classify))
+                it.name to Policy(Core(engine, it.name, engine.take(it.name, it.pairs, same), classify).note(it.pairs))
             }
         }
     }

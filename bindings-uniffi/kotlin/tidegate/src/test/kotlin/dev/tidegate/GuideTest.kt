@@ -46,6 +46,18 @@ class GuideTest {
             orders.run { "in time" }
         }
         assertEquals("in time", within)
+        val client = object : Shop {
+            override suspend fun find(id: Int) = "no. $id"
+        }
+        val shop = orders.wrap<Shop>(client, methods = listOf("find"), route = "shop")
+        assertEquals("no. 7", shop.find(7))
+        val metrics = Metrics()
+        val calls = metrics.read().filter { it.family.name == "tidegate_calls_total" }
+        assertEquals(emptyList<Series>(), calls)
+    }
+
+    interface Shop {
+        suspend fun find(id: Int): String
     }
 
     @Test

@@ -288,7 +288,7 @@ class RunTest {
         assertEquals(setOf("p"), seen.map { it.policy }.toSet())
         subscription.close()
         broken.close()
-        assertFalse(engine.listening)
+        assertFalse(engine.watched)
         policy.run { }
         assertEquals("call_done", seen.last().kind)
     }

@@ -675,11 +675,17 @@ internal object IntegrityCheckingUniffiLib {
     }
 
     internal fun ensureInitialized() = Unit
+    external fun uniffi_tidegate_uniffi_checksum_func_event_types(
+    ): Int
     external fun uniffi_tidegate_uniffi_checksum_func_keys(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_func_read_document(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_func_version(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_func_metric_bounds(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_func_metric_families(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_func_evidence_of(
     ): Int
@@ -695,11 +701,15 @@ internal object IntegrityCheckingUniffiLib {
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_explain(
     ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_falls_back(
+    ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_force_open(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_handle(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_kinds(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_may_do_twice(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_on(
     ): Int
@@ -732,6 +742,28 @@ internal object IntegrityCheckingUniffiLib {
     external fun uniffi_tidegate_uniffi_checksum_method_engine_take_woken(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_target(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_attach_store(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_on_reply(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_take_commands(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_explain_call(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_journal(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_replay(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_label(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_measure(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_note_fallback(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_series(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_time(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_circuitbreaker_admit(
     ): Int
@@ -1045,12 +1077,16 @@ internal object UniffiLib {
     ): Long
     external fun uniffi_tidegate_uniffi_fn_method_engine_explain(`ptr`: Long,`policy`: Int,uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_falls_back(`ptr`: Long,`policy`: Int,`verdict`: Byte,`failure`: RustBuffer.ByValue,`judged`: Byte,uniffi_out_err: UniffiRustCallStatus,
+    ): Byte
     external fun uniffi_tidegate_uniffi_fn_method_engine_force_open(`ptr`: Long,`policy`: Int,`route`: RustBuffer.ByValue,`on`: Byte,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Unit
     external fun uniffi_tidegate_uniffi_fn_method_engine_handle(`ptr`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Long
     external fun uniffi_tidegate_uniffi_fn_method_engine_kinds(`ptr`: Long,`policy`: Int,uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_may_do_twice(`ptr`: Long,`policy`: Int,uniffi_out_err: UniffiRustCallStatus,
+    ): Byte
     external fun uniffi_tidegate_uniffi_fn_method_engine_on(`ptr`: Long,`call`: Long,`event`: Long,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_method_engine_policy(`ptr`: Long,`name`: RustBuffer.ByValue,`pairs`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus,
@@ -1083,6 +1119,28 @@ internal object UniffiLib {
     ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_method_engine_target(`ptr`: Long,`route`: Long,`path`: RustBuffer.ByValue,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Long
+    external fun uniffi_tidegate_uniffi_fn_method_engine_attach_store(`ptr`: Long,`kind`: RustBuffer.ByValue,`namespace`: RustBuffer.ByValue,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): Unit
+    external fun uniffi_tidegate_uniffi_fn_method_engine_on_reply(`ptr`: Long,`command`: Long,`reply`: RustBuffer.ByValue,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): Byte
+    external fun uniffi_tidegate_uniffi_fn_method_engine_take_commands(`ptr`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_explain_call(`ptr`: Long,`call`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_journal(`ptr`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_replay(`ptr`: Long,`lines`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_label(`ptr`: Long,`policy`: Int,`route`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_measure(`ptr`: Long,`maxRoutes`: Int,uniffi_out_err: UniffiRustCallStatus,
+    ): Unit
+    external fun uniffi_tidegate_uniffi_fn_method_engine_note_fallback(`ptr`: Long,`route`: Long,`ok`: Byte,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): Unit
+    external fun uniffi_tidegate_uniffi_fn_method_engine_series(`ptr`: Long,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_time(`ptr`: Long,`on`: Byte,uniffi_out_err: UniffiRustCallStatus,
+    ): Unit
     external fun uniffi_tidegate_uniffi_fn_clone_circuitbreaker(`handle`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Long
     external fun uniffi_tidegate_uniffi_fn_free_circuitbreaker(`handle`: Long,uniffi_out_err: UniffiRustCallStatus,
@@ -1439,11 +1497,17 @@ internal object UniffiLib {
     ): Unit
     external fun uniffi_tidegate_uniffi_fn_method_adaptivethrottle_retune(`ptr`: Long,`pairs`: RustBuffer.ByValue,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Unit
+    external fun uniffi_tidegate_uniffi_fn_func_event_types(uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_func_keys(uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_func_read_document(`text`: RustBuffer.ByValue,`json`: Byte,uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_func_version(uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_func_metric_bounds(uniffi_out_err: UniffiRustCallStatus,
+    ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_func_metric_families(uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
     external fun uniffi_tidegate_uniffi_fn_func_evidence_of(`kind`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
@@ -1570,6 +1634,9 @@ private fun uniffiCheckContractApiVersion(lib: IntegrityCheckingUniffiLib) {
 }
 @Suppress("UNUSED_PARAMETER")
 private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_func_event_types() and 0xFFFF) != 31690) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
     if ((lib.uniffi_tidegate_uniffi_checksum_func_keys() and 0xFFFF) != 8485) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
@@ -1577,6 +1644,12 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_func_version() and 0xFFFF) != 53354) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_func_metric_bounds() and 0xFFFF) != 14481) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_func_metric_families() and 0xFFFF) != 16515) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_func_evidence_of() and 0xFFFF) != 29691) {
@@ -1600,6 +1673,9 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_explain() and 0xFFFF) != 60730) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_falls_back() and 0xFFFF) != 65235) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_force_open() and 0xFFFF) != 50379) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
@@ -1607,6 +1683,9 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_kinds() and 0xFFFF) != 33737) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_may_do_twice() and 0xFFFF) != 47049) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_on() and 0xFFFF) != 49534) {
@@ -1655,6 +1734,39 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_target() and 0xFFFF) != 21916) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_attach_store() and 0xFFFF) != 27165) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_on_reply() and 0xFFFF) != 38402) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_take_commands() and 0xFFFF) != 62044) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_explain_call() and 0xFFFF) != 49229) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_journal() and 0xFFFF) != 15501) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_replay() and 0xFFFF) != 28415) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_label() and 0xFFFF) != 22512) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_measure() and 0xFFFF) != 55696) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_note_fallback() and 0xFFFF) != 29646) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_series() and 0xFFFF) != 27144) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_time() and 0xFFFF) != 27728) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_circuitbreaker_admit() and 0xFFFF) != 23065) {
@@ -5574,6 +5686,12 @@ public interface EngineInterface {
     fun `explain`(`policy`: kotlin.UInt): kotlin.String
 
     /**
+     * Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+     * policy's classifier or not?
+     */
+    fun `fallsBack`(`policy`: kotlin.UInt, `verdict`: kotlin.UByte, `failure`: kotlin.UByte?, `judged`: kotlin.Boolean): kotlin.Boolean
+
+    /**
      * Refuses all calls of a policy, or of one of its routes, until it is told otherwise. Ask `take_woken` then.
      */
     fun `forceOpen`(`policy`: kotlin.UInt, `route`: kotlin.ULong?, `on`: kotlin.Boolean, `now`: kotlin.ULong)
@@ -5587,6 +5705,11 @@ public interface EngineInterface {
      * The kinds of failure that a policy declares, in the order of their numbers, from 9 on.
      */
     fun `kinds`(`policy`: kotlin.UInt): List<DeclaredKind>
+
+    /**
+     * May what a call does be done twice under a policy?
+     */
+    fun `mayDoTwice`(`policy`: kotlin.UInt): kotlin.Boolean
 
     /**
      * Tells a call what happened: the word of its next step; nothing for an event that there is none of.
@@ -5667,6 +5790,66 @@ public interface EngineInterface {
      * The name of a path, for `begin`; 0 where its policy holds nothing.
      */
     fun `target`(`route`: kotlin.ULong, `path`: kotlin.String, `now`: kotlin.ULong): kotlin.ULong
+
+    /**
+     * Attaches the store that a fleet shares its state through: `lua` for Redis and Valkey, `plain` for one that forbids
+     * scripts. Keys begin with `namespace`; empty is `tidegate`.
+     */
+    fun `attachStore`(`kind`: kotlin.String, `namespace`: kotlin.String, `now`: kotlin.ULong)
+
+    /**
+     * Takes what came of a command. Ask `take_woken` then, and `take_commands` if it says so.
+     */
+    fun `onReply`(`command`: kotlin.ULong, `reply`: StoreReply, `now`: kotlin.ULong): kotlin.Boolean
+
+    /**
+     * The commands for the store, oldest first, each to be run detached from any call. A step's flags say that there are any.
+     */
+    fun `takeCommands`(): List<StoreCommand>
+
+    /**
+     * How things stand with a call, or how it ended; nothing where this engine knows nothing of it. A call that has ended
+     * is known from the journal, as long as nothing has been taken from that.
+     */
+    fun `explainCall`(`call`: kotlin.ULong): CallExplanation?
+
+    /**
+     * The lines of the journal that have not been taken, which stay in it.
+     */
+    fun `journal`(): List<kotlin.String>
+
+    /**
+     * Puts the lines of a journal in.
+     *
+     * # Errors
+     * A line that is none: its number, why, and the line. Nothing has been put in then.
+     */
+    fun `replay`(`lines`: List<kotlin.String>): Replayed
+
+    /**
+     * What a route is called in labels: its key, or `other`.
+     */
+    fun `label`(`policy`: kotlin.UInt, `route`: kotlin.ULong): kotlin.String
+
+    /**
+     * Counts for metrics from now on, if it has not: `max_routes` routes of each policy have series of their own.
+     */
+    fun `measure`(`maxRoutes`: kotlin.UInt)
+
+    /**
+     * A caller got something in the place of an error of a call on this route, or was to: for those who listen.
+     */
+    fun `noteFallback`(`route`: kotlin.ULong, `ok`: kotlin.Boolean, `now`: kotlin.ULong)
+
+    /**
+     * All series there are now; none before `measure`.
+     */
+    fun `series`(`now`: kotlin.ULong): List<MetricSeries>
+
+    /**
+     * Keeps single spans for histograms of the host's own, or no longer. Nothing before `measure`.
+     */
+    fun `time`(`on`: kotlin.Boolean)
 
     companion object
 }
@@ -5866,6 +6049,27 @@ open class Engine: Disposable, AutoCloseable, EngineInterface
 
 
     /**
+     * Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
+     * policy's classifier or not?
+     */override fun `fallsBack`(`policy`: kotlin.UInt, `verdict`: kotlin.UByte, `failure`: kotlin.UByte?, `judged`: kotlin.Boolean): kotlin.Boolean {
+            return FfiConverterBoolean.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_falls_back(
+        it,
+
+        FfiConverterUInt.lower(`policy`),
+        FfiConverterUByte.lower(`verdict`),
+        FfiConverterOptionalUByte.lower(`failure`),
+        FfiConverterBoolean.lower(`judged`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
      * Refuses all calls of a policy, or of one of its routes, until it is told otherwise. Ask `take_woken` then.
      */override fun `forceOpen`(`policy`: kotlin.UInt, `route`: kotlin.ULong?, `on`: kotlin.Boolean, `now`: kotlin.ULong)
         =
@@ -5907,6 +6111,23 @@ open class Engine: Disposable, AutoCloseable, EngineInterface
     callWithHandle {
     uniffiRustCall() { _status ->
     UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_kinds(
+        it,
+
+        FfiConverterUInt.lower(`policy`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * May what a call does be done twice under a policy?
+     */override fun `mayDoTwice`(`policy`: kotlin.UInt): kotlin.Boolean {
+            return FfiConverterBoolean.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_may_do_twice(
         it,
 
         FfiConverterUInt.lower(`policy`),_status)
@@ -6204,6 +6425,201 @@ open class Engine: Disposable, AutoCloseable, EngineInterface
     }
     )
     }
+
+
+
+    /**
+     * Attaches the store that a fleet shares its state through: `lua` for Redis and Valkey, `plain` for one that forbids
+     * scripts. Keys begin with `namespace`; empty is `tidegate`.
+     */
+    @Throws(Invalid::class)override fun `attachStore`(`kind`: kotlin.String, `namespace`: kotlin.String, `now`: kotlin.ULong)
+        =
+    callWithHandle {
+    uniffiRustCallWithError(Invalid) { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_attach_store(
+        it,
+
+        FfiConverterString.lower(`kind`),
+        FfiConverterString.lower(`namespace`),
+        FfiConverterULong.lower(`now`),_status)
+}
+    }
+
+
+
+
+    /**
+     * Takes what came of a command. Ask `take_woken` then, and `take_commands` if it says so.
+     */override fun `onReply`(`command`: kotlin.ULong, `reply`: StoreReply, `now`: kotlin.ULong): kotlin.Boolean {
+            return FfiConverterBoolean.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_on_reply(
+        it,
+
+        FfiConverterULong.lower(`command`),
+        FfiConverterTypeStoreReply.lower(`reply`),
+        FfiConverterULong.lower(`now`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * The commands for the store, oldest first, each to be run detached from any call. A step's flags say that there are any.
+     */override fun `takeCommands`(): List<StoreCommand> {
+            return FfiConverterSequenceTypeStoreCommand.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_take_commands(
+        it,
+        _status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * How things stand with a call, or how it ended; nothing where this engine knows nothing of it. A call that has ended
+     * is known from the journal, as long as nothing has been taken from that.
+     */override fun `explainCall`(`call`: kotlin.ULong): CallExplanation? {
+            return FfiConverterOptionalTypeCallExplanation.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_explain_call(
+        it,
+
+        FfiConverterULong.lower(`call`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * The lines of the journal that have not been taken, which stay in it.
+     */override fun `journal`(): List<kotlin.String> {
+            return FfiConverterSequenceString.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_journal(
+        it,
+        _status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * Puts the lines of a journal in.
+     *
+     * # Errors
+     * A line that is none: its number, why, and the line. Nothing has been put in then.
+     */
+    @Throws(Invalid::class)override fun `replay`(`lines`: List<kotlin.String>): Replayed {
+            return FfiConverterTypeReplayed.lift(
+    callWithHandle {
+    uniffiRustCallWithError(Invalid) { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_replay(
+        it,
+
+        FfiConverterSequenceString.lower(`lines`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * What a route is called in labels: its key, or `other`.
+     */override fun `label`(`policy`: kotlin.UInt, `route`: kotlin.ULong): kotlin.String {
+            return FfiConverterString.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_label(
+        it,
+
+        FfiConverterUInt.lower(`policy`),
+        FfiConverterULong.lower(`route`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * Counts for metrics from now on, if it has not: `max_routes` routes of each policy have series of their own.
+     */override fun `measure`(`maxRoutes`: kotlin.UInt)
+        =
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_measure(
+        it,
+
+        FfiConverterUInt.lower(`maxRoutes`),_status)
+}
+    }
+
+
+
+
+    /**
+     * A caller got something in the place of an error of a call on this route, or was to: for those who listen.
+     */override fun `noteFallback`(`route`: kotlin.ULong, `ok`: kotlin.Boolean, `now`: kotlin.ULong)
+        =
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_note_fallback(
+        it,
+
+        FfiConverterULong.lower(`route`),
+        FfiConverterBoolean.lower(`ok`),
+        FfiConverterULong.lower(`now`),_status)
+}
+    }
+
+
+
+
+    /**
+     * All series there are now; none before `measure`.
+     */override fun `series`(`now`: kotlin.ULong): List<MetricSeries> {
+            return FfiConverterSequenceTypeMetricSeries.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_series(
+        it,
+
+        FfiConverterULong.lower(`now`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * Keeps single spans for histograms of the host's own, or no longer. Nothing before `measure`.
+     */override fun `time`(`on`: kotlin.Boolean)
+        =
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_time(
+        it,
+
+        FfiConverterBoolean.lower(`on`),_status)
+}
+    }
+
 
 
 
@@ -11197,6 +11613,149 @@ public object FfiConverterTypeBulkheadView: FfiConverterRustBuffer<BulkheadView>
 
 
 /**
+ * How things stand with a call, or how it ended. Moments are microseconds of the engine's clock.
+ */
+data class CallExplanation (
+    /**
+     * The call's number.
+     */
+    var `call`: kotlin.ULong
+    ,
+    /**
+     * The policy's name.
+     */
+    var `policy`: kotlin.String
+    ,
+    /**
+     * The route's key.
+     */
+    var `route`: kotlin.String
+    ,
+    /**
+     * When it began.
+     */
+    var `beganUs`: kotlin.ULong
+    ,
+    /**
+     * The moment that this is about.
+     */
+    var `atUs`: kotlin.ULong
+    ,
+    /**
+     * Attempts started.
+     */
+    var `attempts`: kotlin.UByte
+    ,
+    /**
+     * How it stands, in words.
+     */
+    var `standing`: kotlin.String
+    ,
+    /**
+     * What it waits for; absent where it does not.
+     */
+    var `why`: kotlin.String?
+    ,
+    /**
+     * Until when at most; absent where nothing bounds it.
+     */
+    var `untilUs`: kotlin.ULong?
+    ,
+    /**
+     * Its deadline.
+     */
+    var `deadlineUs`: kotlin.ULong?
+    ,
+    /**
+     * How it ended, or what its owner will be told: a verdict. Absent while that is open.
+     */
+    var `reason`: kotlin.String?
+    ,
+    /**
+     * The numbers of its route: of a call that has ended, just before the step that ended it.
+     */
+    var `numbers`: List<kotlin.String>
+    ,
+    /**
+     * What was decided about it, of a call that has ended.
+     */
+    var `story`: List<Event>
+    ,
+    /**
+     * All of it, for people.
+     */
+    var `text`: kotlin.String
+
+){
+
+
+
+
+
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeCallExplanation: FfiConverterRustBuffer<CallExplanation> {
+    override fun read(buf: ByteBuffer): CallExplanation {
+        return CallExplanation(
+            FfiConverterULong.read(buf),
+            FfiConverterString.read(buf),
+            FfiConverterString.read(buf),
+            FfiConverterULong.read(buf),
+            FfiConverterULong.read(buf),
+            FfiConverterUByte.read(buf),
+            FfiConverterString.read(buf),
+            FfiConverterOptionalString.read(buf),
+            FfiConverterOptionalULong.read(buf),
+            FfiConverterOptionalULong.read(buf),
+            FfiConverterOptionalString.read(buf),
+            FfiConverterSequenceString.read(buf),
+            FfiConverterSequenceTypeEvent.read(buf),
+            FfiConverterString.read(buf),
+        )
+    }
+
+    override fun allocationSize(value: CallExplanation) = (
+            FfiConverterULong.allocationSize(value.`call`) +
+            FfiConverterString.allocationSize(value.`policy`) +
+            FfiConverterString.allocationSize(value.`route`) +
+            FfiConverterULong.allocationSize(value.`beganUs`) +
+            FfiConverterULong.allocationSize(value.`atUs`) +
+            FfiConverterUByte.allocationSize(value.`attempts`) +
+            FfiConverterString.allocationSize(value.`standing`) +
+            FfiConverterOptionalString.allocationSize(value.`why`) +
+            FfiConverterOptionalULong.allocationSize(value.`untilUs`) +
+            FfiConverterOptionalULong.allocationSize(value.`deadlineUs`) +
+            FfiConverterOptionalString.allocationSize(value.`reason`) +
+            FfiConverterSequenceString.allocationSize(value.`numbers`) +
+            FfiConverterSequenceTypeEvent.allocationSize(value.`story`) +
+            FfiConverterString.allocationSize(value.`text`)
+    )
+
+    override fun write(value: CallExplanation, buf: ByteBuffer) {
+            FfiConverterULong.write(value.`call`, buf)
+            FfiConverterString.write(value.`policy`, buf)
+            FfiConverterString.write(value.`route`, buf)
+            FfiConverterULong.write(value.`beganUs`, buf)
+            FfiConverterULong.write(value.`atUs`, buf)
+            FfiConverterUByte.write(value.`attempts`, buf)
+            FfiConverterString.write(value.`standing`, buf)
+            FfiConverterOptionalString.write(value.`why`, buf)
+            FfiConverterOptionalULong.write(value.`untilUs`, buf)
+            FfiConverterOptionalULong.write(value.`deadlineUs`, buf)
+            FfiConverterOptionalString.write(value.`reason`, buf)
+            FfiConverterSequenceString.write(value.`numbers`, buf)
+            FfiConverterSequenceTypeEvent.write(value.`story`, buf)
+            FfiConverterString.write(value.`text`, buf)
+    }
+}
+
+
+
+/**
  * A kind of failure that a policy declares.
  */
 data class DeclaredKind (
@@ -11709,6 +12268,140 @@ public object FfiConverterTypeMarkers: FfiConverterRustBuffer<Markers> {
 
 
 /**
+ * All series of one name.
+ */
+data class MetricFamily (
+    /**
+     * Its name, the same for every backend.
+     */
+    var `name`: kotlin.String
+    ,
+    /**
+     * `counter`, `gauge` or `histogram`.
+     */
+    var `instrument`: kotlin.String
+    ,
+    /**
+     * Its labels beside `policy` and `route`, which all have.
+     */
+    var `labels`: List<kotlin.String>
+    ,
+    /**
+     * What it says, in one sentence.
+     */
+    var `meaning`: kotlin.String
+
+){
+
+
+
+
+
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeMetricFamily: FfiConverterRustBuffer<MetricFamily> {
+    override fun read(buf: ByteBuffer): MetricFamily {
+        return MetricFamily(
+            FfiConverterString.read(buf),
+            FfiConverterString.read(buf),
+            FfiConverterSequenceString.read(buf),
+            FfiConverterString.read(buf),
+        )
+    }
+
+    override fun allocationSize(value: MetricFamily) = (
+            FfiConverterString.allocationSize(value.`name`) +
+            FfiConverterString.allocationSize(value.`instrument`) +
+            FfiConverterSequenceString.allocationSize(value.`labels`) +
+            FfiConverterString.allocationSize(value.`meaning`)
+    )
+
+    override fun write(value: MetricFamily, buf: ByteBuffer) {
+            FfiConverterString.write(value.`name`, buf)
+            FfiConverterString.write(value.`instrument`, buf)
+            FfiConverterSequenceString.write(value.`labels`, buf)
+            FfiConverterString.write(value.`meaning`, buf)
+    }
+}
+
+
+
+/**
+ * One series.
+ */
+data class MetricSeries (
+    /**
+     * The place of its family among `metric_families`.
+     */
+    var `family`: kotlin.UByte
+    ,
+    /**
+     * The policy's name; empty for a pool that policies share.
+     */
+    var `policy`: kotlin.String
+    ,
+    /**
+     * The route's key, or `other`; a pool's name.
+     */
+    var `route`: kotlin.String
+    ,
+    /**
+     * The values of its family's labels.
+     */
+    var `labels`: List<kotlin.String>
+    ,
+    /**
+     * What it says.
+     */
+    var `reading`: Reading
+
+){
+
+
+
+
+
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeMetricSeries: FfiConverterRustBuffer<MetricSeries> {
+    override fun read(buf: ByteBuffer): MetricSeries {
+        return MetricSeries(
+            FfiConverterUByte.read(buf),
+            FfiConverterString.read(buf),
+            FfiConverterString.read(buf),
+            FfiConverterSequenceString.read(buf),
+            FfiConverterTypeReading.read(buf),
+        )
+    }
+
+    override fun allocationSize(value: MetricSeries) = (
+            FfiConverterUByte.allocationSize(value.`family`) +
+            FfiConverterString.allocationSize(value.`policy`) +
+            FfiConverterString.allocationSize(value.`route`) +
+            FfiConverterSequenceString.allocationSize(value.`labels`) +
+            FfiConverterTypeReading.allocationSize(value.`reading`)
+    )
+
+    override fun write(value: MetricSeries, buf: ByteBuffer) {
+            FfiConverterUByte.write(value.`family`, buf)
+            FfiConverterString.write(value.`policy`, buf)
+            FfiConverterString.write(value.`route`, buf)
+            FfiConverterSequenceString.write(value.`labels`, buf)
+            FfiConverterTypeReading.write(value.`reading`, buf)
+    }
+}
+
+
+
+/**
  * One mistake in a policy: the key, the value and the rule that it breaks.
  */
 data class Mistake (
@@ -11833,6 +12526,16 @@ data class PolicyCounts (
      * Calls ended, by verdict.
      */
     var `ends`: Map<kotlin.String, kotlin.ULong>
+    ,
+    /**
+     * Errors that a fallback stood in for.
+     */
+    var `fallbacks`: kotlin.ULong
+    ,
+    /**
+     * Those for which it was to, and failed itself.
+     */
+    var `fallbackFailures`: kotlin.ULong
 
 ){
 
@@ -11853,6 +12556,8 @@ public object FfiConverterTypePolicyCounts: FfiConverterRustBuffer<PolicyCounts>
             FfiConverterULong.read(buf),
             FfiConverterULong.read(buf),
             FfiConverterMapStringULong.read(buf),
+            FfiConverterULong.read(buf),
+            FfiConverterULong.read(buf),
         )
     }
 
@@ -11860,7 +12565,9 @@ public object FfiConverterTypePolicyCounts: FfiConverterRustBuffer<PolicyCounts>
             FfiConverterULong.allocationSize(value.`attempts`) +
             FfiConverterULong.allocationSize(value.`retries`) +
             FfiConverterULong.allocationSize(value.`hedges`) +
-            FfiConverterMapStringULong.allocationSize(value.`ends`)
+            FfiConverterMapStringULong.allocationSize(value.`ends`) +
+            FfiConverterULong.allocationSize(value.`fallbacks`) +
+            FfiConverterULong.allocationSize(value.`fallbackFailures`)
     )
 
     override fun write(value: PolicyCounts, buf: ByteBuffer) {
@@ -11868,6 +12575,8 @@ public object FfiConverterTypePolicyCounts: FfiConverterRustBuffer<PolicyCounts>
             FfiConverterULong.write(value.`retries`, buf)
             FfiConverterULong.write(value.`hedges`, buf)
             FfiConverterMapStringULong.write(value.`ends`, buf)
+            FfiConverterULong.write(value.`fallbacks`, buf)
+            FfiConverterULong.write(value.`fallbackFailures`, buf)
     }
 }
 
@@ -11978,6 +12687,53 @@ public object FfiConverterTypeRateLimitView: FfiConverterRustBuffer<RateLimitVie
     override fun write(value: RateLimitView, buf: ByteBuffer) {
             FfiConverterUInt.write(value.`tokens`, buf)
             FfiConverterUInt.write(value.`waiting`, buf)
+    }
+}
+
+
+
+/**
+ * What an engine said to a journal.
+ */
+data class Replayed (
+    /**
+     * Its answer to each line.
+     */
+    var `answers`: List<kotlin.String>
+    ,
+    /**
+     * Where its clock stands then, in microseconds.
+     */
+    var `nowUs`: kotlin.ULong
+
+){
+
+
+
+
+
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeReplayed: FfiConverterRustBuffer<Replayed> {
+    override fun read(buf: ByteBuffer): Replayed {
+        return Replayed(
+            FfiConverterSequenceString.read(buf),
+            FfiConverterULong.read(buf),
+        )
+    }
+
+    override fun allocationSize(value: Replayed) = (
+            FfiConverterSequenceString.allocationSize(value.`answers`) +
+            FfiConverterULong.allocationSize(value.`nowUs`)
+    )
+
+    override fun write(value: Replayed, buf: ByteBuffer) {
+            FfiConverterSequenceString.write(value.`answers`, buf)
+            FfiConverterULong.write(value.`nowUs`, buf)
     }
 }
 
@@ -12326,6 +13082,69 @@ public object FfiConverterTypeSnapshot: FfiConverterRustBuffer<Snapshot> {
             FfiConverterMapStringTypePolicyCounts.write(value.`policies`, buf)
             FfiConverterSequenceTypeRouteSnapshot.write(value.`routes`, buf)
             FfiConverterMapStringTypePoolSnapshot.write(value.`pools`, buf)
+    }
+}
+
+
+
+/**
+ * One command for the store, whole.
+ */
+data class StoreCommand (
+    /**
+     * What its answer is given back under.
+     */
+    var `id`: kotlin.ULong
+    ,
+    /**
+     * The command's name and its arguments.
+     */
+    var `words`: List<kotlin.ByteArray>
+    ,
+    /**
+     * The place of the word that a cluster routes by.
+     */
+    var `key`: kotlin.UByte
+    ,
+    /**
+     * Microseconds that its answer may take.
+     */
+    var `withinUs`: kotlin.ULong
+
+){
+
+
+
+
+
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeStoreCommand: FfiConverterRustBuffer<StoreCommand> {
+    override fun read(buf: ByteBuffer): StoreCommand {
+        return StoreCommand(
+            FfiConverterULong.read(buf),
+            FfiConverterSequenceByteArray.read(buf),
+            FfiConverterUByte.read(buf),
+            FfiConverterULong.read(buf),
+        )
+    }
+
+    override fun allocationSize(value: StoreCommand) = (
+            FfiConverterULong.allocationSize(value.`id`) +
+            FfiConverterSequenceByteArray.allocationSize(value.`words`) +
+            FfiConverterUByte.allocationSize(value.`key`) +
+            FfiConverterULong.allocationSize(value.`withinUs`)
+    )
+
+    override fun write(value: StoreCommand, buf: ByteBuffer) {
+            FfiConverterULong.write(value.`id`, buf)
+            FfiConverterSequenceByteArray.write(value.`words`, buf)
+            FfiConverterUByte.write(value.`key`, buf)
+            FfiConverterULong.write(value.`withinUs`, buf)
     }
 }
 
@@ -12708,6 +13527,111 @@ public object FfiConverterTypeInvalid : FfiConverterRustBuffer<Invalid> {
 
 
 /**
+ * What a series says.
+ */
+sealed class Reading {
+
+    /**
+     * A counter's or a gauge's.
+     */
+    data class Number(
+        /**
+         * The number.
+         */
+        val `value`: kotlin.Double) : Reading()
+
+    {
+
+
+        companion object
+    }
+
+    /**
+     * A histogram's.
+     */
+    data class Histogram(
+        /**
+         * By upper bound, and at the end how many were above all.
+         */
+        val `counts`: List<kotlin.ULong>,
+        /**
+         * Of all values, in seconds.
+         */
+        val `sum`: kotlin.Double) : Reading()
+
+    {
+
+
+        companion object
+    }
+
+
+
+
+
+
+
+
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeReading : FfiConverterRustBuffer<Reading>{
+    override fun read(buf: ByteBuffer): Reading {
+        return when(buf.getInt()) {
+            1 -> Reading.Number(
+                FfiConverterDouble.read(buf),
+                )
+            2 -> Reading.Histogram(
+                FfiConverterSequenceULong.read(buf),
+                FfiConverterDouble.read(buf),
+                )
+            else -> throw RuntimeException("invalid enum value, something is very wrong!!")
+        }
+    }
+
+    override fun allocationSize(value: Reading): ULong = when(value) {
+        is Reading.Number -> {
+            // Add the size for the Int that specifies the variant plus the size needed for all fields
+            (
+                4UL
+                + FfiConverterDouble.allocationSize(value.`value`)
+            )
+        }
+        is Reading.Histogram -> {
+            // Add the size for the Int that specifies the variant plus the size needed for all fields
+            (
+                4UL
+                + FfiConverterSequenceULong.allocationSize(value.`counts`)
+                + FfiConverterDouble.allocationSize(value.`sum`)
+            )
+        }
+    }
+
+    override fun write(value: Reading, buf: ByteBuffer) {
+        when(value) {
+            is Reading.Number -> {
+                buf.putInt(1)
+                FfiConverterDouble.write(value.`value`, buf)
+                Unit
+            }
+            is Reading.Histogram -> {
+                buf.putInt(2)
+                FfiConverterSequenceULong.write(value.`counts`, buf)
+                FfiConverterDouble.write(value.`sum`, buf)
+                Unit
+            }
+        }.let { /* this makes the `when` an expression, which ensures it is exhaustive */ }
+    }
+}
+
+
+
+
+
+/**
  * What asking for the next attempt has brought.
  */
 sealed class Refreshed: Disposable  {
@@ -12823,6 +13747,121 @@ public object FfiConverterTypeRefreshed : FfiConverterRustBuffer<Refreshed>{
                 buf.putInt(2)
                 FfiConverterString.write(value.`why`, buf)
                 FfiConverterOptionalULong.write(value.`waitUs`, buf)
+                Unit
+            }
+        }.let { /* this makes the `when` an expression, which ensures it is exhaustive */ }
+    }
+}
+
+
+
+
+
+/**
+ * What came of a command.
+ */
+sealed class StoreReply {
+
+    /**
+     * The store's answer: a text as it came, an integer as its decimal text, nil as nothing.
+     */
+    data class Answer(
+        /**
+         * Its bytes.
+         */
+        val `bytes`: kotlin.ByteArray) : StoreReply()
+
+    {
+
+
+        companion object
+    }
+
+    /**
+     * The store's error.
+     */
+    data class Error(
+        /**
+         * Its text.
+         */
+        val `text`: kotlin.String) : StoreReply()
+
+    {
+
+
+        companion object
+    }
+
+    /**
+     * No answer: whether the command was carried out is not known.
+     */
+    object Lost : StoreReply()
+
+
+
+
+
+
+
+
+
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeStoreReply : FfiConverterRustBuffer<StoreReply>{
+    override fun read(buf: ByteBuffer): StoreReply {
+        return when(buf.getInt()) {
+            1 -> StoreReply.Answer(
+                FfiConverterByteArray.read(buf),
+                )
+            2 -> StoreReply.Error(
+                FfiConverterString.read(buf),
+                )
+            3 -> StoreReply.Lost
+            else -> throw RuntimeException("invalid enum value, something is very wrong!!")
+        }
+    }
+
+    override fun allocationSize(value: StoreReply): ULong = when(value) {
+        is StoreReply.Answer -> {
+            // Add the size for the Int that specifies the variant plus the size needed for all fields
+            (
+                4UL
+                + FfiConverterByteArray.allocationSize(value.`bytes`)
+            )
+        }
+        is StoreReply.Error -> {
+            // Add the size for the Int that specifies the variant plus the size needed for all fields
+            (
+                4UL
+                + FfiConverterString.allocationSize(value.`text`)
+            )
+        }
+        is StoreReply.Lost -> {
+            // Add the size for the Int that specifies the variant plus the size needed for all fields
+            (
+                4UL
+            )
+        }
+    }
+
+    override fun write(value: StoreReply, buf: ByteBuffer) {
+        when(value) {
+            is StoreReply.Answer -> {
+                buf.putInt(1)
+                FfiConverterByteArray.write(value.`bytes`, buf)
+                Unit
+            }
+            is StoreReply.Error -> {
+                buf.putInt(2)
+                FfiConverterString.write(value.`text`, buf)
+                Unit
+            }
+            is StoreReply.Lost -> {
+                buf.putInt(3)
                 Unit
             }
         }.let { /* this makes the `when` an expression, which ensures it is exhaustive */ }
@@ -13351,6 +14390,38 @@ public object FfiConverterOptionalTypeBulkheadView: FfiConverterRustBuffer<Bulkh
 /**
  * @suppress
  */
+public object FfiConverterOptionalTypeCallExplanation: FfiConverterRustBuffer<CallExplanation?> {
+    override fun read(buf: ByteBuffer): CallExplanation? {
+        if (buf.get().toInt() == 0) {
+            return null
+        }
+        return FfiConverterTypeCallExplanation.read(buf)
+    }
+
+    override fun allocationSize(value: CallExplanation?): ULong {
+        if (value == null) {
+            return 1UL
+        } else {
+            return 1UL + FfiConverterTypeCallExplanation.allocationSize(value)
+        }
+    }
+
+    override fun write(value: CallExplanation?, buf: ByteBuffer) {
+        if (value == null) {
+            buf.put(0)
+        } else {
+            buf.put(1)
+            FfiConverterTypeCallExplanation.write(value, buf)
+        }
+    }
+}
+
+
+
+
+/**
+ * @suppress
+ */
 public object FfiConverterOptionalTypeHedgeView: FfiConverterRustBuffer<HedgeView?> {
     override fun read(buf: ByteBuffer): HedgeView? {
         if (buf.get().toInt() == 0) {
@@ -13659,6 +14730,34 @@ public object FfiConverterSequenceString: FfiConverterRustBuffer<List<kotlin.Str
 /**
  * @suppress
  */
+public object FfiConverterSequenceByteArray: FfiConverterRustBuffer<List<kotlin.ByteArray>> {
+    override fun read(buf: ByteBuffer): List<kotlin.ByteArray> {
+        val len = buf.getInt()
+        return List<kotlin.ByteArray>(len) {
+            FfiConverterByteArray.read(buf)
+        }
+    }
+
+    override fun allocationSize(value: List<kotlin.ByteArray>): ULong {
+        val sizeForLength = 4UL
+        val sizeForItems = value.map { FfiConverterByteArray.allocationSize(it) }.sum()
+        return sizeForLength + sizeForItems
+    }
+
+    override fun write(value: List<kotlin.ByteArray>, buf: ByteBuffer) {
+        buf.putInt(value.size)
+        value.iterator().forEach {
+            FfiConverterByteArray.write(it, buf)
+        }
+    }
+}
+
+
+
+
+/**
+ * @suppress
+ */
 public object FfiConverterSequenceTypeDeclaredKind: FfiConverterRustBuffer<List<DeclaredKind>> {
     override fun read(buf: ByteBuffer): List<DeclaredKind> {
         val len = buf.getInt()
@@ -13799,6 +14898,62 @@ public object FfiConverterSequenceTypeLeftOut: FfiConverterRustBuffer<List<LeftO
 /**
  * @suppress
  */
+public object FfiConverterSequenceTypeMetricFamily: FfiConverterRustBuffer<List<MetricFamily>> {
+    override fun read(buf: ByteBuffer): List<MetricFamily> {
+        val len = buf.getInt()
+        return List<MetricFamily>(len) {
+            FfiConverterTypeMetricFamily.read(buf)
+        }
+    }
+
+    override fun allocationSize(value: List<MetricFamily>): ULong {
+        val sizeForLength = 4UL
+        val sizeForItems = value.map { FfiConverterTypeMetricFamily.allocationSize(it) }.sum()
+        return sizeForLength + sizeForItems
+    }
+
+    override fun write(value: List<MetricFamily>, buf: ByteBuffer) {
+        buf.putInt(value.size)
+        value.iterator().forEach {
+            FfiConverterTypeMetricFamily.write(it, buf)
+        }
+    }
+}
+
+
+
+
+/**
+ * @suppress
+ */
+public object FfiConverterSequenceTypeMetricSeries: FfiConverterRustBuffer<List<MetricSeries>> {
+    override fun read(buf: ByteBuffer): List<MetricSeries> {
+        val len = buf.getInt()
+        return List<MetricSeries>(len) {
+            FfiConverterTypeMetricSeries.read(buf)
+        }
+    }
+
+    override fun allocationSize(value: List<MetricSeries>): ULong {
+        val sizeForLength = 4UL
+        val sizeForItems = value.map { FfiConverterTypeMetricSeries.allocationSize(it) }.sum()
+        return sizeForLength + sizeForItems
+    }
+
+    override fun write(value: List<MetricSeries>, buf: ByteBuffer) {
+        buf.putInt(value.size)
+        value.iterator().forEach {
+            FfiConverterTypeMetricSeries.write(it, buf)
+        }
+    }
+}
+
+
+
+
+/**
+ * @suppress
+ */
 public object FfiConverterSequenceTypeMistake: FfiConverterRustBuffer<List<Mistake>> {
     override fun read(buf: ByteBuffer): List<Mistake> {
         val len = buf.getInt()
@@ -13873,6 +15028,34 @@ public object FfiConverterSequenceTypeRouteSnapshot: FfiConverterRustBuffer<List
         buf.putInt(value.size)
         value.iterator().forEach {
             FfiConverterTypeRouteSnapshot.write(it, buf)
+        }
+    }
+}
+
+
+
+
+/**
+ * @suppress
+ */
+public object FfiConverterSequenceTypeStoreCommand: FfiConverterRustBuffer<List<StoreCommand>> {
+    override fun read(buf: ByteBuffer): List<StoreCommand> {
+        val len = buf.getInt()
+        return List<StoreCommand>(len) {
+            FfiConverterTypeStoreCommand.read(buf)
+        }
+    }
+
+    override fun allocationSize(value: List<StoreCommand>): ULong {
+        val sizeForLength = 4UL
+        val sizeForItems = value.map { FfiConverterTypeStoreCommand.allocationSize(it) }.sum()
+        return sizeForLength + sizeForItems
+    }
+
+    override fun write(value: List<StoreCommand>, buf: ByteBuffer) {
+        buf.putInt(value.size)
+        value.iterator().forEach {
+            FfiConverterTypeStoreCommand.write(it, buf)
         }
     }
 }
@@ -14050,6 +15233,19 @@ public object FfiConverterMapStringTypePoolSnapshot: FfiConverterRustBuffer<Map<
     }
 }
         /**
+         * The types of records, for `subscribe`: a closed list.
+         */ fun `eventTypes`(): List<kotlin.String> {
+            return FfiConverterSequenceString.lift(
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_func_event_types(
+
+        _status)
+}
+    )
+    }
+
+
+        /**
          * Core's table of keys.
          */ fun `keys`(): List<Key> {
             return FfiConverterSequenceTypeKey.lift(
@@ -14087,6 +15283,32 @@ public object FfiConverterMapStringTypePoolSnapshot: FfiConverterRustBuffer<Map<
             return FfiConverterString.lift(
     uniffiRustCall() { _status ->
     UniffiLib.uniffi_tidegate_uniffi_fn_func_version(
+
+        _status)
+}
+    )
+    }
+
+
+        /**
+         * The upper bounds of histograms, in seconds.
+         */ fun `metricBounds`(): List<kotlin.Double> {
+            return FfiConverterSequenceDouble.lift(
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_func_metric_bounds(
+
+        _status)
+}
+    )
+    }
+
+
+        /**
+         * The families of metrics: a closed list.
+         */ fun `metricFamilies`(): List<MetricFamily> {
+            return FfiConverterSequenceTypeMetricFamily.lift(
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_func_metric_families(
 
         _status)
 }

@@ -29,6 +29,12 @@ internal class Native(val engine: Engine) {
     /** Takes woken calls out, as many as fit: how many. */
     external fun woken(handle: Long, out: LongArray): Int
 
+    /** Are there events that somebody who listens wants to hear? */
+    external fun told(handle: Long): Boolean
+
+    /** Takes single spans out, four numbers each (policy, route, place of the family, microseconds): how many. */
+    external fun timings(handle: Long, out: LongArray): Int
+
     /** The outcome of an HTTP answer, at its place in a word; [headers] are name, NUL, value, NUL, and so on. */
     external fun classify(handle: Long, policy: Int, status: Int, headers: ByteArray, wall: Long): Long
 
@@ -37,7 +43,8 @@ internal class Native(val engine: Engine) {
             Library.load()
         }
 
-        fun make(seed: Long, maxRoutes: Int): Native = Native(Engine(seed.toULong(), maxRoutes.toUInt(), false))
+        fun make(seed: Long, maxRoutes: Int, journal: Boolean): Native =
+            Native(Engine(seed.toULong(), maxRoutes.toUInt(), journal))
     }
 }
 
@@ -50,8 +57,18 @@ internal object Library {
 
     @Volatile private var loaded = false
 
-    @Synchronized
+    /** Runs what asks the library, which is there then. */
+    inline fun <T> loaded(work: () -> T): T {
+        load()
+        return work()
+    }
+
     fun load() {
+        if (!loaded) loadOnce()
+    }
+
+    @Synchronized
+    private fun loadOnce() {
         if (loaded) return
         val given = System.getProperty("tidegate.library")
         if (given == null && isAndroid()) {

@@ -1,0 +1,198 @@
+package dev.tidegate
+
+import dev.tidegate.micrometer.TidegateMetrics
+import dev.tidegate.opentelemetry.instrument
+import dev.tidegate.testing.FakeTime
+import io.micrometer.core.instrument.MockClock
+import io.micrometer.prometheusmetrics.PrometheusConfig
+import io.micrometer.prometheusmetrics.PrometheusMeterRegistry
+import io.opentelemetry.sdk.metrics.SdkMeterProvider
+import io.opentelemetry.sdk.testing.exporter.InMemoryMetricReader
+import io.prometheus.metrics.model.registry.PrometheusRegistry
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.assertThrows
+import java.io.File
+import java.io.IOException
+import java.util.concurrent.CountDownLatch
+import java.util.concurrent.TimeUnit
+import kotlin.concurrent.thread
+import kotlin.time.Duration.Companion.seconds
+
+class MetricsTest {
+    private val time = FakeTime()
+    private val engine = Engine(seed = 7, timeSource = time)
+
+    private fun stack(name: String = "p"): Policy {
+        val own = engine
+        return policy(name) {
+            engine = own
+            retry { maxAttempts = 2; backoff { base = 1.seconds; max = 1.seconds; jitter = BackoffJitter.NONE } }
+            bulkhead { maxConcurrency = 1 }
+            breaker { failureRatio = 0.99; window = 10.seconds; breakDuration = 1.seconds; minThroughput = 100 }
+            hedge { delay = 3.seconds }
+        }
+    }
+
+    /** One call that works after a second and a retry, and one that fails for good. */
+    private fun calls(policy: Policy) {
+        policy.call { if (it.number == 1) throw IOException("lost") else Unit }
+        runCatching { policy.call { throw IllegalStateException("no") } }
+    }
+
+    private fun Metrics.of(name: String) = read().filter { it.family.name == name }.associate { it.labels to it.value }
+
+    @Test
+    fun `the families are those of the telemetry page`() {
+        val page = File(System.getProperty("tidegate.vectors")).resolve("../../docs/telemetry.md").readText()
+        val told = page.lines().filter { it.startsWith("| `tidegate_") }.flatMap { line ->
+            val names = Regex("`(_?[a-z_]+)`").findAll(line.split("|")[1]).map { it.groupValues[1] }.toList()
+            names.map { if (it.startsWith("_")) names[0].removeSuffix("_in_flight") + it else it }
+        }
+        assertEquals(told.toSet(), Metrics.families.map { it.name }.toSet())
+        assertEquals(Metrics.bounds.sorted(), Metrics.bounds)
+    }
+
+    @Test
+    fun `it counts once somebody has asked, and not before`() {
+        val policy = stack()
+        calls(policy)
+        val metrics = Metrics(engine)
+        assertEquals(emptyMap<Any, Any>(), metrics.of("tidegate_calls_total"))
+        calls(policy)
+        val here = mapOf("policy" to "p", "route" to "default")
+        assertEquals(mapOf(here + ("outcome" to "ok") to 1.0, here + ("outcome" to "not_retryable") to 1.0), metrics.of("tidegate_calls_total"))
+        assertEquals(mapOf(here + ("reason" to "transient") to 1.0), metrics.of("tidegate_retries_total"))
+        assertEquals(mapOf(here to 1.0), metrics.of("tidegate_bulkhead_capacity"))
+        val duration = metrics.read().single { it.family.name == "tidegate_call_duration_seconds" }
+        assertEquals(2.0 to 1.0, duration.value to duration.histogram!!.sum)
+        assertEquals(1L, duration.histogram!!.counts[Metrics.bounds.indexOf(1.0)], "${duration.histogram!!.counts}")
+        assertThrows<IllegalArgumentException> { Metrics(engine, maxRoutes = -1) }
+    }
+
+    @Test
+    fun `listeners and metrics do not take from each other`() {
+        val policy = stack()
+        val heard = mutableListOf<String>()
+        val metrics = Metrics(engine, maxRoutes = 1)
+        val listening = engine.listen(setOf("retry_scheduled")) { heard += it.kind }
+        calls(policy)
+        assertEquals(listOf("retry_scheduled"), heard)
+        assertEquals(2.0, metrics.of("tidegate_calls_total").values.sum())
+        listening.close()
+        policy.at("second").call { }
+        assertEquals(listOf("retry_scheduled"), heard)
+        assertEquals(setOf("default", "other"), metrics.of("tidegate_calls_total").keys.map { it["route"] }.toSet())
+        val told = assertThrows<IllegalArgumentException> { engine.listen(setOf("no_such")) { } }
+        assertTrue(told.message!!.startsWith("types: \"no_such\" must be one of call_done, "), told.message)
+    }
+
+    @Test
+    fun `a listener that throws breaks nothing`() {
+        val policy = stack()
+        val thrown = mutableListOf<Throwable>()
+        val thread = thread(start = false) {
+            engine.listen { throw IllegalStateException("listener") }
+            engine.time { _, _, _, _ -> throw AssertionError("timer") }
+            Metrics(engine)
+            engine.time { _, _, _, _ -> throw AssertionError("timer") }
+            policy.call { }
+        }
+        thread.setUncaughtExceptionHandler { _, error -> thrown += error }
+        thread.start()
+        thread.join()
+        assertEquals(setOf("listener", "timer"), thrown.map { it.message }.toSet())
+        assertEquals(1uL, engine.snapshot().policies.getValue("p").ends["ok"])
+    }
+
+    @Test
+    fun `a fallback is told, and whether it worked`() {
+        val policy = stack()
+        val told = mutableListOf<String?>()
+        engine.listen(setOf("fallback")) { told += it.outcome }
+        assertEquals(7, policy.call({ 7 }) { throw IllegalStateException("no") })
+        runCatching { policy.call<Int>({ throw it }) { throw IllegalStateException("no") } }
+        assertEquals(listOf("ok", "permanent"), told)
+        assertTrue("fallback" in Engine.eventTypes)
+    }
+
+    @Test
+    fun `Prometheus through Micrometer has the names of every language`() {
+        val clock = MockClock()
+        val registry = PrometheusMeterRegistry(PrometheusConfig.DEFAULT, PrometheusRegistry(), clock)
+        val binder = TidegateMetrics(engine)
+        binder.bindTo(registry)
+        calls(stack())
+        registry.scrape() // what was new is there from the next one on
+        clock.add(1_100, TimeUnit.MILLISECONDS)
+        registry.scrape()
+        val text = registry.scrape()
+        for (line in listOf(
+            "tidegate_calls_total{outcome=\"ok\",policy=\"p\",route=\"default\"} 1.0",
+            "tidegate_call_duration_seconds_count{policy=\"p\",route=\"default\"} 2",
+            "tidegate_call_duration_seconds_sum{policy=\"p\",route=\"default\"} 1.0",
+            "tidegate_call_duration_seconds_bucket{policy=\"p\",route=\"default\",le=\"0.5\"} 1",
+            "tidegate_retries_total{policy=\"p\",reason=\"transient\",route=\"default\"} 1.0",
+            "tidegate_bulkhead_capacity{policy=\"p\",route=\"default\"} 1.0",
+            "tidegate_hedge_delay_seconds{policy=\"p\",route=\"default\"} 3.0",
+        )) {
+            assertTrue(text.lines().contains(line), "$line is not in\n$text")
+        }
+        val names = text.lines().filter { it.startsWith("# TYPE tidegate") }.map { it.split(" ")[2] }.toSet()
+        assertTrue(Metrics.families.map { it.name }.toSet().containsAll(names - names.filter { it.endsWith("_max") }.toSet()), "$names")
+        binder.close()
+        assertEquals(emptyList<Any>(), registry.meters)
+        calls(stack("q"))
+        assertEquals(emptyList<Any>(), registry.meters)
+    }
+
+    @Test
+    fun `OpenTelemetry`() {
+        val reader = InMemoryMetricReader.create()
+        val provider = SdkMeterProvider.builder().registerMetricReader(reader).build()
+        val ending = instrument(engine, provider)
+        calls(stack())
+        val told = reader.collectAllMetrics().associateBy { it.name }
+        val calls = told.getValue("tidegate.calls")
+        assertTrue(calls.doubleSumData.isMonotonic)
+        assertEquals(2.0, calls.doubleSumData.points.sumOf { it.value })
+        val duration = told.getValue("tidegate.call_duration")
+        val point = duration.histogramData.points.single()
+        assertEquals(listOf("s", 2L, 1.0), listOf(duration.unit, point.count, point.sum))
+        assertEquals(Metrics.bounds, point.boundaries)
+        assertEquals(1.0, told.getValue("tidegate.bulkhead_capacity").doubleGaugeData.points.single().value)
+        ending.close()
+        calls(stack("q"))
+        assertTrue(reader.collectAllMetrics().none { it.name == "tidegate.calls" })
+        provider.close()
+    }
+
+    @Test
+    fun `spans for histograms are neither lost nor counted twice when many threads work`() {
+        val own = engine
+        val policy = policy("many") { engine = own; bulkhead { maxConcurrency = 100 } }
+        val reader = InMemoryMetricReader.create()
+        val provider = SdkMeterProvider.builder().registerMetricReader(reader).build()
+        instrument(engine, provider).use {
+            val go = CountDownLatch(1)
+            val threads = List(8) { thread { go.await(); repeat(250) { policy.call { } } } }
+            go.countDown()
+            threads.forEach { it.join() }
+            val duration = reader.collectAllMetrics().single { it.name == "tidegate.call_duration" }
+            assertEquals(2_000L, duration.histogramData.points.single().count)
+        }
+        provider.close()
+        leftNothing(engine)
+    }
+
+    @Test
+    fun `a journal gives an engine of the same seed the same state`() {
+        val kept = Engine(seed = 7, timeSource = time, journal = true)
+        policy("p") { engine = kept; retry { } }.call { }
+        val journal = kept.takeJournal()
+        assertTrue(journal.any { it.startsWith("begin ") } && journal.any { it.startsWith("on ") }, "$journal")
+        assertEquals(emptyList<String>(), kept.takeJournal())
+        assertEquals(emptyList<String>(), engine.takeJournal())
+    }
+}

@@ -1,0 +1,53 @@
+/// Why a call of `run(throwing:)` failed: the closed list, with what became of the call.
+public enum CallError<Own: Error>: Error {
+    /// The operation's own error, as it was thrown in the attempt that decided.
+    case operation(Own, Report)
+    /// The call was refused, or its last attempt was stopped, by the policy.
+    case policy(any TidegateError, Report)
+    /// The caller's task was cancelled.
+    case cancelled(Report)
+
+    /// What became of the call.
+    public var report: Report {
+        switch self {
+        case .operation(_, let report), .policy(_, let report), .cancelled(let report): report
+        }
+    }
+}
+
+extension Policy {
+    /// The same as `run`, with typed throws: for an operation that throws one type of error, and callers who want to handle all
+    /// there is.
+    ///
+    /// ```swift
+    /// do {
+    ///     order = try await payments.run(throwing: ShopError.self) { _ throws(ShopError) in try await shop.buy(7) }
+    /// } catch {
+    ///     switch error {
+    ///     case .operation(let own, _): show(own)
+    ///     case .policy(let ours, _): retry(in: ours.retryIn)
+    ///     case .cancelled: break
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// Plain `run` throws the operation's errors as they are, so that callers that know nothing of policies go on working. Write
+    /// `catch { switch error { … } }`: several compilers up to Swift 6.4 crash on `catch let error as …` where the type is known
+    /// (swiftlang/swift issues 89577 and 90582), which is why nothing else here has typed throws.
+    ///
+    /// - Throws: `CallError`: the operation's error, ours, or that the caller gave up.
+    public func run<T: Sendable, Own: Error>(
+        throwing own: Own.Type, _ options: CallOptions = CallOptions(),
+        _ operation: @escaping @Sendable (Attempt) async throws(Own) -> T
+    ) async throws(CallError<Own>) -> T {
+        let ended = await ended(options) { attempt in try await operation(attempt) }
+        switch ended.result {
+        case .success(let value): return value
+        case .failure(let error):
+            // Where it comes from decides, and not its type: an inner policy's error is the operation's.
+            if !ended.isOurs, let own = error as? Own { throw .operation(own, ended.report) }
+            if let ours = error as? any TidegateError { throw .policy(ours, ended.report) }
+            throw .cancelled(ended.report)
+        }
+    }
+}

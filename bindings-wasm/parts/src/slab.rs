@@ -1,0 +1,144 @@
+//! Where the parts are, by handle.
+
+use std::cell::RefCell;
+
+use tidegate::{
+    AdaptiveThrottle, Aimd, CircuitBreaker, CoDel, CubicRate, DDSketch, Gcra, Gradient2, P2Quantile,
+    QuotaSettings, RatioBudget, RetryBudget, RetryQuota, RetryStrategy, RetryToken, ShareBudget, TokenBucket,
+    TokenBudget, WindowedP2Quantile,
+};
+
+/// A part with the draws that it makes: the seed, and the number of the next one.
+#[derive(Clone)]
+pub struct Drawn<P> {
+    pub part: P,
+    pub seed: u64,
+    pub next: u64,
+}
+
+impl<P> Drawn<P> {
+    pub fn new(part: P, seed: u64) -> Self {
+        Self { part, seed, next: 0 }
+    }
+
+    /// The number of a draw.
+    pub fn draw(&mut self) -> u64 {
+        self.next = self.next.wrapping_add(1);
+        self.next.wrapping_sub(1)
+    }
+}
+
+/// A quota with the settings that scopes of a strategy get one like.
+#[derive(Clone)]
+pub struct Quota {
+    pub part: RetryQuota,
+    pub settings: QuotaSettings,
+}
+
+/// What is in a place of the slab. A part of another kind is never asked for: handles belong to classes of the host.
+pub trait Part: Sized + Clone {
+    fn of(kept: &mut Kept) -> Option<&mut Self>;
+    fn kept(self) -> Kept;
+}
+
+macro_rules! parts {
+    ($($name:ident($part:ty),)*) => {
+        #[derive(Clone)]
+        pub enum Kept { $($name(Box<$part>),)* }
+        $(impl Part for $part {
+            fn of(kept: &mut Kept) -> Option<&mut Self> {
+                if let Kept::$name(part) = kept { Some(part) } else { None }
+            }
+            fn kept(self) -> Kept { Kept::$name(Box::new(self)) }
+        })*
+    };
+}
+
+parts! {
+    Backoff(Drawn<tidegate::Backoff>),
+    Window(RetryBudget),
+    Ratio(RatioBudget),
+    Share(ShareBudget),
+    Tokens(TokenBudget),
+    Quota(Quota),
+    Strategy(RetryStrategy),
+    Token(RetryToken),
+    Bucket(TokenBucket),
+    Gcra(Gcra),
+    Cubic(CubicRate),
+    Aimd(Aimd),
+    Gradient2(Gradient2),
+    Codel(CoDel),
+    Breaker(Drawn<CircuitBreaker>),
+    Throttle(Drawn<AdaptiveThrottle>),
+    P2(P2Quantile),
+    Windowed(WindowedP2Quantile),
+    Sketch(DDSketch),
+}
+
+#[derive(Default)]
+struct Slab {
+    places: Vec<Option<Kept>>,
+    free: Vec<u32>,
+}
+
+thread_local! {
+    static SLAB: RefCell<Slab> = RefCell::default();
+}
+
+/// Takes a part in: its handle.
+pub fn keep(part: impl Part) -> u32 {
+    add(part.kept())
+}
+
+fn add(part: Kept) -> u32 {
+    SLAB.with_borrow_mut(|slab| {
+        let place = slab.free.pop().unwrap_or_else(|| {
+            slab.places.push(None);
+            slab.places.len() as u32 - 1
+        });
+        slab.places[place as usize] = Some(part);
+        place
+    })
+}
+
+/// Works with a part.
+///
+/// # Panics
+/// A handle that names none is a mistake of the JavaScript half, and traps.
+#[inline]
+pub fn with<P: Part, T>(handle: u32, work: impl FnOnce(&mut P) -> T) -> T {
+    SLAB.with_borrow_mut(|slab| match slab.places.get_mut(handle as usize) {
+        Some(Some(kept)) => match P::of(kept) {
+            Some(part) => work(part),
+            None => panic!("the part of this handle is another"),
+        },
+        _ => panic!("no part has this handle"),
+    })
+}
+
+/// Another part of the same state: its handle.
+#[unsafe(no_mangle)]
+pub extern "C" fn part_copy(handle: u32) -> u32 {
+    let copy = SLAB.with_borrow(|slab| slab.places.get(handle as usize).cloned().flatten());
+    match copy {
+        Some(part) => add(part),
+        None => panic!("no part has this handle"),
+    }
+}
+
+/// Forgets a part. Its handle is given again.
+#[unsafe(no_mangle)]
+pub extern "C" fn part_free(handle: u32) {
+    SLAB.with_borrow_mut(|slab| {
+        if slab.places.get_mut(handle as usize).and_then(Option::take).is_some() {
+            slab.free.push(handle);
+        }
+    });
+}
+
+/// How many parts there are, for tests.
+#[unsafe(no_mangle)]
+pub extern "C" fn part_count() -> u32 {
+    SLAB.with_borrow(|slab| (slab.places.len() - slab.free.len()) as u32)
+}

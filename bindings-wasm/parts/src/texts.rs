@@ -1,0 +1,111 @@
+//! The texts that come in and go out, and the settings that are put together before a part is made of them.
+
+use std::cell::RefCell;
+
+use tidegate::{PolicyError, Value};
+
+enum Staged {
+    Number(f64),
+    Word(String),
+}
+
+#[derive(Default)]
+pub struct Texts {
+    pub input: Vec<u8>,
+    pub output: String,
+    /// Words of 64 bits, on their way in or out.
+    pub words: Vec<u64>,
+    staged: Vec<(String, Staged)>,
+}
+
+impl Texts {
+    /// A part of the input, as text: what is no UTF-8 is replaced, which no key and no name has.
+    pub fn text(&self, from: usize, to: usize) -> String {
+        let to = to.min(self.input.len());
+        String::from_utf8_lossy(&self.input[from.min(to)..to]).into_owned()
+    }
+}
+
+thread_local! {
+    static TEXTS: RefCell<Texts> = RefCell::default();
+}
+
+pub fn texts<T>(work: impl FnOnce(&mut Texts) -> T) -> T {
+    TEXTS.with_borrow_mut(work)
+}
+
+/// The staged pairs, as core takes them.
+pub fn staged<T>(work: impl FnOnce(&[(&str, Value<'_>)]) -> T) -> T {
+    let pairs = texts(|it| std::mem::take(&mut it.staged));
+    let pairs: Vec<(&str, Value<'_>)> = pairs
+        .iter()
+        .map(|(key, value)| match value {
+            Staged::Word(word) => (key.as_str(), Value::Text(word)),
+            Staged::Number(number) => (key.as_str(), Value::Number(*number)),
+        })
+        .collect();
+    work(&pairs)
+}
+
+/// Mistakes as key, value and rule, each with NUL behind it.
+pub fn mistakes(errors: &[PolicyError]) -> String {
+    let mut text = String::new();
+    for error in errors {
+        for part in [&error.key, &error.value, &error.rule] {
+            text.extend(part.chars().map(|letter| if letter == '\0' { '\u{fffd}' } else { letter }));
+            text.push('\0');
+        }
+    }
+    text
+}
+
+/// Makes room for texts of this length together; where they are to be written.
+#[unsafe(no_mangle)]
+pub extern "C" fn input(length: u32) -> *mut u8 {
+    texts(|it| {
+        it.input.clear();
+        it.input.resize(length as usize, 0);
+        it.input.as_mut_ptr()
+    })
+}
+
+/// Where the last answer that is no number lies.
+#[unsafe(no_mangle)]
+pub extern "C" fn output() -> *const u8 {
+    texts(|it| it.output.as_ptr())
+}
+
+/// How long it is, in bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn output_length() -> u32 {
+    texts(|it| it.output.len() as u32)
+}
+
+/// Stages a pair whose value is a number; the input is its key.
+#[unsafe(no_mangle)]
+pub extern "C" fn number(value: f64) {
+    texts(|it| {
+        let key = it.text(0, usize::MAX);
+        it.staged.push((key, Staged::Number(value)));
+    });
+}
+
+/// Stages a pair whose value is a word; the input is its key, of this length, and the word.
+#[unsafe(no_mangle)]
+pub extern "C" fn word(key: u32) {
+    texts(|it| {
+        let value = it.text(key as usize, usize::MAX);
+        let key = it.text(0, key as usize);
+        it.staged.push((key, Staged::Word(value)));
+    });
+}
+
+/// Makes room for so many words of 64 bits; where they are to be written.
+#[unsafe(no_mangle)]
+pub extern "C" fn words(count: u32) -> *mut u64 {
+    texts(|it| {
+        it.words.clear();
+        it.words.resize(count as usize, 0);
+        it.words.as_mut_ptr()
+    })
+}

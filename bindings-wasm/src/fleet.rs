@@ -1,0 +1,56 @@
+//! The fleet's store: commands out, replies in. Conversions and nothing else; whoever attaches no store does not need it.
+
+use tidegate::Time;
+use tidegate::fleet::{CommandId, Reply, StoreKind};
+
+use crate::host::{host, with};
+use crate::output::Json;
+
+/// What a reply's number says: the bytes in the input are an answer, or an error; or there is none.
+const ANSWER: u32 = 0;
+const ERROR: u32 = 1;
+
+/// Attaches a store of this kind (its place among all) to an engine; the input is the namespace of its keys.
+#[unsafe(no_mangle)]
+pub extern "C" fn attach_store(engine: u32, kind: u32, now: f64) {
+    let namespace = host(|host| host.text(0, usize::MAX));
+    let kind = StoreKind::ALL.get(kind as usize).copied().unwrap_or(StoreKind::Lua);
+    with(engine, |it| it.core.attach_store(kind, &namespace, Time::from_micros(now as u64)));
+}
+
+/// Takes the commands for the store, as JSON in the output, oldest first: id, milliseconds that its answer may take, the place
+/// of the word that routes it, and the words. All words are UTF-8: names, numbers, and the text of scripts.
+#[unsafe(no_mangle)]
+pub extern "C" fn commands(engine: u32) {
+    let mut commands = Vec::new();
+    with(engine, |it| it.core.take_commands(&mut commands));
+    let mut json = Json::default();
+    json.list(|json| {
+        for command in &commands {
+            json.list(|json| {
+                json.whole(command.id.to_word());
+                json.whole(command.within.as_micros().div_ceil(1_000));
+                json.whole(u64::from(command.key));
+                json.list(|json| {
+                    command.words.iter().for_each(|word| json.string(&String::from_utf8_lossy(word)));
+                });
+            });
+        }
+    });
+    host(|host| host.output = json.text);
+}
+
+/// Takes what came of a command: 0, the answer in the input; 1, the error whose text it is; another number, nothing. The
+/// flags as a step has them.
+#[unsafe(no_mangle)]
+pub extern "C" fn reply(engine: u32, command: f64, what: u32, now: f64) -> u32 {
+    let bytes = host(|host| std::mem::take(&mut host.input));
+    let reply = match what {
+        ANSWER => Reply::Bytes(&bytes),
+        ERROR => Reply::Error(&bytes),
+        _ => Reply::Lost,
+    };
+    let (command, now) = (CommandId::from_word(command as u64), Time::from_micros(now as u64));
+    let flags = with(engine, |it| it.core.on_reply(command, reply, now));
+    u32::from(flags.wakes) << 2 | u32::from(flags.commands) << 3
+}

@@ -1,0 +1,171 @@
+//! What an engine says when it is asked: explanations and journals, as JSON. Conversions and nothing else.
+
+use tidegate::{
+    Answer, CallExplanation, CallId, Clash, Duration, Flags, Input, PolicyExplanation, PolicyId, Time, wire,
+};
+
+use crate::host::{host, with};
+use crate::output::{Json, listed};
+
+fn millis(span: Duration) -> f64 {
+    span.as_micros() as f64 / 1e3
+}
+
+fn moment(at: Time) -> f64 {
+    at.as_micros() as f64 / 1e3
+}
+
+/// What a policy does, as JSON.
+#[unsafe(no_mangle)]
+pub extern "C" fn explain(engine: u32, policy: u32) {
+    let told = with(engine, |it| it.core.explain_policy(PolicyId::from_word(policy)));
+    host(|host| host.output = told.map_or_else(|| "null".to_owned(), |of| of_policy(&of)));
+}
+
+fn of_policy(of: &PolicyExplanation) -> String {
+    let mut json = Json::default();
+    json.object(|json| {
+        json.key("text");
+        json.string(&of.to_string());
+        json.key("policy");
+        json.string(&of.policy);
+        json.key("components");
+        json.list(|json| {
+            for component in &of.components {
+                json.object(|json| {
+                    json.key("name");
+                    json.string(component.name);
+                    json.key("meaning");
+                    json.string(component.meaning);
+                    json.key("settings");
+                    json.object(|json| {
+                        for (key, value) in &component.settings {
+                            json.key(key);
+                            json.string(value);
+                        }
+                    });
+                });
+            }
+        });
+        json.count("maxAttempts", of.max_attempts);
+        json.maybe("maxWait", of.max_wait.map(millis), Json::real);
+        json.maybe("maxTime", of.max_time.map(millis), Json::real);
+        json.key("load");
+        json.object(|json| {
+            json.maybe("perCall", Some(of.load.per_call), Json::real);
+            json.maybe("perSecond", Some(of.load.per_second), Json::real);
+            json.maybe("burst", Some(of.load.burst), Json::real);
+        });
+        json.count("memoryPerRoute", of.memory_per_route as u64);
+        json.key("warnings");
+        json.list(|json| of.warnings.iter().for_each(|warning| json.string(warning)));
+    });
+    json.text
+}
+
+/// How things stand with a call, or how it ended, as JSON; `null` where nothing is known of it.
+#[unsafe(no_mangle)]
+pub extern "C" fn explain_call(engine: u32, call: f64) {
+    let told = with(engine, |it| it.core.explain_call(CallId::from_word(call as u64)));
+    host(|host| host.output = told.map_or_else(|| "null".to_owned(), |of| of_call(&of)));
+}
+
+fn of_call(of: &CallExplanation) -> String {
+    let mut json = Json::default();
+    json.object(|json| {
+        json.key("text");
+        json.string(&of.to_string());
+        json.count("call", of.call.to_word());
+        json.key("policy");
+        json.string(&of.policy);
+        json.key("route");
+        json.string(&of.route);
+        json.key("began");
+        json.real(moment(of.began));
+        json.key("at");
+        json.real(moment(of.at));
+        json.count("attempts", of.attempts);
+        json.key("standing");
+        json.string(&of.standing);
+        json.maybe("why", of.why, |json, why| json.string(why.name()));
+        json.maybe("until", of.until.map(moment), Json::real);
+        json.maybe("deadline", of.deadline.map(moment), Json::real);
+        json.maybe("reason", of.verdict, |json, verdict| json.string(verdict.name()));
+        json.key("numbers");
+        json.list(|json| of.numbers.iter().for_each(|number| json.string(number)));
+        json.key("story");
+        json.literal(&listed(of.story.iter().map(ToString::to_string)));
+    });
+    json.text
+}
+
+/// The journal's lines since they were last taken; they are taken where `take` is not 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn journal(engine: u32, take: u32) {
+    let text = with(engine, |it| {
+        let mut taken = Vec::new();
+        if take != 0 {
+            it.core.take_journal(&mut taken);
+        }
+        let inputs = if take == 0 { it.core.journal() } else { &taken };
+        let lines: Vec<_> = inputs.iter().map(ToString::to_string).collect();
+        lines.join("\n")
+    });
+    host(|host| host.output = text);
+}
+
+/// Puts the lines in the input in: where the engine's clock stands then, and what it said to each as a list in JSON. Or the
+/// negative number of the line that is none, and in the output why not.
+#[unsafe(no_mangle)]
+pub extern "C" fn replay(engine: u32) -> f64 {
+    let text = host(|host| host.text(0, usize::MAX));
+    let mut inputs = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        match line.parse::<Input>() {
+            Ok(input) => inputs.push(input),
+            Err(error) => {
+                host(|host| host.output = error.to_string());
+                return -1.0 - number as f64;
+            }
+        }
+    }
+    with(engine, |it| {
+        let mut json = Json::default();
+        json.list(|json| {
+            for answer in it.core.replay(inputs) {
+                json.string(&said(&answer));
+            }
+        });
+        host(|host| host.output = json.text);
+        it.core.now().as_micros() as f64
+    })
+}
+
+/// What an engine said to an input, in words and numbers: this module is built without those of `Debug`.
+fn said(answer: &Answer) -> String {
+    let clash = |Clash { name, rule }: &Clash| format!("clash {name}: {rule}");
+    let flags = |flags: &Flags| format!("flags {} {}", u8::from(flags.wakes), u8::from(flags.commands));
+    match answer {
+        Answer::Policy(taken) => {
+            taken.as_ref().map_or_else(clash, |policy| format!("policy {}", policy.to_word()))
+        }
+        Answer::Pool(taken) => taken.as_ref().map_or_else(clash, |()| "pool".to_owned()),
+        Answer::Route(route) => format!("route {}", route.to_word()),
+        Answer::Target(target) => format!("target {}", target.to_word()),
+        Answer::Begin(call, step) => format!("begin {} {}", call.to_word(), wire::pack_step(*step)),
+        Answer::Step(step) => format!("step {}", wire::pack_step(*step)),
+        Answer::Retuned(retuned) => retuned.as_ref().map_or_else(clash, flags),
+        Answer::Flags(of) => flags(of),
+        Answer::Noted => "noted".to_owned(),
+        Answer::Restored(Ok(restored)) => format!("restored {}", restored.routes),
+        Answer::Restored(Err(error)) => format!("not restored: {error}"),
+        Answer::Wakes(calls) => {
+            let calls: Vec<_> = calls.iter().map(|call| call.to_word().to_string()).collect();
+            format!("wakes {}", calls.join(" "))
+        }
+        Answer::Commands(commands) => {
+            let ids: Vec<_> = commands.iter().map(|it| it.id.to_word().to_string()).collect();
+            format!("commands {}", ids.join(" "))
+        }
+    }
+}

@@ -1,0 +1,56 @@
+/** Functions that tests put under a policy. */
+
+import type { Attempt } from "../../ts/node.js";
+
+/** An error that may pass. */
+export function reset(): Error {
+  return Object.assign(new Error("reset"), { code: "ECONNRESET" });
+}
+
+/** A function that fails so many times, and then says how often it has been called. */
+export function failing(times: number): () => Promise<number> {
+  let n = 0;
+  return async () => {
+    n += 1;
+    if (n <= times) throw reset();
+    return n;
+  };
+}
+
+/** A function that answers these in order: errors are thrown. */
+export function script<T>(...answers: (T | Error)[]): () => Promise<T> {
+  return async () => {
+    const answer = answers.shift();
+    if (answer instanceof Error) throw answer;
+    return answer as T;
+  };
+}
+
+/** What a promise that has to fail fails with. */
+export async function failure(promise: Promise<unknown>): Promise<unknown> {
+  const settled = await promise.then(
+    (value) => ({ value }),
+    (error: unknown) => ({ error }),
+  );
+  if ("value" in settled) throw new Error(`it did not fail: ${String(settled.value)}`);
+  return settled.error;
+}
+
+/** A function whose attempts end when the test says so. */
+export function gate(): {
+  work: (attempt: Attempt) => Promise<string>;
+  open: ((value: string) => void)[];
+  aborted: unknown[];
+} {
+  const open: ((value: string) => void)[] = [];
+  const aborted: unknown[] = [];
+  const work = ({ signal }: Attempt) =>
+    new Promise<string>((resolve, reject) => {
+      open.push(resolve);
+      signal.addEventListener("abort", () => {
+        aborted.push(signal.reason);
+        reject(signal.reason);
+      });
+    });
+  return { work, open, aborted };
+}

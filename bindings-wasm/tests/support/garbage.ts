@@ -1,0 +1,13 @@
+/** The collector of garbage, asked for: `--expose-gc` is among vitest's arguments. */
+
+/** Collects until something is so. */
+export async function collected(so: () => boolean, ms = 10_000): Promise<void> {
+  const end = performance.now() + ms;
+  const { gc } = globalThis as { gc?: () => void };
+  if (gc === undefined) throw new Error("there is no gc: run with --expose-gc");
+  do {
+    gc();
+    await new Promise((done) => setTimeout(done, 5));
+    if (performance.now() > end) throw new Error(`not collected within ${ms} ms: ${so}`);
+  } while (!so());
+}

@@ -1,0 +1,136 @@
+/** A clock that stands still until it is told. */
+
+import type { Clock, Due } from "./clock.js";
+import { addClock } from "./scope.js";
+
+/** Turns of the microtask queue after which everybody has had a turn. */
+const TURNS = 50;
+
+/**
+ * A clock for an engine of its own: `new Engine({ seed: 1, clock: new FakeClock() })`.
+ *
+ * Who would rather keep the engine as it is uses the fake timers of the test framework, which drive every wait with no
+ * set-up.
+ */
+export class FakeClock implements Clock {
+  #us = 0;
+  readonly #tickers = new Set<WeakRef<Due>>();
+  readonly #sleepers: { us: number; done: () => void }[] = [];
+
+  constructor() {
+    addClock(this);
+  }
+
+  /** Milliseconds since it was made. */
+  now(): number {
+    return this.#us / 1000;
+  }
+
+  /**
+   * Moves the clock through everything that falls due, and lets what waits for it run each time.
+   *
+   * @param ms Milliseconds, 0 or more.
+   */
+  async advance(ms: number): Promise<void> {
+    if (!(ms >= 0)) throw new RangeError(`advance(${ms}): must be 0 ms or more`);
+    const target = this.#us + Math.round(ms * 1000);
+    await settled();
+    for (let due = this.#next(); due <= target; due = this.#next()) {
+      this.#us = Math.max(due, this.#us);
+      this.#fire();
+      await settled();
+    }
+    this.#us = target;
+    await settled();
+  }
+
+  /**
+   * Moves the clock from one moment at which something falls due to the next, until the work is done.
+   *
+   * @param work A promise, or what makes one.
+   * @returns What it comes to.
+   * @throws Error If it waits for something else than this clock, for longer than `patience` milliseconds of real time (1000 by
+   * default).
+   * @example
+   * ```ts
+   * const clock = new FakeClock();
+   * const some = policy({ engine: new Engine({ seed: 1, clock }), retry: { backoff: { base: 60_000, max: 60_000 } } });
+   * let tries = 0;
+   * const flaky = async () => {
+   *   tries += 1;
+   *   if (tries < 3) throw Object.assign(new Error("reset"), { code: "ECONNRESET" });
+   *   return tries;
+   * };
+   * assert.equal(await clock.run(some.run(flaky)), 3);
+   * assert.ok(clock.now() > 12_000);
+   * ```
+   */
+  async run<T>(work: PromiseLike<T> | (() => PromiseLike<T>), patience = 1000): Promise<T> {
+    let done = false;
+    const end = () => {
+      done = true;
+    };
+    const going = typeof work === "function" ? work() : work;
+    going.then(end, end);
+    let waited = performance.now();
+    for (;;) {
+      await settled();
+      if (done) return going;
+      if (this.step()) waited = performance.now();
+      else if (performance.now() - waited > patience) {
+        throw new Error(`nothing falls due on this clock, and the work has not ended within ${patience} ms`);
+      } else await new Promise<void>((resume) => globalThis.setTimeout(resume, 1));
+    }
+  }
+
+  /** A sleep on this clock. */
+  sleep(ms: number): Promise<void> {
+    return new Promise((done) => this.#sleepers.push({ us: this.#us + Math.round(ms * 1000), done }));
+  }
+
+  /** @internal Goes to the next moment at which something falls due, and no further: is there one? */
+  step(): boolean {
+    const due = this.#next();
+    if (due === Number.POSITIVE_INFINITY) return false;
+    this.#us = Math.max(due, this.#us);
+    this.#fire();
+    return true;
+  }
+
+  /** @internal */
+  us(): number {
+    return this.#us;
+  }
+
+  /** @internal */
+  watch(ticker: Due): void {
+    this.#tickers.add(new WeakRef(ticker));
+  }
+
+  /** @internal */
+  changed(): void {}
+
+  #next(): number {
+    let next = Number.POSITIVE_INFINITY;
+    for (const ticker of this.#tickers) next = Math.min(next, ticker.deref()?.next ?? next);
+    for (const { us } of this.#sleepers) next = Math.min(next, us);
+    return next;
+  }
+
+  #fire(): void {
+    for (const ticker of this.#tickers) {
+      const due = ticker.deref();
+      if (due === undefined) this.#tickers.delete(ticker);
+      else if (due.next <= this.#us) due.fire();
+    }
+    const awake = this.#sleepers.filter(({ us }) => us <= this.#us);
+    for (const sleeper of awake) {
+      this.#sleepers.splice(this.#sleepers.indexOf(sleeper), 1);
+      sleeper.done();
+    }
+  }
+}
+
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < TURNS; turn += 1) await Promise.resolve();
+}

@@ -1,0 +1,77 @@
+/** What a caller gets in the place of an error: outside all components, at the end (semantics 7.4). */
+
+import { by, ofError } from "./classify.js";
+import type { Core } from "./core.js";
+import { AttemptTimeout, TidegateError } from "./errors.js";
+import { VERDICTS, type Verdict } from "./wire.js";
+
+/** Makes what stands in for a result, of the final error. */
+export type Fallback = (error: unknown) => unknown;
+/** Which errors a fallback stands in for. */
+export type FallbackOn = (error: unknown) => boolean;
+
+const NO_OPINION = -1;
+const ATTEMPTS = VERDICTS.indexOf("attempts");
+const warned = new WeakSet<FallbackOn>();
+
+/** A fallback, and when it is its turn. */
+export class StandIn {
+  readonly #core: Core;
+  readonly #given: Fallback;
+  readonly #on: FallbackOn | undefined;
+
+  constructor(core: Core, given: Fallback, on: FallbackOn | undefined) {
+    this.#core = core;
+    this.#given = given;
+    this.#on = on;
+  }
+
+  /** The stand-in of a policy that has a fallback. */
+  static of(core: Core, given: Fallback | undefined, on: FallbackOn | undefined): StandIn | undefined {
+    return given === undefined ? undefined : new StandIn(core, given, on);
+  }
+
+  /** What `going` answers, or what stands in for it. Not after the caller has given up. */
+  async instead<T>(going: Promise<T>, route: string, signal: AbortSignal | undefined): Promise<T> {
+    try {
+      return await going;
+    } catch (error) {
+      if (signal?.aborted === true || !this.#isItsTurn(error)) throw error;
+      let ok = false;
+      try {
+        const value = (await this.#given(error)) as T;
+        ok = true;
+        return value;
+      } finally {
+        this.#core.engine.fellBack(this.#core.number, route, ok);
+      }
+    }
+  }
+
+  #isItsTurn(error: unknown): boolean {
+    if (this.#on !== undefined) {
+      try {
+        return this.#on(error);
+      } catch (broken) {
+        if (!warned.has(this.#on)) {
+          warned.add(this.#on);
+          console.warn("tidegate: fallbackOn failed, and the error goes on where it does:", broken);
+        }
+        return false;
+      }
+    }
+    if (error instanceof TidegateError && !(error instanceof AttemptTimeout)) {
+      const verdict = VERDICTS.indexOf(error.reason as Verdict);
+      return verdict >= 0 && this.#asks(verdict, 32, false);
+    }
+    const { classify, kinds } = this.#core;
+    const judged = classify === undefined ? NO_OPINION : by(classify, error, NO_OPINION, kinds);
+    const outcome = judged === NO_OPINION ? ofError(error) : judged;
+    return this.#asks(ATTEMPTS, (outcome / 2 ** 11) & 31, judged !== NO_OPINION);
+  }
+
+  #asks(verdict: number, failure: number, judged: boolean): boolean {
+    const { engine, number } = this.#core;
+    return engine.native.falls_back(engine.handle, number, verdict, failure, Number(judged)) !== 0;
+  }
+}

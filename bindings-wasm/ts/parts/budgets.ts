@@ -1,0 +1,237 @@
+/** Retry budgets, of every kind. */
+
+import type { Budget } from "../options_gen.js";
+import { load } from "./native.js";
+import { type May, made, moment, type Needs, Part, placeOf, U16, U32, whole } from "./part.js";
+
+function budget(kind: string, settings: object): number {
+  return made("retry.budget", { kind, ...settings }, () => load().budget());
+}
+
+/** The keys of a `RetryBudget`. */
+export type WindowSettings = May<Budget, "ttl" | "minRetriesPerSec" | "percentCanRetry" | "rounding">;
+
+/**
+ * A budget over a sliding window: a share of recent calls, plus a floor (Finagle's RetryBudget).
+ *
+ * Every call deposits, every retry withdraws; refused when withdrawn ≥ round(deposits·`percentCanRetry`) +
+ * floor(`minRetriesPerSec`·`ttl`). It bounds attempts ≤ (1 + percent)·calls + minRetriesPerSec·(seconds + 1.1·ttl)
+ * (`docs/spec.md`, 2.10). By default 0.2, 10 per second and 10 s.
+ *
+ * @throws PolicyError If a setting is outside its range.
+ * @example
+ * ```ts
+ * const budget = new parts.RetryBudget({ ttl: 10_000, minRetriesPerSec: 0, percentCanRetry: 0.2 });
+ * for (let n = 0; n < 10; n += 1) budget.deposit(0);
+ * assert.deepEqual([1, 2, 3].map(() => budget.tryWithdraw(1000)), [true, true, false]);
+ * ```
+ */
+export class RetryBudget extends Part {
+  constructor(settings: WindowSettings = {}) {
+    super(budget("window", settings));
+  }
+
+  /** Counts one call, however many attempts it makes. */
+  deposit(now: number): void {
+    load().window_deposit(this.handle, moment(now));
+  }
+
+  /** Takes one retry, if there is one to take. */
+  tryWithdraw(now: number): boolean {
+    return load().window_withdraw(this.handle, moment(now)) === 1;
+  }
+
+  /** Gives back a retry withdrawn at the moment `withdrawn` that was never started. */
+  refund(withdrawn: number, now: number): void {
+    load().window_refund(this.handle, moment(withdrawn, "withdrawn"), moment(now));
+  }
+
+  /** Retries that could be taken now. */
+  balance(now: number): number {
+    return load().window_balance(this.handle, moment(now));
+  }
+}
+
+/** The keys of a `RatioBudget`. */
+export type RatioSettings = Needs<Budget, "ratio"> & May<Budget, "minThroughput">;
+
+/**
+ * Each call earns a part of a retry, up to max(1, `minThroughput`·`ratio`); no clock (`docs/spec.md`, 2.11).
+ *
+ * In whole micro-tokens: with 0.1 the first retry is earned by call 10. Retries are free until `minThroughput` calls (default
+ * 0) have been made.
+ *
+ * @throws PolicyError If a setting is outside its range.
+ * @example
+ * ```ts
+ * const budget = new parts.RatioBudget({ ratio: 0.5 });
+ * budget.onCall();
+ * assert.equal(budget.tryWithdraw(), false);
+ * budget.onCall();
+ * assert.equal(budget.tryWithdraw(), true);
+ * ```
+ */
+export class RatioBudget extends Part {
+  constructor(settings: RatioSettings) {
+    super(budget("ratio", settings));
+  }
+
+  /** Counts one call, however many attempts it makes. */
+  onCall(): void {
+    load().ratio_call(this.handle);
+  }
+
+  /** Takes one retry, if it is free or there is one to take. */
+  tryWithdraw(): boolean {
+    return load().ratio_withdraw(this.handle) === 1;
+  }
+
+  /** Gives back a retry that was paid for and never started; not one that was free. */
+  refund(): void {
+    load().ratio_refund(this.handle);
+  }
+
+  /** Would a retry be free now, because there have been few calls? */
+  get isFree(): boolean {
+    return load().ratio_free(this.handle) === 1;
+  }
+
+  /** Whole retries that could be taken now. */
+  get balance(): number {
+    return load().ratio_balance(this.handle);
+  }
+}
+
+/** The keys of a `ShareBudget`. */
+export type ShareSettings = May<Budget, "share" | "minRetries">;
+
+/**
+ * Retries in flight ≤ max(`minRetries`, `share`·calls in flight); no clock (Envoy's `retry_budget`). By default 3 and 0.2.
+ *
+ * A retry that waits in its backoff is in flight: a thousand simultaneous failures must not all pass (`docs/spec.md`, 2.12).
+ *
+ * @throws PolicyError If a setting is outside its range.
+ * @example
+ * ```ts
+ * const budget = new parts.ShareBudget({ share: 0.2, minRetries: 1 });
+ * assert.deepEqual([1, 2, 3].map(() => budget.tryAcquire(10)), [true, true, false]);
+ * budget.onEnd();
+ * assert.equal(budget.inFlight, 1);
+ * ```
+ */
+export class ShareBudget extends Part {
+  constructor(settings: ShareSettings = {}) {
+    super(budget("share", settings));
+  }
+
+  /** Takes one retry, while `calls` are in flight (0 to 2^32 − 1). */
+  tryAcquire(calls: number): boolean {
+    return load().share_acquire(this.handle, whole("calls", calls, 0, U32)) === 1;
+  }
+
+  /** A retry that was taken has ended, or will not start. */
+  onEnd(): void {
+    load().share_end(this.handle);
+  }
+
+  /** Retries that could be taken now, while `calls` are in flight. */
+  balance(calls: number): number {
+    return load().share_balance(this.handle, whole("calls", calls, 0, U32));
+  }
+
+  /** Retries in flight. */
+  get inFlight(): number {
+    return load().share_in_flight(this.handle);
+  }
+}
+
+/** The keys of a `TokenBudget`. */
+export type TokenSettings = Needs<Budget, "max" | "ratio">;
+
+/**
+ * Failures take a token, successes give a part (`ratio`) of one, and more than half of `max` must be left; no clock (gRPC A6).
+ *
+ * Starts full and stays within 0 and `max` (`docs/spec.md`, 2.13).
+ *
+ * @throws PolicyError If a setting is outside its range.
+ * @example
+ * ```ts
+ * const budget = new parts.TokenBudget({ max: 4, ratio: 0.1 });
+ * budget.onFailure();
+ * assert.equal(budget.allows, true);
+ * budget.onFailure();
+ * assert.equal(budget.allows, false);
+ * ```
+ */
+export class TokenBudget extends Part {
+  constructor(settings: TokenSettings) {
+    super(budget("tokens", settings));
+  }
+
+  /** A retryable failure, first attempts included. */
+  onFailure(): void {
+    load().tokens_failure(this.handle);
+  }
+
+  /** A success. */
+  onSuccess(): void {
+    load().tokens_success(this.handle);
+  }
+
+  /** May there be a retry now? */
+  get allows(): boolean {
+    return load().tokens_allow(this.handle) === 1;
+  }
+
+  /** Failures until retries are refused. */
+  get balance(): number {
+    return load().tokens_balance(this.handle);
+  }
+}
+
+/** The keys of a `RetryQuota`. */
+export type QuotaSettings = May<Budget, "capacity" | "cost" | "timeoutCost" | "throttledCost">;
+
+const PAID_FOR = ["transient", "timeout", "throttled"] as const;
+
+/**
+ * Retries cost, successes refund; no clock (the retry quota of the AWS SDKs' standard mode). By default 500 tokens, 5 a retry,
+ * 10 after a timeout.
+ *
+ * Starts full. A success refunds the cost of the call's last retry only; one at the first try gives 1 (`docs/spec.md`, 2.14).
+ *
+ * @throws PolicyError If a setting is outside its range.
+ * @example
+ * ```ts
+ * const quota = new parts.RetryQuota({ capacity: 12 });
+ * assert.deepEqual([quota.tryAcquire(), quota.tryAcquire("timeout"), quota.available], [5, undefined, 7]);
+ * quota.onSuccess(5);
+ * assert.equal(quota.available, 12);
+ * ```
+ */
+export class RetryQuota extends Part {
+  constructor(settings: QuotaSettings = {}) {
+    super(budget("quota", settings));
+  }
+
+  /** Pays for a retry after a failure of this kind: the cost, or undefined where there is not enough. */
+  tryAcquire(kind: (typeof PAID_FOR)[number] = "transient"): number | undefined {
+    const cost = load().quota_acquire(this.handle, placeOf("kind", kind, PAID_FOR));
+    return cost < 0 ? undefined : cost;
+  }
+
+  /** A call has succeeded, whose last retry cost `cost`, 0 to 65,535: 0 if there was none. */
+  onSuccess(cost = 0): void {
+    load().quota_success(this.handle, whole("cost", cost, 0, U16));
+  }
+
+  /** Gives a charge back, 0 to 65,535, of a retry that was never started. */
+  refund(cost: number): void {
+    load().quota_refund(this.handle, whole("cost", cost, 0, U16));
+  }
+
+  /** Tokens left. */
+  get available(): number {
+    return load().quota_available(this.handle);
+  }
+}

@@ -1,0 +1,214 @@
+/** How much at once: the controllers of adaptive limits, and of a queue. */
+
+import type { Bulkhead } from "../options_gen.js";
+import { load } from "./native.js";
+import { type May, made, maybe, moment, type Needs, Part, real, span, U32, whole } from "./part.js";
+
+/** The keys of an `Aimd` limit. */
+export type AimdSettings = Needs<Bulkhead, "maxConcurrency" | "latencyThreshold"> &
+  May<Bulkhead, "minConcurrency" | "increaseStep" | "backoffRatio" | "cooldown" | "latencyQuantile">;
+
+/**
+ * A concurrency limit that grows while a latency is kept, and shrinks by a factor when it is not.
+ *
+ * Additive increase, multiplicative decrease, as TCP does it: several of them on one server share it evenly without knowing
+ * each other. A controller and nothing else: it is told what happened and answers with a limit; who holds a permit and who
+ * waits is yours (`docs/spec.md`, 4.2).
+ *
+ * @throws PolicyError If a setting is outside its range.
+ * @example
+ * ```ts
+ * const limit = new parts.Aimd({ maxConcurrency: 20, latencyThreshold: 300, backoffRatio: 0.5 });
+ * limit.onLatency(301, 0);
+ * assert.equal(limit.limit, 10);
+ * for (let n = 0; n < 11; n += 1) limit.onLatency(200, 100);
+ * assert.equal(limit.limit, 11);
+ * ```
+ */
+export class Aimd extends Part {
+  constructor(settings: AimdSettings) {
+    super(made("bulkhead", { kind: "aimd", ...settings }, () => load().aimd()));
+  }
+
+  /** Calls that may be in flight. */
+  get limit(): number {
+    return load().aimd_limit(this.handle);
+  }
+
+  /** The limit with the fraction that it keeps inside. */
+  get exact(): number {
+    return load().aimd_exact(this.handle);
+  }
+
+  /** A call has ended well, after `latency` milliseconds. */
+  onLatency(latency: number, now: number): void {
+    load().aimd_latency(this.handle, span("latency", latency), moment(now));
+  }
+
+  /** A call has failed after `latency` milliseconds. Only a failure slower than the threshold counts, as a breach. */
+  onFailure(latency: number, now: number): void {
+    load().aimd_failure(this.handle, span("latency", latency), moment(now));
+  }
+
+  /** Our own timeout has cut a call: a breach, whatever the quantile says. */
+  onTimeout(now: number): void {
+    load().aimd_timeout(this.handle, moment(now));
+  }
+
+  /** Is it as if new: at its maximum, with no cut that still cools down, and no estimate? */
+  isFresh(now: number): boolean {
+    return load().aimd_fresh(this.handle, moment(now)) === 1;
+  }
+
+  /** Goes on with other settings. A limit at its maximum moves with it; any other stays, within the new range. */
+  retune(settings: AimdSettings): void {
+    const { handle } = this;
+    made("bulkhead", { kind: "aimd", ...settings }, () => load().aimd_retune(handle));
+  }
+}
+
+/** The keys of a `Gradient2` limit. */
+export type Gradient2Settings = Needs<Bulkhead, "maxConcurrency"> &
+  May<Bulkhead, "minConcurrency" | "longWindow" | "rttTolerance" | "headroom" | "variant">;
+
+/**
+ * A concurrency limit that finds the knee of the latency curve by itself (`docs/spec.md`, 4.3).
+ *
+ * It compares the latest latencies with their long-term average, so that nobody has to name a threshold (Netflix
+ * `concurrency-limits`; `steady`, the default, is what this project made of it, `docs/adr/0007`). It begins at 20, within its
+ * range.
+ *
+ * @throws PolicyError If a setting is outside its range.
+ * @example
+ * ```ts
+ * const limit = new parts.Gradient2({ maxConcurrency: 200, variant: "guarded" });
+ * limit.onLatency(100, 0, 20, 100);
+ * assert.equal(limit.exact, 20.8);
+ * limit.onLatency(900, 0, 20, 900);
+ * assert.equal(limit.limit, 17);
+ * ```
+ */
+export class Gradient2 extends Part {
+  constructor(settings: Gradient2Settings) {
+    super(made("bulkhead", { kind: "gradient2", ...settings }, () => load().gradient2()));
+  }
+
+  /** Calls that may be in flight. */
+  get limit(): number {
+    return load().gradient2_limit(this.handle);
+  }
+
+  /** The limit with the fraction that it keeps inside. */
+  get exact(): number {
+    return load().gradient2_exact(this.handle);
+  }
+
+  /** The long-term latency in milliseconds; undefined before the first sample. */
+  get baseline(): number | undefined {
+    return maybe(load().gradient2_baseline(this.handle));
+  }
+
+  /**
+   * A call has ended well.
+   *
+   * @param rtt How long it took, in milliseconds.
+   * @param started When it started, on the clock of `now`.
+   * @param inFlight Calls that were out when it ended, itself included; 0 to 2^32 − 1.
+   * @param now The present.
+   */
+  onLatency(rtt: number, started: number, inFlight: number, now: number): void {
+    load().gradient2_latency(
+      this.handle,
+      span("rtt", rtt),
+      moment(started, "started"),
+      whole("inFlight", inFlight, 0, U32),
+      moment(now),
+    );
+  }
+
+  /** A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it. */
+  onDrop(started: number, inFlight: number, now: number): void {
+    load().gradient2_drop(
+      this.handle,
+      moment(started, "started"),
+      whole("inFlight", inFlight, 0, U32),
+      moment(now),
+    );
+  }
+
+  /** Is it as if new? Only before its first sample or drop. */
+  get isFresh(): boolean {
+    return load().gradient2_fresh(this.handle) === 1;
+  }
+
+  /** Goes on with other settings; what has been learnt stays. */
+  retune(settings: Gradient2Settings): void {
+    const { handle } = this;
+    made("bulkhead", { kind: "gradient2", ...settings }, () => load().gradient2_retune(handle));
+  }
+}
+
+/** The keys of a controlled queue. */
+export type CoDelSettings = Needs<Bulkhead, "queueTarget"> & May<Bulkhead, "queueInterval" | "codel">;
+
+/** In a policy a queue belongs to a bulkhead; these are neither read nor shown. */
+const ITS_BULKHEAD = { maxConcurrency: 1, maxQueue: 1 };
+
+/**
+ * What decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
+ *
+ * It bounds a queue by the time that is spent in it, not by its length alone. It does not hold the queue: ask for each waiter
+ * that is taken out, and say when the queue is empty. The law `facebook` (default; "Fail at Scale", ACM Queue 2015) sheds
+ * whoever has waited longer than the interval (100 ms by default), and longer than the target where the queue has not been
+ * empty for an interval; `rfc8289` sheds one waiter, then more and more often, once waits have stayed above the target.
+ *
+ * @throws PolicyError If a setting is outside its range.
+ * @example
+ * ```ts
+ * const queue = new parts.CoDel({ queueTarget: 5 }, 0);
+ * queue.onEmpty(20);
+ * assert.equal(queue.shouldShed(80, 100), false);
+ * assert.deepEqual([queue.shouldShed(80, 120), queue.congested(120)], [true, true]);
+ * ```
+ */
+export class CoDel extends Part {
+  /** The queue is empty `now`, on your clock. */
+  constructor(settings: CoDelSettings, now: number) {
+    moment(now);
+    super(made("bulkhead", { ...ITS_BULKHEAD, ...settings }, () => load().codel(now)));
+  }
+
+  /** The queue has just been seen empty: before a waiter came, or after the last one has left. */
+  onEmpty(now: number): void {
+    load().codel_empty(this.handle, moment(now));
+  }
+
+  /**
+   * Is the waiter at hand shed? To be asked once for each one that is taken out.
+   *
+   * @param sojourn How long it has waited, in milliseconds.
+   * @param now The present.
+   * @param scale What its importance stretches the allowed wait by; 0.01 to 100. A policy has 0.25 for `best_effort`, 0.5 for
+   * `degraded`, 1 for `normal` and 2 for `critical`.
+   */
+  shouldShed(sojourn: number, now: number, scale = 1): boolean {
+    const wait = span("sojourn", sojourn);
+    return load().codel_shed(this.handle, wait, real("scale", scale, 0.01, 100), moment(now)) === 1;
+  }
+
+  /** Has the queue not been empty for a whole interval? Then serve the newest waiter first. */
+  congested(now: number): boolean {
+    return load().codel_congested(this.handle, moment(now)) === 1;
+  }
+
+  /** Milliseconds that a waiter of scale 1 may have waited, under the law of `facebook`. */
+  allowance(now: number): number {
+    return load().codel_allowance(this.handle, moment(now));
+  }
+
+  /** Goes on with other settings. Another law begins anew. */
+  retune(settings: CoDelSettings): void {
+    const { handle } = this;
+    made("bulkhead", { ...ITS_BULKHEAD, ...settings }, () => load().codel_retune(handle));
+  }
+}

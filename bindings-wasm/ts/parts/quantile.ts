@@ -1,0 +1,219 @@
+/**
+ * Estimators of quantiles in bounded memory: what latency do 95 % of the calls not exceed?
+ *
+ * All of them take any unit, and all ignore NaN and the infinities, so that one bad reading spoils nothing.
+ */
+
+import { load, said, saidWords, sayWords } from "./native.js";
+import { handleOf, maybe, Part, real, type Seed, U32, whole, word64 } from "./part.js";
+
+// Core bounds what it is given to these, silently; here a number outside them is a mistake.
+const [LEAST, MOST] = [0.001, 0.999];
+const LEAST_WINDOW = 10;
+/** A sketch has 2,053 at most; what is far beyond that is not even copied. */
+const MOST_WORDS = 65_536;
+
+/**
+ * One quantile of all values so far, from five markers: the P² algorithm (Jain and Chlamtac, CACM 28(10), 1985; `docs/spec.md`,
+ * 9.1).
+ *
+ * 88 bytes, whatever the number of values; there is no forgetting. Exact below five values; a quantile far from the middle is
+ * told too low (or high) until some 3 ÷ (1 − p) values have moved the marker to its place.
+ *
+ * @throws RangeError If `p` is not from 0.001 to 0.999.
+ * @example
+ * ```ts
+ * const median = new parts.P2Quantile(0.5);
+ * for (let value = 1; value <= 1001; value += 1) median.observe(value);
+ * assert.deepEqual([median.estimate, median.count], [501, 1001]);
+ * ```
+ */
+export class P2Quantile extends Part {
+  constructor(p: number) {
+    super(load().p2(real("p", p, LEAST, MOST)));
+  }
+
+  /** Takes in one value. NaN and the infinities are ignored. */
+  observe(x: number): void {
+    load().p2_observe(this.handle, x);
+  }
+
+  /** The estimate; undefined before the first value. */
+  get estimate(): number | undefined {
+    return maybe(load().p2_estimate(this.handle));
+  }
+
+  /** How many values have been taken in. */
+  get count(): number {
+    return load().p2_count(this.handle);
+  }
+
+  /** Heights of the five markers, and their ranks from 1; undefined below five values. */
+  get markers(): { readonly heights: number[]; readonly ranks: number[] } | undefined {
+    const { handle } = this;
+    const five = [0, 1, 2, 3, 4];
+    const ranks = five.map((marker) => load().p2_rank(handle, marker));
+    if (Number.isNaN(ranks[0])) return undefined;
+    return { heights: five.map((marker) => load().p2_height(handle, marker)), ranks };
+  }
+}
+
+/**
+ * One quantile of the last ½ to 1 windows, whatever came before (`docs/spec.md`, 9.2).
+ *
+ * Two overlapping `P2Quantile`s, so that old values are forgotten and there is always an answer.
+ *
+ * @throws RangeError If `p` is not from 0.001 to 0.999, or `window` no whole number from 10 to 2^32 − 1.
+ * @example
+ * ```ts
+ * const p95 = new parts.WindowedP2Quantile(0.95, 512);
+ * for (let n = 0; n < 10_512; n += 1) p95.observe(n < 10_000 ? 20 : 80);
+ * assert.equal(p95.estimate, 80);
+ * ```
+ */
+export class WindowedP2Quantile extends Part {
+  /** `window` is how many values are remembered at most; an odd one is one value shorter. */
+  constructor(p: number, window: number) {
+    super(load().windowed(real("p", p, LEAST, MOST), whole("window", window, LEAST_WINDOW, U32)));
+  }
+
+  /** Takes in one value. NaN and the infinities are ignored. */
+  observe(x: number): void {
+    load().windowed_observe(this.handle, x);
+  }
+
+  /** The estimate; undefined before the first value, exact below five. */
+  get estimate(): number | undefined {
+    return maybe(load().windowed_estimate(this.handle));
+  }
+
+  /** How many values are behind the estimate. */
+  get count(): number {
+    return load().windowed_count(this.handle);
+  }
+
+  /** Forgets all values. */
+  reset(): void {
+    load().windowed_reset(this.handle);
+  }
+}
+
+/**
+ * All quantiles within a relative accuracy, and mergeable: DDSketch (Masson, Rim and Lee, VLDB 2019; `docs/spec.md`, 9.3).
+ *
+ * 16 KiB at most. A sketch is data: `toWords` and `fromWords` carry it to other processes and languages, and `JSON.stringify`
+ * writes its words as texts, which `fromWords` takes too.
+ *
+ * @throws RangeError If `alpha` is not from 0.001 to 0.25.
+ * @example
+ * ```ts
+ * const [here, there] = [new parts.DDSketch(), new parts.DDSketch()];
+ * for (let ms = 1; ms <= 500; ms += 1) {
+ *   here.add(ms);
+ *   there.add(ms + 500);
+ * }
+ * here.merge(parts.DDSketch.fromWords(JSON.parse(JSON.stringify(there)) as string[]));
+ * assert.equal(here.count, 1000);
+ * assert.ok(Math.abs((here.quantile(0.99) ?? 0) - 990) <= 9.9);
+ * ```
+ */
+export class DDSketch extends Part {
+  /** `alpha` is the relative accuracy, 0.001 to 0.25; 0.01 if left out. */
+  constructor(alpha = 0.01) {
+    super(load().sketch(real("alpha", alpha, 0.001, 0.25)));
+  }
+
+  /**
+   * The sketch that these words are: `toWords` of one in any language.
+   *
+   * @throws RangeError If they are no sketch; with the rule that they break.
+   */
+  static fromWords(words: Iterable<Seed | string>): DDSketch {
+    const all: bigint[] = [];
+    for (const word of words) {
+      if (all.length === MOST_WORDS) throw new RangeError("words: there are more than a sketch can have");
+      all.push(word64(`words[${all.length}]`, typeof word === "string" ? parsed(word) : word));
+    }
+    sayWords(all);
+    const handle = load().sketch_from_words();
+    if (handle < 0) throw new RangeError(`words: ${said()}`);
+    return Reflect.construct(Part, [handle], DDSketch) as DDSketch;
+  }
+
+  /** The sketch as whole numbers of 64 bits: five, and one for each bin that holds values. Exact. */
+  toWords(): bigint[] {
+    return saidWords(load().sketch_to_words(this.handle));
+  }
+
+  /** Its words, as JSON can hold them. */
+  toJSON(): string[] {
+    return this.toWords().map(String);
+  }
+
+  /** Takes in one value. NaN and the infinities are ignored. */
+  add(x: number): void {
+    load().sketch_add(this.handle, x);
+  }
+
+  /**
+   * Takes in all that another sketch holds, as if each of its values had been added here.
+   *
+   * @throws RangeError If the other has another `alpha`, or the two hold more than 2^53 − 1 values. Neither has changed.
+   */
+  merge(other: DDSketch): void {
+    if (load().sketch_merge(this.handle, handleOf("other", other, DDSketch)) < 0)
+      throw new RangeError(`other: ${said()}`);
+  }
+
+  /**
+   * What stands for the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest. Those two are exact, all
+   * others within `alpha` of the true value, relative to it. Undefined of an empty sketch.
+   */
+  quantile(q: number): number | undefined {
+    return maybe(load().sketch_quantile(this.handle, real("q", q, 0, 1)));
+  }
+
+  /** How many values have been taken in. */
+  get count(): number {
+    return load().sketch_count(this.handle);
+  }
+
+  /** The sum of the values, in the order in which they came. */
+  get sum(): number {
+    return load().sketch_sum(this.handle);
+  }
+
+  /** The least value, exactly; undefined of an empty sketch. */
+  get min(): number | undefined {
+    return maybe(load().sketch_min(this.handle));
+  }
+
+  /** The greatest value, exactly; undefined of an empty sketch. */
+  get max(): number | undefined {
+    return maybe(load().sketch_max(this.handle));
+  }
+
+  /** The relative accuracy that is kept: at most what was asked for. */
+  get alpha(): number {
+    return load().sketch_alpha(this.handle);
+  }
+
+  /** (1 + alpha)/(1 − alpha): no bin is wider. Sketches of the same gamma can be merged. */
+  get gamma(): number {
+    return load().sketch_gamma(this.handle);
+  }
+
+  /** Forgets all values and keeps the accuracy. */
+  clear(): void {
+    load().sketch_clear(this.handle);
+  }
+
+  /** Does it hold the same, to the last count? */
+  equals(other: DDSketch): boolean {
+    return load().sketch_equals(this.handle, handleOf("other", other, DDSketch)) === 1;
+  }
+}
+
+function parsed(word: string): bigint {
+  return /^[0-9]{1,20}$/.test(word) ? BigInt(word) : -1n;
+}

@@ -1,0 +1,340 @@
+//! The fleet's store as the engine sees it: commands out, replies in, and whether it is there (semantics 10).
+//!
+//! The store is never on the way of a call that can do without it. One health for the whole engine: the first loss takes
+//! it down, then nobody waits for it, and one command a second or less, carried by whatever is due, tries it again.
+//!
+//! `command.rs` writes commands and reads replies, `rate.rs` is the rate limit.
+
+mod command;
+pub(super) mod rate;
+
+use std::collections::BTreeMap;
+
+use super::record::RecordType;
+use super::view::StoreView;
+use super::{Engine, Input};
+use crate::action::Flags;
+use crate::fleet::{CommandId, Reply, StoreCommand, StoreKind};
+use crate::policy::Policy;
+use crate::rng::{self, Purpose};
+use crate::time::{Duration, Time};
+use command::{Pending, Subject, Trouble, escaped};
+
+/// The namespace of keys where none is given.
+const NAMESPACE: &str = "tidegate";
+
+/// The longest namespace, in bytes.
+const LONGEST_NAMESPACE: usize = 100;
+
+/// While the store is down it is tried again after this, then twice that, at most [`RAREST`]; half more or less.
+const PROBED: Duration = Duration::from_secs(1);
+const RAREST: Duration = Duration::from_secs(5);
+
+/// An answer that has not come for so long will not come: the host has forgotten the command.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// What an engine knows of its fleet.
+#[derive(Debug)]
+pub(super) struct Fleet {
+    kind: StoreKind,
+    namespace: Box<str>,
+    /// The process, as the store knows it: 16 hex digits.
+    process: [u8; 16],
+    /// The last command's number.
+    last: u64,
+    /// Commands out, by their id: oldest first.
+    pending: BTreeMap<CommandId, Pending>,
+    /// When the first of them is overdue.
+    first_due: Time,
+    /// None while it is there; else since which command it is not, and when it is tried again.
+    down: Option<Down>,
+    /// Numbers drawn for probes.
+    draws: u64,
+}
+
+/// A store that is gone.
+#[derive(Clone, Copy, Debug)]
+struct Down {
+    /// Answers to this command and those before it say nothing about now.
+    since: u64,
+    probe_at: Time,
+    interval: Duration,
+}
+
+impl Fleet {
+    fn new(kind: StoreKind, namespace: Box<str>, seed: u64) -> Self {
+        Self {
+            kind,
+            namespace,
+            process: process(seed),
+            last: 0,
+            pending: BTreeMap::new(),
+            first_due: Time::NEVER,
+            down: None,
+            draws: 0,
+        }
+    }
+
+    /// A span of this length, half more or less.
+    fn jittered(&mut self, span: Duration, seed: u64) -> Duration {
+        self.draws += 1;
+        let bits = rng::bits(seed, self.draws, Purpose::Probe, 0);
+        let half = span.as_micros() / 2;
+        Duration::from_micros(rng::uniform(bits, half, half + span.as_micros()))
+    }
+}
+
+/// The process's name in the store.
+fn process(seed: u64) -> [u8; 16] {
+    let bits = rng::bits(seed, 0, Purpose::Process, 0);
+    core::array::from_fn(|place| b"0123456789abcdef"[(bits >> (60 - 4 * place)) as usize & 15])
+}
+
+impl Engine {
+    /// Attaches the store through which a fleet shares its state, before the first policy that says `store = "fleet"`.
+    /// The engine itself talks to nobody: it hands its host commands ([`Engine::take_commands`]) and is told what came of
+    /// them ([`Engine::on_reply`]).
+    ///
+    /// Keys begin with `namespace`, by default (where it is empty) `tidegate`: fleets that have nothing to do with each
+    /// other but share a server have different ones. Braces, bars and control characters in it are escaped, and it is cut
+    /// at 100 bytes. An engine has one store: attaching another changes nothing.
+    ///
+    /// ```
+    /// use tidegate::fleet::{MemoryStore, Reply, StoreKind};
+    /// use tidegate::{Action, Engine, Event, Options, Policy, Request, Time, Value::{Number, Text}, Wait};
+    /// let (mut engine, mut store) = (Engine::new(7, Options::default()), MemoryStore::new());
+    /// let now = Time::from_micros(0);
+    /// let _ = engine.attach_store(StoreKind::Lua, "shop", now);
+    /// let policy = Policy::from_pairs("partner", &[
+    ///     ("rate_limit.permits", Number(500.0)),
+    ///     ("rate_limit.per", Number(1e6)),
+    ///     ("rate_limit.store", Text("fleet")),
+    /// ]).unwrap();
+    /// let policy = engine.policy(policy).unwrap();
+    /// let route = engine.route(policy, "api", now);
+    ///
+    /// // The first call asks the store, for itself and for those to come.
+    /// let (call, step) = engine.begin(route, &Request::default(), now);
+    /// assert!(matches!(step.action, Action::Wait { why: Wait::Store }) && step.flags.commands);
+    /// let mut commands = Vec::new();
+    /// while { engine.take_commands(&mut commands); !commands.is_empty() } {
+    ///     let command = commands.remove(0);
+    ///     let answer = store.execute(&command.words, 1_000_000);
+    ///     let reply = answer.as_ref().map_or_else(|text| Reply::Error(text.as_bytes()), |it| Reply::Bytes(it));
+    ///     let _ = engine.on_reply(command.id, reply, now);
+    /// }
+    /// assert!(matches!(engine.on(call, Event::Poll, now).action, Action::Attempt { .. }));
+    /// // The next one finds a token at hand.
+    /// assert!(matches!(engine.begin(route, &Request::default(), now).1.action, Action::Attempt { .. }));
+    /// ```
+    pub fn attach_store(&mut self, kind: StoreKind, namespace: &str, now: Time) -> Flags {
+        self.write(|| Input::Store { kind, namespace: namespace.into(), now });
+        self.clock.observe(now);
+        if self.fleet.is_none() {
+            let name = if namespace.is_empty() { NAMESPACE } else { namespace };
+            let cut = name.char_indices().find(|(place, c)| place + c.len_utf8() > LONGEST_NAMESPACE);
+            let name = cut.map_or(name, |(end, _)| &name[..end]);
+            self.fleet = Some(Box::new(Fleet::new(kind, escaped(name).into(), self.seed)));
+        }
+        self.flags()
+    }
+
+    /// Moves the commands for the store into `out`, oldest first. Take them under the same lock as the step that set the
+    /// flag, and run each detached from any call: no call may be cancelled or delayed with it.
+    pub fn take_commands(&mut self, out: &mut Vec<StoreCommand>) {
+        if !self.commands.is_empty() {
+            self.write(|| Input::Commands);
+        }
+        out.append(&mut self.commands);
+    }
+
+    /// Takes what came of a command. The first answer counts; later ones, and those to commands that this engine never
+    /// gave or that a fork has made its parent's, change nothing. Drain wakes and commands under the same lock.
+    pub fn on_reply(&mut self, command: CommandId, reply: Reply<'_>, now: Time) -> Flags {
+        self.write(|| Input::Reply { command, reply: reply.into(), now });
+        let now = self.clock.observe(now);
+        self.watch_store(now);
+        if let Some(pending) = self.fleet.as_mut().and_then(|fleet| fleet.pending.remove(&command)) {
+            if !pending.overdue {
+                self.settled(&pending);
+            }
+            self.answered(command, pending, reply, now);
+        }
+        self.flags()
+    }
+
+    fn answered(&mut self, command: CommandId, pending: Pending, reply: Reply<'_>, now: Time) {
+        let trouble = match reply {
+            Reply::Bytes(bytes) => match pending.subject.read(bytes) {
+                Some(answer) => {
+                    let is_back = self.store_answered(command, now);
+                    self.fleet_told(&pending, &answer, now);
+                    if is_back {
+                        for home in self.fleet_rates() {
+                            self.rate_with_store(home, now);
+                        }
+                    }
+                    return;
+                }
+                None => Trouble::Garbled,
+            },
+            Reply::Error(text) if text.starts_with(b"NOSCRIPT") && pending.by_name => {
+                return self.send_source(pending, now);
+            }
+            Reply::Error(text) => Trouble::of(text),
+            Reply::Lost => Trouble::Lost,
+        };
+        if !pending.overdue {
+            self.store_lost(trouble, now);
+        }
+    }
+
+    /// What a command asked for has been answered.
+    fn fleet_told(&mut self, pending: &Pending, answer: &[u64], now: Time) {
+        let Some(home) = self.routes.find(pending.home) else { return };
+        match pending.subject {
+            Subject::Rate { want, need, call } => self.rate_told(home, (want, need, call), answer, now),
+        }
+    }
+
+    /// A command has been answered, or its answer is overdue: it is out no more.
+    fn settled(&mut self, pending: &Pending) {
+        let Some(home) = self.routes.find(pending.home) else { return };
+        match pending.subject {
+            Subject::Rate { .. } => self.rate_settled(home),
+        }
+    }
+
+    /// Is the store there?
+    #[inline]
+    pub(super) fn store_up(&self) -> bool {
+        self.fleet.as_ref().is_some_and(|fleet| fleet.down.is_none())
+    }
+
+    /// When a store that is down is tried again.
+    pub(super) fn store_back_in(&self, now: Time) -> Option<Duration> {
+        self.fleet.as_ref()?.down.map(|down| down.probe_at.since(now))
+    }
+
+    /// May a command go out now? While the store is down, one that may is the probe.
+    fn may_send(&mut self, now: Time) -> bool {
+        let seed = self.seed;
+        let Some(fleet) = &mut self.fleet else { return false };
+        let Some(down) = fleet.down else { return true };
+        if now < down.probe_at {
+            return false;
+        }
+        let longer = Duration::from_micros(down.interval.as_micros() * 2).min(RAREST);
+        let wait = fleet.jittered(longer, seed);
+        fleet.down = Some(Down { probe_at: now.after(wait), interval: longer, ..down });
+        true
+    }
+
+    /// Looks whether an answer is overdue. Every event that has to do with the store comes by here, so no call waits for
+    /// longer than it was told to, whatever the host does.
+    pub(super) fn watch_store(&mut self, now: Time) {
+        let Some(fleet) = &mut self.fleet else { return };
+        if now < fleet.first_due {
+            return;
+        }
+        let mut late = Vec::new();
+        fleet.first_due = Time::NEVER;
+        for pending in fleet.pending.values_mut().filter(|it| !it.overdue) {
+            if pending.due <= now {
+                pending.overdue = true;
+                late.push(pending.clone());
+            } else {
+                fleet.first_due = fleet.first_due.min(pending.due);
+            }
+        }
+        for pending in &late {
+            self.settled(pending);
+        }
+        if !late.is_empty() {
+            self.store_lost(Trouble::Lost, now);
+        }
+    }
+
+    /// Commands that no host will answer any more.
+    fn forget_commands(&mut self, now: Time) {
+        while let Some(fleet) = &mut self.fleet
+            && let Some(oldest) = fleet.pending.first_entry()
+            && oldest.get().due.after(FORGOTTEN) <= now
+        {
+            oldest.remove();
+        }
+    }
+
+    /// The store has not answered, or with an error: nobody waits for it from now on.
+    fn store_lost(&mut self, trouble: Trouble, now: Time) {
+        let seed = self.seed;
+        let Some(fleet) = &mut self.fleet else { return };
+        if fleet.down.is_some() {
+            return;
+        }
+        let wait = fleet.jittered(PROBED, seed);
+        fleet.down = Some(Down { since: fleet.last, probe_at: now.after(wait), interval: PROBED });
+        let _ = trouble;
+        self.note(move |it| it.tell_store(RecordType::StoreDegraded, now));
+        for home in self.fleet_rates() {
+            self.rate_without_store(home, now);
+        }
+    }
+
+    /// The store has answered. If it was down, it is back, unless the command is older than that: true then.
+    fn store_answered(&mut self, command: CommandId, now: Time) -> bool {
+        let Some(fleet) = &mut self.fleet else { return false };
+        if fleet.down.is_none_or(|down| command.to_word() <= down.since) {
+            return false;
+        }
+        fleet.down = None;
+        self.note(move |it| it.tell_store(RecordType::StoreRecovered, now));
+        true
+    }
+
+    pub(super) fn store_view(&self) -> Option<StoreView> {
+        let fleet = self.fleet.as_ref()?;
+        let commands = fleet.pending.values().filter(|it| !it.overdue).count() as u32;
+        Some(StoreView { up: fleet.down.is_none(), commands })
+    }
+
+    /// The rule that stands against a policy, where it wants what the store cannot give.
+    pub(super) fn fleet_rule(&self, policy: &Policy) -> Option<&'static str> {
+        let rate = policy.rate_limit.as_ref().is_some_and(|it| it.fleet.is_some());
+        let breaker = policy.breaker.as_ref().is_some_and(|it| it.fleet.is_some());
+        let slots = policy.bulkhead.as_ref().is_some_and(|it| it.fleet.is_some());
+        let latency = policy.bulkhead.as_ref().is_some_and(|it| it.fleet_latency);
+        let Some(fleet) = &self.fleet else {
+            return [
+                (rate, "rate_limit.store = fleet needs a store: attach one to the engine first"),
+                (breaker, "breaker.store = fleet needs a store: attach one to the engine first"),
+                (slots, "bulkhead.store = fleet needs a store: attach one to the engine first"),
+                (latency, "bulkhead.latency_store = fleet needs a store: attach one to the engine first"),
+            ]
+            .into_iter()
+            .find_map(|(there, rule)| there.then_some(rule));
+        };
+        [
+            (
+                rate && fleet.kind == StoreKind::Plain,
+                "rate_limit.store = fleet is not built yet for a store without Lua",
+            ),
+            (breaker, "breaker.store = fleet is not built yet: leave it local"),
+            (slots, "bulkhead.store = fleet is not built yet: leave it local"),
+            (latency, "bulkhead.latency_store = fleet is not built yet: leave it local"),
+        ]
+        .into_iter()
+        .find_map(|(there, rule)| there.then_some(rule))
+    }
+
+    /// In the child of a fork: commands and their answers are the parent's, and so is its name in the store. Whether the
+    /// store is there, both know.
+    pub(super) fn fork_fleet(&mut self) {
+        self.commands.clear();
+        if let Some(fleet) = &mut self.fleet {
+            fleet.process = process(self.seed);
+            fleet.pending.clear();
+            fleet.first_due = Time::NEVER;
+        }
+    }
+}

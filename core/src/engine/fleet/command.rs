@@ -1,0 +1,229 @@
+//! Commands as they are written, and replies as they are read.
+
+use std::fmt::Write as _;
+
+use super::super::Engine;
+use super::Fleet;
+use crate::action::{CallId, RouteId};
+use crate::fleet::{CommandId, Script, StoreCommand};
+use crate::time::{Duration, Time};
+
+/// Integers in replies are below this: a double holds them exactly.
+const MOST: u64 = 1 << 53;
+
+/// What a command is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Subject {
+    /// Tokens of a rate: `want`, but no fewer than `need`; for this call alone, where each asks for itself.
+    Rate { want: u32, need: u32, call: Option<CallId> },
+}
+
+impl Subject {
+    /// The integers of its answer; `None` of anything else.
+    pub fn read(self, bytes: &[u8]) -> Option<Vec<u64>> {
+        let count = match self {
+            Self::Rate { .. } => 3,
+        };
+        let numbers = integers(bytes)?;
+        (numbers.len() == count).then_some(numbers)
+    }
+}
+
+/// Whole numbers parted by single blanks.
+fn integers(bytes: &[u8]) -> Option<Vec<u64>> {
+    // Longer than any answer of ours.
+    if bytes.len() > 1 << 16 {
+        return None;
+    }
+    let number = |word: &[u8]| {
+        let digits = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
+        let word = core::str::from_utf8(word).ok().filter(|_| digits)?;
+        word.parse().ok().filter(|number| *number < MOST)
+    };
+    bytes.split(|byte| *byte == b' ').map(number).collect()
+}
+
+/// A command that has not been answered.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    pub subject: Subject,
+    /// The route, or the pool, that it is about.
+    pub home: RouteId,
+    /// When its answer is overdue.
+    pub due: Time,
+    /// Is it? Then the store has been given up on; what comes after all is still taken in.
+    pub overdue: bool,
+    /// Was the script named only, so that the store may not know it?
+    pub by_name: bool,
+    script: &'static Script,
+    within: Duration,
+    /// The command without its first two words.
+    tail: Vec<Vec<u8>>,
+}
+
+/// Why the store is taken for gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Trouble {
+    /// No answer.
+    Lost,
+    /// An answer that is none.
+    Garbled,
+    /// An error.
+    Error,
+}
+
+impl Trouble {
+    pub fn of(_text: &[u8]) -> Self {
+        Self::Error
+    }
+}
+
+impl Engine {
+    /// Sends a script, by name; its two keys belong to the route or pool.
+    pub(super) fn send(
+        &mut self,
+        script: &'static Script,
+        (home, subject): (u32, Subject),
+        args: &[u64],
+        within: Duration,
+        now: Time,
+    ) {
+        let entity = self.entity(home);
+        let home = self.routes.id(home);
+        let Some(fleet) = &mut self.fleet else { return };
+        let mut tail = Vec::with_capacity(4 + args.len());
+        tail.push(b"2".to_vec());
+        for part in script.keys {
+            tail.push(format!("{}:{{{entity}}}{part}", fleet.namespace).into_bytes());
+        }
+        tail.push(fleet.process.to_vec());
+        tail.extend(args.iter().map(|number| number.to_string().into_bytes()));
+        let pending = Pending {
+            subject,
+            home,
+            due: now.after(within),
+            overdue: false,
+            by_name: true,
+            script,
+            within,
+            tail,
+        };
+        let command = fleet.command(pending, now);
+        self.commands.push(command);
+        self.forget_commands(now);
+    }
+
+    /// The store does not know a script: nothing has been done, so the same is sent again, with the script itself.
+    pub(super) fn send_source(&mut self, pending: Pending, now: Time) {
+        if let Some(home) = self.routes.find(pending.home) {
+            match pending.subject {
+                Subject::Rate { .. } => self.rate_sent(home),
+            }
+        }
+        let Some(fleet) = &mut self.fleet else { return };
+        let due = now.after(pending.within);
+        let command = fleet.command(Pending { by_name: false, overdue: false, due, ..pending }, now);
+        self.commands.push(command);
+    }
+
+    /// A route or a pool as its keys have it. What stands between braces says where keys live in a cluster, and no name
+    /// can close them.
+    fn entity(&self, home: u32) -> String {
+        let route = &self.routes[home];
+        if route.is_pool() {
+            return format!("p|{}", escaped(route.raw_key()));
+        }
+        let policy = &self.policies[usize::from(route.policy)].policy;
+        format!("r|{}|{}", escaped(policy.name()), escaped(route.raw_key()))
+    }
+}
+
+impl Fleet {
+    /// A command that goes out now.
+    fn command(&mut self, pending: Pending, _now: Time) -> StoreCommand {
+        self.last += 1;
+        let id = CommandId::new(self.last);
+        let (verb, script) =
+            if pending.by_name { ("EVALSHA", pending.script.sha) } else { ("EVAL", pending.script.source) };
+        let mut words = Vec::with_capacity(2 + pending.tail.len());
+        words.extend([verb.as_bytes().to_vec(), script.as_bytes().to_vec()]);
+        words.extend(pending.tail.iter().cloned());
+        self.first_due = self.first_due.min(pending.due);
+        let within = pending.within;
+        self.pending.insert(id, pending);
+        StoreCommand { id, words, key: 3, within }
+    }
+
+    /// When the answer to the oldest command about a route is overdue.
+    pub fn due(&self, home: RouteId) -> Option<Time> {
+        self.pending.values().filter(|it| it.home == home && !it.overdue).map(|it| it.due).min()
+    }
+
+    /// Commands out about a route.
+    pub fn out(&self, home: RouteId) -> usize {
+        self.pending.values().filter(|it| it.home == home && !it.overdue).count()
+    }
+}
+
+/// A name as a part of a key: what parts keys, braces (which say where a key lives) and control characters by their
+/// numbers.
+pub(super) fn escaped(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for c in name.chars() {
+        if matches!(c, '%' | '{' | '}' | '|') || c.is_control() {
+            let mut bytes = [0; 4];
+            for byte in c.encode_utf8(&mut bytes).bytes() {
+                let _ = write!(text, "%{byte:02x}");
+            }
+        } else {
+            text.push(c);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_closes_the_braces_and_no_two_names_share_a_key() {
+        let names = ["a", "a|b", "a%7cb", "{a}", "a}", "%", "a\u{0}", "é", "\u{85}"];
+        let escaped: Vec<_> = names.iter().map(|name| escaped(name)).collect();
+        assert_eq!(escaped[1..5], ["a%7cb", "a%257cb", "%7ba%7d", "a%7d"]);
+        assert_eq!(escaped[8], "%c2%85");
+        let mut all = escaped.clone();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), names.len());
+        assert!(escaped.iter().all(|name| !name.contains(['{', '}', '|'])));
+    }
+
+    #[test]
+    fn an_answer_is_whole_numbers_of_the_right_count_or_none() {
+        let rate = Subject::Rate { want: 1, need: 1, call: None };
+        assert_eq!(rate.read(b"1 0 12"), Some(vec![1, 0, 12]));
+        assert_eq!(rate.read(b"9007199254740991 0 1"), Some(vec![MOST - 1, 0, 1]));
+        for wrong in [
+            &b""[..],
+            b"1",
+            b"1 0",
+            b"1 0 1 1",
+            b"1  1",
+            b" 1 0 1",
+            b"1 0 1 ",
+            b"1 0 -1",
+            b"1 0 +1",
+            b"1 0 1.0",
+            b"1 0 9007199254740992",
+            b"1 0 99999999999999999999",
+            b"1 0 x",
+            b"1 0 \xff",
+            b"nil",
+            b"OK",
+        ] {
+            assert_eq!(rate.read(wrong), None, "{wrong:?}");
+        }
+        assert_eq!(rate.read(&[b'1'; 1 << 17]), None);
+    }
+}

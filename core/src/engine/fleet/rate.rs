@@ -1,0 +1,621 @@
+//! A rate that is the fleet's (semantics 10.1, 10.4, 10.5): tokens are taken from the store by the lease, and calls take
+//! them from there with no I/O. A call that finds none waits for the store's answer, in the queue of its rate.
+//!
+//! How it stands with a queue follows from three things: is the store there; is a command out; has the store said that
+//! there is nothing before a certain moment. While the store is gone, the process's own share stands in: a bucket of one
+//! N-th of the rate, N the number of processes the store last told. It is charged by every token that is spent, also while
+//! the store is there, so that a loss gives nobody a new burst.
+
+use std::collections::VecDeque;
+
+use super::super::Engine;
+use super::super::admit::Answer;
+use super::super::arena::{NONE, State, flag};
+use super::super::call::{MAX_PARK, wait};
+use super::super::pace::Bucket;
+use super::super::view::FleetRateView;
+use super::command::Subject;
+use crate::action::{CallId, Step, Verdict, Wait};
+use crate::fleet::RATE;
+use crate::limit::{RateSettings, TokenBucket};
+use crate::policy::{FleetRate, OnLoss};
+use crate::time::{Duration, Time};
+
+/// Leased tokens that are not spent within this are given back.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The longest time that nobody asks a store that has less than was wanted.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Leases that are told apart; more than these expire together.
+const MOST_LEASES: usize = 8;
+
+/// A process's part of a rate of the fleet.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct Share {
+    settings: RateSettings,
+    fleet: FleetRate,
+    /// Tokens leased, oldest first, and when they expire.
+    leased: VecDeque<(u32, Time)>,
+    /// What the process may spend by itself while the store is gone.
+    local: TokenBucket,
+    /// Processes that share the rate, as the store last said.
+    processes: u32,
+    /// Commands out that ask for tokens.
+    asked: u32,
+    /// Tokens to give back with the next command.
+    back: u32,
+    /// The store has said that there are not so many tokens before this moment.
+    empty: Option<(u32, Time)>,
+    /// How long answers are waited for, as the last call's policy has it.
+    within: Duration,
+    /// Calls that `on_loss` has decided.
+    fallbacks: u64,
+}
+
+impl Share {
+    pub fn new(settings: RateSettings, fleet: FleetRate, now: Time) -> Self {
+        Self {
+            settings,
+            fleet,
+            leased: VecDeque::new(),
+            local: TokenBucket::new(share_of(settings, 1), now),
+            processes: 1,
+            asked: 0,
+            back: 0,
+            empty: None,
+            within: Duration::from_millis(50),
+            fallbacks: 0,
+        }
+    }
+
+    pub fn view(&self) -> FleetRateView {
+        FleetRateView { processes: self.processes, fallbacks: self.fallbacks }
+    }
+
+    pub fn settings(&self) -> RateSettings {
+        self.settings
+    }
+
+    /// The process's own share, as a bucket.
+    pub fn local(&self) -> &TokenBucket {
+        &self.local
+    }
+
+    /// Goes on with other settings; what is leased stays.
+    pub fn retune(&mut self, settings: RateSettings, fleet: FleetRate, now: Time) {
+        (self.settings, self.fleet) = (settings, fleet);
+        self.local.retune(share_of(settings, self.processes), now);
+        self.empty = None;
+    }
+
+    /// After a fork: leases and commands are the parent's.
+    pub fn forget(&mut self) {
+        self.leased.clear();
+        (self.asked, self.back, self.empty) = (0, 0, None);
+    }
+
+    /// Does every call ask for itself?
+    fn strict(&self) -> bool {
+        self.fleet.lease == 1
+    }
+
+    /// Leased tokens that have not expired.
+    pub fn tokens(&self, now: Time) -> u32 {
+        self.leased.iter().filter(|it| now < it.1).fold(0, |sum, it| sum.saturating_add(it.0))
+    }
+
+    pub fn is_fresh(&mut self, now: Time) -> bool {
+        self.leased.is_empty() && self.asked == 0 && self.local.is_fresh(now)
+    }
+
+    /// Tokens that have not been spent in time go back with the next command.
+    fn expire(&mut self, now: Time) {
+        while let Some((tokens, _)) = self.leased.front().copied().filter(|it| it.1 <= now) {
+            self.leased.pop_front();
+            self.give_back(tokens);
+        }
+    }
+
+    fn give_back(&mut self, tokens: u32) {
+        self.back = self.back.saturating_add(tokens).min(self.settings.burst);
+    }
+
+    /// Takes leased tokens, the oldest first.
+    pub fn take(&mut self, cost: u32, now: Time) -> bool {
+        self.expire(now);
+        if self.tokens(now) < cost {
+            return false;
+        }
+        let mut left = cost;
+        while left > 0
+            && let Some((tokens, _)) = self.leased.front_mut()
+        {
+            let taken = left.min(*tokens);
+            (*tokens, left) = (*tokens - taken, left - taken);
+            if *tokens == 0 {
+                self.leased.pop_front();
+            }
+        }
+        self.local.drain(cost, now);
+        true
+    }
+
+    fn put(&mut self, tokens: u32, now: Time) {
+        self.expire(now);
+        let many = self.leased.len() >= MOST_LEASES;
+        match self.leased.back_mut() {
+            Some(last) if many => last.0 = last.0.saturating_add(tokens),
+            _ => self.leased.push_back((tokens, now.after(FRESH))),
+        }
+    }
+
+    /// How long nobody asks once the store has given less than was wanted: until the rate has brought a lease, at most
+    /// 50 ms. A fleet that wants more than its rate would else ask for every token by itself.
+    fn pause(&self) -> Duration {
+        if self.strict() {
+            return Duration::ZERO;
+        }
+        let per = u128::from(self.settings.per.as_micros());
+        let lease = u128::from(self.fleet.lease) * per / u128::from(self.settings.permits.max(1));
+        Duration::from_micros(u64::try_from(lease).unwrap_or(u64::MAX)).min(PAUSE)
+    }
+
+    /// How long until the store may have so many tokens more, as far as it has said.
+    pub fn turn(&self, tokens: u64, now: Time) -> Duration {
+        let (need, from) = self.empty.unwrap_or((0, now));
+        let more = u128::from(tokens.saturating_sub(u64::from(need)));
+        let flow = more * u128::from(self.settings.per.as_micros().max(1));
+        let flow = flow.div_ceil(u128::from(self.settings.permits.max(1)));
+        from.since(now).plus(Duration::from_micros(u64::try_from(flow).unwrap_or(u64::MAX)))
+    }
+
+    /// The moment before which the store has nothing for a call of this cost.
+    fn empty_for(&self, cost: u32, now: Time) -> Option<Time> {
+        self.empty.filter(|(need, until)| cost >= *need && now < *until).map(|it| it.1)
+    }
+}
+
+/// One of so many equal parts of a rate: its permits in so many times the span.
+fn share_of(settings: RateSettings, processes: u32) -> RateSettings {
+    let processes = processes.max(1);
+    RateSettings {
+        permits: settings.permits,
+        per: Duration::from_micros(settings.per.as_micros().saturating_mul(u64::from(processes))),
+        burst: (settings.burst / processes).max(1),
+    }
+}
+
+impl Engine {
+    /// The routes and pools whose rate is the fleet's.
+    pub(super) fn fleet_rates(&self) -> Vec<u32> {
+        let fleet = self.routes.iter().filter(|(_, route)| {
+            route.rate.as_ref().is_some_and(|pace| matches!(pace.bucket, Bucket::Fleet(_)))
+        });
+        fleet.map(|(slot, _)| slot).collect()
+    }
+
+    fn share_mut(&mut self, home: u32) -> Option<&mut Share> {
+        match &mut self.routes[home].rate.as_deref_mut()?.bucket {
+            Bucket::Fleet(share) => Some(share),
+            Bucket::Tokens(_) | Bucket::Cubic(_) => None,
+        }
+    }
+
+    fn rate_queue(&self, home: u32) -> (u32, Option<u32>, u64) {
+        self.routes[home]
+            .rate
+            .as_deref()
+            .map_or((0, None, 0), |pace| (pace.waiting.len(), pace.waiting.head(), pace.queued()))
+    }
+
+    /// Asks for the tokens of a call, or of its next attempt, where the rate is the fleet's.
+    #[inline(never)]
+    pub(in crate::engine) fn ask_fleet(&mut self, slot: u32, now: Time) -> Answer {
+        let home = self.routes[self.calls[slot].route].rate_at;
+        let cost = u32::from(self.calls[slot].cost);
+        let within = self.settings(slot).store_timeout;
+        self.watch_store(now);
+        self.lease_out(home, now);
+        let queued = self.rate_queue(home).0 > 0;
+        let Some(share) = self.share_mut(home) else { return Answer::Pass };
+        share.within = within;
+        if !queued && (cost == 0 || share.take(cost, now)) {
+            self.ask_store(home, None, now);
+            return Answer::Pass;
+        }
+        if !self.store_up() {
+            self.ask_store(home, None, now); // where it is due, that is the probe
+            return self.without_store(slot, home, queued, now);
+        }
+        let call = &self.calls[slot];
+        let (id, parks, deadline) = (self.calls.id(slot), call.has(flag::MAY_PARK), call.deadline);
+        let limit = self.settings(slot).rate_limit.as_ref();
+        let (waits, max_wait, most) =
+            limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
+        let (waiting, _, tokens) = self.rate_queue(home);
+        let Some(share) = self.share_mut(home) else { return Answer::Pass };
+        if !share.strict() && share.asked == 0 {
+            // Where the store has said that there is nothing yet, nobody asks before that.
+            let turn = share.turn(tokens + u64::from(cost), now);
+            let in_vain = turn > max_wait || now.after(turn) >= deadline;
+            if share.empty_for(cost, now).is_some() && (!waits || in_vain) {
+                return Answer::Refuse(Verdict::RateLimited, Some(turn));
+            }
+        }
+        if !parks {
+            // It cannot wait for the answer, which those after it will find.
+            self.ask_store(home, None, now);
+            return self.without_store(slot, home, queued, now);
+        }
+        if waits && waiting >= most {
+            let turn = share.turn(tokens + u64::from(cost), now);
+            return Answer::Refuse(Verdict::RateLimited, Some(turn));
+        }
+        self.queue_for_tokens(slot, home, if waits { max_wait } else { within }, now);
+        self.ask_store(home, Some(id), now);
+        self.note_course(move |it| {
+            let until = it.calls[slot].moment.min(it.calls[slot].deadline);
+            it.tell_queued(slot, Wait::Store, until, now);
+        });
+        Answer::Wait(self.wait_for_tokens(slot, home, now))
+    }
+
+    /// Puts a call into the queue of its rate; it gives up after `patience`.
+    fn queue_for_tokens(&mut self, slot: u32, home: u32, patience: Duration, now: Time) {
+        self.note_charged(slot);
+        let call = &mut self.calls[slot];
+        call.moment = now.after(patience).min(call.deadline);
+        call.flags &= !(flag::TOKENS | flag::SENDING);
+        call.go(State::Paced);
+        let cost = u64::from(call.cost);
+        if let Some(pace) = self.routes[home].rate.as_deref_mut() {
+            pace.enlist(&mut self.calls, slot, cost);
+        }
+    }
+
+    /// What `on_loss` says to a call that cannot have the store's answer.
+    fn without_store(&mut self, slot: u32, home: u32, queued: bool, now: Time) -> Answer {
+        let back = self.store_back_in(now);
+        let call = &self.calls[slot];
+        let (cost, parks, deadline) = (u32::from(call.cost), call.has(flag::MAY_PARK), call.deadline);
+        let limit = self.settings(slot).rate_limit.as_ref();
+        let (waits, max_wait, most) =
+            limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
+        let (waiting, _, tokens) = self.rate_queue(home);
+        let down = !self.store_up();
+        let Some(share) = self.share_mut(home) else { return Answer::Pass };
+        share.fallbacks += 1;
+        match share.fleet.on_loss {
+            OnLoss::Open => return Answer::Pass,
+            OnLoss::Closed => return Answer::Refuse(Verdict::StoreUnavailable, back),
+            OnLoss::Local => {}
+        }
+        if !queued && share.local.try_take(cost, now).is_ok() {
+            return Answer::Pass;
+        }
+        if cost > share.local.settings().burst {
+            // The process's share never holds so much: only the store can give it.
+            return Answer::Refuse(Verdict::RateLimited, back);
+        }
+        let ahead = if queued { tokens } else { 0 };
+        let turn = share.local.wait_for(ahead + u64::from(cost), now);
+        let in_vain = turn > max_wait || now.after(turn) >= deadline;
+        if !waits || !parks || !down || waiting >= most || in_vain {
+            return Answer::Refuse(Verdict::RateLimited, Some(turn));
+        }
+        self.queue_for_tokens(slot, home, max_wait, now);
+        self.note_course(move |it| it.tell_queued(slot, Wait::Rate, now.after(turn), now));
+        Answer::Wait(self.wait_for_tokens(slot, home, now))
+    }
+
+    /// When a waiter is to look again. The head has the queue's next moment in its timer.
+    fn wait_for_tokens(&mut self, slot: u32, home: u32, now: Time) -> Step {
+        let call = &self.calls[slot];
+        let mut until = call.moment.min(call.deadline).min(now.after(MAX_PARK));
+        let cost = u64::from(call.cost);
+        let id = self.routes.id(home);
+        let due = self.fleet.as_ref().and_then(|fleet| fleet.due(id));
+        let (up, is_head) = (self.store_up(), self.rate_queue(home).1 == Some(slot));
+        let Some(share) = self.share_mut(home) else { return wait(Wait::Rate, until, now) };
+        let why = if up && share.asked > 0 { Wait::Store } else { Wait::Rate };
+        if is_head {
+            let next = match why {
+                Wait::Store => due,
+                _ if up => share.empty.map(|it| it.1),
+                _ => Some(now.after(share.local.wait_for(cost, now))),
+            };
+            until = next.map_or(until, |next| until.min(next.max(now)));
+        }
+        wait(why, until, now)
+    }
+
+    /// Leased tokens, or those of the process's share, for the heads that can have them. True if there is a new head.
+    pub(in crate::engine) fn lease_out(&mut self, home: u32, now: Time) -> bool {
+        let up = self.store_up();
+        let mut moved = false;
+        while let Some(slot) = self.rate_queue(home).1 {
+            let (cost, deadline) = (u32::from(self.calls[slot].cost), self.calls[slot].deadline);
+            let Some(share) = self.share_mut(home) else { break };
+            if deadline <= now {
+                self.turn_away_from(slot, Verdict::DeadlineQueued, None, now);
+            } else if share.take(cost, now) {
+                self.grant_tokens(slot, now);
+            } else if up {
+                break;
+            } else {
+                match share.fleet.on_loss {
+                    OnLoss::Closed => {
+                        share.fallbacks += 1;
+                        let back = self.store_back_in(now);
+                        self.turn_away_from(slot, Verdict::StoreUnavailable, back, now);
+                    }
+                    OnLoss::Local if share.local.try_take(cost, now).is_err() => break,
+                    OnLoss::Local | OnLoss::Open => {
+                        share.fallbacks += 1;
+                        self.grant_tokens(slot, now);
+                    }
+                }
+            }
+            moved = true;
+        }
+        if moved {
+            self.wake_head(home);
+        }
+        moved
+    }
+
+    fn grant_tokens(&mut self, slot: u32, now: Time) {
+        self.unlist(slot);
+        self.calls[slot].flags |= flag::TOKENS;
+        self.note_course(move |it| it.tell_granted(slot, Wait::Store, None, now));
+        self.wakes.push(self.calls.id(slot));
+    }
+
+    /// Refuses a waiter; its owner is told when it comes, and when another try makes sense.
+    fn turn_away_from(&mut self, slot: u32, verdict: Verdict, retry_in: Option<Duration>, now: Time) {
+        self.unlist(slot);
+        self.turn_away(slot, verdict, now);
+        self.calls[slot].moment = now.after(retry_in.unwrap_or(Duration::ZERO));
+    }
+
+    /// A head's timer has the queue's next moment, so a new head has to come and fetch it.
+    fn wake_head(&mut self, home: u32) {
+        if let Some(head) = self.rate_queue(home).1 {
+            self.wakes.push(self.calls.id(head));
+        }
+    }
+
+    /// A waiter's own look.
+    pub(in crate::engine) fn still_in_fleet(&mut self, slot: u32, now: Time) -> Answer {
+        let home = self.routes[self.calls[slot].route].rate_at;
+        if !self.calls[slot].has(flag::TOKENS) {
+            self.watch_store(now);
+            self.lease_out(home, now);
+            self.ask_store(home, None, now);
+            let own = self.calls.id(slot);
+            self.wakes.retain(|woken| *woken != own); // it is here
+        }
+        let call = &self.calls[slot];
+        if call.state == State::Refused {
+            return Answer::Refuse(call.refusal(), call.refused_for(now));
+        }
+        if call.has(flag::TOKENS) {
+            return Answer::Pass;
+        }
+        if call.moment > now {
+            return Answer::Wait(self.wait_for_tokens(slot, home, now));
+        }
+        let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
+        let cost = u64::from(self.calls[slot].cost);
+        if waits || !self.store_up() {
+            let turn = self.share_mut(home).map(|share| share.turn(cost, now));
+            return Answer::Refuse(Verdict::RateLimited, turn);
+        }
+        // The answer has not come in time. It is not overdue yet: it was asked for after this call came.
+        self.leave_queue(slot, now);
+        self.calls[slot].go(State::Passing);
+        self.without_store(slot, home, false, now)
+    }
+
+    /// Asks the store for what the queue needs and for a lease, where the last is nearly used up; unless it has been asked,
+    /// or has said that there is nothing yet. In strict mode for this call alone; or, where a queue waits for the rate, for the whole of it.
+    fn ask_store(&mut self, home: u32, call: Option<CallId>, now: Time) {
+        let (waiting, head, queued) = self.rate_queue(home);
+        let of = call.and_then(|call| self.calls.find(call)).or(head);
+        let cost = of.map_or(1, |slot| u32::from(self.calls[slot].cost));
+        let up = self.store_up();
+        let Some(share) = self.share_mut(home) else { return };
+        let strict = share.strict();
+        let alone = if strict && up { call } else { None };
+        if alone.is_none() && share.asked > 0 {
+            return;
+        }
+        // Nobody waits: a lease is asked for when a quarter of the last is left; a store that is gone, to see whether it is
+        // back.
+        let low = !strict && u64::from(share.tokens(now)) * 4 < u64::from(share.fleet.lease);
+        let idle = waiting == 0 && !low;
+        if up && alone.is_none() && (idle || share.empty_for(cost, now).is_some()) {
+            return;
+        }
+        if strict && waiting == 0 && alone.is_none() {
+            // Only to see whether the store is back.
+            return self.send_rate(home, (0, 0), None, now);
+        }
+        let lease = if strict { 0 } else { u64::from(share.fleet.lease) };
+        let all = if alone.is_some() { u64::from(cost) } else { queued + lease };
+        let burst = share.settings.burst;
+        let need = cost.clamp(1, burst.max(1));
+        let want = u32::try_from(all).unwrap_or(u32::MAX).clamp(need, burst.max(need));
+        self.send_rate(home, (want, need), alone, now);
+    }
+
+    /// One command for tokens, which also brings back those that nobody wants.
+    fn send_rate(&mut self, home: u32, (want, need): (u32, u32), call: Option<CallId>, now: Time) {
+        if !self.may_send(now) {
+            return;
+        }
+        let Some(share) = self.share_mut(home) else { return };
+        share.expire(now);
+        share.asked += 1;
+        let back = core::mem::take(&mut share.back);
+        let RateSettings { permits, per, burst } = share.settings;
+        let within = share.within;
+        let args = [
+            u64::from(permits),
+            per.as_micros().max(1),
+            u64::from(burst),
+            u64::from(want),
+            u64::from(need),
+            u64::from(back),
+        ];
+        self.send(&RATE, (home, Subject::Rate { want, need, call }), &args, within, now);
+    }
+
+    /// The store has answered.
+    pub(super) fn rate_told(
+        &mut self,
+        home: u32,
+        (want, need, call): (u32, u32, Option<CallId>),
+        answer: &[u64],
+        now: Time,
+    ) {
+        let &[granted, wait, processes] = answer else { return };
+        let granted = u32::try_from(granted).unwrap_or(u32::MAX);
+        let Some(share) = self.share_mut(home) else { return };
+        let processes = u32::try_from(processes).unwrap_or(u32::MAX).max(1);
+        if processes != share.processes {
+            share.processes = processes;
+            let own = share_of(share.settings, processes);
+            share.local.retune(own, now);
+        }
+        let pause = now.after(share.pause());
+        if granted > 0 {
+            share.put(granted, now);
+            share.empty = (granted < want && !share.strict()).then_some((1, pause));
+        } else if need > 0 {
+            share.empty = Some((need, now.after(Duration::from_micros(wait)).max(pause)));
+        }
+        let moved = self.lease_out(home, now);
+        if granted < want {
+            // There is no more: those that are left are told so.
+            let need = if granted == 0 { need } else { 1 };
+            self.rate_refused(home, (need, call), now);
+        }
+        self.give_back_unasked(home, now);
+        self.ask_store(home, None, now);
+        if !moved {
+            self.wake_head(home);
+        }
+    }
+
+    /// The store has nothing: who cannot wait for it is refused, and who would wait in vain.
+    fn rate_refused(&mut self, home: u32, (need, call): (u32, Option<CallId>), now: Time) {
+        let Some(share) = self.share_mut(home) else { return };
+        let strict = share.strict();
+        let asked_by = call.and_then(|call| self.calls.find(call));
+        let mut ahead = 0;
+        let mut next = self.rate_queue(home).1;
+        while let Some(slot) = next {
+            let call = &self.calls[slot];
+            let after = call.links().1;
+            next = (after != NONE).then_some(after);
+            let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
+            let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
+            let Some(share) = self.share_mut(home) else { return };
+            let turn = share.turn(ahead + u64::from(cost), now);
+            let concerned = if strict && !waits { asked_by == Some(slot) } else { cost >= need };
+            if concerned && (!waits || now.after(turn) >= give_up) {
+                self.turn_away_from(slot, Verdict::RateLimited, Some(turn), now);
+            } else {
+                ahead += u64::from(cost);
+            }
+        }
+    }
+
+    /// In strict mode what no call takes is no lease: it goes back by a command of its own.
+    fn give_back_unasked(&mut self, home: u32, now: Time) {
+        let (waiting, ..) = self.rate_queue(home);
+        let Some(share) = self.share_mut(home) else { return };
+        if !share.strict() || waiting > 0 {
+            return;
+        }
+        while let Some((tokens, _)) = share.leased.pop_front() {
+            share.give_back(tokens);
+        }
+        if share.back > 0 {
+            self.send_rate(home, (0, 0), None, now);
+        }
+    }
+
+    /// A command is out again, with its script.
+    pub(super) fn rate_sent(&mut self, home: u32) {
+        if let Some(share) = self.share_mut(home) {
+            share.asked += 1;
+        }
+    }
+
+    /// A command has been answered, or its answer is overdue: it is out no more.
+    pub(super) fn rate_settled(&mut self, home: u32) {
+        if let Some(share) = self.share_mut(home) {
+            share.asked = share.asked.saturating_sub(1);
+        }
+    }
+
+    /// The store is gone: `on_loss` decides about those who wait for it.
+    pub(super) fn rate_without_store(&mut self, home: u32, now: Time) {
+        if self.rate_queue(home).0 == 0 {
+            return;
+        }
+        let moved = self.lease_out(home, now);
+        let (mut ahead, mut next) = (0, self.rate_queue(home).1);
+        while let Some(slot) = next {
+            let call = &self.calls[slot];
+            let after = call.links().1;
+            next = (after != NONE).then_some(after);
+            let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
+            let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
+            let back = self.store_back_in(now);
+            let Some(share) = self.share_mut(home) else { return };
+            let fits = cost <= share.local.settings().burst;
+            let turn = share.local.wait_for(ahead + u64::from(cost), now);
+            if waits && fits && now.after(turn) < give_up {
+                ahead += u64::from(cost);
+            } else {
+                share.fallbacks += 1;
+                let retry_in = if fits { Some(turn) } else { back };
+                self.turn_away_from(slot, Verdict::RateLimited, retry_in, now);
+            }
+        }
+        if !moved {
+            self.wake_head(home);
+        }
+    }
+
+    /// The store is back: it is asked for those who have waited for the process's share.
+    pub(super) fn rate_with_store(&mut self, home: u32, now: Time) {
+        if self.rate_queue(home).0 > 0 {
+            self.ask_store(home, None, now);
+            self.wake_head(home);
+        }
+    }
+
+    /// What does not hold in the books of a rate of the fleet's.
+    pub(in crate::engine) fn check_share(&self, home: u32) -> Result<(), String> {
+        let Some(Bucket::Fleet(share)) = self.routes[home].rate.as_deref().map(|pace| &pace.bucket) else {
+            return Ok(());
+        };
+        let id = self.routes.id(home);
+        let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id));
+        if out != share.asked as usize {
+            return Err(format!("route {home}: {} commands noted, {out} out", share.asked));
+        }
+        if !share.strict() && share.asked > 1 {
+            return Err(format!("route {home}: {} commands out at a time", share.asked));
+        }
+        if share.leased.len() > MOST_LEASES || share.leased.iter().any(|it| it.0 == 0) {
+            return Err(format!("route {home}: leases {:?}", share.leased));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! The fleet: state that many processes share through Redis or Valkey (semantics 10).
+//!
+//! The engine writes whole commands and reads whole replies; a host carries them on the client library that its users
+//! already have. It knows neither scripts nor keys, repeats nothing, and parses nothing:
+//!
+//! 1. [`Engine::attach_store`](crate::Engine::attach_store), once, before the first policy that says `store = "fleet"`.
+//! 2. Whenever a step's flags say `commands`: [`Engine::take_commands`](crate::Engine::take_commands), under the lock of
+//!    that step. Each command is run detached from any call, routed by the word that [`StoreCommand::key`] names, and
+//!    given up after [`StoreCommand::within`].
+//! 3. What came of it: [`Engine::on_reply`](crate::Engine::on_reply). Then the wakes, and the commands again.
+
+mod memory;
+mod scripts;
+
+pub use memory::MemoryStore;
+pub use scripts::{BREAKER, DIGEST, MOST_ITEMS, PROLOGUE, RATE, SCRIPTS, SLOTS, Script};
+
+use crate::time::Duration;
+
+/// Names a command, from 1 on. The first answer to it counts; later ones, and ids that name nothing, change nothing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CommandId(u64);
+
+impl CommandId {
+    pub(crate) const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The id as a number below 2^53.
+    pub const fn to_word(self) -> u64 {
+        self.0
+    }
+
+    /// The id that a host gives back. Any number is safe: one that names nothing changes nothing.
+    pub const fn from_word(word: u64) -> Self {
+        Self(word & ((1 << 53) - 1))
+    }
+}
+
+/// What the store can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StoreKind {
+    /// Redis 5 or newer, or Valkey: it runs scripts (`EVALSHA`, `EVAL`).
+    Lua,
+    /// A service that forbids scripts: plain commands only. Bulkheads and latencies are not shared there, and a rate is
+    /// kept in fixed windows, so that around a window's edge up to twice the permits are granted.
+    Plain,
+}
+
+impl StoreKind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Lua, Self::Plain];
+
+    /// The name in every language.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lua => "lua",
+            Self::Plain => "plain",
+        }
+    }
+}
+
+/// One command for the store, whole.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoreCommand {
+    /// What its answer is given back under.
+    pub id: CommandId,
+    /// The command's name and its arguments, as they go over the wire.
+    pub words: Vec<Vec<u8>>,
+    /// The place in `words` of the key that a cluster routes by. All keys of a command are in one slot.
+    pub key: u8,
+    /// How long its answer is waited for; after that it is [`Reply::Lost`].
+    pub within: Duration,
+}
+
+/// What came of a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reply<'a> {
+    /// The store's answer: a bulk string as it came, an integer as its decimal text, nil as no bytes.
+    Bytes(&'a [u8]),
+    /// The store's error, its text without the sign of the protocol: `NOSCRIPT No matching script`.
+    Error(&'a [u8]),
+    /// No answer: out of time, connection refused or broken, client closed. Whether the command was carried out is not
+    /// known.
+    Lost,
+}
+
+/// A reply that can be kept, for the journal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)] // as `Reply`
+pub enum KeptReply {
+    Bytes(Box<[u8]>),
+    Error(Box<[u8]>),
+    Lost,
+}
+
+impl From<Reply<'_>> for KeptReply {
+    fn from(reply: Reply<'_>) -> Self {
+        match reply {
+            Reply::Bytes(bytes) => Self::Bytes(bytes.into()),
+            Reply::Error(text) => Self::Error(text.into()),
+            Reply::Lost => Self::Lost,
+        }
+    }
+}
+
+impl KeptReply {
+    /// The reply as the engine takes it.
+    pub fn as_reply(&self) -> Reply<'_> {
+        match self {
+            Self::Bytes(bytes) => Reply::Bytes(bytes),
+            Self::Error(text) => Reply::Error(text),
+            Self::Lost => Reply::Lost,
+        }
+    }
+}

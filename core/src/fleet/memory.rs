@@ -1,0 +1,170 @@
+//! The store in the process (semantics 10.2): what Redis would answer to our commands, without Redis.
+//!
+//! It is the twin of the Lua in `fleet/*.lua`: the same integers, the same state, the same times to live. The vectors in
+//! `tests/vectors/fleet` and a random comparison with a real server (`tests/fleet`) keep the two alike.
+
+mod keys;
+mod twin;
+
+use super::scripts::{BREAKER, DIGEST, RATE, SCRIPTS, SLOTS, Script};
+use keys::{Answer, Keys, Value, error};
+use std::collections::BTreeSet;
+use twin::{Args, integer};
+
+/// A store in memory that answers our commands as Redis does: for tests, for simulations, and for engines that share a
+/// limit inside one process.
+///
+/// It knows our scripts, by source and by name, and the plain commands of the mode without Lua. Its clock is the `now`
+/// of each command; a new store has been sent no script yet, as a new server has not.
+///
+/// ```
+/// use tidegate::fleet::{MemoryStore, RATE};
+/// let words = |command: &str| command.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
+/// let mut store = MemoryStore::new();
+/// // Ten a second, a burst of two; this process wants five, and one would do.
+/// let tail = "2 t:{r|api|-}:rl t:{r|api|-}:rl:p 00000000000000aa 10 1000000 2 5 1 0";
+/// let by_name = words(&format!("EVALSHA {} {tail}", RATE.sha));
+/// assert!(store.execute(&by_name, 0).unwrap_err().starts_with("NOSCRIPT"));
+/// let mut by_source = by_name.clone();
+/// by_source[0] = b"EVAL".to_vec();
+/// by_source[1] = RATE.source.into();
+/// assert_eq!(store.execute(&by_source, 0).unwrap(), b"2 0 1", "two tokens, no wait, one process");
+/// assert_eq!(store.execute(&by_name, 50_000).unwrap(), b"0 50000 1", "the next in 50 ms");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore {
+    keys: Keys,
+    /// The scripts it was sent, by name.
+    known: BTreeSet<&'static str>,
+    now: u64,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Carries out one command, `now` in microseconds and below 2^52. Integers come as decimal text, nil as no bytes.
+    ///
+    /// Commands: `EVAL` and `EVALSHA` of our scripts; `SET` (with `PX`, `NX`), `GET`, `DEL`, `INCRBY`, `PEXPIRE`, `PTTL`,
+    /// `HSET`, `ZADD`; `FLUSHALL` and `SCRIPT FLUSH`. The clock may stand still or run back.
+    ///
+    /// # Errors
+    /// The text that Redis would answer with; its first word says what is wrong (`NOSCRIPT`, `WRONGTYPE`, `ERR`).
+    pub fn execute(&mut self, words: &[Vec<u8>], now_us: u64) -> Result<Vec<u8>, String> {
+        self.now = now_us.min(1 << 52);
+        self.keys.set_clock(self.now);
+        let [command, rest @ ..] = words else { return Err(error("an empty command")) };
+        match (command.to_ascii_uppercase().as_slice(), rest) {
+            (b"EVAL", [source, rest @ ..]) => {
+                let script = SCRIPTS.into_iter().find(|script| script.source.as_bytes() == source);
+                let script = script.ok_or_else(|| error("this store knows our scripts and no others"))?;
+                self.known.insert(script.sha);
+                self.run(script, rest)
+            }
+            (b"EVALSHA", [name, rest @ ..]) => {
+                let ours = |script: &Script| name.eq_ignore_ascii_case(script.sha.as_bytes());
+                let script = SCRIPTS.into_iter().find(ours).filter(|script| self.known.contains(script.sha));
+                self.run(script.ok_or("NOSCRIPT No matching script. Please use EVAL.")?, rest)
+            }
+            (b"SCRIPT", [word]) if word.eq_ignore_ascii_case(b"FLUSH") => {
+                self.known.clear();
+                Ok(b"OK".to_vec())
+            }
+            (b"FLUSHALL", []) => {
+                self.keys.clear();
+                Ok(b"OK".to_vec())
+            }
+            (name, [key, rest @ ..]) => self.plain(name, key, rest),
+            _ => Err(error("unknown command, or wrong number of arguments")),
+        }
+    }
+
+    /// What is stored, for tests: a line a key in order, `key ttl_ms kind` and what it holds (a string's text, a hash's
+    /// fields, a sorted set's members with their scores). A time to live of −1 is none. Keys whose
+    /// time is over are gone for good, also if the clock runs back.
+    pub fn describe(&mut self, now_us: u64) -> Vec<String> {
+        self.keys.set_clock(now_us.min(1 << 52));
+        self.keys.sweep();
+        let line = |(key, ttl, value): (&[u8], i64, &Value)| {
+            let text = String::from_utf8_lossy;
+            let (kind, held): (_, Vec<String>) = match value {
+                Value::Text(held) => ("string", vec![text(held).into_owned()]),
+                Value::Hash(held) => {
+                    ("hash", held.iter().map(|(field, it)| format!("{}={}", text(field), text(it))).collect())
+                }
+                Value::Sorted(held) => {
+                    ("zset", held.iter().map(|(member, score)| format!("{}={score}", text(member))).collect())
+                }
+            };
+            format!("{} {ttl} {kind} {}", text(key), held.join(" "))
+        };
+        self.keys.live().map(line).collect()
+    }
+
+    /// What follows the script in `EVAL` and `EVALSHA`: the number of keys, the keys, the arguments.
+    fn run(&mut self, script: Script, words: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+        let [count, first, second, args @ ..] = words else {
+            return Err(error("a script of ours has two keys"));
+        };
+        if count != b"2" {
+            return Err(error("a script of ours has two keys"));
+        }
+        let run = match script.name {
+            name if name == RATE.name => twin::rate,
+            name if name == BREAKER.name => twin::breaker,
+            name if name == SLOTS.name => twin::slots,
+            name if name == DIGEST.name => twin::digest,
+            _ => return Err(error("a script without a twin")),
+        };
+        run(&mut self.keys, [first, second], &Args(args), self.now).map(String::into_bytes)
+    }
+
+    fn plain(&mut self, name: &[u8], key: &[u8], rest: &[Vec<u8>]) -> Answer<Vec<u8>> {
+        let keys = &mut self.keys;
+        let one = |yes: bool| i64::from(yes).to_string().into_bytes();
+        Ok(match (name, rest) {
+            (b"SET", [value, options @ ..]) => {
+                let (mut ttl, mut only_new, mut at) = (None, false, options.iter());
+                while let Some(option) = at.next() {
+                    match option.to_ascii_uppercase().as_slice() {
+                        b"NX" => only_new = true,
+                        b"PX" => ttl = Some(span(at.next().ok_or_else(|| error("syntax error"))?)?),
+                        _ => return Err(error("syntax error")),
+                    }
+                }
+                if only_new && keys.ttl(key) != -2 {
+                    return Ok(Vec::new());
+                }
+                keys.put(key, Value::Text(value.clone()), ttl);
+                b"OK".to_vec()
+            }
+            (b"GET", []) => keys.text(key)?.cloned().unwrap_or_default(),
+            (b"DEL", []) => one(keys.remove(key)),
+            (b"INCRBY", [by]) => {
+                let by = integer(by)?;
+                let held = keys.text(key)?.map_or(Ok(0), |text| integer(text))?;
+                let sum =
+                    held.checked_add(by).ok_or_else(|| error("increment or decrement would overflow"))?;
+                *keys.make_text(key)? = sum.to_string().into_bytes();
+                sum.to_string().into_bytes()
+            }
+            (b"PEXPIRE", [ms]) => one(keys.expire(key, span(ms)?)),
+            (b"PTTL", []) => keys.ttl(key).to_string().into_bytes(),
+            (b"HSET", [field, value]) => {
+                one(keys.make_hash(key)?.insert(field.clone(), value.clone()).is_none())
+            }
+            (b"ZADD", [score, member]) => {
+                let score = integer(score)?;
+                one(keys.make_sorted(key)?.insert(member.clone(), score).is_none())
+            }
+            _ => return Err(error("unknown command, or wrong number of arguments")),
+        })
+    }
+}
+
+/// A time to live in milliseconds: above 0.
+fn span(text: &[u8]) -> Answer<u64> {
+    u64::try_from(integer(text)?).ok().filter(|ms| *ms > 0).ok_or_else(|| error("invalid expire time"))
+}

@@ -1,0 +1,287 @@
+//! Our scripts once more, line by line as they stand in Lua. Where Lua's doubles are exact these are integers; where they
+//! are not (settings have changed, ranks among many) these are the same doubles.
+
+use super::keys::{Answer, Keys, MOST, Value, error, whole};
+use crate::fleet::scripts::MOST_ITEMS;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+const SECOND: u64 = 1_000_000;
+
+/// A script's arguments after its keys.
+pub(super) struct Args<'a>(pub(super) &'a [Vec<u8>]);
+
+impl Args<'_> {
+    /// The number at `place`, counted from 1 as in Lua.
+    fn number(&self, place: usize) -> Answer<u64> {
+        self.0.get(place - 1).and_then(|text| whole(text)).ok_or_else(|| error("an argument is no number"))
+    }
+
+    /// The text at `place`.
+    fn text(&self, place: usize) -> Answer<&[u8]> {
+        self.0.get(place - 1).map(Vec::as_slice).ok_or_else(|| error("an argument is missing"))
+    }
+}
+
+/// `rate.lua`.
+pub(super) fn rate(
+    keys: &mut Keys,
+    [bucket, processes]: [&[u8]; 2],
+    args: &Args<'_>,
+    now: u64,
+) -> Answer<String> {
+    let (permits, per) = (args.number(2)?.max(1), args.number(3)?.max(1));
+    let (burst, want, need, back) = (args.number(4)?, args.number(5)?, args.number(6)?, args.number(7)?);
+    let full = burst.checked_mul(per).filter(|full| *full <= MOST);
+    let full = full.ok_or_else(|| error("burst times per is above 2^52"))?;
+    let held = (keys.whole(bucket, "l")?, keys.whole(bucket, "t")?, keys.whole(bucket, "u")?);
+    keys.members(processes)?;
+    let (mut level, mut filled, unit) = match held {
+        (Some(level), Some(filled), Some(unit)) if unit > 0 => (u128::from(level), filled, unit),
+        _ => (u128::from(full), now, per),
+    };
+    if unit != per {
+        let rest = level % u128::from(unit);
+        let scaled = (rest as f64 / unit as f64 * per as f64).floor() as u128;
+        level = level / u128::from(unit) * u128::from(per) + scaled;
+    }
+    let mut level = level.min(u128::from(full)) as u64;
+    if filled > now + SECOND {
+        filled = now;
+    }
+    if now > filled {
+        let came = u128::from(now - filled) * u128::from(permits);
+        level = (u128::from(level) + came).min(u128::from(full)) as u64;
+        filled = now;
+    }
+    level = level.saturating_add(back.saturating_mul(per)).min(full);
+    let (there, behind) = (level / per, filled - now);
+    let (mut granted, mut wait) = (0, 0);
+    if want <= there {
+        granted = want;
+    } else if need <= there {
+        granted = there;
+    } else {
+        wait = ((need.min(burst) * per).saturating_sub(level).div_ceil(permits) + behind).max(1);
+    }
+    level -= granted * per;
+    for (field, number) in [("l", level), ("t", filled), ("u", per)] {
+        keys.set_field(bucket, field, number)?;
+    }
+    keys.expire(bucket, ((full - level).div_ceil(permits) + behind).div_ceil(1_000) + 1_000);
+    seen(keys, processes, args.text(1)?, now, 5 * SECOND)?;
+    keys.expire(processes, 10_000);
+    Ok(format!("{granted} {wait} {}", keys.members(processes)?))
+}
+
+/// `breaker.lua`.
+pub(super) fn breaker(
+    keys: &mut Keys,
+    [at, ballot]: [&[u8]; 2],
+    args: &Args<'_>,
+    now: u64,
+) -> Answer<String> {
+    let (op, epoch, duration) = (args.number(1)?, args.number(3)?, args.number(4)?);
+    let (quorum, window) = (args.number(5)?.max(1), args.number(6)?);
+    let kept = (10 * duration).max(60 * SECOND);
+    let held = (keys.whole(at, "e")?, keys.whole(at, "u")?, keys.whole(at, "d")?, keys.whole(at, "s")?);
+    let recent = before(now, window) + 1..=(now + SECOND).cast_signed();
+    let mut votes = keys
+        .sorted(ballot)?
+        .map_or(0, |set| set.values().filter(|score| recent.contains(score)).count() as u64);
+    let (mut known, mut till) = (held.0.unwrap_or(0), held.1.unwrap_or(0));
+    let mut state = u64::from(held.3 == Some(1));
+    if state == 1 {
+        let length = held.2.unwrap_or(0);
+        if till > now + length {
+            till = now + length;
+            keys.set_field(at, "u", till)?;
+        }
+        if now >= till {
+            state = 2;
+        }
+    }
+    let mut opens = false;
+    if op == 1 && state == 0 {
+        seen(keys, ballot, args.text(2)?, now, window)?;
+        keys.expire(ballot, window.div_ceil(1_000) + 1_000);
+        votes = keys.members(ballot)?;
+        opens = votes >= quorum;
+    } else if op == 1 && state == 2 {
+        opens = epoch == known;
+    }
+    if opens {
+        (state, known, till) = (1, (known + 1).max(now / 1_000), now + duration);
+        keys.remove(ballot);
+        for (field, number) in [("e", known), ("u", till), ("d", duration), ("s", 1)] {
+            keys.set_field(at, field, number)?;
+        }
+        keys.expire(at, (duration + kept).div_ceil(1_000));
+    } else if op == 2 && state == 2 && epoch == known {
+        state = 0;
+        keys.set_field(at, "s", 0)?;
+        keys.expire(at, kept.div_ceil(1_000));
+    }
+    Ok(format!("{state} {} {known} {votes}", if state == 1 { till - now } else { 0 }))
+}
+
+/// `slots.lua`.
+pub(super) fn slots(
+    keys: &mut Keys,
+    [slots, fence]: [&[u8]; 2],
+    args: &Args<'_>,
+    now: u64,
+) -> Answer<String> {
+    let (op, limit, ttl) = (args.number(1)?, args.number(3)?, args.number(4)?);
+    let n = args.number(5)?.min(MOST_ITEMS as u64);
+    if args.0.len() > 5 + MOST_ITEMS {
+        return Err(error("more than 512 fences"));
+    }
+    let fences = (6..=args.0.len()).map(|place| args.number(place)).collect::<Answer<Vec<u64>>>()?;
+    keys.members(slots)?;
+    let last = keys
+        .text(fence)?
+        .and_then(|text| whole(text))
+        .filter(|last| *last <= MOST - MOST_ITEMS as u64)
+        .unwrap_or(0);
+    let member = |fence: u64| [args.0[1].as_slice(), b":", fence.to_string().as_bytes()].concat();
+    let (until, ttl_ms) = ((now + ttl).cast_signed(), ttl.div_ceil(1_000) + 1_000);
+    match op {
+        0 => {
+            let reaped = reap(keys, slots, now, until)?;
+            let used = keys.members(slots)?;
+            let (granted, mut first) = (n.min(limit.saturating_sub(used)), 0);
+            if granted > 0 {
+                first = (last + 1).max(now);
+                let set = keys.make_sorted(slots)?;
+                set.extend((first..first + granted).map(|fence| (member(fence), until)));
+                let last = (first + granted - 1).to_string().into_bytes();
+                keys.put(fence, Value::Text(last), Some(ttl_ms));
+                keys.expire(slots, ttl_ms);
+            }
+            Ok(format!("{granted} {first} {} {reaped}", used + granted))
+        }
+        1 => {
+            let mut released = 0;
+            for fence in fences {
+                released +=
+                    u64::from(keys.sorted(slots)?.is_some_and(|set| set.remove(&member(fence)).is_some()));
+            }
+            keys.drop_members(slots, |_| false)?;
+            Ok(format!("{released} {}", keys.members(slots)?))
+        }
+        2 => {
+            let (mut renewed, mut gone) = (0, String::new());
+            for fence in fences {
+                match keys.sorted(slots)?.and_then(|set| set.get_mut(&member(fence))) {
+                    Some(score) => {
+                        *score = until;
+                        renewed += 1;
+                    }
+                    None => {
+                        let _ = write!(gone, " {fence}");
+                    }
+                }
+            }
+            if renewed > 0 {
+                keys.expire(slots, ttl_ms);
+                keys.expire(fence, ttl_ms);
+            }
+            Ok(format!("{renewed} {}{gone}", keys.members(slots)?))
+        }
+        3 => {
+            let reaped = reap(keys, slots, now, until)?;
+            Ok(format!("{reaped} {}", keys.members(slots)?))
+        }
+        _ => Err(error("op is none of 0 to 3")),
+    }
+}
+
+/// `digest.lua`.
+pub(super) fn digest(keys: &mut Keys, slices: [&[u8]; 2], args: &Args<'_>, now: u64) -> Answer<String> {
+    let (length, ppm) = (args.number(2)?.max(1), args.number(3)?.min(1_000_000));
+    if args.0.len().is_multiple_of(2) || args.0.len() > 3 + 2 * MOST_ITEMS {
+        return Err(error("not 0 to 512 pairs of a bucket and a count"));
+    }
+    let no_number = || error("a bucket or a count is no number");
+    let pairs = args.0[3..].chunks(2).map(|pair| bucket(&pair[0]).zip(whole(&pair[1])).ok_or_else(no_number));
+    let pairs = pairs.collect::<Answer<Vec<(i64, u64)>>>()?;
+    let slice = now / length;
+    let (this, before) = (slices[(slice % 2) as usize], slices[(1 - slice % 2) as usize]);
+    let mut fresh = keys.whole(this, "n")? != Some(slice);
+    let older = slice > 0 && keys.whole(before, "n")? == Some(slice - 1);
+    // Also where the clock stands at 0: a key of another type is found out before anything is written.
+    keys.hash(before)?;
+    if !pairs.is_empty() {
+        if fresh {
+            keys.remove(this);
+            keys.set_field(this, "n", slice)?;
+        }
+        keys.expire(this, length.div_ceil(500) + 1_000);
+        for (number, count) in pairs {
+            let field = number.to_string().into_bytes();
+            let held = keys.field(this, &field)?;
+            let held = held
+                .map_or(Ok(0), |text| integer(&text))
+                .map_err(|_| error("hash value is not an integer"))?;
+            let sum = held.checked_add(count.cast_signed());
+            let sum = sum.ok_or_else(|| error("increment or decrement would overflow"))?;
+            keys.make_hash(this)?.insert(field, sum.to_string().into());
+        }
+        fresh = false;
+    }
+    let (mut counts, mut total) = (BTreeMap::<i64, f64>::new(), 0.0);
+    for (key, counted) in [(this, !fresh), (before, older)] {
+        let Some(hash) = keys.hash(key)?.filter(|_| counted) else { continue };
+        for (field, count) in hash.iter() {
+            if let Some((number, count)) = bucket(field).zip(whole(count).filter(|count| *count > 0)) {
+                let count = count.min(1 << 38) as f64;
+                *counts.entry(number).or_default() += count;
+                total += count;
+            }
+        }
+    }
+    let Some((top, _)) = counts.last_key_value() else { return Ok("0 0".into()) };
+    let lowest = top - 2_047;
+    let rank = (ppm as f64 * (total - 1.0) / 1e6).floor();
+    let mut below = 0.0;
+    let holds = |(_, count): &(&i64, &f64)| {
+        below += **count;
+        below > rank
+    };
+    let found = counts.iter().find(holds).map_or(*top, |(number, _)| *number);
+    Ok(format!("{total:.0} {}", found.max(lowest)))
+}
+
+/// A process was seen now; those last seen `span` ago or longer are dropped, and those of a clock that has run back.
+fn seen(keys: &mut Keys, key: &[u8], pid: &[u8], now: u64, span: u64) -> Answer<()> {
+    keys.make_sorted(key)?.insert(pid.to_vec(), now.cast_signed());
+    keys.drop_members(key, |score| score <= before(now, span) || score > (now + SECOND).cast_signed())?;
+    Ok(())
+}
+
+fn reap(keys: &mut Keys, slots: &[u8], now: u64, until: i64) -> Answer<u64> {
+    if let Some(set) = keys.sorted(slots)? {
+        let mut late: Vec<_> = set.iter_mut().filter(|(_, score)| **score > until).collect();
+        late.sort_by_key(|(_, score)| **score);
+        late.into_iter().take(MOST_ITEMS).for_each(|(_, score)| *score = until);
+    }
+    keys.drop_members(slots, |score| score <= now.cast_signed())
+}
+
+fn before(now: u64, span: u64) -> i64 {
+    now.cast_signed() - span.cast_signed()
+}
+
+fn bucket(text: &[u8]) -> Option<i64> {
+    let n = whole(text.strip_prefix(b"-").unwrap_or(text))?.cast_signed();
+    let n = if text[0] == b'-' { -n } else { n };
+    Some(n.clamp(-8_191, 8_191))
+}
+
+/// A 64-bit integer as Redis reads it: no sign but a minus, no zero in front.
+pub(super) fn integer(text: &[u8]) -> Answer<i64> {
+    let n: Option<i64> = core::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    let n = n.filter(|n| n.to_string().as_bytes() == text);
+    n.ok_or_else(|| error("value is not an integer or out of range"))
+}

@@ -1,0 +1,34 @@
+//! What tests of the fleet need: servers that can be stopped, paused and lost, and a plain connection to them.
+//!
+//! Nothing here outlives its test: a server ends with its handle, and every wait is bounded.
+
+mod resp;
+mod server;
+
+pub use resp::{Connection, Word};
+pub use server::{Cluster, Server, slot};
+
+/// A command from words parted by blanks.
+pub fn words(command: &str) -> Vec<Vec<u8>> {
+    command.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}
+
+/// A generator for random tests (SplitMix64). Its seed is printed by whoever fails.
+#[derive(Clone, Debug)]
+pub struct Draw(pub u64);
+
+impl Draw {
+    /// A number below `end`, or 0.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (bits ^ (bits >> 31)) % end.max(1)
+    }
+
+    /// One of a list.
+    pub fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+}

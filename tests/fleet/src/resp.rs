@@ -1,0 +1,120 @@
+//! The protocol of Redis (RESP2), as much of it as tests need, over one blocking socket.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// How long a test waits for an answer that has to come.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// An answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Word {
+    /// A bulk or simple string.
+    Text(Vec<u8>),
+    /// An error's text.
+    Error(String),
+    /// An integer.
+    Number(i64),
+    /// No value.
+    Nil,
+    /// A list.
+    List(Vec<Word>),
+}
+
+impl Word {
+    /// The text of a string or an integer; anything else fails the test.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Self::Number(number) => number.to_string(),
+            other => panic!("a text, not {other:?}"),
+        }
+    }
+
+    /// The answer as a host hands it to the engine.
+    pub fn into_reply(self) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Text(bytes) => Ok(bytes),
+            Self::Error(text) => Err(text),
+            Self::Number(number) => Ok(number.to_string().into_bytes()),
+            Self::Nil => Ok(Vec::new()),
+            Self::List(_) => Err("no answer of a script of ours".into()),
+        }
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    stream: BufReader<TcpStream>,
+}
+
+impl Connection {
+    /// Connects, within ten seconds.
+    pub fn open(at: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&at, PATIENCE)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    /// One command and its answer.
+    pub fn run(&mut self, words: &[Vec<u8>]) -> io::Result<Word> {
+        Ok(self.pipeline(&[words.to_vec()])?.remove(0))
+    }
+
+    /// Commands in one write, and their answers.
+    pub fn pipeline(&mut self, commands: &[Vec<Vec<u8>>]) -> io::Result<Vec<Word>> {
+        let mut bytes = Vec::new();
+        for words in commands {
+            write!(bytes, "*{}\r\n", words.len())?;
+            for word in words {
+                write!(bytes, "${}\r\n", word.len())?;
+                bytes.extend_from_slice(word);
+                bytes.extend_from_slice(b"\r\n");
+            }
+        }
+        self.stream.get_mut().write_all(&bytes)?;
+        commands.iter().map(|_| self.read()).collect()
+    }
+
+    /// A command as text that has to succeed.
+    pub fn ok(&mut self, command: &str) -> Word {
+        match self.run(&crate::words(command)) {
+            Ok(Word::Error(text)) => panic!("{command}: {text}"),
+            Ok(word) => word,
+            Err(error) => panic!("{command}: {error}"),
+        }
+    }
+
+    fn read(&mut self) -> io::Result<Word> {
+        let mut line = String::new();
+        if self.stream.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("no answer: {line:?}"));
+        let rest = line.get(1..).ok_or_else(wrong)?.trim_end();
+        let count = || rest.parse::<i64>().map_err(|_| wrong());
+        Ok(match line.as_bytes()[0] {
+            b'+' => Word::Text(rest.as_bytes().to_vec()),
+            b'-' => Word::Error(rest.to_string()),
+            b':' => Word::Number(count()?),
+            b'$' => match usize::try_from(count()?) {
+                Ok(length) => {
+                    let mut bytes = vec![0; length + 2];
+                    self.stream.read_exact(&mut bytes)?;
+                    bytes.truncate(length);
+                    Word::Text(bytes)
+                }
+                Err(_) => Word::Nil,
+            },
+            b'*' => match usize::try_from(count()?) {
+                Ok(length) => Word::List((0..length).map(|_| self.read()).collect::<io::Result<_>>()?),
+                Err(_) => Word::Nil,
+            },
+            _ => return Err(wrong()),
+        })
+    }
+}

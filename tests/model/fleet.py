@@ -1,0 +1,279 @@
+"""The fleet's store (spec 10) as it is meant, not as it is written: tokens are fractions.
+
+One function a script. Only `lines` knows how the store shows what it keeps, because the vectors say that too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+MOST = 2**52
+EDGE = 8191
+BINS = 2048
+
+
+class Refused(Exception):
+    """The store's error; its first word counts."""
+
+
+@dataclass
+class Key:
+    """What is kept under a key, and the last millisecond that it is kept in."""
+
+    kind: str
+    held: dict[str, int | str] = field(default_factory=dict)
+    until: int | None = None
+    # The fraction of a bucket's tokens is more than the text of it says.
+    tokens: Fraction = Fraction(0)
+
+
+@dataclass
+class Store:
+    """All keys, and the clock of the command that runs."""
+
+    keys: dict[str, Key] = field(default_factory=dict)
+    now: int = 0
+
+    @property
+    def ms(self) -> int:
+        """The clock as times to live have it."""
+        return self.now // 1000
+
+    def find(self, name: str, kind: str) -> Key | None:
+        """A key that lives and has the type wanted."""
+        key = self.keys.get(name)
+        if key and key.until is not None and self.ms > key.until:
+            del self.keys[name]
+            key = None
+        if key and key.kind != kind:
+            raise Refused("WRONGTYPE")
+        return key
+
+    def make(self, name: str, kind: str) -> Key:
+        """The same, made where it is missing."""
+        key = self.find(name, kind) or Key(kind)
+        self.keys[name] = key
+        return key
+
+    def keep(self, name: str, micros: int, more: int = 1000) -> None:
+        """A time to live: `micros` rounded up to milliseconds, and `more` of those."""
+        if name in self.keys:
+            self.keys[name].until = self.ms + -(-micros // 1000) + more
+
+    def members(self, name: str) -> dict[str, int | str]:
+        """The members of a sorted set by their scores."""
+        key = self.find(name, "zset")
+        return key.held if key else {}
+
+    def drop(self, name: str, low: int, high: int) -> int:
+        """Members with a score of at most `low` or above `high` go."""
+        held = self.members(name)
+        gone = [member for member, score in held.items() if int(score) <= low or int(score) > high]
+        for member in gone:
+            del held[member]
+        if not held:
+            self.keys.pop(name, None)
+        return len(gone)
+
+    def lines(self) -> list[str]:
+        """What is there, a line a key in order: name, milliseconds left, kind, contents."""
+        found = []
+        for name in sorted(self.keys):
+            key = self.keys[name]
+            if key.until is not None and self.ms > key.until:
+                continue
+            ttl = -1 if key.until is None else max(key.until - self.ms, 0)
+            held = sorted(key.held.items(), key=lambda item: item[0].encode())
+            text = [str(key.held["text"])] if key.kind == "string" else [f"{k}={v}" for k, v in held]
+            found.append(" ".join([f"{name} {ttl} {key.kind}", *text]))
+        return found
+
+
+def number(text: int | str | None) -> int | None:
+    """Whole numbers up to 2^52, in at most 16 digits; anything else is as if it were not there."""
+    text = str(text)
+    fine = text.isascii() and text.isdigit() and len(text) <= 16 and int(text) <= MOST
+    return int(text) if fine else None
+
+
+def argument(args: list[str], place: int) -> int:
+    """An argument that has to be a number."""
+    value = number(args[place]) if place < len(args) else None
+    if value is None:
+        raise Refused("ERR")
+    return value
+
+
+def rate(store: Store, names: list[str], args: list[str]) -> str:
+    """A bucket: full at first and when it was forgotten; refills continuously; holds the burst at most."""
+    now = store.now
+    permits, per = max(argument(args, 1), 1), max(argument(args, 2), 1)
+    burst, want, need, back = (argument(args, place) for place in (3, 4, 5, 6))
+    if burst * per > MOST:
+        raise Refused("ERR")
+    key = store.find(names[0], "hash")
+    store.find(names[1], "zset")
+    tokens, filled = Fraction(burst), now
+    if key:
+        level, then, unit = (number(key.held.get(name)) for name in "ltu")
+        if level is not None and then is not None and unit:
+            tokens, filled = Fraction(level, unit), then
+            # As many of the smallest parts as the settings of now have.
+            tokens = min(Fraction(math.floor(tokens * per), per), Fraction(burst))
+    if filled > now + SECOND:
+        filled = now
+    if now > filled:
+        tokens = min(tokens + Fraction((now - filled) * permits, per), Fraction(burst))
+        filled = now
+    tokens = min(tokens + back, Fraction(burst))
+    there = math.floor(tokens)
+    granted = want if want <= there else there if need <= there else 0
+    wait = 0
+    if want > there and need > there:
+        missing = max(min(need, burst) - tokens, Fraction(0))
+        wait = max(math.ceil(missing * per / permits) + filled - now, 1)
+    tokens -= granted
+    key = store.make(names[0], "hash")
+    key.held.update(l=int(tokens * per), t=filled, u=per)
+    store.keep(names[0], math.ceil((burst - tokens) * per / permits) + filled - now)
+    store.make(names[1], "zset").held[args[0]] = now
+    store.drop(names[1], now - 5 * SECOND, now + SECOND)
+    store.keep(names[1], 0, 10_000)
+    return f"{granted} {wait} {len(store.members(names[1]))}"
+
+
+def breaker(store: Store, names: list[str], args: list[str]) -> str:
+    """Closed, open until a moment, then half-open until a probe of this epoch closes it or opens it again."""
+    now = store.now
+    op, epoch, duration = (argument(args, place) for place in (0, 2, 3))
+    quorum, window = max(argument(args, 4), 1), argument(args, 5)
+    key = store.find(names[0], "hash")
+    held = key.held if key else {}
+    votes = len([at for at in store.members(names[1]).values() if now - window < int(at) <= now + SECOND])
+    known, until, length = (number(held.get(name)) or 0 for name in "eud")
+    opened = number(held.get("s")) == 1
+    if opened and until - now > length:
+        until = now + length
+        held["u"] = until
+    state = "closed" if not opened else "open" if now < until else "half-open"
+    opens = False
+    if op == 1 and state == "closed":
+        store.make(names[1], "zset").held[args[1]] = now
+        store.drop(names[1], now - window, now + SECOND)
+        store.keep(names[1], window)
+        votes = len(store.members(names[1]))
+        opens = votes >= quorum
+    if op == 1 and state == "half-open":
+        opens = epoch == known
+    if opens:
+        state, known, until = "open", max(known + 1, now // 1000), now + duration
+        store.keys.pop(names[1], None)
+        store.make(names[0], "hash").held.update(e=known, u=until, d=duration, s=1)
+        store.keep(names[0], duration + max(10 * duration, MINUTE), 0)
+    elif op == 2 and state == "half-open" and epoch == known:
+        state = "closed"
+        held["s"] = 0
+        store.keep(names[0], max(10 * duration, MINUTE), 0)
+    remaining = until - now if state == "open" else 0
+    return f"{['closed', 'open', 'half-open'].index(state)} {remaining} {known} {votes}"
+
+
+def slots(store: Store, names: list[str], args: list[str]) -> str:
+    """Leases with fences that only grow; those that are over are reaped by who acquires, or on request."""
+    now = store.now
+    op, limit, ttl = (argument(args, place) for place in (0, 2, 3))
+    n = min(argument(args, 4), 512)
+    fences = [argument(args, place) for place in range(5, len(args))]
+    if len(fences) > 512 or op > 3:
+        raise Refused("ERR")
+    store.find(names[0], "zset")
+    last = store.find(names[1], "string")
+
+    def reap() -> int:
+        held = store.members(names[0])
+        for slot in held:
+            held[slot] = min(int(held[slot]), now + ttl)
+        return store.drop(names[0], now, 2 * MOST)
+
+    if op == 0:
+        reaped = reap()
+        used = len(store.members(names[0]))
+        granted = max(min(n, limit - used), 0)
+        given = number(last.held["text"]) or 0 if last else 0
+        first = max((given if given <= MOST - 512 else 0) + 1, now) if granted else 0
+        if granted:
+            for fence in range(first, first + granted):
+                store.make(names[0], "zset").held[f"{args[1]}:{fence}"] = now + ttl
+            store.make(names[1], "string").held["text"] = first + granted - 1
+            store.keep(names[0], ttl)
+            store.keep(names[1], ttl)
+        return f"{granted} {first} {used + granted} {reaped}"
+    mine = [f"{args[1]}:{fence}" for fence in fences]
+    if op == 1:
+        released = len([slot for slot in mine if store.members(names[0]).pop(slot, None) is not None])
+        store.drop(names[0], -1, 2 * MOST)
+        return f"{released} {len(store.members(names[0]))}"
+    if op == 2:
+        held = store.members(names[0])
+        there = [slot for slot in mine if slot in held]
+        held.update(dict.fromkeys(there, now + ttl))
+        if there:
+            store.keep(names[0], ttl)
+            store.keep(names[1], ttl)
+        gone = [str(fence) for fence, slot in zip(fences, mine, strict=True) if slot not in held]
+        return " ".join([str(len(there)), str(len(held)), *gone])
+    return f"{reap()} {len(store.members(names[0]))}"
+
+
+def place(text: str) -> int | None:
+    """The number of a bucket, within the range that is kept."""
+    value = number(text.removeprefix("-"))
+    return None if value is None else max(-EDGE, min(EDGE, -value if text.startswith("-") else value))
+
+
+def digest(store: Store, names: list[str], args: list[str]) -> str:
+    """The latencies of this slice of time and of the one before, as a list of the buckets they fell into."""
+    length, ppm = max(argument(args, 1), 1), min(argument(args, 2), SECOND)
+    pairs = list(zip(args[3::2], args[4::2], strict=False))
+    if len(args) % 2 == 0 or len(pairs) > 512 or any(place(b) is None or number(c) is None for b, c in pairs):
+        raise Refused("ERR")
+    slice_ = store.now // length
+    this, before = names[slice_ % 2], names[1 - slice_ % 2]
+    ours, theirs = store.find(this, "hash"), store.find(before, "hash")
+    fresh = not ours or number(ours.held.get("n")) != slice_
+    if pairs:
+        if fresh:
+            store.keys[this] = ours = Key("hash", {"n": slice_})
+            fresh = False
+        assert ours
+        store.keep(this, 2 * length)
+        for b, c in pairs:
+            name = str(place(b))
+            ours.held[name] = int(ours.held.get(name, 0)) + int(c)
+    live = [] if fresh or not ours else [ours]
+    if theirs and number(theirs.held.get("n")) == slice_ - 1:
+        live.append(theirs)
+    found: list[tuple[int, int]] = []
+    for key in live:
+        for name, count in key.held.items():
+            bucket = place(name)
+            if bucket is not None and number(count):
+                found.append((bucket, min(int(count), 2**38)))
+    total = sum(count for _, count in found)
+    if not total:
+        return "0 0"
+    lowest = max(bucket for bucket, _ in found) - BINS + 1
+    rank = math.floor(Fraction(ppm, SECOND) * (total - 1))
+    below = 0
+    for bucket, count in sorted(found):
+        below += count
+        if below > rank:
+            return f"{total} {max(bucket, lowest)}"
+    raise AssertionError("a rank below the count has a bucket")
+
+
+SCRIPTS = {"rate": rate, "breaker": breaker, "slots": slots, "digest": digest}

@@ -1,0 +1,449 @@
+"""The vectors of the fleet's scripts (spec 10): what each answers, and what is stored afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rng
+from fleet import MINUTE, SCRIPTS, SECOND, Key, Refused, Store
+
+Case = dict[str, Any]
+NAMES = {
+    "rate": ("rl", "rl:p"),
+    "breaker": ("br", "br:v"),
+    "slots": ("bh", "bh:f"),
+    "digest": ("dd:0", "dd:1"),
+}
+TAGS = {"rate": "{r|api|eu}", "breaker": "{r|api|eu}", "slots": "{p|db}", "digest": "{p|db}"}
+# A moment as servers have it, and not a whole millisecond.
+START = 1_800_000_000_000_123
+HOUR = 3_600 * SECOND
+
+
+def keys(script: str) -> list[str]:
+    """The two keys of a script."""
+    return [f"tidegate:{TAGS[script]}:{name}" for name in NAMES[script]]
+
+
+class Told:
+    """One story: commands, and what the model makes of them."""
+
+    def __init__(self, script: str, name: str) -> None:
+        """Nothing is stored yet."""
+        self.script, self.name, self.store = script, name, Store()
+        self.at = START
+        self.steps: list[Case] = []
+
+    def wait(self, micros: int) -> Told:
+        """Time passes; a negative time is a clock that runs back."""
+        self.at += micros
+        return self
+
+    def run(self, *args: int | str) -> str:
+        """A command of ours."""
+        texts = [str(arg) for arg in args]
+        self.store.now = self.at
+        step: Case = {"at": self.at, "args": texts}
+        try:
+            step["reply"] = SCRIPTS[self.script](self.store, keys(self.script), texts)
+        except Refused as refused:
+            step["error"] = str(refused)
+        self.steps.append({**step, "state": self.store.lines()})
+        return str(step.get("reply", step.get("error")))
+
+    def expect(self, reply: str, *args: int | str) -> Told:
+        """A command whose answer the author of the story knows."""
+        found = self.run(*args)
+        assert found == reply, f"{self.script}: {self.name}, at {self.at}: {args} → {found}, not {reply}"
+        return self
+
+    def do(self, *words: int | str) -> Told:
+        """What somebody else does: `SET`, `HSET` and `DEL` of a key named by its place, or `FLUSHALL`."""
+        texts = [keys(self.script)[word] if isinstance(word, int) else word for word in words]
+        self.store.now = self.at
+        match texts:
+            case ["SET", name, value]:
+                self.store.keys[name] = Key("string", {"text": value})
+            case ["HSET", name, field, value]:
+                self.store.make(name, "hash").held[field] = value
+            case ["DEL", name]:
+                self.store.keys.pop(name, None)
+            case ["FLUSHALL"]:
+                self.store.keys.clear()
+            case _:
+                raise AssertionError(f"nobody does {texts}")
+        self.steps.append({"at": self.at, "do": texts, "state": self.store.lines()})
+        return self
+
+    def case(self) -> Case:
+        """As it is written down."""
+        return {"name": self.name, "keys": keys(self.script), "steps": self.steps}
+
+
+def draws(seed: int) -> Any:
+    """Numbers of a stream, one after the other."""
+    count = 0
+
+    def draw(low: int, high: int) -> int:
+        nonlocal count
+        count += 1
+        return rng.uniform(rng.bits(seed, count, rng.BACKOFF, 1), low, high)
+
+    return draw
+
+
+def jump(draw: Any, short: int, long: int) -> int:
+    """Mostly a short step; now and then none, a long one, or a way back."""
+    kind = draw(0, 5) if draw(0, 3) == 0 else 0
+    step: int = draw(0, long if kind in {3, 5} else short)
+    return 0 if kind == 2 else -step if kind > 3 else step
+
+
+# ---- rate ----
+
+
+def rate_cases() -> list[Case]:
+    """Ten tokens a second and a burst of four, unless the story says otherwise."""
+    ten = (10, SECOND, 4)
+    stories = []
+
+    told = Told("rate", "what is there is granted, down to what is needed; else the wait")
+    told.expect("3 0 1", "a", *ten, 3, 1, 0).expect("1 0 1", "a", *ten, 3, 1, 0)
+    told.expect("0 100000 1", "a", *ten, 1, 1, 0).wait(99_999).expect("0 1 1", "a", *ten, 1, 1, 0)
+    told.wait(1).expect("1 0 1", "a", *ten, 4, 1, 0).expect("0 400000 1", "a", *ten, 4, 4, 0)
+    stories.append(told.wait(HOUR).expect("4 0 1", "a", *ten, 9, 1, 0))
+
+    told = Told("rate", "what is put back counts first, and never beyond a full bucket")
+    told.expect("4 0 1", "a", *ten, 4, 4, 0).expect("2 0 1", "a", *ten, 2, 2, 2)
+    told.expect("0 0 1", "a", *ten, 0, 0, 3).expect("3 0 1", "a", *ten, 9, 1, 0)
+    stories.append(told.expect("4 0 1", "a", *ten, 9, 1, 1_000_000))
+
+    told = Told("rate", "who asked within five seconds is a process")
+    for name in ("a", "b", "c"):
+        told.run(name, *ten, 1, 1, 0)
+    told.wait(2 * SECOND).expect("1 0 3", "a", *ten, 1, 1, 0)
+    told.wait(3 * SECOND - 1).expect("1 0 3", "a", *ten, 1, 1, 0)
+    stories.append(told.wait(1).expect("1 0 1", "a", *ten, 1, 1, 0))
+
+    told = Told("rate", "a clock that runs back by less than a second mints nothing, and is waited for")
+    told.expect("4 0 1", "a", *ten, 4, 1, 0).wait(-400_000).expect("0 500000 1", "a", *ten, 1, 1, 0)
+    told.wait(400_000).expect("0 100000 1", "a", *ten, 1, 1, 0)
+    stories.append(told.wait(100_000).expect("1 0 1", "a", *ten, 1, 1, 0))
+
+    told = Told("rate", "a clock that runs back by hours mints nothing, and nobody waits for hours")
+    told.expect("4 0 1", "a", *ten, 4, 1, 0).run("b", *ten, 1, 1, 0)
+    told.wait(-HOUR).expect("0 100000 1", "a", *ten, 1, 1, 0)
+    told.wait(100_000).expect("1 0 1", "a", *ten, 1, 1, 0)
+    stories.append(told.wait(HOUR).expect("4 0 1", "a", *ten, 4, 1, 0))
+
+    told = Told("rate", "lost data is a full bucket, once")
+    told.expect("4 0 1", "a", *ten, 4, 1, 0).do("FLUSHALL").expect("4 0 1", "a", *ten, 4, 1, 0)
+    told.expect("0 100000 1", "a", *ten, 4, 1, 0).do("DEL", 0).expect("4 0 1", "a", *ten, 4, 1, 0)
+    stories.append(told)
+
+    told = Told("rate", "a key of another type is an error, and nothing has changed")
+    told.run("a", *ten, 1, 1, 0)
+    told.do("SET", 1, "mine").expect("WRONGTYPE", "a", *ten, 1, 1, 0).do("DEL", 1)
+    told.do("SET", 0, "mine").expect("WRONGTYPE", "a", *ten, 1, 1, 0).do("DEL", 0)
+    stories.append(told.expect("4 0 1", "a", *ten, 4, 1, 0))
+
+    told = Told("rate", "contents that no script of ours has written are as if they were missing")
+    for bad in (
+        "",
+        "x",
+        "-1",
+        "1.5",
+        "1e3",
+        "0x10",
+        "nan",
+        "inf",
+        " 7",
+        "9007199254740992",
+        "12345678901234567",
+    ):
+        told.run("a", *ten, 4, 1, 0)
+        told.do("HSET", 0, "ltu"[len(told.steps) % 3], bad).expect("4 0 1", "a", *ten, 4, 1, 0)
+    told.do("HSET", 0, "u", "0").expect("4 0 1", "a", *ten, 4, 1, 0)
+    told.do("HSET", 0, "l", "4503599627370496").expect("4 0 1", "a", *ten, 9, 1, 0)
+    stories.append(told)
+
+    told = Told("rate", "arguments that are none are an error")
+    told.expect("ERR", "a", *ten, 1, 1).expect("ERR", "a", *ten, "x", 1, 0).expect("ERR", "a", *ten, -1, 1, 0)
+    told.expect("ERR", "a", 1, 2**26, 2**26 + 1, 1, 1, 0).expect("ERR", "a", 1, 2**53, 1, 1, 1, 0)
+    stories.append(told)
+
+    told = Told("rate", "settings that change keep the tokens")
+    told.expect("2 0 1", "a", *ten, 2, 1, 0).expect("1 0 1", "a", 600, MINUTE, 4, 1, 1, 0)
+    told.expect("1 0 1", "a", *ten, 9, 1, 0).wait(50_000).expect("0 5950000 1", "a", 10, MINUTE, 40, 1, 1, 0)
+    told.wait(3 * SECOND).run("a", 10, MINUTE, 40, 1, 1, 0)
+    told.expect("0 492 1", "a", 1_000, SECOND, 4, 1, 1, 0)
+    stories.append(told.wait(HOUR).expect("4 0 1", "a", *ten, 9, 1, 0))
+
+    told = Told("rate", "the farthest settings")
+    told.expect(f"{2**26} 0 1", "a", 1, 2**26, 2**26, 2**40, 1, 0)
+    told.expect(f"0 {2**26} 1", "a", 1, 2**26, 2**26, 1, 1, 0)
+    told.expect(f"0 {2**52} 1", "a", 1, 2**26, 2**26, 2**26, 2**26, 0)
+    told.do("FLUSHALL").expect("1 0 1", "a", 1, 2**52, 1, 1, 1, 0).wait(2**32)
+    told.expect(f"0 {2**52 - 2**32} 1", "a", 1, 2**52, 1, 1, 1, 0)
+    told.do("FLUSHALL").expect("1 0 1", "a", 2**32 - 1, 2**52, 1, 1, 1, 0).wait(2**20 - 1)
+    told.run("a", 2**32 - 1, 2**52, 1, 1, 1, 0)
+    told.wait(2).expect("1 0 1", "a", 2**32 - 1, 2**52, 1, 1, 1, 0)
+    told.do("FLUSHALL").expect("5 0 1", "a", 0, 0, 5, 9, 1, 0).expect("0 1 1", "a", 0, 0, 5, 9, 1, 0)
+    told.expect("0 1 1", "a", *ten, 9, 8, 9)
+    stories.append(told)
+
+    for seed, (permits, per, burst) in enumerate(
+        [ten, (7, 1_000_003, 1), (1_000, SECOND, 40), (2**32 - 1, 31_536_000_000, 142_000)]
+    ):
+        told, draw = Told("rate", f"drawn from the seed {seed}"), draws(seed)
+        for _ in range(60):
+            told.wait(jump(draw, 3 * per // permits + 1, 20 * SECOND))
+            want = draw(0, min(2 * burst, 2**20))
+            told.run("abc"[draw(0, 2)], permits, per, burst, want, min(draw(0, want), burst), draw(0, 5) // 5)
+        stories.append(told)
+    return [told.case() for told in stories]
+
+
+# ---- breaker ----
+
+
+def breaker_cases() -> list[Case]:
+    """Breaks of a second; votes count for half a second."""
+    second, look, opening, closing = (SECOND, 1, SECOND // 2), 0, 1, 2
+    first = START // 1000
+    stories = []
+
+    told = Told("breaker", "one process opens it for all; a probe closes it")
+    told.expect("0 0 0 0", look, "a", 0, *second).expect(f"1 1000000 {first} 1", opening, "a", 0, *second)
+    told.wait(400_000).expect(f"1 600000 {first} 0", look, "b", 0, *second)
+    told.expect(f"1 600000 {first} 0", opening, "b", 0, *second)
+    told.expect(f"1 600000 {first} 0", closing, "b", first, *second)
+    told.wait(599_999).expect(f"1 1 {first} 0", look, "b", 0, *second)
+    told.wait(1).expect(f"2 0 {first} 0", look, "b", 0, *second)
+    told.expect(f"2 0 {first} 0", closing, "b", first - 1, *second)
+    told.expect(f"0 0 {first} 0", closing, "b", first, *second)
+    stories.append(told.expect(f"0 0 {first} 0", closing, "a", first, *second))
+
+    told = Told(
+        "breaker", "a failed probe opens it again, with another epoch; late ones of the old do nothing"
+    )
+    told.run(opening, "a", 0, *second)
+    told.wait(SECOND).expect(f"1 3000000 {first + 1000} 0", opening, "a", first, 3 * SECOND, 1, SECOND)
+    told.wait(3 * SECOND).expect(f"2 0 {first + 1000} 0", opening, "b", first, *second)
+    told.expect(f"2 0 {first + 1000} 0", closing, "b", first, *second)
+    told.expect(f"0 0 {first + 1000} 0", closing, "b", first + 1000, *second)
+    stories.append(told)
+
+    told = Told("breaker", "a quorum of different processes within the window")
+    three = (SECOND, 3, SECOND // 2)
+    told.expect("0 0 0 1", opening, "a", 0, *three).expect("0 0 0 1", opening, "a", 0, *three)
+    told.wait(250_000).expect("0 0 0 2", opening, "b", 0, *three).expect("0 0 0 2", look, "c", 0, *three)
+    told.wait(250_000).expect("0 0 0 1", look, "c", 0, *three).expect("0 0 0 2", opening, "c", 0, *three)
+    stories.append(told.expect(f"1 1000000 {first + 500} 3", opening, "d", 0, *three))
+
+    told = Told("breaker", "an epoch never comes again, not even after the data was lost")
+    told.run(opening, "a", 0, 100, 1, 1)
+    for n in range(1, 4):
+        told.wait(100).expect(f"1 100 {first + n} 0", opening, "a", first + n - 1, 100, 1, 1)
+    told.do("FLUSHALL").wait(10_000).expect(f"1 100 {first + 10} 1", opening, "a", 0, 100, 1, 1)
+    stories.append(told)
+
+    told = Told("breaker", "the data is lost while it is open: closed, and an old probe does nothing")
+    told.run(opening, "a", 0, *second)
+    told.do("FLUSHALL").wait(SECOND).expect("0 0 0 0", closing, "a", first, *second)
+    stories.append(told.expect(f"1 1000000 {first + 1000} 1", opening, "a", first, *second))
+
+    told = Told("breaker", "forgotten ten breaks, or a minute, after it was half-open")
+    told.run(opening, "a", 0, *second)
+    told.wait(61 * SECOND).expect(f"2 0 {first} 0", look, "a", 0, *second)
+    told.wait(1_000).expect("0 0 0 0", look, "a", 0, *second).run(opening, "a", 0, MINUTE, 1, 1)
+    stories.append(told.wait(11 * MINUTE).expect(f"2 0 {first + 61_001} 0", look, "a", 0, *second))
+
+    told = Told("breaker", "a clock that runs back by hours leaves no break of hours, and no votes")
+    told.run(opening, "a", 0, *second)
+    told.wait(-HOUR).expect(f"1 1000000 {first} 0", look, "a", 0, *second)
+    told.wait(600_000).expect(f"1 400000 {first} 0", look, "a", 0, 9 * SECOND, 1, SECOND)
+    told.wait(400_000).expect(f"0 0 {first} 0", closing, "a", first, *second)
+    told.expect(f"0 0 {first} 1", opening, "b", 0, SECOND, 2, MINUTE).wait(-HOUR)
+    told.expect(f"0 0 {first} 0", look, "a", 0, SECOND, 2, MINUTE)
+    told.expect(f"0 0 {first} 1", opening, "a", 0, SECOND, 2, MINUTE)
+    stories.append(told.expect(f"1 1000000 {first + 1} 2", opening, "c", 0, SECOND, 2, MINUTE))
+
+    told = Told("breaker", "keys of another type, contents that are no numbers, and arguments that are none")
+    told.do("SET", 0, "mine").expect("WRONGTYPE", look, "a", 0, *second).do("DEL", 0)
+    told.do("SET", 1, "mine").expect("WRONGTYPE", opening, "a", 0, *second).do("DEL", 1)
+    told.run(opening, "a", 0, *second)
+    told.do("HSET", 0, "u", "soon").expect(f"2 0 {first} 0", look, "a", 0, *second)
+    told.do("HSET", 0, "d", "-1").do("HSET", 0, "s", "yes").expect(f"0 0 {first} 0", look, "a", 0, *second)
+    told.do("HSET", 0, "e", "nan").expect(f"1 1000000 {first} 1", opening, "a", 0, *second)
+    told.expect("ERR", look, "a", 0, *second[:2]).expect("ERR", "open", "a", 0, *second)
+    stories.append(told.expect(f"1 1000000 {first} 0", 7, "a", 0, *second))
+
+    for seed, quorum in [(11, 1), (12, 2), (13, 3)]:
+        told, draw = Told("breaker", f"drawn from the seed {seed}"), draws(seed)
+        epoch = 0
+        for _ in range(80):
+            told.wait(jump(draw, 700_000, 2 * MINUTE))
+            old = draw(0, 3) == 0
+            reply = told.run(draw(0, 2), "abcd"[draw(0, 3)], max(epoch - old, 0), *(SECOND, quorum, SECOND))
+            epoch = int(reply.split()[2])
+        stories.append(told)
+    return [told.case() for told in stories]
+
+
+# ---- slots ----
+
+
+def slots_cases() -> list[Case]:
+    """Three slots, leases of half a minute."""
+    acquire, release, renew, reap = range(4)
+    ttl = 30 * SECOND
+    stories = []
+
+    told = Told("slots", "as many as there are, with fences in a row; back when they are released")
+    told.expect(f"2 {START} 2 0", acquire, "a", 3, ttl, 2).expect(
+        f"1 {START + 2} 3 0", acquire, "b", 3, ttl, 2
+    )
+    told.expect("0 0 3 0", acquire, "c", 3, ttl, 1)
+    told.expect("1 2", release, "a", 3, ttl, 0, START, START + 2, 7).expect(
+        "0 2", release, "a", 3, ttl, 0, START
+    )
+    told.wait(5).expect(f"1 {START + 5} 3 0", acquire, "c", 3, ttl, 9)
+    told.expect("0 0 3 0", acquire, "c", 2, ttl, 1).expect("0 3", reap, "c", 3, ttl, 0)
+    told.expect("1 2", release, "a", 3, ttl, 0, START + 1).expect("1 1", release, "b", 3, ttl, 0, START + 2)
+    stories.append(told.expect("1 0", release, "c", 3, ttl, 0, f"00{START + 5}"[-16:]))
+
+    told = Told("slots", "a lease that nobody renews ends; one that is renewed goes on")
+    told.run(acquire, "a", 3, ttl, 2)
+    told.wait(20 * SECOND).expect("1 2", renew, "a", 3, ttl, 0, START)
+    told.wait(10 * SECOND).expect(f"2 {START + ttl} 3 1", acquire, "b", 3, ttl, 3)
+    told.expect(f"1 3 {START + 1}", renew, "a", 3, ttl, 0, START, START + 1)
+    told.wait(29 * SECOND).expect("0 3", renew, "c", 3, ttl, 0).expect("0 3 5 4", renew, "c", 3, ttl, 0, 5, 4)
+    told.wait(SECOND).expect("3 0", reap, "c", 3, ttl, 0)
+    stories.append(told.expect(f"0 0 {START}", renew, "a", 3, ttl, 0, START))
+
+    told = Told("slots", "who comes late renews a lease that nobody has wanted")
+    told.run(acquire, "a", 1, ttl, 1)
+    told.wait(ttl + 500_000).expect("1 1", renew, "a", 1, ttl, 0, START)
+    told.expect("0 0 1 0", acquire, "b", 1, ttl, 1)
+    stories.append(told.wait(ttl + 1_002_000).expect(f"0 0 {START}", renew, "a", 1, ttl, 0, START))
+
+    told = Told("slots", "lost data: one limit more, and no fence comes again")
+    told.run(acquire, "a", 3, ttl, 3)
+    told.do("FLUSHALL").wait(100).expect(f"3 {START + 100} 3 0", acquire, "b", 3, ttl, 3)
+    told.expect(f"0 3 {START} {START + 1} {START + 2}", renew, "a", 3, ttl, 0, START, START + 1, START + 2)
+    told.do("DEL", 1).wait(100).run(release, "b", 3, ttl, 0, START + 100)
+    stories.append(told.expect(f"1 {START + 200} 3 0", acquire, "c", 3, ttl, 1))
+
+    told = Told("slots", "a clock that runs back leaves no lease longer than declared, and no fence twice")
+    told.run(acquire, "a", 3, ttl, 1)
+    told.wait(-HOUR).expect(f"1 {START + 1} 2 0", acquire, "b", 3, ttl, 1)
+    stories.append(told.wait(ttl).expect("2 0", reap, "b", 3, ttl, 0))
+
+    told = Told("slots", "keys of another type, and arguments that are none")
+    told.do("SET", 0, "mine").expect("WRONGTYPE", acquire, "a", 3, ttl, 1).do("DEL", 0)
+    told.do("HSET", 1, "mine", "1").expect("WRONGTYPE", acquire, "a", 3, ttl, 1).do("DEL", 1)
+    told.do("SET", 1, "mine").expect(f"1 {START} 1 0", acquire, "a", 3, ttl, 1)
+    told.do("SET", 1, str(2**52 - 511)).expect(f"2 {START} 3 0", acquire, "b", 3, ttl, 2)
+    told.expect("2 1", release, "b", 3, ttl, 0, START, START + 1)
+    told.expect("ERR", acquire, "a", 3, ttl).expect("ERR", release, "a", 3, ttl, 0, "x")
+    told.expect("ERR", 4, "a", 3, ttl, 0).expect("ERR", release, "a", 3, ttl, 0, *range(513))
+    told.expect("0 1", release, "a", 3, ttl, 0, *range(512))
+    stories.append(told)
+
+    for seed, limit in [(21, 1), (22, 4), (23, 20)]:
+        told, draw = Told("slots", f"drawn from the seed {seed}"), draws(seed)
+        held: dict[str, list[int]] = {"a": [], "b": []}
+        for _ in range(60):
+            told.wait(jump(draw, 15 * SECOND, 4 * MINUTE))
+            name, op = "ab"[draw(0, 1)], [acquire, acquire, release, renew, reap][draw(0, 4)]
+            mine = held[name]
+            fences = mine[: draw(0, 3)] if op == release else mine if op == renew else []
+            reply = [
+                int(text) for text in told.run(op, name, limit + draw(0, 1), ttl, draw(0, 4), *fences).split()
+            ]
+            if op == acquire:
+                mine.extend(range(reply[1], reply[1] + reply[0]))
+            if op == release:
+                del mine[: len(fences)]
+            if op == renew:
+                held[name] = [fence for fence in mine if fence not in reply[2:]]
+        stories.append(told)
+    return [told.case() for told in stories]
+
+
+# ---- digest ----
+
+
+def digest_cases() -> list[Case]:
+    """Slices of ten seconds, the median unless the story says otherwise."""
+    ten, half = 10 * SECOND, 500_000
+    start = -START % ten
+    stories = []
+
+    told = Told("digest", "a quantile of what all processes have sent").wait(start)
+    told.expect("0 0", "a", ten, half).expect("3 5", "a", ten, half, 5, 3)
+    told.expect("6 5", "b", ten, half, -7, 1, 9, 2).expect("6 9", "c", ten, 1_000_000)
+    told.expect("6 -7", "c", ten, 0).expect("6 -7", "c", ten, 199_999).expect("6 5", "c", ten, 200_000)
+    stories.append(told.expect("6 5", "c", ten, 799_999).expect("6 9", "c", ten, 800_000))
+
+    told = Told("digest", "two slices count, and what is older is forgotten").wait(start)
+    told.expect("4 1", "a", ten, half, 1, 4).wait(ten - 1).expect("5 1", "a", ten, half, 2, 1)
+    told.wait(1).expect("5 1", "a", ten, half).expect("14 3", "a", ten, half, 3, 9)
+    told.wait(ten).expect("9 3", "a", ten, half).expect("10 3", "b", ten, half, 4, 1)
+    told.wait(2 * ten).expect("0 0", "a", ten, half)
+    stories.append(told.wait(-2 * ten).expect("1 4", "a", ten, half))
+
+    told = Told("digest", "a clock that runs back begins a new slice").wait(start)
+    told.run("a", ten, half, 1, 4)
+    stories.append(
+        told.wait(-4 * ten).expect("1 8", "b", ten, half, 8, 1).wait(HOUR).expect("0 0", "a", ten, half)
+    )
+
+    told = Told("digest", "what lies below the highest 2,048 buckets shares the lowest of them").wait(start)
+    told.expect("3 -47", "a", ten, half, -900, 2, 2_000, 1).expect("3 2000", "a", ten, 1_000_000)
+    told.expect("4 -47", "a", ten, 0, -47, 1).expect("4 -47", "a", ten, half)
+    told.expect("5 -46", "a", ten, 750_000, -46, 1).expect(
+        "8 8191", "a", ten, 900_000, 8_190, 1, 9_999_999, 2
+    )
+    stories.append(told.expect("9 6144", "a", ten, 0, "-9999999", 1).expect("10 6144", "a", ten, 0, "-0", 1))
+
+    told = Told(
+        "digest", "keys of another type, contents that are no counts, and arguments that are none"
+    ).wait(start)
+    told.do("SET", 0, "mine").expect("WRONGTYPE", "a", ten, half, 1, 1).do("DEL", 0)
+    told.do("SET", 1, "mine").expect("WRONGTYPE", "a", ten, half, 1, 1).do("DEL", 1)
+    told.run("a", ten, half, 1, 1)
+    place = (START + start) // ten % 2
+    told.do("HSET", place, "mine", "9").do("HSET", place, "2", "-4").expect("1 1", "a", ten, half)
+    told.do("HSET", place, "4", str(2**52)).expect(f"{2**38 + 1} 4", "a", ten, half)
+    told.do("HSET", place, "n", "x").expect("0 0", "a", ten, half).expect("2 3", "a", ten, half, 3, 2)
+    told.expect("ERR", "a", ten).expect("ERR", "a", ten, half, 1).expect("ERR", "a", ten, half, "x", 1)
+    told.expect("ERR", "a", ten, half, 1, -1).expect("ERR", "a", ten, half, "--1", 1).expect(
+        "ERR", "a", ten, half, "-", 1
+    )
+    told.expect("ERR", "a", ten, half, *range(1026)).expect("0 0", "a", 0, half)
+    stories.append(told)
+
+    told = Told("digest", "as many pairs as one command may carry").wait(start)
+    stories.append(told.expect("512 255", "a", ten, half, *[n for pair in range(512) for n in (pair, 1)]))
+
+    for seed in (31, 32):
+        told, draw = Told("digest", f"drawn from the seed {seed}"), draws(seed)
+        for _ in range(40):
+            told.wait(jump(draw, 4 * SECOND, MINUTE))
+            pairs = [(draw(0, 60) - 30) * (100 if draw(0, 5) == 0 else 1) for _ in range(draw(0, 4))]
+            told.run("a", ten, draw(0, 1_000_000), *[n for bucket in pairs for n in (bucket, draw(0, 50))])
+        stories.append(told)
+    return [told.case() for told in stories]
+
+
+def files() -> dict[str, Case]:
+    """The files by path, without their heads."""
+    spec = ["10.1", "10.2"]
+    return {
+        "fleet/rate.json": {"kind": "rate", "spec": [*spec, "3.1", "3.2"], "cases": rate_cases()},
+        "fleet/breaker.json": {"kind": "breaker", "spec": spec, "cases": breaker_cases()},
+        "fleet/slots.json": {"kind": "slots", "spec": spec, "cases": slots_cases()},
+        "fleet/digest.json": {"kind": "digest", "spec": [*spec, "9.3"], "cases": digest_cases()},
+    }
