@@ -5,12 +5,11 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use tidegate::{Class, HttpFailure, Outcome, WallTime};
+use tidegate::{Class, Outcome};
 use tokio::time::{Sleep, sleep_until};
 
 use crate::classify::of_chain;
@@ -42,20 +41,8 @@ pub fn stopped_in<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Stopped
 
 /// The outcome of an answer under a policy: its status, and what its headers say of another try.
 pub(crate) fn outcome_of(site: &Site, status: u16, headers: &HeaderMap) -> Outcome {
-    if status < 400 {
-        return Outcome::of(Class::Ok);
-    }
-    let headers: Vec<_> =
-        headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes())).collect();
-    let failure = HttpFailure { status, headers: &headers };
-    site.shared().look(|core, _| core.engine.classify(site.policy.id, &failure, wall()))
-}
-
-/// The wall clock, which HTTP dates are compared with.
-#[expect(clippy::disallowed_methods, reason = "the one reading of the wall clock")]
-fn wall() -> WallTime {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    WallTime::from_unix_micros(crate::clock::span(since).as_micros())
+    let headers = headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    site.outcome_of(status, headers)
 }
 
 /// A key that no other request has: 128 bits.

@@ -26,6 +26,16 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+/// The guide; its examples run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/rust.md")]
+mod guide {}
+
+/// The first page; its example runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod builder;
 mod classify;
 mod clock;
@@ -34,6 +44,8 @@ mod error;
 mod events;
 #[cfg(feature = "reqwest")]
 mod http;
+#[cfg(feature = "metrics")]
+mod metered;
 mod policy;
 #[cfg(feature = "reqwest")]
 pub mod reqwest;
@@ -42,6 +54,8 @@ mod scope;
 mod settings;
 #[cfg(feature = "tower")]
 pub mod tower;
+#[cfg(feature = "tracing")]
+mod traced;
 
 pub use builder::{Bound, Builder, Setting};
 pub use classify::{ByFailure, Classify, Failure};
@@ -50,6 +64,8 @@ pub use error::{BuildError, Code, Error, Report, Stopped};
 pub use events::{Event, Events, Subscription};
 #[cfg(feature = "reqwest")]
 pub use http::{GuardedBody, stopped_in};
+#[cfg(feature = "metrics")]
+pub use metered::Metrics;
 pub use policy::{Caller, Policy};
 pub use run::{Attempt, Ended};
 pub use scope::{Bounds, Within, carry, time_left};

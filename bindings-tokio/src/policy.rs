@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidegate::{Criticality, Flags, Kind, PolicyExplanation, PolicyId, Request, RouteView, Value, Verdict};
+use tidegate::{
+    Class, Criticality, Flags, HttpFailure, Kind, Outcome, PolicyExplanation, PolicyId, Request, RouteView,
+    Value, Verdict,
+};
 
 use crate::builder::Builder;
 use crate::classify::{ByFailure, Classify, Guarded};
@@ -72,6 +75,20 @@ impl Site {
     #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub fn retries_method(&self, method: &str) -> bool {
         self.shared().look(|core, _| core.engine.retries_method(self.policy.id, method))
+    }
+
+    /// The outcome of an HTTP answer: by its status, and by what its headers say of another try.
+    pub fn outcome_of<'a>(
+        &self,
+        status: u16,
+        headers: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Outcome {
+        if status < 400 {
+            return Outcome::of(Class::Ok);
+        }
+        let headers: Vec<_> = headers.into_iter().collect();
+        let failure = HttpFailure { status, headers: &headers };
+        self.shared().look(|core, _| core.engine.classify(self.policy.id, &failure, clock::wall()))
     }
 
     /// An error of a call that could not even be made.
@@ -211,6 +228,24 @@ impl Policy {
     /// The kind of this name: a class, or one that the policy declares.
     pub fn kind(&self, name: &str) -> Option<Kind> {
         self.shared().look(|core, _| core.engine.policy_of(self.inner().id)?.kind_of(name))
+    }
+
+    /// The outcome of an HTTP answer: by its status and the policy's `retry.statuses`, and by what its headers say of another try
+    /// (`Retry-After` and its relatives). For classifiers of clients that have no adapter here.
+    ///
+    /// ```
+    /// use tidegate_tokio::{Class, Outcome, Policy, core::Duration};
+    /// let policy = Policy::builder("shop").preset("http").build().unwrap();
+    /// let headers = [(&b"retry-after"[..], &b"2"[..])];
+    /// let busy = Outcome::of(Class::Throttled).retry_after(Duration::from_secs(2));
+    /// assert_eq!(policy.outcome_of(429, headers), busy);
+    /// ```
+    pub fn outcome_of<'a>(
+        &self,
+        status: u16,
+        headers: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Outcome {
+        self.caller.site.outcome_of(status, headers)
     }
 
     /// Gives the policy other settings, while it is in use. Calls in flight finish under those that they began with; limits and

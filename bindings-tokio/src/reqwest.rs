@@ -178,6 +178,8 @@ impl Guard {
                 request.headers_mut().insert(RETRY, HeaderValue::from(u16::from(attempt.number - 1)));
             }
             let (sent, judge) = (send(request), &judge);
+            #[cfg(feature = "tracing")]
+            let sent = tracing::Instrument::instrument(sent, repeat_span(attempt.number));
             Some(async move {
                 let response = sent.await?;
                 let outcome = judge.of(&response);
@@ -247,6 +249,15 @@ impl SendWith for RequestBuilder {
         let (client, request) = self.build_split();
         let request = request.map_err(|error| guard.caller.site.unsent(error))?;
         guard.run(request, |request| client.execute(request)).await
+    }
+}
+
+/// A span for what repeats another request, and for nothing else.
+#[cfg(feature = "tracing")]
+fn repeat_span(attempt: u8) -> tracing::Span {
+    match attempt {
+        0 | 1 => tracing::Span::none(),
+        _ => tracing::info_span!(target: "tidegate", "repeat", http.request.resend_count = attempt - 1),
     }
 }
 
