@@ -231,6 +231,6 @@ mod tests {
         ] {
             assert_eq!(rate.read(wrong), None, "{wrong:?}");
         }
-        assert_eq!(rate.read(&[b'1'; 1 << 17]), None);
+        assert_eq!(rate.read(&vec![b'1'; 1 << 17]), None);
     }
 }
