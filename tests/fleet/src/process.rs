@@ -194,7 +194,6 @@ impl Process {
             let it = self.clone();
             tokio::spawn(async move {
                 let reply = it.execute(&command).await;
-                if std::env::var_os("FLEET_DEBUG").is_some() { eprintln!("{} {:?}", String::from_utf8_lossy(&command.words[command.words.len()-7..].join(&b" "[..])), reply); }
                 it.on_reply(&command, &reply);
             });
         }

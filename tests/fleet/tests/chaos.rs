@@ -14,8 +14,8 @@ const PROCESSES: u32 = 4;
 /// Calls a second of each process: twice the fleet's rate in all.
 const LOAD: u32 = 100;
 const SECOND: u64 = 1_000_000;
-/// `store_timeout` of the policy.
-const TIMEOUT: Duration = Duration::from_millis(50);
+/// `store_timeout`. Longer than its default, so that a busy machine is no fault.
+const TIMEOUT: Duration = Duration::from_millis(200);
 
 fn pairs(on_loss: &'static str) -> Vec<(&'static str, Value<'static>)> {
     vec![
@@ -25,6 +25,7 @@ fn pairs(on_loss: &'static str) -> Vec<(&'static str, Value<'static>)> {
         ("rate_limit.lease", Value::Number(f64::from(LEASE))),
         ("rate_limit.store", Value::Text("fleet")),
         ("rate_limit.on_loss", Value::Text(on_loss)),
+        ("store_timeout", Value::Number(TIMEOUT.as_micros() as f64)),
     ]
 }
 
@@ -38,8 +39,8 @@ struct World {
 
 /// The fault begins here, and ends there; the load ends at `END`.
 const FAULT: u64 = SECOND;
-const HEALED: u64 = 2 * SECOND;
-const END: u64 = 5 * SECOND + 600_000;
+const HEALED: u64 = 2 * SECOND + 200_000;
+const END: u64 = 6 * SECOND;
 
 impl World {
     async fn new(on_loss: &'static str) -> Self {
@@ -94,7 +95,10 @@ impl World {
         let late: u64 = self.fleet.iter().map(|process| self.late(process, faulty.1)).sum();
         let mixed = late * rate / u64::from(PROCESSES) / SECOND;
         let most = rate * END / SECOND + burst + events * (burst + leases) + mixed;
-        println!("{} attempts, of {most} at most; {mixed} by shares after it was back", self.started(0, u64::MAX));
+        println!(
+            "{} attempts, of {most} at most; {mixed} by shares after it was back",
+            self.started(0, u64::MAX)
+        );
         let all = self.started(0, u64::MAX);
         assert!(all <= most, "{all} attempts, of {most} at most after {events} events");
 
@@ -126,7 +130,7 @@ impl World {
             let down = process.seen(|seen| seen.told(RecordType::StoreDegraded));
             let first = *down.first().unwrap_or_else(|| panic!("a process has not noticed"));
             // The lease, and the command that was out, may last a little.
-            assert!((from..from + 400_000).contains(&first), "noticed at {first}");
+            assert!((from..from + 600_000).contains(&first), "noticed at {first}");
             let waits = process.seen(|seen| seen.waits_within(first, to));
             let p99 = waits[waits.len() * 99 / 100];
             println!("noticed after {} ms; p99 of the waits {p99:?}", (first - from) / 1_000);
@@ -140,7 +144,7 @@ impl World {
 
     /// Under `local` the fleet goes on at about its rate; never above it.
     fn check_local_share(&self, (from, to): (u64, u64)) {
-        let (from, rate) = (from + 300_000, u64::from(RATE));
+        let (from, rate) = (from + 600_000, u64::from(RATE));
         let (found, due) = (self.started(from, to), rate * (to - from) / SECOND);
         println!("{found} attempts on the local shares, of {due}");
         assert!((due / 2..=due + u64::from(BURST)).contains(&found), "{found} attempts, of {due}");
@@ -252,7 +256,7 @@ fn bad_way(way: Way) {
 
 #[test]
 fn slower_than_the_timeout() {
-    bad_way(Way::Slow(Duration::from_millis(80)));
+    bad_way(Way::Slow(TIMEOUT + TIMEOUT / 2));
 }
 
 #[test]
@@ -370,14 +374,17 @@ fn a_replica_that_takes_no_writes() {
 #[test]
 fn a_failover_to_a_replica() {
     fleet_test(async {
-        let replica = Server::start(&[]);
-        let mut world = World::new("local").await;
+        let (primary, replica) = (Server::start(&["--repl-diskless-sync-delay", "0"]), Server::start(&[]));
         let mut connection = replica.connect();
-        connection.ok("CONFIG SET repl-ping-replica-period 1");
-        connection.ok(&format!("REPLICAOF 127.0.0.1 {}", world.server.address().port()));
+        connection.ok(&format!("REPLICAOF 127.0.0.1 {}", primary.address().port()));
+        let until = Instant::now() + Duration::from_secs(20);
+        while !connection.ok("INFO replication").text().contains("master_link_status:up") {
+            assert!(Instant::now() < until, "a replica that does not follow");
+            sleep(Duration::from_millis(20)).await;
+        }
+        let mut world = World::on(primary, "local").await;
         let load = world.load();
         world.until(FAULT).await;
-        assert!(connection.ok("INFO replication").text().contains("master_link_status:up"), "it follows");
         world.server.kill();
         world.until(HEALED).await;
         connection.ok("REPLICAOF NO ONE");
@@ -401,8 +408,8 @@ fn on_loss_closed_refuses_and_open_lets_all_pass() {
             world.proxy.set(Way::Clear);
             load.join_all().await;
             world.check_noticed(FAULTY);
-            let offered = u64::from(PROCESSES * LOAD) * (HEALED - FAULT - 400_000) / SECOND;
-            let passed = world.started(FAULT + 400_000, HEALED);
+            let offered = u64::from(PROCESSES * LOAD) * (HEALED - FAULT - 600_000) / SECOND;
+            let passed = world.started(FAULT + 600_000, HEALED);
             if on_loss == "closed" {
                 world.check(0, FAULTY);
                 assert_eq!(passed, 0, "nothing passes");
