@@ -12,7 +12,7 @@ import { type Scope, scopes } from "./scope.js";
 import type { Snapshot } from "./snapshot.js";
 import { made, testerOf, type Wanted } from "./tested.js";
 import { type Moments, Ticker } from "./ticker.js";
-import { KINDS, WAKES } from "./wire.js";
+import { COMMANDS, KINDS, WAKES } from "./wire.js";
 
 /** How an engine is made. */
 export interface EngineOptions {
@@ -123,6 +123,8 @@ export class Engine {
   last = 0;
   /** @internal Is anything done with records? */
   listening = false;
+  /** @internal Carries commands to the fleet's store, where one is attached. */
+  carrier: (() => void) | undefined;
   /** @internal */
   readonly listeners = new Set<Listener>();
   /** @internal Policies by number, as their owners want them. */
@@ -177,6 +179,7 @@ export class Engine {
   /** @internal What a step has left to be done for others. */
   after(step: number): void {
     if ((step & WAKES) !== 0) this.wake();
+    if ((step & COMMANDS) !== 0) this.carrier?.();
     if (this.listening) rare("events").publish(this);
   }
 
@@ -235,6 +238,7 @@ export class Engine {
 
   #changed(): void {
     this.tunings += 1;
+    this.carrier?.();
     this.wake();
     if (this.listening) rare("events").publish(this);
   }
@@ -243,6 +247,7 @@ export class Engine {
   force(policy: number, route: number, on: boolean): void {
     needs("forceOpen");
     this.native.force_open(this.handle, policy, route, on ? 1 : 0, this.time());
+    this.carrier?.();
     this.wake();
     if (this.listening) rare("events").publish(this);
   }

@@ -7,6 +7,7 @@ use crate::map::Map;
 
 use super::arena::NONE;
 use super::fleet::breaker::Guard;
+use super::fleet::slots::Slots;
 use super::hedge::Hedger;
 use super::hold::Holds;
 use super::pace::{Bucket, Pace};
@@ -41,6 +42,8 @@ pub(super) mod stage {
     pub const BREAKER: u8 = 1 << 3;
     pub const THROTTLE: u8 = rare(1 << 4);
     pub const SEND: u8 = rare(1 << 5);
+    /// Its permits are leases of the fleet's, which are renewed.
+    pub const LEASED: u8 = rare(1 << 6);
     pub const FORCED: u8 = 1 << 7;
 
     /// A stage that only a full engine has.
@@ -89,6 +92,8 @@ pub(super) struct Route {
     pub rate_at: u32,
     pub budget_at: u32,
     pub pool: Option<Pool>,
+    /// What it knows of the fleet's slots, where its permits are those.
+    pub slots: Option<Part<Slots>>,
     pub budget: Option<Budget>,
     pub rate: Option<Box<Pace>>,
     pub send: Option<Part<Pace>>,
@@ -177,8 +182,25 @@ impl Routes {
         let route = &mut self.slots[slot as usize];
         (route.overflow, route.forced) = (name == OVERFLOW, forced);
         route.set_stages(policy, forced);
+        self.set_leased(slot);
         self.link(slot);
         slot
+    }
+
+    /// Notes whether a route's permits are leases, here or in a pool.
+    pub fn set_leased(&mut self, slot: u32) {
+        let home = self.slots[slot as usize].pool_at;
+        let leased = self.slots[home as usize].slots.is_some();
+        let route = &mut self.slots[slot as usize];
+        route.stages = route.stages & !stage::LEASED | if leased { stage::LEASED } else { 0 };
+    }
+
+    /// All routes whose permits are here.
+    pub fn users_of(&self, home: u32) -> Vec<u32> {
+        self.iter()
+            .filter(|(_, route)| route.pool_at == home && !route.is_pool)
+            .map(|(slot, _)| slot)
+            .collect()
     }
 
     /// The idle route of a saved key, as the most recently used one; makes it if it is not there. No key is the policy's
@@ -342,6 +364,10 @@ impl Routes {
             let route = &mut self.slots[slot as usize];
             if let Some(pool) = &mut route.pool {
                 pool.forget_calls();
+                if let Some(slots) = &mut route.slots {
+                    slots.forget();
+                    pool.set_limit(0);
+                }
             }
             if let Some(budget) = &mut route.budget {
                 budget.forget_calls();
@@ -377,6 +403,12 @@ impl Route {
         let tokens = rate.map(|limit| Bucket::of(limit, now));
         let cubic = |full| Part::new(Pace::new(Bucket::Cubic(Rare::new(CubicRate::new(now), full))), full);
         let throttle = |it: &Rare<Throttle>| Part::new(AdaptiveThrottle::new(it.settings, now), it.full());
+        let bulkhead = policy.bulkhead.as_ref().filter(|_| own(homes.pool));
+        let slots = Slots::of(bulkhead);
+        let mut pool = bulkhead.map(|it| Pool::new(it, now));
+        if let Some(pool) = pool.as_mut().filter(|_| slots.is_some()) {
+            pool.set_limit(0);
+        }
         Self {
             generation: 1,
             policy: policy_number,
@@ -386,7 +418,8 @@ impl Route {
             pool_at: 0,
             rate_at: 0,
             budget_at: 0,
-            pool: policy.bulkhead.as_ref().filter(|_| own(homes.pool)).map(|it| Pool::new(it, now)),
+            pool,
+            slots,
             budget: policy.retry.budget.as_ref().filter(|_| own(homes.budget)).and_then(Budget::new),
             rate: tokens.map(|bucket| Box::new(Pace::new(bucket))),
             send: Full::here().filter(|_| policy.retry.send_rate).map(cubic),
