@@ -17,6 +17,7 @@ from ._native import monotonic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     from . import _native
     from ._engine import Engine
@@ -102,6 +103,29 @@ def _say(engine: Engine, link: Link, error: Exception) -> None:
 
         what = f"{type(error).__name__}: {error}"
         logging.getLogger("tidegate").warning("the fleet's store has not answered: %s", what)
+
+
+def ask(carrier: Carrier, words: list[bytes], seconds: float) -> Future[bytes]:
+    """Runs a command that is no engine's, in the store's thread."""
+    from concurrent.futures import Future
+
+    future: Future[bytes] = Future()
+
+    def job(in_time: bool) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            if not in_time:
+                raise Lost("the store's thread was busy for too long")
+            future.set_result(carrier.carry(words, 3, seconds))
+        except Exception as error:
+            future.set_exception(error)
+
+    if getattr(carrier, "inline", False):
+        job(True)
+    else:
+        worker.put(job, int(seconds * 1e6))
+    return future
 
 
 class Worker:

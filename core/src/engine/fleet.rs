@@ -9,6 +9,7 @@
 pub(super) mod breaker;
 mod command;
 pub(super) mod rate;
+mod reap;
 pub(super) mod slots;
 
 use std::collections::BTreeMap;
