@@ -83,9 +83,10 @@ def _free() -> int:
 
 
 def _binary() -> str:
-    binary = shutil.which("redis-server") or shutil.which("valkey-server")
+    named = os.environ.get("TIDEGATE_REDIS_SERVER", "redis-server")
+    binary = shutil.which(named) or shutil.which("valkey-server")
     if binary is None:
-        pytest.skip("needs redis-server or valkey-server on PATH")
+        pytest.skip("needs redis-server or valkey-server on PATH, or TIDEGATE_REDIS_SERVER")
     return binary
 
 
