@@ -696,6 +696,19 @@ def test_a_client_that_never_comes_back_holds_up_neither_calls_nor_the_end() -> 
     assert time.monotonic() - began < 10
 
 
+def test_where_no_thread_can_be_started_commands_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(_store, "worker", _store.Worker())
+    engine = tidegate.Engine(seed=1, logs=False, store=RedisStore(Plain(1)))
+    policy = limited(engine)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", never)
+        assert policy.call(int) == 0
+    assert _store.worker._thread is None
+
+
 def test_more_commands_than_fit_are_lost_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a client hangs, the line does not grow for ever."""
     monkeypatch.setattr(_store, "_MOST", 0)

@@ -144,16 +144,24 @@ class Worker:
     def put(self, job: Job, us: int) -> None:
         """Has something run that has so much time, from now on: it is told whether it is still in time."""
         with self._changed:
-            fits = len(self._queue) < _MOST and not self._ends
+            fits = len(self._queue) < _MOST and not self._ends and self._runs()
             if fits:
                 self._queue.append((job, monotonic() + us))
-                if self._thread is None:
-                    self._thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
-                    self._thread.start()
-                    atexit.register(self.end)
                 self._changed.notify()
         if not fits:
             job(False)
+
+    def _runs(self) -> bool:
+        """Starts the thread where there is none yet; false where it cannot be, as at the end of a program."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                return False
+            self._thread = thread
+            atexit.register(self.end)
+        return True
 
     def _work(self) -> None:
         while True:
