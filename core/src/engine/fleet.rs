@@ -10,6 +10,7 @@ pub(super) mod breaker;
 mod command;
 pub(super) mod digest;
 pub(super) mod rate;
+mod reap;
 pub(super) mod slots;
 
 use std::collections::BTreeMap;
