@@ -68,12 +68,15 @@ pub fn hear(state: &mut State) -> bool {
     any
 }
 
-/// Has this thread nothing to tell but what only the log would write, at a level at which it writes nothing? Then that is
-/// dropped, and no Python runs.
+/// Has this thread nothing to tell but what only the log would write, at a level at which it writes nothing, and is there
+/// nothing to send? Then that is dropped, and no Python runs.
 pub fn hush(engine: &Engine, py: Python<'_>) -> PyResult<bool> {
     static LOGGER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let (id, quiet) = {
         let state = engine.state.lock(py);
+        if !state.commands.is_empty() {
+            return Ok(false);
+        }
         (state.ears.id, state.ears.quiet)
     };
     let all_quiet = TOLD

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 
 /** Bytes of core and fetch together with gzip, minified; the aim is 25 kB and 40 kB at most (docs/performance.md says why not yet). */
-const LARGEST = 204_000;
+const LARGEST = 225_000;
 
 const here = join(dirname(fileURLToPath(import.meta.url)), "..");
 const outside = mkdtempSync(join(tmpdir(), "tidegate-package-"));
@@ -30,10 +30,15 @@ const TYPED = `
 import { AttemptTimeout, Engine, Pool, policy, reportOf, within, type Attempt, type TidegateEvent } from "tidegate";
 import { FakeClock } from "tidegate/testing";
 import { initSync } from "tidegate/slim";
-import { Aimd, type AimdSettings } from "tidegate/parts";
+import { Aimd, type AimdSettings, MemoryStore } from "tidegate/parts";
+import { attach, RedisStore, type Store } from "tidegate/fleet";
 
 const settings: AimdSettings = { maxConcurrency: 5, latencyThreshold: 100 };
 const limit: number = new Aimd(settings).limit;
+const store: Store = new RedisStore({ execute: (words: readonly string[], key: number) => words[key] ?? null });
+attach(limit > 9 ? store : new MemoryStore(), { namespace: "shop" });
+// @ts-expect-error no client
+new RedisStore({ port: 6379 });
 // @ts-expect-error no threshold
 new Aimd({ maxConcurrency: limit });
 const engine = new Engine({ seed: 7, clock: new FakeClock() });

@@ -13,7 +13,7 @@ import type { PoolSnapshot, Snapshot } from "./snapshot.js";
 import { made, testerOf, type Wanted } from "./tested.js";
 import { type Moments, Ticker } from "./ticker.js";
 import { Timers } from "./timers.js";
-import { KINDS, WAKES } from "./wire.js";
+import { COMMANDS, KINDS, WAKES } from "./wire.js";
 
 /** How an engine is made. */
 export interface EngineOptions {
@@ -66,6 +66,8 @@ export interface Waiter {
 }
 
 const RESOLVED = Promise.resolve();
+/** Keys of routes that are kept for events. */
+const MOST_KEYS = 1000;
 const handles =
   typeof FinalizationRegistry === "undefined"
     ? undefined
@@ -93,10 +95,14 @@ export class Engine {
   last = 0;
   /** @internal Is anything done with records? */
   listening = false;
+  /** @internal Carries commands to the fleet's store, where one is attached. */
+  carrier: (() => void) | undefined;
   readonly #listeners = new Set<Listener>();
   /** @internal Policies by number, as their owners want them. */
   readonly wanted: Wanted[] = [];
   #measured = false;
+  /** The keys of routes, for events. A route's number is its own for good. */
+  readonly #keys = new Map<number, string>();
   readonly #seed: bigint;
   readonly #maxRoutes: number;
   readonly #journals: boolean;
@@ -144,6 +150,7 @@ export class Engine {
   /** @internal What a step has left to be done for others. */
   after(step: number): void {
     if ((step & WAKES) !== 0) this.wake();
+    if ((step & COMMANDS) !== 0) this.carrier?.();
     if (this.listening) this.#publish();
   }
 
@@ -200,6 +207,7 @@ export class Engine {
 
   #changed(): void {
     this.tunings += 1;
+    this.carrier?.();
     this.wake();
     if (this.listening) this.#publish();
   }
@@ -207,6 +215,7 @@ export class Engine {
   /** @internal Refuses all calls of a policy, or of one of its routes, until it is told otherwise. */
   force(policy: number, route: number, on: boolean): void {
     this.native.force_open(this.handle, policy, route, on ? 1 : 0, this.time());
+    this.carrier?.();
     this.wake();
     if (this.listening) this.#publish();
   }
@@ -408,8 +417,14 @@ export class Engine {
   /** A record as the engine writes it, with the names of its policy and route. */
   #event(written: Parameters<typeof eventOf>[0]): TidegateEvent {
     const key = (route: number) => {
-      this.native.key_of(this.handle, route);
-      return said() || undefined;
+      let known = this.#keys.get(route);
+      if (known === undefined) {
+        this.native.key_of(this.handle, route);
+        known = said();
+        if (this.#keys.size >= MOST_KEYS) this.#keys.clear();
+        if (known !== "") this.#keys.set(route, known);
+      }
+      return known || undefined;
     };
     return eventOf(written, (number) => this.wanted[number]?.name, key);
   }

@@ -201,6 +201,18 @@ impl CircuitBreaker {
         self.close();
     }
 
+    /// Takes over a break that somebody else has decided on, as of another process: it is open for this long from now. With
+    /// zero the next admission is a probe. Results of calls admitted before change nothing; the next break is as long as if
+    /// this one had not been.
+    pub(crate) fn open_for(&mut self, span: Duration, now: Time) {
+        let now = self.clock.observe(now);
+        if self.phase == Phase::Closed {
+            self.next_generation();
+        }
+        self.phase = Phase::Open { until: now.after(span) };
+        self.probes.clear();
+    }
+
     /// Gives all probes' places back: after a fork they are none of ours.
     pub fn forget_probes(&mut self) {
         self.probes.clear();

@@ -26,21 +26,23 @@ fn seeds(count: u64) -> Vec<u64> {
 }
 
 /// The most that has been spent beyond rate · t in any window that begins with the fleet.
-fn excess(sim: &Sim, permits: u64) -> i64 {
+fn excess(sim: &Sim, permits: u64) -> u64 {
     let mut sum = 0;
     let over = sim.started().into_iter().map(|(at, cost)| {
         sum += cost;
-        (sum * SECOND) as i64 - (permits * at) as i64
+        (sum * SECOND).saturating_sub(permits * at).div_ceil(SECOND)
     });
-    over.max().unwrap_or(0) / SECOND as i64
+    over.max().unwrap_or(0)
 }
 
 #[test]
 fn the_fleet_spends_the_declared_rate_and_no_more() {
-    for (lease, name) in [(1.0, "strict"), (20.0, "leased")] {
+    for (lease, name) in [(1_u32, "strict"), (20, "leased")] {
         for seed in seeds(3) {
-            let pairs =
-                rate(400.0, &[("rate_limit.lease", Number(lease)), ("rate_limit.burst", Number(100.0))]);
+            let pairs = rate(
+                400.0,
+                &[("rate_limit.lease", Number(f64::from(lease))), ("rate_limit.burst", Number(100.0))],
+            );
             let mut sim = Sim::new(seed, 8, &pairs, Faults::none());
             sim.load((2_000, 12_000), (1, 1), 0);
             sim.run(10 * SECOND);
@@ -48,13 +50,13 @@ fn the_fleet_spends_the_declared_rate_and_no_more() {
             let over = excess(&sim, 400);
             assert!(over <= 100, "{name}, seed {seed}: {over} beyond the rate, of a burst of 100");
             // Demand is three times the rate, so nothing is left unspent but what is leased.
-            let least = 400 * 10 + 100 - 8 * lease as u64 - 40;
+            let least = 400 * 10 + 100 - 8 * u64::from(lease) - 40;
             assert!(spent >= least, "{name}, seed {seed}: {spent} of {least}");
             for process in &sim.processes {
                 assert_eq!(process.fallbacks(sim.now), 0);
                 assert!(process.told(RecordType::StoreDegraded) == 0 && process.longest <= 50_000);
                 let commands = process.commands as f64 / process.begun as f64;
-                assert!(lease == 1.0 || commands < 0.35, "{name}, seed {seed}: {commands} commands a call");
+                assert!(lease == 1 || commands < 0.35, "{name}, seed {seed}: {commands} commands a call");
             }
             let refused = sim.ended(Verdict::RateLimited);
             assert_eq!(

@@ -76,7 +76,10 @@ fn rates_show_what_is_left_and_who_waits() {
     let shown =
         |engine: &tidegate::Engine, now| (view(engine, now).rate.unwrap(), view(engine, now).send.unwrap());
     assert_eq!(call(&mut engine, id, Class::Ok, 0, 0), Verdict::Ok);
-    assert_eq!(shown(&engine, 0), (RateView { tokens: 1, waiting: 0, fleet: None }, SendView { rate: None, waiting: 0 }));
+    assert_eq!(
+        shown(&engine, 0),
+        (RateView { tokens: 1, waiting: 0, fleet: None }, SendView { rate: None, waiting: 0 })
+    );
     call(&mut engine, id, Class::Throttled, 0, 600_000);
     let route = engine.route(id, "r", at(600_000));
     let (_, step) = engine.begin(route, &Request::default(), at(600_000));

@@ -139,8 +139,14 @@ impl Engine {
     }
 
     /// The early look at the breaker: it takes nothing, and spares a queue and a token.
-    fn look(&self, slot: u32, now: Time) -> Answer {
-        let breaker = &self.routes[self.calls[slot].route].breaker;
+    fn look(&mut self, slot: u32, now: Time) -> Answer {
+        let route = self.calls[slot].route;
+        if self.routes[route].guard.is_some()
+            && let Some(answer) = self.consult_fleet(route, true, now)
+        {
+            return answer;
+        }
+        let breaker = &self.routes[route].breaker;
         match breaker.as_ref().and_then(|breaker| breaker.refuses(now)) {
             Some(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),
             None => Answer::Pass,
@@ -149,6 +155,12 @@ impl Engine {
 
     /// Breaker or throttle.
     fn guard(&mut self, slot: u32, now: Time) -> Answer {
+        let route = self.calls[slot].route;
+        if self.routes[route].guard.is_some()
+            && let Some(answer) = self.consult_fleet(route, false, now)
+        {
+            return answer;
+        }
         let call = &mut self.calls[slot];
         let route = &mut self.routes[call.route];
         if let Some(breaker) = &mut route.breaker {

@@ -141,8 +141,13 @@ impl Engine {
                 Evidence::Success | Evidence::Neutral => 0,
             };
             let from = breaker.state(now);
-            if breaker.record(ticket, evidence, bits, now).is_some() {
+            let change = breaker.record(ticket, evidence, bits, now);
+            let fleet = route.guard.is_some();
+            if let Some((_, to)) = change {
                 self.note(move |it| it.tell_breaker_of(slot, from, now));
+                if fleet {
+                    self.tell_fleet(self.calls[slot].route, to, now);
+                }
             }
         } else if let Some(throttle) = &mut route.throttle
             && !matches!(class, Class::Ignored | Class::Cancelled)
@@ -167,8 +172,11 @@ impl Engine {
             && number != 0
         {
             let from = breaker.state(now);
-            breaker.on_body_failure(Ticket { number, probe }, bits, now);
+            let change = breaker.on_body_failure(Ticket { number, probe }, bits, now);
             self.note(move |it| it.tell_breaker_of(slot, from, now));
+            if let Some((_, to)) = change {
+                self.tell_fleet(self.calls[slot].route, to, now);
+            }
         }
     }
 

@@ -3,8 +3,9 @@
 //! The store is never on the way of a call that can do without it. One health for the whole engine: the first loss takes
 //! it down, then nobody waits for it, and one command a second or less, carried by whatever is due, tries it again.
 //!
-//! `command.rs` writes commands and reads replies, `rate.rs` is the rate limit.
+//! `command.rs` writes commands and reads replies, `rate.rs` is the rate limit, `breaker.rs` the circuit breaker.
 
+pub(super) mod breaker;
 mod command;
 pub(super) mod rate;
 
@@ -168,7 +169,7 @@ impl Engine {
             Reply::Bytes(bytes) => match pending.subject.read(bytes) {
                 Some(answer) => {
                     let is_back = self.store_answered(command, now);
-                    self.fleet_told(&pending, &answer, now);
+                    self.fleet_told(command, &pending, &answer, now);
                     if is_back {
                         for home in self.fleet_rates() {
                             self.rate_with_store(home, now);
@@ -190,10 +191,11 @@ impl Engine {
     }
 
     /// What a command asked for has been answered.
-    fn fleet_told(&mut self, pending: &Pending, answer: &[u64], now: Time) {
+    fn fleet_told(&mut self, command: CommandId, pending: &Pending, answer: &[u64], now: Time) {
         let Some(home) = self.routes.find(pending.home) else { return };
         match pending.subject {
             Subject::Rate { want, need, call } => self.rate_told(home, (want, need, call), answer, now),
+            Subject::Breaker { op } => self.breaker_told(home, (command, op), answer, now),
         }
     }
 
@@ -202,6 +204,7 @@ impl Engine {
         let Some(home) = self.routes.find(pending.home) else { return };
         match pending.subject {
             Subject::Rate { .. } => self.rate_settled(home),
+            Subject::Breaker { .. } => self.breaker_settled(home),
         }
     }
 
@@ -319,7 +322,10 @@ impl Engine {
                 rate && fleet.kind == StoreKind::Plain,
                 "rate_limit.store = fleet is not built yet for a store without Lua",
             ),
-            (breaker, "breaker.store = fleet is not built yet: leave it local"),
+            (
+                breaker && fleet.kind == StoreKind::Plain,
+                "breaker.store = fleet is not built yet for a store without Lua",
+            ),
             (slots, "bulkhead.store = fleet is not built yet: leave it local"),
             (latency, "bulkhead.latency_store = fleet is not built yet: leave it local"),
         ]

@@ -27,6 +27,8 @@ pub struct Counts {
     pub retries: u64,
     /// Hedges: those that started beside another.
     pub hedges: u64,
+    /// Decisions that an `on_loss` has made, because the fleet's store was gone or too slow.
+    pub store_fallbacks: u64,
     /// Calls ended, by verdict in the order of [`Verdict::ALL`].
     pub ends: [u64; Verdict::ALL.len()],
     /// Errors that a host's fallback stood in for.
@@ -41,6 +43,7 @@ impl Default for Counts {
             attempts: 0,
             retries: 0,
             hedges: 0,
+            store_fallbacks: 0,
             ends: [0; Verdict::ALL.len()],
             fallbacks: 0,
             fallback_failures: 0,
@@ -188,6 +191,11 @@ impl Engine {
         if let Some(budget) = &mut self.routes[home].budget {
             budget.on_call(now);
         }
+    }
+
+    /// Counts a decision of `on_loss`.
+    pub(super) fn count_fallback(&mut self, policy: u16) {
+        self.policies[usize::from(policy)].counts.store_fallbacks += 1;
     }
 
     /// Counts the end of a call.

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::arena::{Call, NONE, State, flag};
+use super::fleet::breaker::Guard;
 use super::queue::Pool;
 use super::record::RecordType;
 use super::route::{Route, stage};
@@ -136,6 +137,7 @@ impl Engine {
             (Some(breaker), Some(to)) => breaker.retune(to.settings, now),
             _ => it.breaker = fresh.breaker,
         }
+        Guard::retune(&mut it.guard, policy.breaker.as_ref());
         match (&mut it.throttle, &policy.throttle) {
             (Some(throttle), Some(to)) => throttle.retune(to.settings, now),
             _ => it.throttle = fresh.throttle,
@@ -214,6 +216,7 @@ impl Counts {
         self.attempts += other.attempts;
         self.retries += other.retries;
         self.hedges += other.hedges;
+        self.store_fallbacks += other.store_fallbacks;
         self.fallbacks += other.fallbacks;
         self.fallback_failures += other.fallback_failures;
         for (sum, n) in self.ends.iter_mut().zip(other.ends) {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::arena::NONE;
+use super::fleet::breaker::Guard;
 use super::hedge::Hedger;
 use super::hold::Holds;
 use super::pace::{Bucket, Pace};
@@ -84,6 +85,8 @@ pub(super) struct Route {
     pub rate: Option<Box<Pace>>,
     pub send: Option<Box<Pace>>,
     pub breaker: Option<Box<CircuitBreaker>>,
+    /// What it knows of the fleet's, where it is that.
+    pub guard: Option<Box<Guard>>,
     pub throttle: Option<Box<AdaptiveThrottle>>,
     pub hedger: Option<Box<Hedger>>,
     pub holds: Option<Box<Holds>>,
@@ -341,6 +344,9 @@ impl Routes {
             if let Some(breaker) = &mut route.breaker {
                 breaker.forget_probes();
             }
+            if let Some(guard) = &mut route.guard {
+                guard.forget();
+            }
             if let Some(budget) = route.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut()) {
                 budget.forget_calls();
             }
@@ -376,6 +382,7 @@ impl Route {
             rate: tokens.map(|bucket| Box::new(Pace::new(bucket))),
             send: cubic.map(|bucket| Box::new(Pace::new(bucket))),
             breaker: policy.breaker.as_ref().map(|it| Box::new(CircuitBreaker::new(it.settings))),
+            guard: Guard::of(policy.breaker.as_ref()),
             throttle: policy.throttle.as_ref().map(|it| Box::new(AdaptiveThrottle::new(it.settings, now))),
             hedger: policy.hedge.as_ref().map(|it| Box::new(Hedger::new(it))),
             holds: policy.retry.hold.map(|_| Box::default()),

@@ -138,8 +138,6 @@ pub struct RateView {
 pub struct FleetRateView {
     /// Processes that share it, as the store last said.
     pub processes: u32,
-    /// Calls decided by `on_loss` so far, because the store was gone or too slow.
-    pub fallbacks: u64,
 }
 
 /// The fleet's store, as the engine sees it.

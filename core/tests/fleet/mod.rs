@@ -101,6 +101,8 @@ pub struct Process {
     pub route: RouteId,
     waiting: BTreeMap<CallId, Waiting>,
     running: BTreeSet<CallId>,
+    /// How its attempts end.
+    pub class: Class,
     pub begun: u64,
     /// When attempts started, and what they cost.
     pub started: Vec<(u64, u64)>,
@@ -124,7 +126,6 @@ pub struct Sim {
     pub processes: Vec<Process>,
     pub faults: Faults,
     pub dice: Dice,
-    pub class: Class,
     agenda: BTreeMap<(u64, u64), What>,
     number: u64,
     /// No call begins after this.
@@ -150,6 +151,7 @@ impl Sim {
                 route,
                 waiting: BTreeMap::new(),
                 running: BTreeSet::new(),
+                class: Class::Ok,
                 begun: 0,
                 started: Vec::new(),
                 ended: BTreeMap::new(),
@@ -170,7 +172,6 @@ impl Sim {
             processes: (0..count).map(process).collect(),
             faults,
             dice: Dice::new(seed),
-            class: Class::Ok,
             agenda: BTreeMap::new(),
             number: 0,
             until: 0,
@@ -243,7 +244,7 @@ impl Sim {
                 process
             }
             What::Finish(process, call, attempt) => {
-                let outcome = Outcome::of(self.class);
+                let outcome = Outcome::of(self.processes[process].class);
                 let step = self.processes[process].engine.on(call, Event::Finished { attempt, outcome }, now);
                 self.carry_out(process, call, step);
                 process
@@ -409,7 +410,7 @@ impl Process {
     /// Calls that `on_loss` has decided.
     pub fn fallbacks(&self, now: u64) -> u64 {
         let snapshot = self.engine.snapshot(Time::from_micros(now));
-        snapshot.routes[0].rate.and_then(|rate| rate.fleet).map_or(0, |fleet| fleet.fallbacks)
+        snapshot.policies[0].1.store_fallbacks
     }
 
     pub fn told(&self, what: tidegate::RecordType) -> usize {

@@ -5,9 +5,14 @@ import FoundationNetworking
 import TidegateNative
 
 /// An answer with its whole body.
-public struct Answer: Sendable {
+public struct Answer: Sendable, HTTPAnswer {
     public let data: Data
     public let response: URLResponse
+}
+
+/// What `URLSession` has brought.
+protocol HTTPAnswer {
+    var response: URLResponse { get }
 }
 
 extension URLSession {
@@ -107,7 +112,7 @@ extension Ended where Value == Answer {
 extension Policy {
     /// The outcome that an answer's status and fields say, at its place in a word; nil where there is no such answer.
     func classified(_ result: Result<any Sendable, any Error>) -> UInt64? {
-        guard case .success(let value) = result, let response = (value as? Answer)?.response as? HTTPURLResponse else {
+        guard case .success(let value) = result, let response = (value as? any HTTPAnswer)?.response as? HTTPURLResponse else {
             return nil
         }
         guard response.statusCode >= 400 else { return 0 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::super::Engine;
 use super::Fleet;
+use super::breaker::Op;
 use crate::action::{CallId, RouteId};
 use crate::fleet::{CommandId, Script, StoreCommand};
 use crate::time::{Duration, Time};
@@ -16,6 +17,8 @@ const MOST: u64 = 1 << 53;
 pub(super) enum Subject {
     /// Tokens of a rate: `want`, but no fewer than `need`; for this call alone, where each asks for itself.
     Rate { want: u32, need: u32, call: Option<CallId> },
+    /// A breaker's state.
+    Breaker { op: Op },
 }
 
 impl Subject {
@@ -23,6 +26,7 @@ impl Subject {
     pub fn read(self, bytes: &[u8]) -> Option<Vec<u64>> {
         let count = match self {
             Self::Rate { .. } => 3,
+            Self::Breaker { .. } => 4,
         };
         let numbers = integers(bytes)?;
         (numbers.len() == count).then_some(numbers)
@@ -79,12 +83,13 @@ impl Trouble {
 }
 
 impl Engine {
-    /// Sends a script, by name; its two keys belong to the route or pool.
+    /// Sends a script, by name; its two keys belong to the route or pool. What it is asked to do, where it does several
+    /// things, stands before the process.
     pub(super) fn send(
         &mut self,
         script: &'static Script,
         (home, subject): (u32, Subject),
-        args: &[u64],
+        (op, args): (Option<u64>, &[u64]),
         within: Duration,
         now: Time,
     ) {
@@ -96,6 +101,7 @@ impl Engine {
         for part in script.keys {
             tail.push(format!("{}:{{{entity}}}{part}", fleet.namespace).into_bytes());
         }
+        tail.extend(op.map(|op| op.to_string().into_bytes()));
         tail.push(fleet.process.to_vec());
         tail.extend(args.iter().map(|number| number.to_string().into_bytes()));
         let pending = Pending {
@@ -118,6 +124,7 @@ impl Engine {
         if let Some(home) = self.routes.find(pending.home) {
             match pending.subject {
                 Subject::Rate { .. } => self.rate_sent(home),
+                Subject::Breaker { .. } => self.breaker_sent(home),
             }
         }
         let Some(fleet) = &mut self.fleet else { return };
@@ -224,6 +231,6 @@ mod tests {
         ] {
             assert_eq!(rate.read(wrong), None, "{wrong:?}");
         }
-        assert_eq!(rate.read(&[b'1'; 1 << 17]), None);
+        assert_eq!(rate.read(&vec![b'1'; 1 << 17]), None);
     }
 }

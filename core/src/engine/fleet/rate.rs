@@ -49,8 +49,6 @@ pub(in crate::engine) struct Share {
     empty: Option<(u32, Time)>,
     /// How long answers are waited for, as the last call's policy has it.
     within: Duration,
-    /// Calls that `on_loss` has decided.
-    fallbacks: u64,
 }
 
 impl Share {
@@ -65,12 +63,11 @@ impl Share {
             back: 0,
             empty: None,
             within: Duration::from_millis(50),
-            fallbacks: 0,
         }
     }
 
     pub fn view(&self) -> FleetRateView {
-        FleetRateView { processes: self.processes, fallbacks: self.fallbacks }
+        FleetRateView { processes: self.processes }
     }
 
     pub fn settings(&self) -> RateSettings {
@@ -284,8 +281,8 @@ impl Engine {
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
         let (waiting, _, tokens) = self.rate_queue(home);
         let down = !self.store_up();
+        self.count_fallback(self.calls[slot].policy);
         let Some(share) = self.share_mut(home) else { return Answer::Pass };
-        share.fallbacks += 1;
         match share.fleet.on_loss {
             OnLoss::Open => return Answer::Pass,
             OnLoss::Closed => return Answer::Refuse(Verdict::StoreUnavailable, back),
@@ -346,13 +343,13 @@ impl Engine {
             } else {
                 match share.fleet.on_loss {
                     OnLoss::Closed => {
-                        share.fallbacks += 1;
+                        self.count_fallback(self.calls[slot].policy);
                         let back = self.store_back_in(now);
                         self.turn_away_from(slot, Verdict::StoreUnavailable, back, now);
                     }
                     OnLoss::Local if share.local.try_take(cost, now).is_err() => break,
                     OnLoss::Local | OnLoss::Open => {
-                        share.fallbacks += 1;
+                        self.count_fallback(self.calls[slot].policy);
                         self.grant_tokens(slot, now);
                     }
                 }
@@ -469,7 +466,7 @@ impl Engine {
             u64::from(need),
             u64::from(back),
         ];
-        self.send(&RATE, (home, Subject::Rate { want, need, call }), &args, within, now);
+        self.send(&RATE, (home, Subject::Rate { want, need, call }), (None, &args), within, now);
     }
 
     /// The store has answered.
@@ -582,7 +579,7 @@ impl Engine {
             if waits && fits && now.after(turn) < give_up {
                 ahead += u64::from(cost);
             } else {
-                share.fallbacks += 1;
+                self.count_fallback(self.calls[slot].policy);
                 let retry_in = if fits { Some(turn) } else { back };
                 self.turn_away_from(slot, Verdict::RateLimited, retry_in, now);
             }

@@ -1,0 +1,206 @@
+//! A breaker that is the fleet's (semantics 10.1, 10.7): each process has its own, which decides; what one decides, all
+//! learn. An opening is written at once; otherwise traffic carries a look at the store's state now and then. Probes are each
+//! process's own, and the first whose probes close it closes it for all.
+//!
+//! A break has an epoch, which the store gives. What says which is what: `theirs` is a break that the fleet is in, and that
+//! ends where the fleet's ends; a break without it is the process's alone, because there was no quorum or no store.
+
+use super::super::Engine;
+use super::super::admit::Answer;
+use super::command::Subject;
+use crate::action::Verdict;
+use crate::breaker::BreakerState;
+use crate::fleet::{BREAKER, CommandId};
+use crate::policy::{Breaker, FleetBreaker, OnLoss};
+use crate::time::{Duration, Time};
+
+/// What the script is asked to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::engine) enum Op {
+    Look = 0,
+    Open = 1,
+    Close = 2,
+}
+
+/// What a route's breaker knows of the fleet's.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Guard {
+    settings: FleetBreaker,
+    /// The fleet's last break that this process knows of; 0 is none.
+    epoch: u64,
+    /// Is the break that this breaker is in the fleet's?
+    theirs: bool,
+    /// Has the store been told of the break that is this process's own?
+    told: bool,
+    /// The break that the probes of this process have closed.
+    closed: u64,
+    /// When the state was last asked for.
+    asked_at: Option<Time>,
+    /// Commands out.
+    out: u32,
+    /// The newest command that has been answered: older ones say nothing any more.
+    heard: CommandId,
+}
+
+impl Guard {
+    /// That of a breaker of the fleet's.
+    pub fn of(breaker: Option<&Breaker>) -> Option<Box<Self>> {
+        let settings = breaker?.fleet?;
+        Some(Box::new(Self {
+            settings,
+            epoch: 0,
+            theirs: false,
+            told: false,
+            closed: 0,
+            asked_at: None,
+            out: 0,
+            heard: CommandId::from_word(0),
+        }))
+    }
+
+    /// Goes on with other settings.
+    pub fn retune(it: &mut Option<Box<Self>>, to: Option<&Breaker>) {
+        match (it.as_mut(), to.and_then(|to| to.fleet)) {
+            (Some(guard), Some(settings)) => guard.settings = settings,
+            _ => *it = Self::of(to),
+        }
+    }
+
+    /// After a fork: commands are the parent's.
+    pub fn forget(&mut self) {
+        self.out = 0;
+    }
+}
+
+impl Engine {
+    /// Before a call is let through: the fleet's state, where it is time to ask for it, and what `on_loss` says while the
+    /// store is gone. `None` leaves the decision to the process's own breaker. The early look counts no call that passes.
+    #[inline(never)]
+    pub(in crate::engine) fn consult_fleet(&mut self, route: u32, early: bool, now: Time) -> Option<Answer> {
+        self.watch_store(now);
+        self.exchange(route, now);
+        if self.store_up() {
+            return None;
+        }
+        let back = self.store_back_in(now);
+        let it = &self.routes[route];
+        let (policy, on_loss) = (it.policy, it.guard.as_ref()?.settings.on_loss);
+        let answer = match on_loss {
+            OnLoss::Local => return None,
+            OnLoss::Open => Answer::Pass,
+            OnLoss::Closed => Answer::Refuse(Verdict::StoreUnavailable, back),
+        };
+        if !early || on_loss == OnLoss::Closed {
+            self.count_fallback(policy);
+        }
+        Some(answer)
+    }
+
+    /// Asks for the fleet's state where the last answer is old.
+    pub(in crate::engine) fn exchange(&mut self, route: u32, now: Time) {
+        let it = &self.routes[route];
+        let every = self.policies[usize::from(it.policy)].policy.store_exchange;
+        let Some(guard) = &it.guard else { return };
+        let due = guard.asked_at.is_none_or(|asked| now.since(asked) >= every);
+        if due && guard.out == 0 {
+            self.send_breaker(route, Op::Look, now);
+        }
+    }
+
+    fn send_breaker(&mut self, route: u32, op: Op, now: Time) {
+        if !self.may_send(now) {
+            return;
+        }
+        let it = &mut self.routes[route];
+        let policy = &self.policies[usize::from(it.policy)].policy;
+        let (Some(guard), Some(settings)) = (&mut it.guard, &policy.breaker) else { return };
+        let left = it.breaker.as_ref().and_then(|breaker| breaker.refuses(now));
+        let duration = left.unwrap_or(settings.settings.break_duration).as_micros().max(1);
+        let args = [
+            guard.epoch,
+            duration,
+            u64::from(guard.settings.quorum),
+            guard.settings.within.as_micros().max(1),
+        ];
+        let within = policy.store_timeout;
+        guard.asked_at = Some(now);
+        guard.out += 1;
+        self.send(&BREAKER, (route, Subject::Breaker { op }), (Some(op as u64), &args), within, now);
+    }
+
+    /// The process's own breaker has gone from one state to another.
+    #[inline(never)]
+    pub(in crate::engine) fn tell_fleet(&mut self, route: u32, to: BreakerState, now: Time) {
+        let Some(guard) = &mut self.routes[route].guard else { return };
+        let theirs = core::mem::take(&mut guard.theirs);
+        match to {
+            BreakerState::Open => {
+                guard.told = false;
+                self.send_breaker(route, Op::Open, now);
+            }
+            BreakerState::Closed if theirs => {
+                guard.closed = guard.epoch;
+                self.send_breaker(route, Op::Close, now);
+            }
+            BreakerState::Closed | BreakerState::HalfOpen => {}
+        }
+    }
+
+    pub(super) fn breaker_settled(&mut self, route: u32) {
+        if let Some(guard) = &mut self.routes[route].guard {
+            guard.out = guard.out.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn breaker_sent(&mut self, route: u32) {
+        if let Some(guard) = &mut self.routes[route].guard {
+            guard.out += 1;
+        }
+    }
+
+    /// The store has told the fleet's state.
+    pub(super) fn breaker_told(
+        &mut self,
+        route: u32,
+        (command, op): (CommandId, Op),
+        answer: &[u64],
+        now: Time,
+    ) {
+        let &[state, remaining, epoch, _votes] = answer else { return };
+        let before = self.levels(route);
+        let it = &mut self.routes[route];
+        let (Some(guard), Some(breaker)) = (&mut it.guard, &mut it.breaker) else { return };
+        if command < guard.heard {
+            return;
+        }
+        guard.heard = command;
+        guard.told |= op == Op::Open;
+        let own = breaker.state(now);
+        let mut again = None;
+        match state {
+            1 if epoch != guard.epoch || own == BreakerState::Closed && guard.closed != epoch => {
+                breaker.open_for(Duration::from_micros(remaining), now);
+                (guard.epoch, guard.theirs) = (epoch, true);
+            }
+            2 if epoch != guard.epoch => {
+                // The break is over, and nobody's probe has come back yet. Whoever is closed has not seen it: it probes too.
+                if own == BreakerState::Closed {
+                    breaker.open_for(Duration::ZERO, now);
+                }
+                (guard.epoch, guard.theirs) = (epoch, true);
+            }
+            2 if own == BreakerState::Closed && guard.closed == epoch => again = Some(Op::Close),
+            2 if own == BreakerState::Open && !guard.theirs && !guard.told => again = Some(Op::Open),
+            0 if guard.theirs && own != BreakerState::Closed => {
+                breaker.reset();
+                (guard.epoch, guard.theirs) = (epoch, false);
+            }
+            0 if own == BreakerState::Open && !guard.told => again = Some(Op::Open),
+            _ => {}
+        }
+        self.note(move |it| it.tell_levels(route, before, now));
+        if let Some(op) = again {
+            self.send_breaker(route, op, now);
+        }
+    }
+}
