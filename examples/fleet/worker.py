@@ -33,12 +33,12 @@ async def main() -> None:
     """Calls at a steady rate, each in a task of its own."""
     args = settings()
     host, _, port = args.redis.rpartition(":")
-    engine = tidegate.default_engine()
-    attach(RedisStore(redis.asyncio.Redis(host=host, port=int(port))))
+    engine = tidegate.Engine()
+    attach(RedisStore(redis.asyncio.Redis(host=host, port=int(port))), engine=engine)
     rate = {"permits": args.rate, "per": 1, "burst": args.burst, "lease": args.lease, "store": "fleet"}
     breaker = {"consecutive": 5, "break_duration": 1, "store": "fleet"} if args.breaker else None
-    policy = tidegate.Policy("api", rate_limit=rate, breaker=breaker)
-    call = policy.at("eu")
+    policy = tidegate.Policy("api", rate_limit=rate, breaker=breaker, engine=engine)
+    call = policy.at(route="eu")
     line: dict[str, list[int] | list[list[int]]] = {"breaker": [], "degraded": [], "recovered": []}
     starts = [0] * (int(args.seconds / BUCKET) + 1)
     ends = {"rate_limited": 0, "breaker_open": 0}
