@@ -36,8 +36,7 @@ impl Subject {
     pub fn read(self, bytes: &[u8]) -> Option<Vec<u64>> {
         let (least, most) = match self {
             Self::Rate { .. } => (3, 3),
-            Self::Breaker { .. } => (4, 4),
-            Self::Slots { op: slots::Op::Acquire, .. } => (4, 4),
+            Self::Breaker { .. } | Self::Slots { op: slots::Op::Acquire, .. } => (4, 4),
             Self::Slots { op: slots::Op::Renew, count } => (2, 2 + count as usize),
             Self::Slots { op: slots::Op::Release | slots::Op::Reap, .. } => (2, 2),
         };
