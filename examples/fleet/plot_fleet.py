@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
@@ -28,20 +29,22 @@ def draw(lines: list[dict[str, Any]], gone: tuple[float, float], args: argparse.
     )
     starts = [sum(counts) for counts in zip(*(line["starts"] for line in lines), strict=True)]
     # The mean of the second that ends here.
-    means = [sum(starts[max(0, at - SMOOTH) : at]) / (min(at, SMOOTH) * BUCKET) for at in range(1, len(starts))]
+    means = [
+        sum(starts[max(0, at - SMOOTH) : at]) / (min(at, SMOOTH) * BUCKET) for at in range(1, len(starts))
+    ]
     moments = [at * BUCKET for at in range(1, len(starts))]
     for axes in (upper, lower):
         axes.axvspan(*gone, color="#FFE7AD", linewidth=0, zorder=0.5)
-    upper.text(sum(gone) / 2, args.rate * 1.25, "no Redis", ha="center", color="#8A5A00")
+    upper.text(sum(gone) / 2, max(means), "no Redis", ha="center", color="#8A5A00")
     upper.axhline(args.rate, color="#6E7781", linestyle="--", label=f"declared: {args.rate}/s")
     offered = args.load * len(lines)
     upper.plot(moments, means, color="#0072B2", linewidth=2.2, label=f"sent, of {offered}/s that were wanted")
-    upper.set(ylim=(0, args.rate * 1.6), ylabel="attempts/s, whole fleet")
+    upper.set(ylim=(0, max(means) * 1.1), ylabel="attempts/s, whole fleet")
     upper.set_title("Eight processes, one rate limit", loc="left", weight="bold")
     upper.legend(loc="lower right", frameon=False)
     for row, line in enumerate(lines):
         changes = [(0.0, 0), *((at / 1e6, to) for at, to in line["breaker"]), (args.seconds, 0)]
-        for (since, state), (until, _) in zip(changes, changes[1:], strict=False):
+        for (since, state), (until, _) in pairwise(changes):
             lower.broken_barh([(since, until - since)], (row - 0.4, 0.8), color=STATES[state], linewidth=0)
     lower.set_yticks(range(len(lines)), [line["language"] for line in lines])
     lower.invert_yaxis()

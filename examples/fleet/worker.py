@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import time
 
 import redis
@@ -32,6 +33,7 @@ def settings() -> argparse.Namespace:
 async def main() -> None:
     """Calls at a steady rate, each in a task of its own."""
     args = settings()
+    logging.disable()  # of each refusal; the picture has them
     host, _, port = args.redis.rpartition(":")
     engine = tidegate.Engine()
     attach(RedisStore(redis.asyncio.Redis(host=host, port=int(port))), engine=engine)
@@ -86,7 +88,11 @@ async def main() -> None:
         await asyncio.gather(*tasks)
     waits.sort()
     p99 = int(waits[len(waits) * 99 // 100] * 1e6) if waits else None
-    print(json.dumps({"language": "python", "begun": begun, "starts": starts, **ends, **line, "wait_p99_us": p99}))
+    print(
+        json.dumps(
+            {"language": "python", "begun": begun, "starts": starts, **ends, **line, "wait_p99_us": p99}
+        )
+    )
 
 
 asyncio.run(main())

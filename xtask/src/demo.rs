@@ -3,7 +3,7 @@
 use crate::cargo;
 use crate::run::{Error, Result, step};
 use crate::setup::{Shop, Venv, environment, python_environment};
-use crate::{jvm, swift, wheel};
+use crate::{js, jvm, redis, swift, wheel};
 use std::env::consts::EXE_SUFFIX;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,36 @@ pub fn demo(shop: &Shop, args: &[String]) -> Result {
     for file in files(&out) {
         println!("   {}", file.display());
     }
+    Ok(())
+}
+
+/// `cargo xtask demo fleet [arguments]`: eight processes in the languages that are here, and a Redis that dies and comes
+/// back. A language that cannot be built is left out, and the output says why.
+pub fn fleet(shop: &Shop, args: &[String]) -> Result {
+    let script = present(shop, "examples/fleet/demo.py")?;
+    let server = redis::program(shop)?;
+    let venv = package(shop)?;
+    let worker = ["build", "--quiet", "--release", "-p", "tidegate-fleet-tests", "--bin", "fleet-worker"];
+    step("rust: build the worker", || cargo(shop).args(worker).quiet())?;
+    let folder = script.with_file_name("");
+    let mut workers = vec![
+        format!("rust={}", shop.target.join("release/fleet-worker").display()),
+        format!("python={} {}", venv.bin("python").display(), folder.join("worker.py").display()),
+    ];
+    match step("javascript: build the package", || js::built(shop)) {
+        Ok(package) => {
+            let worker = folder.join("worker.mjs");
+            workers.push(format!("javascript=node {} {}", worker.display(), package.display()));
+        }
+        Err(why) => println!("   without JavaScript: {why}"),
+    }
+    let out = shop.root.join("target/demo");
+    fs::create_dir_all(&out).map_err(Error::at("make", &out))?;
+    println!("── demo");
+    let demo = venv.script(&script).arg("--redis-server").arg(server).arg("--out").arg(&out);
+    let demo = workers.iter().fold(demo, |demo, worker| demo.arg("--worker").arg(worker));
+    demo.args(args).inherit()?;
+    println!("figures and plots: {}", out.display());
     Ok(())
 }
 

@@ -116,6 +116,15 @@ pub fn environment(shop: &Shop) -> Result {
     packages(shop, &e2e(shop))
 }
 
+/// The folder of the npm package, built.
+pub fn built(shop: &Shop) -> Result<PathBuf> {
+    environment(shop)?;
+    let folder = folder(shop);
+    let build = Cmd::new("npm").args(["run", "--silent", "build"]).cwd(&folder);
+    build.env("CARGO_TARGET_DIR", &shop.target).quiet()?;
+    Ok(folder)
+}
+
 /// Node, the compiler's target, and the source of the standard library, which is built with the module.
 fn prerequisites(shop: &Shop) -> Result {
     wasm::node(shop)?;

@@ -30,6 +30,7 @@ usage: cargo xtask <command> [--no-install] [arguments]
   setup               install what the other commands need (Python packages, into target/venv; WebAssembly; Swift)
   test                everything CI runs: format, lints, tests, types, stubs, wheel; ends with the counts
   demo [arguments]    the brownout demo against the built package and origin; table and plots in target/demo
+                      demo fleet: eight processes in three languages on one Redis that dies and comes back
   generate [--check]  rewrite the committed generated files; with --check only say whether they are current
   bench [arguments]   what a call costs: core, then core and Python side by side with peers, then Kotlin and Swift
   gate [--accept]     instructions per call in core against the accepted figures; with --accept writes the new ones
@@ -67,6 +68,7 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
             no_more(&args)?;
             return Ok(test::test(&shop));
         }
+        "demo" if args.first().is_some_and(|what| what == "fleet") => demo::fleet(&shop, &args[1..])?,
         "demo" => demo::demo(&shop, &args)?,
         "generate" => {
             let check = take_flag(&mut args, "--check").is_some();

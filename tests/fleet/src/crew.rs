@@ -80,7 +80,7 @@ impl Crew {
             sleep(Duration::from_millis(20));
         }
         let children = std::mem::take(&mut self.children);
-        children.into_iter().map(|child| line(child.wait_with_output().expect("its output"))).collect()
+        children.into_iter().map(|child| line(&child.wait_with_output().expect("its output"))).collect()
     }
 }
 
@@ -93,7 +93,7 @@ impl Drop for Crew {
     }
 }
 
-fn line(output: std::process::Output) -> Json {
+fn line(output: &std::process::Output) -> Json {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "a worker failed: {}", output.status);
     serde_json::from_str(text.lines().last().unwrap_or_default())

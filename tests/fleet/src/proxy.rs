@@ -95,16 +95,15 @@ async fn carry(
         let Ok(count @ 1..) = from.read(&mut buffer).await else { return };
         let now = *way.borrow();
         let bytes: &[u8] = match now {
-            Way::Clear => &buffer[..count],
             Way::Slow(delay) => {
                 tokio::time::sleep(delay).await;
                 &buffer[..count]
             }
-            Way::NoAnswers if !answers => &buffer[..count],
-            Way::NoAnswers | Way::Silent => continue,
+            Way::Silent => continue,
+            Way::NoAnswers if answers => continue,
             Way::Garbage if answers => b"$3\r\n1 x\r\n",
-            Way::Garbage => &buffer[..count],
             Way::Closed => return,
+            Way::Clear | Way::NoAnswers | Way::Garbage => &buffer[..count],
         };
         if to.write_all(bytes).await.is_err() {
             return;
