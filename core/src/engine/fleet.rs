@@ -8,6 +8,7 @@
 
 pub(super) mod breaker;
 mod command;
+mod plain;
 pub(super) mod rate;
 pub(super) mod slots;
 
@@ -205,6 +206,10 @@ impl Engine {
             Subject::Rate { want, need, call } => self.rate_told(home, (want, need, call), answer, now),
             Subject::Breaker { op } => self.breaker_told(home, (command, op), answer, now),
             Subject::Slots { op, count } => self.slots_told(home, (op, count), pending, answer, now),
+            Subject::Window { link, wanted } => self.window_told(home, (link, wanted), pending, answer, now),
+            Subject::Mark { link, op, duration } => {
+                self.mark_told(home, (link, op, duration), (command, pending), answer, now);
+            }
         }
     }
 
@@ -215,6 +220,10 @@ impl Engine {
             Subject::Rate { .. } => self.rate_settled(home),
             Subject::Breaker { .. } => self.breaker_settled(home),
             Subject::Slots { op, .. } => self.slots_settled(home, op),
+            Subject::Window { link: plain::Link::Repair, .. }
+            | Subject::Mark { link: plain::Link::Repair, .. } => {}
+            Subject::Window { .. } => self.rate_settled(home),
+            Subject::Mark { .. } => self.breaker_settled(home),
         }
     }
 
@@ -331,6 +340,8 @@ impl Engine {
         let breaker = policy.breaker.as_ref().is_some_and(|it| it.fleet.is_some());
         let slots = policy.bulkhead.as_ref().is_some_and(|it| it.fleet.is_some());
         let latency = policy.bulkhead.as_ref().is_some_and(|it| it.fleet_latency);
+        let quorum =
+            policy.breaker.as_ref().and_then(|it| it.fleet.as_ref()).is_some_and(|it| it.quorum > 1);
         let Some(fleet) = &self.fleet else {
             return [
                 (rate, "rate_limit.store = fleet needs a store: attach one to the engine first"),
@@ -343,12 +354,8 @@ impl Engine {
         };
         [
             (
-                rate && fleet.kind == StoreKind::Plain,
-                "rate_limit.store = fleet is not built yet for a store without Lua",
-            ),
-            (
-                breaker && fleet.kind == StoreKind::Plain,
-                "breaker.store = fleet is not built yet for a store without Lua",
+                quorum && fleet.kind == StoreKind::Plain,
+                "breaker.quorum above 1 needs a store that runs scripts, which this one does not",
             ),
             (
                 slots && fleet.kind == StoreKind::Plain,

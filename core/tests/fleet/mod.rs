@@ -142,10 +142,14 @@ pub const STORE_CLOCK: u64 = 1_700_000_000_000_000;
 
 impl Sim {
     pub fn new(seed: u64, count: usize, pairs: &Pairs, faults: Faults) -> Self {
+        Self::of(StoreKind::Lua, seed, count, pairs, faults)
+    }
+
+    pub fn of(kind: StoreKind, seed: u64, count: usize, pairs: &Pairs, faults: Faults) -> Self {
         let process = |number: usize| {
             let mut engine = Engine::new(seed ^ (number as u64 + 1) << 32, Options::default());
             let now = Time::from_micros(0);
-            let _ = engine.attach_store(StoreKind::Lua, "", now);
+            let _ = engine.attach_store(kind, "", now);
             let policy = engine.policy(Policy::from_pairs("api", pairs).unwrap()).unwrap();
             let route = engine.route(policy, "eu", now);
             engine.subscribe(true);

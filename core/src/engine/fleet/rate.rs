@@ -15,6 +15,7 @@ use super::super::call::{MAX_PARK, wait};
 use super::super::pace::Bucket;
 use super::super::view::FleetRateView;
 use super::command::{Part, Subject};
+use super::plain::{self, Link};
 use crate::action::{CallId, Step, Verdict, Wait};
 use crate::fleet::RATE;
 use crate::limit::{RateSettings, TokenBucket};
@@ -49,6 +50,8 @@ pub(in crate::engine) struct Share {
     empty: Option<(u32, Time)>,
     /// How long answers are waited for, as the last call's policy has it.
     within: Duration,
+    /// What it has had of the window, in a store without scripts.
+    part: plain::Part,
 }
 
 impl Share {
@@ -63,6 +66,7 @@ impl Share {
             back: 0,
             empty: None,
             within: Duration::from_millis(50),
+            part: plain::Part::default(),
         }
     }
 
@@ -72,6 +76,19 @@ impl Share {
 
     pub fn settings(&self) -> RateSettings {
         self.settings
+    }
+
+    pub(super) fn within(&self) -> Duration {
+        self.within
+    }
+
+    pub(super) fn processes(&self) -> u32 {
+        self.processes
+    }
+
+    /// So many tokens have been counted, and these are now all of the window: how many processes share the rate.
+    pub(super) fn counted(&mut self, wanted: u64, all: u64) -> u32 {
+        self.part.count(wanted, all).unwrap_or(self.processes)
     }
 
     /// The process's own share, as a bucket.
@@ -192,7 +209,7 @@ impl Engine {
         fleet.map(|(slot, _)| slot).collect()
     }
 
-    fn share_mut(&mut self, home: u32) -> Option<&mut Share> {
+    pub(super) fn share_mut(&mut self, home: u32) -> Option<&mut Share> {
         match &mut self.routes[home].rate.as_deref_mut()?.bucket {
             Bucket::Fleet(share) => Some(share),
             Bucket::Tokens(_) | Bucket::Cubic(_) => None,
@@ -458,6 +475,11 @@ impl Engine {
         let back = core::mem::take(&mut share.back);
         let RateSettings { permits, per, burst } = share.settings;
         let within = share.within;
+        if self.is_plain() {
+            // What is not wanted is lost there until the window ends.
+            let link = if want > 0 { Link::Begin } else { Link::Left };
+            return self.send_window(home, link, (want, need, call), now);
+        }
         let args = [
             u64::from(permits),
             per.as_micros().max(1),
@@ -536,12 +558,16 @@ impl Engine {
     /// In strict mode what no call takes is no lease: it goes back by a command of its own.
     fn give_back_unasked(&mut self, home: u32, now: Time) {
         let (waiting, ..) = self.rate_queue(home);
+        let plain = self.is_plain();
         let Some(share) = self.share_mut(home) else { return };
         if !share.strict() || waiting > 0 {
             return;
         }
         while let Some((tokens, _)) = share.leased.pop_front() {
             share.give_back(tokens);
+        }
+        if plain {
+            share.back = 0;
         }
         if share.back > 0 {
             self.send_rate(home, (0, 0), None, now);
