@@ -19,8 +19,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{ffi, intern};
-use tidegate::{CallId, wire};
+use tidegate::{CallId, Step, Time, wire};
 
+use crate::again::{self, After};
 use crate::fast::{self, Args};
 use crate::inside;
 use crate::runner::{Begun, Raised, Runner};
@@ -63,6 +64,8 @@ struct Call {
     head: ffi::PyObject,
     busy: AtomicBool,
     phase: Cell<Phase>,
+    /// The attempt that the user's coroutine is; 0 before the first.
+    attempt: Cell<u8>,
     /// The call's id while it goes on, else 0.
     id: Cell<u64>,
     /// When its timer is due, on the engine's clock; 0 without one.
@@ -74,6 +77,14 @@ struct Call {
 enum Sent<'py> {
     Yields(Bound<'py, PyAny>),
     Returns(Bound<'py, PyAny>),
+}
+
+/// What followed a failed attempt.
+enum Next<'py> {
+    /// Another one, and what it did.
+    Attempt(Result<Sent<'py>, Raised>),
+    /// The shell's coroutine, and what that did; or the end.
+    Shell(Result<Sent<'py>, Raised>),
 }
 
 /// A borrowed awaitable.
@@ -201,9 +212,7 @@ impl<'py> This<'_, 'py> {
         if !fast || begun.step.next.is_some() && in_trio(py, globals)? {
             return self.start_in_shell(&caller, around.scope, &mut begun);
         }
-        if let Some(next) = begun.step.next {
-            self.call.due.set(begun.now.as_micros().saturating_add(next.as_micros()).max(1));
-        }
+        self.expect(1, begun.step, begun.now);
         self.call.phase.set(Phase::User);
         let owner = settings.owner.bind(py);
         let made = inside::make(py, globals, begun.call.to_word(), owner, around.scope).and_then(|inside| {
@@ -218,6 +227,13 @@ impl<'py> This<'_, 'py> {
                 self.user(self.drive(nothing))
             }
         }
+    }
+
+    /// This attempt comes now; its timer, if there is one, is due then.
+    fn expect(&self, attempt: u8, step: Step, now: Time) {
+        let due = step.next.map(|next| now.as_micros().saturating_add(next.as_micros()).max(1));
+        self.call.due.set(due.unwrap_or(0));
+        self.call.attempt.set(attempt);
     }
 
     /// The shell carries out the call from its first step on.
@@ -259,22 +275,74 @@ impl<'py> This<'_, 'py> {
 
     /// What the user's coroutine did.
     #[inline(always)]
-    fn user(&self, sent: Result<Sent<'py>, Raised>) -> Result<Sent<'py>, Raised> {
-        match sent {
-            Ok(Sent::Yields(value)) => {
-                if self.call.due.get() != 0 && self.call.refs[Ref::Timers as usize].get().is_null() {
-                    self.arm(&value).map_err(|raised| self.give_up(raised))?;
+    fn user(&self, mut sent: Result<Sent<'py>, Raised>) -> Result<Sent<'py>, Raised> {
+        loop {
+            match sent {
+                Ok(Sent::Yields(value)) => {
+                    if self.call.due.get() != 0 && self.call.refs[Ref::Timers as usize].get().is_null() {
+                        self.arm(&value).map_err(|raised| self.give_up(raised))?;
+                    }
+                    return Ok(Sent::Yields(value));
                 }
-                Ok(Sent::Yields(value))
-            }
-            Ok(Sent::Returns(value)) => self.finish(value),
-            Err(raised) => {
-                let value = Python::attach(|_| {
-                    raised.take(self.py()).into_value(self.py()).into_bound(self.py()).into_any()
-                });
-                self.resume(false, value)
+                Ok(Sent::Returns(value)) => return self.finish(value),
+                Err(raised) => match self.failed(raised) {
+                    Next::Attempt(did) => sent = did,
+                    Next::Shell(did) => return did,
+                },
             }
         }
+    }
+
+    /// Goes on after an attempt that has failed: with the next one if that comes at once, else in the shell.
+    #[cold]
+    fn failed(&self, raised: Raised) -> Next<'py> {
+        let py = self.py();
+        Python::attach(|_| {
+            let failure = raised.take(py).into_value(py).into_bound(py).into_any();
+            match self.again(&failure) {
+                Ok(After::Attempt(..)) => Next::Attempt(self.attempt()),
+                Ok(After::Raise) => {
+                    let error = PyErr::from_value(failure);
+                    self.end();
+                    Next::Shell(Err(error.into()))
+                }
+                Ok(After::Shell(step)) => Next::Shell(self.resume(Some(step), false, failure)),
+                Ok(After::Unjudged) => Next::Shell(self.resume(None, false, failure)),
+                Err(error) => Next::Shell(Err(self.give_up(error.into()))),
+            }
+        })
+    }
+
+    /// What follows a failure. A call that was stopped meanwhile is the shell's, and so is one that trio has to stop.
+    fn again(&self, failure: &Bound<'py, PyAny>) -> PyResult<After> {
+        let py = self.py();
+        if let Some(timers) = self.get(Ref::Timers) {
+            if !forget(&timers, self.call.id.get())? {
+                return Ok(After::Unjudged);
+            }
+            self.call.put(py, Ref::Timers, None);
+        }
+        let (caller, function) = (self.caller().map_err(|raised| raised.take(py))?, self.get(Ref::Function));
+        let settings = caller.get().settings().map_err(|raised| raised.take(py))?;
+        let function = function.ok_or_else(ended)?;
+        let attempt = self.call.attempt.get();
+        let after = again::failed(settings, self.id(), attempt, &function, failure)?;
+        if let After::Attempt(next, step, now) = after {
+            let globals = scope::globals(py).map_err(|raised| raised.take(py))?;
+            if step.next.is_some() && in_trio(py, globals).map_err(|raised| raised.take(py))? {
+                return Ok(After::Shell(step));
+            }
+            self.expect(next, step, now);
+        }
+        Ok(after)
+    }
+
+    /// Makes an attempt, up to where it suspends for the first time.
+    fn attempt(&self) -> Result<Sent<'py>, Raised> {
+        let py = self.py();
+        let coroutine = scope::globals(py).and_then(|globals| self.make(globals))?;
+        self.call.put(py, Ref::Inner, Some(coroutine));
+        self.drive(&py.None().into_bound(py))
     }
 
     /// Puts the call on the loop's timer, for the task that runs.
@@ -297,29 +365,34 @@ impl<'py> This<'_, 'py> {
             let call = self.id().to_word();
             match Python::attach(|_| forget(&timers, call)) {
                 Ok(true) => {}
-                Ok(false) => return self.resume(true, value),
+                Ok(false) => return self.resume(None, true, value),
                 Err(error) => return Err(self.give_up(error.into())),
             }
         }
         let caller = self.caller()?;
         let settings = caller.get().settings()?;
-        let woken = settings.finished(py, self.id());
+        let (call, function) = (self.id(), self.function()?);
+        let woken = settings.finished(py, call, self.call.attempt.get());
         self.end();
         if let Some(woken) = woken {
-            Python::attach(|_| settings.wake(py, woken))?;
+            Python::attach(|_| settings.told(py, call, &function, &value, woken))?;
         }
         Ok(Sent::Returns(value))
     }
 
-    /// The shell goes on after an attempt that did not end well, or that was stopped.
+    /// The shell goes on after an attempt that did not end well, or that was stopped; with this step, if the engine has
+    /// said one.
     #[cold]
-    fn resume(&self, ok: bool, value: Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
+    fn resume(&self, step: Option<Step>, ok: bool, value: Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         let py = self.py();
         let hand_over = || {
             let scope = self.get(Ref::Inside).and_then(|inside| inside::around(&inside));
             let scope = scope::or_none(py, scope);
-            let (id, function, timers) = (self.id().to_word(), self.function()?, self.get(Ref::Timers));
-            let told = (scope, id, ok, value, function, self.get(Ref::Args), self.get(Ref::Kwargs), timers);
+            let (id, attempt) = (self.id().to_word(), self.call.attempt.get());
+            let (step, function, timers) =
+                (step.map(wire::pack_step), self.function()?, self.get(Ref::Timers));
+            let (args, kwargs) = (self.get(Ref::Args), self.get(Ref::Kwargs));
+            let told = (scope, id, attempt, step, ok, value, function, args, kwargs, timers);
             Ok(self.caller()?.call_method1(intern!(py, "_afailed"), told)?)
         };
         let shell = Python::attach(|_| hand_over());
@@ -380,14 +453,14 @@ impl<'py> This<'_, 'py> {
             }
             (error, Ok(())) => error,
         };
-        let caller = self.get(Ref::Caller);
+        let (caller, attempt) = (self.get(Ref::Caller), self.call.attempt.get().max(1));
         self.end();
         let caller = caller.and_then(|caller| caller.cast_into::<Runner>().ok());
         let settings = caller.as_ref().map(|caller| caller.get().settings());
         match (settings, error) {
-            (Some(Ok(settings)), Some(error)) => Some(settings.give_up(py, call, error)),
+            (Some(Ok(settings)), Some(error)) => Some(settings.give_up(py, call, attempt, error)),
             (Some(Ok(settings)), None) => {
-                drop(settings.give_up(py, call, PyRuntimeError::new_err("closed")));
+                drop(settings.give_up(py, call, attempt, PyRuntimeError::new_err("closed")));
                 None
             }
             (_, error) => error,

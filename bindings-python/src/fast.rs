@@ -21,6 +21,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 use pyo3::{ffi, intern};
 
+use crate::again::{self, After};
 use crate::awaitable;
 use crate::runner::{Begun, Raised, Runner, Settings};
 use crate::scope::{self, Around, Globals};
@@ -217,24 +218,42 @@ fn call<'py>(
         return Ok(Python::attach(|_| shell())?);
     }
     let (call, owner) = (begun.call, settings.owner.bind(py));
-    let result = if greenlets {
-        within_variable(settings, globals, &around, call, function, args)
-    } else {
-        scope::enter(call.to_word(), owner, &around);
-        let result = args.call(function);
-        scope::leave(py, call.to_word(), owner);
-        result
-    };
-    match result {
-        Ok(value) if !is_coroutine(&value, globals) => match settings.finished(py, call) {
-            None => Ok(value),
-            Some(woken) => Ok(Python::attach(|_| settings.wake(py, woken).map(|()| value))?),
-        },
-        failed => {
-            let shell = || from_a_failure(caller, settings, around, call, failed, function, args);
-            Ok(Python::attach(|_| shell())?)
+    let mut attempt = 1;
+    loop {
+        let result = if greenlets {
+            within_variable(settings, globals, &around, call, function, args)
+        } else {
+            scope::enter(call.to_word(), owner, &around);
+            let result = args.call(function);
+            scope::leave(py, call.to_word(), owner);
+            result
+        };
+        match result {
+            Ok(value) if !is_coroutine(&value, globals) => match settings.finished(py, call, attempt) {
+                None => return Ok(value),
+                Some(woken) => {
+                    let tell = || settings.told(py, call, function, &value, woken);
+                    return Ok(Python::attach(|_| tell().map(|()| value.clone()))?);
+                }
+            },
+            failed => {
+                let more =
+                    || from_a_failure(caller, settings, &around, (call, attempt), failed, function, args);
+                match Python::attach(|_| more())? {
+                    Failed::Again(next) => attempt = next,
+                    Failed::Ends(value) => return Ok(value),
+                }
+            }
         }
     }
+}
+
+/// What follows a failed attempt.
+enum Failed<'py> {
+    /// Another one, at once: its number.
+    Again(u8),
+    /// The shell has carried out the rest.
+    Ends(Bound<'py, PyAny>),
 }
 
 /// Calls the function with the context variable set.
@@ -284,28 +303,39 @@ pub fn within<'py>(
     result.map_err(|raised| raised.take(py))
 }
 
-/// The shell goes on after a first attempt that has failed.
+/// Goes on after an attempt that has failed: natively with the next one if that comes at once, else in the shell.
 #[cold]
 fn from_a_failure<'py>(
     caller: &Bound<'py, PyAny>,
     settings: &Settings,
-    around: Around<'py>,
-    call: CallId,
+    around: &Around<'py>,
+    (call, attempt): (CallId, u8),
     failed: Result<Bound<'py, PyAny>, Raised>,
     function: &Bound<'py, PyAny>,
     args: Args<'_, 'py>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> PyResult<Failed<'py>> {
     let py = caller.py();
-    let hand_over = || {
+    let mut newest = attempt;
+    let go_on = || {
         let failure = match failed {
             Err(raised) => raised.take(py).into_value(py).into_bound(py).into_any(),
             Ok(value) => caller.call_method1(intern!(py, "_not_async"), (value, function))?,
         };
-        let outer = scope::or_none(py, around.scope);
-        let told = (outer, call.to_word(), failure, function, args.tuple()?, args.dict()?);
-        caller.call_method1(intern!(py, "_failed"), told)
+        let step = match again::failed(settings, call, attempt, function, &failure)? {
+            After::Attempt(next, ..) => {
+                newest = next;
+                return Ok(Failed::Again(next));
+            }
+            After::Raise => return Err(PyErr::from_value(failure)),
+            After::Shell(step) => Some(wire::pack_step(step)),
+            After::Unjudged => None,
+        };
+        let outer = scope::or_none(py, around.scope.clone());
+        let told = (outer, call.to_word(), attempt, step, failure, function, args.tuple()?, args.dict()?);
+        caller.call_method1(intern!(py, "_failed"), told).map(Failed::Ends)
     };
-    hand_over().map_err(|error| settings.give_up(py, call, error))
+    let went = go_on();
+    went.map_err(|error| settings.give_up(py, call, newest, error))
 }
 
 /// The shell carries out a call from its first step on.
@@ -328,7 +358,7 @@ fn from_the_start<'py>(
             (scope::or_none(py, around.scope.clone()), id, step, function, args.tuple()?, args.dict()?);
         caller.call_method1(intern!(py, "_begun"), told)
     };
-    hand_over().map_err(|error| settings.give_up(py, begun.call, error))
+    hand_over().map_err(|error| settings.give_up(py, begun.call, 1, error))
 }
 
 /// A method: a descriptor with a vectorcall, and the Python function that documents it.

@@ -7,11 +7,13 @@
 #![allow(clippy::inline_always)] // the wheel is built for size, all but the way of a call that works
 #![allow(clippy::cast_possible_wrap)] // sizes and offsets of small structs, as the interpreter's C takes them
 
+mod again;
 #[allow(unsafe_code)] // slots by hand; each use says why it is sound, here and below
 mod awaitable;
 mod document;
 #[allow(unsafe_code)]
 mod fast;
+mod fleet;
 #[allow(unsafe_code)]
 mod inside;
 #[allow(unsafe_code)]
@@ -31,6 +33,7 @@ use std::sync::{Arc, OnceLock};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyTuple};
+use tidegate::fleet::StoreCommand;
 use tidegate::{
     CallId, Clash, Class, Domain, Engine as Core, Event, Flags, HttpFailure, Kind, Options, Outcome, Policy,
     PolicyId, Pool, PoolKind, Request, RouteId, Step, TABLE, Time, Value, Verdict, WallTime, wire,
@@ -88,6 +91,8 @@ struct State {
     core: Core,
     manual: Option<u64>,
     woken: Vec<CallId>,
+    /// Commands for the store that nobody has fetched yet.
+    commands: Vec<StoreCommand>,
     ears: telemetry::Ears,
     mode: testing::Mode,
     /// What callers look at before each call, by policy.
@@ -107,10 +112,14 @@ impl State {
     }
 
     /// The ids that this step woke, drained under the lock that set the flag; also none of them, where it has made records
-    /// for hooks. Whoever gets any tells the Python half's `wake`.
+    /// for hooks or commands for the store. Whoever gets any tells the Python half's `wake`.
     #[inline(always)]
     fn woken(&mut self, flags: Flags) -> Option<Vec<u64>> {
-        if flags.wakes || self.core.has_records() { self.woken_or_told(flags) } else { None }
+        if flags.wakes || flags.commands || self.core.has_records() {
+            self.woken_or_told(flags)
+        } else {
+            None
+        }
     }
 
     #[inline(never)]
@@ -119,7 +128,10 @@ impl State {
         if flags.wakes {
             self.core.take_wakes(&mut self.woken);
         }
-        (told || flags.wakes).then(|| self.woken.drain(..).map(CallId::to_word).collect())
+        if flags.commands {
+            self.fetch_commands();
+        }
+        (told || flags.wakes || flags.commands).then(|| self.woken.drain(..).map(CallId::to_word).collect())
     }
 }
 
@@ -164,9 +176,16 @@ impl Engine {
     /// Tells a call what happened.
     #[inline(always)]
     fn on_with(&self, py: Python<'_>, call: CallId, event: Event) -> (Step, Option<Vec<u64>>) {
+        let (step, woken, _) = self.on_at(py, call, event);
+        (step, woken)
+    }
+
+    /// The same, and when that was.
+    #[inline(always)]
+    fn on_at(&self, py: Python<'_>, call: CallId, event: Event) -> (Step, Option<Vec<u64>>, Time) {
         let (mut state, now) = self.at_now(py);
         let step = state.core.on(call, event, now);
-        (step, state.woken(step.flags))
+        (step, state.woken(step.flags), now)
     }
 
     /// Cancels a call and reports these attempts as unwound: the calls that can go on because of it.
@@ -200,7 +219,8 @@ impl Engine {
         let core = Core::new(seed, Options::default().journal(journal).max_routes(max_routes));
         let (manual, ears) = (manual_clock.then_some(0), telemetry::Ears::new());
         let mode = testing::Mode::default();
-        let state = State { core, manual, woken: Vec::new(), ears, mode, traits: BTreeMap::new() };
+        let (woken, commands, traits) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let state = State { core, manual, woken, commands, ears, mode, traits };
         Self { manual: manual_clock, state: Lock::new(state) }
     }
 
@@ -445,6 +465,7 @@ impl Engine {
     fn after_fork(&self, py: Python<'_>, seed: u64) {
         let (mut state, now) = self.at_now(py);
         let _ = state.core.after_fork(seed, now);
+        state.commands.clear();
     }
 
     /// The version of the core.
@@ -489,6 +510,8 @@ mod _native {
     use super::document::Document;
     #[pymodule_export]
     use super::fast::{native_method, within};
+    #[pymodule_export]
+    use super::fleet::{Fleet, MemoryStore};
     #[pymodule_export]
     use super::parts::breaker::{CircuitBreaker, Ticket, evidence_of};
     #[pymodule_export]

@@ -29,6 +29,10 @@ pub struct Settings {
     traits: Arc<Traits>,
     /// Is there nothing that every attempt has to be shown or told?
     plain: bool,
+    /// Does the type of an exception say what it was? Then a failed attempt is judged natively too.
+    judged: bool,
+    /// Is an exception raised as it is, where its verdict has no note: is there no fallback, and no journal to find it in?
+    bare: bool,
 }
 
 /// A call that has begun: its id, what to do first, when that was said, and who can go on because of it.
@@ -52,6 +56,21 @@ impl Settings {
     /// May a first attempt be made natively by a thread? What blocks and has a timeout is the shell's.
     pub fn is_fast(&self) -> bool {
         self.plain && !self.traits.timed.load(Ordering::Relaxed) && !self.hedges()
+    }
+
+    /// Does the type of an exception say what it was?
+    pub fn is_judged_by_type(&self) -> bool {
+        self.plain && self.judged
+    }
+
+    /// Does nobody look at an exception before the caller gets it?
+    pub fn ends_bare(&self) -> bool {
+        self.bare
+    }
+
+    /// The engine.
+    pub(crate) fn engine(&self) -> &Engine {
+        self.engine.get()
     }
 
     /// May a first attempt be made natively in an event loop?
@@ -86,20 +105,22 @@ impl Settings {
         Ok(self.engine.get().begin_with(caller.py(), route, &request))
     }
 
-    /// Attempt 1 has ended well.
+    /// An attempt has ended well.
     #[inline(always)]
-    pub fn finished(&self, py: Python<'_>, call: CallId) -> Option<Vec<u64>> {
+    pub fn finished(&self, py: Python<'_>, call: CallId, attempt: u8) -> Option<Vec<u64>> {
         let outcome = Outcome::of(Class::Ok);
-        self.engine.get().on_with(py, call, Event::Finished { attempt: 1, outcome }).1
+        self.engine.get().on_with(py, call, Event::Finished { attempt, outcome }).1
     }
 
     /// Gives a call up, on the way out with an error that matters more than a waker's. One that has ended does not mind.
     ///
-    /// An interrupt can strike anywhere in the shell: then whatever attempt may be out is reported.
+    /// `attempt` is the newest that is known of here. An interrupt can strike anywhere in the shell: then whatever attempt
+    /// may be out is reported.
     #[cold]
-    pub fn give_up(&self, py: Python<'_>, call: CallId, error: PyErr) -> PyErr {
+    pub fn give_up(&self, py: Python<'_>, call: CallId, attempt: u8, error: PyErr) -> PyErr {
         let interrupted = error.is_instance_of::<PyKeyboardInterrupt>(py);
-        let woken = self.engine.get().give_up(py, call, 1..=if interrupted { u8::MAX } else { 2 });
+        let last = if interrupted { u8::MAX } else { attempt.saturating_add(1) };
+        let woken = self.engine.get().give_up(py, call, 1..=last);
         if let Some(woken) = woken
             && let Err(second) = self.wake(py, woken)
         {
@@ -166,7 +187,7 @@ impl Runner {
     }
 
     /// How its calls begin.
-    #[pyo3(signature = (native, owner: "object", policy, route, flags, limit, plain))]
+    #[pyo3(signature = (native, owner: "object", policy, route, flags, limit, plain, judged, bare))]
     #[allow(clippy::too_many_arguments)] // told once, when a caller is made
     fn _settle(
         &self,
@@ -177,6 +198,8 @@ impl Runner {
         flags: u64,
         limit: u64,
         plain: bool,
+        judged: bool,
+        bare: bool,
         py: Python<'_>,
     ) -> PyResult<()> {
         let Some(request) = wire::unpack_request(flags, limit, 0, 0) else {
@@ -184,7 +207,7 @@ impl Runner {
         };
         let traits = native.get().traits(py, policy);
         let route = AtomicU64::new(route);
-        let settings = Settings { engine: native, owner, route, request, traits, plain };
+        let settings = Settings { engine: native, owner, route, request, traits, plain, judged, bare };
         let again = |_| PyRuntimeError::new_err("tidegate: this caller has been made already");
         self.settings.set(settings).map_err(again)
     }

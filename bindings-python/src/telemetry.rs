@@ -9,12 +9,14 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyException, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use tidegate::{CallId, Duration, Family, Input, Meter, PolicyId, Reading, Record, RecordType, Series, Time};
 
-use crate::{Engine, State};
+use crate::{Engine, State, scope};
 
 pyo3::import_exception!(tidegate._errors, StateError);
 
@@ -37,6 +39,9 @@ impl Ears {
         Self { id, hooks: 0, quiet: 0, meter: None, heard: Vec::new() }
     }
 }
+
+/// `logging.INFO`.
+const INFO: u8 = 20;
 
 thread_local! {
     /// What this thread's steps have made, for its hooks.
@@ -61,6 +66,42 @@ pub fn hear(state: &mut State) -> bool {
     });
     ears.heard.clear();
     any
+}
+
+/// Has this thread nothing to tell but what only the log would write, at a level at which it writes nothing, and is there
+/// nothing to send? Then that is dropped, and no Python runs.
+pub fn hush(engine: &Engine, py: Python<'_>) -> PyResult<bool> {
+    static LOGGER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let (id, quiet) = {
+        let state = engine.state.lock(py);
+        if !state.commands.is_empty() {
+            return Ok(false);
+        }
+        (state.ears.id, state.ears.quiet)
+    };
+    let all_quiet = TOLD
+        .with_borrow(|all| all.iter().all(|(of, record)| *of == id && quiet & 1 << record.what as u32 != 0));
+    let modules = scope::globals(py).map_err(|raised| raised.take(py))?.modules.bind(py);
+    if !all_quiet || modules.contains(intern!(py, "structlog"))? {
+        return Ok(false); // structlog may be set up to write everything: the log itself knows
+    }
+    if modules.contains(intern!(py, "logging"))? {
+        let logger = LOGGER.get_or_try_init(py, || {
+            py.import("logging")?.call_method1("getLogger", ("tidegate",)).map(Bound::unbind)
+        });
+        let asked = logger.and_then(|logger| {
+            logger.bind(py).call_method1(intern!(py, "isEnabledFor"), (INFO,))?.is_truthy()
+        });
+        match asked {
+            Ok(false) => {}
+            Ok(true) => return Ok(false),
+            // What goes wrong here goes wrong again in the log, which says so. An interrupt is the program's.
+            Err(error) if error.is_instance_of::<PyException>(py) => return Ok(false),
+            Err(interrupt) => return Err(interrupt),
+        }
+    }
+    TOLD.with_borrow_mut(|all| all.retain(|(of, _)| *of != id));
+    Ok(true)
 }
 
 /// Core makes what hooks and the meter want between them.

@@ -10,6 +10,7 @@ use jni_sys::{JNIEnv, jboolean, jbyteArray, jint, jlong, jlongArray, jobject};
 use tidegate::{HttpFailure, PolicyId, WallTime, wire};
 
 use crate::numeric::engine;
+use crate::ticks::Ticks;
 
 /// No word has this value.
 const NO_WORD: jlong = -1;
@@ -96,6 +97,24 @@ pub unsafe extern "system" fn Java_dev_tidegate_internal_Native_woken(
     // SAFETY: no more than there is room for.
     unsafe { ((**env).v1_1.SetLongArrayRegion)(env, out, 0, words.len() as jint, words.as_ptr()) };
     words.len() as jint
+}
+
+/// Reads the clock from now on wherever the time is -1: the clock of the host's that says `ns` now, which is asked for
+/// again if we are slow. No where that costs no less than the host's own way.
+///
+/// # Safety
+/// As for `begin`.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_dev_tidegate_internal_Native_clock(
+    _env: *mut JNIEnv,
+    _this: jobject,
+    handle: jlong,
+    ns: jlong,
+) -> jboolean {
+    // SAFETY: as for `begin`.
+    let state = &mut *unsafe { engine(handle as u64) }.state.lock();
+    state.ticks = Ticks::new(ns as u64);
+    state.ticks.is_some()
 }
 
 /// Are there records that somebody who listens wants to hear? Asked after each step, where everything else is dear.

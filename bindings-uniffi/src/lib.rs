@@ -15,6 +15,7 @@ mod metrics;
 #[allow(unsafe_code)]
 mod numeric;
 pub mod parts;
+mod ticks;
 mod view;
 
 use std::sync::Arc;
@@ -287,9 +288,23 @@ struct State {
     /// What those who listen want to hear.
     heard: Vec<RecordType>,
     measured: Option<metrics::Measured>,
+    /// The host's clock, where we read it for the host.
+    ticks: Option<ticks::Ticks>,
 }
 
+/// In the place of the time: read the clock.
+const NOW: u64 = u64::MAX;
+
 impl State {
+    /// The time that the host has told, or has left to us.
+    #[inline]
+    fn time(&mut self, now: u64) -> Time {
+        match &mut self.ticks {
+            Some(ticks) if now == NOW => time(ticks.now()),
+            _ => time(now),
+        }
+    }
+
     /// Calls that a step woke are drained under the lock that set the flag, and what it tells is counted.
     #[inline]
     fn drain(&mut self, flags: Flags) {
@@ -316,7 +331,13 @@ impl Engine {
         let options = Options::default().max_routes(max_routes.clamp(1, 1 << 19)).journal(journal);
         let core = Core::new(seed, options);
         Arc::new(Self {
-            state: Mutex::new(State { core, woken: Vec::new(), heard: Vec::new(), measured: None }),
+            state: Mutex::new(State {
+                core,
+                woken: Vec::new(),
+                heard: Vec::new(),
+                measured: None,
+                ticks: None,
+            }),
         })
     }
 
@@ -507,7 +528,8 @@ impl Engine {
     ) -> Option<(u64, u64)> {
         let request = wire::unpack_request(flags, remaining, parent, target)?;
         let mut state = self.state.lock();
-        let (call, step) = state.core.begin(RouteId::from_word(route), &request, time(now));
+        let now = state.time(now);
+        let (call, step) = state.core.begin(RouteId::from_word(route), &request, now);
         state.drain(step.flags);
         Some((call.to_word(), wire::pack_step(step)))
     }
@@ -516,7 +538,8 @@ impl Engine {
     fn on_word(&self, call: u64, event: u64, now: u64) -> Option<u64> {
         let event = wire::unpack_event(event)?;
         let mut state = self.state.lock();
-        let step = state.core.on(CallId::from_word(call), event, time(now));
+        let now = state.time(now);
+        let step = state.core.on(CallId::from_word(call), event, now);
         state.drain(step.flags);
         Some(wire::pack_step(step))
     }

@@ -4,6 +4,14 @@ import PackageDescription
 // Where the static library lies: `cargo xtask test` says so; without, where `scripts/xcframework.sh` puts it.
 let library = Context.environment["TIDEGATE_LIB"] ?? "lib"
 
+// Apple's stores want the manifest in a bundle; elsewhere a bundle would be one more file to ship.
+let manifest = "PrivacyInfo.xcprivacy"
+#if os(Linux)
+let (resources, left): ([Resource], [String]) = ([], [manifest])
+#else
+let (resources, left): ([Resource], [String]) = ([.copy(manifest)], [])
+#endif
+
 let package = Package(
     name: "tidegate",
     // `Clock` and `Duration` are from these versions on.
@@ -21,7 +29,8 @@ let package = Package(
             swiftSettings: [.swiftLanguageMode(.v5)],
             linkerSettings: [.unsafeFlags(["-L\(library)"]), .linkedLibrary("tidegate_uniffi")]
         ),
-        .target(name: "Tidegate", dependencies: ["TidegateNative", "TidegateNativeFFI"]),
+        .target(
+            name: "Tidegate", dependencies: ["TidegateNative", "TidegateNativeFFI"], exclude: left, resources: resources),
         .target(name: "TidegateTesting", dependencies: ["Tidegate"]),
         .executableTarget(name: "TidegateBench", dependencies: ["Tidegate"], path: "Bench"),
         .testTarget(name: "TidegateTests", dependencies: ["Tidegate", "TidegateTesting"]),

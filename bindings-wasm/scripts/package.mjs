@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 
 /** Bytes of core and fetch together with gzip, minified; the aim is 25 kB and 40 kB at most (docs/performance.md says why not yet). */
-const LARGEST = 204_000;
+const LARGEST = 225_000;
 
 const here = join(dirname(fileURLToPath(import.meta.url)), "..");
 const outside = mkdtempSync(join(tmpdir(), "tidegate-package-"));

@@ -62,7 +62,7 @@ describe("switched off", () => {
 
   test("so it is for fetch, for engines to come, and for routes that were evicted", async () => {
     const off = setActive(false);
-    const lab = engine({ maxRoutes: 2 });
+    const lab = engine({ maxRoutes: 1 });
     const some = policy({
       engine: lab,
       preset: "http",

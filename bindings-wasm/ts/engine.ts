@@ -66,6 +66,8 @@ export interface Waiter {
 }
 
 const RESOLVED = Promise.resolve();
+/** Keys of routes that are kept for events. */
+const MOST_KEYS = 1000;
 const handles =
   typeof FinalizationRegistry === "undefined"
     ? undefined
@@ -97,6 +99,8 @@ export class Engine {
   /** @internal Policies by number, as their owners want them. */
   readonly wanted: Wanted[] = [];
   #measured = false;
+  /** The keys of routes, for events. A route's number is its own for good. */
+  readonly #keys = new Map<number, string>();
   readonly #seed: bigint;
   readonly #maxRoutes: number;
   readonly #journals: boolean;
@@ -408,8 +412,14 @@ export class Engine {
   /** A record as the engine writes it, with the names of its policy and route. */
   #event(written: Parameters<typeof eventOf>[0]): TidegateEvent {
     const key = (route: number) => {
-      this.native.key_of(this.handle, route);
-      return said() || undefined;
+      let known = this.#keys.get(route);
+      if (known === undefined) {
+        this.native.key_of(this.handle, route);
+        known = said();
+        if (this.#keys.size >= MOST_KEYS) this.#keys.clear();
+        if (known !== "") this.#keys.set(route, known);
+      }
+      return known || undefined;
     };
     return eventOf(written, (number) => this.wanted[number]?.name, key);
   }

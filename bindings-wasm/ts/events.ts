@@ -89,26 +89,33 @@ export function subscription(end: () => void): Subscription {
   return made;
 }
 
-interface Written {
-  type: EventType;
-  at: number;
-  policy?: number;
-  route?: number;
-  wait_us?: number;
-  elapsed_us?: number;
-}
+/** What of a record stands in an event as it is. */
+const SAME = ["call", "attempt", "hedge", "kind", "reason", "why"] as const;
+const LAST = ["suppressed", "quiet", "from", "to"] as const;
 
-/** A record as the engine writes it, in the names and units of JavaScript. */
+type Written = Pick<TidegateEvent, "type" | "seq" | "at" | (typeof SAME)[number] | (typeof LAST)[number]> & {
+  readonly policy?: number;
+  readonly route?: number;
+  readonly wait_us?: number;
+  readonly elapsed_us?: number;
+};
+
+/**
+ * A record as the engine writes it, in the names and units of JavaScript. Field by field and in one order: an object that is
+ * spread and added to takes ten times as long.
+ */
 export function eventOf(
   written: Written,
   policyName: (number: number) => string | undefined,
   routeKey: (route: number) => string | undefined,
 ): TidegateEvent {
-  const { policy, route, wait_us, elapsed_us, at, ...rest } = written;
-  const event: Record<string, unknown> = { ...rest, at: at / 1000 };
+  const { type, seq, at, policy, route, wait_us, elapsed_us } = written;
+  const event: Record<string, unknown> = { type, seq, at: at / 1000 };
   if (policy !== undefined) event["policy"] = policyName(policy);
   if (route !== undefined) event["route"] = routeKey(route);
+  for (const name of SAME) if (written[name] !== undefined) event[name] = written[name];
   if (wait_us !== undefined) event["wait"] = wait_us / 1000;
   if (elapsed_us !== undefined) event["elapsed"] = elapsed_us / 1000;
+  for (const name of LAST) if (written[name] !== undefined) event[name] = written[name];
   return event as unknown as TidegateEvent;
 }

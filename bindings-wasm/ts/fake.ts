@@ -76,12 +76,8 @@ export class FakeClock implements Clock {
     for (;;) {
       await settled();
       if (done) return going;
-      const due = this.#next();
-      if (due < Number.POSITIVE_INFINITY) {
-        this.#us = Math.max(due, this.#us);
-        this.#fire();
-        waited = performance.now();
-      } else if (performance.now() - waited > patience) {
+      if (this.step()) waited = performance.now();
+      else if (performance.now() - waited > patience) {
         throw new Error(`nothing falls due on this clock, and the work has not ended within ${patience} ms`);
       } else await new Promise<void>((resume) => globalThis.setTimeout(resume, 1));
     }
@@ -90,6 +86,15 @@ export class FakeClock implements Clock {
   /** A sleep on this clock. */
   sleep(ms: number): Promise<void> {
     return new Promise((done) => this.#sleepers.push({ us: this.#us + Math.round(ms * 1000), done }));
+  }
+
+  /** @internal Goes to the next moment at which something falls due, and no further: is there one? */
+  step(): boolean {
+    const due = this.#next();
+    if (due === Number.POSITIVE_INFINITY) return false;
+    this.#us = Math.max(due, this.#us);
+    this.#fire();
+    return true;
   }
 
   /** @internal */

@@ -8,29 +8,43 @@ export interface Attempt {
   readonly signal: AbortSignal;
 }
 
-/** An attempt. Its controller is made when somebody asks for the signal: most never do, and it costs 2 µs. */
+/**
+ * An attempt. Its controller is made when somebody asks for the signal: most never do, and it costs 2 µs. Fields are set in the
+ * constructor and are not private, because every call makes one of these, and both cost time.
+ */
 export class Lane implements Attempt {
-  readonly attempt: number;
-  #controller: AbortController | undefined;
-  #reason: unknown;
-  /** Has the engine told us to stop it? */
-  stopped = false;
-  /** Has it come to its end? */
-  settled = false;
-  /** Is there a result, good or bad, for a caller? */
-  held = false;
-  ok = false;
-  value: unknown;
+  declare readonly attempt: number;
+  /** @internal */
+  declare controller: AbortController | undefined;
+  /** @internal */
+  declare reason: unknown;
+  /** @internal Has the engine told us to stop it? */
+  declare stopped: boolean;
+  /** @internal Has it come to its end? */
+  declare settled: boolean;
+  /** @internal Is there a result, good or bad, for a caller? */
+  declare held: boolean;
+  /** @internal */
+  declare ok: boolean;
+  /** @internal */
+  declare value: unknown;
 
   constructor(attempt: number) {
     this.attempt = attempt;
+    this.controller = undefined;
+    this.reason = undefined;
+    this.stopped = false;
+    this.settled = false;
+    this.held = false;
+    this.ok = false;
+    this.value = undefined;
   }
 
   get signal(): AbortSignal {
-    let controller = this.#controller;
+    let { controller } = this;
     if (controller === undefined) {
-      controller = this.#controller = new AbortController();
-      if (this.stopped) controller.abort(this.#reason);
+      controller = this.controller = new AbortController();
+      if (this.stopped) controller.abort(this.reason);
     }
     return controller.signal;
   }
@@ -38,8 +52,8 @@ export class Lane implements Attempt {
   /** Stops it. */
   stop(reason: unknown): void {
     this.stopped = true;
-    this.#reason = reason;
-    this.#controller?.abort(reason);
+    this.reason = reason;
+    this.controller?.abort(reason);
   }
 
   /** Keeps its result for the caller. */

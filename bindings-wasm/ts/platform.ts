@@ -7,6 +7,8 @@
 export interface Storage<T> {
   getStore(): T | undefined;
   run<R, A extends unknown[]>(store: T, work: (...args: A) => R, ...args: A): R;
+  /** Changes what is around the code that runs; undefined where the platform has it not, or not for certain. */
+  enterWith?: ((store: T | undefined) => void) | undefined;
 }
 
 interface StorageClass {
@@ -17,11 +19,13 @@ interface StorageClass {
 
 let storage: StorageClass | undefined;
 let looked = false;
+let enters = false;
 
-/** Says which class follows asynchronous work; the entry for Node does. */
+/** Says which class follows asynchronous work, and that it can be entered; the entry for Node does. */
 export function provideStorage(kind: StorageClass): void {
   storage = kind;
   looked = true;
+  enters = true;
 }
 
 /** A store that follows asynchronous work, or undefined where the platform has none (browsers). */
@@ -36,7 +40,10 @@ export function newStorage<T>(): Storage<T> | undefined {
       storage = undefined; // it is not for us to have
     }
   }
-  return storage === undefined ? undefined : (new storage() as Storage<T>);
+  if (storage === undefined) return undefined;
+  const made = new storage() as Storage<T>;
+  if (!enters) made.enterWith = undefined; // Workers have one that throws
+  return made;
 }
 
 /** What is around the code that runs, everybody's stores with it, for work that is done later from elsewhere. */

@@ -137,9 +137,11 @@ export class Caller {
     const { engine } = core;
     const { native, handle } = engine;
     const around = engine.scopes === undefined ? undefined : engine.scopes.getStore();
-    let flags = this.#flags | (work.length > 0 ? ABORTABLE : 0);
+    let flags = this.#flags;
     let limit = this.#limit;
     let parent = 0;
+    // A function's length takes longer to read than all else here, and without times and hedges nothing is ever stopped.
+    if ((core.stops || limit !== 0 || around !== undefined) && work.length > 0) flags |= ABORTABLE;
     if (around !== undefined) {
       const from = inherited(around, engine);
       limit = least(limit, from.limit);
@@ -153,35 +155,31 @@ export class Caller {
     if (step !== FIRST) return this.#slow(work, step, flags, limit, parent, around, undefined);
     const call = native.begun(handle);
     if (engine.listening) engine.after(step);
-    const lane = new Lane(1);
+    const { scopes } = engine;
+    const first = new First(this, work, engine, call, around);
     let made: T | PromiseLike<T>;
     try {
-      if (engine.scopes === undefined) made = work(lane);
+      if (scopes === undefined) made = work(first);
+      else if (scopes.enterWith === undefined) made = scopes.run(first, work, first);
       else {
-        const inside = { engine, call, ends: undefined, criticality: undefined, around };
-        made = engine.scopes.run(inside, work, lane);
+        scopes.enterWith(first); // `run` does the same in twice the time
+        try {
+          made = work(first);
+        } finally {
+          scopes.enterWith(around);
+        }
       }
     } catch (error) {
-      return this.#failed(work, call, lane, around, error);
+      return first.failed(error);
     }
     return (made instanceof Promise ? made : Promise.resolve(made)).then(
-      (value: T) => {
-        if (core.classify === undefined) {
-          const end = native.on(handle, call, FINISHED_1, engine.time());
-          if (end === OK_1 && !engine.listening) return value;
-          return this.#shape(work, around, undefined).resumeAt(call, lane, value, end);
-        }
-        return this.#shape(work, around, undefined).resume(call, lane, true, value);
-      },
-      (error: unknown) => this.#failed(work, call, lane, around, error),
+      (value: T) => first.done(value),
+      (error: unknown) => first.failed(error),
     );
   }
 
-  #failed<T>(work: Work<T>, call: number, lane: Lane, around: Scope | undefined, error: unknown): Promise<T> {
-    return this.#shape(work, around, undefined).resume(call, lane, false, error);
-  }
-
-  #shape<T>(work: Work<T>, around: Scope | undefined, signal: AbortSignal | undefined): FunctionRun<T> {
+  /** @internal What carries on with a call that is not on the happy path, or cannot be. */
+  shape<T>(work: Work<T>, around: Scope | undefined, signal: AbortSignal | undefined): FunctionRun<T> {
     return new FunctionRun<T>(this.core, this.key, around, signal, work);
   }
 
@@ -229,8 +227,50 @@ export class Caller {
       this.#route = engine.route(number, this.key);
       step = engine.native.begin(engine.handle, this.#route, flags, limit, parent, 0, engine.time());
     }
-    return this.#shape(work, around, signal).begin(engine.native.begun(engine.handle), step);
+    return this.shape(work, around, signal).begin(engine.native.begun(engine.handle), step);
   }
+}
+
+/** The first attempt of a call on the happy path: what its function is told, what is around it, and how it goes on. */
+class First<T> extends Lane implements Scope {
+  declare readonly engine: Engine;
+  declare readonly call: number;
+  declare readonly ends: undefined;
+  declare readonly criticality: undefined;
+  declare readonly around: Scope | undefined;
+  declare readonly caller: Caller;
+  declare work: Work<T> | undefined;
+
+  constructor(caller: Caller, work: Work<T>, engine: Engine, call: number, around: Scope | undefined) {
+    super(1);
+    this.engine = engine;
+    this.call = call;
+    this.ends = undefined;
+    this.criticality = undefined;
+    this.around = around;
+    this.caller = caller;
+    this.work = work;
+  }
+
+  done(value: T): T | Promise<T> {
+    const { engine, call } = this;
+    if (this.caller.core.classify !== undefined) return runOf(this).resume(call, this, true, value);
+    const end = engine.native.on(engine.handle, call, FINISHED_1, engine.time());
+    if (end !== OK_1 || engine.listening) return runOf(this).resumeAt(call, this, value, end);
+    this.work = undefined; // what was started inside may hold on to this for long
+    return value;
+  }
+
+  failed(error: unknown): Promise<T> {
+    return runOf(this).resume(this.call, this, false, error);
+  }
+}
+
+/** What goes on with a call. No method: a private one would cost every call its brand. */
+function runOf<T>(first: First<T>): FunctionRun<T> {
+  const { caller, work, around } = first;
+  first.work = undefined;
+  return caller.shape(work as Work<T>, around, undefined);
 }
 
 let fresh = 0;

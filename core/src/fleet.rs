@@ -10,9 +10,11 @@
 //! 3. What came of it: [`Engine::on_reply`](crate::Engine::on_reply). Then the wakes, and the commands again.
 
 mod memory;
+mod reason;
 mod scripts;
 
 pub use memory::MemoryStore;
+pub use reason::reason;
 pub use scripts::{BREAKER, DIGEST, MOST_ITEMS, PROLOGUE, RATE, SCRIPTS, SLOTS, Script};
 
 use crate::time::Duration;

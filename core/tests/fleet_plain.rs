@@ -94,8 +94,9 @@ fn around_an_edge_it_is_twice_the_permits_indeed() {
     burst(&mut sim, 980_000, 120);
     burst(&mut sim, 1_005_000, 120);
     sim.run(2 * SECOND);
-    assert_eq!(most_within(&sim, 30_000), 199);
-    assert_eq!(sim.ended(Verdict::RateLimited), 41);
+    let at: Vec<u64> = sim.started().iter().map(|it| it.0).collect();
+    assert_eq!(most_within(&sim, 30_000), 199, "{:?} {at:?}", sim.processes[0].ended);
+    assert_eq!(sim.ended(Verdict::RateLimited), 41, "{:?} {at:?}", sim.processes[0].ended);
 }
 
 #[test]
@@ -112,7 +113,9 @@ fn who_may_wait_is_served_when_the_next_window_begins() {
         let first = started.iter().filter(|it| it.0 < SECOND / 2).count();
         let second = started.iter().filter(|it| (SECOND..SECOND + 100_000).contains(&it.0)).count();
         assert!(first <= 10 && first >= 6 && second >= 6, "lease {lease}: {first}, then {second}: {started:?}");
-        assert_eq!(first + second, 16, "lease {lease}");
+        // What one process has counted and nobody spends is lost until the next window.
+        let wasted = if lease > 1.0 { 2 * 5 } else { 0 };
+        assert!(first + second >= 16 - wasted && first + second <= 16, "lease {lease}: {first} + {second}");
     }
 }
 
@@ -285,9 +288,11 @@ fn under_any_faults_all_agree_in_the_end() {
 
 #[test]
 fn what_needs_scripts_is_refused_where_there_are_none() {
-    let mut engine = Engine::new(1, Options::default());
-    let _ = engine.attach_store(StoreKind::Plain, "", Time::from_micros(0));
-    let mut error = |pairs: &Pairs| engine.policy(Policy::from_pairs("p", pairs).unwrap()).err();
+    let error = |pairs: &Pairs| {
+        let mut engine = Engine::new(1, Options::default());
+        let _ = engine.attach_store(StoreKind::Plain, "", Time::from_micros(0));
+        engine.policy(Policy::from_pairs("p", pairs).unwrap()).err()
+    };
     assert_eq!(error(&rate(10.0, &[])), None);
     assert_eq!(error(&breaker(&[])), None);
     let slots = vec![("bulkhead.max_concurrency", Number(5.0)), ("bulkhead.store", Text("fleet"))];

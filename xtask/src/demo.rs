@@ -3,7 +3,7 @@
 use crate::cargo;
 use crate::run::{Error, Result, step};
 use crate::setup::{Shop, Venv, environment, python_environment};
-use crate::wheel;
+use crate::{jvm, wheel};
 use std::env::consts::EXE_SUFFIX;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,9 @@ pub fn bench(shop: &Shop, args: &[String]) -> Result {
     println!("── bench: core beside its peers");
     cargo(shop).args(run).args(["--features", "peers", "--bin", "tidegate-bench-peers"]).inherit()?;
     println!("── bench: python");
-    scripts.iter().try_for_each(|script| venv.script(script).args(args).inherit())
+    scripts.iter().try_for_each(|script| venv.script(script).args(args).inherit())?;
+    println!("── bench: kotlin");
+    jvm::bench(shop)
 }
 
 /// Builds the faulty origin in release mode and returns the path of its program.

@@ -37,6 +37,9 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
             None => Verdict::NotRun("there is no origin".into()),
         })
     });
+    report.step(JS, "ahead of cockatiel's wrap", || {
+        with_build(&|| Verdict::tests(node(shop, "scripts/ahead.mjs").stream(), Counts::from_cargo))
+    });
     report.step(JS, "the tarball in a new folder", || {
         with_build(&|| Verdict::tests(node(shop, "scripts/package.mjs").stream(), Counts::from_cargo))
     });

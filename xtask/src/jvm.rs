@@ -32,16 +32,37 @@ pub fn generated(shop: &Shop, check: bool) -> Result {
     run.args(check.then_some("--check")).stream()?.ok().map(drop)
 }
 
-fn maven(shop: &Shop, origin: &Path) -> Verdict {
-    for (program, argument) in [("java", "-version"), ("mvn", "--version")] {
-        if !Cmd::new(program).arg(argument).capture().is_ok_and(|ran| ran.status.success()) {
-            return Verdict::NotRun(format!("{program} is not on this machine"));
-        }
+/// What a call costs on the JVM, beside peers.
+pub fn bench(shop: &Shop) -> Result {
+    if let Some(missing) = missing() {
+        println!("not run: {missing} is not on this machine");
+        return Ok(());
     }
+    cargo(shop).args(["build", "--quiet", "--release", "-p", "tidegate-uniffi"]).quiet()?;
+    let only = ["-q", "-Pbench", "-DskipTests", "-pl", ":tidegate-bench", "-am", "verify"];
+    mvn(shop).args(only).inherit()
+}
+
+/// The first program that is not there.
+fn missing() -> Option<&'static str> {
+    let programs = [("java", "-version"), ("mvn", "--version")];
+    let there = |program: &str, argument: &str| {
+        Cmd::new(program).arg(argument).capture().is_ok_and(|ran| ran.status.success())
+    };
+    programs.into_iter().find(|(program, argument)| !there(program, argument)).map(|(program, _)| program)
+}
+
+fn mvn(shop: &Shop) -> Cmd {
     let natives = format!("-Dnative.dir={}", shop.target.join("release").display());
     let run = Cmd::new("mvn").args(["-B", "-Dstyle.color=never", "-Dkotlin.compiler.daemon=false"]);
-    let run = run.args((!shop.install).then_some("-o")).arg(natives).arg("verify");
-    let ran = run.env("TIDEGATE_ORIGIN", origin).cwd(&shop.root.join("bindings-uniffi/kotlin")).stream();
+    run.args((!shop.install).then_some("-o")).arg(natives).cwd(&shop.root.join("bindings-uniffi/kotlin"))
+}
+
+fn maven(shop: &Shop, origin: &Path) -> Verdict {
+    if let Some(missing) = missing() {
+        return Verdict::NotRun(format!("{missing} is not on this machine"));
+    }
+    let ran = mvn(shop).arg("verify").env("TIDEGATE_ORIGIN", origin).stream();
     match &ran {
         Ok(output) if !output.status.success() && unreachable(&output.text) => {
             Verdict::NotRun("Maven Central does not answer, and not all that is needed is here".into())

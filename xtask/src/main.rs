@@ -11,6 +11,7 @@ mod gate;
 mod generate;
 mod js;
 mod jvm;
+mod redis;
 mod report;
 mod run;
 mod setup;

@@ -102,6 +102,9 @@ pub fn setup(shop: &Shop) -> Result {
     if let Err(why) = crate::swift::Root::open(shop) {
         println!("   no Swift here: {why}");
     }
+    if let Err(why) = crate::redis::program(shop) {
+        println!("   no Redis here: {why}");
+    }
     let venv = python_environment(shop)?;
     println!("ready: {}", venv.dir.display());
     Ok(())

@@ -7,7 +7,7 @@ use crate::generate::check_stub;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result};
 use crate::setup::{Python, Shop, Venv, create, find_minor, find_python, python_environment};
-use crate::{js, jvm, swift, wasm, wheel};
+use crate::{js, jvm, redis, swift, wasm, wheel};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, process};
@@ -66,10 +66,13 @@ fn rust(shop: &Shop, report: &mut Report) {
         "tidegate-python",
         "--exclude",
         "tidegate-fuzz",
+        "--exclude",
+        "tidegate-fleet-tests",
     ];
     report.step(TOOLS, "tests", || tests(&rest));
     // Optimised, because it looks at a hundred thousand random inputs beside the corpus.
     report.step(FUZZ, "corpora and random inputs", || tests(&["--release", "-p", "tidegate-fuzz"]));
+    redis::steps(shop, report);
     report.step(CORE, "vectors in WebAssembly", || wasm::check(shop));
     report.step(CORE, "instructions per call", || gate::check(shop));
     report.step(CORE, "a call costs the same beside many", || gate::growth(shop));

@@ -40,10 +40,15 @@ async def drive(run: Run, step: int) -> Any:
         raise
 
 
-async def resume(run: Run, ok: bool, value: Any, timers: Timers | None) -> Any:
-    """Goes on after a first attempt that the fast path has made."""
+async def resume(
+    run: Run, attempt: int, step: int | None, ok: bool, value: Any, timers: Timers | None
+) -> Any:
+    """Goes on after an attempt that the fast path has made; with this step, if the engine was told of it."""
     try:
-        step = await _settle(run, 1, ok, value, timers)
+        if step is None:
+            step = await _settle(run, attempt, ok, value, timers)
+        else:
+            step = run.failed(attempt, value, step)
     except BaseException:
         run.abandon()
         raise

@@ -63,6 +63,8 @@ class Caller(_native.Runner):
     )
 
     _policy: Policy
+    _judged_by_type = True
+    """Whether the type of an exception says what it was: then the native half goes on after a failure."""
 
     if TYPE_CHECKING:
 
@@ -107,7 +109,9 @@ class Caller(_native.Runner):
         self._urgent = urgent
         self._bare = bare
         plain = FAST and self._classify is None and passing is None
-        self._settle(engine.native, engine, policy._number, self._route, self._flags, limit, plain)
+        ends = fallback is None and not engine.journals
+        number, route, judged = policy._number, self._route, self._judged_by_type
+        self._settle(engine.native, engine, number, route, self._flags, limit, plain, judged, ends)
 
     @_native_method
     def call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -169,14 +173,16 @@ class Caller(_native.Runner):
         self,
         scope: Scope | None,
         call: int,
+        attempt: int,
+        step: int | None,
         failure: BaseException,
         fn: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any] | None,
     ) -> Any:
-        """Goes on after a first attempt that has failed."""
+        """Goes on after an attempt that has failed, with what the engine said of it if it has been told."""
         try:
-            return resume(self._run(scope, call, fn, args, kwargs), failure)
+            return resume(self._run(scope, call, fn, args, kwargs), attempt, step, failure)
         except Exception as error:
             if self._fallback is None:
                 raise
@@ -201,6 +207,8 @@ class Caller(_native.Runner):
         self,
         scope: Scope | None,
         call: int,
+        attempt: int,
+        step: int | None,
         ok: bool,
         value: Any,
         fn: Callable[..., Any],
@@ -208,8 +216,9 @@ class Caller(_native.Runner):
         kwargs: dict[str, Any] | None,
         timers: Timers | None,
     ) -> Coroutine[Any, Any, Any]:
-        """Goes on after a first attempt that has failed, or has ended well although it was stopped."""
-        going = lazy.resume(self._run(scope, call, fn, args or (), kwargs), ok, value, timers)
+        """Goes on after an attempt that has failed, or has ended well although it was stopped."""
+        run = self._run(scope, call, fn, args or (), kwargs)
+        going = lazy.resume(run, attempt, step, ok, value, timers)
         return going if self._fallback is None else self._fallback.agive(self, going)
 
     _not_async = staticmethod(not_async)

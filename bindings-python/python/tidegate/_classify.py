@@ -26,6 +26,9 @@ CANCELLED: Final = pack_outcome(KINDS["cancelled"])
 STOPPED: Final = -1
 """The caller gave up: no outcome but a Cancel event, and the exception goes on untouched."""
 
+_ASK: Final = -2
+"""What `of_type` answers where the exception itself says more."""
+
 _TIMEOUTS: Final = {"asyncio.exceptions", "concurrent.futures._base", "socket"}
 
 
@@ -57,20 +60,25 @@ Classify: TypeAlias = "Callable[[Any], str | Outcome | None]"
 
 def of_exception(error: BaseException) -> int:
     """The outcome of an exception that a plain callable raised."""
-    if not isinstance(error, Exception):
+    outcome = of_type(type(error))
+    if outcome == _ASK:
+        return pack_outcome(KINDS["throttled"], retry_after=error.retry_in)  # type: ignore[attr-defined]
+    return outcome
+
+
+def of_type(kind: type[BaseException]) -> int:
+    """What exceptions of this type say; `_ASK` if it depends on the exception. The native half asks once."""
+    if not issubclass(kind, Exception):
         return STOPPED
-    if isinstance(error, Rejected):
+    if issubclass(kind, Rejected):
         # An inner policy's refusal: retryable, and no evidence about the far side (semantics 1.4).
-        if isinstance(error, (RateLimited, Throttled)):
-            return pack_outcome(KINDS["throttled"], retry_after=error.retry_in)
-        return CONFLICT
-    if isinstance(error, OSError):
-        if isinstance(error, ConnectionRefusedError):
+        return _ASK if issubclass(kind, (RateLimited, Throttled)) else CONFLICT
+    if issubclass(kind, OSError):
+        if issubclass(kind, ConnectionRefusedError):
             return NEVER_SENT
         socket = sys.modules.get("_socket")
-        return NEVER_SENT if socket is not None and isinstance(error, socket.gaierror) else TRANSIENT
+        return NEVER_SENT if socket is not None and issubclass(kind, socket.gaierror) else TRANSIENT
     # Before Python 3.11 asyncio and concurrent.futures had timeout errors of their own.
-    kind = type(error)
     return TRANSIENT if kind.__name__ == "TimeoutError" and kind.__module__ in _TIMEOUTS else PERMANENT
 
 

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from ._explain import CallExplanation, Restored
     from ._hooks import Hook
     from ._snapshot import Snapshot
+    from ._store import Link
     from ._timers import Timers
     from .events import Record
+    from .fleet import RedisStore
+    from .testing import MemoryStore
 
 
 def draw_seed() -> int:
@@ -41,9 +44,12 @@ class Engine:
         logs: Whether retries, refusals and changes of breakers are logged (`docs/python/telemetry.md`).
         max_routes: How many routes it keeps state for, 1 to 524,288; keys beyond share their policy's
             `overflow` route.
+        store: Where policies that say `store = "fleet"` share their state with other processes: a
+            `tidegate.fleet.RedisStore`. None for nowhere, and such policies are refused.
 
     Raises:
         ValueError: If `max_routes` is out of range.
+        TypeError: If `store` is no store.
     """
 
     def __init__(
@@ -54,6 +60,7 @@ class Engine:
         journal: bool = False,
         logs: bool = True,
         max_routes: int = 10_000,
+        store: RedisStore | MemoryStore | None = None,
     ) -> None:
         if not 1 <= max_routes <= _MOST_ROUTES:
             raise ValueError(f"max_routes = {max_routes!r}: must be a whole number from 1 to {_MOST_ROUTES}")
@@ -68,6 +75,7 @@ class Engine:
         self.answers: tuple[str, ...] = ()
         self.clock: Final = clock
         self.hooks: Final = Hooks(self, self.inspector)
+        self.link: Link | None = None
         self.waiters: Final[dict[int, Callable[[], object]]] = {}
         self.timers: Final[dict[int, Timers]] = {}
         self.configs: Final[dict[int, dict[str, Any]]] = {}
@@ -77,6 +85,10 @@ class Engine:
         _engines.add(self)
         if tested != UNTESTED:
             self.test(*tested)
+        if store is not None:
+            from .fleet import attach
+
+            attach(store, engine=self)
 
     def on(self, call: int, event: int) -> int:
         """Tells a call what happened, and wakes whoever can go on because of it."""
@@ -102,6 +114,15 @@ class Engine:
         finally:
             ends.pop(call, None)
 
+    def told(self, call: int, fn: object, value: object, woken: list[int]) -> None:
+        """Hooks what a call's step has done, and which attempt it was about; wakes whom it woke."""
+        ends = self.hooks.ends
+        ends[call] = (fn, value)
+        try:
+            self.wake(woken)
+        finally:
+            ends.pop(call, None)
+
     def begun(self, reply: tuple[int, int] | tuple[int, int, list[int]]) -> tuple[int, int]:
         """The call and the step of a `begin`, after waking whoever can go on because of it."""
         if len(reply) == 3:
@@ -124,6 +145,8 @@ class Engine:
                 reply = self.native.on(call, CANCEL)
                 if not isinstance(reply, int):
                     pending.extend(reply[1])
+        if self.link is not None:
+            self.link.send(self)
         self.hooks.deliver()
 
     def park(self, lock: Any, us: int) -> None:
@@ -308,6 +331,9 @@ def _after_fork_in_child() -> None:
     races = sys.modules.get(f"{__package__}._race_sync")
     if races is not None:
         races.forget_threads()
+    stores = sys.modules.get(f"{__package__}._store")
+    if stores is not None:
+        stores.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

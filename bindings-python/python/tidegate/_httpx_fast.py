@@ -42,6 +42,7 @@ class Quick(Caller):
 
     __slots__ = ("_family", "_front", "_inner", "_kind", "left", "repeats", "span", "tunings")
 
+    _judged_by_type = False  # answers and the exceptions of a client are an `HttpxRun`'s to judge
     _family: Family
     _front: Front
     _inner: Any
@@ -86,13 +87,23 @@ class Quick(Caller):
     ) -> Any:
         return drive(*self._fresh(scope, call, step, self._flags, fn, args, kwargs))
 
-    def _failed(self, scope: Any, call: int, failure: BaseException, fn: Any, args: Any, kwargs: Any) -> Any:
+    def _failed(
+        self,
+        scope: Any,
+        call: int,
+        attempt: int,
+        step: int | None,
+        failure: BaseException,
+        fn: Any,
+        args: Any,
+        kwargs: Any,
+    ) -> Any:
         run = self._run(scope, call, fn, args, kwargs)
         try:
             if type(failure) is Unread:
-                step = settle(run, 1, True, failure.response)
+                step = settle(run, attempt, True, failure.response)
             else:
-                step = settle(run, 1, False, failure)
+                step = settle(run, attempt, False, failure)
         except BaseException:
             run.abandon()
             raise
@@ -104,6 +115,8 @@ class Quick(Caller):
         self,
         scope: Any,
         call: int,
+        attempt: int,
+        step: int | None,
         ok: bool,
         value: Any,
         fn: Any,
@@ -113,7 +126,7 @@ class Quick(Caller):
     ) -> Coroutine[Any, Any, Any]:
         if type(value) is Unread:
             ok, value = True, value.response
-        return aresume(self._run(scope, call, fn, args, kwargs), ok, value, timers)
+        return aresume(self._run(scope, call, fn, args, kwargs), attempt, step, ok, value, timers)
 
     def _run(self, scope: Any, call: int, fn: Any, args: Any, kwargs: Any) -> HttpxRun:
         """The run of a request: sent as `sent`, and begun at `began` on the engine's clock."""

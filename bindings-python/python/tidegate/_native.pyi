@@ -5,7 +5,7 @@ Tidegate's core, for the Python half. No part of the public API.
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "Engine", "Gcra", "Gradient2", "Inspector", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "WindowedP2Quantile", "accepted", "awaitable_type", "bounds", "evidence_of", "families", "keys", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "within"]
+__all__ = ["AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "Engine", "Fleet", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "WindowedP2Quantile", "accepted", "awaitable_type", "bounds", "evidence_of", "families", "keys", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "within"]
 
 @final
 class AdaptiveThrottle:
@@ -415,6 +415,27 @@ class Engine:
         """
 
 @final
+class Fleet:
+    """
+    An engine's side of its store.
+    """
+    def __new__(cls, /, engine: Engine) -> Fleet: ...
+    def attach(self, /, kind: str, namespace: str) -> list[int]:
+        """
+        Attaches the store: its kind is `lua` or `plain`; keys begin with the namespace. The calls that can go on.
+        """
+    def reply(self, /, command: SupportsIndex, answer: "bytes | None", failed: bool = False) -> "list[int] | None":
+        """
+        What came of a command: the store's answer or, `failed`, the text of its error; None where there was no answer. The
+        calls that can go on because of it, and also none of them where there is something to tell or to send.
+        """
+    def take(self, /) -> "list[tuple[int, list[bytes], int, int]]":
+        """
+        The commands that steps have made since the last time, oldest first: id, words, the place of the word that a
+        cluster routes by, and the microseconds that the answer may take.
+        """
+
+@final
 class Gcra:
     """
     The generic cell rate algorithm.
@@ -535,6 +556,21 @@ class Inspector:
         """
         Tests the engine: it stays out of the way unless `active`; `attempts` makes so many without waits, 0 leaves them as
         they are, and `cap` keeps those that a policy has fewer. The calls that can go on because of it.
+        """
+
+@final
+class MemoryStore:
+    """
+    A store in memory, for tests: what Redis would answer to an engine's commands.
+    """
+    def __new__(cls, /) -> MemoryStore: ...
+    def describe(self, /, now_us: SupportsIndex) -> list[str]:
+        """
+        What is stored at a moment: a line a key.
+        """
+    def execute(self, /, words: "list[bytes]", now_us: SupportsIndex) -> "tuple[bool, bytes]":
+        """
+        Carries out one command at a moment, in microseconds: whether it is an answer and no error, and its text.
         """
 
 @final
@@ -706,7 +742,7 @@ class Runner:
         """
         The route is another one from now on: the one before was evicted.
         """
-    def _settle(self, /, native: Engine, owner: "object", policy: SupportsIndex, route: SupportsIndex, flags: SupportsIndex, limit: SupportsIndex, plain: bool) -> None:
+    def _settle(self, /, native: Engine, owner: "object", policy: SupportsIndex, route: SupportsIndex, flags: SupportsIndex, limit: SupportsIndex, plain: bool, judged: bool, bare: bool) -> None:
         """
         How its calls begin.
         """

@@ -179,6 +179,12 @@ class Run:
         event = HEADERS if outcome == HEAD else FINISHED | outcome
         return self.engine.report(self.call, event | attempt << ATTEMPT_SHIFT, self.fn, value)
 
+    def failed(self, attempt: int, failure: BaseException, step: int) -> int:
+        """Takes over after an attempt whose failure the engine has been told; answers what it said."""
+        self.attempts = attempt
+        self.held[(attempt - 1) & 7] = (False, failure)
+        return step
+
     def abandon(self) -> None:
         """The caller gave up: permits go on at once, also those of an attempt that nothing can stop (R12)."""
         if self.call:

@@ -36,10 +36,10 @@ def drive(run: Run, step: int) -> Any:
         raise
 
 
-def resume(run: Run, failure: BaseException) -> Any:
-    """Goes on after a first attempt that the fast path has made, and that failed."""
+def resume(run: Run, attempt: int, step: int | None, failure: BaseException) -> Any:
+    """Goes on after an attempt that the fast path has made, and that failed, with this step if told."""
     try:
-        step = settle(run, 1, False, failure)
+        step = settle(run, attempt, False, failure) if step is None else run.failed(attempt, failure, step)
     except BaseException:
         run.abandon()
         raise

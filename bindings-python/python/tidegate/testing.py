@@ -9,11 +9,12 @@ with tidegate.testing.set_testing(attempts=1):      # no waits, so many attempts
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
-from . import _engine
+from . import _engine, _native
 from ._clock import Clock
+from ._store import Lost, Refused
 
 if TYPE_CHECKING:
     from ._engine import Engine
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FakeClock",
+    "MemoryStore",
     "Switch",
     "assert_idle",
     "is_active",
@@ -129,6 +131,63 @@ def assert_idle(engine: Engine | None = None) -> None:
     ]
     if left:
         raise AssertionError(f"tidegate is not idle: {', '.join(left)}")
+
+
+class MemoryStore:
+    """A store in the place of Redis: several engines, as if they were processes, share it in one test.
+
+    It knows the engine's own commands and no others, and answers them at once, in the thread of the call.
+
+    Args:
+        clock: The clock that stands for the server's; the process's own if left out.
+        namespace: What keys begin with.
+        scripts: Whether it is a server that runs scripts.
+
+    Example:
+        >>> store = MemoryStore()
+        >>> here, there = (tidegate.Engine(seed=seed, store=store) for seed in (1, 2))
+        >>> store.up = False  # and both go on without it
+    """
+
+    inline: Final = True
+    """Commands are carried out where they come from, and not in a thread of their own."""
+
+    def __init__(
+        self, clock: Clock | None = None, *, namespace: str = "tidegate", scripts: bool = True
+    ) -> None:
+        self._native = _native.MemoryStore()
+        self._now = _native.monotonic if clock is None else clock.now_us
+        self.namespace: Final = namespace
+        self.scripts: Final = scripts
+        self.up = True
+        """Whether it answers. While it does not, every command is lost."""
+        self.commands = 0
+        """How many commands have come, the lost ones too."""
+
+    def carry(self, words: list[bytes], key: int, seconds: float) -> bytes:
+        """Runs one command of an engine.
+
+        Raises:
+            Refused: If the answer is an error.
+            Lost: If it is not up.
+        """
+        del key, seconds
+        self.commands += 1
+        if not self.up:
+            raise Lost("the store is not up")
+        ok, answer = self._native.execute(words, self._now())
+        if not ok:
+            raise Refused(answer.decode("utf-8", "replace"))
+        return answer
+
+    def flush(self) -> None:
+        """Forgets everything, scripts included, as a new server in its place would have."""
+        for words in ([b"FLUSHALL"], [b"SCRIPT", b"FLUSH"]):
+            self._native.execute(words, self._now())
+
+    def describe(self) -> list[str]:
+        """What it holds: a line a key, with its time to live in milliseconds."""
+        return self._native.describe(self._now())
 
 
 class FakeClock(Clock):

@@ -4,10 +4,11 @@
 //! it down, then nobody waits for it, and one command a second or less, carried by whatever is due, tries it again.
 //!
 //! `command.rs` writes commands and reads replies, `rate.rs` is the rate limit, `breaker.rs` the circuit breaker, `slots.rs` the
-//! bulkhead.
+//! bulkhead, `digest.rs` the latencies; `plain.rs` does what it can of these with a store that runs no scripts.
 
 pub(super) mod breaker;
 mod command;
+pub(super) mod digest;
 mod plain;
 pub(super) mod rate;
 pub(super) mod slots;
@@ -205,6 +206,7 @@ impl Engine {
         match pending.subject {
             Subject::Rate { want, need, call } => self.rate_told(home, (want, need, call), answer, now),
             Subject::Breaker { op } => self.breaker_told(home, (command, op), answer, now),
+            Subject::Digest => self.digest_told(home, answer, now),
             Subject::Slots { op, count } => self.slots_told(home, (op, count), pending, answer, now),
             Subject::Window { link, wanted } => self.window_told(home, (link, wanted), pending, answer, now),
             Subject::Mark { link, op, duration } => {
@@ -224,6 +226,7 @@ impl Engine {
             | Subject::Mark { link: plain::Link::Repair, .. } => {}
             Subject::Window { .. } => self.rate_settled(home),
             Subject::Mark { .. } => self.breaker_settled(home),
+            Subject::Digest => self.digest_out(home, false),
         }
     }
 
@@ -361,7 +364,10 @@ impl Engine {
                 slots && fleet.kind == StoreKind::Plain,
                 "bulkhead.store = fleet needs a store that runs scripts, which this one does not",
             ),
-            (latency, "bulkhead.latency_store = fleet is not built yet: leave it local"),
+            (
+                latency && fleet.kind == StoreKind::Plain,
+                "bulkhead.latency_store = fleet needs a store that runs scripts, which this one does not",
+            ),
         ]
         .into_iter()
         .find_map(|(there, rule)| there.then_some(rule))

@@ -2,6 +2,8 @@
 //!
 //! Nothing here outlives its test: a server ends with its handle, and every wait is bounded.
 
+#![allow(clippy::missing_panics_doc, reason = "a helper of tests fails the test by a panic")]
+
 mod resp;
 mod server;
 
@@ -13,7 +15,7 @@ pub fn words(command: &str) -> Vec<Vec<u8>> {
     command.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// A generator for random tests (SplitMix64). Its seed is printed by whoever fails.
+/// A generator for random tests (`SplitMix64`). Its seed is printed by whoever fails.
 #[derive(Clone, Debug)]
 pub struct Draw(pub u64);
 

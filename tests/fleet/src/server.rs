@@ -41,7 +41,7 @@ impl Server {
         let program = env::var_os(PROGRAM).unwrap_or_else(|| "redis-server".into());
         let mut command = Command::new(&program);
         command.args(&self.options).args(["--save", "", "--appendonly", "no", "--bind", "127.0.0.1"]);
-        command.args(["--enable-debug-command", "yes", "--port", &self.address.port().to_string(), "--dir"]);
+        command.args(["--port", &self.address.port().to_string(), "--dir"]);
         command.arg(&self.folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn();
         let child = child.unwrap_or_else(|error| {
@@ -56,6 +56,7 @@ impl Server {
             let answer = Connection::open(self.address).and_then(|mut it| it.run(&[b"PING".to_vec()]));
             match answer {
                 Ok(Word::Text(_)) => return,
+                _ if self.has_ended() => panic!("{} has ended: does it know its options?", program.display()),
                 _ if Instant::now() > until => panic!("no answer from {}: {answer:?}", self.address),
                 _ => thread::sleep(Duration::from_millis(5)),
             }
@@ -96,6 +97,10 @@ impl Server {
         let line = info.lines().find_map(|line| line.strip_prefix("redis_version:")).expect("a version");
         let mut parts = line.split('.').map(|part| part.trim().parse().expect("a number"));
         (parts.next().expect("major"), parts.next().expect("minor"))
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(Some(_))))
     }
 
     fn signal(&self, signal: &str) {

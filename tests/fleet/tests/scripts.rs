@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::Value as Json;
-use tidegate::fleet::{MemoryStore, PROLOGUE, SCRIPTS, Script};
+use tidegate::fleet::{MemoryStore, PROLOGUE, SCRIPTS, Script, reason};
 use tidegate_fleet_tests::{Connection, Draw, Server, Word};
 
 /// What stands in the place of the line that reads the server's clock: `now` is the last argument.
@@ -107,10 +107,6 @@ fn bytes(json: &Json) -> Vec<Vec<u8>> {
     texts(json).into_iter().map(String::into_bytes).collect()
 }
 
-fn first_word(error: &str) -> &str {
-    error.split(' ').next().unwrap()
-}
-
 #[test]
 fn the_scripts_do_what_the_model_says() {
     let server = Server::start(&[]);
@@ -131,10 +127,14 @@ fn the_scripts_do_what_the_model_says() {
                     let words = timed(script, &bytes(&case["keys"]), &bytes(&step["args"]), now);
                     match store.run(&words, now, &state) {
                         Ok(reply) => {
-                            assert_eq!(step["reply"].as_str(), str::from_utf8(&reply).ok(), "{here}")
+                            assert_eq!(step["reply"].as_str(), str::from_utf8(&reply).ok(), "{here}");
                         }
                         Err(error) => {
-                            assert_eq!(step["error"].as_str(), Some(first_word(&error)), "{here}: {error}")
+                            assert_eq!(
+                                step["error"].as_str(),
+                                Some(reason(error.as_bytes())),
+                                "{here}: {error}"
+                            );
                         }
                     }
                 }
@@ -210,7 +210,8 @@ fn the_twin_in_memory_answers_and_keeps_what_the_scripts_do() {
                 fences.drain(..old);
             }
             (Err(found), Err(expected)) => {
-                assert_eq!(first_word(found), first_word(expected), "{here}: {found}, {expected}");
+                let word = |error: &str| reason(error.as_bytes());
+                assert_eq!(word(found), word(expected), "{here}: {found}, {expected}");
                 errors += 1;
             }
             _ => panic!("{here}: {found:?} from Lua, {expected:?} from the twin"),

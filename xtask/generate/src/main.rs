@@ -7,6 +7,7 @@ mod facts;
 mod kotlin;
 mod python;
 mod reference;
+mod rust;
 mod schema;
 mod swift;
 mod typescript;
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 /// The generated files, by path from the root of the repository.
-fn files() -> [(&'static str, String); 6] {
+fn files() -> [(&'static str, String); 7] {
     [
         ("docs/policy.schema.json", schema::text()),
         ("docs/reference.md", reference::text()),
@@ -24,6 +25,7 @@ fn files() -> [(&'static str, String); 6] {
         ("bindings-uniffi/swift/Sources/Tidegate/Options.swift", swift::text()),
         ("bindings-wasm/ts/options_gen.ts", typescript::text()),
         ("bindings-uniffi/kotlin/tidegate/src/main/kotlin/dev/tidegate/OptionsGen.kt", kotlin::text()),
+        ("bindings-tokio/src/settings.rs", rust::text()),
     ]
 }
 
@@ -78,13 +80,15 @@ mod tests {
 
     #[test]
     fn every_key_and_every_preset_is_in_every_file() {
-        let [(_, schema), (_, reference), (_, python), (_, swift), (_, typescript), (_, kotlin)] = files();
+        let [(_, schema), (_, reference), (_, python), (_, swift), (_, typescript), (_, kotlin), (_, rust)] =
+            files();
         for key in tidegate::TABLE {
             let name = key.path.rsplit('.').next().unwrap();
             assert!(schema.contains(&format!("\"{name}\": {{")), "{} in the schema", key.path);
             assert!(reference.contains(&format!("| `{name}` |")), "{} in the reference", key.path);
             assert!(swift.contains(&format!("pairs.add(\"{}\", ", key.path)), "{} in Swift", key.path);
             assert!(kotlin.contains(&format!("(\"{}\"", key.path)), "{} in Kotlin's options", key.path);
+            assert!(rust.contains(&format!("fn {}(self, ", rust::name(key.path))), "{} in Rust", key.path);
             if key.path.contains('.') {
                 assert!(python.contains(&format!("\n    {name}: ")), "{} in the options", key.path);
             }

@@ -52,7 +52,7 @@ private let busyIsTransient: Classify = { result in
         let parts = try String(contentsOf: page, encoding: .utf8).components(separatedBy: "```")
         let blocks = stride(from: 1, to: parts.count, by: 2).map { parts[$0] }.filter { $0.hasPrefix("swift\n") }
         for block in blocks { #expect(here.contains(plain(String(block.dropFirst(6)))), "\(block)") }
-        #expect(blocks.count == 12)
+        #expect(blocks.count == 13)
     }
 
     @Test func policiesAndClosures() async throws {
@@ -149,6 +149,13 @@ private let busyIsTransient: Classify = { result in
         }
         while done.value == 0 { await clock.advance(by: .seconds(60)) }
         #expect(try await call.value == 3)
+    }
+
+    @Test func parts() throws {
+        let bucket = try Parts.TokenBucket(RateLimit(permits: 3, per: .seconds(1), burst: 2), now: .zero)
+        let granted = bucket.tryTake(2, now: .zero)
+        let wait = bucket.acquire(now: .zero)
+        #expect(granted && wait == .after(.microseconds(333_334)))
     }
 
     @Test func eventsAndMetrics() async throws {

@@ -24,6 +24,8 @@ pub(super) enum Subject {
     /// A rate, and a breaker, in a store without scripts.
     Window { link: plain::Link, wanted: plain::Wanted },
     Mark { link: plain::Link, op: breaker::Op, duration: Duration },
+    /// Latencies.
+    Digest,
 }
 
 /// What of a route a command is about.
@@ -34,6 +36,7 @@ pub(super) enum Part {
     Slots,
     /// What nobody waits for.
     Upkeep,
+    Digest,
 }
 
 impl Subject {
@@ -42,10 +45,9 @@ impl Subject {
         let (least, most) = match self {
             Self::Window { link, .. } | Self::Mark { link, .. } => return link.read(bytes, integer),
             Self::Rate { .. } => (3, 3),
-            Self::Breaker { .. } => (4, 4),
-            Self::Slots { op: slots::Op::Acquire, .. } => (4, 4),
+            Self::Breaker { .. } | Self::Slots { op: slots::Op::Acquire, .. } => (4, 4),
             Self::Slots { op: slots::Op::Renew, count } => (2, 2 + count as usize),
-            Self::Slots { op: slots::Op::Release | slots::Op::Reap, .. } => (2, 2),
+            Self::Slots { op: slots::Op::Release | slots::Op::Reap, .. } | Self::Digest => (2, 2),
         };
         let numbers = integers(bytes)?;
         (least..=most).contains(&numbers.len()).then_some(numbers)
@@ -59,6 +61,7 @@ impl Subject {
             Self::Rate { .. } | Self::Window { .. } => Part::Rate,
             Self::Breaker { .. } | Self::Mark { .. } => Part::Breaker,
             Self::Slots { .. } => Part::Slots,
+            Self::Digest => Part::Digest,
         }
     }
 }
@@ -202,6 +205,7 @@ impl Engine {
                 Subject::Breaker { .. } => self.breaker_sent(home),
                 Subject::Slots { op, .. } => self.slots_sent(home, op),
                 Subject::Window { .. } | Subject::Mark { .. } => {} // never by name
+                Subject::Digest => self.digest_out(home, true),
             }
         }
         let Some(fleet) = &mut self.fleet else { return };

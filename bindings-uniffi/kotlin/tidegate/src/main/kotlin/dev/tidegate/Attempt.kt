@@ -62,6 +62,11 @@ public class Attempt internal constructor(
         returned = true
     }
 
+    internal companion object {
+        /** What a function is told of a first attempt that has all the time there is: nothing of it is this call's alone. */
+        val FIRST = Attempt(1)
+    }
+
     internal fun error(): Throwable? = if (ok) null else value as Throwable?
 
     internal fun result(): Any? = if (ok) value else null

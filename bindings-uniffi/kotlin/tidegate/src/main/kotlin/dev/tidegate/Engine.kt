@@ -1,5 +1,6 @@
 package dev.tidegate
 
+import dev.tidegate.internal.Library
 import dev.tidegate.internal.Native
 import dev.tidegate.internal.Waiter
 import dev.tidegate.internal.Wire
@@ -11,6 +12,7 @@ import kotlinx.coroutines.channels.awaitClose
 import kotlinx.coroutines.flow.Flow
 import kotlinx.coroutines.flow.buffer
 import kotlinx.coroutines.flow.callbackFlow
+import java.lang.ref.WeakReference
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.CopyOnWriteArrayList
 import java.util.concurrent.ThreadLocalRandom
@@ -61,7 +63,11 @@ constructor(
 ) {
     internal val timeSource: TimeSource = timeSource ?: PlatformTime
     internal val native: Native
+    private val ticks: Boolean
     internal val waiters = ConcurrentHashMap<Long, Waiter>()
+
+    /** What a thread knows it by while a call of it runs there. */
+    internal val id = ids.incrementAndGet()
 
     /** Is anybody told of anything? Then no call takes the short way, where nothing is looked at. */
     @Volatile internal var watched = false
@@ -80,12 +86,29 @@ constructor(
 
     init {
         require(maxRoutes in 1..524_288) { "maxRoutes = $maxRoutes: must be from 1 to 524288" }
+        known[id] = WeakReference(this)
+        known.values.removeIf { it.get() == null }
         native = Native.make(seed ?: ThreadLocalRandom.current().nextLong(), maxRoutes, journal)
+        ticks = shareClock()
     }
 
     /** Microseconds on its clock. */
     internal fun now(): Long =
         if (origin == null) PlatformTime.micros() else origin.elapsedNow().inWholeMicroseconds.coerceAtLeast(0)
+
+    /** What a step is told of the time: [Native.NOW] where the engine reads the clock for us, which is quicker. */
+    internal val moment: Long get() = if (ticks) Native.NOW else now()
+
+    /** Has the engine this clock? Not where we are interrupted each time that we tell it the time. */
+    private fun shareClock(): Boolean {
+        if (origin != null || !PlatformTime.isPlain) return false
+        repeat(10) {
+            val before = PlatformTime.nanos()
+            if (!native.clock(native.handle, before)) return false
+            if (PlatformTime.nanos() - before < 20_000) return true
+        }
+        return false
+    }
 
     /** Waits on the thread, at most this long; wakes early for no reason at times. */
     internal fun park(us: Long, blocker: Any) {
@@ -94,7 +117,7 @@ constructor(
 
     /** Tells a call what happened: its next step. Whoever can go on because of it is woken. */
     internal fun tell(call: Long, event: Long): Long {
-        val step = native.on(native.handle, call, event, now())
+        val step = native.on(native.handle, call, event, moment)
         after(step)
         return step
     }
@@ -192,8 +215,8 @@ constructor(
         val age = (System.currentTimeMillis() - saved.at).coerceAtLeast(0)
         try {
             return native.engine.restore(saved.state, (age * 1000).toULong(), now().toULong())
-        } catch (invalid: dev.tidegate.ffi.Invalid) {
-            throw IllegalArgumentException(invalid.message, invalid)
+        } catch (invalid: dev.tidegate.ffi.Invalid.State) {
+            throw IllegalArgumentException(invalid.reason, invalid)
         }
     }
 
@@ -247,13 +270,19 @@ constructor(
     }
 
     public companion object {
+        private val ids = AtomicInteger()
+        private val known = ConcurrentHashMap<Int, WeakReference<Engine>>()
+
+        /** The engine of an id, which is in use while a call of it runs. */
+        internal fun of(id: Int): Engine? = known[id]?.get()
+
         /** The engine of the process, made when it is first needed. */
         @JvmStatic
         public val default: Engine by lazy { Engine() }
 
         /** The types of events: a closed list (`docs/telemetry.md`). */
         @JvmStatic
-        public val eventTypes: Set<String> by lazy { dev.tidegate.ffi.eventTypes().toSet() }
+        public val eventTypes: Set<String> by lazy { Library.loaded { dev.tidegate.ffi.eventTypes() }.toSet() }
     }
 }
 

@@ -3,6 +3,7 @@ package dev.tidegate
 import dev.tidegate.ffi.Reading
 import dev.tidegate.ffi.metricBounds
 import dev.tidegate.ffi.metricFamilies
+import dev.tidegate.internal.Library
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.CopyOnWriteArrayList
 import kotlin.time.Duration
@@ -101,14 +102,14 @@ public class Metrics @JvmOverloads constructor(public val engine: Engine = Engin
         /** All families: a closed list. */
         @JvmStatic
         public val families: List<MetricFamily> by lazy {
-            metricFamilies().map {
+            Library.loaded(::metricFamilies).map {
                 MetricFamily(it.name, MetricFamily.Instrument.valueOf(it.instrument.uppercase()), it.labels, it.meaning)
             }
         }
 
         /** The upper bounds of histograms, in seconds. */
         @JvmStatic
-        public val bounds: List<Double> by lazy { metricBounds() }
+        public val bounds: List<Double> by lazy { Library.loaded(::metricBounds) }
     }
 }
 

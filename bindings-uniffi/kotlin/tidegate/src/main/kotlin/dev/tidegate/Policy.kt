@@ -60,6 +60,10 @@ public fun interface Work<T> {
 /** A policy with settings for its calls. Make it once and keep it. */
 public open class Caller internal constructor(internal val core: Core, internal val options: CallOptions) {
     private val limit = Wire.remaining(options.deadline)
+    private val flags = options.flags
+    private val own = core.engine
+    private val native = own.native
+    private val handle = native.handle
 
     /** Its route, once it has been asked for. */
     @Volatile private var route = 0L
@@ -77,27 +81,26 @@ public open class Caller internal constructor(internal val core: Core, internal 
      */
     public suspend fun <T> run(block: suspend (attempt: Attempt) -> T): T {
         val around = currentCoroutineContext()[Scope]
-        val engine = core.engine
-        val out = LongArray(1)
+        val engine = own
+        val out = Scope.here().out
         val call = begin(around, Wire.ABORTABLE, out)
         if (call < 0) return Running(this, around, block).begin(call.inv(), out[0])
         if (engine.watched) return Running(this, around, block).begin(call, Wire.FIRST)
-        val lane = Attempt(1)
         val value = try {
-            Scope.suspending(Scope(engine, call, null, null, around), lane, block)
+            Scope.suspending(Scope(engine, call, null, null, around), Attempt.FIRST, block)
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
-            lane.returned(false, error)
-            return Running(this, around, block).resume(call, lane)
+            return Running(this, around, block).resume(call, lane(false, error))
         }
         if (core.classify == null && currentCoroutineContext().isActive) {
-            val end = engine.native.on(engine.native.handle, call, Wire.FINISHED_1, engine.now())
+            val end = native.on(handle, call, Wire.FINISHED_1, engine.moment)
             if (end == Wire.OK_1) return value
-            lane.returned(true, value)
-            return Running(this, around, block).resumeAt(call, lane, end)
+            return Running(this, around, block).resumeAt(call, lane(true, value), end)
         }
-        lane.returned(true, value)
-        return Running(this, around, block).resume(call, lane)
+        return Running(this, around, block).resume(call, lane(true, value))
     }
+
+    /** A first attempt that the fast way has made. */
+    private fun lane(ok: Boolean, value: Any?) = Attempt(1).also { it.returned(ok, value) }
 
     /**
      * The same with something that stands in for the result where the call has failed for good. [fallback] runs outside all
@@ -131,27 +134,23 @@ public open class Caller internal constructor(internal val core: Core, internal 
     @Throws(Exception::class)
     public fun <T> call(work: Work<T>): T {
         val here = Scope.here()
-        val around = here.scope
-        val out = LongArray(1)
+        val around = here.current()
+        val engine = own
+        val out = here.out
         val call = begin(around, Wire.SOLO, out)
         if (call < 0) return Calling(this, around, work).begin(call.inv(), out[0])
-        if (core.engine.watched) return Calling(this, around, work).begin(call, Wire.FIRST)
-        val lane = Attempt(1)
+        if (engine.watched) return Calling(this, around, work).begin(call, Wire.FIRST)
         val value = try {
-            Scope.within(Scope(core.engine, call, null, null, around), here) { work.attempt(lane) }
+            here.within(around, engine.id, call) { work.attempt(Attempt.FIRST) }
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
-            lane.returned(false, error)
-            return Calling(this, around, work).resume(call, lane)
+            return Calling(this, around, work).resume(call, lane(false, error))
         }
         if (core.classify == null) {
-            val engine = core.engine
-            val end = engine.native.on(engine.native.handle, call, Wire.FINISHED_1, engine.now())
+            val end = native.on(handle, call, Wire.FINISHED_1, engine.moment)
             if (end == Wire.OK_1) return value
-            lane.returned(true, value)
-            return Calling(this, around, work).resumeAt(call, lane, end)
+            return Calling(this, around, work).resumeAt(call, lane(true, value), end)
         }
-        lane.returned(true, value)
-        return Calling(this, around, work).resume(call, lane)
+        return Calling(this, around, work).resume(call, lane(true, value))
     }
 
     /** The same with something that stands in for the result where the call has failed for good, but not when it was interrupted. */
@@ -170,8 +169,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
     /** Begins a call, as `Native.begin` answers. Where nothing is around, without what asks for that. */
     private fun begin(around: Scope?, more: Long, out: LongArray): Long {
         if (around == null && route != 0L) {
-            val native = core.engine.native
-            val begun = native.begin(native.handle, route, options.flags or more, limit, 0, 0, core.engine.now(), out)
+            val begun = native.begin(handle, route, flags or more, limit, 0, 0, own.moment, out)
             if (begun >= 0 || !Inheriting.isStale(out[0])) return begun
             core.forget(options.route)
         }

@@ -18,5 +18,10 @@ public object PlatformTime : AbstractLongTimeSource(DurationUnit.NANOSECONDS) {
 
     override fun read(): Long = if (asleep == null) System.nanoTime() else asleep.invoke(null) as Long
 
-    internal fun micros(): Long = (read() - origin) / 1000
+    internal fun micros(): Long = nanos() / 1000
+
+    internal fun nanos(): Long = read() - origin
+
+    /** Is it `System.nanoTime`? */
+    internal val isPlain: Boolean get() = asleep == null
 }

@@ -36,7 +36,7 @@ internal class Inheriting(
             val id = core.route(route)
             val target = if (path == null) 0L else core.target(id, path)
             val begun = native.begin(
-                native.handle, id, flags, limit, inherited?.parent ?: 0, target, core.engine.now(), out,
+                native.handle, id, flags, limit, inherited?.parent ?: 0, target, core.engine.moment, out,
             )
             if (begun >= 0 || !isStale(out[0])) return begun
             core.forget(route)

@@ -29,6 +29,9 @@ internal class Native(val engine: Engine) {
     /** Takes woken calls out, as many as fit: how many. */
     external fun woken(handle: Long, out: LongArray): Int
 
+    /** Reads the clock that says [ns] now, from then on, wherever `now` is [NOW]; false where that is of no use. */
+    external fun clock(handle: Long, ns: Long): Boolean
+
     /** Are there events that somebody who listens wants to hear? */
     external fun told(handle: Long): Boolean
 
@@ -39,6 +42,9 @@ internal class Native(val engine: Engine) {
     external fun classify(handle: Long, policy: Int, status: Int, headers: ByteArray, wall: Long): Long
 
     companion object {
+        /** In the place of the time: the engine reads the clock itself. */
+        const val NOW = -1L
+
         init {
             Library.load()
         }
@@ -57,8 +63,18 @@ internal object Library {
 
     @Volatile private var loaded = false
 
-    @Synchronized
+    /** Runs what asks the library, which is there then. */
+    inline fun <T> loaded(work: () -> T): T {
+        load()
+        return work()
+    }
+
     fun load() {
+        if (!loaded) loadOnce()
+    }
+
+    @Synchronized
+    private fun loadOnce() {
         if (loaded) return
         val given = System.getProperty("tidegate.library")
         if (given == null && isAndroid()) {

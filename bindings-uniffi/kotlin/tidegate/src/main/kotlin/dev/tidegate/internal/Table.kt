@@ -80,7 +80,7 @@ internal class Table {
     }
 }
 
-private val names: Set<String> by lazy { keys().flatMap { it.path.split('.') }.filter { '_' in it }.toSet() }
+private val names: Set<String> by lazy { Library.loaded(::keys).flatMap { it.path.split('.') }.filter { '_' in it }.toSet() }
 private val snake = Regex("\\b[a-z]+(?:_[a-z]+)+\\b")
 
 /** `max_attempts` as Kotlin has it, wherever it stands in a text. */

@@ -1,0 +1,164 @@
+"""Carries commands to a store and answers back: a worker thread per process, begun with the first command.
+
+Commands belong to no call, so none is delayed or cancelled with one. A thread of its own serves threads,
+asyncio and trio alike: a busy event loop holds up no answer, and no loop gets a task that is not its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from weakref import WeakSet
+
+from ._native import monotonic
+
+if TYPE_CHECKING:
+    from . import _native
+    from ._engine import Engine
+
+Command: TypeAlias = "tuple[int, list[bytes], int, int]"
+"""Its number, its words, the place of the word that a cluster routes by, and the microseconds that it has."""
+
+THREAD: Final = "tidegate-store"
+
+_MOST: Final = 10_000
+"""Commands in line. Beyond, where a client never comes back, they are lost at once."""
+
+_LEAVE: Final = 1.0
+"""Seconds that the end of the program waits for a command that is out."""
+
+
+class Lost(Exception):
+    """There was no answer."""
+
+
+class Refused(Exception):
+    """The store answered with an error; its text, the word in front included, is the argument."""
+
+
+class Carrier(Protocol):
+    """What runs one command: a store, as `tidegate.fleet` makes them."""
+
+    def carry(self, words: list[bytes], key: int, seconds: float) -> bytes:
+        """The store's answer.
+
+        Raises:
+            Refused: If the answer is an error.
+            Exception: If there is none.
+        """
+
+
+class Link:
+    """An engine and its store."""
+
+    __slots__ = ("answers", "carrier", "native")
+
+    def __init__(self, carrier: Carrier, native: _native.Fleet) -> None:
+        self.carrier = carrier
+        self.native = native
+        self.answers = True
+
+    def send(self, engine: Engine) -> None:
+        """Sends the commands that the engine's steps have made."""
+        for command in self.native.take():
+            if getattr(self.carrier, "inline", False):
+                run(engine, self, command, True)
+            else:
+                worker.put(engine, self, command)
+
+
+def run(engine: Engine, link: Link, command: Command, in_time: bool) -> None:
+    """Runs one command if it is still in time; tells the engine what came of it. No failure goes further."""
+    number, words, key, us = command
+    answer: bytes | None = None
+    failed = False
+    if in_time:
+        try:
+            answer = link.carrier.carry(words, key, us / 1e6)
+            link.answers = True
+        except Refused as error:
+            answer, failed = str(error).encode("utf-8", "replace"), True
+            _say(engine, link, error)
+        except Exception as error:  # no answer, whatever the reason
+            _say(engine, link, error)
+    woken = link.native.reply(number, answer, failed)
+    if woken is not None:
+        engine.wake(woken)
+
+
+def _say(engine: Engine, link: Link, error: Exception) -> None:
+    """Logs why there is no answer, once until there is one: the engine only knows that there is none."""
+    if link.answers and engine.logs and not str(error).startswith("NOSCRIPT"):
+        link.answers = False
+        import logging
+
+        what = f"{type(error).__name__}: {error}"
+        logging.getLogger("tidegate").warning("the fleet's store has not answered: %s", what)
+
+
+class Worker:
+    """The thread, and what it has to do."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begins anew: in the child of a fork the thread is the parent's, and so are its commands."""
+        self._changed = threading.Condition()
+        self._queue: deque[tuple[Engine, Link, Command, int]] = deque()
+        self._thread: threading.Thread | None = None
+        self._ends = False
+
+    def put(self, engine: Engine, link: Link, command: Command) -> None:
+        """Has a command run. Its time begins now, so that one that waits in vain is not sent too late."""
+        with self._changed:
+            fits = len(self._queue) < _MOST and not self._ends
+            if fits:
+                self._queue.append((engine, link, command, monotonic() + command[3]))
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
+                    self._thread.start()
+                    atexit.register(self.end)
+                self._changed.notify()
+        if not fits:
+            run(engine, link, command, False)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._queue and not self._ends:
+                    self._changed.wait()
+                if self._ends:
+                    return
+                engine, link, command, due = self._queue.popleft()
+            try:
+                run(engine, link, command, monotonic() < due)
+            except BaseException:  # a hook's SystemExit, say: the thread is everybody's
+                import logging
+
+                logging.getLogger("tidegate").exception("the store's answer could not be told")
+            del engine, link, command  # an engine that nobody else knows ends here
+
+    def end(self) -> None:
+        """Ends the thread, at the end of the program: what it has not sent yet is not sent."""
+        with self._changed:
+            self._ends = True
+            self._queue.clear()
+            self._changed.notify()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_LEAVE)
+
+
+worker: Final = Worker()
+stores: Final[WeakSet[Any]] = WeakSet()
+"""Those with connections, which a fork has to drop."""
+
+
+def after_fork() -> None:
+    """In the child of a fork."""
+    worker.forget()
+    for store in list(stores):
+        store.forget()

@@ -1,0 +1,102 @@
+//! What follows a failed attempt, as long as that is another attempt at once. Conversions and nothing else: the exception's
+//! type becomes a kind, the engine says what follows, and whatever is not "make this one, now" is the Python half's.
+//!
+//! Which kind a type has is decided in `tidegate._classify`, once for each type; here its answers are kept.
+
+use pyo3::exceptions::PyException;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyType};
+use tidegate::{Action, CallId, Event, Outcome, Step, Time, Verdict, wire};
+
+use crate::runner::Settings;
+use crate::telemetry;
+
+/// How many types are remembered. A program has a few dozen; one that makes classes as it goes shall not keep them all.
+const MOST_TYPES: usize = 512;
+
+/// What the engine said of a failure, or that it has not been asked.
+pub enum After {
+    /// Make this attempt, now: its number, and the step that says so.
+    Attempt(u8, Step, Time),
+    /// This failure is what the caller gets, as it is.
+    Raise,
+    /// The Python half carries out this step.
+    Shell(Step),
+    /// The Python half judges the failure.
+    Unjudged,
+}
+
+/// Tells the engine of a failed attempt, if the type of its exception says all there is to say of it.
+pub fn failed<'py>(
+    settings: &Settings,
+    call: CallId,
+    attempt: u8,
+    function: &Bound<'py, PyAny>,
+    failure: &Bound<'py, PyAny>,
+) -> PyResult<After> {
+    let py = failure.py();
+    if !settings.is_judged_by_type() {
+        return Ok(After::Unjudged);
+    }
+    let Some(outcome) = outcome(&failure.get_type())? else { return Ok(After::Unjudged) };
+    let engine = settings.engine();
+    let (step, woken, now) = engine.on_at(py, call, Event::Finished { attempt, outcome });
+    if let Some(woken) = woken
+        && !(woken.is_empty() && telemetry::hush(engine, py)?)
+    {
+        settings.told(py, call, function, failure, woken)?;
+    }
+    Ok(match step.action {
+        Action::Attempt { attempt, hedge: false } if step.stop == 0 => After::Attempt(attempt, step, now),
+        // What says so has no note.
+        Action::Done { verdict: Verdict::NotRetryable, result: Some(_), .. } if settings.ends_bare() => {
+            After::Raise
+        }
+        _ => After::Shell(step),
+    })
+}
+
+/// What an exception of this type says; None if that depends on the exception.
+fn outcome(kind: &Bound<'_, PyType>) -> PyResult<Option<Outcome>> {
+    static KNOWN: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    static ASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = kind.py();
+    if !kind.is_subclass_of::<PyException>()? {
+        return Ok(None); // the caller gave up
+    }
+    let known = KNOWN.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
+    let word: i64 = if let Some(word) = known.get_item(kind)? {
+        word.extract()?
+    } else {
+        let word = ASK.import(py, "tidegate._classify", "of_type")?.call1((kind,))?;
+        if known.len() >= MOST_TYPES {
+            known.clear();
+        }
+        known.set_item(kind, &word)?;
+        word.extract()?
+    };
+    let Ok(word) = u64::try_from(word) else { return Ok(None) };
+    let finished =
+        wire::pack_event(Event::Finished { attempt: 0, outcome: Outcome::of(tidegate::Class::Ok) });
+    Ok(match wire::unpack_event(finished | word) {
+        Some(Event::Finished { outcome, .. }) => Some(outcome),
+        _ => None,
+    })
+}
+
+impl Settings {
+    /// Tells hooks what a step has done, and what the attempt was that it was about; wakes whom it woke.
+    pub fn told(
+        &self,
+        py: Python<'_>,
+        call: CallId,
+        function: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        woken: Vec<u64>,
+    ) -> PyResult<()> {
+        let told = (call.to_word(), function, value, woken);
+        self.owner.bind(py).call_method1(intern!(py, "told"), told).map(drop)
+    }
+}

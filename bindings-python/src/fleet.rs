@@ -1,0 +1,100 @@
+//! The fleet's border: a store is attached, commands go out, replies come in. Conversions and nothing else; what is said to
+//! the store, and what its answers mean, core knows alone.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use tidegate::fleet::{CommandId, MemoryStore as Core, Reply, StoreKind};
+
+use crate::lock::Lock;
+use crate::{Engine, State};
+
+/// An engine's side of its store.
+#[pyclass(frozen, module = "tidegate._native")]
+pub struct Fleet {
+    engine: Py<Engine>,
+}
+
+/// A command as the Python half carries it: id, words, the place of the word that routes it, microseconds.
+type Told<'py> = (u64, Vec<Bound<'py, PyBytes>>, u8, u64);
+
+#[pymethods]
+impl Fleet {
+    #[new]
+    fn new(engine: Py<Engine>) -> Self {
+        Self { engine }
+    }
+
+    /// Attaches the store: its kind is `lua` or `plain`; keys begin with the namespace. The calls that can go on.
+    fn attach(&self, py: Python<'_>, kind: &str, namespace: &str) -> PyResult<Vec<u64>> {
+        let Some(kind) = StoreKind::ALL.into_iter().find(|known| known.name() == kind) else {
+            return Err(PyValueError::new_err(format!("no store is {kind}")));
+        };
+        let (mut state, now) = self.engine.get().at_now(py);
+        let flags = state.core.attach_store(kind, namespace, now);
+        Ok(state.woken(flags).unwrap_or_default())
+    }
+
+    /// The commands that steps have made since the last time, oldest first: id, words, the place of the word that a
+    /// cluster routes by, and the microseconds that the answer may take.
+    #[pyo3(signature = () -> "list[tuple[int, list[bytes], int, int]]")]
+    fn take<'py>(&self, py: Python<'py>) -> Vec<Told<'py>> {
+        let commands = std::mem::take(&mut self.engine.get().state.lock(py).commands);
+        let words = |words: Vec<Vec<u8>>| words.iter().map(|word| PyBytes::new(py, word)).collect();
+        let told = commands.into_iter().map(|command| {
+            (command.id.to_word(), words(command.words), command.key, command.within.as_micros())
+        });
+        told.collect()
+    }
+
+    /// What came of a command: the store's answer or, `failed`, the text of its error; None where there was no answer. The
+    /// calls that can go on because of it, and also none of them where there is something to tell or to send.
+    #[pyo3(signature = (command, answer: "bytes | None", failed = false) -> "list[int] | None")]
+    fn reply(&self, py: Python<'_>, command: u64, answer: Option<&[u8]>, failed: bool) -> Option<Vec<u64>> {
+        let reply = match answer {
+            None => Reply::Lost,
+            Some(text) if failed => Reply::Error(text),
+            Some(bytes) => Reply::Bytes(bytes),
+        };
+        let (mut state, now) = self.engine.get().at_now(py);
+        let flags = state.core.on_reply(CommandId::from_word(command), reply, now);
+        state.woken(flags)
+    }
+}
+
+impl State {
+    /// Commands for the store, taken under the lock of the step that made them.
+    pub fn fetch_commands(&mut self) {
+        self.core.take_commands(&mut self.commands);
+    }
+}
+
+/// A store in memory, for tests: what Redis would answer to an engine's commands.
+#[pyclass(frozen, module = "tidegate._native")]
+pub struct MemoryStore {
+    store: Lock<Core>,
+}
+
+#[pymethods]
+impl MemoryStore {
+    #[new]
+    fn new() -> Self {
+        Self { store: Lock::new(Core::new()) }
+    }
+
+    /// Carries out one command at a moment, in microseconds: whether it is an answer and no error, and its text.
+    #[pyo3(signature = (words: "list[bytes]", now_us) -> "tuple[bool, bytes]")]
+    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
+    fn execute<'py>(&self, py: Python<'py>, words: Vec<Vec<u8>>, now_us: u64) -> (bool, Bound<'py, PyBytes>) {
+        let answer = self.store.lock(py).execute(&words, now_us);
+        match answer {
+            Ok(bytes) => (true, PyBytes::new(py, &bytes)),
+            Err(text) => (false, PyBytes::new(py, text.as_bytes())),
+        }
+    }
+
+    /// What is stored at a moment: a line a key.
+    fn describe(&self, py: Python<'_>, now_us: u64) -> Vec<String> {
+        self.store.lock(py).describe(now_us)
+    }
+}

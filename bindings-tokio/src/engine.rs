@@ -1,0 +1,288 @@
+//! An engine behind its one lock, and what the shell keeps beside it: who waits, how to wake them, who listens.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tidegate::{
+    Action, CallId, Clash, Event, Flags, Options, PolicyId, Pool, Request, RestoreError, Restored, RouteId,
+    Snapshot, Step, Time, Verdict, Wait,
+};
+use tokio::time::Instant;
+
+use crate::clock::{self, Clock};
+use crate::events::Listeners;
+
+/// Holds everything that policies share: routes, slots, budgets. A process has one by default. Clones are the same engine.
+///
+/// Its time is tokio's: under `start_paused` the test's clock drives every wait. Calls of one engine may live in several
+/// runtimes.
+///
+/// ```
+/// use tidegate_tokio::{Engine, Policy};
+/// let engine = Engine::new(7);
+/// let policy = Policy::builder("shop").preset("http").engine(&engine).build().unwrap();
+/// assert_eq!(engine.snapshot().policies[0].0, "shop");
+/// assert_eq!(policy.name(), "shop");
+/// ```
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    core: Mutex<Core>,
+    clock: Clock,
+    /// Tells engines apart, where calls of several are nested.
+    pub number: u64,
+    pub listeners: Listeners,
+}
+
+/// What is behind the lock.
+pub(crate) struct Core {
+    pub engine: tidegate::Engine,
+    /// Those who wait, by their call.
+    waiters: BTreeMap<CallId, Waker>,
+    /// Those who can go on, until somebody without the lock wakes them.
+    ready: Vec<Waker>,
+    ids: Vec<CallId>,
+    /// Does anybody listen?
+    pub listening: bool,
+}
+
+impl Core {
+    /// What a step has left to be done for others once the lock is free: true if there is anything.
+    #[inline]
+    pub fn after(&mut self, flags: Flags) -> bool {
+        if !flags.wakes && !self.listening {
+            return false;
+        }
+        self.collect(flags)
+    }
+
+    #[inline(never)]
+    fn collect(&mut self, flags: Flags) -> bool {
+        if flags.wakes {
+            self.engine.take_wakes(&mut self.ids);
+            for id in self.ids.drain(..) {
+                self.ready.extend(self.waiters.remove(&id));
+            }
+        }
+        !self.ready.is_empty() || (self.listening && self.engine.has_records())
+    }
+}
+
+/// A step, the moment from which its span counts, and whether there is something to do for others.
+#[derive(Clone, Copy)]
+pub(crate) struct Told {
+    pub step: Step,
+    pub at: Instant,
+    pub others: bool,
+}
+
+impl Shared {
+    fn new(seed: u64, options: Options) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        Self {
+            core: Mutex::new(Core {
+                engine: tidegate::Engine::new(seed, options),
+                waiters: BTreeMap::new(),
+                ready: Vec::new(),
+                ids: Vec::new(),
+                listening: false,
+            }),
+            clock: Clock::new(),
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            listeners: Listeners::default(),
+        }
+    }
+
+    /// Begins a call on a route, which is asked for again where it has been evicted.
+    #[inline]
+    pub fn begin(
+        &self,
+        route: &AtomicU64,
+        (policy, key): (PolicyId, &str),
+        mut request: Request,
+        (path, ends): (Option<&str>, Option<Instant>),
+    ) -> (CallId, Told) {
+        let (now, at) = self.clock.now();
+        if let Some(ends) = ends {
+            let left = clock::span(ends.saturating_duration_since(at));
+            request.remaining = Some(request.remaining.map_or(left, |own| own.min(left)));
+        }
+        let mut core = self.core.lock();
+        loop {
+            // Relaxed: the word is a hint, and a stale one is answered as such.
+            let mut id = RouteId::from_word(route.load(Ordering::Relaxed));
+            if id.to_word() == 0 {
+                id = core.engine.route(policy, key, now);
+                route.store(id.to_word(), Ordering::Relaxed);
+            }
+            if let Some(path) = path {
+                request.target = core.engine.target(id, path, now);
+            }
+            let (call, step) = core.engine.begin(id, &request, now);
+            if !matches!(step.action, Action::Done { verdict: Verdict::StaleRoute, .. }) {
+                let others = core.after(step.flags);
+                return (call, Told { step, at, others });
+            }
+            route.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells a call what happened. Where the step is to wait until woken, `waker` is registered in the same turn; where it is
+    /// not, and the call was `parked`, it is no longer.
+    #[inline]
+    pub fn tell(&self, call: CallId, event: Event, waker: Option<&Waker>, parked: bool) -> Told {
+        let (now, at) = self.clock.now();
+        let mut core = self.core.lock();
+        let step = core.engine.on(call, event, now);
+        let before = match (step.action, waker) {
+            (Action::Wait { why }, Some(waker)) if wakes(why) => core.waiters.insert(call, waker.clone()),
+            _ if parked => core.waiters.remove(&call),
+            _ => None,
+        };
+        let others = core.after(step.flags);
+        drop(core);
+        drop(before); // not under the lock: it may be a task's last
+        Told { step, at, others }
+    }
+
+    /// Does something with the engine that may let others go on.
+    pub fn with<R>(&self, work: impl FnOnce(&mut Core, Time) -> (R, Flags)) -> R {
+        let (now, _) = self.clock.now();
+        let mut core = self.core.lock();
+        let (result, flags) = work(&mut core, now);
+        let others = core.after(flags);
+        drop(core);
+        if others {
+            self.tend();
+        }
+        result
+    }
+
+    /// Looks at the engine.
+    pub fn look<R>(&self, look: impl FnOnce(&mut Core, Time) -> R) -> R {
+        let (now, _) = self.clock.now();
+        look(&mut self.core.lock(), now)
+    }
+
+    /// Wakes those who can go on, and tells those who listen; without the lock.
+    #[inline(never)]
+    pub fn tend(&self) {
+        loop {
+            let mut batch = [const { None }; 8];
+            let more = {
+                let mut core = self.core.lock();
+                let count = core.ready.len().min(batch.len());
+                for (place, waker) in batch.iter_mut().zip(core.ready.drain(..count)) {
+                    *place = Some(waker);
+                }
+                !core.ready.is_empty()
+            };
+            batch.into_iter().flatten().for_each(Waker::wake);
+            if !more {
+                break;
+            }
+        }
+        self.listeners.publish(self);
+    }
+}
+
+/// Is this a wait that another call's event can end?
+pub(crate) const fn wakes(why: Wait) -> bool {
+    match why {
+        Wait::Hold | Wait::Rate | Wait::Queue | Wait::Store => true,
+        Wait::Running | Wait::Backoff | Wait::Body => false,
+    }
+}
+
+impl Engine {
+    /// An engine of its own, for a test or for an upstream that shares nothing. The seed is all the randomness there is.
+    pub fn new(seed: u64) -> Self {
+        Self::with_options(seed, Options::default())
+    }
+
+    /// The same with a bound on routes, or a journal.
+    pub fn with_options(seed: u64, options: Options) -> Self {
+        Self { shared: Arc::new(Shared::new(seed, options)) }
+    }
+
+    /// The engine of the process, made when it is first needed, with a seed from the operating system.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<Engine> = OnceLock::new();
+        SHARED.get_or_init(|| Self::new(random()))
+    }
+
+    /// Takes in a pool, which policies made afterwards can name. The same name with the same settings is the same pool.
+    ///
+    /// # Errors
+    /// The same name with other settings, or of another kind.
+    pub fn pool(&self, pool: Pool) -> Result<(), Clash> {
+        self.shared.with(|core, now| (core.engine.pool(pool, now), Flags::default()))
+    }
+
+    /// Gives a pool other settings, while it is in use.
+    ///
+    /// # Errors
+    /// There is no such pool, or it is of another kind.
+    pub fn retune_pool(&self, to: Pool) -> Result<(), Clash> {
+        self.shared.with(|core, now| match core.engine.retune_pool(to, now) {
+            Ok(flags) => (Ok(()), flags),
+            Err(clash) => (Err(clash), Flags::default()),
+        })
+    }
+
+    /// The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened.
+    pub fn snapshot(&self) -> Snapshot {
+        self.shared.look(|core, now| core.engine.snapshot(now))
+    }
+
+    /// What it has learned (budgets, limits, breakers, throttles), as JSON to be kept and given to [`Engine::restore`].
+    pub fn save(&self) -> String {
+        self.shared.look(|core, now| core.engine.save(now))
+    }
+
+    /// Goes on from a saved state, which has aged meanwhile. To be called when the policies and pools have been made, and
+    /// before the first call.
+    ///
+    /// # Errors
+    /// It is no saved state, or the engine has begun calls; nothing has changed then.
+    pub fn restore(&self, saved: &str, age: Duration) -> Result<Restored, RestoreError> {
+        self.shared.look(|core, now| core.engine.restore(saved, clock::span(age), now))
+    }
+
+    /// Checks the engine's own books, for tests: permits conserved, capacity kept, no waiter left behind; and that nobody is
+    /// registered to be woken who does not wait.
+    ///
+    /// # Errors
+    /// The first law that does not hold.
+    pub fn check(&self) -> Result<(), String> {
+        self.shared.look(|core, now| {
+            core.engine.check()?;
+            let (waiting, registered) = (core.engine.snapshot(now).waiting, core.waiters.len());
+            if registered > waiting as usize {
+                return Err(format!("{registered} are registered to be woken, and {waiting} wait"));
+            }
+            Ok(())
+        })
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("number", &self.shared.number).finish_non_exhaustive()
+    }
+}
+
+/// A number from the operating system: the keys of std's own hash maps come from there.
+pub(crate) fn random() -> u64 {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    RandomState::new().hash_one(COUNT.fetch_add(1, Ordering::Relaxed))
+}

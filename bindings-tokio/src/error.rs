@@ -1,0 +1,338 @@
+//! What a call can end with, and what it tells of its end.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{Clash, Class, Outcome, PolicyError, Verdict};
+
+use crate::Failure;
+
+/// Why a call has no good result.
+///
+/// ```
+/// use tidegate_tokio::{Class, Error, Outcome, Policy};
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let policy = Policy::builder("shop").preset("http").build().unwrap();
+/// let broken = policy
+///     .caller()
+///     .classify(|result: Result<&(), &&str>| Outcome::of(if result.is_ok() { Class::Ok } else { Class::Transient }));
+/// match broken.run(|_| async { Err("out of stock") }).await {
+///     Err(Error::Failed(error, report)) => {
+///         assert_eq!(error, "out of stock");
+///         assert_eq!(report.note().unwrap(), "gave up after 3 attempts");
+///     }
+///     other => panic!("{other:?}"),
+/// }
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub enum Error<E> {
+    /// The error of the attempt that decided, as it is; the report says why there was no further attempt.
+    Failed(E, Report),
+    /// A call that was refused, or an attempt that we stopped. With the last error of the call's own, if there was one.
+    Stopped(Stopped, Option<E>),
+}
+
+impl<E> Error<E> {
+    /// The call's own error: of the attempt that decided, or the last one before it was stopped.
+    pub fn own(&self) -> Option<&E> {
+        match self {
+            Self::Failed(error, _) => Some(error),
+            Self::Stopped(_, last) => last.as_ref(),
+        }
+    }
+
+    /// The call's own error, taken out.
+    pub fn into_own(self) -> Option<E> {
+        match self {
+            Self::Failed(error, _) => Some(error),
+            Self::Stopped(_, last) => last,
+        }
+    }
+
+    /// Ours, where we refused or stopped it.
+    pub fn stopped(&self) -> Option<&Stopped> {
+        match self {
+            Self::Failed(..) => None,
+            Self::Stopped(stopped, _) => Some(stopped),
+        }
+    }
+
+    /// Was the call refused before any attempt: by a rate limit, a bulkhead, a breaker, a throttle, an operator, a hold or a lost store?
+    pub fn is_rejected(&self) -> bool {
+        self.stopped().is_some_and(|stopped| stopped.code.is_rejected())
+    }
+
+    /// The same error with another type for the call's own.
+    pub fn map<F>(self, to: impl FnOnce(E) -> F) -> Error<F> {
+        match self {
+            Self::Failed(error, report) => Error::Failed(to(error), report),
+            Self::Stopped(stopped, last) => Error::Stopped(stopped, last.map(to)),
+        }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for Error<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error, _) => error.fmt(f),
+            Self::Stopped(stopped, _) => stopped.fmt(f),
+        }
+    }
+}
+
+impl<E: StdError + 'static> StdError for Error<E> {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Failed(error, _) => error.source(),
+            Self::Stopped(stopped, _) => Some(stopped),
+        }
+    }
+}
+
+impl<E: Failure> Failure for Error<E> {
+    /// An inner policy's end: a refusal is retryable, and no evidence about the far side.
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::Failed(error, _) => error.outcome(),
+            Self::Stopped(stopped, _) => stopped.outcome(),
+        }
+    }
+}
+
+/// The kind of an error of ours, the same in every language.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Code {
+    /// The rate limit is used up.
+    RateLimited,
+    /// No slot was free, or none came free in time.
+    BulkheadFull,
+    /// The circuit breaker is open.
+    BreakerOpen,
+    /// The adaptive throttle refused the call.
+    Throttled,
+    /// An operator refuses all calls.
+    ForcedOpen,
+    /// Too many calls are held already.
+    HoldFull,
+    /// The shared store is gone, and the policy says to refuse.
+    StoreUnavailable,
+    /// The call costs more than the rate limit can ever hold.
+    CostAboveBurst,
+    /// The call was given up, because nothing was heard of it for so long.
+    CallLost,
+    /// The last attempt ran out of `attempt_timeout`, and we stopped it.
+    AttemptTimeout,
+    /// The deadline passed: before the call, while it waited, or during an attempt.
+    DeadlineExceeded,
+}
+
+impl Code {
+    /// Its name in every language.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RateLimited => "rate_limited",
+            Self::BulkheadFull => "bulkhead_full",
+            Self::BreakerOpen => "breaker_open",
+            Self::Throttled => "throttled",
+            Self::ForcedOpen => "forced_open",
+            Self::HoldFull => "hold_full",
+            Self::StoreUnavailable => "store_unavailable",
+            Self::CostAboveBurst => "cost_above_burst",
+            Self::CallLost => "call_lost",
+            Self::AttemptTimeout => "attempt_timeout",
+            Self::DeadlineExceeded => "deadline_exceeded",
+        }
+    }
+
+    /// Does it stand for a call that a component refused?
+    pub const fn is_rejected(self) -> bool {
+        !matches!(self, Self::CostAboveBurst | Self::CallLost | Self::AttemptTimeout | Self::DeadlineExceeded)
+    }
+
+    /// What an HTTP server would answer its own caller with.
+    pub const fn http_status(self) -> u16 {
+        match self {
+            Self::RateLimited | Self::Throttled => 429,
+            Self::AttemptTimeout | Self::DeadlineExceeded => 504,
+            _ => 503,
+        }
+    }
+
+    /// The code of a verdict that leaves a call without a result of its own, and what to say of it.
+    fn of(verdict: Verdict) -> (Self, &'static str) {
+        match verdict {
+            Verdict::ForcedOpen => (Self::ForcedOpen, "an operator refuses all calls"),
+            Verdict::BreakerOpen => (Self::BreakerOpen, "the circuit breaker is open"),
+            Verdict::Throttled => (Self::Throttled, "the adaptive throttle refused the call"),
+            Verdict::RateLimited => (Self::RateLimited, "the rate limit is used up"),
+            Verdict::QueueFull => (Self::BulkheadFull, "all slots are taken, and so is the queue"),
+            Verdict::AcquireTimeout => (Self::BulkheadFull, "no slot came free within acquire_timeout"),
+            Verdict::QueueShed => (Self::BulkheadFull, "the queue's delay was over target"),
+            Verdict::Displaced => {
+                (Self::BulkheadFull, "a call of higher criticality took its place in the queue")
+            }
+            Verdict::HoldFull => (Self::HoldFull, "too many calls are held already"),
+            Verdict::StoreUnavailable => (Self::StoreUnavailable, "the shared store is gone"),
+            Verdict::DeadlineBefore => {
+                (Self::DeadlineExceeded, "the deadline had passed before the call began")
+            }
+            Verdict::DeadlineQueued => {
+                (Self::DeadlineExceeded, "the deadline passed while the call was waiting")
+            }
+            Verdict::Deadline | Verdict::WouldOutliveDeadline => {
+                (Self::DeadlineExceeded, "the deadline passed")
+            }
+            Verdict::CostAboveBurst => {
+                (Self::CostAboveBurst, "the call costs more than the rate limit can ever hold")
+            }
+            _ => (Self::CallLost, "the call was given up: nothing was heard of it for too long"),
+        }
+    }
+}
+
+/// An error of ours: a call that was refused, or an attempt that we stopped.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Stopped {
+    /// What kind.
+    pub code: Code,
+    /// The engine's verdict, finer than `code`: a bulkhead refuses with `queue_full` or `acquire_timeout`.
+    pub reason: Verdict,
+    /// When another try would make sense, from when the error was made.
+    pub retry_in: Option<Duration>,
+    /// The policy's name.
+    pub policy: Arc<str>,
+    /// The route's key.
+    pub route: Arc<str>,
+    /// What became of the call.
+    pub report: Report,
+    text: &'static str,
+}
+
+impl Stopped {
+    pub(crate) fn new(policy: Arc<str>, route: Arc<str>, report: Report) -> Self {
+        let (code, text) = Code::of(report.reason);
+        Self { code, reason: report.reason, retry_in: report.retry_in, policy, route, report, text }
+    }
+
+    /// The last attempt ran out of its time.
+    pub(crate) fn attempt_timeout(policy: Arc<str>, route: Arc<str>, report: Report) -> Self {
+        let stopped = Self::new(policy, route, report);
+        Self { code: Code::AttemptTimeout, text: "the attempt ran out of attempt_timeout", ..stopped }
+    }
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (policy {:?}, route {:?})", self.text, self.policy, self.route)
+    }
+}
+
+impl StdError for Stopped {}
+
+impl Failure for Stopped {
+    fn outcome(&self) -> Outcome {
+        match self.code {
+            Code::RateLimited | Code::Throttled => Outcome {
+                retry_after: self.retry_in.map(crate::clock::span),
+                ..Outcome::of(Class::Throttled)
+            },
+            Code::AttemptTimeout | Code::DeadlineExceeded => Outcome::of(Class::Transient),
+            Code::CostAboveBurst | Code::CallLost => Outcome::of(Class::Permanent),
+            _ => Outcome::of(Class::Conflict),
+        }
+    }
+}
+
+/// What became of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Report {
+    /// How many attempts it made.
+    pub attempts: u8,
+    /// Why it ended as it did.
+    pub reason: Verdict,
+    /// When another try would make sense, from the call's end.
+    pub retry_in: Option<Duration>,
+    pub(crate) max_retry_after: Option<Duration>,
+}
+
+impl Report {
+    /// Why there was no further attempt, in words; `None` where nothing was held back.
+    pub fn note(&self) -> Option<String> {
+        let plain = match self.reason {
+            Verdict::Attempts if self.attempts > 1 => {
+                return Some(format!("gave up after {} attempts", self.attempts));
+            }
+            Verdict::Method => {
+                "not retried: a repeat could happen twice (not idempotent, and no idempotency key)"
+            }
+            Verdict::OneShotBody => "body cannot be replayed",
+            Verdict::Opinion => "not retried: the policy's statuses, its predicate or the server said not to",
+            Verdict::Nested => "not retried: a call around this one retries already",
+            Verdict::RetryAfterTooLong => {
+                let bound =
+                    self.max_retry_after.map(|most| format!(" {}", seconds(most))).unwrap_or_default();
+                let asked = seconds(self.retry_in.unwrap_or_default());
+                return Some(format!("Retry-After {asked} exceeds max_retry_after{bound}"));
+            }
+            Verdict::WouldOutliveDeadline => {
+                let asked = self.retry_in.map(|span| format!(" (Retry-After {})", seconds(span)));
+                let asked = asked.unwrap_or_default();
+                return Some(format!("not retried: the next wait{asked} would outlive the deadline"));
+            }
+            Verdict::TimeLimit => "not retried: the next wait would exceed retry_time_limit",
+            Verdict::Budget => "retry budget exhausted",
+            Verdict::Readmission => "not retried: the next attempt was refused a slot",
+            Verdict::Deadline => "the deadline passed while waiting for the next attempt",
+            _ => return None,
+        };
+        Some(plain.into())
+    }
+}
+
+/// A span as people write it: `120 s`, `0.25 s`.
+fn seconds(span: Duration) -> String {
+    format!("{} s", span.as_secs_f64())
+}
+
+/// A policy that cannot be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BuildError {
+    /// Every mistake there is: the key, the value and the rule.
+    Mistakes(Vec<PolicyError>),
+    /// The engine has another policy or pool of this name, or lacks a pool that the policy names.
+    Clash(Clash),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mistakes(mistakes) => {
+                for (n, mistake) in mistakes.iter().enumerate() {
+                    write!(f, "{}{mistake}", if n == 0 { "" } else { "; " })?;
+                }
+                Ok(())
+            }
+            Self::Clash(clash) => clash.fmt(f),
+        }
+    }
+}
+
+impl StdError for BuildError {}
+
+impl From<Vec<PolicyError>> for BuildError {
+    fn from(mistakes: Vec<PolicyError>) -> Self {
+        Self::Mistakes(mistakes)
+    }
+}
+
+impl From<Clash> for BuildError {
+    fn from(clash: Clash) -> Self {
+        Self::Clash(clash)
+    }
+}

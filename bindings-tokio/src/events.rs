@@ -1,0 +1,327 @@
+//! What an engine did, one flat event each, for those who listen (semantics 12.1).
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use tidegate::{CallId, Meter, Record, RecordType, Verdict, Wait};
+use tokio::sync::mpsc;
+
+use crate::engine::{Engine, Shared};
+
+/// One thing that an engine did. What a type does not say is absent.
+///
+/// `Display` writes it in words, as a log has it.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Event {
+    /// What it tells.
+    pub what: RecordType,
+    /// Orders all events of an engine, from 1 on; one that is missing was dropped.
+    pub seq: u64,
+    /// The policy's name.
+    pub policy: Option<Arc<str>>,
+    /// The route's key.
+    pub route: Option<Arc<str>>,
+    /// The call, where it is about one.
+    pub call: Option<CallId>,
+    /// The attempt, from 1 on; 0 is none. Of what ends a call, how many it made.
+    pub attempt: u8,
+    /// Did the attempt start beside another one?
+    pub hedge: bool,
+    /// How the attempt ended, or what decided the call: the name of a class, or of a kind that the policy declares.
+    pub kind: Option<Arc<str>>,
+    /// Why a call ended, or was refused.
+    pub reason: Option<Verdict>,
+    /// What a call waits for, or waited for.
+    pub why: Option<Wait>,
+    /// The wait that begins or that has ended.
+    pub wait: Option<Duration>,
+    /// Time since the call or the attempt began.
+    pub elapsed: Option<Duration>,
+    /// How many refusals like it were left out since the one before.
+    pub suppressed: u64,
+    /// Its rejection was left out, so whoever logs leaves this out too.
+    pub quiet: bool,
+    /// What has changed: from, to. Of a breaker 0 closed, 1 open, 2 half-open; of a limit permits; of a throttle the probability.
+    pub change: Option<(f64, f64)>,
+}
+
+impl Event {
+    fn of(record: &Record, engine: &tidegate::Engine) -> Self {
+        let policy = record.policy.and_then(|policy| engine.policy_of(policy));
+        Self {
+            what: record.what,
+            seq: record.seq,
+            policy: policy.map(|policy| policy.name().into()),
+            route: record.route.and_then(|route| engine.key_of(route)).map(Into::into),
+            call: record.call,
+            attempt: record.attempt,
+            hedge: record.hedge,
+            kind: record.kind.and_then(|kind| match (kind.class(), policy) {
+                (Some(class), _) => Some(class.name().into()),
+                (None, Some(policy)) => policy.name_of(kind).map(Into::into),
+                (None, None) => None,
+            }),
+            reason: record.verdict,
+            why: record.why,
+            wait: record.wait.map(crate::clock::std),
+            elapsed: record.elapsed.map(crate::clock::std),
+            suppressed: record.suppressed,
+            quiet: record.quiet,
+            change: record.change,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let again = |f: &mut fmt::Formatter<'_>| match self.wait {
+            Some(wait) => write!(f, ", another try makes sense in {wait:?}"),
+            None => Ok(()),
+        };
+        match self.what {
+            RecordType::RetryScheduled => {
+                write!(f, "retry {}", self.attempt.saturating_sub(1))?;
+                self.place(f)?;
+                let after = self.kind.as_deref().unwrap_or("a failure");
+                write!(f, " in {:?} after {after}", self.wait.unwrap_or_default())
+            }
+            RecordType::Rejected => {
+                match self.attempt {
+                    0 => f.write_str("call refused")?,
+                    attempt => write!(f, "attempt {attempt} refused")?,
+                }
+                self.place(f)?;
+                write!(f, ": {}", self.reason.map_or("", Verdict::name))?;
+                again(f)?;
+                match self.suppressed {
+                    0 => Ok(()),
+                    more => write!(f, ", and {more} like it before"),
+                }
+            }
+            what => {
+                f.write_str(&what.name().replace('_', " "))?;
+                self.place(f)?;
+                if let Some(reason) = self.reason {
+                    write!(f, ": {}", reason.name())?;
+                }
+                match self.change {
+                    Some((from, to)) if what == RecordType::BreakerChanged => {
+                        let name = |state: f64| ["closed", "open", "half-open"][(state as usize).min(2)];
+                        write!(f, ": {} → {}", name(from), name(to))
+                    }
+                    Some((from, to)) => write!(f, ": {from} → {to}"),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl Event {
+    fn place(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.policy, &self.route) {
+            (Some(policy), Some(route)) => write!(f, " (policy {policy}, route {route})"),
+            (Some(policy), None) => write!(f, " (policy {policy})"),
+            (None, Some(route)) => write!(f, " (pool {route})"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+type Tell = dyn Fn(&Event) + Send + Sync;
+
+/// One who listens.
+struct Listener {
+    number: u64,
+    types: Vec<RecordType>,
+    tell: Arc<Tell>,
+}
+
+/// Those who listen to an engine.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    all: RwLock<Vec<Listener>>,
+    numbers: AtomicU64,
+    meter: Mutex<Option<Meter>>,
+    scratch: Mutex<Vec<Record>>,
+}
+
+impl Listeners {
+    /// Hands out what has happened. A listener that panics breaks nothing, and hears of the next event all the same.
+    pub fn publish(&self, shared: &Shared) {
+        let tells: Vec<_> = {
+            let all = self.all.read();
+            all.iter().map(|listener| (listener.types.clone(), Arc::clone(&listener.tell))).collect()
+        };
+        let events: Vec<Event> = {
+            let mut scratch = self.scratch.lock();
+            let mut meter = self.meter.lock();
+            shared.look(|core, _| {
+                if !core.listening || !core.engine.has_records() {
+                    return Vec::new();
+                }
+                core.engine.take_records(&mut scratch);
+                if let Some(meter) = &mut *meter {
+                    scratch.iter().for_each(|record| meter.add(&core.engine, record));
+                }
+                let records = scratch.drain(..).filter(|_| !tells.is_empty());
+                records.map(|record| Event::of(&record, &core.engine)).collect()
+            })
+        };
+        for event in &events {
+            for (_, tell) in tells.iter().filter(|(types, _)| types.contains(&event.what)) {
+                let _ = catch_unwind(AssertUnwindSafe(|| tell(event)));
+            }
+        }
+    }
+
+    /// Says to the engine what somebody listens to.
+    fn subscribe(&self, shared: &Shared) {
+        let mut types: Vec<_> = self.all.read().iter().flat_map(|listener| listener.types.clone()).collect();
+        if self.meter.lock().is_some() {
+            types.extend_from_slice(Meter::TYPES);
+        }
+        shared.look(|core, _| {
+            core.engine.subscribe_to(&types);
+            core.listening = !types.is_empty();
+        });
+    }
+
+    /// Does something with the meter, which is made where there is none, and with the engine.
+    #[cfg(feature = "metrics")]
+    pub fn metered<R>(
+        &self,
+        shared: &Shared,
+        max_routes: usize,
+        work: impl FnOnce(&mut Meter, &tidegate::Engine, tidegate::Time) -> R,
+    ) -> R {
+        self.publish(shared);
+        let new = {
+            let mut meter = self.meter.lock();
+            let new = meter.is_none();
+            meter.get_or_insert_with(|| Meter::new(max_routes));
+            new
+        };
+        if new {
+            self.subscribe(shared);
+        }
+        let mut meter = self.meter.lock();
+        let meter = meter.get_or_insert_with(|| Meter::new(max_routes));
+        shared.look(|core, now| work(meter, &core.engine, now))
+    }
+}
+
+/// Ends when it is dropped, and what listens with it.
+#[must_use = "a subscription ends when it is dropped"]
+pub struct Subscription {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Subscription {
+    /// Lets it go on for as long as the engine lives.
+    pub fn forever(self) {
+        // Nothing ends it but `drop`, which is not run.
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.shared.listeners.all.write().retain(|listener| listener.number != self.number);
+        self.shared.listeners.subscribe(&self.shared);
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+/// Events as they come: see [`Engine::events`].
+#[derive(Debug)]
+pub struct Events {
+    queue: mpsc::Receiver<Event>,
+    _subscription: Subscription,
+}
+
+impl Events {
+    /// The next event; waits for it. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.queue.recv().await
+    }
+
+    /// The next event, if it has come.
+    pub fn try_next(&mut self) -> Option<Event> {
+        self.queue.try_recv().ok()
+    }
+}
+
+impl Engine {
+    /// Tells of what the engine does: events of these types, until the subscription is dropped. `RecordType::ALL` are all.
+    ///
+    /// The listener runs in the task whose call it was, before that goes on: it should be quick. One that panics breaks
+    /// nothing. Types that nobody listens to cost nothing.
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    /// use tidegate_tokio::{Engine, Policy, RecordType};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let engine = Engine::new(7);
+    /// let policy = Policy::builder("shop").preset("http").engine(&engine).build().unwrap();
+    /// let heard = Arc::new(Mutex::new(Vec::new()));
+    /// let lines = Arc::clone(&heard);
+    /// let subscription = engine.listen(&[RecordType::RetryScheduled, RecordType::GaveUp], move |event| {
+    ///     lines.lock().unwrap().push(event.to_string());
+    /// });
+    /// let broken = || std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+    /// let _ = policy.run(|_| async { Err::<(), _>(broken()) }).await;
+    /// drop(subscription);
+    /// assert_eq!(heard.lock().unwrap().len(), 3);
+    /// assert_eq!(heard.lock().unwrap()[2], "gave up (policy shop, route default): attempts");
+    /// # }
+    /// ```
+    pub fn listen(
+        &self,
+        types: &[RecordType],
+        listener: impl Fn(&Event) + Send + Sync + 'static,
+    ) -> Subscription {
+        let listeners = &self.shared.listeners;
+        let number = listeners.numbers.fetch_add(1, Ordering::Relaxed);
+        listeners.all.write().push(Listener { number, types: types.to_vec(), tell: Arc::new(listener) });
+        listeners.subscribe(&self.shared);
+        Subscription { shared: Arc::clone(&self.shared), number }
+    }
+
+    /// The same as a queue of at most `capacity` events (at least one). What comes while it is full is left out, and the gap
+    /// in `seq` says how much: a reader that is slow or gone holds nobody up.
+    ///
+    /// ```
+    /// use tidegate_tokio::{Engine, Policy, RecordType};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let engine = Engine::new(7);
+    /// let policy = Policy::builder("shop").preset("http").engine(&engine).build().unwrap();
+    /// let mut events = engine.events(RecordType::ALL, 100);
+    /// policy.run(|_| async { Ok::<_, std::io::Error>(()) }).await.unwrap();
+    /// assert_eq!(events.next().await.unwrap().what, RecordType::AttemptStarted);
+    /// assert_eq!(events.next().await.unwrap().what, RecordType::AttemptDone);
+    /// assert_eq!(events.next().await.unwrap().what, RecordType::CallDone);
+    /// assert!(events.try_next().is_none());
+    /// # }
+    /// ```
+    pub fn events(&self, types: &[RecordType], capacity: usize) -> Events {
+        let (sender, queue) = mpsc::channel(capacity.max(1));
+        let subscription = self.listen(types, move |event| {
+            let _ = sender.try_send(event.clone());
+        });
+        Events { queue, _subscription: subscription }
+    }
+}

@@ -1,0 +1,56 @@
+//! # Tidegate for tokio
+//!
+//! Policies around futures: retries with a budget, deadlines, rate limits, bulkheads, circuit breakers, hedges. The decisions are
+//! those of the crate [`tidegate`](core), the same in every language; here is what waits, wakes and cancels.
+//!
+//! ```
+//! use std::io;
+//! use std::time::Duration;
+//! use tidegate_tokio::Policy;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let policy = Policy::builder("shop").preset("http").bulkhead_max_concurrency(20).build()?;
+//! let answer = policy.run(|_attempt| async { Ok::<_, io::Error>("an order") }).await?;
+//! assert_eq!(answer, "an order");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - **Nothing is spawned.** A call is a future and lives in its caller's task, its attempts and hedges in it. Dropped at any
+//!   moment it is cancelled: its slot goes on to the next in the same step, and nothing is counted.
+//! - **Time is tokio's.** A test with `start_paused` drives every wait.
+//! - **What the attempt that decided has brought is yours, as it is.** Errors of ours are for calls that were refused and for attempts
+//!   that we stopped: [`Error`].
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod builder;
+mod classify;
+mod clock;
+mod engine;
+mod error;
+mod events;
+mod policy;
+mod run;
+mod scope;
+mod settings;
+#[cfg(feature = "tower")]
+pub mod tower;
+
+pub use builder::{Bound, Builder, Setting};
+pub use classify::{ByFailure, Classify, Failure};
+pub use engine::Engine;
+pub use error::{BuildError, Code, Error, Report, Stopped};
+pub use events::{Event, Events, Subscription};
+pub use policy::{Caller, Policy};
+pub use run::{Attempt, Ended};
+pub use scope::{Bounds, Within, carry, time_left};
+
+/// The engine itself.
+pub use tidegate as core;
+pub use tidegate::{
+    Clash, Class, Criticality, Kind, Opinion, Options, Outcome, PolicyError, PolicyExplanation, Pool,
+    PoolKind, RecordType, RestoreError, Restored, RouteView, Snapshot, Value, Verdict, Wait,
+};

@@ -1,0 +1,421 @@
+//! Policies: what happens around a call.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tidegate::{Criticality, Flags, Kind, PolicyExplanation, PolicyId, Request, RouteView, Value, Verdict};
+
+use crate::builder::Builder;
+use crate::classify::{ByFailure, Classify, Guarded};
+use crate::clock;
+use crate::engine::{Engine, Shared};
+use crate::error::{BuildError, Error, Report};
+use crate::run::{Attempt, Ended, Plain, Run, Whole};
+
+/// What callers of one policy share.
+pub(crate) struct Inner {
+    pub engine: Engine,
+    pub id: PolicyId,
+    pub name: Arc<str>,
+    hedges: AtomicBool,
+}
+
+impl Inner {
+    /// May its attempts be hedged?
+    #[inline]
+    pub fn hedges(&self) -> bool {
+        // Relaxed: what a call in flight is told of its time may be that of the settings before.
+        self.hedges.load(Ordering::Relaxed)
+    }
+}
+
+/// Where calls are made: a policy, a route, and what they say of themselves.
+pub(crate) struct Site {
+    pub policy: Arc<Inner>,
+    pub key: Arc<str>,
+    /// The word of its route in the engine; 0 until it is known.
+    pub route: AtomicU64,
+    pub request: Request,
+    /// Does it say how much its calls matter, whatever is around them?
+    pub own_criticality: bool,
+}
+
+impl Site {
+    #[inline]
+    pub fn shared(&self) -> &Shared {
+        &self.policy.engine.shared
+    }
+
+    /// Keeps its state under another key.
+    pub fn aim(&mut self, key: Arc<str>) {
+        self.key = key;
+        self.route = AtomicU64::new(0);
+    }
+
+    /// May a request of this HTTP method be repeated without an idempotency key?
+    #[cfg(any(feature = "http", feature = "tower"))]
+    pub fn retries_method(&self, method: &str) -> bool {
+        self.shared().look(|core, _| core.engine.retries_method(self.policy.id, method))
+    }
+
+    pub fn report(&self, attempts: u8, reason: Verdict, retry_in: Option<Duration>) -> Report {
+        let max_retry_after = match reason {
+            Verdict::RetryAfterTooLong => self.shared().look(|core, _| {
+                let most = core.engine.setting(self.policy.id, "retry.max_retry_after");
+                most.and_then(|value| match value {
+                    Value::Number(micros) => Some(Duration::from_micros(micros as u64)),
+                    Value::Text(_) => None,
+                })
+            }),
+            _ => None,
+        };
+        Report { attempts, reason, retry_in, max_retry_after }
+    }
+}
+
+impl Clone for Site {
+    fn clone(&self) -> Self {
+        Self {
+            policy: Arc::clone(&self.policy),
+            key: Arc::clone(&self.key),
+            route: AtomicU64::new(self.route.load(Ordering::Relaxed)),
+            request: self.request,
+            own_criticality: self.own_criticality,
+        }
+    }
+}
+
+/// A named set of components around futures. Make it once and keep it; clones are the same policy.
+///
+/// ```
+/// use std::io;
+/// use std::time::Duration;
+/// use tidegate_tokio::Policy;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let policy = Policy::builder("shop").preset("http").attempt_timeout(Duration::from_secs(1)).build().unwrap();
+/// let answer = policy
+///     .run(|attempt| async move {
+///         if attempt.number < 3 {
+///             return Err(io::Error::from(io::ErrorKind::ConnectionReset));
+///         }
+///         Ok(attempt.number)
+///     })
+///     .await;
+/// assert_eq!(answer.unwrap(), 3);
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Policy {
+    caller: Caller,
+}
+
+impl Policy {
+    /// A policy to be given its settings: see [`Builder`].
+    pub fn builder(name: impl Into<String>) -> Builder {
+        Builder::new(name.into())
+    }
+
+    /// A policy of settings that core has checked, in the engine of the process.
+    ///
+    /// # Errors
+    /// There is a policy of this name with other settings, or a pool that it names is missing.
+    pub fn new(settings: tidegate::Policy) -> Result<Self, BuildError> {
+        Self::new_in(Engine::shared(), settings)
+    }
+
+    /// The same in an engine of one's own.
+    ///
+    /// ```
+    /// use tidegate_tokio::{Engine, Policy};
+    /// let settings = tidegate_tokio::core::Policy::from_pairs("p", &[("retry.max_attempts", tidegate_tokio::Value::Number(2.0))]);
+    /// let policy = Policy::new_in(&Engine::new(7), settings.unwrap()).unwrap();
+    /// assert_eq!(policy.explain().max_attempts, 2);
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Policy::new`].
+    pub fn new_in(engine: &Engine, settings: tidegate::Policy) -> Result<Self, BuildError> {
+        let name: Arc<str> = settings.name().into();
+        let hedges = AtomicBool::new(settings.value("hedge.delay").is_some());
+        let id = engine.shared.look(|core, _| core.engine.policy(settings))?;
+        let site = Site {
+            policy: Arc::new(Inner { engine: engine.clone(), id, name, hedges }),
+            key: "default".into(),
+            route: AtomicU64::new(0),
+            request: Request::default(),
+            own_criticality: false,
+        };
+        Ok(Self { caller: Caller { site: Arc::new(site), classify: ByFailure } })
+    }
+
+    /// Runs attempts under the policy, on the route `default`, until one decides.
+    ///
+    /// `work` makes an attempt's future; it is asked again for each further one. Several are polled beside each other where the policy
+    /// hedges, all in this task. An attempt that is stopped is dropped. So is everything where this future is dropped: the call is
+    /// cancelled then, its slot goes on to the next, and nothing is counted.
+    ///
+    /// # Errors
+    /// The error of the attempt that decided, or ours where the call was refused or stopped: [`Error`].
+    ///
+    /// # Panics
+    /// Where a call has to wait: outside a tokio runtime with time enabled.
+    pub fn run<T, E, F, Fut>(&self, work: F) -> impl Future<Output = Result<T, Error<E>>>
+    where
+        F: FnMut(Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        ByFailure: Classify<T, E>,
+    {
+        self.caller.run(work)
+    }
+
+    /// A caller with settings of its own for its calls. Make it once and keep it.
+    pub fn caller(&self) -> Caller {
+        self.caller.clone()
+    }
+
+    /// Its name in errors and telemetry.
+    pub fn name(&self) -> &str {
+        &self.inner().name
+    }
+
+    /// The engine that keeps its state.
+    pub fn engine(&self) -> &Engine {
+        &self.inner().engine
+    }
+
+    /// The kind of this name: a class, or one that the policy declares.
+    pub fn kind(&self, name: &str) -> Option<Kind> {
+        self.shared().look(|core, _| core.engine.policy_of(self.inner().id)?.kind_of(name))
+    }
+
+    /// Gives the policy other settings, while it is in use. Calls in flight finish under those that they began with; limits and
+    /// budgets, which calls share, change at once.
+    ///
+    /// # Errors
+    /// A pool that the settings name is missing, or they are of another name; the policy stays as it was.
+    pub fn retune(&self, to: tidegate::Policy) -> Result<(), BuildError> {
+        let hedges = to.value("hedge.delay").is_some();
+        let done = self.shared().with(|core, now| match core.engine.retune(self.inner().id, to, now) {
+            Ok(flags) => (Ok(()), flags),
+            Err(clash) => (Err(clash), Flags::default()),
+        });
+        if done.is_ok() {
+            self.inner().hedges.store(hedges, Ordering::Relaxed);
+        }
+        Ok(done?)
+    }
+
+    /// Refuses all calls (or those of one route) before anything else is asked, until it is told `false`. Calls that wait
+    /// are refused too, and those that have started finish without further attempts.
+    pub fn force_open(&self, route: Option<&str>, on: bool) {
+        self.shared().with(|core, now| {
+            let route = route.map(|key| core.engine.route(self.inner().id, key, now));
+            ((), core.engine.force_open(self.inner().id, route, on, now))
+        });
+    }
+
+    /// What it does: its components in their order, the most that a call waits and costs, and what may not be meant. As text by
+    /// `Display`.
+    ///
+    /// # Panics
+    /// Never: the engine has the policy.
+    pub fn explain(&self) -> PolicyExplanation {
+        let explained = self.shared().look(|core, _| core.engine.explain_policy(self.inner().id));
+        explained.expect("an engine never forgets a policy")
+    }
+
+    /// Its routes at this moment.
+    pub fn routes(&self) -> Vec<RouteView> {
+        let mut routes = self.engine().snapshot().routes;
+        routes.retain(|route| route.policy == self.name());
+        routes
+    }
+
+    fn inner(&self) -> &Inner {
+        &self.caller.site.policy
+    }
+
+    fn shared(&self) -> &Shared {
+        self.caller.site.shared()
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+/// A policy with settings for its calls: their route, and what they say of themselves.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_tokio::{Class, Criticality, Outcome, Policy};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let policy = Policy::builder("shop").preset("http").build().unwrap();
+/// let eu = policy.caller().route("eu").deadline(Duration::from_secs(2)).criticality(Criticality::Critical);
+/// let busy = eu.classify(|result: Result<&u8, &&str>| {
+///     Outcome::of(match result {
+///         Err(&"busy") => Class::Throttled,
+///         Err(_) => Class::Permanent,
+///         Ok(_) => Class::Ok,
+///     })
+/// });
+/// let ended = busy.ended(|attempt| async move { if attempt.number == 1 { Err("busy") } else { Ok(attempt.number) } }).await;
+/// assert_eq!((ended.result.unwrap(), ended.report.attempts), (2, 2));
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Caller<C = ByFailure> {
+    pub(crate) site: Arc<Site>,
+    pub(crate) classify: C,
+}
+
+impl<C> Caller<C> {
+    /// The key that state is kept under: an origin, an endpoint, a tenant. `default` if nothing is said.
+    #[must_use]
+    pub fn route(mut self, key: impl Into<Arc<str>>) -> Self {
+        Arc::make_mut(&mut self.site).aim(key.into());
+        self
+    }
+
+    /// Time for the whole call; the earlier of this, the policy's and what is around the call wins.
+    #[must_use]
+    pub fn deadline(self, deadline: Duration) -> Self {
+        self.says(|request| request.remaining = Some(clock::span(deadline)))
+    }
+
+    /// How much its calls matter to queues, whatever is around them. Normal if nothing is said.
+    #[must_use]
+    pub fn criticality(mut self, criticality: Criticality) -> Self {
+        Arc::make_mut(&mut self.site).own_criticality = true;
+        self.says(|request| request.criticality = criticality)
+    }
+
+    /// Is a repeat harmless? If not, only what provably never left is tried again, and nothing is hedged. True if nothing is said.
+    #[must_use]
+    pub fn idempotent(self, idempotent: bool) -> Self {
+        self.says(|request| request.idempotent = idempotent)
+    }
+
+    /// Can its calls be made a second time at all? True if nothing is said.
+    #[must_use]
+    pub fn replayable(self, replayable: bool) -> Self {
+        self.says(|request| request.replayable = replayable)
+    }
+
+    /// May attempts never run beside each other? Then its calls are retried, but not hedged.
+    #[must_use]
+    pub fn solo(self, solo: bool) -> Self {
+        self.says(|request| request.solo = solo)
+    }
+
+    /// Tokens of a rate limit that each call takes; 1 if nothing is said.
+    #[must_use]
+    pub fn cost(self, cost: u16) -> Self {
+        self.says(|request| request.cost = cost)
+    }
+
+    /// With a judge of what attempts have brought, in the place of [`Failure`](crate::Failure).
+    #[must_use]
+    pub fn classify<D>(self, classify: D) -> Caller<D> {
+        Caller { site: self.site, classify }
+    }
+
+    fn says(mut self, what: impl FnOnce(&mut Request)) -> Self {
+        what(&mut Arc::make_mut(&mut self.site).request);
+        self
+    }
+
+    /// As [`Policy::run`].
+    ///
+    /// # Errors
+    /// As [`Policy::run`].
+    pub fn run<T, E, F, Fut>(&self, work: F) -> impl Future<Output = Result<T, Error<E>>>
+    where
+        F: FnMut(Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        C: Classify<T, E>,
+    {
+        let run = Run::new(&*self.site, self.site.request, None, Guarded(&self.classify), work);
+        Plain { run }
+    }
+
+    /// The same, and what became of the call beside its result.
+    pub fn ended<T, E, F, Fut>(&self, work: F) -> impl Future<Output = Ended<T, E>>
+    where
+        F: FnMut(Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        C: Classify<T, E>,
+    {
+        let run = Run::new(&*self.site, self.site.request, None, Guarded(&self.classify), work);
+        Whole { run }
+    }
+
+    /// The same, with something that stands in for a result where a call has failed for good. It gets the final error, runs outside
+    /// all components, and what it fails with is what the caller gets.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tidegate_tokio::{Error, Policy};
+    /// let policy = Policy::builder("shop").preset("http").build().unwrap();
+    /// let gone = || std::io::Error::from(std::io::ErrorKind::NotFound);
+    /// let price = policy
+    ///     .caller()
+    ///     .run_or_else(|_| async { Err::<u32, _>(gone()) }, async |error: Error<std::io::Error>| match error.own() {
+    ///         Some(_) => Ok(0),
+    ///         None => Err(error),
+    ///     })
+    ///     .await;
+    /// assert_eq!(price.unwrap(), 0);
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What the fallback fails with.
+    pub async fn run_or_else<T, E, G, F, Fut>(
+        &self,
+        work: F,
+        fallback: impl AsyncFnOnce(Error<E>) -> Result<T, G>,
+    ) -> Result<T, G>
+    where
+        F: FnMut(Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        C: Classify<T, E>,
+    {
+        match self.run(work).await {
+            Ok(value) => Ok(value),
+            Err(error) => {
+                let stood_in = fallback(error).await;
+                let (shared, ok) = (self.site.shared(), stood_in.is_ok());
+                shared.with(|core, now| {
+                    let route = tidegate::RouteId::from_word(self.site.route.load(Ordering::Relaxed));
+                    core.engine.note_fallback(route, ok, now);
+                    ((), Flags::default())
+                });
+                stood_in
+            }
+        }
+    }
+}
+
+impl<C> fmt::Debug for Caller<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (policy, route) = (&self.site.policy.name, &self.site.key);
+        f.debug_struct("Caller").field("policy", policy).field("route", route).finish_non_exhaustive()
+    }
+}
+
+/// A name that no policy has had in this process.
+pub(crate) fn fresh_name() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(1);
+    format!("policy-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}

@@ -1,0 +1,336 @@
+//! A policy as a layer of tower.
+//!
+//! ```
+//! use std::io;
+//! use tidegate_tokio::Policy;
+//! use tower::{ServiceBuilder, ServiceExt, service_fn};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! let policy = Policy::builder("shop").preset("http").bulkhead_max_concurrency(20).build().unwrap();
+//! let service = ServiceBuilder::new()
+//!     .layer(policy.layer())
+//!     .service(service_fn(|order: u32| async move { Ok::<_, io::Error>(order + 1) }));
+//! assert_eq!(service.oneshot(7).await.unwrap(), 8);
+//! # }
+//! ```
+//!
+//! **What `poll_ready` means here.** Ready is: the service inside is ready, and nothing else. No permit, no token and no place
+//! in a queue is reserved, because who is ready and then does not call would keep it from everybody (this is how idle clones of
+//! a concurrency limit lock each other out). Whether the policy admits a call is decided when it is made: it starts, waits inside
+//! its future (under its deadline and its `acquire_timeout`), or is refused with an error that says when to come back. So there is
+//! nothing for tower's `LoadShed` to shed around this layer: a bulkhead without a queue sheds by itself.
+//!
+//! What the inner service reserves in *its* `poll_ready` is given back where the call has to wait for the policy first: the readied
+//! clone is dropped, and another is made ready when the attempt starts. Each further attempt, and each hedge, gets a clone of the
+//! service and waits until that is ready; this wait is part of the attempt, so the attempt timeout covers it.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use tidegate::{Criticality, Verdict};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::classify::{ByFailure, Classify, Owned};
+use crate::clock;
+use crate::error::{Error, Report};
+use crate::policy::{Caller, Policy, Site};
+use crate::run::{Attempt, Plain, Run, Work};
+
+/// What a layer has to know of its requests.
+pub trait Requests<Req> {
+    /// The same request once more; `None` where it can be sent only once. Asked before the first attempt: what cannot be
+    /// sent again is sent once, and the policy's retries say that they were held back for it.
+    fn replay(&self, request: &Req) -> Option<Req>;
+
+    /// What the request says of itself.
+    fn facts<'a>(&self, request: &Req, facts: Facts<'a>) -> Facts<'a> {
+        let _ = request;
+        facts
+    }
+}
+
+/// Requests that can be cloned, and repeated without harm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cloned;
+
+impl<Req: Clone> Requests<Req> for Cloned {
+    fn replay(&self, request: &Req) -> Option<Req> {
+        Some(request.clone())
+    }
+}
+
+/// Requests that are sent once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Once;
+
+impl<Req> Requests<Req> for Once {
+    fn replay(&self, _: &Req) -> Option<Req> {
+        None
+    }
+}
+
+/// What a request says of itself, on top of what its layer's [`Caller`] says.
+#[must_use]
+pub struct Facts<'a> {
+    site: &'a Arc<Site>,
+    changed: Option<Site>,
+}
+
+impl<'a> Facts<'a> {
+    fn new(site: &'a Arc<Site>) -> Self {
+        Self { site, changed: None }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Site)) -> Self {
+        let site = self.changed.get_or_insert_with(|| (**self.site).clone());
+        change(site);
+        self
+    }
+
+    fn site(self) -> Arc<Site> {
+        self.changed.map_or_else(|| Arc::clone(self.site), Arc::new)
+    }
+
+    /// The key that state is kept under.
+    pub fn route(self, key: &str) -> Self {
+        if *self.changed.as_ref().unwrap_or(self.site).key == *key {
+            return self;
+        }
+        self.with(|site| site.aim(key.into()))
+    }
+
+    /// Is a repeat harmless?
+    pub fn idempotent(self, idempotent: bool) -> Self {
+        self.with(|site| site.request.idempotent = idempotent)
+    }
+
+    /// The HTTP method: is it one that the policy's `retry.methods` allow to repeat?
+    pub fn method(self, method: &str) -> Self {
+        let idempotent = self.site.retries_method(method);
+        if self.changed.as_ref().unwrap_or(self.site).request.idempotent == idempotent {
+            return self;
+        }
+        self.idempotent(idempotent)
+    }
+
+    /// How much it matters to queues.
+    pub fn criticality(self, criticality: Criticality) -> Self {
+        self.with(|site| {
+            site.own_criticality = true;
+            site.request.criticality = criticality;
+        })
+    }
+
+    /// Time for the whole call.
+    pub fn deadline(self, deadline: Duration) -> Self {
+        self.with(|site| site.request.remaining = Some(clock::span(deadline)))
+    }
+
+    /// Tokens of a rate limit that it takes.
+    pub fn cost(self, cost: u16) -> Self {
+        self.with(|site| site.request.cost = cost)
+    }
+}
+
+impl fmt::Debug for Facts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Facts").finish_non_exhaustive()
+    }
+}
+
+/// Puts services under a policy: see the [module](self).
+#[derive(Clone, Debug)]
+pub struct PolicyLayer<R = Cloned, C = ByFailure> {
+    caller: Caller<C>,
+    requests: R,
+}
+
+impl<R, C> PolicyLayer<R, C> {
+    /// With another idea of its requests: how they are sent again, and what they say of themselves.
+    ///
+    /// ```
+    /// use tidegate_tokio::tower::{Facts, Requests};
+    /// #[derive(Clone)]
+    /// struct Orders;
+    /// impl Requests<(u32, String)> for Orders {
+    ///     fn replay(&self, request: &(u32, String)) -> Option<(u32, String)> {
+    ///         Some(request.clone())
+    ///     }
+    ///     fn facts<'a>(&self, request: &(u32, String), facts: Facts<'a>) -> Facts<'a> {
+    ///         facts.route(&request.1).idempotent(request.0 != 0)
+    ///     }
+    /// }
+    /// let policy = tidegate_tokio::Policy::builder("orders").preset("http").build().unwrap();
+    /// let layer = policy.layer().requests(Orders);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn requests<Q>(self, requests: Q) -> PolicyLayer<Q, C> {
+        PolicyLayer { caller: self.caller, requests }
+    }
+}
+
+impl Policy {
+    /// This policy as a layer of tower, for requests that can be cloned; errors say themselves what they mean. Others by
+    /// [`Caller::layer`] and [`PolicyLayer::requests`].
+    pub fn layer(&self) -> PolicyLayer {
+        self.caller().layer()
+    }
+}
+
+impl<C: Clone> Caller<C> {
+    /// This caller as a layer of tower.
+    pub fn layer(&self) -> PolicyLayer<Cloned, C> {
+        PolicyLayer { caller: self.clone(), requests: Cloned }
+    }
+}
+
+impl<S, R: Clone, C: Clone> Layer<S> for PolicyLayer<R, C> {
+    type Service = PolicyService<S, R, C>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        PolicyService { inner, caller: self.caller.clone(), requests: self.requests.clone() }
+    }
+}
+
+/// A service under a policy: see the [module](self).
+#[derive(Clone, Debug)]
+pub struct PolicyService<S, R = Cloned, C = ByFailure> {
+    inner: S,
+    caller: Caller<C>,
+    requests: R,
+}
+
+impl<S, R, C, Req> Service<Req> for PolicyService<S, R, C>
+where
+    S: Service<Req> + Clone,
+    R: Requests<Req> + Clone,
+    C: Classify<S::Response, S::Error> + Clone,
+{
+    type Response = S::Response;
+    type Error = Error<S::Error>;
+    type Future = ResponseFuture<S, Req, R, C>;
+
+    /// Ready where the inner service is; nothing is reserved.
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        let none = |error| {
+            let report =
+                Report { attempts: 0, reason: Verdict::NotRetryable, retry_in: None, max_retry_after: None };
+            Error::Failed(error, report)
+        };
+        self.inner.poll_ready(cx).map_err(none)
+    }
+
+    fn call(&mut self, request: Req) -> Self::Future {
+        let site = self.requests.facts(&request, Facts::new(&self.caller.site)).site();
+        let keep = self.requests.replay(&request);
+        let mut says = site.request;
+        says.replayable &= keep.is_some();
+        // The one that is ready goes; its clone stays.
+        let clone = self.inner.clone();
+        let ready = std::mem::replace(&mut self.inner, clone.clone());
+        let sending = Sending {
+            ready: Some(ready),
+            service: clone,
+            first: Some(request),
+            keep,
+            requests: self.requests.clone(),
+        };
+        let mut run = Run::new(site, says, None, Owned(self.caller.classify.clone()), sending);
+        if !run.begin() {
+            // It has to wait: what the service inside has reserved is for others meanwhile.
+            run.work_mut().ready = None;
+        }
+        ResponseFuture { run: Plain { run } }
+    }
+}
+
+/// Makes attempts of a request.
+struct Sending<S, Req, R> {
+    ready: Option<S>,
+    service: S,
+    first: Option<Req>,
+    keep: Option<Req>,
+    requests: R,
+}
+
+impl<S, Req, R> Work<Sent<S, Req, S::Future>> for Sending<S, Req, R>
+where
+    S: Service<Req> + Clone,
+    R: Requests<Req>,
+{
+    fn attempt(&mut self, _: Attempt) -> Option<Sent<S, Req, S::Future>> {
+        let request = self.first.take().or_else(|| self.requests.replay(self.keep.as_ref()?))?;
+        Some(match self.ready.take() {
+            Some(mut ready) => Sent::Called { future: ready.call(request) },
+            None => Sent::Waiting { service: self.service.clone(), request: Some(request) },
+        })
+    }
+}
+
+pin_project! {
+    /// An attempt: waits until its clone of the service is ready, then calls it.
+    #[project = SentProjection]
+    enum Sent<S, Req, F> {
+        Waiting { service: S, request: Option<Req> },
+        Called { #[pin] future: F },
+    }
+}
+
+impl<S: Service<Req>, Req> Future for Sent<S, Req, S::Future> {
+    type Output = Result<S::Response, S::Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            match self.as_mut().project() {
+                SentProjection::Called { future } => return future.poll(cx),
+                SentProjection::Waiting { service, request } => {
+                    match service.poll_ready(cx) {
+                        Poll::Pending => return Poll::Pending,
+                        Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                        Poll::Ready(Ok(())) => {}
+                    }
+                    // It is taken once: the attempt is another state then.
+                    let Some(request) = request.take() else { return Poll::Pending };
+                    let future = service.call(request);
+                    self.set(Sent::Called { future });
+                }
+            }
+        }
+    }
+}
+
+pin_project! {
+    /// The future of a [`PolicyService`].
+    #[must_use = "futures do nothing unless they are polled"]
+    pub struct ResponseFuture<S: Service<Req>, Req, R, C> {
+        #[pin]
+        run: Plain<Run<Arc<Site>, Sending<S, Req, R>, Sent<S, Req, S::Future>, Owned<C>, S::Response, S::Error>>,
+    }
+}
+
+impl<S, Req, R, C> Future for ResponseFuture<S, Req, R, C>
+where
+    S: Service<Req> + Clone,
+    R: Requests<Req>,
+    C: Classify<S::Response, S::Error>,
+{
+    type Output = Result<S::Response, Error<S::Error>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().run.poll(cx)
+    }
+}
+
+impl<S: Service<Req>, Req, R, C> fmt::Debug for ResponseFuture<S, Req, R, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}

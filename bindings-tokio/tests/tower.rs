@@ -1,0 +1,222 @@
+//! The layer among tower's own services.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests are users: they spawn, sleep and look at the clock"
+)]
+
+mod support;
+
+use std::future::{Future, pending};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll};
+
+use parking_lot::Mutex;
+use support::{broken, ms, nothing_left, once, plain};
+use tidegate_tokio::tower::{Facts, Once, Requests};
+use tidegate_tokio::{Code, Engine, Error, Verdict};
+use tokio::time::{Instant, sleep};
+use tower::limit::ConcurrencyLimitLayer;
+use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
+
+/// A service that counts its clones' calls, and breaks the contract's rule loudly: called without being ready, it panics.
+struct Strict {
+    ready: bool,
+    calls: Arc<AtomicU32>,
+    failures: u32,
+}
+
+impl Clone for Strict {
+    /// A clone has to become ready by itself.
+    fn clone(&self) -> Self {
+        Self { ready: false, calls: Arc::clone(&self.calls), failures: self.failures }
+    }
+}
+
+impl Service<u32> for Strict {
+    type Response = u32;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<u32>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.ready = true;
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: u32) -> Self::Future {
+        assert!(std::mem::replace(&mut self.ready, false), "called before it was ready");
+        let fails = self.calls.fetch_add(1, Ordering::Relaxed) < self.failures;
+        Box::pin(async move { if fails { Err(broken()) } else { Ok(request) } })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_attempt_waits_until_its_own_clone_is_ready() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 3).build().unwrap();
+    let calls = Arc::new(AtomicU32::new(0));
+    let mut service = policy.layer().layer(Strict { ready: false, calls: Arc::clone(&calls), failures: 2 });
+    let start = Instant::now();
+    assert_eq!(service.ready().await.unwrap().call(7).await.unwrap(), 7);
+    assert_eq!((calls.load(Ordering::Relaxed), start.elapsed()), (3, ms(300)));
+    // Once more with the same service: what `call` left behind is not ready, and is made so.
+    assert_eq!(service.ready().await.unwrap().call(8).await.unwrap(), 8);
+    nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_ready_inside_is_not_ready_outside_and_nothing_is_reserved() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 1).bulkhead_max_concurrency(1).build().unwrap();
+    let limited = ServiceBuilder::new()
+        .layer(policy.layer())
+        .layer(ConcurrencyLimitLayer::new(1))
+        .service(service_fn(|(): ()| pending::<io::Result<()>>()));
+    let (mut one, mut other) = (limited.clone(), limited);
+    let hangs = one.ready().await.unwrap().call(());
+    let mut hangs = pin!(hangs);
+    assert!(once(hangs.as_mut()).await.is_pending());
+    let mut ready = Box::pin(other.ready());
+    assert!(once(ready.as_mut()).await.is_pending(), "the service inside has no place");
+    drop(ready);
+    assert_eq!(engine.snapshot().live, 1, "a clone that waits to be ready is no call");
+
+    // Ready, and never called: it keeps nobody out.
+    let open =
+        policy.caller().route("open").layer().layer(service_fn(|(): ()| async { Ok::<_, io::Error>(()) }));
+    let (mut idle, mut busy) = (open.clone(), open);
+    idle.ready().await.unwrap();
+    busy.ready().await.unwrap().call(()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_the_policy_gives_back_what_the_service_inside_has_reserved() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 1).bulkhead_max_concurrency(1).bulkhead_max_queue(5).build().unwrap();
+    let work = service_fn(|span: u64| async move {
+        sleep(ms(span)).await;
+        Ok::<_, io::Error>(())
+    });
+    let shared = ServiceBuilder::new().layer(ConcurrencyLimitLayer::new(2)).service(work);
+    let mut guarded = policy.layer().layer(shared.clone());
+    let mut first = pin!(guarded.ready().await.unwrap().call(50));
+    assert!(once(first.as_mut()).await.is_pending());
+    let mut queued = pin!(guarded.ready().await.unwrap().call(10));
+    assert!(once(queued.as_mut()).await.is_pending());
+    // One of two places inside is taken, by the call that runs. The one that waits for the policy holds none.
+    let mut direct = shared;
+    let mut ready = Box::pin(direct.ready());
+    assert!(once(ready.as_mut()).await.is_ready());
+    drop(ready);
+    drop(direct);
+    let start = Instant::now();
+    let (one, other) = tokio::join!(first, queued);
+    assert!(one.is_ok() && other.is_ok());
+    assert_eq!(start.elapsed(), ms(60));
+    nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_an_error_at_once_and_fits_tower_stacks() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 1).bulkhead_max_concurrency(1).build().unwrap();
+    let service = ServiceBuilder::new().buffer(4).layer(policy.layer()).service(service_fn(|(): ()| async {
+        sleep(ms(10)).await;
+        Ok::<_, io::Error>(())
+    }));
+    let one = tokio::spawn(service.clone().oneshot(()));
+    sleep(ms(1)).await;
+    let error: BoxError = service.oneshot(()).await.unwrap_err();
+    let ours = error.downcast_ref::<Error<io::Error>>().expect("our error, through a buffer");
+    assert_eq!(ours.stopped().unwrap().code, Code::BulkheadFull);
+    one.await.unwrap().unwrap();
+    nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_sent_again_is_sent_once() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 3).build().unwrap();
+    let calls = Arc::new(AtomicU32::new(0));
+    let service =
+        policy.layer().requests(Once).layer(Strict { ready: false, calls: Arc::clone(&calls), failures: 9 });
+    let error = service.oneshot(1).await.unwrap_err();
+    assert!(matches!(error, Error::Failed(_, report) if report.reason == Verdict::OneShotBody));
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+#[derive(Clone)]
+struct Fickle(Arc<AtomicU32>);
+
+impl Requests<u32> for Fickle {
+    fn replay(&self, request: &u32) -> Option<u32> {
+        (self.0.fetch_add(1, Ordering::Relaxed) < 2).then_some(*request)
+    }
+
+    fn facts<'a>(&self, request: &u32, facts: Facts<'a>) -> Facts<'a> {
+        facts.route(if *request < 10 { "low" } else { "high" }).cost(2)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_that_changes_its_mind_ends_the_call_with_the_last_answer() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 5).build().unwrap();
+    let calls = Arc::new(AtomicU32::new(0));
+    let layer = policy.layer().requests(Fickle(Arc::default()));
+    let service = layer.layer(Strict { ready: false, calls: Arc::clone(&calls), failures: 9 });
+    let error = service.oneshot(1).await.unwrap_err();
+    assert!(matches!(error, Error::Failed(..)), "{error:?}");
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+    nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_say_their_route_and_cost() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 1).rate_limit_permits(4).rate_limit_per(ms(60_000)).build().unwrap();
+    let layer = policy.layer().requests(Fickle(Arc::default()));
+    let service = layer.layer(service_fn(|_: u32| async { Ok::<_, io::Error>(()) }));
+    service.clone().oneshot(1).await.unwrap();
+    service.clone().oneshot(1).await.unwrap();
+    assert!(service.clone().oneshot(1).await.unwrap_err().is_rejected(), "two tokens each, four in all");
+    service.clone().oneshot(11).await.unwrap();
+    let mut routes: Vec<_> = policy.routes().into_iter().map(|route| route.key).collect();
+    routes.sort();
+    assert_eq!(routes, ["high", "low"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hedge_has_a_clone_of_its_own_and_a_dropped_response_is_a_cancelled_call() {
+    let engine = Engine::new(1);
+    let policy = tidegate_tokio::Policy::builder("p")
+        .engine(&engine)
+        .hedge_delay(ms(20))
+        .hedge_budget_kind("none")
+        .bulkhead_max_concurrency(5)
+        .build()
+        .unwrap();
+    let seen = Arc::new(Mutex::new(0));
+    let service = policy.layer().layer(service_fn(move |(): ()| {
+        let number = {
+            let mut seen = seen.lock();
+            *seen += 1;
+            *seen
+        };
+        async move {
+            sleep(ms(if number % 2 == 1 { 500 } else { 10 })).await;
+            Ok::<_, io::Error>(number)
+        }
+    }));
+    let start = Instant::now();
+    assert_eq!(service.clone().oneshot(()).await.unwrap(), 2);
+    assert_eq!(start.elapsed(), ms(30));
+    let mut dropped = Box::pin(service.oneshot(()));
+    assert!(once(dropped.as_mut()).await.is_pending());
+    drop(dropped);
+    nothing_left(&engine);
+    assert_eq!(support::ends(&engine, "p", Verdict::Cancelled), 1);
+}

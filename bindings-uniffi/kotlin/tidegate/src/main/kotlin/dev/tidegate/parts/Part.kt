@@ -1,0 +1,74 @@
+package dev.tidegate.parts
+
+import dev.tidegate.Configure
+import dev.tidegate.Options
+import dev.tidegate.ffi.Invalid
+import dev.tidegate.ffi.Pair
+import dev.tidegate.internal.Library
+import dev.tidegate.internal.Table
+import dev.tidegate.internal.camel
+import dev.tidegate.internal.checked
+import java.util.concurrent.ThreadLocalRandom
+import kotlin.time.Duration
+import kotlin.time.Duration.Companion.microseconds
+
+// What the parts have in common. A moment is a `Duration` since an origin of the user's, which does not matter: it may be below
+// zero. On core's clock that origin is far from both ends.
+
+private const val ORIGIN = 1L shl 62
+private val farthest = (365 * 30_000.0 * 86_400e6).microseconds
+
+/** A moment on core's clock. */
+internal fun moment(now: Duration, key: String = "now"): ULong {
+    require(now.absoluteValue <= farthest) { "$key = $now: must be a finite span since the origin of your clock, at most 30,000 years" }
+    return (ORIGIN + now.inWholeMicroseconds).toULong()
+}
+
+/** A moment on the user's clock. */
+internal fun since(us: ULong): Duration = (us.toLong() - ORIGIN).microseconds
+
+/** A span on its way to core: 0 or more; what is beyond core's longest is that. */
+internal fun span(key: String, span: Duration): ULong {
+    require(span >= Duration.ZERO) { "$key = $span: must be 0 or more" }
+    return span.inWholeMicroseconds.toULong()
+}
+
+/** A wait of core's; infinite where waiting does not help. */
+internal fun wait(us: ULong): Duration = if (us == ULong.MAX_VALUE) Duration.INFINITE else us.toLong().microseconds
+
+/** A whole number of 0 or more. */
+internal fun count(key: String, value: Int): UInt {
+    require(value >= 0) { "$key = $value: must be 0 or more" }
+    return value.toUInt()
+}
+
+/** A number within its range. */
+internal fun real(key: String, value: Double, low: Double, high: Double): Double {
+    require(value in low..high) { "$key = $value: must be from $low to $high" }
+    return value
+}
+
+/** The seed that was given, or a fresh one. */
+internal fun seed(seed: Long?): ULong = (seed ?: ThreadLocalRandom.current().nextLong()).toULong()
+
+/** Settings as core checks them; [fixed] is what makes them those of this part. Mistakes are told by the part's own keys. */
+internal fun <O : Options, R> made(
+    path: String,
+    options: (Table) -> O,
+    configure: Configure<O>,
+    fixed: Map<String, Any> = emptyMap(),
+    make: (List<Pair>) -> R,
+): R {
+    val table = Table()
+    table.within(path, options(table), configure)
+    for ((key, value) in fixed) table.put("$path.$key", value)
+    return checked({ camel(it.replace("$path.", "")) }) { Library.loaded { make(table.pairs()) } }
+}
+
+/** What core says of an argument is the caller's mistake. */
+internal inline fun <T> argued(work: () -> T): T = try {
+    Library.loaded(work)
+} catch (invalid: Invalid.Argument) {
+    throw IllegalArgumentException(invalid.reason, invalid)
+}
+

@@ -1,0 +1,142 @@
+import TidegateNative
+
+extension Parts {
+    /// Proof of an admission, to be handed back with what came of it, once.
+    public struct Ticket: Sendable, Hashable {
+        /// The generation while closed; the probe while half-open.
+        public let number: UInt16
+        /// Was it admitted as a probe?
+        public let isProbe: Bool
+
+        public init(number: UInt16, isProbe: Bool) {
+            (self.number, self.isProbe) = (number, isProbe)
+        }
+
+        fileprivate var native: TidegateNative.Ticket { TidegateNative.Ticket(number: number, probe: isProbe) }
+    }
+
+    /// Stops calling what fails, and probes it before it calls again.
+    public final class CircuitBreaker: Sendable {
+        /// Where it stands.
+        public enum State: String, Sendable, Hashable, CaseIterable {
+            case closed, open
+            case halfOpen = "half_open"
+        }
+
+        /// What came of a call.
+        public enum Evidence: String, Sendable, Hashable, CaseIterable {
+            case success, failure
+            /// Gives a probe's place back and counts nothing.
+            case neutral
+        }
+
+        /// A transition.
+        public struct Change: Sendable, Hashable {
+            public let from: State
+            public let to: State
+
+            fileprivate init?(_ change: BreakerChange?) {
+                guard let change, let from = State(rawValue: change.from), let to = State(rawValue: change.to) else { return nil }
+                (self.from, self.to) = (from, to)
+            }
+        }
+
+        private let native: TidegateNative.CircuitBreaker
+
+        /// - Parameters:
+        ///   - probeLease: A probe that is not heard of for so long gives its place back; nil is core's default.
+        ///   - seed: All the randomness there is; drawn from the platform where it is left out.
+        /// - Throws: `PolicyError` with every mistake there is.
+        public init(_ settings: Breaker = Breaker(), probeLease: Duration? = nil, seed: UInt64? = nil) throws {
+            native = try checked {
+                try TidegateNative.CircuitBreaker(
+                    pairs: Pairs.of(settings.write), probeLease: probeLease?.span, seed: drawn(seed))
+            }
+        }
+
+        private init(_ native: TidegateNative.CircuitBreaker) { self.native = native }
+
+        /// Where it stands; an open one that may be probed is open still.
+        public var state: State { State(rawValue: native.state()) ?? .closed }
+        /// The time until another try makes sense, where an admission now would be refused. Changes nothing.
+        public func refuses(now: Duration) -> Duration? { native.refuses(now: now.moment).map { Duration(exact: $0) } }
+        /// Lets a call through: a ticket to hand back with what came of it. Nil where it is refused.
+        public func admit(now: Duration) -> Ticket? {
+            native.admit(now: now.moment).map { Ticket(number: $0.number(), isProbe: $0.probe()) }
+        }
+        /// Takes what came of an admitted call: the transition that it made, or nil.
+        ///
+        /// - Parameter bits: 64 random bits for the jitter of a break that this opens, in the place of the seed's.
+        @discardableResult
+        public func record(_ ticket: Ticket, _ evidence: Evidence, now: Duration, bits: UInt64? = nil) -> Change? {
+            // Core knows all kinds of evidence.
+            Change((try? native.record(ticket: ticket.native, outcome: evidence.rawValue, now: now.moment, bits: bits)) ?? nil)
+        }
+        /// The body failed of a call that was recorded as a success at its head: its success becomes a failure.
+        @discardableResult
+        public func onBodyFailure(_ ticket: Ticket, now: Duration, bits: UInt64? = nil) -> Change? {
+            Change(native.onBodyFailure(ticket: ticket.native, now: now.moment, bits: bits))
+        }
+        /// What an outcome of one of the nine classes says; nil for a kind that is none. `permanent`, a healthy server's "no", is a success.
+        public static func evidence(of kind: Kind) -> Evidence? {
+            (try? evidenceOf(kind: kind.rawValue)).flatMap(Evidence.init)
+        }
+        /// The end of the break while open, on your clock.
+        public var openUntil: Duration? { native.openUntil().map { Duration(exact: $0) } }
+        /// Failures in the window; while open, what is left of those that opened it.
+        public func failures(now: Duration) -> Int { Int(native.failures(now: now.moment)) }
+        /// Results in the window, failures included.
+        public func throughput(now: Duration) -> Int { Int(native.throughput(now: now.moment)) }
+        /// Would a new breaker do the same from here on?
+        public func isFresh(now: Duration) -> Bool { native.isFresh(now: now.moment) }
+        /// Closed again, with nothing counted. Results of calls admitted before change nothing.
+        public func reset() { native.reset() }
+        /// Gives all probes' places back.
+        public func forgetProbes() { native.forgetProbes() }
+        /// Goes on with other settings. State, probes out and failures in a row are kept.
+        public func retune(_ settings: Breaker, probeLease: Duration? = nil, now: Duration) throws {
+            try checked {
+                try native.retune(pairs: Pairs.of(settings.write), probeLease: probeLease?.span, now: now.moment)
+            }
+        }
+        public func copy() -> CircuitBreaker { CircuitBreaker(native.copy()) }
+    }
+
+    /// Refuses a share of the calls to a server that does not accept enough of them: client-side throttling as in the SRE book.
+    public final class AdaptiveThrottle: Sendable {
+        private let native: TidegateNative.AdaptiveThrottle
+
+        /// - Parameter seed: All the randomness there is; drawn from the platform where it is left out.
+        /// - Throws: `PolicyError` with every mistake there is.
+        public init(_ settings: Throttle = Throttle(), seed: UInt64? = nil, now: Duration) throws {
+            native = try checked {
+                try TidegateNative.AdaptiveThrottle(pairs: Pairs.of(settings.write), seed: drawn(seed), now: now.moment)
+            }
+        }
+
+        private init(_ native: TidegateNative.AdaptiveThrottle) { self.native = native }
+
+        /// May a call go through? One that is refused has been counted; record one that is let through.
+        ///
+        /// - Parameter bits: 64 random bits, in the place of the seed's.
+        public func admit(now: Duration, bits: UInt64? = nil) -> Bool { native.admit(now: now.moment, bits: bits) }
+        /// A call that was let through has ended. Do not record one that says neither yes nor no.
+        public func record(accepted: Bool, now: Duration) { native.record(accepted: accepted, now: now.moment) }
+        /// Was a call of one of the nine classes accepted? Nil: it does not count, or is none of them.
+        public static func accepted(_ kind: Kind) -> Bool? { (try? TidegateNative.accepted(kind: kind.rawValue)) ?? nil }
+        /// The probability that a call is refused now, 0 to 1.
+        public func probability(now: Duration) -> Double { native.probability(now: now.moment) }
+        /// Requests and accepts in the window.
+        public func counts(now: Duration) -> (requests: Int, accepts: Int) {
+            let counts = native.counts(now: now.moment)
+            return (Int(counts.requests), Int(counts.accepts))
+        }
+        /// Is nothing in the window?
+        public func isFresh(now: Duration) -> Bool { native.isFresh(now: now.moment) }
+        /// Goes on with other settings. The counts are kept where the window's length and kind are the same.
+        public func retune(_ settings: Throttle, now: Duration) throws {
+            try checked { try native.retune(pairs: Pairs.of(settings.write), now: now.moment) }
+        }
+        public func copy() -> AdaptiveThrottle { AdaptiveThrottle(native.copy()) }
+    }
+}

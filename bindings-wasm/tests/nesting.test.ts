@@ -1,0 +1,85 @@
+/** What is around a call is around it alone, however its function comes back. */
+
+import { expect, onTestFinished, test } from "vitest";
+import { policy } from "../ts/node.js";
+import { failure, reset } from "./support/functions.js";
+import { engine, turns } from "./support/setup.js";
+
+class Theirs {
+  // biome-ignore lint/suspicious/noThenProperty: a promise of somebody else's making
+  then(done: (value: number) => void): void {
+    done(2);
+  }
+}
+
+test.each([true, false])("a call leaves what was around it as it was (%s: entered)", async (enters) => {
+  const lab = engine();
+  const scopes = lab.scopes as NonNullable<typeof lab.scopes>;
+  expect(scopes.enterWith).toBeTypeOf("function");
+  if (!enters) Object.defineProperty(scopes, "enterWith", { value: undefined, configurable: true });
+  onTestFinished(() => {
+    delete scopes.enterWith;
+  });
+  const some = policy({
+    engine: lab,
+    retry: { maxAttempts: 2, backoff: { base: 0 } },
+    bulkhead: { maxConcurrency: 9 },
+  });
+  const around = () => scopes.getStore();
+  const functions: (() => unknown)[] = [
+    () => 1,
+    () => {
+      throw new Error("at once");
+    },
+    async () => {
+      await turns(3);
+      throw reset();
+    },
+    async () => some.run(async () => some.run(() => turns(2))),
+    () => new Theirs(),
+  ];
+  for (const outside of [
+    undefined,
+    { engine: undefined, call: 0, ends: undefined, criticality: undefined, around: undefined },
+  ]) {
+    const check = async () => {
+      for (const fn of functions) {
+        const inside: unknown[] = [];
+        const going = some.run(() => {
+          inside.push(around());
+          return fn();
+        });
+        expect(around()).toBe(outside);
+        await going.then(
+          () => undefined,
+          () => undefined,
+        );
+        expect(around()).toBe(outside);
+        expect((inside[0] as { around: unknown }).around).toBe(outside);
+      }
+    };
+    await (outside === undefined ? check() : scopes.run(outside, check));
+  }
+  expect(some.snapshot().ends).toMatchObject({ ok: 10 });
+});
+
+test("siblings do not see each other, and a child sees its parent after any wait", async () => {
+  const lab = engine();
+  const outer = policy({ engine: lab, retry: { maxAttempts: 3, backoff: { base: 0 } } });
+  const inner = policy({ engine: lab, retry: { maxAttempts: 3, backoff: { base: 0 } } });
+  const tries = { inside: 0, beside: 0 };
+  const beside = inner.run(async () => {
+    tries.beside += 1;
+    await new Promise((done) => setTimeout(done, 2));
+    throw reset();
+  });
+  const inside = outer.run(async () => {
+    await new Promise((done) => setTimeout(done, 1));
+    return inner.run(() => {
+      tries.inside += 1;
+      throw reset();
+    });
+  });
+  await Promise.all([failure(beside), failure(inside)]);
+  expect(tries).toEqual({ inside: 3, beside: 3 });
+});

@@ -1,0 +1,61 @@
+//! A Redis for the tests of the fleet: the program. Tests start servers of their own with it, on free ports.
+
+use crate::cargo;
+use crate::report::{Counts, Report, Verdict};
+use crate::run::{Cmd, Error, Result};
+use crate::setup::Shop;
+use std::env;
+use std::path::PathBuf;
+
+/// Names the program; tests take `redis-server` of the path where it is not set.
+pub const PROGRAM: &str = "TIDEGATE_REDIS_SERVER";
+const FLEET: &str = "Fleet";
+/// What Debian and its descendants call it.
+const PACKAGE: &str = "redis-server";
+
+/// All steps.
+pub fn steps(shop: &Shop, report: &mut Report) {
+    let mut found = None;
+    report.step(FLEET, "a Redis server", || match program(shop) {
+        Ok(program) => {
+            found = Some(program);
+            Verdict::Passed(Counts::default())
+        }
+        Err(why) => Verdict::NotRun(why.0),
+    });
+    report.step(FLEET, "scripts, a cluster and faults", || match &found {
+        Some(program) => {
+            let tests = cargo(shop).args(["test", "--no-fail-fast", "-p", "tidegate-fleet-tests"]);
+            Verdict::tests(tests.env(PROGRAM, program).stream(), Counts::from_cargo)
+        }
+        None => Verdict::NotRun("there is no Redis server".into()),
+    });
+}
+
+/// The server's program: as named, on the path, or installed by apt.
+pub fn program(shop: &Shop) -> Result<PathBuf> {
+    if let Some(named) = env::var_os(PROGRAM) {
+        let named = PathBuf::from(named);
+        return answers(&named).map(|()| named).map_err(|Error(why)| Error(format!("{PROGRAM}: {why}")));
+    }
+    let known = ["redis-server", "valkey-server"].map(PathBuf::from);
+    let on_path = || known.iter().find(|program| answers(program).is_ok()).cloned();
+    if let Some(program) = on_path() {
+        return Ok(program);
+    }
+    let missing = || {
+        Error(format!("neither redis-server nor valkey-server is on this machine; {PROGRAM} may name one"))
+    };
+    if !shop.install || answers(&PathBuf::from("apt-get")).is_err() {
+        return Err(missing());
+    }
+    // Without the right to install this fails and says so. Nothing is started: the tests start their own.
+    let install = ["install", "--yes", "--quiet", "--no-install-recommends", PACKAGE];
+    Cmd::new("apt-get").args(["update", "--quiet"]).quiet()?;
+    Cmd::new("apt-get").args(install).env("DEBIAN_FRONTEND", "noninteractive").quiet()?;
+    on_path().ok_or_else(missing)
+}
+
+fn answers(program: &PathBuf) -> Result {
+    Cmd::new(program).arg("--version").capture()?.ok().map(drop)
+}
