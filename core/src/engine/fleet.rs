@@ -219,13 +219,11 @@ impl Engine {
     fn settled(&mut self, pending: &Pending) {
         let Some(home) = self.routes.find(pending.home) else { return };
         match pending.subject {
-            Subject::Rate { .. } => self.rate_settled(home),
-            Subject::Breaker { .. } => self.breaker_settled(home),
-            Subject::Slots { op, .. } => self.slots_settled(home, op),
             Subject::Window { link: plain::Link::Repair, .. }
             | Subject::Mark { link: plain::Link::Repair, .. } => {}
-            Subject::Window { .. } => self.rate_settled(home),
-            Subject::Mark { .. } => self.breaker_settled(home),
+            Subject::Rate { .. } | Subject::Window { .. } => self.rate_settled(home),
+            Subject::Breaker { .. } | Subject::Mark { .. } => self.breaker_settled(home),
+            Subject::Slots { op, .. } => self.slots_settled(home, op),
             Subject::Digest => self.digest_out(home, false),
         }
     }
@@ -343,8 +341,7 @@ impl Engine {
         let breaker = policy.breaker.as_ref().is_some_and(|it| it.fleet.is_some());
         let slots = policy.bulkhead.as_ref().is_some_and(|it| it.fleet.is_some());
         let latency = policy.bulkhead.as_ref().is_some_and(|it| it.fleet_latency);
-        let quorum =
-            policy.breaker.as_ref().and_then(|it| it.fleet.as_ref()).is_some_and(|it| it.quorum > 1);
+        let quorum = policy.breaker.as_ref().and_then(|it| it.fleet.as_ref()).is_some_and(|it| it.quorum > 1);
         let Some(fleet) = &self.fleet else {
             return [
                 (rate, "rate_limit.store = fleet needs a store: attach one to the engine first"),

@@ -16,14 +16,30 @@ const MOST: u64 = 1 << 53;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Subject {
     /// Tokens of a rate: `want`, but no fewer than `need`; for this call alone, where each asks for itself.
-    Rate { want: u32, need: u32, call: Option<CallId> },
+    Rate {
+        want: u32,
+        need: u32,
+        call: Option<CallId>,
+    },
     /// A breaker's state.
-    Breaker { op: breaker::Op },
+    Breaker {
+        op: breaker::Op,
+    },
     /// So many slots of a bulkhead.
-    Slots { op: slots::Op, count: u32 },
+    Slots {
+        op: slots::Op,
+        count: u32,
+    },
     /// A rate, and a breaker, in a store without scripts.
-    Window { link: plain::Link, wanted: plain::Wanted },
-    Mark { link: plain::Link, op: breaker::Op, duration: Duration },
+    Window {
+        link: plain::Link,
+        wanted: plain::Wanted,
+    },
+    Mark {
+        link: plain::Link,
+        op: breaker::Op,
+        duration: Duration,
+    },
     /// Latencies.
     Digest,
 }

@@ -534,8 +534,17 @@ impl Engine {
     /// The store has nothing: who cannot wait for it is refused, and who would wait in vain.
     fn rate_refused(&mut self, home: u32, (need, call): (u32, Option<CallId>), now: Time) {
         let Some(share) = self.share_mut(home) else { return };
-        let strict = share.strict();
-        let asked_by = call.and_then(|call| self.calls.find(call));
+        let (strict, asked) = (share.strict(), share.asked);
+        let (waiting, head, _) = self.rate_queue(home);
+        // In strict mode the answer is that of the call that asked. Where another's token has served that one already,
+        // one is left that has asked and been answered: the head stands for it.
+        let waits_here = |slot: &u32| {
+            let call = &self.calls[*slot];
+            call.state == State::Paced && !call.has(flag::TOKENS) && !call.has(flag::SENDING)
+        };
+        let asked_by = call.and_then(|call| self.calls.find(call)).filter(waits_here);
+        let asked_by = asked_by.or(head.filter(|_| waiting > asked));
+        let alone = strict && call.is_some();
         let mut ahead = 0;
         let mut next = self.rate_queue(home).1;
         while let Some(slot) = next {
@@ -546,7 +555,7 @@ impl Engine {
             let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
             let Some(share) = self.share_mut(home) else { return };
             let turn = share.turn(ahead + u64::from(cost), now);
-            let concerned = if strict && !waits { asked_by == Some(slot) } else { cost >= need };
+            let concerned = if alone && !waits { asked_by == Some(slot) } else { cost >= need };
             if concerned && (!waits || now.after(turn) >= give_up) {
                 self.turn_away_from(slot, Verdict::RateLimited, Some(turn), now);
             } else {
