@@ -5,8 +5,11 @@ mod fleet;
 
 use Value::{Number, Text};
 use fleet::{Dice, Faults, Pairs, Process, SECOND, STORE_CLOCK, Sim};
-use tidegate::fleet::StoreKind;
-use tidegate::{BreakerState, Class, Engine, Options, Policy, RecordType, Time, Value, Verdict};
+use tidegate::fleet::{Reply, StoreCommand, StoreKind};
+use tidegate::{
+    Action, BreakerState, Class, Engine, Event, Options, Outcome, Policy, RecordType, Request, RouteId, Time,
+    Value, Verdict,
+};
 
 fn seeds(count: u64) -> Vec<u64> {
     match std::env::var("FLEET_SEED") {
@@ -319,4 +322,91 @@ fn what_needs_scripts_is_refused_where_there_are_none() {
         let rule = error(&pairs).expect(key).rule;
         assert!(rule.starts_with(key) && rule.contains("needs a store that runs scripts"), "{rule}");
     }
+}
+
+/// One engine, and what it sends.
+struct Alone {
+    engine: Engine,
+    route: RouteId,
+    now: Time,
+}
+
+impl Alone {
+    fn new(pairs: &Pairs) -> Self {
+        let (mut engine, now) = (Engine::new(1, Options::default()), Time::from_micros(0));
+        let _ = engine.attach_store(StoreKind::Plain, "", now);
+        let policy = engine.policy(Policy::from_pairs("api", pairs).unwrap()).unwrap();
+        let route = engine.route(policy, "eu", now);
+        Self { engine, route, now }
+    }
+
+    /// A call that ends so, if it is let through.
+    fn call(&mut self, class: Class) {
+        let (call, step) = self.engine.begin(self.route, &Request::default(), self.now);
+        if let Action::Attempt { attempt, .. } = step.action {
+            let outcome = Outcome::of(class);
+            let _ = self.engine.on(call, Event::Finished { attempt, outcome }, self.now);
+        }
+    }
+
+    /// The commands out, without their keys, and what they are answered.
+    fn answer(&mut self, answers: &[(&str, &str)]) {
+        let mut commands: Vec<StoreCommand> = Vec::new();
+        self.engine.take_commands(&mut commands);
+        let words: Vec<String> = commands
+            .iter()
+            .map(|it| {
+                let words = it.words.iter().enumerate().filter(|(place, _)| *place != 1);
+                words.map(|(_, word)| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" ")
+            })
+            .collect();
+        assert_eq!(words.len(), answers.len(), "{words:?}");
+        for ((command, words), (expected, answer)) in commands.iter().zip(&words).zip(answers) {
+            // A name is drawn by chance.
+            let name = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && text.len() > 10;
+            let shown: Vec<&str> = words.split(' ').map(|it| if name(it) { "#" } else { it }).collect();
+            assert_eq!(shown.join(" "), *expected);
+            let _ = self.engine.on_reply(command.id, Reply::Bytes(answer.as_bytes()), self.now);
+        }
+    }
+}
+
+#[test]
+fn a_window_that_ends_between_two_commands_is_given_an_end_of_its_own() {
+    let mut it = Alone::new(&rate(100.0, &[("rate_limit.lease", Number(1.0))]));
+    it.call(Class::Ok);
+    it.answer(&[("SET 0 PX 1000 NX", "")]);
+    it.answer(&[("INCRBY 1", "1")]);
+    it.answer(&[("PEXPIRE 1000", "1")]);
+    it.answer(&[]);
+    // One that this process has begun has an end already.
+    it.call(Class::Ok);
+    it.answer(&[("SET 0 PX 1000 NX", "OK")]);
+    it.answer(&[("INCRBY 1", "1")]);
+    it.answer(&[]);
+}
+
+#[test]
+fn who_knows_the_break_replaces_it_and_nobody_else_does() {
+    let mut it = Alone::new(&breaker(&[]));
+    it.call(Class::Ok);
+    it.answer(&[("PTTL", "60500")]);
+    it.answer(&[("GET", "77777777777777")]);
+    it.now = Time::from_micros(600_000);
+    it.call(Class::Transient);
+    it.answer(&[("PTTL", "59900"), ("SET # PX 62000", "OK")]);
+    it.answer(&[("GET", "77777777777777")]);
+    it.answer(&[]);
+
+    let mut it = Alone::new(&breaker(&[]));
+    (0..5).for_each(|_| it.call(Class::Transient));
+    it.answer(&[("PTTL", "-2"), ("SET # PX 62000 NX", "")]);
+    it.answer(&[("PTTL", "61000")]);
+    it.answer(&[("GET", "77777777777777")]);
+    it.answer(&[]);
+    let snapshot = it.engine.snapshot(it.now);
+    assert_eq!(snapshot.routes[0].breaker.unwrap().state, BreakerState::Open);
+    // It is the fleet's break, and ends with it.
+    it.now = Time::from_micros(1_000_000);
+    assert_eq!(it.engine.snapshot(it.now).routes[0].breaker.unwrap().state, BreakerState::HalfOpen);
 }

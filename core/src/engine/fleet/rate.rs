@@ -516,7 +516,9 @@ impl Engine {
             share.put(granted, now);
             share.empty = (granted < want && !share.strict()).then_some((1, pause));
         } else if need > 0 {
-            share.empty = Some((need, now.after(Duration::from_micros(wait)).max(pause)));
+            // No honest wait is longer than a burst takes to flow; a store that says so is asked again after that.
+            let wait = Duration::from_micros(wait).min(plain::window(share.settings).1);
+            share.empty = Some((need, now.after(wait).max(pause)));
         }
         let moved = self.lease_out(home, now);
         if granted < want {
