@@ -4,11 +4,12 @@
 //! it down, then nobody waits for it, and one command a second or less, carried by whatever is due, tries it again.
 //!
 //! `command.rs` writes commands and reads replies, `rate.rs` is the rate limit, `breaker.rs` the circuit breaker, `slots.rs` the
-//! bulkhead, `digest.rs` the latencies.
+//! bulkhead, `digest.rs` the latencies; `plain.rs` does what it can of these with a store that runs no scripts.
 
 pub(super) mod breaker;
 mod command;
 pub(super) mod digest;
+mod plain;
 pub(super) mod rate;
 mod reap;
 pub(super) mod slots;
@@ -213,6 +214,10 @@ impl Engine {
             Subject::Breaker { op } => self.breaker_told(home, (command, op), answer, now),
             Subject::Digest => self.digest_told(home, answer, now),
             Subject::Slots { op, count } => self.slots_told(home, (op, count), pending, answer, now),
+            Subject::Window { link, wanted } => self.window_told(home, (link, wanted), pending, answer, now),
+            Subject::Mark { link, op, duration } => {
+                self.mark_told(home, (link, op, duration), (command, pending), answer, now);
+            }
         }
     }
 
@@ -220,8 +225,10 @@ impl Engine {
     fn settled(&mut self, pending: &Pending) {
         let Some(home) = self.routes.find(pending.home) else { return };
         match pending.subject {
-            Subject::Rate { .. } => self.rate_settled(home),
-            Subject::Breaker { .. } => self.breaker_settled(home),
+            Subject::Window { link: plain::Link::Repair, .. }
+            | Subject::Mark { link: plain::Link::Repair, .. } => {}
+            Subject::Rate { .. } | Subject::Window { .. } => self.rate_settled(home),
+            Subject::Breaker { .. } | Subject::Mark { .. } => self.breaker_settled(home),
             Subject::Slots { op, .. } => self.slots_settled(home, op),
             Subject::Digest => self.digest_out(home, false),
         }
@@ -340,6 +347,7 @@ impl Engine {
         let breaker = policy.breaker.as_ref().is_some_and(|it| it.fleet.is_some());
         let slots = policy.bulkhead.as_ref().is_some_and(|it| it.fleet.is_some());
         let latency = policy.bulkhead.as_ref().is_some_and(|it| it.fleet_latency);
+        let quorum = policy.breaker.as_ref().and_then(|it| it.fleet.as_ref()).is_some_and(|it| it.quorum > 1);
         let Some(fleet) = &self.fleet else {
             return [
                 (rate, "rate_limit.store = fleet needs a store: attach one to the engine first"),
@@ -352,12 +360,8 @@ impl Engine {
         };
         [
             (
-                rate && fleet.kind == StoreKind::Plain,
-                "rate_limit.store = fleet is not built yet for a store without Lua",
-            ),
-            (
-                breaker && fleet.kind == StoreKind::Plain,
-                "breaker.store = fleet is not built yet for a store without Lua",
+                quorum && fleet.kind == StoreKind::Plain,
+                "breaker.quorum above 1 needs a store that runs scripts, which this one does not",
             ),
             (
                 slots && fleet.kind == StoreKind::Plain,

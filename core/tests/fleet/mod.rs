@@ -139,15 +139,35 @@ pub struct Sim {
     pub peak: usize,
 }
 
+/// The seed of a process's engine.
+pub fn seed_of(seed: u64, number: usize) -> u64 {
+    seed ^ (number as u64 + 1) << 32
+}
+
 /// The store's clock is another one.
 pub const STORE_CLOCK: u64 = 1_700_000_000_000_000;
 
 impl Sim {
     pub fn new(seed: u64, count: usize, pairs: &Pairs, faults: Faults) -> Self {
+        Self::of(StoreKind::Lua, seed, count, pairs, faults)
+    }
+
+    pub fn of(kind: StoreKind, seed: u64, count: usize, pairs: &Pairs, faults: Faults) -> Self {
+        Self::with(kind, &Options::default(), seed, count, pairs, faults)
+    }
+
+    pub fn with(
+        kind: StoreKind,
+        options: &Options,
+        seed: u64,
+        count: usize,
+        pairs: &Pairs,
+        faults: Faults,
+    ) -> Self {
         let process = |number: usize| {
-            let mut engine = Engine::new(seed ^ (number as u64 + 1) << 32, Options::default());
+            let mut engine = Engine::new(seed_of(seed, number), options.clone());
             let now = Time::from_micros(0);
-            let _ = engine.attach_store(StoreKind::Lua, "", now);
+            let _ = engine.attach_store(kind, "", now);
             let policy = engine.policy(Policy::from_pairs("api", pairs).unwrap()).unwrap();
             let route = engine.route(policy, "eu", now);
             engine.subscribe(true);
@@ -408,7 +428,7 @@ impl Sim {
             return;
         }
         if self.dice.hits(self.faults.garbled) {
-            reply = KeptReply::Bytes((*b"what").into());
+            reply = self.garbage();
         }
         let way = self.faults.delay.0 / 2 + self.dice.up_to(self.faults.delay.1 / 2);
         if self.dice.hits(self.faults.answered_twice) {
@@ -416,6 +436,64 @@ impl Sim {
             self.put(later, What::Answer(process, command.id, reply.clone()));
         }
         self.put(way, What::Answer(process, command.id, reply));
+    }
+
+    /// What no store of ours says, or not about this.
+    fn garbage(&mut self) -> KeptReply {
+        let errors = ["", "NOSCRIPT No matching script", "READONLY You", "OOM", "\u{0}", "WRONGTYPE"];
+        let texts = [
+            "what",
+            "",
+            "OK",
+            "0",
+            "-1",
+            "-2",
+            "1",
+            "NaN",
+            "inf",
+            "1e3",
+            "1 0 1 ",
+            "0x10",
+            "1 -1 1",
+            "3 0",
+            "0 0 0 0 0",
+            "9007199254740991",
+            "9007199254740992",
+            "1 9007199254740991 4294967296",
+            "1 9007199254740991 7 0",
+            "0 9007199254740991 2",
+            "9007199254740991 9007199254740991 9007199254740991",
+            "2 0 9007199254740991 0",
+            "18446744073709551616",
+        ];
+        let dice = &mut self.dice;
+        match dice.up_to(9) {
+            0 => KeptReply::Error(errors[dice.up_to(errors.len() as u64 - 1) as usize].as_bytes().into()),
+            1 => {
+                let length = dice.up_to(80) as usize;
+                KeptReply::Bytes((0..length).map(|_| dice.up_to(255) as u8).collect())
+            }
+            2 => KeptReply::Bytes(vec![b'1'; 70_000].into()),
+            3 | 4 => {
+                // The right kind of thing, and still untrue.
+                let number = |dice: &mut Dice| {
+                    let bits = dice.up_to(53);
+                    dice.up_to((1 << bits) - 1).to_string()
+                };
+                let numbers: Vec<String> = (0..1 + dice.up_to(5)).map(|_| number(dice)).collect();
+                KeptReply::Bytes(numbers.join(" ").into_bytes().into())
+            }
+            _ => KeptReply::Bytes(texts[dice.up_to(texts.len() as u64 - 1) as usize].as_bytes().into()),
+        }
+    }
+
+    /// Is a command on its way, or its answer?
+    pub fn is_out(&self, process: usize, id: CommandId) -> bool {
+        self.agenda.values().any(|what| match what {
+            What::Serve(of, command, _) => (*of, command.id) == (process, id),
+            What::Answer(of, command, _) => (*of, *command) == (process, id),
+            _ => false,
+        })
     }
 
     /// All attempts in order: when, and what they cost.

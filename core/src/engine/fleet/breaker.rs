@@ -35,6 +35,8 @@ pub(in crate::engine) struct Guard {
     told: bool,
     /// The break that the probes of this process have closed.
     closed: u64,
+    /// Has a probe of this process failed, in a break of the fleet's?
+    failed: bool,
     /// When the state was last asked for.
     asked_at: Option<Time>,
     /// Commands out.
@@ -53,6 +55,7 @@ impl Guard {
             theirs: false,
             told: false,
             closed: 0,
+            failed: false,
             asked_at: None,
             out: 0,
             heard: CommandId::from_word(0),
@@ -66,6 +69,15 @@ impl Guard {
             (Some(guard), Some(settings)) => guard.settings = *settings,
             _ => *it = Self::of(to),
         }
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Takes note of a failed probe once.
+    pub(super) fn take_failed(&mut self) -> bool {
+        core::mem::take(&mut self.failed)
     }
 
     /// After a fork: commands are the parent's.
@@ -127,6 +139,9 @@ impl Engine {
         let within = policy.store_timeout;
         guard.asked_at = Some(now);
         guard.out += 1;
+        if self.is_plain() {
+            return self.send_mark(route, op, Duration::from_micros(duration), within, now);
+        }
         self.send(&BREAKER, (route, Subject::Breaker { op }), (Some(op as u64), &args), within, now);
     }
 
@@ -137,7 +152,7 @@ impl Engine {
         let theirs = core::mem::take(&mut guard.theirs);
         match to {
             BreakerState::Open => {
-                guard.told = false;
+                (guard.told, guard.failed) = (false, theirs);
                 self.send_breaker(route, Op::Open, now);
             }
             BreakerState::Closed if theirs => {

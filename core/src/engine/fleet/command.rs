@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::super::Engine;
 use super::Fleet;
-use super::{breaker, slots};
+use super::{breaker, plain, slots};
 use crate::action::{CallId, RouteId};
 use crate::fleet::{CommandId, Script, StoreCommand};
 use crate::time::{Duration, Time};
@@ -16,11 +16,30 @@ const MOST: u64 = 1 << 53;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Subject {
     /// Tokens of a rate: `want`, but no fewer than `need`; for this call alone, where each asks for itself.
-    Rate { want: u32, need: u32, call: Option<CallId> },
+    Rate {
+        want: u32,
+        need: u32,
+        call: Option<CallId>,
+    },
     /// A breaker's state.
-    Breaker { op: breaker::Op },
+    Breaker {
+        op: breaker::Op,
+    },
     /// So many slots of a bulkhead.
-    Slots { op: slots::Op, count: u32 },
+    Slots {
+        op: slots::Op,
+        count: u32,
+    },
+    /// A rate, and a breaker, in a store without scripts.
+    Window {
+        link: plain::Link,
+        wanted: plain::Wanted,
+    },
+    Mark {
+        link: plain::Link,
+        op: breaker::Op,
+        duration: Duration,
+    },
     /// Latencies.
     Digest,
 }
@@ -31,6 +50,8 @@ pub(super) enum Part {
     Rate,
     Breaker,
     Slots,
+    /// What nobody waits for.
+    Upkeep,
     Digest,
 }
 
@@ -38,19 +59,27 @@ impl Subject {
     /// The integers of its answer; `None` of anything else.
     pub fn read(self, bytes: &[u8]) -> Option<Vec<u64>> {
         let (least, most) = match self {
+            Self::Window { link, .. } | Self::Mark { link, .. } => return link.read(bytes, integer),
             Self::Rate { .. } => (3, 3),
             Self::Breaker { .. } | Self::Slots { op: slots::Op::Acquire, .. } => (4, 4),
             Self::Slots { op: slots::Op::Renew, count } => (2, 2 + count as usize),
             Self::Slots { op: slots::Op::Release | slots::Op::Reap, .. } | Self::Digest => (2, 2),
         };
         let numbers = integers(bytes)?;
-        (least..=most).contains(&numbers.len()).then_some(numbers)
+        // Epochs and fences go back to the store, whose scripts take no number above this: one that did would be an error
+        // each time.
+        let returns = matches!(self, Self::Breaker { .. } | Self::Slots { .. });
+        let fits = !returns || numbers.iter().all(|number| *number <= MOST / 2);
+        (fits && (least..=most).contains(&numbers.len())).then_some(numbers)
     }
 
     fn part(self) -> Part {
         match self {
-            Self::Rate { .. } => Part::Rate,
-            Self::Breaker { .. } => Part::Breaker,
+            Self::Window { link: plain::Link::Repair, .. } | Self::Mark { link: plain::Link::Repair, .. } => {
+                Part::Upkeep
+            }
+            Self::Rate { .. } | Self::Window { .. } => Part::Rate,
+            Self::Breaker { .. } | Self::Mark { .. } => Part::Breaker,
             Self::Slots { .. } => Part::Slots,
             Self::Digest => Part::Digest,
         }
@@ -63,12 +92,13 @@ fn integers(bytes: &[u8]) -> Option<Vec<u64>> {
     if bytes.len() > 1 << 16 {
         return None;
     }
-    let number = |word: &[u8]| {
-        let digits = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
-        let word = core::str::from_utf8(word).ok().filter(|_| digits)?;
-        word.parse().ok().filter(|number| *number < MOST)
-    };
-    bytes.split(|byte| *byte == b' ').map(number).collect()
+    bytes.split(|byte| *byte == b' ').map(integer).collect()
+}
+
+fn integer(word: &[u8]) -> Option<u64> {
+    let digits = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
+    let word = core::str::from_utf8(word).ok().filter(|_| digits)?;
+    word.parse().ok().filter(|number| *number < MOST)
 }
 
 /// A command that has not been answered.
@@ -84,13 +114,18 @@ pub(super) struct Pending {
     pub overdue: bool,
     /// Was the script named only, so that the store may not know it?
     pub by_name: bool,
-    script: &'static Script,
+    /// None of a plain command.
+    script: Option<&'static Script>,
     within: Duration,
-    /// The command without its first two words.
+    /// The command without its first two words; a plain one whole.
     tail: Vec<Vec<u8>>,
 }
 
 impl Pending {
+    pub fn within(&self) -> Duration {
+        self.within
+    }
+
     /// The fences that a command about slots names.
     pub fn fences(&self) -> Vec<u64> {
         let words = self.tail.iter().skip(8);
@@ -144,9 +179,38 @@ impl Engine {
             due: now.after(within),
             overdue: false,
             by_name: true,
-            script,
+            script: Some(script),
             within,
             tail,
+        };
+        let command = fleet.command(pending);
+        self.commands.push(command);
+        self.forget_commands(now);
+    }
+
+    /// Sends a plain command: its name, the end of its key, and what stands after the key.
+    pub(super) fn send_plain(
+        &mut self,
+        (home, subject): (u32, Subject),
+        (name, part, args): (&str, &str, &[&str]),
+        within: Duration,
+        now: Time,
+    ) {
+        let entity = self.entity(home);
+        let home = self.routes.id(home);
+        let Some(fleet) = &mut self.fleet else { return };
+        let key = format!("{}:{{{entity}}}{part}", fleet.namespace);
+        let words = [name, &key].into_iter().chain(args.iter().copied());
+        let pending = Pending {
+            subject,
+            home,
+            sent: now,
+            due: now.after(within),
+            overdue: false,
+            by_name: false,
+            script: None,
+            within,
+            tail: words.map(|word| word.as_bytes().to_vec()).collect(),
         };
         let command = fleet.command(pending);
         self.commands.push(command);
@@ -160,6 +224,7 @@ impl Engine {
                 Subject::Rate { .. } => self.rate_sent(home),
                 Subject::Breaker { .. } => self.breaker_sent(home),
                 Subject::Slots { op, .. } => self.slots_sent(home, op),
+                Subject::Window { .. } | Subject::Mark { .. } => {} // never by name
                 Subject::Digest => self.digest_out(home, true),
             }
         }
@@ -186,15 +251,18 @@ impl Fleet {
     fn command(&mut self, pending: Pending) -> StoreCommand {
         self.last += 1;
         let id = CommandId::new(self.last);
-        let (verb, script) =
-            if pending.by_name { ("EVALSHA", pending.script.sha) } else { ("EVAL", pending.script.source) };
         let mut words = Vec::with_capacity(2 + pending.tail.len());
-        words.extend([verb.as_bytes().to_vec(), script.as_bytes().to_vec()]);
+        if let Some(script) = pending.script {
+            let (verb, text) =
+                if pending.by_name { ("EVALSHA", script.sha) } else { ("EVAL", script.source) };
+            words.extend([verb.as_bytes().to_vec(), text.as_bytes().to_vec()]);
+        }
+        let key = if pending.script.is_some() { 3 } else { 1 };
         words.extend(pending.tail.iter().cloned());
         self.first_due = self.first_due.min(pending.due);
         let within = pending.within;
         self.pending.insert(id, pending);
-        StoreCommand { id, words, key: 3, within }
+        StoreCommand { id, words, key, within }
     }
 
     /// Commands out about a part of a route.

@@ -15,6 +15,7 @@ use super::super::call::{MAX_PARK, wait};
 use super::super::pace::Bucket;
 use super::super::view::FleetRateView;
 use super::command::{Part, Subject};
+use super::plain::{self, Link};
 use crate::action::{CallId, Step, Verdict, Wait};
 use crate::fleet::RATE;
 use crate::limit::{RateSettings, TokenBucket};
@@ -49,6 +50,8 @@ pub(in crate::engine) struct Share {
     empty: Option<(u32, Time)>,
     /// How long answers are waited for, as the last call's policy has it.
     within: Duration,
+    /// What it has had of the window, in a store without scripts.
+    part: plain::Part,
 }
 
 impl Share {
@@ -63,6 +66,7 @@ impl Share {
             back: 0,
             empty: None,
             within: Duration::from_millis(50),
+            part: plain::Part::default(),
         }
     }
 
@@ -72,6 +76,19 @@ impl Share {
 
     pub fn settings(&self) -> RateSettings {
         self.settings
+    }
+
+    pub(super) fn within(&self) -> Duration {
+        self.within
+    }
+
+    pub(super) fn processes(&self) -> u32 {
+        self.processes
+    }
+
+    /// So many tokens have been counted, and these are now all of the window: how many processes share the rate.
+    pub(super) fn counted(&mut self, wanted: u64, all: u64) -> u32 {
+        self.part.count(wanted, all).unwrap_or(self.processes)
     }
 
     /// The process's own share, as a bucket.
@@ -192,7 +209,7 @@ impl Engine {
         fleet.map(|(slot, _)| slot).collect()
     }
 
-    fn share_mut(&mut self, home: u32) -> Option<&mut Share> {
+    pub(super) fn share_mut(&mut self, home: u32) -> Option<&mut Share> {
         match &mut self.routes[home].rate.as_deref_mut()?.bucket {
             Bucket::Fleet(share) => Some(share),
             Bucket::Tokens(_) | Bucket::Cubic(_) => None,
@@ -458,6 +475,11 @@ impl Engine {
         let back = core::mem::take(&mut share.back);
         let RateSettings { permits, per, burst } = share.settings;
         let within = share.within;
+        if self.is_plain() {
+            // What is not wanted is lost there until the window ends.
+            let link = if want > 0 { Link::Begin } else { Link::Left };
+            return self.send_window(home, link, (want, need, call), now);
+        }
         let args = [
             u64::from(permits),
             per.as_micros().max(1),
@@ -494,7 +516,9 @@ impl Engine {
             share.put(granted, now);
             share.empty = (granted < want && !share.strict()).then_some((1, pause));
         } else if need > 0 {
-            share.empty = Some((need, now.after(Duration::from_micros(wait)).max(pause)));
+            // No honest wait is longer than a burst takes to flow; a store that says so is asked again after that.
+            let wait = Duration::from_micros(wait).min(plain::window(share.settings).1);
+            share.empty = Some((need, now.after(wait).max(pause)));
         }
         let moved = self.lease_out(home, now);
         if granted < want {
@@ -512,8 +536,17 @@ impl Engine {
     /// The store has nothing: who cannot wait for it is refused, and who would wait in vain.
     fn rate_refused(&mut self, home: u32, (need, call): (u32, Option<CallId>), now: Time) {
         let Some(share) = self.share_mut(home) else { return };
-        let strict = share.strict();
-        let asked_by = call.and_then(|call| self.calls.find(call));
+        let (strict, asked) = (share.strict(), share.asked);
+        let (waiting, head, _) = self.rate_queue(home);
+        // In strict mode the answer is that of the call that asked. Where another's token has served that one already,
+        // one is left that has asked and been answered: the head stands for it.
+        let waits_here = |slot: &u32| {
+            let call = &self.calls[*slot];
+            call.state == State::Paced && !call.has(flag::TOKENS) && !call.has(flag::SENDING)
+        };
+        let asked_by = call.and_then(|call| self.calls.find(call)).filter(waits_here);
+        let asked_by = asked_by.or(head.filter(|_| waiting > asked));
+        let alone = strict && call.is_some();
         let mut ahead = 0;
         let mut next = self.rate_queue(home).1;
         while let Some(slot) = next {
@@ -524,7 +557,7 @@ impl Engine {
             let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
             let Some(share) = self.share_mut(home) else { return };
             let turn = share.turn(ahead + u64::from(cost), now);
-            let concerned = if strict && !waits { asked_by == Some(slot) } else { cost >= need };
+            let concerned = if alone && !waits { asked_by == Some(slot) } else { cost >= need };
             if concerned && (!waits || now.after(turn) >= give_up) {
                 self.turn_away_from(slot, Verdict::RateLimited, Some(turn), now);
             } else {
@@ -536,12 +569,16 @@ impl Engine {
     /// In strict mode what no call takes is no lease: it goes back by a command of its own.
     fn give_back_unasked(&mut self, home: u32, now: Time) {
         let (waiting, ..) = self.rate_queue(home);
+        let plain = self.is_plain();
         let Some(share) = self.share_mut(home) else { return };
         if !share.strict() || waiting > 0 {
             return;
         }
         while let Some((tokens, _)) = share.leased.pop_front() {
             share.give_back(tokens);
+        }
+        if plain {
+            share.back = 0;
         }
         if share.back > 0 {
             self.send_rate(home, (0, 0), None, now);
