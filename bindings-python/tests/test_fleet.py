@@ -1,110 +1,23 @@
-"""The fleet's host: commands reach a server over the clients that people have; none waits in vain."""
+"""The fleet's host in memory: what is attached to what, what processes share, what answers mean."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import tidegate
-from redis_server import RedisServer, redis_cluster, redis_server
-from tidegate import _store, fleet
+from fleet_tools import SLACK, WAITS, Plain, broken, isolated, limited, redis, trip
+from tidegate import _store
 from tidegate.events import Record
 from tidegate.fleet import Lost, RedisStore, Refused, attach
 from tidegate.testing import FakeClock, MemoryStore
-
-__all__ = ["redis_cluster", "redis_server"]
-
-redis = pytest.importorskip("redis")
-try:
-    import valkey
-except ImportError:  # its newest release needs Python 3.11
-    valkey = None
-
-WAITS = 0.05
-"""`store_timeout`, as it is by default."""
-SLACK = 0.25
-"""What a busy machine may add to a wait."""
-
-
-class Plain:
-    """A client of somebody's own: one method."""
-
-    def __init__(self, port: int) -> None:
-        self.client = redis.Redis(port=port, socket_timeout=PATIENT)
-
-    def execute(self, words: list[bytes]) -> Any:
-        return self.client.execute_command(*words)
-
-
-class PlainAsync:
-    def __init__(self, port: int) -> None:
-        self.client = redis.asyncio.Redis(port=port)
-
-    async def execute(self, words: list[bytes]) -> Any:
-        return await self.client.execute_command(*words)
-
-
-CLIENTS: dict[str, Callable[[int], Any]] = {
-    "redis": lambda port: redis.Redis(port=port),
-    "redis-text": lambda port: redis.Redis(port=port, decode_responses=True, protocol=3),
-    "redis-asyncio": lambda port: redis.asyncio.Redis(port=port),
-    "own": Plain,
-    "own-asyncio": PlainAsync,
-}
-if valkey is not None:
-    CLIENTS["valkey"] = lambda port: valkey.Valkey(port=port)
-    CLIENTS["valkey-asyncio"] = lambda port: valkey.asyncio.Valkey(port=port)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """There is never more than one thread for stores."""
-    yield
-    assert [thread.name for thread in threading.enumerate()].count(_store.THREAD) <= 1
-
-
-def limited(
-    engine: tidegate.Engine, permits: int = 1_000, store_timeout: float | None = None, **rest: Any
-) -> tidegate.Policy:
-    given = {"permits": permits, "per": 1, "burst": permits, "store": "fleet", **rest}
-    return tidegate.Policy("partner", rate_limit=given, store_timeout=store_timeout, engine=engine)
-
-
-PATIENT = 2.0
-"""A `store_timeout` for tests that lose nothing: a busy machine is no lost store."""
-
-
-def spent(policies: list[tidegate.Policy], seconds: float) -> tuple[int, float]:
-    """Calls made in turn for so long: how many were let through, and the longest that one took."""
-    made, longest, number = 0, 0.0, 0
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        began = time.monotonic()
-        try:
-            policies[number % len(policies)].call(int)
-            made += 1
-        except tidegate.RateLimited:
-            time.sleep(0.001)
-        number += 1
-        longest = max(longest, time.monotonic() - began)
-    return made, longest
-
-
-def until(check: Callable[[], bool], seconds: float = 8.0) -> None:
-    end = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.005)
-
 
 # What is attached to what.
 
@@ -259,21 +172,6 @@ def test_a_journal_replays_what_the_store_said(clock: FakeClock) -> None:
     assert ends["ok"] > 10
 
 
-def broken(engine: tidegate.Engine, **rest: Any) -> tidegate.Policy:
-    given = {"consecutive": 3, "break_duration": 5, "store": "fleet", **rest}
-    return tidegate.Policy("partner", breaker=given, store_timeout=PATIENT, engine=engine)
-
-
-def fails() -> None:
-    raise ConnectionError
-
-
-def trip(policy: tidegate.Policy) -> None:
-    for _ in range(3):
-        with pytest.raises(ConnectionError):
-            policy.call(fails)
-
-
 def test_one_breaker_opens_for_all_and_closes_for_all(clock: FakeClock) -> None:
     store = MemoryStore(clock)
     here, there = (
@@ -315,11 +213,6 @@ def test_a_quorum_is_of_processes(clock: FakeClock) -> None:
     assert ends[-1] == -1
 
 
-def isolated(engine: tidegate.Engine, limit: int, **rest: Any) -> tidegate.Policy:
-    given = {"max_concurrency": limit, "store": "fleet", **rest}
-    return tidegate.Policy("partner", bulkhead=given, store_timeout=PATIENT, engine=engine)
-
-
 def test_slots_are_the_fleet_s(clock: FakeClock) -> None:
     store = MemoryStore(clock)
     one, two, three = (
@@ -331,6 +224,60 @@ def test_slots_are_the_fleet_s(clock: FakeClock) -> None:
     clock.tick(0.2)
     with two.bulkhead():
         assert three.call(lambda: 3) == 3
+
+
+def test_metrics_say_whether_the_store_is_there(clock: FakeClock) -> None:
+    prometheus_client = pytest.importorskip("prometheus_client")
+    import tidegate.prometheus
+
+    store = MemoryStore(clock)
+    engine = tidegate.Engine(seed=1, clock=clock, store=store)
+    registry = prometheus_client.CollectorRegistry()
+    tidegate.prometheus.instrument(engine, registry=registry)
+    policy = limited(engine, 50)
+
+    def value(name: str) -> float:
+        samples = [sample for family in registry.collect() for sample in family.samples]
+        return sum(sample.value for sample in samples if sample.name == name)
+
+    assert policy.call(int) == 0
+    assert (value("tidegate_fleet_up"), value("tidegate_fleet_fallbacks_total")) == (1, 0)
+    store.up = False
+    clock.tick(2)
+    for _ in range(5):
+        policy.call(int)
+    assert value("tidegate_fleet_up") == 0
+    assert value("tidegate_fleet_fallbacks_total") >= 1
+
+
+def test_adaptive_limits_go_by_the_latencies_of_all(clock: FakeClock) -> None:
+    store = MemoryStore(clock)
+    given = {
+        "kind": "aimd",
+        "max_concurrency": 10,
+        "latency_threshold": 0.1,
+        "latency_quantile": 0.9,
+        "latency_store": "fleet",
+    }
+    slow, quick = (
+        tidegate.Policy(
+            "partner", bulkhead=given, engine=tidegate.Engine(seed=seed, clock=clock, store=store)
+        )
+        for seed in (1, 2)
+    )
+    alone = tidegate.Policy(
+        "partner",
+        bulkhead={**given, "latency_store": "local"},
+        engine=tidegate.Engine(seed=3, clock=clock),
+    )
+    for _ in range(60):
+        slow.call(clock.tick, 0.11)
+        for policy in (quick, quick, alone):
+            policy.call(clock.tick, 0.001)
+    limits = [policy.snapshot()["routes"]["default"]["pool"]["limit"] for policy in (slow, quick, alone)]
+    assert limits[2] == 10
+    assert limits[0] < 10
+    assert limits[1] < 10, "its own calls were quick"
 
 
 # Answers.
@@ -386,292 +333,7 @@ def test_errors_of_the_server_are_told_from_no_answer(error: Exception, told: st
         assert (type(raised.value), str(raised.value)) == (Refused, told)
 
 
-# On a real server.
-
-
-@pytest.mark.parametrize("kind", CLIENTS)
-def test_every_client_carries(redis_server: RedisServer, kind: str) -> None:
-    client = CLIENTS[kind](redis_server.port)
-    stores = [RedisStore(client), RedisStore(client)]
-    engines = [tidegate.Engine(seed=seed, store=store) for seed, store in enumerate(stores)]
-    made, longest = spent([limited(engine, store_timeout=PATIENT) for engine in engines], 1.0)
-    assert 1_500 <= made <= 2_300, "a burst and a second's worth, for both together"
-    assert longest < PATIENT
-    for store in stores:
-        store.close()
-    if kind == "own-asyncio":
-        fleet._loop[0].run_until_complete(client.client.aclose())
-
-
-@pytest.mark.parametrize("kind", [kind for kind in CLIENTS if not kind.startswith("own")])
-def test_no_command_outlives_its_time(redis_server: RedisServer, kind: str) -> None:
-    """Whatever timeout the given client has, or none."""
-    store = RedisStore(CLIENTS[kind](redis_server.port))
-    assert store.carry([b"PTTL", b"k"], 1, WAITS) == b"-2"
-    redis_server.pause()
-    began = time.monotonic()
-    with pytest.raises(Exception, match=r"(?i)time"):
-        store.carry([b"PTTL", b"k"], 1, WAITS)
-    assert WAITS * 0.9 <= time.monotonic() - began < WAITS + SLACK
-    redis_server.go_on()
-    assert store.carry([b"PTTL", b"k"], 1, PATIENT) == b"-2"
-    store.close()
-
-
-def test_what_a_fork_forgets_stays_open_and_is_not_used(redis_server: RedisServer) -> None:
-    store = RedisStore(redis.Redis(port=redis_server.port))
-    store.carry([b"PTTL", b"k"], 1, WAITS)
-    assert redis_server.clients() == 1
-    store.forget()
-    store.carry([b"PTTL", b"k"], 1, WAITS)
-    assert redis_server.clients() == 2
-    store.close()
-    until(lambda: redis_server.clients() == 1)
-    fleet._left.clear()
-
-
-def test_a_pause_is_noticed_in_time_and_so_is_its_end(redis_server: RedisServer) -> None:
-    engine = tidegate.Engine(seed=1, store=RedisStore(redis.Redis(port=redis_server.port)))
-    told: list[str] = []
-    engine.on_event(lambda record: told.append(record.type), types=["store_degraded", "store_recovered"])
-    policy = limited(engine, 200)
-    spent([policy], 0.1)
-    assert told == []
-    redis_server.pause()
-    _, longest = spent([policy], 2.5)
-    assert longest < WAITS + SLACK, "and no call waits for it while it is known to be gone"
-    assert told == ["store_degraded"]
-    redis_server.go_on()
-    until(lambda: spent([policy], 0.05)[1] >= 0 and told == ["store_degraded", "store_recovered"])
-
-
-def test_killed_and_started_again_it_is_found_again(redis_server: RedisServer) -> None:
-    engine = tidegate.Engine(seed=1, store=RedisStore(redis.Redis(port=redis_server.port)))
-    told: list[str] = []
-    engine.on_event(lambda record: told.append(record.type), types=["store_degraded", "store_recovered"])
-    policy = limited(engine, 200)
-    spent([policy], 0.1)
-    redis_server.kill()
-    made, longest = spent([policy], 1.5)
-    assert made >= 200, "its own share, which is all of it where there is one process"
-    assert longest < WAITS + SLACK
-    redis_server.start()
-    until(lambda: spent([policy], 0.05)[1] >= 0 and told == ["store_degraded", "store_recovered"])
-
-
-@pytest.mark.parametrize("on_loss", ["open", "closed"])
-def test_on_loss_says_what_holds(redis_server: RedisServer, on_loss: str) -> None:
-    engine = tidegate.Engine(seed=1, store=RedisStore(redis.Redis(port=redis_server.port)))
-    policy = limited(engine, 20, on_loss=on_loss)
-    assert policy.call(int) == 0
-    redis_server.kill()
-    ends: list[str] = []
-    for _ in range(100):
-        try:
-            policy.call(int)
-            ends.append("ok")
-        except tidegate.Rejected as error:
-            ends.append(error.reason)
-    assert ends[-1] == ("ok" if on_loss == "open" else "store_unavailable")
-
-
-def test_flushed_it_gives_one_burst_more_and_no_more(redis_server: RedisServer) -> None:
-    engine = tidegate.Engine(seed=1, store=RedisStore(redis.Redis(port=redis_server.port)))
-    policy = limited(engine, 100, PATIENT, lease=5)
-    told: list[Record] = []
-    engine.on_event(told.append, types=["store_degraded"])
-    first, _ = spent([policy], 0.5)
-    redis_server.command("FLUSHALL")
-    second, _ = spent([policy], 0.5)
-    assert told == []
-    assert first <= 100 + 50 + 10
-    assert 100 <= second <= 100 + 50 + 10
-
-
-def test_connections_are_the_store_s_own_and_can_be_closed(redis_server: RedisServer) -> None:
-    client = redis.Redis(port=redis_server.port)
-    assert client.ping()
-    store = RedisStore(client)
-    policy = limited(tidegate.Engine(seed=1, store=store), 1_000_000, PATIENT, lease=10)
-    spent([policy], 0.2)
-    assert redis_server.clients() == 2
-    assert client.connection_pool.connection_kwargs.get("socket_timeout") != PATIENT
-    until(lambda: not _store.worker._queue)
-    store.close()
-    until(lambda: redis_server.clients() == 1)
-    assert client.ping()
-    assert policy.call(int) == 0
-
-
-def test_loops_and_threads_on_one_engine_have_one_thread_and_no_task(redis_server: RedisServer) -> None:
-    store = RedisStore(redis.asyncio.Redis(port=redis_server.port))
-    engine = tidegate.Engine(seed=1, store=store)
-    policy = limited(engine, 100_000, PATIENT, lease=20)
-    failures: list[BaseException] = []
-
-    async def loop() -> None:
-        for _ in range(300):
-            await asyncio.gather(*(policy.acall(_zero) for _ in range(5)))
-        assert len(asyncio.all_tasks()) == 1
-
-    def threads() -> None:
-        for _ in range(1_500):
-            policy.call(int)
-
-    def guarded(work: Callable[[], object]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            failures.append(error)
-
-    works: list[Callable[[], object]] = [threads, threads, lambda: asyncio.run(loop())]
-    running = [threading.Thread(target=guarded, args=(work,)) for work in works]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join(60)
-        assert not thread.is_alive()
-    assert failures == []
-    assert engine.snapshot()["policies"]["partner"]["ends"] == {"ok": 4_500}
-    store.close()
-
-
-def test_on_a_cluster(redis_cluster: RedisServer) -> None:
-    """Both keys of a script are in one slot, and the client finds it; its own `socket_timeout` bounds it."""
-    client = redis.RedisCluster(host="127.0.0.1", port=redis_cluster.port, socket_timeout=PATIENT)
-    engines = [tidegate.Engine(seed=seed, store=RedisStore(client)) for seed in (1, 2)]
-    told: list[Record] = []
-    for engine in engines:
-        engine.on_event(told.append, types=["store_degraded"])
-    made, _ = spent([limited(engine, 200, PATIENT) for engine in engines], 0.5)
-    assert 200 <= made <= 340
-    assert told == []
-    client.close()
-
-
-def test_under_trio(redis_server: RedisServer) -> None:
-    import trio
-
-    engine = tidegate.Engine(seed=1, store=RedisStore(redis.Redis(port=redis_server.port)))
-    policy = limited(engine, 1_000, PATIENT, lease=1)
-
-    async def main() -> int:
-        return sum([1 + await policy.acall(_trio_zero) for _ in range(50)])
-
-    async def _trio_zero() -> int:
-        await trio.lowlevel.checkpoint()
-        return 0
-
-    assert trio.run(main) == 50
-
-
-def test_a_breaker_opens_for_all_on_a_real_server(redis_server: RedisServer) -> None:
-    client = redis.Redis(port=redis_server.port)
-    here, there = (broken(tidegate.Engine(seed=seed, store=RedisStore(client))) for seed in (1, 2))
-    assert there.call(int) == 0
-    trip(here)
-
-    def refused() -> bool:
-        try:
-            there.call(int)
-        except tidegate.BreakerOpen as error:
-            return error.retry_in is not None and error.retry_in <= 5.5
-        return False
-
-    until(refused, 3.0)
-
-
-def test_slots_of_a_real_server_are_given_back_and_never_too_many(redis_server: RedisServer) -> None:
-    client = redis.Redis(port=redis_server.port)
-    policies = [
-        isolated(
-            tidegate.Engine(seed=seed, store=RedisStore(client)), 3, max_queue=None, acquire_timeout=None
-        )
-        for seed in (1, 2)
-    ]
-    running, most, guard = 0, 0, threading.Lock()
-
-    def work() -> None:
-        nonlocal running, most
-        with guard:
-            running += 1
-            most = max(most, running)
-        time.sleep(0.002)
-        with guard:
-            running -= 1
-
-    def loop(policy: tidegate.Policy) -> None:
-        for _ in range(40):
-            policy.call(work)
-
-    threads = [threading.Thread(target=loop, args=(policy,)) for policy in policies * 4]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
-    assert most == 3
-    assert sum(policy.snapshot()["ends"]["ok"] for policy in policies) == 320
-
-
-PROCESS = """
-import sys, time, redis, tidegate
-from tidegate.fleet import RedisStore
-engine = tidegate.Engine(store=RedisStore(redis.Redis(port=int(sys.argv[1]))))
-rate = {"permits": 500, "per": 1, "burst": 500, "store": "fleet"}
-policy = tidegate.Policy("partner", rate_limit=rate, engine=engine, store_timeout=2)
-print("ready", flush=True)
-sys.stdin.readline()
-made, until = 0, time.monotonic() + 1.5
-while time.monotonic() < until:
-    try:
-        policy.call(int)
-        made += 1
-    except tidegate.RateLimited:
-        time.sleep(0.001)
-print(made, flush=True)
-"""
-
-
-def test_processes_share_one_rate(redis_server: RedisServer) -> None:
-    command = [sys.executable, "-c", PROCESS, str(redis_server.port)]
-    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen(command, **pipes) for _ in range(3)]
-    for process in running:
-        assert process.stdout.readline() == "ready\n"
-    for process in running:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    made = [int(process.communicate(timeout=30)[0]) for process in running]
-    assert [process.returncode for process in running] == [0, 0, 0]
-    assert 900 <= sum(made) <= 500 + 750 + 3 * 50, "a burst and 1.5 s worth, and what was leased"
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_fork_has_connections_and_a_thread_of_its_own(redis_server: RedisServer) -> None:
-    engine = tidegate.Engine(seed=1, store=RedisStore(redis.Redis(port=redis_server.port)))
-    policy = limited(engine, 10_000, PATIENT, lease=1)
-    assert policy.call(int) == 0
-    before = redis_server.clients()
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            told = []
-            engine.on_event(lambda record: told.append(record.type), types=["store_degraded"])
-            for _ in range(20):
-                policy.call(int)
-            here = [thread.name for thread in threading.enumerate()].count(_store.THREAD)
-            os.write(write, f"{told} {here}".encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    said = os.read(read, 100)
-    os.close(read)
-    assert os.waitpid(child, 0)[1] == 0
-    assert said == b"[] 1"
-    until(lambda: redis_server.clients() == before)
-    assert policy.call(int) == 0
+# A thread and its end.
 
 
 def test_a_client_that_never_comes_back_holds_up_neither_calls_nor_the_end() -> None:

@@ -140,6 +140,8 @@ def test_every_family_is_described_with_the_names_of_the_design(
         "tidegate_budget_tokens",
         "tidegate_hedges_total",
         "tidegate_hedge_delay_seconds",
+        "tidegate_fleet_up",
+        "tidegate_fleet_fallbacks_total",
     ]
     described = {family.name for family in registry.collect()}
     assert described == {name.removesuffix("_total") for name in names}

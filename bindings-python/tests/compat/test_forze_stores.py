@@ -14,6 +14,7 @@ from compat.forze_page import OnClock, policy, says
 from redis_server import RedisServer, redis_server
 from tidegate.compat import forze
 from tidegate.compat.forze import (
+    AdaptiveBulkheadStrategy,
     CircuitBreakerStrategy,
     CoreException,
     RateLimitStrategy,
@@ -94,6 +95,41 @@ def test_on_a_store_s_error_each_replica_goes_on_by_itself() -> None:
         ("rate_limit_store_degraded", "vendor_rl", None),
         ("breaker_store_degraded", "vendor_cb", None),
     ]
+
+
+@says(43)
+def test_a_latency_quantile_is_the_fleet_s() -> None:
+    """Only of adaptive bulkheads that have one; capacity stays each process's own."""
+    on = OnClock()
+    store = MemoryStore(on.clock)
+    adaptive = policy(
+        "vendor_db",
+        AdaptiveBulkheadStrategy(
+            max_concurrency=10, latency_threshold=timedelta(milliseconds=100), latency_quantile=0.9
+        ),
+    )
+    spec = ResilienceSpec(policies={"vendor_db": adaptive})
+    slow, quick = (
+        ResilienceDepsModule(
+            spec=spec,
+            engine=tidegate.Engine(seed=seed, clock=on.clock),
+            latency_digest_store=redis_latency_digest_store(store),
+        ).executor
+        for seed in (1, 2)
+    )
+
+    async def takes(seconds: float) -> None:
+        on.clock.tick(seconds)
+
+    async def main() -> None:
+        for _ in range(60):
+            await slow.run(lambda: takes(0.11), policy="vendor_db")
+            for _ in range(2):
+                await quick.run(lambda: takes(0.001), policy="vendor_db")
+
+    asyncio.run(main())
+    limits = [one.inspect(policy="vendor_db")[0].concurrency_limit for one in (slow, quick)]
+    assert all(limit is not None and limit < 10 for limit in limits)
 
 
 def test_a_retune_stays_with_the_fleet() -> None:
