@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     /// Tells engines apart, where calls of several are nested.
     pub number: u64,
     pub listeners: Listeners,
+    #[cfg(feature = "fleet")]
+    pub link: OnceLock<crate::fleet::Link>,
 }
 
 /// What is behind the lock.
@@ -59,7 +61,7 @@ impl Core {
     /// What a step has left to be done for others once the lock is free: true if there is anything.
     #[inline]
     pub fn after(&mut self, flags: Flags) -> bool {
-        if !flags.wakes && !self.listening {
+        if !flags.wakes && !flags.commands && !self.listening {
             return false;
         }
         self.collect(flags)
@@ -73,7 +75,7 @@ impl Core {
                 self.ready.extend(self.waiters.remove(&id));
             }
         }
-        !self.ready.is_empty() || (self.listening && self.engine.has_records())
+        flags.commands || !self.ready.is_empty() || (self.listening && self.engine.has_records())
     }
 }
 
@@ -99,6 +101,8 @@ impl Shared {
             clock: Clock::new(),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             listeners: Listeners::default(),
+            #[cfg(feature = "fleet")]
+            link: OnceLock::new(),
         }
     }
 
@@ -173,7 +177,7 @@ impl Shared {
         look(&mut self.core.lock(), now)
     }
 
-    /// Wakes those who can go on, and tells those who listen; without the lock.
+    /// Wakes those who can go on, carries commands, and tells those who listen; without the lock.
     #[inline(never)]
     pub fn tend(&self) {
         loop {
@@ -191,7 +195,20 @@ impl Shared {
                 break;
             }
         }
+        #[cfg(feature = "fleet")]
+        self.carry();
         self.listeners.publish(self);
+    }
+
+    /// Gives the store the commands that wait for it.
+    #[cfg(feature = "fleet")]
+    fn carry(&self) {
+        let Some(link) = self.link.get() else { return };
+        let mut commands = Vec::new();
+        self.core.lock().engine.take_commands(&mut commands);
+        for command in commands {
+            link.carry(command);
+        }
     }
 }
 

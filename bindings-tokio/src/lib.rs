@@ -42,6 +42,8 @@ mod clock;
 mod engine;
 mod error;
 mod events;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 #[cfg(feature = "reqwest")]
 mod http;
 #[cfg(feature = "metrics")]

@@ -320,9 +320,8 @@ where
     #[inline]
     fn first(mut self: Pin<&mut Self>, told: Told, cx: &mut Context<'_>) -> First<T, E, P> {
         let mut this = self.as_mut().project();
-        let due = told.step.next.map(|span| clock::after(told.at, span));
-        (*this.due, *this.attempts, *this.number) = (due, 1, 1);
-        let remaining = this.guard.remaining(told.at, due);
+        (*this.attempts, *this.number) = (1, 1);
+        let remaining = this.guard.remaining(told.step.next);
         let polled = {
             let _inside = this.guard.inside();
             let Some(future) = this.work.attempt(Attempt { number: 1, hedge: false, remaining }) else {
@@ -336,6 +335,7 @@ where
             }
         };
         let Poll::Ready(result) = polled else {
+            *this.due = told.step.next.map(|span| clock::after(told.at, span));
             return match self.timer(cx) {
                 Some(told) => First::Told(told),
                 None => First::Pending,
@@ -462,7 +462,7 @@ where
                     return Some(self.end(verdict, result, retry_in.map(clock::std)));
                 }
                 Action::Attempt { attempt, hedge } => {
-                    if !self.as_mut().start(attempt, hedge, at, due) {
+                    if !self.as_mut().start(attempt, hedge, (step.next, due)) {
                         let outcome = Outcome::of(Class::Permanent);
                         told = self.as_mut().tell(Event::Finished { attempt, outcome }, cx);
                         continue;
@@ -497,10 +497,15 @@ where
     }
 
     /// Starts an attempt; true unless there is nothing to make it of.
-    fn start(self: Pin<&mut Self>, number: u8, hedge: bool, at: Instant, due: Option<Instant>) -> bool {
+    fn start(
+        self: Pin<&mut Self>,
+        number: u8,
+        hedge: bool,
+        (next, due): (Option<tidegate::Duration>, Option<Instant>),
+    ) -> bool {
         let mut this = self.project();
         (*this.due, *this.attempts) = (due, number);
-        let remaining = this.guard.remaining(at, due);
+        let remaining = this.guard.remaining(next);
         let _inside = this.guard.inside();
         let Some(future) = this.work.attempt(Attempt { number, hedge, remaining }) else { return false };
         if this.lane.is_none() {
@@ -592,14 +597,14 @@ where
 impl<P: Deref<Target = Site>> Guard<P> {
     /// Time that an attempt has which starts now.
     #[inline]
-    fn remaining(&self, at: Instant, due: Option<Instant>) -> Option<Duration> {
+    fn remaining(&self, next: Option<tidegate::Duration>) -> Option<Duration> {
         match self.call {
             // The timer may be due for a hedge before that.
             Some(call) if self.site.policy.hedges() => {
                 let left = self.site.shared().look(|core, now| core.engine.time_left(call, now));
                 left.map(clock::std)
             }
-            _ => due.map(|due| due.saturating_duration_since(at)),
+            _ => next.map(clock::std),
         }
     }
 

@@ -235,18 +235,15 @@ where
         says.replayable &= keep.is_some();
         // The one that is ready goes; its clone stays.
         let clone = self.inner.clone();
-        let ready = std::mem::replace(&mut self.inner, clone.clone());
-        let sending = Sending {
-            ready: Some(ready),
-            service: clone,
-            first: Some(request),
-            keep,
-            requests: self.requests.clone(),
-        };
+        let service = std::mem::replace(&mut self.inner, clone);
+        let sending =
+            Sending { ready: true, service, first: Some(request), keep, requests: self.requests.clone() };
         let mut run = Run::new(site, says, None, Owned(self.caller.classify.clone()), sending);
         if !run.begin() {
             // It has to wait: what the service inside has reserved is for others meanwhile.
-            run.work_mut().ready = None;
+            let sending = run.work_mut();
+            sending.service = sending.service.clone();
+            sending.ready = false;
         }
         ResponseFuture { run: Plain { run } }
     }
@@ -254,8 +251,9 @@ where
 
 /// Makes attempts of a request.
 struct Sending<S, Req, R> {
-    ready: Option<S>,
     service: S,
+    /// Has the service been made ready for the next attempt?
+    ready: bool,
     first: Option<Req>,
     keep: Option<Req>,
     requests: R,
@@ -268,9 +266,10 @@ where
 {
     fn attempt(&mut self, _: Attempt) -> Option<Sent<S, Req, S::Future>> {
         let request = self.first.take().or_else(|| self.requests.replay(self.keep.as_ref()?))?;
-        Some(match self.ready.take() {
-            Some(mut ready) => Sent::Called { future: ready.call(request) },
-            None => Sent::Waiting { service: self.service.clone(), request: Some(request) },
+        Some(if std::mem::take(&mut self.ready) {
+            Sent::Called { future: self.service.call(request) }
+        } else {
+            Sent::Waiting { service: self.service.clone(), request: Some(request) }
         })
     }
 }

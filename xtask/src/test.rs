@@ -15,6 +15,7 @@ use std::{env, fs, process};
 const RUST: &str = "Rust workspace";
 const CORE: &str = "Rust core";
 const ORIGIN: &str = "Rust origin";
+const TOKIO: &str = "Rust host";
 const FUZZ: &str = "Fuzz targets";
 const TOOLS: &str = "Rust tools";
 const PYTHON: &str = "Python";
@@ -46,6 +47,15 @@ fn rust(shop: &Shop, report: &mut Report) {
     // With the benches' peers, which no other step compiles.
     let everything = ["clippy", "--workspace", "--all-targets", "--features", "tidegate-bench-core/peers"];
     report.step(RUST, "clippy", || check(&[&everything[..], &["--", "-D", "warnings"]].concat()));
+    // Its tests have all of its features; what a user takes one by one has to compile by itself too.
+    for feature in
+        ["", "documents", "tower", "reqwest", "reqwest-middleware", "fleet", "redis", "tracing", "metrics"]
+    {
+        let alone =
+            ["clippy", "-p", "tidegate-tokio", "--lib", "--features", feature, "--", "-D", "warnings"];
+        let name = if feature.is_empty() { "no feature" } else { feature };
+        report.step(TOKIO, &format!("clippy with {name} alone"), || check(&alone));
+    }
     let tests = |args: &[&str]| {
         Verdict::tests(cargo(shop).args(["test", "--no-fail-fast"]).args(args).stream(), Counts::from_cargo)
     };

@@ -1,0 +1,180 @@
+//! The fleet: state that many processes share through a store (semantics 10). The engine writes the commands and reads the answers;
+//! here they are carried.
+//!
+//! Commands run detached from any call, each in a task of the runtime that the store was attached in: no call is delayed or cancelled
+//! with one. Each is given up after the time that the engine gives it. Nothing is repeated and nothing is parsed.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Weak};
+
+use tidegate::Flags;
+pub use tidegate::fleet::StoreKind;
+use tidegate::fleet::{CommandId, Reply, StoreCommand};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout_at};
+
+use crate::clock;
+use crate::engine::{Engine, Shared};
+
+/// What came of a command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// The store's answer: a bulk string as it came, an integer as its decimal text, nil as no bytes.
+    Bytes(Vec<u8>),
+    /// The store's error, its text without the sign of the protocol: `NOSCRIPT No matching script`.
+    Error(Vec<u8>),
+    /// No answer. Whether the command was carried out is not known.
+    Lost,
+}
+
+/// Carries commands to a store, over whatever client. `RedisStore` (feature `redis`) is one for redis-rs.
+pub trait Store: Send + Sync + 'static {
+    /// Carries out one command, once: its name and arguments as they go over the wire. `key` is the place in `words` of the key that a
+    /// cluster routes by. Dropped when its time is up.
+    fn execute(&self, words: Vec<Vec<u8>>, key: usize) -> impl Future<Output = Answer> + Send;
+}
+
+/// A store that is attached.
+pub(crate) struct Link(Box<dyn Fn(StoreCommand) + Send + Sync>);
+
+impl Link {
+    fn new(store: impl Store, shared: &Arc<Shared>) -> Self {
+        let (store, shared, runtime) = (Arc::new(store), Arc::downgrade(shared), Handle::current());
+        Self(Box::new(move |command| {
+            let store = Arc::clone(&store);
+            let owed = Owed { shared: Weak::clone(&shared), id: Some(command.id) };
+            runtime.spawn(async move {
+                let until = clock::after(Instant::now(), command.within);
+                let answer = timeout_at(until, store.execute(command.words, command.key.into())).await;
+                owed.tell(&answer.unwrap_or(Answer::Lost));
+            });
+        }))
+    }
+
+    pub fn carry(&self, command: StoreCommand) {
+        (self.0)(command);
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Link")
+    }
+}
+
+/// An answer that the engine waits for. It gets one whatever becomes of the task: a panic of the store, a runtime that shuts down.
+struct Owed {
+    shared: Weak<Shared>,
+    id: Option<CommandId>,
+}
+
+impl Owed {
+    fn tell(mut self, answer: &Answer) {
+        self.reply(match answer {
+            Answer::Bytes(bytes) => Reply::Bytes(bytes),
+            Answer::Error(text) => Reply::Error(text),
+            Answer::Lost => Reply::Lost,
+        });
+    }
+
+    fn reply(&mut self, reply: Reply<'_>) {
+        if let (Some(id), Some(shared)) = (self.id.take(), self.shared.upgrade()) {
+            shared.with(|core, now| ((), core.engine.on_reply(id, reply, now)));
+        }
+    }
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        self.reply(Reply::Lost);
+    }
+}
+
+impl Engine {
+    /// Attaches the store that the fleet shares, before the first policy with `store = "fleet"`. Services that share a server have
+    /// namespaces of their own; an empty one is `tidegate`. An engine has one store: attaching another changes nothing.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime: commands run in the one that this is called in.
+    pub fn attach_store(&self, store: impl Store, kind: StoreKind, namespace: &str) {
+        let link = Link::new(store, &self.shared);
+        if self.shared.link.set(link).is_ok() {
+            self.shared
+                .with(|core, now| -> ((), Flags) { ((), core.engine.attach_store(kind, namespace, now)) });
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+mod redis {
+    use redis::aio::ConnectionLike;
+    use redis::{Cmd, RedisError, Value};
+
+    use super::{Answer, Store};
+
+    /// Commands by redis-rs: a multiplexed connection, a connection manager, or a cluster's connection. Clones of it are made for each
+    /// command, as redis-rs means it.
+    ///
+    /// ```no_run
+    /// use tidegate_tokio::fleet::{RedisStore, StoreKind};
+    /// use tidegate_tokio::{Engine, Policy};
+    /// # async fn attach() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = redis::Client::open("redis://cache:6379")?;
+    /// let connection = client.get_connection_manager().await?;
+    /// Engine::shared().attach_store(RedisStore::new(connection), StoreKind::Lua, "shop");
+    /// let partner = Policy::builder("partner")
+    ///     .rate_limit_permits(100)
+    ///     .rate_limit_per(std::time::Duration::from_secs(1))
+    ///     .rate_limit_store("fleet")
+    ///     .build()?;
+    /// # let _ = partner;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[derive(Clone, Debug)]
+    pub struct RedisStore<C>(C);
+
+    impl<C> RedisStore<C> {
+        /// A store behind this connection.
+        pub const fn new(connection: C) -> Self {
+            Self(connection)
+        }
+    }
+
+    impl<C: ConnectionLike + Clone + Send + Sync + 'static> Store for RedisStore<C> {
+        async fn execute(&self, words: Vec<Vec<u8>>, _: usize) -> Answer {
+            // redis-rs finds the key of a command by itself.
+            let mut command = Cmd::new();
+            for word in &words {
+                command.arg(word.as_slice());
+            }
+            let mut connection = self.0.clone();
+            match connection.req_packed_command(&command).await {
+                Ok(Value::BulkString(bytes)) => Answer::Bytes(bytes),
+                Ok(Value::Int(number)) => Answer::Bytes(number.to_string().into_bytes()),
+                Ok(Value::Nil) => Answer::Bytes(Vec::new()),
+                Ok(Value::SimpleString(text)) => Answer::Bytes(text.into_bytes()),
+                Ok(Value::Okay) => Answer::Bytes(b"OK".to_vec()),
+                Ok(Value::ServerError(error)) => failed(&error.into()),
+                // No answer of our scripts: the engine takes it for garbled.
+                Ok(_) => Answer::Bytes(b"?".to_vec()),
+                Err(error) => failed(&error),
+            }
+        }
+    }
+
+    /// A server's error with its first word, or no answer.
+    fn failed(error: &RedisError) -> Answer {
+        match error.code() {
+            Some(code) => {
+                Answer::Error(format!("{code} {}", error.detail().unwrap_or_default()).into_bytes())
+            }
+            None => Answer::Lost,
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+pub use redis::RedisStore;
+pub use tidegate::fleet::MemoryStore;

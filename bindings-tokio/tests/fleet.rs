@@ -1,0 +1,182 @@
+//! A store that the fleet shares: its twin in the process, under a paused clock.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests are users: they spawn, sleep and look at the clock"
+)]
+
+mod support;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+use support::{ms, nothing_left};
+use tidegate_tokio::fleet::{Answer, MemoryStore, Store, StoreKind};
+use tidegate_tokio::{Code, Engine, Policy, RecordType};
+use tokio::time::{Instant, sleep};
+
+/// Several processes' store, a round trip of 1 ms away.
+#[derive(Clone)]
+struct Twin {
+    store: Arc<Mutex<MemoryStore>>,
+    start: Instant,
+    gone: Arc<AtomicBool>,
+    hangs: Arc<AtomicBool>,
+    commands: Arc<AtomicU32>,
+}
+
+impl Twin {
+    fn new() -> Self {
+        Self {
+            store: Arc::new(Mutex::new(MemoryStore::new())),
+            start: Instant::now(),
+            gone: Arc::default(),
+            hangs: Arc::default(),
+            commands: Arc::default(),
+        }
+    }
+}
+
+impl Store for Twin {
+    async fn execute(&self, words: Vec<Vec<u8>>, key: usize) -> Answer {
+        self.commands.fetch_add(1, Ordering::Relaxed);
+        assert!(words[key].starts_with(b"shop:{"), "the key that a cluster routes by");
+        if self.hangs.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        if self.gone.load(Ordering::Relaxed) {
+            return Answer::Lost;
+        }
+        sleep(ms(1)).await;
+        let now = 1_000_000_000 + self.start.elapsed().as_micros() as u64;
+        match self.store.lock().execute(&words, now) {
+            Ok(bytes) => Answer::Bytes(bytes),
+            Err(text) => Answer::Error(text.into_bytes()),
+        }
+    }
+}
+
+/// A process with a rate of 100 a second for the fleet.
+fn process(seed: u64, twin: &Twin) -> (Engine, Policy) {
+    let engine = Engine::new(seed);
+    engine.attach_store(twin.clone(), StoreKind::Lua, "shop");
+    let policy = Policy::builder("partner")
+        .engine(&engine)
+        .rate_limit_permits(100)
+        .rate_limit_per(ms(1_000))
+        .rate_limit_burst(10)
+        .rate_limit_lease(1)
+        .rate_limit_store("fleet")
+        .build()
+        .unwrap();
+    (engine, policy)
+}
+
+async fn calls(policy: Policy, until: Instant) -> u32 {
+    let mut good = 0;
+    while Instant::now() < until {
+        match policy.run(|_| async { Ok::<_, io::Error>(()) }).await {
+            Ok(()) => good += 1,
+            Err(error) => assert_eq!(error.stopped().unwrap().code, Code::RateLimited),
+        }
+        sleep(ms(2)).await;
+    }
+    good
+}
+
+#[tokio::test(start_paused = true)]
+async fn processes_share_one_rate() {
+    let twin = Twin::new();
+    let fleet: Vec<_> = (0..3).map(|seed| process(seed, &twin)).collect();
+    let until = Instant::now() + ms(10_000);
+    let tasks: Vec<_> = fleet.iter().map(|(_, policy)| tokio::spawn(calls(policy.clone(), until))).collect();
+    let mut granted = 0;
+    for task in tasks {
+        granted += task.await.unwrap();
+    }
+    assert!((990..=1_020).contains(&granted), "{granted} of 1,000 and a burst of 10");
+    sleep(ms(2_000)).await;
+    for (engine, _) in &fleet {
+        nothing_left(engine);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_gone_holds_no_call_up_and_comes_back_by_itself() {
+    for hangs in [false, true] {
+        let twin = Twin::new();
+        let (engine, policy) = process(1, &twin);
+        let mut events = engine.events(&[RecordType::StoreDegraded, RecordType::StoreRecovered], 10);
+        policy.run(|_| async { Ok::<_, io::Error>(()) }).await.unwrap();
+        let broken = if hangs { &twin.hangs } else { &twin.gone };
+        broken.store(true, Ordering::Relaxed);
+        sleep(ms(1_000)).await;
+        let start = Instant::now();
+        let _ = policy.run(|_| async { Ok::<_, io::Error>(()) }).await;
+        // A store that hangs is given up after the policy's `store_timeout`, 50 ms by default; once.
+        assert!(start.elapsed() <= ms(60), "{:?}", start.elapsed());
+        assert_eq!(events.try_next().unwrap().what, RecordType::StoreDegraded);
+        let start = Instant::now();
+        let _ = policy.run(|_| async { Ok::<_, io::Error>(()) }).await;
+        assert!(start.elapsed() < ms(5), "while it is known to be gone nobody waits: {:?}", start.elapsed());
+        broken.store(false, Ordering::Relaxed);
+        calls(policy, Instant::now() + ms(10_000)).await;
+        assert_eq!(events.try_next().unwrap().what, RecordType::StoreRecovered);
+        assert!(events.try_next().is_none());
+        nothing_left(&engine);
+    }
+}
+
+/// A store whose code is at fault.
+struct Faulty;
+
+impl Store for Faulty {
+    async fn execute(&self, words: Vec<Vec<u8>>, _: usize) -> Answer {
+        panic!("a store, asked {}", String::from_utf8_lossy(&words[0]))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_panics_is_one_that_does_not_answer() {
+    let engine = Engine::new(1);
+    engine.attach_store(Faulty, StoreKind::Lua, "");
+    engine.attach_store(Twin::new(), StoreKind::Lua, "another changes nothing");
+    let policy = Policy::builder("p")
+        .engine(&engine)
+        .rate_limit_permits(10)
+        .rate_limit_per(ms(1_000))
+        .rate_limit_store("fleet")
+        .build()
+        .unwrap();
+    let start = Instant::now();
+    policy.run(|_| async { Ok::<_, io::Error>(()) }).await.unwrap();
+    assert!(start.elapsed() < ms(5), "the local share holds at once");
+    nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_store_a_fleets_policy_is_an_error_that_says_so() {
+    let made = Policy::builder("p")
+        .engine(&Engine::new(1))
+        .rate_limit_permits(10)
+        .rate_limit_per(ms(1_000))
+        .rate_limit_store("fleet")
+        .build();
+    assert!(made.unwrap_err().to_string().contains("store"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_is_gone_leaves_no_task() {
+    let twin = Twin::new();
+    let (engine, policy) = process(1, &twin);
+    policy.run(|_| async { Ok::<_, io::Error>(()) }).await.unwrap();
+    sleep(ms(10_000)).await;
+    let before = twin.commands.load(Ordering::Relaxed);
+    drop((engine, policy));
+    sleep(ms(60_000)).await;
+    assert_eq!(twin.commands.load(Ordering::Relaxed), before);
+    assert_eq!(Arc::strong_count(&twin.store), 1, "and its store");
+}

@@ -1,0 +1,81 @@
+//! The Rust host on a real server, by redis-rs: two processes' engines share a rate; the server is killed, and comes back.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use tidegate_fleet_tests::Server;
+use tidegate_tokio::fleet::{RedisStore, StoreKind};
+use tidegate_tokio::{Code, Engine, Policy, RecordType};
+
+async fn process(seed: u64, server: &Server) -> (Engine, Policy) {
+    let client = redis::Client::open(format!("redis://{}", server.address())).expect("an address");
+    let settings = redis::aio::ConnectionManagerConfig::new().set_max_delay(Duration::from_millis(50));
+    let connection = client.get_connection_manager_with_config(settings).await.expect("a server");
+    let engine = Engine::new(seed);
+    engine.attach_store(RedisStore::new(connection), StoreKind::Lua, "tokio");
+    let policy = Policy::builder("partner")
+        .engine(&engine)
+        .rate_limit_permits(200)
+        .rate_limit_per(Duration::from_secs(1))
+        .rate_limit_burst(10)
+        .rate_limit_lease(1)
+        .rate_limit_store("fleet")
+        .build()
+        .expect("a good policy");
+    (engine, policy)
+}
+
+/// Calls for a while: how many were let through, and the longest.
+async fn calls(policy: Policy, span: Duration) -> (u32, Duration) {
+    let (until, mut good, mut longest) = (Instant::now() + span, 0, Duration::ZERO);
+    while Instant::now() < until {
+        let start = Instant::now();
+        match policy.run(|_| async { Ok::<_, io::Error>(()) }).await {
+            Ok(()) => good += 1,
+            Err(error) => assert_eq!(error.stopped().expect("ours").code, Code::RateLimited),
+        }
+        longest = longest.max(start.elapsed());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    (good, longest)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_engines_share_a_rate_while_the_server_is_killed_and_comes_back() {
+    let mut server = Server::start(&[]);
+    let (one, other) = (process(1, &server).await, process(2, &server).await);
+    let both = |span| {
+        let tasks = [&one, &other].map(|(_, policy)| tokio::spawn(calls(policy.clone(), span)));
+        async move {
+            let mut sum = (0, Duration::ZERO);
+            for task in tasks {
+                let (good, longest) = task.await.expect("calls");
+                sum = (sum.0 + good, sum.1.max(longest));
+            }
+            sum
+        }
+    };
+    let start = Instant::now();
+    let (granted, _) = both(Duration::from_secs(2)).await;
+    let most = 200.0 * start.elapsed().as_secs_f64() + 10.0;
+    assert!(f64::from(granted) <= most * 1.01, "{granted} of {most}");
+    assert!(f64::from(granted) >= 300.0, "{granted} of {most}");
+
+    let mut events = one.0.events(&[RecordType::StoreDegraded, RecordType::StoreRecovered], 10);
+    server.kill();
+    let (granted, longest) = both(Duration::from_secs(2)).await;
+    assert!(granted > 50, "its share goes on: {granted}");
+    assert!(longest < Duration::from_millis(500), "{longest:?}");
+    assert_eq!(events.try_next().expect("an event").what, RecordType::StoreDegraded);
+    server.start_again();
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        both(Duration::from_millis(500)).await;
+        if let Some(event) = events.try_next() {
+            assert_eq!(event.what, RecordType::StoreRecovered);
+            break;
+        }
+        assert!(Instant::now() < end, "it does not come back");
+    }
+    one.0.check().expect("the books");
+}
