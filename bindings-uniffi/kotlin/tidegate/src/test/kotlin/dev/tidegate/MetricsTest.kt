@@ -153,6 +153,10 @@ class MetricsTest {
         }
         val names = text.lines().filter { it.startsWith("# TYPE tidegate") }.map { it.split(" ")[2] }.toSet()
         assertTrue(Metrics.families.map { it.name }.toSet().containsAll(names - names.filter { it.endsWith("_max") }.toSet()), "$names")
+        calls(stack())
+        assertTrue("tidegate_calls_total{outcome=\"ok\",policy=\"p\",route=\"default\"} 1.0" in registry.scrape(), "read once a second")
+        clock.add(1_100, TimeUnit.MILLISECONDS)
+        assertTrue("tidegate_calls_total{outcome=\"ok\",policy=\"p\",route=\"default\"} 2.0" in registry.scrape())
         binder.close()
         assertEquals(emptyList<Any>(), registry.meters)
         calls(stack("q"))
