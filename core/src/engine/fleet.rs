@@ -4,11 +4,13 @@
 //! it down, then nobody waits for it, and one command a second or less, carried by whatever is due, tries it again.
 //!
 //! `command.rs` writes commands and reads replies, `rate.rs` is the rate limit, `breaker.rs` the circuit breaker, `slots.rs` the
-//! bulkhead.
+//! bulkhead, `digest.rs` the latencies.
 
 pub(super) mod breaker;
 mod command;
+pub(super) mod digest;
 pub(super) mod rate;
+mod reap;
 pub(super) mod slots;
 
 use std::collections::BTreeMap;
@@ -18,6 +20,7 @@ use super::view::StoreView;
 use super::{Engine, Input};
 use crate::action::Flags;
 use crate::fleet::{CommandId, Reply, StoreCommand, StoreKind};
+use crate::full::{self, Full};
 use crate::policy::Policy;
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
@@ -136,11 +139,11 @@ impl Engine {
     pub fn attach_store(&mut self, kind: StoreKind, namespace: &str, now: Time) -> Flags {
         self.write(|| Input::Store { kind, namespace: namespace.into(), now });
         self.clock.observe(now);
-        if self.fleet.is_none() {
+        if let (None, Some(full)) = (&self.fleet, Full::here()) {
             let name = if namespace.is_empty() { NAMESPACE } else { namespace };
             let cut = name.char_indices().find(|(place, c)| place + c.len_utf8() > LONGEST_NAMESPACE);
             let name = cut.map_or(name, |(end, _)| &name[..end]);
-            self.fleet = Some(Box::new(Fleet::new(kind, escaped(name).into(), self.seed)));
+            self.fleet = Some(full::Part::new(Fleet::new(kind, escaped(name).into(), self.seed), full));
         }
         self.flags()
     }
@@ -204,6 +207,7 @@ impl Engine {
         match pending.subject {
             Subject::Rate { want, need, call } => self.rate_told(home, (want, need, call), answer, now),
             Subject::Breaker { op } => self.breaker_told(home, (command, op), answer, now),
+            Subject::Digest => self.digest_told(home, answer, now),
             Subject::Slots { op, count } => self.slots_told(home, (op, count), pending, answer, now),
         }
     }
@@ -215,6 +219,7 @@ impl Engine {
             Subject::Rate { .. } => self.rate_settled(home),
             Subject::Breaker { .. } => self.breaker_settled(home),
             Subject::Slots { op, .. } => self.slots_settled(home, op),
+            Subject::Digest => self.digest_out(home, false),
         }
     }
 
@@ -257,7 +262,7 @@ impl Engine {
     /// Looks whether an answer is overdue. Every event that has to do with the store comes by here, so no call waits for
     /// longer than it was told to, whatever the host does.
     pub(super) fn watch_store(&mut self, now: Time) {
-        let Some(fleet) = &mut self.fleet else { return };
+        let Some(fleet) = self.fleet.as_deref_mut() else { return };
         if now < fleet.first_due {
             return;
         }
@@ -354,7 +359,10 @@ impl Engine {
                 slots && fleet.kind == StoreKind::Plain,
                 "bulkhead.store = fleet needs a store that runs scripts, which this one does not",
             ),
-            (latency, "bulkhead.latency_store = fleet is not built yet: leave it local"),
+            (
+                latency && fleet.kind == StoreKind::Plain,
+                "bulkhead.latency_store = fleet needs a store that runs scripts, which this one does not",
+            ),
         ]
         .into_iter()
         .find_map(|(there, rule)| there.then_some(rule))
