@@ -92,7 +92,7 @@ impl World {
         let (rate, burst) = (u64::from(RATE), u64::from(BURST));
         let leases = u64::from(PROCESSES * LEASE);
         // Whoever has not found yet that the store is back goes on with its share, beside those who have the whole rate.
-        let late: u64 = self.fleet.iter().map(|process| self.late(process, faulty.1)).sum();
+        let late: u64 = self.fleet.iter().map(|process| late(process, faulty.1)).sum();
         let mixed = late * rate / u64::from(PROCESSES) / SECOND;
         let most = rate * END / SECOND + burst + events * (burst + leases) + mixed;
         println!(
@@ -116,12 +116,6 @@ impl World {
         let (from, to) = (END - SECOND, END);
         let after = self.started(from, to);
         assert!((rate * 8 / 10..=rate * 12 / 10).contains(&after), "{after} in the last second, of {rate}");
-    }
-
-    /// For how long a process has gone on alone after the store was back, in microseconds.
-    fn late(&self, process: &Process, healed: u64) -> u64 {
-        let up = process.seen(|seen| seen.told(RecordType::StoreRecovered));
-        up.last().map_or(0, |up| up.saturating_sub(healed))
     }
 
     /// It was noticed, by every process: once, within a timeout, and calls were decided at once from then on.
@@ -178,6 +172,12 @@ impl World {
     }
 }
 
+/// For how long a process has gone on alone after the store was back, in microseconds.
+fn late(process: &Process, healed: u64) -> u64 {
+    let up = process.seen(|seen| seen.told(RecordType::StoreRecovered));
+    up.last().map_or(0, |up| up.saturating_sub(healed))
+}
+
 /// What a busy machine may add to a wait.
 const SLACK: Duration = Duration::from_millis(100);
 const FAULTY: (u64, u64) = (FAULT, HEALED);
@@ -185,7 +185,7 @@ const FAULTY: (u64, u64) = (FAULT, HEALED);
 fn fleet_test<F: Future<Output = ()>>(story: F) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        tokio::time::timeout(Duration::from_secs(60), story).await.expect("within a minute")
+        tokio::time::timeout(Duration::from_mins(1), story).await.expect("within a minute");
     });
 }
 
@@ -324,9 +324,13 @@ fn bad_answers(begin: &'static [&'static str], end: &'static [&'static str], eve
         let load = world.load();
         world.until(FAULT).await;
         let mut connection = world.server.connect();
-        begin.iter().for_each(|command| drop(connection.ok(command)));
+        for command in begin {
+            connection.ok(command);
+        }
         world.until(HEALED).await;
-        end.iter().for_each(|command| drop(connection.ok(command)));
+        for command in end {
+            connection.ok(command);
+        }
         load.join_all().await;
         world.check_noticed(FAULTY);
         world.check_local_share(FAULTY);
