@@ -11,7 +11,10 @@ import pytest
 
 import tidegate
 from conftest import Origin
+from redis_server import redis_server
 from tidegate._engine import use
+
+__all__ = ["redis_server"]
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 PAGES = [DOCS / "python.md", *sorted((DOCS / "python").glob("*.md"))]
@@ -20,7 +23,7 @@ PAGES = [DOCS / "python.md", *sorted((DOCS / "python").glob("*.md"))]
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="the pages show __notes__ as 3.11 has them")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_of_a_page_runs(
-    page: pathlib.Path, origin: Origin, monkeypatch: pytest.MonkeyPatch
+    page: pathlib.Path, origin: Origin, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tidegate._engine._default", [])  # pages may give their policies the same names
     text = page.read_text(encoding="utf-8")
@@ -28,6 +31,8 @@ def test_every_block_of_a_page_runs(
     assert len(blocks) >= (9 if page.stem == "python" else 1)
     origin.sequence(503, 200)
     names: dict[str, Any] = {"URL": origin.url + "/x"}
+    if page.stem == "fleet":
+        names["REDIS"] = request.getfixturevalue("redis_server").url
     before = use(tidegate.Engine())  # pages may give their policies the same names
     try:
         for start, block in blocks:

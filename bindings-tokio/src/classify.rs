@@ -65,7 +65,7 @@ impl<T, E: Failure> Classify<T, E> for ByFailure {
 pub(crate) enum Judgement {
     Outcome(Outcome),
     /// The head of a good answer, whose body follows.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only adapters have bodies"))]
+    #[cfg_attr(not(feature = "reqwest"), expect(dead_code, reason = "only adapters have bodies"))]
     Head,
 }
 

@@ -1,8 +1,8 @@
 //! The engine's clock: tokio's, so that a paused one drives every wait.
 
-use std::time::Duration as Span;
+use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
 
-use tidegate::{Duration, Time};
+use tidegate::{Duration, Time, WallTime};
 use tokio::time::Instant;
 
 /// Where the engine's time begins: twelve days, so that moments before the origin have a place too. They come where a
@@ -38,6 +38,12 @@ impl Clock {
 fn micros(span: Span) -> u64 {
     // Not `as_micros`: that divides 128 bits, and stands on every call's way.
     span.as_secs().saturating_mul(1_000_000).saturating_add(u64::from(span.subsec_micros()))
+}
+
+/// The wall clock, which HTTP dates are compared with.
+#[expect(clippy::disallowed_methods, reason = "the one reading of the wall clock")]
+pub(crate) fn wall() -> WallTime {
+    WallTime::from_unix_micros(micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
 }
 
 /// A span as the engine has it: whole microseconds.

@@ -239,6 +239,18 @@ impl Engine {
         })
     }
 
+    /// Takes in all pools and policies of a document, in the order of their names.
+    ///
+    /// # Errors
+    /// The engine has one of these names with other settings. Those before it have been taken in.
+    #[cfg(feature = "documents")]
+    pub fn load(&self, document: &tidegate::Document) -> Result<Vec<crate::Policy>, crate::BuildError> {
+        for pool in document.pools() {
+            self.pool(pool.clone())?;
+        }
+        document.policies().map(|policy| crate::Policy::new_in(self, policy.clone())).collect()
+    }
+
     /// The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.look(|core, now| core.engine.snapshot(now))

@@ -182,7 +182,9 @@ impl Listeners {
 
     /// Says to the engine what somebody listens to.
     fn subscribe(&self, shared: &Shared) {
-        let mut types: Vec<_> = self.all.read().iter().flat_map(|listener| listener.types.clone()).collect();
+        // Held until it is said, so that of two who come at once the later word is the whole one.
+        let all = self.all.read();
+        let mut types: Vec<_> = all.iter().flat_map(|listener| listener.types.clone()).collect();
         if self.meter.lock().is_some() {
             types.extend_from_slice(Meter::TYPES);
         }
@@ -190,6 +192,15 @@ impl Listeners {
             core.engine.subscribe_to(&types);
             core.listening = !types.is_empty();
         });
+    }
+
+    /// What a route is called in labels.
+    #[cfg(feature = "metrics")]
+    pub fn label(&self, shared: &Shared, policy: &str, key: &str) -> String {
+        let mut meter = self.meter.lock();
+        let policy = shared.look(|core, _| core.engine.policy_named(policy));
+        let label = meter.as_mut().zip(policy).map(|(meter, policy)| meter.label(policy, key));
+        label.unwrap_or("other").to_owned()
     }
 
     /// Does something with the meter, which is made where there is none, and with the engine.

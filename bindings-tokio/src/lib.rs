@@ -26,24 +26,46 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+/// The guide; its examples run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/rust.md")]
+mod guide {}
+
+/// The first page; its example runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod builder;
 mod classify;
 mod clock;
 mod engine;
 mod error;
 mod events;
+#[cfg(feature = "reqwest")]
+mod http;
+#[cfg(feature = "metrics")]
+mod metered;
 mod policy;
+#[cfg(feature = "reqwest")]
+pub mod reqwest;
 mod run;
 mod scope;
 mod settings;
 #[cfg(feature = "tower")]
 pub mod tower;
+#[cfg(feature = "tracing")]
+mod traced;
 
 pub use builder::{Bound, Builder, Setting};
 pub use classify::{ByFailure, Classify, Failure};
 pub use engine::Engine;
 pub use error::{BuildError, Code, Error, Report, Stopped};
 pub use events::{Event, Events, Subscription};
+#[cfg(feature = "reqwest")]
+pub use http::{GuardedBody, stopped_in};
+#[cfg(feature = "metrics")]
+pub use metered::Metrics;
 pub use policy::{Caller, Policy};
 pub use run::{Attempt, Ended};
 pub use scope::{Bounds, Within, carry, time_left};

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidegate::{Criticality, Flags, Kind, PolicyExplanation, PolicyId, Request, RouteView, Value, Verdict};
+use tidegate::{
+    Class, Criticality, Flags, HttpFailure, Kind, Outcome, PolicyExplanation, PolicyId, Request, RouteView,
+    Value, Verdict,
+};
 
 use crate::builder::Builder;
 use crate::classify::{ByFailure, Classify, Guarded};
@@ -21,6 +24,7 @@ pub(crate) struct Inner {
     pub id: PolicyId,
     pub name: Arc<str>,
     hedges: AtomicBool,
+    slot_until_body: AtomicBool,
 }
 
 impl Inner {
@@ -29,6 +33,18 @@ impl Inner {
     pub fn hedges(&self) -> bool {
         // Relaxed: what a call in flight is told of its time may be that of the settings before.
         self.hedges.load(Ordering::Relaxed)
+    }
+
+    /// Do slot and deadline last until a body has been read?
+    #[cfg(feature = "reqwest")]
+    pub fn slot_until_body(&self) -> bool {
+        self.slot_until_body.load(Ordering::Relaxed)
+    }
+
+    /// Notes what the shell has to know of settings.
+    fn note(&self, hedges: bool, slot_until_body: bool) {
+        self.hedges.store(hedges, Ordering::Relaxed);
+        self.slot_until_body.store(slot_until_body, Ordering::Relaxed);
     }
 }
 
@@ -56,9 +72,29 @@ impl Site {
     }
 
     /// May a request of this HTTP method be repeated without an idempotency key?
-    #[cfg(any(feature = "http", feature = "tower"))]
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub fn retries_method(&self, method: &str) -> bool {
         self.shared().look(|core, _| core.engine.retries_method(self.policy.id, method))
+    }
+
+    /// The outcome of an HTTP answer: by its status, and by what its headers say of another try.
+    pub fn outcome_of<'a>(
+        &self,
+        status: u16,
+        headers: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Outcome {
+        if status < 400 {
+            return Outcome::of(Class::Ok);
+        }
+        let headers: Vec<_> = headers.into_iter().collect();
+        let failure = HttpFailure { status, headers: &headers };
+        self.shared().look(|core, _| core.engine.classify(self.policy.id, &failure, clock::wall()))
+    }
+
+    /// An error of a call that could not even be made.
+    #[cfg(feature = "reqwest")]
+    pub fn unsent<E>(&self, error: E) -> Error<E> {
+        Error::Failed(error, self.report(0, Verdict::NotRetryable, None))
     }
 
     pub fn report(&self, attempts: u8, reason: Verdict, retry_in: Option<Duration>) -> Report {
@@ -142,9 +178,10 @@ impl Policy {
     pub fn new_in(engine: &Engine, settings: tidegate::Policy) -> Result<Self, BuildError> {
         let name: Arc<str> = settings.name().into();
         let hedges = AtomicBool::new(settings.value("hedge.delay").is_some());
+        let slot_until_body = AtomicBool::new(settings.slot_until_body());
         let id = engine.shared.look(|core, _| core.engine.policy(settings))?;
         let site = Site {
-            policy: Arc::new(Inner { engine: engine.clone(), id, name, hedges }),
+            policy: Arc::new(Inner { engine: engine.clone(), id, name, hedges, slot_until_body }),
             key: "default".into(),
             route: AtomicU64::new(0),
             request: Request::default(),
@@ -193,19 +230,37 @@ impl Policy {
         self.shared().look(|core, _| core.engine.policy_of(self.inner().id)?.kind_of(name))
     }
 
+    /// The outcome of an HTTP answer: by its status and the policy's `retry.statuses`, and by what its headers say of another try
+    /// (`Retry-After` and its relatives). For classifiers of clients that have no adapter here.
+    ///
+    /// ```
+    /// use tidegate_tokio::{Class, Outcome, Policy, core::Duration};
+    /// let policy = Policy::builder("shop").preset("http").build().unwrap();
+    /// let headers = [(&b"retry-after"[..], &b"2"[..])];
+    /// let busy = Outcome::of(Class::Throttled).retry_after(Duration::from_secs(2));
+    /// assert_eq!(policy.outcome_of(429, headers), busy);
+    /// ```
+    pub fn outcome_of<'a>(
+        &self,
+        status: u16,
+        headers: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Outcome {
+        self.caller.site.outcome_of(status, headers)
+    }
+
     /// Gives the policy other settings, while it is in use. Calls in flight finish under those that they began with; limits and
     /// budgets, which calls share, change at once.
     ///
     /// # Errors
     /// A pool that the settings name is missing, or they are of another name; the policy stays as it was.
     pub fn retune(&self, to: tidegate::Policy) -> Result<(), BuildError> {
-        let hedges = to.value("hedge.delay").is_some();
+        let (hedges, slot_until_body) = (to.value("hedge.delay").is_some(), to.slot_until_body());
         let done = self.shared().with(|core, now| match core.engine.retune(self.inner().id, to, now) {
             Ok(flags) => (Ok(()), flags),
             Err(clash) => (Err(clash), Flags::default()),
         });
         if done.is_ok() {
-            self.inner().hedges.store(hedges, Ordering::Relaxed);
+            self.inner().note(hedges, slot_until_body);
         }
         Ok(done?)
     }

@@ -46,6 +46,17 @@ impl<Fut, F: FnMut(Attempt) -> Fut> Work<Fut> for F {
     }
 }
 
+/// Makes attempts as long as there is something to make them of.
+#[cfg(feature = "reqwest")]
+pub(crate) struct Optional<F>(pub F);
+
+#[cfg(feature = "reqwest")]
+impl<Fut, F: FnMut(Attempt) -> Option<Fut>> Work<Fut> for Optional<F> {
+    fn attempt(&mut self, attempt: Attempt) -> Option<Fut> {
+        (self.0)(attempt)
+    }
+}
+
 /// A call's result, and what became of it.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
@@ -59,7 +70,7 @@ pub struct Ended<T, E> {
 /// The same, and what goes on while a body is read.
 pub(crate) struct Over<T, E, P: Deref<Target = Site>> {
     pub ended: Ended<T, E>,
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only adapters have bodies"))]
+    #[cfg_attr(not(feature = "reqwest"), expect(dead_code, reason = "only adapters have bodies"))]
     pub tail: Option<Tail<P>>,
 }
 
@@ -102,6 +113,7 @@ enum Phase {
     /// It has not begun.
     Fresh,
     /// It has begun, and its first step is still to be carried out.
+    #[cfg(feature = "tower")]
     Begun(Told),
     Live,
     Over,
@@ -120,6 +132,8 @@ pin_project! {
         number: u8,
         racers: Vec<Racer<Fut>>,
         attempts: u8,
+        // The attempt whose head was good, while its body is being read.
+        winner: u8,
         // The last attempt that ended, and in a race those before it.
         held: Option<(u8, Ending<T, E>)>,
         earlier: Vec<(u8, Ending<T, E>)>,
@@ -145,6 +159,7 @@ where
             number: 0,
             racers: Vec::new(),
             attempts: 0,
+            winner: 0,
             held: None,
             earlier: Vec::new(),
             due: None,
@@ -195,6 +210,7 @@ where
                 this.guard.call = Some(call);
                 told.waiting(call, this.guard, cx)
             }
+            #[cfg(feature = "tower")]
             Phase::Begun(told) => match this.guard.call {
                 Some(call) => told.waiting(call, this.guard, cx),
                 None => told,
@@ -332,6 +348,9 @@ where
         let told = self.as_mut().tell(event, cx);
         let goes_on = !head && !matches!(told.step.action, Action::Done { .. });
         let this = self.as_mut().project();
+        if head {
+            *this.winner = number;
+        }
         let kept = if goes_on { this.judge.release(result) } else { Some(result) };
         if let Some(kept) = kept {
             self.hold(number, Ending::Own(kept));
@@ -489,7 +508,13 @@ where
     /// The head of a good answer is here; the call goes on until its body has been read.
     fn body(self: Pin<&mut Self>) -> Option<Over<T, E, P>> {
         let this = self.project();
-        let (attempt, Ending::Own(Ok(value))) = this.held.take()? else { return None };
+        // Losers that were stopped for it stand behind it.
+        let all = this.held.take().into_iter().chain(this.earlier.drain(..));
+        let mut good = all.filter_map(|(number, ending)| match ending {
+            Ending::Own(Ok(value)) if number == *this.winner => Some((number, value)),
+            _ => None,
+        });
+        let (attempt, value) = good.next()?;
         let call = this.guard.call.take()?;
         let report = this.guard.site.report(*this.attempts, Verdict::Ok, None);
         let tail = Tail { site: this.guard.site.clone(), call: Some(call), attempt, due: *this.due };
@@ -521,7 +546,7 @@ pub(crate) struct Tail<P: Deref<Target = Site>> {
     pub due: Option<Instant>,
 }
 
-#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only adapters have bodies"))]
+#[cfg_attr(not(feature = "reqwest"), expect(dead_code, reason = "only adapters have bodies"))]
 impl<P: Deref<Target = Site>> Tail<P> {
     /// The body has been read, or not.
     pub fn finish(&mut self, outcome: Outcome) {

@@ -1,8 +1,9 @@
 // What the linters of packages say of the tarball, and whether what it is bundled with can leave out what is not used:
 // node e2e/tools.mjs
 
-import { execFile } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
 import { Fresh, runAll, tool } from "./fresh.mjs";
@@ -20,10 +21,12 @@ const CHECKS = {
   "are the types wrong? (attw)": async () => {
     // `slim` is ESM alone on purpose, and the module is no code.
     const args = [fresh.tarball, "--format", "json", "--exclude-entrypoints", "tidegate.wasm"];
-    const text = await new Promise((resolve) => {
-      execFile(tool("attw"), args, { maxBuffer: 1 << 26 }, (_, stdout) => resolve(stdout));
-    });
-    const { analysis, problems } = JSON.parse(text);
+    // It exits before a pipe has taken all that it says; a file has.
+    const report = join(fresh.folder, "attw.json");
+    const out = openSync(report, "w");
+    spawnSync(tool("attw"), args, { stdio: ["ignore", out, "inherit"] });
+    closeSync(out);
+    const { analysis, problems } = JSON.parse(readFileSync(report, "utf8"));
     const names = Object.keys(analysis?.entrypoints ?? {}).sort();
     const wanted = Object.keys(
       JSON.parse(readFileSync(`${fresh.folder}/node_modules/tidegate/package.json`)).exports,

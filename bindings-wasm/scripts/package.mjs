@@ -30,10 +30,15 @@ const TYPED = `
 import { AttemptTimeout, Engine, Pool, policy, reportOf, within, type Attempt, type TidegateEvent } from "tidegate";
 import { FakeClock } from "tidegate/testing";
 import { initSync } from "tidegate/slim";
-import { Aimd, type AimdSettings } from "tidegate/parts";
+import { Aimd, type AimdSettings, MemoryStore } from "tidegate/parts";
+import { attach, RedisStore, type Store } from "tidegate/fleet";
 
 const settings: AimdSettings = { maxConcurrency: 5, latencyThreshold: 100 };
 const limit: number = new Aimd(settings).limit;
+const store: Store = new RedisStore({ execute: (words: readonly string[], key: number) => words[key] ?? null });
+attach(limit > 9 ? store : new MemoryStore(), { namespace: "shop" });
+// @ts-expect-error no client
+new RedisStore({ port: 6379 });
 // @ts-expect-error no threshold
 new Aimd({ maxConcurrency: limit });
 const engine = new Engine({ seed: 7, clock: new FakeClock() });

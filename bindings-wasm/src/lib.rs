@@ -5,6 +5,7 @@
 //! longer than a number from `output`. The module imports nothing, so it cannot do anything but answer
 //! (`docs/adr/0008-raw-wasm-border.md` says why there is no glue).
 
+#[cfg(not(tidegate_small))]
 mod fleet;
 mod host;
 #[cfg(not(tidegate_small))]

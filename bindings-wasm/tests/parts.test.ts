@@ -40,6 +40,7 @@ const EACH: Record<string, () => parts.Part> = {
   P2Quantile: () => new parts.P2Quantile(0.5),
   WindowedP2Quantile: () => new parts.WindowedP2Quantile(0.5, 10),
   DDSketch: () => new parts.DDSketch(),
+  MemoryStore: () => new parts.MemoryStore(() => 5),
 };
 
 test("the module imports nothing", () => {
@@ -260,7 +261,8 @@ test("nothing that a part is told breaks it, and its numbers stay within their b
           typeof member === "function" ? member.call(part, given(), given(), given(), given()) : member;
         told += 1;
       } catch (error) {
-        const known = error instanceof RangeError || error instanceof TypeError;
+        const known =
+          error instanceof RangeError || error instanceof TypeError || (error as Error).name === "StoreError";
         if (!known || error instanceof WebAssembly.RuntimeError)
           throw new Error(`${name}.${method}`, { cause: error });
       }

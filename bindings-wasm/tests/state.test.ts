@@ -119,6 +119,14 @@ describe("events", () => {
     expect(seen).toHaveLength(6);
   });
 
+  test("of a call that works are there when it has ended", async () => {
+    const some = policy({ engine: engine(), retry: {} });
+    const seen: string[] = [];
+    some.on("*", ({ type }) => seen.push(type));
+    await some.run(async () => 1);
+    expect(seen).toEqual(["attempt_started", "attempt_done", "call_done"]);
+  });
+
   test("a listener that fails breaks nothing", async () => {
     const loud = vi.spyOn(console, "error").mockImplementation(() => undefined);
     const some = policy({ engine: engine(), retry: {} });

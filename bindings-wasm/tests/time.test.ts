@@ -52,6 +52,21 @@ describe("time", () => {
     expect(await some.run(() => "next")).toBe("next");
   });
 
+  test("a signal that is asked for after the attempt was stopped is aborted, with the reason", async () => {
+    const clock = new FakeClock();
+    const some = policy({ engine: engine({ clock }), attemptTimeout: 50 });
+    let late: tidegate.Attempt | undefined;
+    const call = failure(
+      some.run(async (attempt) => {
+        await clock.sleep(80);
+        late = attempt;
+      }),
+    );
+    await clock.advance(100);
+    expect(await call).toBeInstanceOf(tidegate.AttemptTimeout);
+    expect([late?.signal.aborted, late?.signal.reason]).toEqual([true, await call]);
+  });
+
   test("a deadline ends the call wherever it stands", async () => {
     const clock = new FakeClock();
     const some = policy({

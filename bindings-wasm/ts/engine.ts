@@ -13,7 +13,7 @@ import type { PoolSnapshot, Snapshot } from "./snapshot.js";
 import { made, testerOf, type Wanted } from "./tested.js";
 import { type Moments, Ticker } from "./ticker.js";
 import { Timers } from "./timers.js";
-import { KINDS, WAKES } from "./wire.js";
+import { COMMANDS, KINDS, WAKES } from "./wire.js";
 
 /** How an engine is made. */
 export interface EngineOptions {
@@ -95,6 +95,8 @@ export class Engine {
   last = 0;
   /** @internal Is anything done with records? */
   listening = false;
+  /** @internal Carries commands to the fleet's store, where one is attached. */
+  carrier: (() => void) | undefined;
   readonly #listeners = new Set<Listener>();
   /** @internal Policies by number, as their owners want them. */
   readonly wanted: Wanted[] = [];
@@ -148,6 +150,7 @@ export class Engine {
   /** @internal What a step has left to be done for others. */
   after(step: number): void {
     if ((step & WAKES) !== 0) this.wake();
+    if ((step & COMMANDS) !== 0) this.carrier?.();
     if (this.listening) this.#publish();
   }
 
@@ -204,6 +207,7 @@ export class Engine {
 
   #changed(): void {
     this.tunings += 1;
+    this.carrier?.();
     this.wake();
     if (this.listening) this.#publish();
   }
@@ -211,6 +215,7 @@ export class Engine {
   /** @internal Refuses all calls of a policy, or of one of its routes, until it is told otherwise. */
   force(policy: number, route: number, on: boolean): void {
     this.native.force_open(this.handle, policy, route, on ? 1 : 0, this.time());
+    this.carrier?.();
     this.wake();
     if (this.listening) this.#publish();
   }

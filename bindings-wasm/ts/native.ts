@@ -40,6 +40,9 @@ export interface Native {
   explain(engine: number, policy: number): void;
   explain_call(engine: number, call: number): void;
   journal(engine: number, take: number): void;
+  attach_store(engine: number, kind: number, now: number): void;
+  commands(engine: number): void;
+  reply(engine: number, command: number, what: number, now: number): number;
   replay(engine: number): number;
   save(engine: number, now: number): void;
   restore(engine: number, elapsedUs: number, now: number): number;
@@ -102,6 +105,13 @@ function compiled(code: Uint8Array | ArrayBuffer): WebAssembly.Module {
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
+
+/** Writes bytes into the module's input. */
+export function sayBytes(bytes: Uint8Array): void {
+  const wasm = load();
+  const at = wasm.input(bytes.length);
+  new Uint8Array(wasm.memory.buffer).set(bytes, at);
+}
 
 /** Writes texts one behind the other into the module's input; the length of the first, in bytes. */
 export function say(first: string, second = ""): number {

@@ -6,6 +6,7 @@ export const ATTEMPT = 1;
 export const WAIT = 2;
 
 export const WAKES = 4;
+export const COMMANDS = 8;
 /** Bits 22 to 52 of a step: 0 none, else 1 + d; microseconds, or milliseconds where the step is Done. */
 export const SPAN = 2 ** 22;
 /** "Start attempt 1" with nothing beside it and no timer: the happy path's first answer. */

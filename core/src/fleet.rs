@@ -44,8 +44,8 @@ impl CommandId {
 pub enum StoreKind {
     /// Redis 5 or newer, or Valkey: it runs scripts (`EVALSHA`, `EVAL`).
     Lua,
-    /// A service that forbids scripts: plain commands only. Bulkheads and latencies are not shared there, and a rate is
-    /// kept in fixed windows, so that around a window's edge up to twice the permits are granted.
+    /// A service that forbids scripts: plain commands only. Nothing is built on it yet: a policy that wants a component to
+    /// be the fleet's is refused.
     Plain,
 }
 

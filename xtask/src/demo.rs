@@ -3,7 +3,7 @@
 use crate::cargo;
 use crate::run::{Error, Result, step};
 use crate::setup::{Shop, Venv, environment, python_environment};
-use crate::{jvm, wheel};
+use crate::{jvm, swift, wheel};
 use std::env::consts::EXE_SUFFIX;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,9 @@ pub fn bench(shop: &Shop, args: &[String]) -> Result {
     println!("── bench: python");
     scripts.iter().try_for_each(|script| venv.script(script).args(args).inherit())?;
     println!("── bench: kotlin");
-    jvm::bench(shop)
+    jvm::bench(shop)?;
+    println!("── bench: swift");
+    swift::bench(shop)
 }
 
 /// Builds the faulty origin in release mode and returns the path of its program.

@@ -64,6 +64,20 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
     });
 }
 
+/// What a call costs in Swift, beside a bare one; where there is no Swift, it says so.
+pub fn bench(shop: &Shop) -> Result {
+    let root = match Root::open(shop) {
+        Ok(root) => root,
+        Err(Error(why)) => {
+            println!("not run: {why}");
+            return Ok(());
+        }
+    };
+    library(shop)?;
+    let run = "swift run -c release --scratch-path /scratch/bench TidegateBench";
+    inside(shop, &root, "bindings-uniffi/swift", run)?.stream()?.ok().map(drop)
+}
+
 /// Builds what Swift links, and puts it where `Package.swift` looks.
 fn library(shop: &Shop) -> Result {
     cargo(shop).args(["build", "--release", "--quiet", "-p", "tidegate-uniffi"]).stream()?.ok()?;

@@ -110,8 +110,8 @@ class Caller(_native.Runner):
         self._bare = bare
         plain = FAST and self._classify is None and passing is None
         ends = fallback is None and not engine.journals
-        number, route, judged = policy._number, self._route, self._judged_by_type
-        self._settle(engine.native, engine, number, route, self._flags, limit, plain, judged, ends)
+        number, judged = policy._number, self._judged_by_type
+        self._settle(engine.native, engine, number, self._route, self._flags, limit, plain, judged, ends)
 
     @_native_method
     def call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

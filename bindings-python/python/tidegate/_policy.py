@@ -55,6 +55,10 @@ class Policy(Caller):
         throttle: A `Throttle`, or a dict of its keys; none if left out. Not beside a breaker.
         hedge: A `Hedge`, or a dict of its keys: a further attempt beside one that is slow, for calls that are
             idempotent and can be repeated. None if left out.
+        store_timeout: Where a component says `store="fleet"`: how long a call waits for the store's answer,
+            and the engine for any; then `on_loss` holds. Seconds or `timedelta`; 50 ms if left out.
+        store_exchange: How often breaker and latencies are exchanged with the fleet, at most: seconds or
+            `timedelta`; 250 ms if left out.
         classify: Called with the result or the exception of every attempt of a plain callable (and of an
             HTTP client with its response or exception); answers the name of a class or of one of `kinds`,
             an `Outcome`, or None for the default.
@@ -99,6 +103,8 @@ class Policy(Caller):
         breaker: Breaker | Mapping[str, Any] | None = None,
         throttle: Throttle | Mapping[str, Any] | None = None,
         hedge: Hedge | Mapping[str, Any] | None = None,
+        store_timeout: Span | None = None,
+        store_exchange: Span | None = None,
         classify: Classify | None = None,
         fallback: Any = None,
         fallback_on: On | None = None,
@@ -117,6 +123,8 @@ class Policy(Caller):
             breaker=breaker,
             throttle=throttle,
             hedge=hedge,
+            store_timeout=store_timeout,
+            store_exchange=store_exchange,
         )
         self._named = name is not None
         self._classify_by = classify
@@ -180,6 +188,8 @@ class Policy(Caller):
         breaker: Breaker | Mapping[str, Any] | None = None,
         throttle: Throttle | Mapping[str, Any] | None = None,
         hedge: Hedge | Mapping[str, Any] | None = None,
+        store_timeout: Span | None = None,
+        store_exchange: Span | None = None,
     ) -> None:
         """Gives the policy other settings, while it is in use.
 
@@ -206,6 +216,8 @@ class Policy(Caller):
             breaker=breaker,
             throttle=throttle,
             hedge=hedge,
+            store_timeout=store_timeout,
+            store_exchange=store_exchange,
         )
         woken = self.engine.native.retune(self._number, self.name, pairs_of(config))
         try:

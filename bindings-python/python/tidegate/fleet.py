@@ -186,7 +186,7 @@ def _can(client: Any) -> bool:
 
 def _twin(client: Any, seconds: float) -> Any:
     """A client with the same settings and our timeouts; the client itself where it has no pool to copy."""
-    pool = getattr(client, "connection_pool", None)
+    pool: Any = getattr(client, "connection_pool", None)
     settings = getattr(pool, "connection_kwargs", None)
     connection = getattr(pool, "connection_class", None)
     if not isinstance(settings, dict) or connection is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from compat import test_forze, test_forze_bulkheads
+from compat import test_forze, test_forze_bulkheads, test_forze_stores
 from compat.forze_page import PAGE, OnClock, breaking, policy, retrying, says
 from tidegate.compat import forze
 from tidegate.compat.forze import (
@@ -53,7 +53,7 @@ def hedging(**said: Any) -> Any:
 
 
 def test_every_sentence_is_shown() -> None:
-    assert test_forze.__name__ and test_forze_bulkheads.__name__
+    assert test_forze.__name__ and test_forze_bulkheads.__name__ and test_forze_stores.__name__
     assert PAGE.unshown() == {}
 
 
@@ -268,15 +268,6 @@ def test_ports_are_checked_when_they_are_wired() -> None:
         module(OnClock(), port, port)
     with pytest.raises(CoreException, match="reference unknown resilience policies: nobody"):
         module(OnClock(), PortPolicy(key="queue", policy="nobody"))
-
-
-@says(43, 44)
-@pytest.mark.parametrize("store", ["breaker_store", "rate_limit_store", "latency_digest_store"])
-def test_a_store_is_refused_and_not_ignored(store: str) -> None:
-    with pytest.raises(
-        CoreException, match=f"{store} = 'redis': state that a fleet shares is not offered yet"
-    ):
-        ResilienceDepsModule(**{store: "redis"})
 
 
 @says(44)

@@ -6,6 +6,10 @@ import TidegateNativeFFI
 
 @inline(never) func work(_ number: Int) async throws -> Int { number &+ 1 }
 
+struct Down: Error {}
+
+@inline(never) func fail(_ number: Int) async throws -> Int { throw Down() }
+
 func median(_ name: String, _ calls: Int = 50_000, _ body: (Int) async throws -> Void) async rethrows {
     try await body(calls / 10)
     var rounds: [Double] = []
@@ -34,6 +38,24 @@ func all() async throws {
     try await median("policy.run: with a deadline and an attempt timeout") {
         for number in 0..<$0 { _ = try await timed.run { _ in try await work(number) } }
     }
+    try await median("a bare call that throws, and one that does not") {
+        for number in 0..<$0 { do { _ = try await fail(number) } catch { _ = try await work(number) } }
+    }
+    let repeated = try Policy(
+        "repeated", retry: Retry(backoff: .constant(.zero), budget: .off), classify: { if case .failure = $0 { Outcome(.transient) } else { nil } },
+        engine: engine)
+    try await median("policy.run: one retry without a wait", 10_000) {
+        for number in 0..<$0 {
+            _ = try await repeated.run { attempt in
+                if attempt.number == 1 { _ = try await fail(number) }
+                return try await work(number)
+            }
+        }
+    }
+    let metered = try Policy("metered", retry: Retry(), engine: Tidegate.Engine(seed: 1))
+    let metrics = try Metrics(metered.engine)
+    try await median("policy.run: retry, with metrics") { for number in 0..<$0 { _ = try await metered.run { _ in try await work(number) } } }
+    withExtendedLifetime(metrics) {}
     try await median("a task of its own and its value, for comparison") {
         for number in 0..<$0 { _ = try await Task { try await work(number) }.value }
     }

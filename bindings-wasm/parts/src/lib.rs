@@ -12,6 +12,7 @@ mod limit;
 mod quantile;
 mod rate;
 mod slab;
+mod store;
 mod strategy;
 mod texts;
 mod throttle;

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use tidegate::fleet::MemoryStore;
 use tidegate::{
     AdaptiveThrottle, Aimd, CircuitBreaker, CoDel, CubicRate, DDSketch, Gcra, Gradient2, P2Quantile,
     QuotaSettings, RatioBudget, RetryBudget, RetryQuota, RetryStrategy, RetryToken, ShareBudget, TokenBucket,
@@ -74,6 +75,7 @@ parts! {
     P2(P2Quantile),
     Windowed(WindowedP2Quantile),
     Sketch(DDSketch),
+    Store(MemoryStore),
 }
 
 #[derive(Default)]

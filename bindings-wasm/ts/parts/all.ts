@@ -33,5 +33,6 @@ export {
 export type { Part, Seed } from "./part.js";
 export { DDSketch, P2Quantile, WindowedP2Quantile } from "./quantile.js";
 export { CubicRate, Gcra, type RateSettings, TokenBucket } from "./rate.js";
+export { MemoryStore } from "./store.js";
 export { type ErrorInfo, RetryError, RetryStrategy, RetryToken, type StrategyOptions } from "./strategy.js";
 export { AdaptiveThrottle, type ThrottleOptions, type ThrottleSettings } from "./throttle.js";

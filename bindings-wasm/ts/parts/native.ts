@@ -110,6 +110,8 @@ export interface Native {
   part_copy(handle: number): number;
   part_free(handle: number): void;
   part_count(): number;
+  store(): number;
+  store_execute(part: number, nowUs: number): number;
   strategy(seed: bigint, backoff: number, quota: number, retryUnknown: number): number;
   strategy_acquire(part: number): number;
   strategy_refresh(

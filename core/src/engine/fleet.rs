@@ -190,7 +190,11 @@ impl Engine {
                 None => Trouble::Garbled,
             },
             Reply::Error(text) if text.starts_with(b"NOSCRIPT") && pending.by_name => {
-                return self.send_source(pending, now);
+                // Nothing has been done. Where it comes too late, whoever asked has gone on.
+                if !pending.overdue {
+                    self.send_source(pending, now);
+                }
+                return;
             }
             Reply::Error(text) => Trouble::of(text),
             Reply::Lost => Trouble::Lost,

@@ -8,6 +8,7 @@
 
 mod documents;
 mod engine;
+mod fleet;
 mod input;
 mod parts;
 mod quantile;
@@ -17,6 +18,7 @@ mod wire_words;
 
 pub use documents::documents;
 pub use engine::engine;
+pub use fleet::fleet;
 pub use parts::parts;
 pub use quantile::quantile_words;
 pub use retry_after::retry_after;
@@ -27,11 +29,12 @@ pub use wire_words::wire_words;
 pub type Target = fn(&[u8]);
 
 /// All targets, by the name of their folder in `corpus/`.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("retry_after", retry_after),
     ("documents", documents),
     ("wire_words", wire_words),
     ("engine", engine),
+    ("fleet", fleet),
     ("quantile_words", quantile_words),
     ("strategy", strategy),
     ("parts", parts),

@@ -33,8 +33,9 @@ private let unsent: Set<URLError.Code> = [
     .cannotConnectToHost, .cannotFindHost, .dnsLookupFailed, .notConnectedToInternet, .internationalRoamingOff,
     .callIsActive, .dataNotAllowed,
 ]
-/// Failures that may pass. Those of certificates do not.
+/// Failures that may pass. Those of certificates do not. `unknown` is how Foundation on Linux says that a body broke off.
 private let passing: Set<URLError.Code> = [
+    .unknown,
     .timedOut, .networkConnectionLost, .badServerResponse, .secureConnectionFailed, .cannotLoadFromNetwork,
     .downloadDecodingFailedMidStream, .downloadDecodingFailedToComplete, .resourceUnavailable, .cannotParseResponse,
     .zeroByteResource,

@@ -125,9 +125,13 @@ public struct PolicyError: LocalizedError, CustomStringConvertible, Sendable, Ha
     }
     public var errorDescription: String? { description }
 
+    init(_ mistakes: [Mistake]) {
+        self.mistakes = mistakes
+    }
+
     /// One mistake of a host's own keys.
     init(_ key: String, _ value: String, _ rule: String) {
-        mistakes = [Mistake(key: key, value: value, rule: rule)]
+        self.init([Mistake(key: key, value: value, rule: rule)])
     }
 
     /// Core's mistakes, in Swift's names where the author has used those.

@@ -40,6 +40,18 @@ extension Duration {
     }
 }
 
+extension [Pair] {
+    /// Refuses what needs a store that a fleet shares: there is no host for one in Swift, and without one core would go by `onLoss`
+    /// for ever, which nobody means.
+    func noFleet(camelCase: Bool = true) throws {
+        let named = camelCase ? PolicyError.camel : { $0 }
+        let wrong = filter { $0.key.hasSuffix("store") && $0.value == .word(value: "fleet") }
+        if wrong.isEmpty { return }
+        let rule = "must be local: the Swift package has no host for a fleet's store (docs/swift.md, \"Fleets\")"
+        throw PolicyError(wrong.map { PolicyError.Mistake(key: named($0.key), value: "fleet", rule: rule) })
+    }
+}
+
 /// Settings as core takes them.
 struct Pairs: Sendable {
     private(set) var list: [Pair] = []

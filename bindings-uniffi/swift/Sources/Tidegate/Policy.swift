@@ -85,6 +85,7 @@ public final class Policy: Sendable {
             count += 1
             return "policy-\(count)"
         }
+        try pairs.noFleet(camelCase: camelCase)
         let number = try checked(camelCase: camelCase) { try engine.native.policy(name: name, pairs: pairs) }
         var kinds = Kind.numbers
         for (place, kind) in engine.native.kinds(policy: number).enumerated() {
@@ -183,6 +184,7 @@ public final class Policy: Sendable {
     public func retune(_ settings: Settings) throws {
         var pairs = Pairs(preset: settings.preset != nil)
         settings.write(&pairs)
+        try pairs.list.noFleet()
         try checked { try engine.native.retune(policy: number, name: name, pairs: pairs.list, now: engine.now()) }
         engine.wake()
         engine.publish()
@@ -208,6 +210,12 @@ public final class Policy: Sendable {
         return value
     }
 
+    /// The word that is in force for a key.
+    func word(_ key: String) -> String? {
+        guard case .word(let value) = engine.native.setting(policy: number, key: key) else { return nil }
+        return value
+    }
+
     /// The span that is in force for a key.
     func span(_ key: String) -> Duration? {
         setting(key).map { .microseconds($0) }
@@ -226,6 +234,7 @@ public final class Pool: Sendable {
     public init(_ name: String, _ settings: PoolSettings, engine: Engine = .shared) throws {
         (self.name, self.engine) = (name, engine)
         let (kind, table, pairs) = settings.parts
+        try pairs.list.noFleet()
         try checked {
             try engine.native.pool(name: name, kind: kind, pairs: pairs.without(table), now: engine.now())
         }
@@ -233,6 +242,7 @@ public final class Pool: Sendable {
 
     init(_ written: WrittenPool, engine: Engine) throws {
         (name, self.engine) = (written.name, engine)
+        try written.pairs.noFleet(camelCase: false)
         try checked(camelCase: false) {
             try engine.native.pool(name: written.name, kind: written.kind, pairs: written.pairs, now: engine.now())
         }
@@ -243,6 +253,7 @@ public final class Pool: Sendable {
     /// - Throws: `PolicyError` with every mistake there is; the pool stays as it was.
     public func retune(_ settings: PoolSettings) throws {
         let (kind, table, pairs) = settings.parts
+        try pairs.list.noFleet()
         try checked {
             try engine.native.retunePool(name: name, kind: kind, pairs: pairs.without(table), now: engine.now())
         }

@@ -5,7 +5,7 @@ import Foundation
 /// A call is driven by events (an attempt ends, a moment comes, it is woken, its caller gives up). Each is told to the engine under
 /// the call's own lock, and the step that comes back is carried out; what concerns others is done when the lock is free. Attempts
 /// are started by the caller's own task, so that they have its task-local values.
-final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
+final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     typealias Operation = @Sendable (Attempt) async throws -> T
 
     private let policy: Policy
@@ -27,6 +27,9 @@ final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
     private var aimed = false
     private var started = false
     private var cancelled = false
+    /// The body that goes on after the conclusion, until it is read.
+    private weak var body: (any Body)?
+    private var streaming = false
     private var orders: [Lane] = []
     private var caller: CheckedContinuation<Lane?, Never>?
 
@@ -49,6 +52,7 @@ final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
         var step: UInt64 = 0
         var stop: [Task<Void, Never>] = []
         var resume: (CheckedContinuation<Lane?, Never>, Lane?)?
+        var failed: (body: any Body, error: any Error)?
     }
 
     init(_ policy: Policy, _ route: String, _ around: Scope?, _ operation: @escaping Operation, _ judge: Policy.Judge?) {
@@ -87,7 +91,7 @@ final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
             (lane.settled, lane.result) = (true, result)
             self.lanes[0] = lane
             self.attempts = 1
-            self.carry(self.engine.tell(id, Wire.finished(1, outcome)), &$0)
+            self.carry(self.told(lane, outcome), &$0)
         }
     }
 
@@ -114,7 +118,11 @@ final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
                 self.giveUp(&effects)
             }
         }
-        let (result, report, isOurs) = lock.withLock { conclusion! }
+        let (result, report, isOurs) = lock.withLock {
+            // A body that goes on keeps this, and must not be kept by it: that it is let go is what ends it.
+            defer { if streaming { conclusion?.result = .failure(CancellationError()) } }
+            return conclusion!
+        }
         return Ended(result: result, report: report, call: call, isOurs: isOurs)
     }
 
@@ -169,7 +177,7 @@ final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
     /// Its moment has come.
     func tick() {
         event { effects in
-            if self.conclusion == nil { self.carry(self.engine.tell(self.call, Wire.timer), &effects) }
+            if self.conclusion == nil || self.streaming { self.carry(self.engine.tell(self.call, Wire.timer), &effects) }
         }
     }
 
@@ -194,9 +202,26 @@ final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
                 self.carry(self.engine.tell(self.call, Wire.finished(lane.number, Wire.outcome(3))), &effects)
             } else {
                 lane.result = result
-                self.carry(self.engine.tell(self.call, Wire.finished(lane.number, outcome)), &effects)
+                self.carry(self.told(lane, outcome), &effects)
             }
             if self.conclusion != nil, self.out == 0 { self.tell(nil, &effects) }
+        }
+    }
+
+    /// Tells the engine how an attempt went, or that it has a good head.
+    private func told(_ lane: Lane, _ outcome: UInt64) -> UInt64 {
+        guard outcome == Wire.head else { return engine.tell(call, Wire.finished(lane.number, outcome)) }
+        if lane.stopped { return engine.tell(call, Wire.finished(lane.number, 0)) }
+        attempts = lane.number
+        return engine.tell(call, Wire.headers | UInt64(lane.number & 0xff) << 3)
+    }
+
+    /// The body has been read, has failed, or nobody reads it.
+    func bodyEnded(_ outcome: UInt64) {
+        event { effects in
+            guard self.streaming else { return }
+            self.body = nil
+            self.carry(self.engine.tell(self.call, Wire.finished(self.attempts, outcome)), &effects)
         }
     }
 
@@ -213,6 +238,7 @@ final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
         for task in effects.stop { task.cancel() }
         engine.after(effects.step)
         if let (continuation, lane) = effects.resume { continuation.resume(returning: lane) }
+        if let (body, error) = effects.failed { body.fail(error) }
     }
 
     // MARK: Steps, under the lock
@@ -240,6 +266,11 @@ final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
                 return
             default:
                 let us = Wire.span(step)
+                if Wire.why(step) == Wire.body {
+                    headArrived(&effects)
+                    aim(us)
+                    return
+                }
                 // Only running attempts and a backoff wake nobody; what may be woken registers first, and polls then (R3).
                 let registers = Wire.why(step) > 1 && !parked
                 if registers {
@@ -277,9 +308,27 @@ final class Run<T: Sendable>: Timed, Waiter, @unchecked Sendable {
         return error
     }
 
+    /// The caller gets its answer; the call goes on until the body is read.
+    private func headArrived(_ effects: inout Effects) {
+        guard conclusion == nil, let result = lanes[(attempts - 1) & 7]?.result else { return }
+        conclusion = (result, Report(attempts: attempts, reason: .ok), false)
+        lanes = [Lane?](repeating: nil, count: 8)
+        if case .success(let value) = result, let answer = value as? any Streaming {
+            streaming = true
+            body = answer.body
+            answer.body.follow(self)
+        }
+        if out == 0 { tell(nil, &effects) }
+    }
+
     private func end(_ step: UInt64, _ effects: inout Effects) {
         unpark()
         aim(nil)
+        if streaming {
+            streaming = false
+            if let body { effects.failed = (body, refusal(Wire.verdict(step), nil, nil)) }
+            return
+        }
         // Attempts that nobody has started yet are not started any more.
         for lane in orders {
             lane.settled = true

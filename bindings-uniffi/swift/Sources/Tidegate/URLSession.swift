@@ -5,9 +5,14 @@ import FoundationNetworking
 import TidegateNative
 
 /// An answer with its whole body.
-public struct Answer: Sendable {
+public struct Answer: Sendable, HTTPAnswer {
     public let data: Data
     public let response: URLResponse
+}
+
+/// What `URLSession` has brought.
+protocol HTTPAnswer {
+    var response: URLResponse { get }
 }
 
 extension URLSession {
@@ -35,18 +40,14 @@ extension URLSession {
     public func upload(
         for request: URLRequest, fromFile file: URL, policy: Policy, options: RequestOptions = RequestOptions()
     ) async throws -> (Data, URLResponse) {
-        try await answer(for: request, policy: policy, options: options) { session, request, done in
-            session.uploadTask(with: request, fromFile: file, completionHandler: done)
-        }.pair()
+        try await answer(for: request, fromFile: file, policy: policy, options: options).pair()
     }
 
     /// The same for a body in memory.
     public func upload(
         for request: URLRequest, from body: Data, policy: Policy, options: RequestOptions = RequestOptions()
     ) async throws -> (Data, URLResponse) {
-        try await answer(for: request, policy: policy, options: options) { session, request, done in
-            session.uploadTask(with: request, from: body, completionHandler: done)
-        }.pair()
+        try await answer(for: request, from: body, policy: policy, options: options).pair()
     }
 
     /// The same as `data(for:policy:)`, with what became of the call.
@@ -55,6 +56,24 @@ extension URLSession {
     ) async -> Ended<Answer> {
         await answer(for: request, policy: policy, options: options) { session, request, done in
             session.dataTask(with: request, completionHandler: done)
+        }
+    }
+
+    /// The same as `upload(for:fromFile:policy:)`, with what became of the call.
+    public func answer(
+        for request: URLRequest, fromFile file: URL, policy: Policy, options: RequestOptions = RequestOptions()
+    ) async -> Ended<Answer> {
+        await answer(for: request, policy: policy, options: options) { session, request, done in
+            session.uploadTask(with: request, fromFile: file, completionHandler: done)
+        }
+    }
+
+    /// The same as `upload(for:from:policy:)`, with what became of the call.
+    public func answer(
+        for request: URLRequest, from body: Data, policy: Policy, options: RequestOptions = RequestOptions()
+    ) async -> Ended<Answer> {
+        await answer(for: request, policy: policy, options: options) { session, request, done in
+            session.uploadTask(with: request, from: body, completionHandler: done)
         }
     }
 
@@ -107,7 +126,7 @@ extension Ended where Value == Answer {
 extension Policy {
     /// The outcome that an answer's status and fields say, at its place in a word; nil where there is no such answer.
     func classified(_ result: Result<any Sendable, any Error>) -> UInt64? {
-        guard case .success(let value) = result, let response = (value as? Answer)?.response as? HTTPURLResponse else {
+        guard case .success(let value) = result, let response = (value as? any HTTPAnswer)?.response as? HTTPURLResponse else {
             return nil
         }
         guard response.statusCode >= 400 else { return 0 }

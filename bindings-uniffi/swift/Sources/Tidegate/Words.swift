@@ -15,13 +15,19 @@ enum Wire {
     static let timer: UInt64 = 0
     static let poll: UInt64 = 1
     static let cancel: UInt64 = 2
+    static let headers: UInt64 = 3
     static let finished: UInt64 = 4
+    /// What a call waits for while the body of its answer is read.
+    static let body: UInt64 = 6
+    /// In the place of an outcome: the head of a good answer, whose body follows.
+    static let head = UInt64.max
 
     // Request flags.
     static let replayable: UInt64 = 1 << 2
     static let idempotent: UInt64 = 1 << 3
     static let abortable: UInt64 = 1 << 4
     static let mayPark: UInt64 = 1 << 5
+    static let slotUntilBody: UInt64 = 1 << 6
 
     private static let longestMilliseconds = UInt64(1) << 31 - 2
     private static let longest = UInt64(1) << 53 - 2

@@ -29,6 +29,33 @@ import TidegateTesting
         }
     }
 
+    @Test func aFleetIsRefusedWithOneClearError() throws {
+        let rule = "must be local: the Swift package has no host for a fleet's store (docs/swift.md, \"Fleets\")"
+        let rate = RateLimit(permits: 1, per: .seconds(1), store: .fleet)
+        let breaker = Breaker(consecutive: 1, breakDuration: .seconds(1), store: .fleet)
+        do {
+            _ = try Policy("p", rateLimit: rate, breaker: breaker, engine: engine)
+            Issue.record("taken")
+        } catch let error as PolicyError {
+            #expect(error.mistakes.map(\.key).sorted() == ["breaker.store", "rateLimit.store"])
+            #expect(error.mistakes.allSatisfy { $0.value == "fleet" && $0.rule == rule })
+        }
+        let local = RateLimit(permits: 1, per: .seconds(1), store: .local)
+        let policy = try Policy("p", rateLimit: local, engine: engine)
+        #expect(throws: PolicyError.self) { try policy.retune(Settings(rateLimit: rate)) }
+        #expect(throws: PolicyError.self) { try Pool("rates", .rateLimit(rate), engine: engine) }
+        let pool = try Pool("rates", .rateLimit(local), engine: engine)
+        #expect(throws: PolicyError.self) { try pool.retune(.rateLimit(rate)) }
+        for text in ["[policy.q.rate_limit]\npermits = 1\nper = \"1s\"\nstore = \"fleet\"", "[pool.r.rate_limit]\npermits = 1\nper = \"1s\"\nstore = \"fleet\""] {
+            do {
+                _ = try Policies(toml: text, engine: engine)
+                Issue.record("taken")
+            } catch let error as PolicyError {
+                #expect(error.mistakes.map(\.rule) == [rule], "\(error)")
+            }
+        }
+    }
+
     @Test func theStandardNamesAreCoresSettings() throws {
         let backoff = Backoff.exponential(factor: 3, initial: .milliseconds(100)).maximum(.seconds(5)).fullJitter()
         let policy = try Policy("p", retry: Retry(maxAttempts: 4, backoff: backoff), engine: engine)

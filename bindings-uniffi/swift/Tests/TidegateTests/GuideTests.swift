@@ -52,7 +52,7 @@ private let busyIsTransient: Classify = { result in
         let parts = try String(contentsOf: page, encoding: .utf8).components(separatedBy: "```")
         let blocks = stride(from: 1, to: parts.count, by: 2).map { parts[$0] }.filter { $0.hasPrefix("swift\n") }
         for block in blocks { #expect(here.contains(plain(String(block.dropFirst(6)))), "\(block)") }
-        #expect(blocks.count == 13)
+        #expect(blocks.count == 14)
     }
 
     @Test func policiesAndClosures() async throws {
@@ -71,6 +71,11 @@ private let busyIsTransient: Classify = { result in
         )
         let (data, response) = try await session.data(for: request, policy: payments)
         #expect((response as? HTTPURLResponse)?.statusCode == 200 && !data.isEmpty)
+
+        var received = 0
+        let (bytes, head) = try await session.bytes(for: request, policy: payments)
+        for try await chunk in bytes.chunks { received += chunk.count }
+        #expect((head as? HTTPURLResponse)?.statusCode == 200 && received == data.count)
 
         let order = try await payments.run { attempt in
             try await shop.order(id: 7, attempt: attempt.number, within: attempt.remaining)

@@ -126,6 +126,15 @@ import FoundationNetworking
         #expect(missing.report == Report(attempts: 1, reason: .notRetryable))
     }
 
+    @Test(arguments: ["reset", "close", "reset_after_headers", "truncate"]) func whatBreaksOffIsRepeated(_ fault: String) async throws {
+        let url = try await origin.scripted("{\"fault\": \"\(fault)\", \"body_bytes\": 1000}", status(200))
+        let ended = await session.answer(for: request(url, "GET"), policy: try http())
+        #expect(try code(ended) == 200 && ended.report.attempts == 2, "\(ended)")
+        let once = try await origin.scripted("{\"fault\": \"\(fault)\", \"body_bytes\": 1000}", status(200))
+        let post = await session.answer(for: request(once, "POST", "pay"), policy: try http())
+        #expect(post.report.reason == .method && post.report.attempts == 1, "it may have been done")
+    }
+
     @Test func smallAnswersKeepTheirConnection() async throws {
         let url = try await origin.scripted(status(503), status(503), status(200))
         _ = try await session.data(from: url, policy: try http())

@@ -647,9 +647,6 @@ impl Engine {
         if out != share.asked as usize {
             return Err(format!("route {home}: {} commands noted, {out} out", share.asked));
         }
-        if !share.strict() && share.asked > 1 {
-            return Err(format!("route {home}: {} commands out at a time", share.asked));
-        }
         if share.leased.len() > MOST_LEASES || share.leased.iter().any(|it| it.0 == 0) {
             return Err(format!("route {home}: leases {:?}", share.leased));
         }

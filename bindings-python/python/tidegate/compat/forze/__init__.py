@@ -24,6 +24,12 @@ from ._ports import (
     ResilienceWrap,
     default_resilience_executor,
 )
+from ._stores import (
+    FleetPart,
+    redis_circuit_breaker_store,
+    redis_latency_digest_store,
+    redis_rate_limit_store,
+)
 from ._strategies import (
     AdaptiveBulkheadStrategy,
     AdaptiveThrottleStrategy,
@@ -54,6 +60,7 @@ __all__ = [
     "Criticality",
     "ExceptionKind",
     "FallbackStrategy",
+    "FleetPart",
     "GradientBulkheadStrategy",
     "HedgeStrategy",
     "JitterMode",
@@ -78,4 +85,7 @@ __all__ = [
     "default_resilience_executor",
     "document_of",
     "exc",
+    "redis_circuit_breaker_store",
+    "redis_latency_digest_store",
+    "redis_rate_limit_store",
 ]

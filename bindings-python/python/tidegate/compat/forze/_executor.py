@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from weakref import ref
 
 from tidegate._caller import Caller
 from tidegate._engine import Engine
@@ -14,6 +16,7 @@ from tidegate._policy import Policy
 
 from ._context import Criticality, current_criticality
 from ._errors import CoreException, ExceptionKind, exc
+from ._stores import NOTHING, Shared
 from ._strategies import (
     BackoffStrategy,
     ResiliencePolicy,
@@ -22,6 +25,9 @@ from ._strategies import (
     TimeoutStrategy,
 )
 from ._translate import good_and_retried, hedged_options_of, options_of, outcome_of
+
+if TYPE_CHECKING:
+    from tidegate.events import Record
 
 T = TypeVar("T")
 OnEvent: TypeAlias = Callable[[str, str, "str | None"], object]
@@ -151,10 +157,11 @@ class ResilienceStateSnapshot:
 class _Named:
     """A policy, as forze has it and as the engine has it."""
 
-    def __init__(self, policy: ResiliencePolicy, engine: Engine) -> None:
+    def __init__(self, policy: ResiliencePolicy, engine: Engine, shared: Shared) -> None:
         self.policy = policy
         self.retried = good_and_retried(policy)
-        self.guard = self._made(policy.name, options_of(policy), engine)
+        self._shared = shared
+        self.guard = self._made(policy.name, shared.within(options_of(policy)), engine)
         self.hedge: Policy | None = None
         if policy.hedge is not None:
             self.hedge = self._made(f"{policy.name}.hedge", hedged_options_of(policy), engine)
@@ -173,7 +180,7 @@ class _Named:
                 f"Resilience policy {policy.name!r}: a retune cannot add or remove its hedge"
             )
         try:
-            self.guard.retune(**options_of(policy))
+            self.guard.retune(**self._shared.within(options_of(policy)))
             if self.hedge is not None:
                 self.hedge.retune(**hedged_options_of(policy))
         except PolicyError as error:
@@ -194,7 +201,9 @@ class ResilienceExecutor:
         engine: What keeps the state; one of its own if left out.
         on_event: Told (event, policy, route): `retry_attempt`, `timeout`, `deadline_exceeded`,
             `rate_limit_reject`, `bulkhead_reject`, `bulkhead_shed`, `breaker_open`, `breaker_forced_open`,
-            `throttle_reject`. What it raises is ignored.
+            `throttle_reject`; `rate_limit_store_degraded` and its like, once for each policy, when a shared
+            store is gone. What it raises is ignored.
+        shared: What of the state is a fleet's: `ResilienceDepsModule` says it.
 
     Raises:
         CoreException: Of the kind `configuration`, where a policy cannot be made.
@@ -212,12 +221,18 @@ class ResilienceExecutor:
         *,
         engine: Engine | None = None,
         on_event: OnEvent | None = None,
+        shared: Shared = NOTHING,
     ) -> None:
         given = policies.policies if isinstance(policies, ResilienceSpec) else policies or {}
         self.engine: Final = Engine() if engine is None else engine
         self._on_event = on_event
+        shared.attach(self.engine)
+        if on_event is not None and shared.parts:
+            self.engine.on_event(
+                partial(_degraded, ref(self), sorted(shared.parts)), types=["store_degraded"]
+            )
         self._named = {
-            str(name): _Named(policy, self.engine)
+            str(name): _Named(policy, self.engine, shared)
             for name, policy in {**builtin_default_policies(), **given}.items()
         }
         self._callers: dict[tuple[Policy, str, Criticality], Caller] = {}
@@ -373,6 +388,23 @@ class ResilienceExecutor:
             self._on_event(event, named.policy.name, route)
         except Exception:  # noqa: S110 - whoever listens may not break a call
             pass
+
+
+def _degraded(executor: ref[ResilienceExecutor], parts: list[str], record: Record) -> None:
+    """The store is gone: each policy that shares something goes on by itself."""
+    del record
+    mine = executor()
+    for named in [] if mine is None else mine._named.values():
+        for part in parts:
+            if named.guard._setting(_KEYS[part]) == "fleet":
+                mine._tell(f"{part}_degraded", named, None)  # type: ignore[union-attr]
+
+
+_KEYS: Final = {
+    "breaker_store": "breaker.store",
+    "rate_limit_store": "rate_limit.store",
+    "latency_digest_store": "bulkhead.latency_store",
+}
 
 
 def reject_blanket_ambiguous_retry(policy: ResiliencePolicy, port: str) -> None:

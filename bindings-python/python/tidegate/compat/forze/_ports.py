@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ._errors import exc
 from ._executor import ResilienceExecutor, reject_blanket_ambiguous_retry
+from ._stores import PARTS, FleetPart, Shared
 
 if TYPE_CHECKING:
     from tidegate._engine import Engine
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from ._strategies import ResilienceSpec
 
 Port = TypeVar("Port")
-_STORES = ("breaker_store", "rate_limit_store", "latency_digest_store")
 
 
 def _name_of(key: Any) -> str:
@@ -101,9 +101,11 @@ class ResilienceDepsModule:
     Args:
         spec: The policies, over the built-in ones.
         port_policies: At most one for each key.
-        breaker_store: Must be None: state that a fleet shares is not offered yet, and so the next two.
-        rate_limit_store: Must be None.
-        latency_digest_store: Must be None.
+        breaker_store: What `redis_circuit_breaker_store` makes: a breaker that opens in one replica is open
+            in all. None for breakers of each process's own, and so with the next two.
+        rate_limit_store: What `redis_rate_limit_store` makes: the declared rate is the fleet's.
+        latency_digest_store: What `redis_latency_digest_store` makes: bulkheads with a `latency_quantile` go
+            by the latencies of all replicas. All three are of one client and namespace.
         engine: What keeps the state; one of its own if left out.
         on_event: As in `ResilienceExecutor`.
 
@@ -111,34 +113,30 @@ class ResilienceDepsModule:
         executor: The executor.
 
     Raises:
-        CoreException: Of the kind `configuration`: a key twice, an unknown policy, a store, or a policy that
-            retries ambiguous failures for all methods of a port (`resilience.blanket_write_retry`).
+        CoreException: Of the kind `configuration`: a key twice, an unknown policy, what is no store, or a
+            policy that retries ambiguous failures for all methods of a port
+            (`resilience.blanket_write_retry`).
     """
 
     spec: ResilienceSpec | None = None
     port_policies: tuple[PortPolicy, ...] = ()
-    breaker_store: None = None
-    rate_limit_store: None = None
-    latency_digest_store: None = None
+    breaker_store: FleetPart | None = None
+    rate_limit_store: FleetPart | None = None
+    latency_digest_store: FleetPart | None = None
     engine: Engine | None = None
     on_event: OnEvent | None = None
     executor: ResilienceExecutor = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "port_policies", tuple(self.port_policies))
-        for store in _STORES:
-            given: object = getattr(self, store)
-            if given is not None:
-                raise exc.configuration(
-                    f"{store} = {given!r}: state that a fleet shares is not offered yet; leave it out, and"
-                    " each process keeps its own"
-                )
+        given = {part: getattr(self, part) for part in PARTS}
+        shared = Shared({part: store for part, store in given.items() if store is not None})
         seen: set[Any] = set()
         for port in self.port_policies:
             if port.key in seen:
                 raise exc.configuration(f"Duplicate port policy for dependency key {_name_of(port.key)!r}")
             seen.add(port.key)
-        executor = ResilienceExecutor(self.spec, engine=self.engine, on_event=self.on_event)
+        executor = ResilienceExecutor(self.spec, engine=self.engine, on_event=self.on_event, shared=shared)
         object.__setattr__(self, "executor", executor)
         unknown = sorted(
             {port.policy for port in self.port_policies if str(port.policy) not in executor.policies}

@@ -2,6 +2,15 @@ package dev.tidegate
 
 import kotlin.time.Duration
 
+/** Makes a body anew. */
+public fun interface BodyFactory {
+    /**
+     * The body for a repeat: with OkHttp a `RequestBody`, with Ktor an `OutgoingContent`, a `ByteReadChannel`, bytes or a text. What it
+     * throws is what the attempt has failed with.
+     */
+    public fun make(): Any
+}
+
 /**
  * What one request says about itself, where it differs from its policy's other requests. With OkHttp it is a tag of the
  * request, `tag(RequestOptions::class.java, …)`; with Ktor it is the block `tidegate { … }`, or a copy of this.
@@ -13,6 +22,7 @@ import kotlin.time.Duration
  * @property criticality How much it matters to a queue.
  * @property deadline Time for the whole call.
  * @property cost Tokens of a rate limit that it takes.
+ * @property bodyFactory Makes the body anew for a repeat, where it can be read only once; the first attempt sends the request's own.
  * @property retryHeader Do repeats carry `Retry-Attempt: n`? Where it is null, the adapter's setting says.
  */
 public data class RequestOptions @JvmOverloads constructor(
@@ -24,4 +34,5 @@ public data class RequestOptions @JvmOverloads constructor(
     val deadline: Duration? = null,
     val cost: Int = 1,
     val retryHeader: Boolean? = null,
+    val bodyFactory: BodyFactory? = null,
 )

@@ -2,6 +2,7 @@ package dev.tidegate
 
 import dev.tidegate.ktor.Tidegate
 import dev.tidegate.okhttp.okHttpInterceptor
+import dev.tidegate.parts.TokenBucket
 import io.ktor.client.HttpClient
 import io.ktor.client.engine.cio.CIO
 import kotlinx.coroutines.ExperimentalCoroutinesApi
@@ -14,6 +15,7 @@ import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.io.File
 import java.io.IOException
+import kotlin.time.Duration
 import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.Duration.Companion.seconds
 
@@ -51,6 +53,9 @@ class GuideTest {
         }
         val shop = orders.wrap<Shop>(client, methods = listOf("find"), route = "shop")
         assertEquals("no. 7", shop.find(7))
+        val bucket = TokenBucket(now = Duration.ZERO) { permits = 3; per = 1.seconds; burst = 2 }
+        val wait = bucket.acquire(now = Duration.ZERO, cost = 2)
+        assertEquals(Duration.ZERO, wait)
         val metrics = Metrics()
         val calls = metrics.read().filter { it.family.name == "tidegate_calls_total" }
         assertEquals(emptyList<Series>(), calls)

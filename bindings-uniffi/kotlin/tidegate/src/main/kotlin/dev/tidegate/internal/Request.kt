@@ -25,13 +25,16 @@ internal class Request(
     val untilBody: Boolean = core.word("slot_until") != "headers"
     private val path = if (core.flag("retry.hold")) path() else null
     private val idempotent: Boolean
-    private val replayable = options.replayable ?: replayable
+    private val replayable = options.replayable ?: (replayable || options.bodyFactory != null)
 
     init {
         val known = options.idempotent ?: (core.retriesMethod(method) || hasKey)
         key = if (!known && options.idempotent == null && makeKey) UUID.randomUUID().toString() else null
         idempotent = known || key != null
     }
+
+    /** The body of a repeat, where the request says how it is made. */
+    fun body(): Any? = options.bodyFactory?.make()
 
     fun inheriting(more: Long): Inheriting {
         val call = CallOptions(route, idempotent, replayable, options.criticality, options.deadline, options.cost)

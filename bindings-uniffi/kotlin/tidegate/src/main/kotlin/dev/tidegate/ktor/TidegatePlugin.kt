@@ -17,12 +17,16 @@ import io.ktor.client.plugins.api.ClientPlugin
 import io.ktor.client.plugins.api.Send
 import io.ktor.client.plugins.api.createClientPlugin
 import io.ktor.client.request.HttpRequestBuilder
+import io.ktor.client.request.setBody
 import io.ktor.client.request.takeFrom
 import io.ktor.client.statement.HttpResponse
 import io.ktor.http.HttpMethod
+import io.ktor.http.content.ByteArrayContent
 import io.ktor.http.content.OutgoingContent
 import io.ktor.util.AttributeKey
 import io.ktor.util.flattenForEach
+import io.ktor.utils.io.ByteReadChannel
+import io.ktor.utils.io.InternalAPI
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.CompletableJob
 import kotlinx.coroutines.CoroutineScope
@@ -102,6 +106,22 @@ private fun isReplayable(body: Any): Boolean = when (body) {
     else -> false
 }
 
+/** What a factory has made, with the headers of the body in whose place it stands. */
+private fun content(made: Any, of: OutgoingContent?): OutgoingContent = when (made) {
+    is OutgoingContent -> made
+    is ByteArray -> ByteArrayContent(made, of?.contentType)
+    is String -> ByteArrayContent(made.encodeToByteArray(), of?.contentType)
+    is ByteReadChannel -> object : OutgoingContent.ReadChannelContent() {
+        override val contentType get() = of?.contentType
+        override val contentLength get() = of?.contentLength
+
+        override fun readFrom() = made
+    }
+    else -> throw IllegalArgumentException(
+        "bodyFactory = ${made.javaClass.name}: must make an OutgoingContent, a ByteReadChannel, bytes or a text",
+    )
+}
+
 /** One request. */
 private class KtorRun(
     private val said: Request,
@@ -125,6 +145,7 @@ private class KtorRun(
         request.executionContext.invokeOnCompletion { cause ->
             if (cause == null) (own as CompletableJob).complete() else own.cancel(CancellationException("the request has ended", cause))
         }
+        if (lane.number > 1) said.body()?.let { made.setBody(content(it, request.body as? OutgoingContent)) }
         said.key?.let { made.headers[Request.KEY_HEADER] = it }
         if (lane.number > 1 && retryHeader) made.headers[Request.RETRY_HEADER] = (lane.number - 1).toString()
         try {
@@ -181,7 +202,7 @@ private class KtorRun(
     }
 
     /** The good answer, whose body is read under the call: its slot and its deadline last until its job has ended. */
-    @OptIn(InternalCoroutinesApi::class)
+    @OptIn(InternalCoroutinesApi::class, InternalAPI::class)
     override fun body(lane: Attempt, us: Long): HttpClientCall {
         val call = lane.value as HttpClientCall
         if (attempts > 1) call.attributes.put(reportKey, Report(attempts, Verdict.OK, null, null))
@@ -197,7 +218,9 @@ private class KtorRun(
         }
         call.coroutineContext.job.invokeOnCompletion(onCancelling = true) { cause ->
             late?.cancel()
-            if (open.compareAndSet(true, false)) tell(Wire.finished(lane.number, cause?.let(Outcomes::of) ?: Wire.OK))
+            // Ktor ends the job well also where the body has failed on its way: the channel knows.
+            val failed = cause ?: call.response.rawContent.closedCause
+            if (open.compareAndSet(true, false)) tell(Wire.finished(lane.number, failed?.let(Outcomes::of) ?: Wire.OK))
         }
         return call
     }

@@ -14,6 +14,7 @@ import dev.tidegate.internal.Wire
 import okhttp3.Call
 import okhttp3.EventListener
 import okhttp3.Interceptor
+import okhttp3.RequestBody
 import okhttp3.Response
 import okhttp3.ResponseBody.Companion.asResponseBody
 import okio.AsyncTimeout
@@ -125,9 +126,14 @@ private class OkHttpRun(
 
     /** An attempt's request: equal to the first but for the retry header. */
     private fun outgoing(lane: Attempt): okhttp3.Request {
+        val body = if (lane.number > 1) said.body() else null
         val repeat = lane.number > 1 && retryHeader
-        if (said.key == null && !repeat) return request
+        if (said.key == null && !repeat && body == null) return request
         val made = request.newBuilder()
+        if (body != null) {
+            require(body is RequestBody) { "bodyFactory = ${body.javaClass.name}: must make a RequestBody" }
+            made.method(request.method, body)
+        }
         said.key?.let { made.header(Request.KEY_HEADER, it) }
         if (repeat) made.header(Request.RETRY_HEADER, (lane.number - 1).toString())
         return made.build()

@@ -1,5 +1,6 @@
 package dev.tidegate.http
 
+import dev.tidegate.Engine
 import dev.tidegate.Policy
 import dev.tidegate.RequestOptions
 import dev.tidegate.ktor.Tidegate
@@ -8,25 +9,71 @@ import dev.tidegate.ktor.tidegate
 import io.ktor.client.HttpClient
 import io.ktor.client.engine.cio.CIO
 import io.ktor.client.engine.cio.endpoint
+import io.ktor.client.engine.mock.MockEngine
+import io.ktor.client.engine.mock.respond
+import io.ktor.client.plugins.api.SendingRequest
+import io.ktor.client.plugins.api.createClientPlugin
 import io.ktor.client.request.HttpRequestBuilder
+import io.ktor.client.request.get
 import io.ktor.client.request.header
 import io.ktor.client.request.prepareGet
 import io.ktor.client.request.request
 import io.ktor.client.request.setBody
 import io.ktor.client.statement.bodyAsText
 import io.ktor.http.HttpMethod
+import io.ktor.http.headersOf
 import io.ktor.http.takeFrom
+import io.ktor.utils.io.ByteChannel
 import io.ktor.utils.io.ByteReadChannel
+import io.ktor.utils.io.close
+import io.ktor.utils.io.writeStringUtf8
 import kotlinx.coroutines.CompletableDeferred
 import kotlinx.coroutines.DelicateCoroutinesApi
 import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.ExperimentalCoroutinesApi
 import kotlinx.coroutines.GlobalScope
 import kotlinx.coroutines.async
 import kotlinx.coroutines.runBlocking
+import kotlinx.coroutines.test.currentTime
+import kotlinx.coroutines.test.runTest
+import kotlinx.coroutines.test.testTimeSource
 import kotlinx.coroutines.withTimeout
+import org.junit.jupiter.api.Assertions.assertEquals
+import java.io.IOException
+import kotlin.time.Duration
+import kotlin.time.Duration.Companion.milliseconds
+import kotlin.time.Duration.Companion.seconds
 
-class KtorTest : Rules() {
+@OptIn(ExperimentalCoroutinesApi::class)
+class KtorTest : MoreRules() {
     override fun client(policy: Policy, retryHeader: Boolean, idempotencyKey: Boolean): Client = Ktor(policy, retryHeader, idempotencyKey)
+
+    // CIO hands a body that was cut on as if it were whole: an engine that does not.
+    override fun cut(policy: Policy): Throwable {
+        val of = policy
+        val engine = MockEngine {
+            val body = ByteChannel()
+            body.writeStringUtf8("half")
+            body.flush()
+            respond(body, headers = headersOf("Content-Length", "8")).also { body.close(IOException("cut")) }
+        }
+        val client = HttpClient(engine) { install(Tidegate) { this.policy = of } }
+        return client.use { failure { runBlocking { it.prepareGet(Origin.url + "/cut").execute { response -> response.bodyAsText() } } } }
+    }
+
+    override fun trials(count: Int, make: (Engine) -> Policy): List<Duration> {
+        val at = mutableListOf<Duration>()
+        runTest(timeout = 60.seconds) {
+            val of = make(Engine(seed = 7, timeSource = testTimeSource))
+            val client = HttpClient(CIO) {
+                install(Tidegate) { policy = of }
+                install(createClientPlugin("At") { on(SendingRequest) { _, _ -> at += currentTime.milliseconds } })
+            }
+            repeat(count) { assertEquals(200, client.get(Origin.url + "/x").status.value) }
+            client.close()
+        }
+        return at
+    }
 
     // CIO opens a connection for each request, unless it pipelines them.
     override val keepsConnections get() = false
@@ -80,6 +127,8 @@ private class Ktor(of: Policy, header: Boolean, key: Boolean) : Client {
         runBlocking { opened.await() }
         return Pair({ read.complete(true); runBlocking { text.await() } }, { read.complete(false); runBlocking { text.await() } })
     }
+
+    override fun body(text: String): Any = ByteReadChannel(text)
 
     override fun start(path: String): Pair<() -> Unit, () -> Throwable?> {
         val job = GlobalScope.async(Dispatchers.IO) { client.request(Origin.url + path).bodyAsText() }

@@ -8,6 +8,7 @@ import dev.tidegate.okhttp.TidegateInterceptor
 import dev.tidegate.okhttp.okHttpInterceptor
 import dev.tidegate.okhttp.report
 import dev.tidegate.policy
+import dev.tidegate.testing.FakeTime
 import kotlinx.coroutines.runBlocking
 import okhttp3.ConnectionPool
 import okhttp3.MediaType
@@ -24,10 +25,28 @@ import retrofit2.http.GET
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.TimeUnit
 import kotlin.concurrent.thread
+import kotlin.time.Duration
 
-class OkHttpTest : Rules() {
+class OkHttpTest : MoreRules() {
     override fun client(policy: Policy, retryHeader: Boolean, idempotencyKey: Boolean): Client =
         OkHttp(TidegateInterceptor(policy, retryHeader, idempotencyKey))
+
+    override fun cut(policy: Policy): Throwable {
+        Origin.script("default" to mapOf("body_bytes" to 200_000, "fault" to "truncate"))
+        return failure { client(policy).use { it.open("/cut").first() } }
+    }
+
+    override fun trials(count: Int, make: (Engine) -> Policy): List<Duration> {
+        val time = FakeTime()
+        val start = time.markNow()
+        val at = mutableListOf<Duration>()
+        val client = OkHttpClient.Builder().addInterceptor(make(Engine(seed = 7, timeSource = time)).okHttpInterceptor())
+            .addInterceptor { chain -> at += start.elapsedNow(); chain.proceed(chain.request()) }
+            .build()
+        repeat(count) { client.newCall(Request.Builder().url(Origin.url + "/x").build()).execute().use { assertEquals(200, it.code) } }
+        client.connectionPool.evictAll()
+        return at
+    }
 
     /** What Retrofit makes of an interface goes through unchanged. */
     interface Api {
@@ -63,13 +82,13 @@ private class OkHttp(interceptor: TidegateInterceptor) : Client {
         .connectionPool(ConnectionPool(1, 1, TimeUnit.MINUTES))
         .build()
 
-    private class OneShot : RequestBody() {
+    override fun body(text: String): Any = object : RequestBody() {
         override fun contentType(): MediaType? = null
 
         override fun isOneShot() = true
 
         override fun writeTo(sink: BufferedSink) {
-            sink.writeUtf8("hello")
+            sink.writeUtf8(text)
         }
     }
 
@@ -77,7 +96,7 @@ private class OkHttp(interceptor: TidegateInterceptor) : Client {
         val content = when (body) {
             Body.NONE -> null
             Body.BYTES -> "hello".toRequestBody()
-            Body.ONE_SHOT -> OneShot()
+            Body.ONE_SHOT -> body("hello") as RequestBody
         }
         val made = Request.Builder().url(Origin.url + path).method(method, content)
         for ((name, value) in headers) made.header(name, value)

@@ -50,6 +50,9 @@ interface Client : AutoCloseable {
     /** Begins a request, and reads nothing of its body: reads on, and closes. */
     fun open(path: String = "/x"): Pair<() -> String, () -> Unit>
 
+    /** A body that can be read once, for a factory. */
+    fun body(text: String): Any
+
     /** Begins a request on another thread: how to cancel it, and how it ended. */
     fun start(path: String = "/x"): Pair<() -> Unit, () -> Throwable?>
 }
@@ -57,19 +60,25 @@ interface Client : AutoCloseable {
 /** The rules for every adapter (`hosts.md`), against the faulty server. */
 @Timeout(60)
 abstract class Rules {
-    private val engine = Engine(seed = 7)
+    protected val engine = Engine(seed = 7)
     private val clients = mutableListOf<Client>()
 
     /** A client of one connection at most, which leaves repeats to the policy. */
     protected abstract fun client(policy: Policy, retryHeader: Boolean = true, idempotencyKey: Boolean = false): Client
 
+    /** Sends so many requests to `/x` by a policy whose engine's time moves on when somebody waits: when each attempt began. */
+    protected abstract fun trials(count: Int, make: (Engine) -> Policy): List<Duration>
+
+    /** Sends a request whose answer's body fails on its way: how reading it ended. */
+    protected abstract fun cut(policy: Policy): Throwable
+
     /** Does the client keep connections? */
     protected open val keepsConnections: Boolean get() = true
 
-    private fun using(policy: Policy, retryHeader: Boolean = true, idempotencyKey: Boolean = false) =
+    protected fun using(policy: Policy, retryHeader: Boolean = true, idempotencyKey: Boolean = false) =
         client(policy, retryHeader, idempotencyKey).also { clients += it }
 
-    private fun http(name: String = "p", configure: Configure<PolicyOptions> = Configure { }): Policy {
+    protected fun http(name: String = "p", configure: Configure<PolicyOptions> = Configure { }): Policy {
         val own = engine
         return policy(name) {
             engine = own
@@ -85,9 +94,9 @@ abstract class Rules {
         leftNothing(engine)
     }
 
-    private fun attempts() = Origin.log().filter { it["path"].asText() == "/x" }
+    protected fun attempts() = Origin.log().filter { it["path"].asText() == "/x" }
 
-    private inline fun failure(work: () -> Any?): Throwable {
+    protected inline fun failure(work: () -> Any?): Throwable {
         val got = try {
             work()
         } catch (error: Throwable) {
@@ -275,7 +284,7 @@ abstract class Rules {
     }
 
     @Test
-    fun `rule 13 and 14, many at once leave nothing`() {
+    fun `rule 14, many at once leave nothing`() {
         Origin.script("rules" to listOf(mapOf("match" to mapOf("path" to "/x"), "probability" to 0.3, "respond" to mapOf("status" to 503))))
         val client = using(http { bulkhead { maxConcurrency = 4; maxQueue = 1_000 } })
         val done = java.util.concurrent.atomic.AtomicInteger()
@@ -284,7 +293,7 @@ abstract class Rules {
         assertFalse(engine.snapshot().policies.getValue("p").ends.isEmpty())
     }
 
-    private fun until(within: Duration = 2.seconds, condition: () -> Boolean) {
+    protected fun until(within: Duration = 2.seconds, condition: () -> Boolean) {
         val end = System.nanoTime() + within.inWholeNanoseconds
         while (!condition() && System.nanoTime() < end) Thread.sleep(1)
         assertTrue(condition())

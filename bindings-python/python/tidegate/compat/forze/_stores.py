@@ -1,0 +1,157 @@
+"""Forze's stores for what a fleet shares: which part of the policies' state it is, and where that lives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegate.compat._checks import number
+from tidegate.fleet import RedisStore, attach
+
+from ._errors import exc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidegate._engine import Engine
+    from tidegate.testing import MemoryStore
+
+PARTS: Final[Mapping[str, str]] = {
+    "breaker_store": "redis_circuit_breaker_store",
+    "rate_limit_store": "redis_rate_limit_store",
+    "latency_digest_store": "redis_latency_digest_store",
+}
+"""The parts of a module, and the functions that make their stores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetPart:
+    """A part of the state that a fleet shares.
+
+    Attributes:
+        part: Which: `breaker_store`, `rate_limit_store` or `latency_digest_store`.
+        client: The Redis client, or a store.
+        namespace: What keys begin with.
+        exchange: Seconds between two looks at the fleet's state; None where it is not looked at.
+    """
+
+    part: str
+    client: Any
+    namespace: str
+    exchange: float | None = None
+
+
+def redis_rate_limit_store(client: Any, *, namespace: str = "tidegate") -> FleetPart:
+    """Rates that are the fleet's, for `ResilienceDepsModule(rate_limit_store=...)`.
+
+    Args:
+        client: A client of redis-py or valkey-py, or whatever `tidegate.fleet.RedisStore` takes; or such a
+            store itself.
+        namespace: What keys begin with.
+    """
+    return FleetPart(part="rate_limit_store", client=client, namespace=namespace)
+
+
+def redis_circuit_breaker_store(
+    client: Any, *, namespace: str = "tidegate", local_cache_ttl: float = 0.25
+) -> FleetPart:
+    """Breakers that open for all replicas, for `ResilienceDepsModule(breaker_store=...)`.
+
+    Args:
+        client: As in `redis_rate_limit_store`.
+        namespace: What keys begin with.
+        local_cache_ttl: Seconds between two looks at the fleet's state, at most; an opening is written at
+            once.
+    """
+    number("local_cache_ttl", local_cache_ttl)
+    return FleetPart(part="breaker_store", client=client, namespace=namespace, exchange=local_cache_ttl)
+
+
+def redis_latency_digest_store(
+    client: Any, *, namespace: str = "tidegate", local_cache_ttl: float = 0.25
+) -> FleetPart:
+    """Latencies of all replicas, for `ResilienceDepsModule(latency_digest_store=...)`.
+
+    Adaptive bulkheads with a `latency_quantile` go by them.
+
+    Args:
+        client: As in `redis_rate_limit_store`.
+        namespace: What keys begin with.
+        local_cache_ttl: Seconds between two exchanges, at most.
+    """
+    number("local_cache_ttl", local_cache_ttl)
+    return FleetPart(
+        part="latency_digest_store", client=client, namespace=namespace, exchange=local_cache_ttl
+    )
+
+
+class Shared:
+    """What of the policies' state is the fleet's."""
+
+    def __init__(self, parts: Mapping[str, FleetPart]) -> None:
+        for name, part in parts.items():
+            given: object = part
+            if not isinstance(given, FleetPart) or given.part != name:
+                raise exc.configuration(f"{name} = {given!r}: must be made by {PARTS[name]}")
+        self.parts: Final = frozenset(parts)
+        given = sorted(parts.values(), key=lambda part: part.part)
+        self._first: Final = given[0] if given else None
+        for part in given:
+            if part.client is not given[0].client or part.namespace != given[0].namespace:
+                raise exc.configuration(
+                    f"{part.part} = {part!r}: must be of the same client and namespace as {given[0].part}"
+                )
+        self._exchange = min((part.exchange for part in given if part.exchange is not None), default=None)
+
+    def attach(self, engine: Engine) -> None:
+        """Attaches the store, unless the engine has it already."""
+        if self._first is None:
+            return
+        try:
+            store = _store(self._first)
+            if engine.link is None or engine.link.carrier is not store:
+                attach(store, engine=engine)
+        except (TypeError, ValueError) as error:
+            raise exc.configuration(f"{self._first.part}: {error}") from error
+
+    def within(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The options of a policy, with the fleet's parts said to be the fleet's."""
+        bulkhead = options.get("bulkhead", {})
+        of = {
+            "rate_limit": ("rate_limit_store", "store", True),
+            "breaker": ("breaker_store", "store", True),
+            "bulkhead": (
+                "latency_digest_store",
+                "latency_store",
+                bulkhead.get("kind") == "aimd" and bulkhead.get("latency_quantile") is not None,
+            ),
+        }
+        shared = {
+            table: {**options[table], key: "fleet"}
+            for table, (part, key, can) in of.items()
+            if table in options and part in self.parts and can
+        }
+        if not shared:
+            return options
+        exchange = {} if self._exchange is None else {"store_exchange": max(self._exchange, 0.001)}
+        return {**options, **shared, **exchange}
+
+
+NOTHING: Final = Shared({})
+
+
+def _store(part: FleetPart) -> RedisStore | MemoryStore:
+    """The store of a client: the same one for the same client, with one set of connections."""
+    client = part.client
+    if callable(getattr(client, "carry", None)):
+        return client  # type: ignore[no-any-return]
+    for known, store in _stores:
+        if known is client and store.namespace == part.namespace:
+            return store
+    store = RedisStore(client, namespace=part.namespace)
+    _stores.append((client, store))
+    return store
+
+
+_stores: Final[list[tuple[Any, RedisStore]]] = []
+"""As long as the process: its clients are wired once."""

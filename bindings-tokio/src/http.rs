@@ -1,0 +1,135 @@
+//! What HTTP clients share: how an answer is judged, and a body that keeps its call until it has been read.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use tidegate::{Class, Outcome};
+use tokio::time::{Sleep, sleep_until};
+
+use crate::classify::of_chain;
+use crate::engine::random;
+use crate::error::Stopped;
+use crate::policy::Site;
+use crate::run::Tail;
+
+/// An error of any kind.
+pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// Our error in a chain of causes: where a client wraps what ended its call's body, this finds it.
+///
+/// ```
+/// use tidegate_tokio::{Error, stopped_in};
+/// let wrapped = std::io::Error::other("a connection");
+/// assert!(stopped_in(&wrapped).is_none());
+/// ```
+pub fn stopped_in<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Stopped> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(stopped) = error.downcast_ref::<Stopped>() {
+            return Some(stopped);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// The outcome of an answer under a policy: its status, and what its headers say of another try.
+pub(crate) fn outcome_of(site: &Site, status: u16, headers: &HeaderMap) -> Outcome {
+    let headers = headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    site.outcome_of(status, headers)
+}
+
+/// A key that no other request has: 128 bits.
+pub(crate) fn fresh_key() -> String {
+    format!("{:016x}{:016x}", random(), random())
+}
+
+pin_project! {
+    /// A body under watch: its call's slot and deadline last until it has been read to its end, has failed, or is dropped.
+    pub struct GuardedBody<B> {
+        #[pin]
+        inner: Option<B>,
+        tail: Tail<Arc<Site>>,
+        #[pin]
+        sleep: Option<Sleep>,
+    }
+}
+
+impl<B> GuardedBody<B> {
+    pub(crate) fn new(inner: B, tail: Tail<Arc<Site>>) -> Self {
+        Self { inner: Some(inner), tail, sleep: None }
+    }
+}
+
+impl<B> Body for GuardedBody<B>
+where
+    B: Body,
+    B::Error: Into<BoxError>,
+{
+    type Data = B::Data;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let mut this = self.project();
+        let Some(inner) = this.inner.as_mut().as_pin_mut() else { return Poll::Ready(None) };
+        match inner.poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Some(Ok(frame))),
+            Poll::Ready(Some(Err(error))) => {
+                let error = error.into();
+                // What is permanent to a caller of functions has passed here: the head was good.
+                let outcome = match of_chain(&*error) {
+                    outcome if outcome.kind == Class::Permanent.into() => Outcome::of(Class::Transient),
+                    outcome => outcome,
+                };
+                this.tail.finish(outcome);
+                this.inner.set(None);
+                return Poll::Ready(Some(Err(error)));
+            }
+            Poll::Ready(None) => {
+                this.tail.finish(Outcome::of(Class::Ok));
+                this.inner.set(None);
+                return Poll::Ready(None);
+            }
+            Poll::Pending => {}
+        }
+        while let Some(due) = this.tail.due {
+            match this.sleep.as_mut().as_pin_mut() {
+                None => this.sleep.set(Some(sleep_until(due))),
+                Some(sleep) if sleep.deadline() != due => sleep.reset(due),
+                Some(_) => {}
+            }
+            let Some(sleep) = this.sleep.as_mut().as_pin_mut() else { break };
+            if sleep.poll(cx).is_pending() {
+                break;
+            }
+            if let Some(stopped) = this.tail.expire() {
+                this.inner.set(None);
+                return Poll::Ready(Some(Err(stopped.into())));
+            }
+        }
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl<B> fmt::Debug for GuardedBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GuardedBody").finish_non_exhaustive()
+    }
+}

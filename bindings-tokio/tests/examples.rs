@@ -1,0 +1,34 @@
+//! The examples, as people run them but for their `main`.
+
+#[path = "../examples/hyper.rs"]
+#[allow(dead_code, clippy::disallowed_methods, reason = "a program is included, and its main is not run")]
+mod hyper;
+#[path = "../examples/reqwest.rs"]
+#[allow(dead_code, clippy::disallowed_methods, reason = "a program is included, and its main is not run")]
+mod reqwest;
+
+use tidegate_origin::{Options, Origin, Script};
+
+fn flaky() -> Origin {
+    let origin = Origin::start(Options::default()).unwrap();
+    let script =
+        serde_json::json!({"sequences": {"/x": [{"status": 503}, {"fault": "reset"}, {"body": "an order"}]}});
+    origin.play(Script::from_value(&script).unwrap()).unwrap();
+    origin
+}
+
+#[tokio::test]
+async fn hyper_under_the_layer() {
+    let origin = flaky();
+    let answer = hyper::get(&format!("{}/x", origin.url())).await.unwrap();
+    assert_eq!(answer, (200, "an order".into()));
+    assert_eq!(origin.log().len(), 3);
+}
+
+#[tokio::test]
+async fn reqwest_under_a_guard() {
+    let origin = flaky();
+    let answer = reqwest::get(&format!("{}/x", origin.url())).await.unwrap();
+    assert_eq!(answer, (200, "an order".into(), 3));
+    assert_eq!(origin.log().len(), 3);
+}

@@ -1,0 +1,271 @@
+//! Events, `tracing` and `metrics`: what is told, under which names, and that it costs nothing until asked for.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests are users: they spawn, sleep and look at the clock"
+)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fmt::{Debug, Write as _};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use metrics::{
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
+    SharedString, Unit,
+};
+use parking_lot::Mutex;
+use support::{broken, ms, nothing_left, plain};
+use tidegate_tokio::core::Family;
+use tidegate_tokio::{Engine, RecordType};
+use tokio::time::sleep;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
+use tracing::{Level, Metadata as TraceMetadata, Subscriber};
+
+/// Keeps what it is told, by the series' name and labels.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<BTreeMap<String, Vec<f64>>>>);
+
+struct Series(Kept, String);
+
+impl Series {
+    fn tell(&self, value: f64) {
+        self.0.0.lock().entry(self.1.clone()).or_default().push(value);
+    }
+}
+
+impl CounterFn for Series {
+    fn increment(&self, value: u64) {
+        self.tell(value as f64);
+    }
+
+    fn absolute(&self, value: u64) {
+        self.tell(value as f64);
+    }
+}
+
+impl GaugeFn for Series {
+    fn increment(&self, value: f64) {
+        self.tell(value);
+    }
+
+    fn decrement(&self, value: f64) {
+        self.tell(-value);
+    }
+
+    fn set(&self, value: f64) {
+        self.tell(value);
+    }
+}
+
+impl HistogramFn for Series {
+    fn record(&self, value: f64) {
+        self.tell(value);
+    }
+}
+
+impl Kept {
+    fn series(&self, key: &Key) -> Arc<Series> {
+        let labels: Vec<_> = key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+        Arc::new(Series(self.clone(), format!("{}{{{}}}", key.name(), labels.join(","))))
+    }
+
+    fn last(&self, series: &str) -> Option<f64> {
+        self.0.lock().get(series)?.last().copied()
+    }
+}
+
+impl Recorder for Kept {
+    fn describe_counter(&self, key: KeyName, _: Option<Unit>, _: SharedString) {
+        self.0.lock().insert(format!("described {}", key.as_str()), Vec::new());
+    }
+
+    fn describe_gauge(&self, key: KeyName, unit: Option<Unit>, text: SharedString) {
+        self.describe_counter(key, unit, text);
+    }
+
+    fn describe_histogram(&self, key: KeyName, unit: Option<Unit>, text: SharedString) {
+        self.describe_counter(key, unit, text);
+    }
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(self.series(key))
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(self.series(key))
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::from_arc(self.series(key))
+    }
+}
+
+#[test]
+fn metrics_have_the_names_and_labels_of_every_language() {
+    let kept = Kept::default();
+    metrics::with_local_recorder(&kept, || {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let engine = Engine::new(1);
+            let policy =
+                plain(&engine, "p", 2).bulkhead_max_concurrency(1).bulkhead_max_queue(5).build().unwrap();
+            let metrics = engine.metrics(1);
+            let work = |_| async {
+                sleep(ms(100)).await;
+                Ok::<_, io::Error>(())
+            };
+            let (one, two) = tokio::join!(policy.run(work), policy.run(work));
+            assert!(one.is_ok() && two.is_ok());
+            let _ = policy.run(|_| async { Err::<(), _>(broken()) }).await;
+            policy.caller().route("beyond").run(|_| async { Ok::<_, io::Error>(()) }).await.unwrap();
+            assert_eq!(
+                kept.last("tidegate_calls_total{policy=p,route=default,outcome=ok}"),
+                None,
+                "not published yet"
+            );
+            metrics.publish();
+        });
+    });
+    for family in Family::ALL {
+        assert!(kept.0.lock().contains_key(&format!("described {}", family.name())), "{}", family.name());
+    }
+    let last = |series: &str| kept.last(series);
+    assert_eq!(last("tidegate_calls_total{policy=p,route=default,outcome=ok}"), Some(2.0));
+    assert_eq!(last("tidegate_calls_total{policy=p,route=default,outcome=attempts}"), Some(1.0));
+    assert_eq!(
+        last("tidegate_calls_total{policy=p,route=other,outcome=ok}"),
+        Some(1.0),
+        "one route has a series of its own"
+    );
+    assert_eq!(last("tidegate_attempts_total{policy=p,route=default,outcome=transient}"), Some(2.0));
+    assert_eq!(last("tidegate_retries_total{policy=p,route=default,reason=transient}"), Some(1.0));
+    assert_eq!(last("tidegate_bulkhead_capacity{policy=p,route=default}"), Some(1.0));
+    assert_eq!(last("tidegate_bulkhead_in_flight{policy=p,route=default}"), Some(0.0));
+    let spans = kept.0.lock()["tidegate_call_duration_seconds{policy=p,route=default}"].clone();
+    assert_eq!(spans.len(), 3);
+    assert!((spans[1] - 0.2).abs() < 0.01, "{spans:?}");
+    let waits = kept.0.lock()["tidegate_bulkhead_acquire_latency_seconds{policy=p,route=default}"].clone();
+    assert!(waits.len() == 1 && (waits[0] - 0.1).abs() < 0.01, "{waits:?}");
+}
+
+/// Keeps what is logged, as `LEVEL name=value …`.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
+
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let _ = write!(self.0, " {}={value:?}", field.name());
+    }
+}
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &TraceMetadata<'_>) -> bool {
+        metadata.target() == "tidegate" && *metadata.level() <= Level::INFO
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut text = Text(format!("span {}", span.metadata().name()));
+        span.record(&mut text);
+        self.0.lock().push(text.0);
+        Id::from_u64(1 + self.1.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn record(&self, _: &Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut text = Text(event.metadata().level().to_string());
+        event.record(&mut text);
+        self.0.lock().push(text.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn tracing_has_a_line_for_what_people_look_for() {
+    let lines = Lines::default();
+    let _guard = tracing::subscriber::set_default(lines.clone());
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 2)
+        .set("breaker.consecutive", 1)
+        .breaker_break_duration(ms(1_000))
+        .build()
+        .unwrap();
+    let tracing = engine.trace(RecordType::ALL);
+    let _ = policy.run(|_| async { Err::<(), _>(broken()) }).await;
+    let _ = policy.run(|_| async { Ok::<_, io::Error>(()) }).await;
+    drop(tracing);
+    let _ = policy.run(|_| async { Ok::<_, io::Error>(()) }).await;
+    let lines = lines.0.lock().clone();
+    assert_eq!(lines.len(), 4, "{lines:#?}");
+    let has = |n: usize, parts: &[&str]| parts.iter().all(|part| lines[n].contains(part));
+    assert!(
+        has(
+            0,
+            &[
+                "INFO",
+                "type=\"retry_scheduled\"",
+                "policy=\"p\"",
+                "route=\"default\"",
+                "wait_s=0.1",
+                "kind=\"transient\""
+            ]
+        ),
+        "{lines:#?}"
+    );
+    assert!(
+        lines.iter().any(|line| line.contains("breaker_changed") && line.contains("closed → open")),
+        "{lines:#?}"
+    );
+    assert!(lines.iter().any(|line| line.contains("gave_up")), "{lines:#?}");
+    assert!(has(3, &["WARN", "type=\"rejected\"", "reason=\"breaker_open\""]), "{lines:#?}");
+    nothing_left(&engine);
+}
+
+#[tokio::test]
+async fn a_repeat_of_a_request_has_a_span_that_says_so() {
+    use tidegate_origin::{Options, Origin, Script};
+    use tidegate_tokio::reqwest::{Guard, SendWith};
+    let lines = Lines::default();
+    let _guard = tracing::subscriber::set_default(lines.clone());
+    let origin = Origin::start(Options::default()).unwrap();
+    let script = serde_json::json!({"sequences": {"/x": [{"status": 503}, {}]}});
+    origin.play(Script::from_value(&script).unwrap()).unwrap();
+    let engine = Engine::new(1);
+    let guard = Guard::new(&plain(&engine, "p", 3).retry_backoff_base(ms(1)).build().unwrap());
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    client.get(format!("{}/x", origin.url())).send_with(&guard).await.unwrap();
+    let spans: Vec<_> = lines.0.lock().iter().filter(|line| line.starts_with("span")).cloned().collect();
+    assert_eq!(spans, ["span repeat http.request.resend_count=1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_who_is_slow_or_gone_holds_nobody_up() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 1).build().unwrap();
+    let mut slow = engine.events(&[RecordType::CallDone], 2);
+    let gone = engine.events(RecordType::ALL, 1);
+    for _ in 0..10 {
+        policy.run(|_| async { Ok::<_, io::Error>(()) }).await.unwrap();
+    }
+    drop(gone);
+    assert_eq!(slow.next().await.unwrap().what, RecordType::CallDone);
+    assert!(slow.try_next().is_some() && slow.try_next().is_none(), "two are kept");
+    policy.run(|_| async { Ok::<_, io::Error>(()) }).await.unwrap();
+    assert!(slow.next().await.unwrap().seq > 10, "the gap shows what is missing");
+    drop(slow);
+    nothing_left(&engine);
+}

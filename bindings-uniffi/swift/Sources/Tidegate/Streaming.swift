@@ -1,0 +1,188 @@
+import Foundation
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
+
+/// A value whose body is read after the call has given it to its caller.
+protocol Streaming: Sendable {
+    associatedtype Reader: Body
+    var body: Reader { get }
+}
+
+/// A body that is being read.
+protocol Body: AnyObject, Sendable {
+    /// Tells this owner how it ends, once.
+    func follow(_ owner: any BodyOwner)
+    /// Ends it: whoever reads gets this error.
+    func fail(_ error: any Error)
+}
+
+/// The call that a body belongs to.
+protocol BodyOwner: AnyObject, Sendable {
+    /// How it has ended, as the outcome of the attempt.
+    func bodyEnded(_ outcome: UInt64)
+}
+
+/// An answer whose body is read as it comes.
+public struct StreamedAnswer: Sendable, Streaming, HTTPAnswer {
+    public let bytes: ResponseBytes
+    public let response: URLResponse
+    var body: BodyReader { bytes.reader }
+}
+
+/// The body of an answer, byte by byte, or chunk by chunk as it comes (`chunks`).
+///
+/// It is read once. The call's slot, its deadline and its connection are held until it has been read to its end, has failed, is let
+/// go, or is closed.
+public struct ResponseBytes: AsyncSequence, Sendable {
+    public typealias Element = UInt8
+    let reader: BodyReader
+
+    public func makeAsyncIterator() -> Iterator { Iterator(reader: reader) }
+
+    /// The same in the pieces that come from the network.
+    public var chunks: Chunks { Chunks(reader: reader) }
+
+    /// Reads no more: gives the slot and the connection back now.
+    public func close() { reader.close() }
+
+    public struct Iterator: AsyncIteratorProtocol {
+        let reader: BodyReader
+        private var chunk = Data()
+        private var place = 0
+
+        init(reader: BodyReader) { self.reader = reader }
+
+        public mutating func next() async throws -> UInt8? {
+            while place == chunk.endIndex {
+                guard let more = try await reader.next() else { return nil }
+                (chunk, place) = (more, more.startIndex)
+            }
+            defer { place += 1 }
+            return chunk[place]
+        }
+    }
+
+    /// The body in the pieces that come from the network.
+    public struct Chunks: AsyncSequence, Sendable {
+        public typealias Element = Data
+        let reader: BodyReader
+
+        public func makeAsyncIterator() -> Iterator { Iterator(reader: reader) }
+
+        public struct Iterator: AsyncIteratorProtocol {
+            let reader: BodyReader
+            public mutating func next() async throws -> Data? { try await reader.next() }
+        }
+    }
+}
+
+/// Who reads a body: tells its call how that ends, also where it is let go.
+final class BodyReader: Body {
+    let transfer: Transfer
+    private let owner = Locked<(any BodyOwner)?>(nil)
+
+    init(_ transfer: Transfer) { self.transfer = transfer }
+
+    deinit { close() }
+
+    func follow(_ owner: any BodyOwner) { self.owner.withLock { $0 = owner } }
+
+    func next() async throws -> Data? {
+        do {
+            guard let data = try await transfer.next() else {
+                ended(0)
+                return nil
+            }
+            return data
+        } catch {
+            // A call that ended its body itself is told nothing.
+            ended(error is CancellationError ? Wire.outcome(8) : outcome(of: error))
+            throw error
+        }
+    }
+
+    func fail(_ error: any Error) {
+        owner.withLock { $0 = nil }
+        transfer.end(error)
+    }
+
+    func close() {
+        transfer.end(CancellationError())
+        ended(0)
+    }
+
+    private func ended(_ outcome: UInt64) {
+        let told = owner.withLock { owner in
+            defer { owner = nil }
+            return owner
+        }
+        told?.bodyEnded(outcome)
+    }
+}
+
+/// The transfers of one call: what nobody gets of them is closed.
+final class Transfers: Sendable {
+    private let all = Locked<[Transfer]>([])
+
+    func add(_ transfer: Transfer) { all.withLock { $0.append(transfer) } }
+
+    /// An answer that has failed is released before the next attempt begins (rule 4).
+    func release() {
+        for transfer in all.withLock({ $0 }) where transfer.isLeft { transfer.end(CancellationError()) }
+    }
+
+    /// Closes all but the one that the caller gets.
+    func close(but kept: Transfer?) {
+        for transfer in all.withLock({ $0 }) where transfer !== kept { transfer.end(CancellationError()) }
+    }
+}
+
+extension URLSession {
+    /// The answer to a request as soon as its head is there, under a policy; its body as it comes.
+    ///
+    /// A retry, where there is one, is over by then. With `slotUntil: .body`, which is the default, the slot, the attempt's health and
+    /// the deadline go on until the body has been read; `.headers` lets go of them at once. A body that fails is not repeated: part of it
+    /// has been read. Of a failed answer 64 KiB are read at most, before the next attempt.
+    ///
+    /// - Throws: As `data(for:policy:)`. Reading the bytes throws what the transfer throws, or `DeadlineExceeded`.
+    public func bytes(
+        for request: URLRequest, policy: Policy, options: RequestOptions = RequestOptions()
+    ) async throws -> (ResponseBytes, URLResponse) {
+        let answer = try await streamed(for: request, policy: policy, options: options).result.get()
+        return (answer.bytes, answer.response)
+    }
+
+    /// The same for an address.
+    public func bytes(
+        from url: URL, policy: Policy, options: RequestOptions = RequestOptions()
+    ) async throws -> (ResponseBytes, URLResponse) {
+        try await bytes(for: URLRequest(url: url), policy: policy, options: options)
+    }
+
+    /// The same as `bytes(for:policy:)`, with what became of the call.
+    public func streamed(
+        for request: URLRequest, policy: Policy, options: RequestOptions = RequestOptions()
+    ) async -> Ended<StreamedAnswer> {
+        let plan = Plan(request, options, policy)
+        let path = policy.setting("retry.hold") == 1 ? plan.path : nil
+        let untilBody = policy.word("slot_until") != "headers"
+        let transfers = Transfers()
+        let ended = await policy.make(
+            plan.call, flags: plan.flags | (untilBody ? Wire.slotUntilBody : 0), path: path
+        ) { attempt in
+            transfers.release()
+            let transfer = Transfer(self, plan.outgoing(attempt))
+            transfers.add(transfer)
+            let response = try await transfer.head()
+            if let status = (response as? HTTPURLResponse)?.statusCode, status >= 400 { try await transfer.drain() }
+            return StreamedAnswer(bytes: ResponseBytes(reader: BodyReader(transfer)), response: response)
+        } judge: { result in
+            let outcome = policy.judge(result, default: policy.classified(result))
+            guard untilBody, outcome == 0, case .success = result else { return outcome }
+            return Wire.head
+        }
+        transfers.close(but: try? ended.result.get().body.transfer)
+        return ended
+    }
+}

@@ -1,0 +1,188 @@
+import Foundation
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
+
+/// One data task whose body is read as it comes: what `URLSession`'s delegates tell, as things to wait for.
+final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Sendable {
+    /// What is kept for a slow reader; beyond, the task is suspended until half of it is read.
+    private static let most = 1 << 20
+    /// What is read of a failed answer at most; its connection is kept then.
+    private static let drained = 64 * 1024
+
+    private let lock = NSLock()
+    private var task: URLSessionDataTask?
+    private var response: URLResponse?
+    private var chunks: [Data] = []
+    private var size = 0
+    private var suspended = false
+    private var over: Result<Void, any Error>?
+    private var failed = false
+    private var waiting: [CheckedContinuation<Void, Never>] = []
+
+    init(_ session: URLSession, _ request: URLRequest) {
+        super.init()
+        #if canImport(FoundationNetworking)
+        // There, tasks have no delegates of their own: a session of the same configuration has one that knows them all.
+        task = Streams.task(session, request, self)
+        #else
+        let task = session.dataTask(with: request)
+        task.delegate = self
+        self.task = task
+        #endif
+    }
+
+    /// Has it failed as an answer, with a body that is too large to be read?
+    var isLeft: Bool { lock.withLock { failed && over == nil } }
+
+    // MARK: The reader
+
+    /// The head of the answer.
+    func head() async throws -> URLResponse {
+        lock.withLock { task }?.resume()
+        return try await waited { if let response { .success(response) } else if case .failure(let error) = over { .failure(error) } else { nil } }
+    }
+
+    /// The next piece of the body; nil at its end.
+    func next() async throws -> Data? {
+        let data: Data? = try await waited {
+            if !chunks.isEmpty { return .success(chunks.removeFirst()) }
+            return over.map { $0.map { nil } }
+        }
+        let task = lock.withLock {
+            size -= data?.count ?? 0
+            guard suspended, size <= Self.most / 2 else { return URLSessionDataTask?.none }
+            suspended = false
+            return self.task
+        }
+        task?.resume()
+        return data
+    }
+
+    /// Waits for the rest of a small body, or for more than is read of a failed one.
+    func drain() async throws {
+        lock.withLock { failed = true }
+        try await waited { over != nil || size > Self.drained ? .success(()) : nil }
+    }
+
+    /// Ends it: what has not been read is dropped, and the connection closed where more would come.
+    func end(_ error: any Error) {
+        let (waiting, task) = lock.withLock {
+            let running = over == nil ? self.task : nil
+            over = .failure(error)
+            (chunks, size, self.task) = ([], 0, nil)
+            defer { self.waiting = [] }
+            return (self.waiting, running)
+        }
+        task?.cancel()
+        for each in waiting { each.resume() }
+    }
+
+    /// Waits until there is an answer. A cancelled task ends the transfer.
+    private func waited<T>(_ look: () -> Result<T, any Error>?) async throws -> T {
+        while true {
+            if Task.isCancelled { end(CancellationError()) }
+            if let found = lock.withLock(look) { return try found.get() }
+            await withTaskCancellationHandler {
+                await withCheckedContinuation { continuation in
+                    let there = lock.withLock {
+                        if look() != nil || Task.isCancelled { return true }
+                        waiting.append(continuation)
+                        return false
+                    }
+                    if there { continuation.resume() }
+                }
+            } onCancel: {
+                end(CancellationError())
+            }
+        }
+    }
+
+    // MARK: The delegate
+
+    private func told(_ change: () -> Void) {
+        let waiting = lock.withLock {
+            change()
+            defer { self.waiting = [] }
+            return self.waiting
+        }
+        for each in waiting { each.resume() }
+    }
+
+    func urlSession(
+        _ session: URLSession, dataTask: URLSessionDataTask, didReceive response: URLResponse,
+        completionHandler: @escaping @Sendable (URLSession.ResponseDisposition) -> Void
+    ) {
+        told { self.response = response }
+        completionHandler(.allow)
+    }
+
+    func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
+        var suspends = false
+        told {
+            guard over == nil else { return }
+            chunks.append(data)
+            size += data.count
+            suspends = size > Self.most && !suspended
+            suspended = suspended || suspends
+        }
+        if suspends { dataTask.suspend() }
+    }
+
+    func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
+        told {
+            if over == nil { over = error.map { .failure($0) } ?? .success(()) }
+            self.task = nil
+        }
+    }
+}
+
+#if canImport(FoundationNetworking)
+/// Sessions for transfers, one for each of a user's sessions, as long as that is there.
+private final class Streams: NSObject, URLSessionDataDelegate, @unchecked Sendable {
+    private struct Entry {
+        weak var of: URLSession?
+        let session: URLSession
+        let streams: Streams
+    }
+
+    private static let all = Locked<[ObjectIdentifier: Entry]>([:])
+    private let transfers = Locked<[Int: Transfer]>([:])
+
+    static func task(_ of: URLSession, _ request: URLRequest, _ transfer: Transfer) -> URLSessionDataTask {
+        let (entry, gone) = all.withLock { all in
+            let gone = all.filter { $0.value.of == nil }
+            for id in gone.keys { all[id] = nil }
+            if let known = all[ObjectIdentifier(of)] { return (known, gone) }
+            let streams = Streams()
+            let session = URLSession(configuration: of.configuration, delegate: streams, delegateQueue: nil)
+            let entry = Entry(of: of, session: session, streams: streams)
+            all[ObjectIdentifier(of)] = entry
+            return (entry, gone)
+        }
+        for each in gone.values { each.session.finishTasksAndInvalidate() }
+        let task = entry.session.dataTask(with: request)
+        entry.streams.transfers.withLock { $0[task.taskIdentifier] = transfer }
+        return task
+    }
+
+    private func transfer(_ task: URLSessionTask) -> Transfer? { transfers.withLock { $0[task.taskIdentifier] } }
+
+    func urlSession(
+        _ session: URLSession, dataTask: URLSessionDataTask, didReceive response: URLResponse,
+        completionHandler: @escaping @Sendable (URLSession.ResponseDisposition) -> Void
+    ) {
+        guard let transfer = transfer(dataTask) else { return completionHandler(.cancel) }
+        transfer.urlSession(session, dataTask: dataTask, didReceive: response, completionHandler: completionHandler)
+    }
+
+    func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
+        transfer(dataTask)?.urlSession(session, dataTask: dataTask, didReceive: data)
+    }
+
+    func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
+        let transfer = transfers.withLock { $0.removeValue(forKey: task.taskIdentifier) }
+        transfer?.urlSession(session, task: task, didCompleteWithError: error)
+    }
+}
+#endif
