@@ -385,6 +385,33 @@ def test_every_client_carries(redis_server: RedisServer, kind: str) -> None:
         fleet._loop[0].run_until_complete(client.client.aclose())
 
 
+@pytest.mark.parametrize("kind", [kind for kind in CLIENTS if not kind.startswith("own")])
+def test_no_command_outlives_its_time(redis_server: RedisServer, kind: str) -> None:
+    """Whatever timeout the given client has, or none."""
+    store = RedisStore(CLIENTS[kind](redis_server.port))
+    assert store.carry([b"PTTL", b"k"], 1, WAITS) == b"-2"
+    redis_server.pause()
+    began = time.monotonic()
+    with pytest.raises(Exception, match=r"(?i)time"):
+        store.carry([b"PTTL", b"k"], 1, WAITS)
+    assert WAITS * 0.9 <= time.monotonic() - began < WAITS + SLACK
+    redis_server.go_on()
+    assert store.carry([b"PTTL", b"k"], 1, PATIENT) == b"-2"
+    store.close()
+
+
+def test_what_a_fork_forgets_stays_open_and_is_not_used(redis_server: RedisServer) -> None:
+    store = RedisStore(redis.Redis(port=redis_server.port))
+    store.carry([b"PTTL", b"k"], 1, WAITS)
+    assert redis_server.clients() == 1
+    store.forget()
+    store.carry([b"PTTL", b"k"], 1, WAITS)
+    assert redis_server.clients() == 2
+    store.close()
+    until(lambda: redis_server.clients() == 1)
+    fleet._left.clear()
+
+
 def test_a_pause_is_noticed_in_time_and_so_is_its_end(redis_server: RedisServer) -> None:
     engine = tidegate.Engine(seed=1, store=RedisStore(redis.Redis(port=redis_server.port)))
     told: list[str] = []

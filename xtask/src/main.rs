@@ -31,7 +31,7 @@ usage: cargo xtask <command> [--no-install] [arguments]
   test                everything CI runs: format, lints, tests, types, stubs, wheel; ends with the counts
   demo [arguments]    the brownout demo against the built package and origin; table and plots in target/demo
   generate [--check]  rewrite the committed generated files; with --check only say whether they are current
-  bench [arguments]   what a call costs: core, then core and Python side by side with peers, then Swift
+  bench [arguments]   what a call costs: core, then core and Python side by side with peers, then Kotlin and Swift
   gate [--accept]     instructions per call in core against the accepted figures; with --accept writes the new ones
   deep [minutes]      minutes (1) of libFuzzer for each target of tests/fuzz, then Miri; on nightly
   dist [--host]       source distribution and the wheels of every platform, into dist/, each looked at, and run where it can

@@ -9,17 +9,22 @@ from __future__ import annotations
 import atexit
 import threading
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from weakref import WeakSet
 
 from ._native import monotonic
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from . import _native
     from ._engine import Engine
 
 Command: TypeAlias = "tuple[int, list[bytes], int, int]"
 """Its number, its words, the place of the word that a cluster routes by, and the microseconds that it has."""
+
+Job: TypeAlias = "Callable[[bool], object]"
 
 THREAD: Final = "tidegate-store"
 
@@ -48,6 +53,7 @@ class Carrier(Protocol):
             Refused: If the answer is an error.
             Exception: If there is none.
         """
+        ...
 
 
 class Link:
@@ -66,7 +72,7 @@ class Link:
             if getattr(self.carrier, "inline", False):
                 run(engine, self, command, True)
             else:
-                worker.put(engine, self, command)
+                worker.put(partial(run, engine, self, command), command[3])
 
 
 def run(engine: Engine, link: Link, command: Command, in_time: bool) -> None:
@@ -107,23 +113,23 @@ class Worker:
     def forget(self) -> None:
         """Begins anew: in the child of a fork the thread is the parent's, and so are its commands."""
         self._changed = threading.Condition()
-        self._queue: deque[tuple[Engine, Link, Command, int]] = deque()
+        self._queue: deque[tuple[Job, int]] = deque()
         self._thread: threading.Thread | None = None
         self._ends = False
 
-    def put(self, engine: Engine, link: Link, command: Command) -> None:
-        """Has a command run. Its time begins now, so that one that waits in vain is not sent too late."""
+    def put(self, job: Job, us: int) -> None:
+        """Has something run that has so much time, from now on: it is told whether it is still in time."""
         with self._changed:
             fits = len(self._queue) < _MOST and not self._ends
             if fits:
-                self._queue.append((engine, link, command, monotonic() + command[3]))
+                self._queue.append((job, monotonic() + us))
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
                     self._thread.start()
                     atexit.register(self.end)
                 self._changed.notify()
         if not fits:
-            run(engine, link, command, False)
+            job(False)
 
     def _work(self) -> None:
         while True:
@@ -132,14 +138,14 @@ class Worker:
                     self._changed.wait()
                 if self._ends:
                     return
-                engine, link, command, due = self._queue.popleft()
+                job, due = self._queue.popleft()
             try:
-                run(engine, link, command, monotonic() < due)
+                job(monotonic() < due)
             except BaseException:  # a hook's SystemExit, say: the thread is everybody's
                 import logging
 
                 logging.getLogger("tidegate").exception("the store's answer could not be told")
-            del engine, link, command  # an engine that nobody else knows ends here
+            del job  # an engine that nobody else knows ends here
 
     def end(self) -> None:
         """Ends the thread, at the end of the program: what it has not sent yet is not sent."""

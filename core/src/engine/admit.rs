@@ -97,8 +97,17 @@ impl Engine {
             pass!(self.ask_pace(slot, false, now));
         }
         if meets(Stage::Bulkhead, stage::POOL) {
-            match self.acquire(slot, now) {
+            // A permit of the fleet's is never had without a look at what the store says.
+            let permit = if stages & stage::LEASED == 0 {
+                self.acquire(slot, now)
+            } else {
+                self.acquire_after_others(slot, self.routes[self.calls[slot].route].pool_at, now)
+            };
+            match permit {
                 Ok(Permit::Held) => {}
+                Ok(Permit::Awaited) if stages & stage::LEASED != 0 => {
+                    return Answer::Wait(self.wait_for_slot(slot, now));
+                }
                 Ok(Permit::Awaited) => {
                     let until = self.patience(slot).min(now.after(MAX_PARK));
                     return Answer::Wait(wait(Wait::Queue, until, now));
@@ -228,6 +237,13 @@ impl Engine {
             self.calls[slot].flags |= flag::SHARES;
             self.calls[slot].go(State::Passing);
             return self.proceed(slot, Stage::Guard, now);
+        }
+        if self.routes[self.calls[slot].route].stages & stage::LEASED != 0 {
+            return match self.still_for_slot(slot, now) {
+                Answer::Pass => self.claim(slot, now),
+                Answer::Wait(step) => step,
+                Answer::Refuse(verdict, retry_in) => self.refuse(slot, verdict, retry_in, now),
+            };
         }
         wait(Wait::Queue, self.patience(slot).min(now.after(MAX_PARK)), now)
     }

@@ -208,7 +208,10 @@ impl Engine {
                 self.end(slot, Verdict::Deadline, None, None, now)
             }
             State::Running => self.still_running(slot, now),
-            State::Body => wait(Wait::Body, call.deadline, now),
+            State::Body => {
+                let (route, deadline) = (call.route, call.deadline);
+                wait(Wait::Body, self.keep_lease(route, deadline, now), now)
+            }
             State::Backoff if out_of_time => self.refuse(slot, Verdict::Deadline, None, now),
             State::Backoff if call.moment <= now => self.go_on(slot, now),
             State::Backoff => wait(Wait::Backoff, call.moment, now),
@@ -272,6 +275,10 @@ impl Engine {
         if hedges {
             until = until.min(self.hedge_due(slot));
         }
+        let route = self.calls[slot].route;
+        if self.routes[route].stages & stage::LEASED != 0 {
+            until = self.before_renewal(route, until, now);
+        }
         Step { next: span(until, now), ..Step::plain(Action::Attempt { attempt, hedge: false }) }
     }
 
@@ -286,7 +293,20 @@ impl Engine {
         {
             return step;
         }
-        wait(Wait::Running, self.next_moment(slot), now)
+        let next = self.next_moment(slot);
+        let next = self.keep_lease(self.calls[slot].route, next, now);
+        wait(Wait::Running, next, now)
+    }
+
+    /// Whoever runs under a lease of the fleet's comes in time to have it renewed.
+    #[inline]
+    fn keep_lease(&mut self, route: u32, until: Time, now: Time) -> Time {
+        if self.routes[route].stages & stage::LEASED == 0 {
+            return until;
+        }
+        self.watch_store(now);
+        self.keep_slots(self.routes[route].pool_at, now);
+        self.before_renewal(route, until, now)
     }
 
     /// A waiter's event takes back what others have not claimed, and examines two slots (R9).
@@ -302,7 +322,7 @@ impl Engine {
     }
 
     /// The owner of a granted permit has come: later stages run now (R2).
-    fn claim(&mut self, slot: u32, now: Time) -> Step {
+    pub(super) fn claim(&mut self, slot: u32, now: Time) -> Step {
         if self.calls[slot].deadline <= now {
             return self.refuse(slot, Verdict::DeadlineQueued, None, now);
         }

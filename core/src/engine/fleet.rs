@@ -3,11 +3,13 @@
 //! The store is never on the way of a call that can do without it. One health for the whole engine: the first loss takes
 //! it down, then nobody waits for it, and one command a second or less, carried by whatever is due, tries it again.
 //!
-//! `command.rs` writes commands and reads replies, `rate.rs` is the rate limit, `breaker.rs` the circuit breaker.
+//! `command.rs` writes commands and reads replies, `rate.rs` is the rate limit, `breaker.rs` the circuit breaker, `slots.rs` the
+//! bulkhead.
 
 pub(super) mod breaker;
 mod command;
 pub(super) mod rate;
+pub(super) mod slots;
 
 use std::collections::BTreeMap;
 
@@ -49,8 +51,10 @@ pub(super) struct Fleet {
     first_due: Time,
     /// None while it is there; else since which command it is not, and when it is tried again.
     down: Option<Down>,
-    /// Numbers drawn for probes.
+    /// Numbers drawn for probes, and for those who ask again.
     draws: u64,
+    /// Processes in the fleet, as a rate's answer last said; far too many while none has.
+    processes: u32,
 }
 
 /// A store that is gone.
@@ -73,6 +77,7 @@ impl Fleet {
             first_due: Time::NEVER,
             down: None,
             draws: 0,
+            processes: u32::MAX,
         }
     }
 
@@ -174,6 +179,9 @@ impl Engine {
                         for home in self.fleet_rates() {
                             self.rate_with_store(home, now);
                         }
+                        for home in self.fleet_slots() {
+                            self.slots_with_store(home, now);
+                        }
                     }
                     return;
                 }
@@ -196,6 +204,7 @@ impl Engine {
         match pending.subject {
             Subject::Rate { want, need, call } => self.rate_told(home, (want, need, call), answer, now),
             Subject::Breaker { op } => self.breaker_told(home, (command, op), answer, now),
+            Subject::Slots { op, count } => self.slots_told(home, (op, count), pending, answer, now),
         }
     }
 
@@ -205,7 +214,19 @@ impl Engine {
         match pending.subject {
             Subject::Rate { .. } => self.rate_settled(home),
             Subject::Breaker { .. } => self.breaker_settled(home),
+            Subject::Slots { op, .. } => self.slots_settled(home, op),
         }
+    }
+
+    /// A span of this length, half more or less.
+    fn jitter(&mut self, span: Duration) -> Duration {
+        let seed = self.seed;
+        self.fleet.as_mut().map_or(span, |fleet| fleet.jittered(span, seed))
+    }
+
+    /// Processes in the fleet, as far as that is known; far too many where it is not.
+    fn fleet_size(&self) -> u32 {
+        self.fleet.as_ref().map_or(u32::MAX, |fleet| fleet.processes)
     }
 
     /// Is the store there?
@@ -282,6 +303,9 @@ impl Engine {
         for home in self.fleet_rates() {
             self.rate_without_store(home, now);
         }
+        for home in self.fleet_slots() {
+            self.slots_without_store(home, now);
+        }
     }
 
     /// The store has answered. If it was down, it is back, unless the command is older than that: true then.
@@ -326,7 +350,10 @@ impl Engine {
                 breaker && fleet.kind == StoreKind::Plain,
                 "breaker.store = fleet is not built yet for a store without Lua",
             ),
-            (slots, "bulkhead.store = fleet is not built yet: leave it local"),
+            (
+                slots && fleet.kind == StoreKind::Plain,
+                "bulkhead.store = fleet needs a store that runs scripts, which this one does not",
+            ),
             (latency, "bulkhead.latency_store = fleet is not built yet: leave it local"),
         ]
         .into_iter()

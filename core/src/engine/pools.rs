@@ -87,6 +87,10 @@ impl Engine {
         if let (Some(pace), Some(limit)) = (&mut route.rate, &policy.rate_limit) {
             pace.bucket.retune(limit, now);
         }
+        self.retune_slots(at, policy.bulkhead.as_ref(), now);
+        for user in self.routes.users_of(at) {
+            self.routes.set_leased(user);
+        }
         self.retune_budget_of(at, policy.retry.budget);
         self.note(move |it| it.tell_policy(RecordType::PolicyRetuned, None, Some(at), now));
         self.note(move |it| it.tell_levels(at, before, now));

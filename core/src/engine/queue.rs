@@ -6,6 +6,7 @@
 use super::Engine;
 use super::arena::{Arena, Call, NONE, State, flag};
 use super::limiter::Limiter;
+use super::route::stage;
 use crate::action::{Verdict, Wait};
 use crate::codel::CoDel;
 use crate::policy::Bulkhead;
@@ -198,7 +199,7 @@ impl Pool {
     }
 
     /// Who is next: the oldest, or under congestion the newest where the policy says so.
-    fn next(&self, calls: &Arena, now: Time) -> Option<u32> {
+    pub fn next(&self, calls: &Arena, now: Time) -> Option<u32> {
         let newest = self.lifo && self.codel.as_ref().is_some_and(|codel| codel.congested(now));
         let ends = self.waiting.iter().filter_map(|list| if newest { list.tail() } else { list.head() });
         let age = |slot: &u32| (calls[*slot].moment, calls[*slot].ordinal());
@@ -213,13 +214,31 @@ impl Pool {
         self.waiting[..usize::from(criticality)].iter().find_map(List::head)
     }
 
+    /// Who came last of the lowest criticality.
+    pub fn last(&self) -> Option<u32> {
+        self.waiting.iter().find_map(List::tail)
+    }
+
+    /// All who wait, of the lowest criticality first, each by arrival.
+    pub fn queue(&self, calls: &Arena) -> Vec<u32> {
+        let mut all = Vec::new();
+        for list in &self.waiting {
+            let mut next = list.head;
+            while next != NONE {
+                all.push(next);
+                next = calls[next].links().1;
+            }
+        }
+        all
+    }
+
     /// How many wait, as the lists count them; for the books.
     pub fn listed(&self) -> u32 {
         self.waiting.iter().map(List::len).sum()
     }
 
     /// The queue has been left empty.
-    fn emptied(&mut self, now: Time) {
+    pub fn emptied(&mut self, now: Time) {
         if self.waiters == 0
             && let Some(codel) = &mut self.codel
         {
@@ -245,8 +264,13 @@ impl Engine {
     /// The end of its acquire timeout.
     fn impatient_at(&self, slot: u32) -> Time {
         let call = &self.calls[slot];
-        let bulkhead = &self.policies[usize::from(call.policy)].policy.bulkhead;
-        call.moment.after(bulkhead.as_ref().map_or(Duration::MAX, |bulkhead| bulkhead.acquire_timeout))
+        let policy = &self.policies[usize::from(call.policy)].policy;
+        let patience = policy.bulkhead.as_ref().map_or(Duration::MAX, |bulkhead| bulkhead.acquire_timeout);
+        if self.routes[call.route].stages & stage::LEASED != 0 {
+            // The store's answer is waited for in any case.
+            return call.moment.after(patience.max(policy.store_timeout));
+        }
+        call.moment.after(patience)
     }
 
     /// Why a waiter whose patience has ended is refused.
@@ -277,12 +301,25 @@ impl Engine {
 
     /// The same where somebody around it, or before it, is to be looked at first.
     #[inline(never)]
-    fn acquire_after_others(&mut self, slot: u32, home: u32, now: Time) -> Result<Permit, Verdict> {
+    pub(super) fn acquire_after_others(
+        &mut self,
+        slot: u32,
+        home: u32,
+        now: Time,
+    ) -> Result<Permit, Verdict> {
         if self.calls[slot].has(flag::SHARES) || self.shares(slot) {
             self.calls[slot].flags |= flag::SHARES;
             return Ok(Permit::Held);
         }
         self.revoke_overdue(home, now);
+        if self.routes[home].slots.is_some() {
+            return self.acquire_in_fleet(slot, home, now);
+        }
+        self.acquire_or_queue(slot, home, now)
+    }
+
+    /// The same once those who were before it are seen to.
+    pub(super) fn acquire_or_queue(&mut self, slot: u32, home: u32, now: Time) -> Result<Permit, Verdict> {
         let Some(pool) = &mut self.routes[home].pool else { return Ok(Permit::Held) };
         let call = &mut self.calls[slot];
         if pool.admits() {
@@ -306,15 +343,20 @@ impl Engine {
             self.unlist(lowest);
             self.turn_away(lowest, Verdict::Displaced, now);
         }
+        self.join_queue(slot, home, Wait::Queue, now);
+        Ok(Permit::Awaited)
+    }
+
+    /// Puts a call into the queue of a pool.
+    pub(super) fn join_queue(&mut self, slot: u32, home: u32, why: Wait, now: Time) {
         self.note_charged(slot);
-        let Some(pool) = &mut self.routes[home].pool else { return Ok(Permit::Held) };
+        let Some(pool) = &mut self.routes[home].pool else { return };
         pool.emptied(now);
         let call = &mut self.calls[slot];
         call.moment = now;
         call.go(State::Queued);
         pool.push(&mut self.calls, slot);
-        self.note_course(move |it| it.tell_queued(slot, Wait::Queue, it.patience(slot), now));
-        Ok(Permit::Awaited)
+        self.note_course(move |it| it.tell_queued(slot, why, it.patience(slot), now));
     }
 
     /// Hands out all permits that can be handed out (I3). A waiter whose patience has ended is failed, not granted; so is
@@ -374,7 +416,10 @@ impl Engine {
         let Some(pool) = &mut self.routes[home].pool else { return };
         pool.in_flight -= permits;
         pool.over = pool.over.saturating_sub(permits);
-        if pool.waiters > 0 {
+        let waiters = pool.waiters;
+        if self.routes[home].slots.is_some() {
+            self.slot_freed(home, now);
+        } else if waiters > 0 {
             self.hand_out(home, now);
         }
     }
@@ -424,6 +469,9 @@ impl Engine {
                 let home = self.routes[route].pool_at;
                 if let Some(pool) = &mut self.routes[home].pool {
                     pool.emptied(now);
+                }
+                if self.routes[home].slots.is_some() {
+                    self.wake_next(home, now);
                 }
             }
             State::Paced => self.left_pace(route, sending, now),

@@ -125,6 +125,7 @@ impl Engine {
             pool.set_limit(u32::MAX);
             pool.max_queue = 0;
         }
+        self.retune_slots(route, to.as_ref(), now);
     }
 
     /// Everything of a route but its permits.
@@ -163,6 +164,8 @@ impl Engine {
             holds => *holds = fresh.holds,
         }
         it.set_stages(&policy, forced);
+        self.routes.set_leased(route);
+        let it = &mut self.routes[route];
         if it.budget_at == route {
             self.retune_budget_of(route, policy.retry.budget);
         }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::arena::NONE;
 use super::fleet::breaker::Guard;
+use super::fleet::slots::Slots;
 use super::hedge::Hedger;
 use super::hold::Holds;
 use super::pace::{Bucket, Pace};
@@ -39,6 +40,8 @@ pub(super) mod stage {
     pub const BREAKER: u8 = 1 << 3;
     pub const THROTTLE: u8 = 1 << 4;
     pub const SEND: u8 = 1 << 5;
+    /// Its permits are leases of the fleet's, which are renewed.
+    pub const LEASED: u8 = 1 << 6;
     pub const FORCED: u8 = 1 << 7;
     /// The stages that a further attempt of a call passes: those whose unit is the attempt, and the send rate.
     pub fn asked_again(policy: &Policy) -> u8 {
@@ -81,6 +84,8 @@ pub(super) struct Route {
     pub rate_at: u32,
     pub budget_at: u32,
     pub pool: Option<Pool>,
+    /// What it knows of the fleet's slots, where its permits are those.
+    pub slots: Option<Box<Slots>>,
     pub budget: Option<Budget>,
     pub rate: Option<Box<Pace>>,
     pub send: Option<Box<Pace>>,
@@ -169,8 +174,25 @@ impl Routes {
         let route = &mut self.slots[slot as usize];
         (route.overflow, route.forced) = (name == OVERFLOW, forced);
         route.set_stages(policy, forced);
+        self.set_leased(slot);
         self.link(slot);
         slot
+    }
+
+    /// Notes whether a route's permits are leases, here or in a pool.
+    pub fn set_leased(&mut self, slot: u32) {
+        let home = self.slots[slot as usize].pool_at;
+        let leased = self.slots[home as usize].slots.is_some();
+        let route = &mut self.slots[slot as usize];
+        route.stages = route.stages & !stage::LEASED | if leased { stage::LEASED } else { 0 };
+    }
+
+    /// All routes whose permits are here.
+    pub fn users_of(&self, home: u32) -> Vec<u32> {
+        self.iter()
+            .filter(|(_, route)| route.pool_at == home && !route.is_pool)
+            .map(|(slot, _)| slot)
+            .collect()
     }
 
     /// The idle route of a saved key, as the most recently used one; makes it if it is not there. No key is the policy's
@@ -334,6 +356,10 @@ impl Routes {
             let route = &mut self.slots[slot as usize];
             if let Some(pool) = &mut route.pool {
                 pool.forget_calls();
+                if let Some(slots) = &mut route.slots {
+                    slots.forget();
+                    pool.set_limit(0);
+                }
             }
             if let Some(budget) = &mut route.budget {
                 budget.forget_calls();
@@ -368,6 +394,12 @@ impl Route {
         let rate = policy.rate_limit.as_ref().filter(|_| own(homes.rate));
         let tokens = rate.map(|limit| Bucket::of(limit, now));
         let cubic = policy.retry.send_rate.then(|| Bucket::Cubic(CubicRate::new(now)));
+        let bulkhead = policy.bulkhead.as_ref().filter(|_| own(homes.pool));
+        let slots = Slots::of(bulkhead);
+        let mut pool = bulkhead.map(|it| Pool::new(it, now));
+        if let Some(pool) = pool.as_mut().filter(|_| slots.is_some()) {
+            pool.set_limit(0);
+        }
         Self {
             generation: 1,
             policy: policy_number,
@@ -377,7 +409,8 @@ impl Route {
             pool_at: 0,
             rate_at: 0,
             budget_at: 0,
-            pool: policy.bulkhead.as_ref().filter(|_| own(homes.pool)).map(|it| Pool::new(it, now)),
+            pool,
+            slots,
             budget: policy.retry.budget.as_ref().filter(|_| own(homes.budget)).map(Budget::new),
             rate: tokens.map(|bucket| Box::new(Pace::new(bucket))),
             send: cubic.map(|bucket| Box::new(Pace::new(bucket))),

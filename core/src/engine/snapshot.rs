@@ -96,6 +96,7 @@ impl Engine {
                 return Err(format!("route {slot}: the holds do not hold the {held} calls that wait"));
             }
         }
+        self.check_slots(slot)?;
         let Some(pool) = &route.pool else { return Ok(()) };
         let holding: u32 = of(|route| route.pool_at).map(|(slot, _)| self.permits_of(slot)).sum();
         if pool.in_flight != holding {

@@ -298,6 +298,14 @@ impl Engine {
         self.notes.push(Self::blank(what, now));
     }
 
+    /// Something that the store has told about a route or a pool.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_store_about(&mut self, what: RecordType, route: u32, now: Time) {
+        let record = self.about_route(what, route, now);
+        self.notes.push(record);
+    }
+
     /// A host has gone to a fallback after a call on this route: did that work?
     #[cold]
     #[inline(never)]

@@ -289,8 +289,10 @@ pub(super) fn retries(route: &Route, now: Time) -> Option<u64> {
 
 /// A pool without a limit is what is left of a bulkhead that was taken away.
 pub(super) fn permits(route: &Route) -> Option<PoolView> {
+    // Of a bulkhead of the fleet's the limit is the fleet's; permits are leased as they are needed.
+    let fleet = route.slots.as_ref().map(|slots| slots.limit);
     let view = |pool: &Pool| PoolView {
-        limit: pool.limit,
+        limit: fleet.unwrap_or(pool.limit),
         kind: pool.limiter.kind(),
         in_flight: pool.in_flight,
         waiting: pool.waiters(),

@@ -205,6 +205,11 @@ impl Settings {
                 fail("rate_limit.lease", format!("must be at most {burst} ({tokens})"));
             }
         }
+        if self.in_fleet("bulkhead.store") && self.word("bulkhead.kind") != "fixed" {
+            let rule = "needs bulkhead.kind = fixed: an adaptive limit is each process's own (bulkhead.latency_store shares \
+                        what it follows)";
+            fail("bulkhead.store", rule.into());
+        }
         let quantile = self.word("bulkhead.kind") == "aimd" && self.given("bulkhead.latency_quantile");
         if self.in_fleet("bulkhead.latency_store") && !quantile {
             fail("bulkhead.latency_store", "needs bulkhead.kind = aimd and bulkhead.latency_quantile".into());

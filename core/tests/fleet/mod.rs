@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate::fleet::{CommandId, KeptReply, MemoryStore, StoreCommand, StoreKind};
 use tidegate::{
     Action, CallId, Class, Engine, Event, Options, Outcome, Policy, Record, Request, RouteId, Step, Time,
-    Value, Verdict,
+    Value, Verdict, Wait,
 };
 
 pub const SECOND: u64 = 1_000_000;
@@ -85,6 +85,7 @@ enum What {
     Timer(usize, CallId, u64),
     Finish(usize, CallId, u8),
     Cancel(usize, CallId),
+    Look(usize, CallId),
     Serve(usize, StoreCommand, bool),
     Answer(usize, CommandId, KeptReply),
 }
@@ -132,6 +133,8 @@ pub struct Sim {
     pub until: u64,
     pub check: bool,
     pub service: (u64, u64),
+    /// The most attempts that ran at once, in all processes.
+    pub peak: usize,
 }
 
 /// The store's clock is another one.
@@ -177,6 +180,7 @@ impl Sim {
             until: 0,
             check: true,
             service: (500, 3_000),
+            peak: 0,
         }
     }
 
@@ -249,6 +253,13 @@ impl Sim {
                 self.carry_out(process, call, step);
                 process
             }
+            What::Look(process, call) => {
+                if self.processes[process].running.contains(&call) {
+                    let step = self.processes[process].engine.on(call, Event::Timer, now);
+                    self.carry_out(process, call, step);
+                }
+                process
+            }
             What::Cancel(process, call) => {
                 if self.processes[process].waiting.contains_key(&call) {
                     let step = self.processes[process].engine.on(call, Event::Cancel, now);
@@ -274,6 +285,7 @@ impl Sim {
                 process
             }
         };
+        self.peak = self.peak.max(self.processes.iter().map(|it| it.running.len()).sum());
         let it = &mut self.processes[of];
         it.engine.take_records(&mut it.records);
         if self.check {
@@ -296,6 +308,11 @@ impl Sim {
     fn carry_out(&mut self, process: usize, call: CallId, step: Step) {
         let it = &mut self.processes[process];
         match step.action {
+            Action::Wait { why: Wait::Running } => {
+                if let Some(next) = step.next {
+                    self.put(next.as_micros(), What::Look(process, call));
+                }
+            }
             Action::Wait { .. } => {
                 self.number += 1;
                 let stamp = self.number;
@@ -310,6 +327,10 @@ impl Sim {
                 it.longest = it.longest.max(self.now - waiting.since);
                 it.started.push((self.now, waiting.cost));
                 it.running.insert(call);
+                // A call that holds something of the fleet's comes to have it renewed.
+                if let Some(next) = step.next {
+                    self.put(next.as_micros(), What::Look(process, call));
+                }
                 let (least, most) = self.service;
                 let takes = least + self.dice.up_to(most - least);
                 self.put(takes, What::Finish(process, call, attempt));

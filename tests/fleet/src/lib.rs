@@ -4,9 +4,13 @@
 
 #![allow(clippy::missing_panics_doc, reason = "a helper of tests fails the test by a panic")]
 
+mod process;
+mod proxy;
 mod resp;
 mod server;
 
+pub use process::{Process, Seen};
+pub use proxy::{Proxy, Way};
 pub use resp::{Connection, Word};
 pub use server::{Cluster, Server, slot};
 

@@ -40,18 +40,14 @@ extension URLSession {
     public func upload(
         for request: URLRequest, fromFile file: URL, policy: Policy, options: RequestOptions = RequestOptions()
     ) async throws -> (Data, URLResponse) {
-        try await answer(for: request, policy: policy, options: options) { session, request, done in
-            session.uploadTask(with: request, fromFile: file, completionHandler: done)
-        }.pair()
+        try await answer(for: request, fromFile: file, policy: policy, options: options).pair()
     }
 
     /// The same for a body in memory.
     public func upload(
         for request: URLRequest, from body: Data, policy: Policy, options: RequestOptions = RequestOptions()
     ) async throws -> (Data, URLResponse) {
-        try await answer(for: request, policy: policy, options: options) { session, request, done in
-            session.uploadTask(with: request, from: body, completionHandler: done)
-        }.pair()
+        try await answer(for: request, from: body, policy: policy, options: options).pair()
     }
 
     /// The same as `data(for:policy:)`, with what became of the call.
@@ -60,6 +56,24 @@ extension URLSession {
     ) async -> Ended<Answer> {
         await answer(for: request, policy: policy, options: options) { session, request, done in
             session.dataTask(with: request, completionHandler: done)
+        }
+    }
+
+    /// The same as `upload(for:fromFile:policy:)`, with what became of the call.
+    public func answer(
+        for request: URLRequest, fromFile file: URL, policy: Policy, options: RequestOptions = RequestOptions()
+    ) async -> Ended<Answer> {
+        await answer(for: request, policy: policy, options: options) { session, request, done in
+            session.uploadTask(with: request, fromFile: file, completionHandler: done)
+        }
+    }
+
+    /// The same as `upload(for:from:policy:)`, with what became of the call.
+    public func answer(
+        for request: URLRequest, from body: Data, policy: Policy, options: RequestOptions = RequestOptions()
+    ) async -> Ended<Answer> {
+        await answer(for: request, policy: policy, options: options) { session, request, done in
+            session.uploadTask(with: request, from: body, completionHandler: done)
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::super::Engine;
 use super::Fleet;
-use super::breaker::Op;
+use super::{breaker, slots};
 use crate::action::{CallId, RouteId};
 use crate::fleet::{CommandId, Script, StoreCommand};
 use crate::time::{Duration, Time};
@@ -18,18 +18,38 @@ pub(super) enum Subject {
     /// Tokens of a rate: `want`, but no fewer than `need`; for this call alone, where each asks for itself.
     Rate { want: u32, need: u32, call: Option<CallId> },
     /// A breaker's state.
-    Breaker { op: Op },
+    Breaker { op: breaker::Op },
+    /// So many slots of a bulkhead.
+    Slots { op: slots::Op, count: u32 },
+}
+
+/// What of a route a command is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    Rate,
+    Breaker,
+    Slots,
 }
 
 impl Subject {
     /// The integers of its answer; `None` of anything else.
     pub fn read(self, bytes: &[u8]) -> Option<Vec<u64>> {
-        let count = match self {
-            Self::Rate { .. } => 3,
-            Self::Breaker { .. } => 4,
+        let (least, most) = match self {
+            Self::Rate { .. } => (3, 3),
+            Self::Breaker { .. } | Self::Slots { op: slots::Op::Acquire, .. } => (4, 4),
+            Self::Slots { op: slots::Op::Renew, count } => (2, 2 + count as usize),
+            Self::Slots { op: slots::Op::Release | slots::Op::Reap, .. } => (2, 2),
         };
         let numbers = integers(bytes)?;
-        (numbers.len() == count).then_some(numbers)
+        (least..=most).contains(&numbers.len()).then_some(numbers)
+    }
+
+    fn part(self) -> Part {
+        match self {
+            Self::Rate { .. } => Part::Rate,
+            Self::Breaker { .. } => Part::Breaker,
+            Self::Slots { .. } => Part::Slots,
+        }
     }
 }
 
@@ -53,7 +73,8 @@ pub(super) struct Pending {
     pub subject: Subject,
     /// The route, or the pool, that it is about.
     pub home: RouteId,
-    /// When its answer is overdue.
+    /// When it was given out, and when its answer is overdue.
+    pub sent: Time,
     pub due: Time,
     /// Is it? Then the store has been given up on; what comes after all is still taken in.
     pub overdue: bool,
@@ -63,6 +84,14 @@ pub(super) struct Pending {
     within: Duration,
     /// The command without its first two words.
     tail: Vec<Vec<u8>>,
+}
+
+impl Pending {
+    /// The fences that a command about slots names.
+    pub fn fences(&self) -> Vec<u64> {
+        let words = self.tail.iter().skip(8);
+        words.filter_map(|word| core::str::from_utf8(word).ok()?.parse().ok()).collect()
+    }
 }
 
 /// Why the store is taken for gone.
@@ -107,6 +136,7 @@ impl Engine {
         let pending = Pending {
             subject,
             home,
+            sent: now,
             due: now.after(within),
             overdue: false,
             by_name: true,
@@ -114,7 +144,7 @@ impl Engine {
             within,
             tail,
         };
-        let command = fleet.command(pending, now);
+        let command = fleet.command(pending);
         self.commands.push(command);
         self.forget_commands(now);
     }
@@ -125,11 +155,12 @@ impl Engine {
             match pending.subject {
                 Subject::Rate { .. } => self.rate_sent(home),
                 Subject::Breaker { .. } => self.breaker_sent(home),
+                Subject::Slots { op, .. } => self.slots_sent(home, op),
             }
         }
         let Some(fleet) = &mut self.fleet else { return };
         let due = now.after(pending.within);
-        let command = fleet.command(Pending { by_name: false, overdue: false, due, ..pending }, now);
+        let command = fleet.command(Pending { by_name: false, overdue: false, sent: now, due, ..pending });
         self.commands.push(command);
     }
 
@@ -147,7 +178,7 @@ impl Engine {
 
 impl Fleet {
     /// A command that goes out now.
-    fn command(&mut self, pending: Pending, _now: Time) -> StoreCommand {
+    fn command(&mut self, pending: Pending) -> StoreCommand {
         self.last += 1;
         let id = CommandId::new(self.last);
         let (verb, script) =
@@ -161,14 +192,19 @@ impl Fleet {
         StoreCommand { id, words, key: 3, within }
     }
 
-    /// When the answer to the oldest command about a route is overdue.
-    pub fn due(&self, home: RouteId) -> Option<Time> {
-        self.pending.values().filter(|it| it.home == home && !it.overdue).map(|it| it.due).min()
+    /// Commands out about a part of a route.
+    fn about(&self, home: RouteId, part: Part) -> impl Iterator<Item = &Pending> {
+        self.pending.values().filter(move |it| it.home == home && !it.overdue && it.subject.part() == part)
     }
 
-    /// Commands out about a route.
-    pub fn out(&self, home: RouteId) -> usize {
-        self.pending.values().filter(|it| it.home == home && !it.overdue).count()
+    /// When the first answer about it is overdue.
+    pub(super) fn due(&self, home: RouteId, part: Part) -> Option<Time> {
+        self.about(home, part).map(|it| it.due).min()
+    }
+
+    /// How many they are.
+    pub(super) fn out(&self, home: RouteId, part: Part) -> usize {
+        self.about(home, part).count()
     }
 }
 
@@ -231,6 +267,6 @@ mod tests {
         ] {
             assert_eq!(rate.read(wrong), None, "{wrong:?}");
         }
-        assert_eq!(rate.read(&vec![b'1'; 1 << 17]), None);
+        assert_eq!(rate.read("1".repeat(1 << 17).as_bytes()), None);
     }
 }

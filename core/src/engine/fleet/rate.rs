@@ -14,7 +14,7 @@ use super::super::arena::{NONE, State, flag};
 use super::super::call::{MAX_PARK, wait};
 use super::super::pace::Bucket;
 use super::super::view::FleetRateView;
-use super::command::Subject;
+use super::command::{Part, Subject};
 use crate::action::{CallId, Step, Verdict, Wait};
 use crate::fleet::RATE;
 use crate::limit::{RateSettings, TokenBucket};
@@ -312,7 +312,7 @@ impl Engine {
         let mut until = call.moment.min(call.deadline).min(now.after(MAX_PARK));
         let cost = u64::from(call.cost);
         let id = self.routes.id(home);
-        let due = self.fleet.as_ref().and_then(|fleet| fleet.due(id));
+        let due = self.fleet.as_ref().and_then(|fleet| fleet.due(id, Part::Rate));
         let (up, is_head) = (self.store_up(), self.rate_queue(home).1 == Some(slot));
         let Some(share) = self.share_mut(home) else { return wait(Wait::Rate, until, now) };
         let why = if up && share.asked > 0 { Wait::Store } else { Wait::Rate };
@@ -479,8 +479,11 @@ impl Engine {
     ) {
         let &[granted, wait, processes] = answer else { return };
         let granted = u32::try_from(granted).unwrap_or(u32::MAX);
-        let Some(share) = self.share_mut(home) else { return };
         let processes = u32::try_from(processes).unwrap_or(u32::MAX).max(1);
+        if let Some(fleet) = &mut self.fleet {
+            fleet.processes = processes;
+        }
+        let Some(share) = self.share_mut(home) else { return };
         if processes != share.processes {
             share.processes = processes;
             let own = share_of(share.settings, processes);
@@ -603,7 +606,7 @@ impl Engine {
             return Ok(());
         };
         let id = self.routes.id(home);
-        let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id));
+        let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate));
         if out != share.asked as usize {
             return Err(format!("route {home}: {} commands noted, {out} out", share.asked));
         }

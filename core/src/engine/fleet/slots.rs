@@ -1,0 +1,471 @@
+//! A bulkhead that is the fleet's (semantics 10.1): a permit needs a slot of the fleet's limit. A slot is a lease in the
+//! store, with a fence (a number that is never given twice) and an end; the process renews those it holds.
+//!
+//! To the pool of permits, the slots leased are its limit. So a permit that comes free goes to the next local waiter with
+//! no round trip, as always (R2), and is given back to the fleet only where nobody waits. A call that finds none stands in
+//! the queue while the store is asked; only when the store has said no does the queue's bound count.
+
+use std::collections::VecDeque;
+
+use super::super::Engine;
+use super::super::admit::Answer;
+use super::super::arena::{State, flag};
+use super::super::call::{MAX_PARK, wait};
+use super::super::queue::Permit;
+use super::super::record::RecordType;
+use super::command::{Part, Pending, Subject};
+use crate::action::{Step, Verdict, Wait};
+use crate::fleet::{MOST_ITEMS, SLOTS};
+use crate::policy::{Bulkhead, FleetSlots, LimitSettings, OnLoss};
+use crate::time::{Duration, Time};
+
+/// How long a queue waits before it asks a full store again, half more or less: slots come free without a word to others.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// What the script is asked to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::engine) enum Op {
+    Acquire = 0,
+    Release = 1,
+    Renew = 2,
+    Reap = 3,
+}
+
+/// A process's part of a bulkhead of the fleet's.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct Slots {
+    settings: FleetSlots,
+    /// The fleet's limit.
+    pub limit: u32,
+    /// The slots leased: fences, and when their leases end.
+    fences: VecDeque<(u64, Time)>,
+    /// Commands out.
+    out: u32,
+    /// Is one of them to get slots; does one renew them?
+    asking: bool,
+    renewing: bool,
+    renewed_at: Time,
+    /// The store was full: it is asked again then.
+    again_at: Option<Time>,
+    /// Slots of the fleet in use, as the store last said.
+    pub used: u32,
+    /// How long answers are waited for, as the last call's policy has it.
+    within: Duration,
+}
+
+impl Slots {
+    pub fn of(bulkhead: Option<&Bulkhead>) -> Option<Box<Self>> {
+        let bulkhead = bulkhead?;
+        Some(Box::new(Self {
+            settings: bulkhead.fleet?,
+            limit: limit_of(bulkhead),
+            fences: VecDeque::new(),
+            out: 0,
+            asking: false,
+            renewing: false,
+            renewed_at: Time::default(),
+            again_at: None,
+            used: 0,
+            within: Duration::from_millis(50),
+        }))
+    }
+
+    /// After a fork: leases and commands are the parent's.
+    pub fn forget(&mut self) {
+        self.fences.clear();
+        (self.out, self.asking, self.renewing, self.again_at) = (0, false, false, None);
+    }
+
+    fn held(&self) -> u32 {
+        self.fences.len() as u32
+    }
+
+    /// A lease that has ended may be somebody else's: what was not renewed in time is given up.
+    fn expire(&mut self, now: Time) -> u32 {
+        let before = self.fences.len();
+        self.fences.retain(|fence| now < fence.1);
+        (before - self.fences.len()) as u32
+    }
+
+    /// When leases are to be renewed.
+    fn renewal(&self) -> Time {
+        if self.fences.is_empty() { Time::NEVER } else { self.renewed_at.after(third(self.settings.ttl)) }
+    }
+
+    /// Permits while the store is gone.
+    fn share(&self, processes: u32) -> u32 {
+        match self.settings.on_loss {
+            OnLoss::Open => self.limit,
+            OnLoss::Closed => self.held(),
+            OnLoss::Local => (self.limit / processes).max(self.held()).max(1),
+        }
+    }
+}
+
+fn third(span: Duration) -> Duration {
+    Duration::from_micros(span.as_micros() / 3)
+}
+
+fn limit_of(bulkhead: &Bulkhead) -> u32 {
+    match bulkhead.limit {
+        LimitSettings::Fixed(limit) => limit,
+        // The validator lets only fixed limits be the fleet's.
+        LimitSettings::Aimd(settings) => settings.max_concurrency,
+        LimitSettings::Gradient2(settings) => settings.max_concurrency,
+    }
+}
+
+impl Engine {
+    /// The routes and pools whose slots are the fleet's.
+    pub(super) fn fleet_slots(&self) -> Vec<u32> {
+        self.routes.iter().filter(|(_, route)| route.slots.is_some()).map(|(slot, _)| slot).collect()
+    }
+
+    /// Asks for a permit of a bulkhead that is the fleet's.
+    pub(in crate::engine) fn acquire_in_fleet(
+        &mut self,
+        slot: u32,
+        home: u32,
+        now: Time,
+    ) -> Result<Permit, Verdict> {
+        let within = self.settings(slot).store_timeout;
+        if let Some(slots) = &mut self.routes[home].slots {
+            slots.within = within;
+        }
+        self.watch_store(now);
+        self.keep_slots(home, now);
+        if !self.store_up() {
+            self.ask_slots(home, now); // where it is due, that is the probe
+            return self.permit_without_store(slot, home, now);
+        }
+        let Some(pool) = &mut self.routes[home].pool else { return Ok(Permit::Held) };
+        let call = &mut self.calls[slot];
+        if pool.admits() {
+            pool.in_flight += 1;
+            call.flags |= flag::HOLDS;
+            return Ok(Permit::Held);
+        }
+        if !call.has(flag::MAY_PARK) {
+            return Err(Verdict::StoreUnavailable); // it cannot wait for the store's answer
+        }
+        let full = pool.waiters() > 0 && pool.waiters() >= pool.max_queue;
+        let asking = self.routes[home].slots.as_ref().is_some_and(|slots| slots.asking);
+        if full && !asking {
+            // The store has said no, and the queue is asking again by itself.
+            return self.acquire_or_queue(slot, home, now);
+        }
+        self.join_queue(slot, home, Wait::Store, now);
+        let first = self.routes[home].pool.as_ref().is_some_and(|pool| pool.waiters() == 1);
+        if let Some(slots) = self.routes[home].slots.as_mut().filter(|_| first) {
+            slots.again_at = None;
+        }
+        self.ask_slots(home, now);
+        Ok(Permit::Awaited)
+    }
+
+    /// What `on_loss` says to a call while the store is gone.
+    fn permit_without_store(&mut self, slot: u32, home: u32, now: Time) -> Result<Permit, Verdict> {
+        self.count_fallback(self.calls[slot].policy);
+        let closed =
+            self.routes[home].slots.as_ref().is_some_and(|slots| slots.settings.on_loss == OnLoss::Closed);
+        if closed {
+            return Err(Verdict::StoreUnavailable);
+        }
+        self.fit_slots(home, now);
+        self.acquire_or_queue(slot, home, now)
+    }
+
+    /// When a waiter is to look again; the next in turn has the queue's next moment in its timer.
+    pub(in crate::engine) fn wait_for_slot(&self, slot: u32, now: Time) -> Step {
+        let home = self.routes[self.calls[slot].route].pool_at;
+        let mut until = self.patience(slot).min(now.after(MAX_PARK));
+        let (Some(slots), Some(pool)) = (&self.routes[home].slots, &self.routes[home].pool) else {
+            return wait(Wait::Queue, until, now);
+        };
+        let why = if slots.asking && self.store_up() { Wait::Store } else { Wait::Queue };
+        if pool.next(&self.calls, now) == Some(slot) {
+            let due = self.fleet.as_ref().and_then(|fleet| fleet.due(self.routes.id(home), Part::Slots));
+            let next = if why == Wait::Store { due } else { slots.again_at };
+            // While the store is gone, its own events move the queue.
+            let next = next.filter(|_| self.store_up());
+            until = next.map_or(until, |next| until.min(next.max(now)));
+        }
+        wait(why, until, now)
+    }
+
+    /// A waiter's own look, where its slots are the fleet's: the answer where it waits no more, and not where it has been
+    /// granted a permit that it is to claim.
+    pub(in crate::engine) fn still_for_slot(&mut self, slot: u32, now: Time) -> Answer {
+        let home = self.routes[self.calls[slot].route].pool_at;
+        self.watch_store(now);
+        self.keep_slots(home, now);
+        let due = self.routes[home].slots.as_ref().is_some_and(|it| it.again_at.is_none_or(|at| at <= now));
+        if due || !self.store_up() {
+            self.ask_slots(home, now);
+        }
+        let own = self.calls.id(slot);
+        self.wakes.retain(|woken| *woken != own); // it is here
+        let call = &self.calls[slot];
+        match call.state {
+            State::Refused => Answer::Refuse(call.refusal(), call.refused_for(now)),
+            State::Granted => Answer::Pass,
+            _ => Answer::Wait(self.wait_for_slot(slot, now)),
+        }
+    }
+
+    /// The next in turn fetches the queue's next moment.
+    pub(in crate::engine) fn wake_next(&mut self, home: u32, now: Time) {
+        if let Some(next) = self.routes[home].pool.as_ref().and_then(|pool| pool.next(&self.calls, now)) {
+            self.wakes.push(self.calls.id(next));
+        }
+    }
+
+    /// Any event of a bulkhead of the fleet's: leases that have ended are given up, the others renewed in time.
+    pub(in crate::engine) fn keep_slots(&mut self, home: u32, now: Time) {
+        let Some(slots) = &mut self.routes[home].slots else { return };
+        if slots.expire(now) > 0 {
+            self.fit_slots(home, now);
+            self.ask_slots(home, now); // for who runs without one now
+        }
+        let Some(slots) = &self.routes[home].slots else { return };
+        if slots.renewing || slots.renewal() > now || !self.store_up() {
+            return;
+        }
+        let fences: Vec<u64> = slots.fences.iter().map(|fence| fence.0).collect();
+        if let Some(slots) = &mut self.routes[home].slots {
+            (slots.renewing, slots.renewed_at) = (true, now);
+        }
+        for some in fences.chunks(MOST_ITEMS) {
+            self.send_slots(home, Op::Renew, some.len() as u32, some, now);
+        }
+    }
+
+    /// No later than this, so that the leases are renewed.
+    pub(in crate::engine) fn before_renewal(&self, route: u32, until: Time, now: Time) -> Time {
+        let home = self.routes[route].pool_at;
+        let Some(slots) = &self.routes[home].slots else { return until };
+        let next = slots.renewal();
+        until.min(if next > now { next } else { now.after(third(slots.settings.ttl)) })
+    }
+
+    /// A permit has come free: to the next who waits here, else back to the fleet.
+    #[inline(never)]
+    pub(in crate::engine) fn slot_freed(&mut self, home: u32, now: Time) {
+        self.watch_store(now);
+        self.keep_slots(home, now);
+        self.fit_slots(home, now);
+    }
+
+    /// Lets the permits be as many as the slots leased, or as `on_loss` says; hands out what there is, and gives back what
+    /// nobody waits for.
+    fn fit_slots(&mut self, home: u32, now: Time) {
+        let (up, processes) = (self.store_up(), self.fleet_size());
+        let it = &mut self.routes[home];
+        let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
+        pool.set_limit(if up { slots.held() } else { slots.share(processes) });
+        self.hand_out(home, now);
+        if !up {
+            return;
+        }
+        let it = &mut self.routes[home];
+        let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
+        let spare = slots.held().saturating_sub(pool.in_flight).min(MOST_ITEMS as u32);
+        if spare == 0 || pool.waiters() > 0 {
+            return;
+        }
+        let fences: Vec<u64> = slots.fences.drain(..spare as usize).map(|fence| fence.0).collect();
+        pool.set_limit(slots.held());
+        self.send_slots(home, Op::Release, spare, &fences, now);
+    }
+
+    /// Asks for as many slots as are wanting: for who waits, and for who runs without one.
+    fn ask_slots(&mut self, home: u32, now: Time) {
+        let up = self.store_up();
+        let it = &self.routes[home];
+        let (Some(slots), Some(pool)) = (&it.slots, &it.pool) else { return };
+        if slots.asking || up && slots.again_at.is_some_and(|at| now < at) {
+            return;
+        }
+        let wanting = pool.in_flight.saturating_add(pool.waiters()).saturating_sub(slots.held());
+        let wanting = wanting.min(MOST_ITEMS as u32);
+        if !up {
+            return self.send_slots(home, Op::Reap, 0, &[], now);
+        }
+        if wanting > 0 {
+            self.send_slots(home, Op::Acquire, wanting, &[], now);
+        }
+    }
+
+    fn send_slots(&mut self, home: u32, op: Op, count: u32, fences: &[u64], now: Time) {
+        if !self.may_send(now) {
+            return;
+        }
+        let Some(slots) = &mut self.routes[home].slots else { return };
+        slots.out += 1;
+        slots.asking |= op == Op::Acquire;
+        let (limit, ttl, within) = (slots.limit, slots.settings.ttl, slots.within);
+        let args = [u64::from(limit), ttl.as_micros(), u64::from(count)];
+        let args = [&args, fences].concat();
+        self.send(&SLOTS, (home, Subject::Slots { op, count }), (Some(op as u64), &args), within, now);
+    }
+
+    pub(super) fn slots_settled(&mut self, home: u32, op: Op) {
+        if let Some(slots) = &mut self.routes[home].slots {
+            slots.out = slots.out.saturating_sub(1);
+            match op {
+                Op::Acquire => slots.asking = false,
+                Op::Renew => slots.renewing = false,
+                Op::Release | Op::Reap => {}
+            }
+        }
+    }
+
+    pub(super) fn slots_sent(&mut self, home: u32, op: Op) {
+        if let Some(slots) = &mut self.routes[home].slots {
+            slots.out += 1;
+            slots.asking |= op == Op::Acquire;
+            slots.renewing |= op == Op::Renew;
+        }
+    }
+
+    /// The store has answered.
+    pub(super) fn slots_told(
+        &mut self,
+        home: u32,
+        (op, count): (Op, u32),
+        pending: &Pending,
+        answer: &[u64],
+        now: Time,
+    ) {
+        let again = self.jitter(AGAIN);
+        let Some(slots) = &mut self.routes[home].slots else { return };
+        let ends = pending.sent.after(slots.settings.ttl);
+        let mut refused = false;
+        match (op, answer) {
+            (Op::Acquire, &[granted, first, used, _reaped]) => {
+                let granted = granted.min(u64::from(count));
+                if slots.fences.is_empty() {
+                    slots.renewed_at = pending.sent;
+                }
+                slots.fences.extend((first..first.saturating_add(granted)).map(|fence| (fence, ends)));
+                slots.used = u32::try_from(used).unwrap_or(u32::MAX);
+                refused = granted < u64::from(count);
+                slots.again_at = refused.then(|| now.after(again));
+            }
+            (Op::Renew, [_renewed, _used, gone @ ..]) => {
+                let asked = pending.fences();
+                let before = slots.fences.len();
+                slots.fences.retain(|fence| !gone.contains(&fence.0));
+                for fence in slots.fences.iter_mut().filter(|fence| asked.contains(&fence.0)) {
+                    fence.1 = fence.1.max(ends);
+                }
+                if slots.fences.len() < before {
+                    self.note(move |it| it.tell_store_about(RecordType::LeaseReclaimed, home, now));
+                }
+            }
+            (_, [_, used]) => slots.used = u32::try_from(*used).unwrap_or(u32::MAX),
+            _ => {}
+        }
+        self.fit_slots(home, now);
+        if refused {
+            self.trim_queue(home, now);
+        }
+        self.ask_slots(home, now);
+        self.wake_next(home, now);
+    }
+
+    /// The fleet is full: now the queue's bound counts, and who will not wait at all is refused.
+    fn trim_queue(&mut self, home: u32, now: Time) {
+        let Some(pool) = &self.routes[home].pool else { return };
+        let max_queue = pool.max_queue;
+        let waiting = pool.queue(&self.calls);
+        let impatient = |slot: &&u32| {
+            let bulkhead = &self.settings(**slot).bulkhead;
+            bulkhead.as_ref().is_some_and(|it| it.acquire_timeout == Duration::ZERO) && max_queue > 0
+        };
+        let hasty: Vec<u32> = waiting.iter().filter(impatient).copied().collect();
+        for slot in hasty {
+            self.unlist(slot);
+            self.turn_away(slot, Verdict::AcquireTimeout, now);
+        }
+        while let Some(pool) = &self.routes[home].pool
+            && pool.waiters() > max_queue
+            && let Some(last) = pool.last()
+        {
+            self.unlist(last);
+            self.turn_away(last, Verdict::QueueFull, now);
+        }
+        if let Some(pool) = &mut self.routes[home].pool {
+            pool.emptied(now);
+        }
+    }
+
+    /// The store is gone: `on_loss` decides about those who wait.
+    pub(super) fn slots_without_store(&mut self, home: u32, now: Time) {
+        let Some(slots) = &self.routes[home].slots else { return };
+        let closed = slots.settings.on_loss == OnLoss::Closed;
+        self.fit_slots(home, now);
+        if closed {
+            let waiting = self.routes[home].pool.as_ref().map(|pool| pool.queue(&self.calls));
+            for slot in waiting.unwrap_or_default() {
+                self.count_fallback(self.calls[slot].policy);
+                self.unlist(slot);
+                self.turn_away(slot, Verdict::StoreUnavailable, now);
+            }
+        }
+        self.trim_queue(home, now);
+        self.wake_next(home, now);
+    }
+
+    /// The store is back: leases are renewed, and who runs without one gets one.
+    pub(super) fn slots_with_store(&mut self, home: u32, now: Time) {
+        if let Some(slots) = &mut self.routes[home].slots {
+            (slots.again_at, slots.renewed_at) = (None, Time::default());
+        }
+        self.keep_slots(home, now);
+        self.fit_slots(home, now);
+        self.ask_slots(home, now);
+        self.wake_next(home, now);
+    }
+
+    /// A bulkhead has other settings, or has become the fleet's, or the process's own again.
+    pub(in crate::engine) fn retune_slots(&mut self, home: u32, to: Option<&Bulkhead>, now: Time) {
+        match (&mut self.routes[home].slots, to.and_then(|to| Some((to, to.fleet?)))) {
+            (Some(slots), Some((to, settings))) => {
+                (slots.settings, slots.limit) = (settings, limit_of(to));
+                self.fit_slots(home, now);
+            }
+            (None, Some((to, _))) => {
+                self.routes[home].slots = Slots::of(Some(to));
+                self.fit_slots(home, now);
+                self.ask_slots(home, now);
+            }
+            (Some(slots), None) => {
+                let fences: Vec<u64> = slots.fences.drain(..).map(|fence| fence.0).collect();
+                for some in fences.chunks(MOST_ITEMS) {
+                    self.send_slots(home, Op::Release, some.len() as u32, some, now);
+                }
+                self.routes[home].slots = None;
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// What does not hold in the books of a bulkhead of the fleet's.
+    pub(in crate::engine) fn check_slots(&self, home: u32) -> Result<(), String> {
+        let it = &self.routes[home];
+        let (Some(slots), Some(pool)) = (&it.slots, &it.pool) else { return Ok(()) };
+        let id = self.routes.id(home);
+        let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Slots));
+        if out != slots.out as usize {
+            return Err(format!("route {home}: {} commands about slots noted, {out} out", slots.out));
+        }
+        if self.store_up() && pool.limit != slots.held() {
+            return Err(format!("route {home}: {} permits for {} slots", pool.limit, slots.held()));
+        }
+        if self.store_up() && pool.waiters() == 0 && slots.held() > pool.in_flight {
+            return Err(format!("route {home}: {} slots for {} permits", slots.held(), pool.in_flight));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,423 @@
+//! Engines on a real Redis that is lost, paused, slow, full, demoted or gone: what holds meanwhile, and that it comes back.
+
+use std::time::{Duration, Instant};
+
+use tidegate::{Class, RecordType, Value, Verdict};
+use tidegate_fleet_tests::{Process, Proxy, Server, Way, Word, words};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+const RATE: u32 = 200;
+const BURST: u32 = 40;
+const LEASE: u32 = 10;
+const PROCESSES: u32 = 4;
+/// Calls a second of each process: twice the fleet's rate in all.
+const LOAD: u32 = 100;
+const SECOND: u64 = 1_000_000;
+/// `store_timeout`. Longer than its default, so that a busy machine is no fault.
+const TIMEOUT: Duration = Duration::from_millis(200);
+
+fn pairs(on_loss: &'static str) -> Vec<(&'static str, Value<'static>)> {
+    vec![
+        ("rate_limit.permits", Value::Number(f64::from(RATE))),
+        ("rate_limit.per", Value::Number(1e6)),
+        ("rate_limit.burst", Value::Number(f64::from(BURST))),
+        ("rate_limit.lease", Value::Number(f64::from(LEASE))),
+        ("rate_limit.store", Value::Text("fleet")),
+        ("rate_limit.on_loss", Value::Text(on_loss)),
+        ("store_timeout", Value::Number(TIMEOUT.as_micros() as f64)),
+    ]
+}
+
+/// A fleet under load, and a fault from `FAULT` on.
+struct World {
+    server: Server,
+    proxy: Proxy,
+    fleet: Vec<Process>,
+    zero: Instant,
+}
+
+/// The fault begins here, and ends there; the load ends at `END`.
+const FAULT: u64 = SECOND;
+const HEALED: u64 = 2 * SECOND + 200_000;
+const END: u64 = 6 * SECOND;
+
+impl World {
+    async fn new(on_loss: &'static str) -> Self {
+        Self::on(Server::start(&[]), on_loss).await
+    }
+
+    async fn on(server: Server, on_loss: &'static str) -> Self {
+        let proxy = Proxy::start(server.address()).await;
+        let zero = Instant::now();
+        let process = |n: u32| Process::new(u64::from(n) + 1, &pairs(on_loss), proxy.address(), zero);
+        let fleet = (0..PROCESSES).map(process).collect();
+        Self { server, proxy, fleet, zero }
+    }
+
+    /// The load, from now to the end.
+    fn load(&self) -> JoinSet<()> {
+        let run = |process: &Process| {
+            let process = process.clone();
+            async move { process.load(LOAD, END, |_| Class::Ok).await }
+        };
+        self.fleet.iter().map(run).collect()
+    }
+
+    async fn until(&self, moment: u64) {
+        sleep(Duration::from_micros(moment).saturating_sub(self.zero.elapsed())).await;
+    }
+
+    fn total(&self, count: impl Fn(&tidegate_fleet_tests::Seen) -> u64) -> u64 {
+        self.fleet.iter().map(|process| process.seen(&count)).sum()
+    }
+
+    /// Attempts of the whole fleet within these moments.
+    fn started(&self, from: u64, to: u64) -> u64 {
+        self.total(|seen| seen.starts.iter().filter(|at| (from..to).contains(at)).count() as u64)
+    }
+
+    fn ended(&self, verdict: Verdict) -> u64 {
+        self.total(|seen| seen.ends.get(&verdict).copied().unwrap_or(0))
+    }
+
+    /// What holds after every story, whatever the fault was. `events`: how many times the data was lost, or the store gone.
+    fn check(&self, events: u64, faulty: (u64, u64)) {
+        let (begun, ended) = (self.total(|seen| seen.begun), self.total(|seen| seen.ends.values().sum()));
+        assert_eq!(begun, ended, "every call ends, once (R1)");
+        let known = [Verdict::Ok, Verdict::RateLimited, Verdict::StoreUnavailable];
+        assert_eq!(known.map(|verdict| self.ended(verdict)).iter().sum::<u64>(), ended, "nothing else");
+
+        // 10.6: beyond the declared rate, one burst at first, and for each event one burst and the leases that were out.
+        let (rate, burst) = (u64::from(RATE), u64::from(BURST));
+        let leases = u64::from(PROCESSES * LEASE);
+        // Whoever has not found yet that the store is back goes on with its share, beside those who have the whole rate.
+        let late: u64 = self.fleet.iter().map(|process| self.late(process, faulty.1)).sum();
+        let mixed = late * rate / u64::from(PROCESSES) / SECOND;
+        let most = rate * END / SECOND + burst + events * (burst + leases) + mixed;
+        println!(
+            "{} attempts, of {most} at most; {mixed} by shares after it was back",
+            self.started(0, u64::MAX)
+        );
+        let all = self.started(0, u64::MAX);
+        assert!(all <= most, "{all} attempts, of {most} at most after {events} events");
+
+        for process in &self.fleet {
+            let (down, up) = process
+                .seen(|seen| (seen.told(RecordType::StoreDegraded), seen.told(RecordType::StoreRecovered)));
+            assert_eq!(down.len(), up.len(), "it has come back by itself: down {down:?}, up {up:?}");
+            assert!(down.iter().zip(&up).all(|(down, up)| down < up), "one record a transition");
+            assert!(down.iter().skip(1).zip(&up).all(|(down, up)| down > up), "one record a transition");
+            assert!(up.iter().all(|up| *up < faulty.1 + 3_200_000), "back at {up:?}, healed at {}", faulty.1);
+            let longest = process.seen(|seen| seen.waits.iter().map(|it| it.1).max());
+            assert!(longest < Some(TIMEOUT + SLACK), "a call has waited for {longest:?}");
+        }
+        // The rate again, once it is back.
+        let (from, to) = (END - SECOND, END);
+        let after = self.started(from, to);
+        assert!((rate * 8 / 10..=rate * 12 / 10).contains(&after), "{after} in the last second, of {rate}");
+    }
+
+    /// For how long a process has gone on alone after the store was back, in microseconds.
+    fn late(&self, process: &Process, healed: u64) -> u64 {
+        let up = process.seen(|seen| seen.told(RecordType::StoreRecovered));
+        up.last().map_or(0, |up| up.saturating_sub(healed))
+    }
+
+    /// It was noticed, by every process: once, within a timeout, and calls were decided at once from then on.
+    fn check_noticed(&self, (from, to): (u64, u64)) {
+        for process in &self.fleet {
+            let down = process.seen(|seen| seen.told(RecordType::StoreDegraded));
+            let first = *down.first().unwrap_or_else(|| panic!("a process has not noticed"));
+            // The lease, and the command that was out, may last a little.
+            assert!((from..from + 600_000).contains(&first), "noticed at {first}");
+            let waits = process.seen(|seen| seen.waits_within(first, to));
+            let p99 = waits[waits.len() * 99 / 100];
+            println!("noticed after {} ms; p99 of the waits {p99:?}", (first - from) / 1_000);
+            assert!(
+                p99 < Duration::from_millis(5),
+                "p99 of the added latency is {p99:?} among {}",
+                waits.len()
+            );
+        }
+    }
+
+    /// Under `local` the fleet goes on at about its rate; never above it.
+    fn check_local_share(&self, (from, to): (u64, u64)) {
+        let (from, rate) = (from + 600_000, u64::from(RATE));
+        let (found, due) = (self.started(from, to), rate * (to - from) / SECOND);
+        println!("{found} attempts on the local shares, of {due}");
+        assert!((due / 2..=due + u64::from(BURST)).contains(&found), "{found} attempts, of {due}");
+    }
+
+    /// No command was carried out twice: the server has run no more of them than were given to the client.
+    fn check_charged_once(&self) {
+        let stats = self.server.connect().ok("INFO commandstats").text();
+        let calls = |name: &str| {
+            let line = stats.lines().find_map(|line| line.strip_prefix(name));
+            let count = line
+                .and_then(|line| line.split(['=', ',']).nth(1))
+                .map_or(0, |it| it.parse().expect("a count"));
+            let _: u64 = count;
+            count
+        };
+        let run = calls("cmdstat_evalsha:") + calls("cmdstat_eval:");
+        let given = self.total(|seen| seen.commands);
+        println!("{given} commands given to the clients, {run} carried out");
+        assert!(run > 0 && run <= given, "{run} were carried out, {given} given");
+    }
+
+    fn check_keys_end(&self) {
+        let mut connection = self.server.connect();
+        let Word::List(keys) = connection.ok("KEYS tidegate:*") else { panic!("a list") };
+        for key in keys {
+            let left: i64 =
+                connection.run(&words(&format!("PTTL {}", key.text()))).unwrap().text().parse().unwrap();
+            assert!(left > 0 || left == -2, "{} lives {left}", key.text());
+        }
+    }
+}
+
+/// What a busy machine may add to a wait.
+const SLACK: Duration = Duration::from_millis(100);
+const FAULTY: (u64, u64) = (FAULT, HEALED);
+
+fn fleet_test<F: Future<Output = ()>>(story: F) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        tokio::time::timeout(Duration::from_secs(60), story).await.expect("within a minute")
+    });
+}
+
+#[test]
+fn without_a_fault_the_rate_is_kept_and_few_calls_touch_the_store() {
+    fleet_test(async {
+        let world = World::new("local").await;
+        world.load().join_all().await;
+        world.check(0, FAULTY);
+        world.check_charged_once();
+        world.check_keys_end();
+        assert_eq!(world.total(|seen| seen.told(RecordType::StoreDegraded).len() as u64), 0);
+    });
+}
+
+#[test]
+fn killed_and_started_again_empty() {
+    fleet_test(async {
+        let mut world = World::new("local").await;
+        let load = world.load();
+        world.until(FAULT).await;
+        world.server.kill();
+        world.until(HEALED).await;
+        world.server.start_again();
+        load.join_all().await;
+        world.check_noticed(FAULTY);
+        world.check_local_share(FAULTY);
+        world.check(2, FAULTY);
+        world.check_keys_end();
+    });
+}
+
+#[test]
+fn paused_and_resumed() {
+    fleet_test(async {
+        let world = World::new("local").await;
+        let load = world.load();
+        world.until(FAULT).await;
+        world.server.pause();
+        world.until(HEALED).await;
+        world.server.resume();
+        load.join_all().await;
+        world.check_noticed(FAULTY);
+        world.check_local_share(FAULTY);
+        world.check(1, FAULTY);
+        world.check_charged_once();
+        world.check_keys_end();
+    });
+}
+
+/// The same way for a while: slow beyond the timeout, without answers, silent, closed, garbage.
+fn bad_way(way: Way) {
+    fleet_test(async move {
+        let world = World::new("local").await;
+        let load = world.load();
+        world.until(FAULT).await;
+        world.proxy.set(way);
+        world.until(HEALED).await;
+        world.proxy.set(Way::Clear);
+        load.join_all().await;
+        world.check_noticed(FAULTY);
+        world.check_local_share(FAULTY);
+        world.check(1, FAULTY);
+        world.check_charged_once();
+        world.check_keys_end();
+    });
+}
+
+#[test]
+fn slower_than_the_timeout() {
+    bad_way(Way::Slow(TIMEOUT + TIMEOUT / 2));
+}
+
+#[test]
+fn commands_are_carried_out_and_their_answers_lost() {
+    bad_way(Way::NoAnswers);
+}
+
+#[test]
+fn a_partition_that_says_nothing() {
+    bad_way(Way::Silent);
+}
+
+#[test]
+fn connections_are_refused() {
+    bad_way(Way::Closed);
+}
+
+#[test]
+fn answers_that_are_garbage() {
+    bad_way(Way::Garbage);
+}
+
+/// Slower, but within the timeout: nothing is lost, and calls wait no longer than the way takes.
+#[test]
+fn slow_but_within_the_timeout() {
+    fleet_test(async {
+        let world = World::new("local").await;
+        let load = world.load();
+        world.until(FAULT).await;
+        world.proxy.set(Way::Slow(Duration::from_millis(10)));
+        world.until(HEALED).await;
+        world.proxy.set(Way::Clear);
+        load.join_all().await;
+        world.check(0, FAULTY);
+        world.check_charged_once();
+    });
+}
+
+/// Data and scripts are lost again and again: each time one burst at most, and no call notices.
+#[test]
+fn data_and_scripts_are_lost() {
+    fleet_test(async {
+        let world = World::new("local").await;
+        let load = world.load();
+        for event in 0..5 {
+            world.until(FAULT + event * 400_000).await;
+            let mut connection = world.server.connect();
+            connection.ok(if event % 2 == 0 { "FLUSHALL" } else { "SCRIPT FLUSH" });
+        }
+        load.join_all().await;
+        world.check(3, FAULTY);
+        world.check_charged_once();
+        assert_eq!(
+            world.total(|seen| seen.told(RecordType::StoreDegraded).len() as u64),
+            0,
+            "NOSCRIPT is no loss"
+        );
+    });
+}
+
+/// What a command answers that is an error and not NOSCRIPT, and how that ends.
+fn bad_answers(begin: &'static [&'static str], end: &'static [&'static str], events: u64) {
+    fleet_test(async move {
+        let world = World::new("local").await;
+        let load = world.load();
+        world.until(FAULT).await;
+        let mut connection = world.server.connect();
+        begin.iter().for_each(|command| drop(connection.ok(command)));
+        world.until(HEALED).await;
+        end.iter().for_each(|command| drop(connection.ok(command)));
+        load.join_all().await;
+        world.check_noticed(FAULTY);
+        world.check_local_share(FAULTY);
+        world.check(events, FAULTY);
+        world.check_charged_once();
+        world.check_keys_end();
+    });
+}
+
+#[test]
+fn a_full_store() {
+    bad_answers(
+        &["CONFIG SET maxmemory-policy noeviction", "CONFIG SET maxmemory 1"],
+        &["CONFIG SET maxmemory 0"],
+        1,
+    );
+}
+
+#[test]
+fn other_types_under_our_keys() {
+    bad_answers(&["FLUSHALL", "SET tidegate:{r|api|eu}:rl mine"], &["DEL tidegate:{r|api|eu}:rl"], 2);
+}
+
+#[test]
+fn a_replica_that_takes_no_writes() {
+    fleet_test(async {
+        let other = Server::start(&[]);
+        let world = World::new("local").await;
+        let load = world.load();
+        world.until(FAULT).await;
+        let mut connection = world.server.connect();
+        connection.ok(&format!("REPLICAOF 127.0.0.1 {}", other.address().port()));
+        world.until(HEALED).await;
+        connection.ok("REPLICAOF NO ONE");
+        load.join_all().await;
+        world.check_noticed(FAULTY);
+        world.check_local_share(FAULTY);
+        // It has taken over the empty data of the other: two events.
+        world.check(2, FAULTY);
+        world.check_keys_end();
+    });
+}
+
+/// The primary dies, and a replica that lags behind takes its place.
+#[test]
+fn a_failover_to_a_replica() {
+    fleet_test(async {
+        let (primary, replica) = (Server::start(&["--repl-diskless-sync-delay", "0"]), Server::start(&[]));
+        let mut connection = replica.connect();
+        connection.ok(&format!("REPLICAOF 127.0.0.1 {}", primary.address().port()));
+        let until = Instant::now() + Duration::from_secs(20);
+        while !connection.ok("INFO replication").text().contains("master_link_status:up") {
+            assert!(Instant::now() < until, "a replica that does not follow");
+            sleep(Duration::from_millis(20)).await;
+        }
+        let mut world = World::on(primary, "local").await;
+        let load = world.load();
+        world.until(FAULT).await;
+        world.server.kill();
+        world.until(HEALED).await;
+        connection.ok("REPLICAOF NO ONE");
+        world.proxy.lead_to(replica.address()).await;
+        load.join_all().await;
+        world.check_noticed(FAULTY);
+        world.check_local_share(FAULTY);
+        world.check(2, FAULTY);
+    });
+}
+
+#[test]
+fn on_loss_closed_refuses_and_open_lets_all_pass() {
+    for on_loss in ["closed", "open"] {
+        fleet_test(async move {
+            let world = World::new(on_loss).await;
+            let load = world.load();
+            world.until(FAULT).await;
+            world.proxy.set(Way::Silent);
+            world.until(HEALED).await;
+            world.proxy.set(Way::Clear);
+            load.join_all().await;
+            world.check_noticed(FAULTY);
+            let offered = u64::from(PROCESSES * LOAD) * (HEALED - FAULT - 600_000) / SECOND;
+            let passed = world.started(FAULT + 600_000, HEALED);
+            if on_loss == "closed" {
+                world.check(0, FAULTY);
+                assert_eq!(passed, 0, "nothing passes");
+                assert!(world.ended(Verdict::StoreUnavailable) > offered * 8 / 10);
+            } else {
+                assert!(passed > offered * 8 / 10, "{passed} of {offered} pass");
+                assert_eq!(world.ended(Verdict::StoreUnavailable), 0);
+            }
+        });
+    }
+}
