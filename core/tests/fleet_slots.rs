@@ -180,3 +180,36 @@ fn under_any_faults_calls_end_and_the_limit_holds_again_afterwards() {
         }
     }
 }
+
+/// One process that sees nothing but fast answers cuts its limit all the same, because the fleet's answers are slow.
+#[test]
+fn a_limit_follows_the_latencies_of_the_whole_fleet() {
+    let pairs = |store| {
+        vec![
+            ("bulkhead.kind", Text("aimd")),
+            ("bulkhead.max_concurrency", Number(20.0)),
+            ("bulkhead.latency_threshold", Number(30e3)),
+            ("bulkhead.latency_quantile", Number(0.5)),
+            ("bulkhead.latency_store", Text(store)),
+        ]
+    };
+    let limit = |sim: &Sim| {
+        let snapshot = sim.processes[0].engine.snapshot(Time::from_micros(sim.now));
+        snapshot.routes[0].pool.unwrap().limit
+    };
+    for (store, cuts) in [("local", false), ("fleet", true)] {
+        let mut sim = Sim::new(3, 5, &pairs(store), Faults::none());
+        for slow in &mut sim.processes[1..] {
+            slow.service = Some((60_000, 80_000));
+        }
+        sim.service = (5_000, 10_000);
+        sim.load((10_000, 20_000), (1, 1), 0);
+        sim.run_to(6 * SECOND);
+        assert_eq!(limit(&sim) < 20, cuts, "{store}: {}", limit(&sim));
+        // Well again, or with the store gone, its own latencies count, and the limit grows back.
+        sim.faults.gone = vec![(sim.now, u64::MAX)];
+        let low = limit(&sim);
+        sim.run(12 * SECOND);
+        assert_eq!(limit(&sim) > low, cuts, "{store}: from {low} to {}", limit(&sim));
+    }
+}

@@ -209,6 +209,9 @@ impl Engine {
     #[inline(never)]
     fn feed_controller(&mut self, slot: u32, home: u32, kind: Kind, started: Time, now: Time) {
         let class = self.settings(slot).class_of(kind);
+        if self.routes[home].digest.is_some() {
+            self.share_latency(slot, home, (class, started), now);
+        }
         let Some(pool) = &mut self.routes[home].pool else { return };
         pool.limiter.feed(class, started, pool.in_flight, now);
         let limit = pool.limiter.limit();

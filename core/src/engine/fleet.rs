@@ -4,11 +4,13 @@
 //! it down, then nobody waits for it, and one command a second or less, carried by whatever is due, tries it again.
 //!
 //! `command.rs` writes commands and reads replies, `rate.rs` is the rate limit, `breaker.rs` the circuit breaker, `slots.rs` the
-//! bulkhead.
+//! bulkhead, `digest.rs` the latencies.
 
 pub(super) mod breaker;
 mod command;
+pub(super) mod digest;
 pub(super) mod rate;
+mod reap;
 pub(super) mod slots;
 
 use std::collections::BTreeMap;
@@ -205,6 +207,7 @@ impl Engine {
         match pending.subject {
             Subject::Rate { want, need, call } => self.rate_told(home, (want, need, call), answer, now),
             Subject::Breaker { op } => self.breaker_told(home, (command, op), answer, now),
+            Subject::Digest => self.digest_told(home, answer, now),
             Subject::Slots { op, count } => self.slots_told(home, (op, count), pending, answer, now),
         }
     }
@@ -216,6 +219,7 @@ impl Engine {
             Subject::Rate { .. } => self.rate_settled(home),
             Subject::Breaker { .. } => self.breaker_settled(home),
             Subject::Slots { op, .. } => self.slots_settled(home, op),
+            Subject::Digest => self.digest_out(home, false),
         }
     }
 
@@ -355,7 +359,10 @@ impl Engine {
                 slots && fleet.kind == StoreKind::Plain,
                 "bulkhead.store = fleet needs a store that runs scripts, which this one does not",
             ),
-            (latency, "bulkhead.latency_store = fleet is not built yet: leave it local"),
+            (
+                latency && fleet.kind == StoreKind::Plain,
+                "bulkhead.latency_store = fleet needs a store that runs scripts, which this one does not",
+            ),
         ]
         .into_iter()
         .find_map(|(there, rule)| there.then_some(rule))

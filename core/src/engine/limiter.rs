@@ -99,6 +99,13 @@ impl Limiter {
         })
     }
 
+    /// What stands in for its own estimate of latency, if anything does.
+    pub fn follow(&mut self, estimate: Option<f64>) {
+        if let Self::Aimd(aimd) = self {
+            aimd.follow(estimate);
+        }
+    }
+
     /// An attempt that decided something has ended (semantics 1.2).
     pub fn feed(&mut self, class: Class, started: Time, in_flight: u32, now: Time) {
         let latency = now.since(started);

@@ -98,6 +98,7 @@ impl Engine {
             pace.bucket.retune(limit, now);
         }
         self.retune_slots(at, policy.bulkhead.as_ref(), now);
+        self.retune_digest(at, policy.bulkhead.as_ref());
         for user in self.routes.users_of(at) {
             self.routes.set_leased(user);
         }

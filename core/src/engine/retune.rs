@@ -126,6 +126,7 @@ impl Engine {
             pool.max_queue = 0;
         }
         self.retune_slots(route, to.as_ref(), now);
+        self.retune_digest(route, to.as_ref());
     }
 
     /// Everything of a route but its permits.

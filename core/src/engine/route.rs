@@ -7,6 +7,7 @@ use crate::map::Map;
 
 use super::arena::NONE;
 use super::fleet::breaker::Guard;
+use super::fleet::digest::Digest;
 use super::fleet::slots::Slots;
 use super::hedge::Hedger;
 use super::hold::Holds;
@@ -94,6 +95,8 @@ pub(super) struct Route {
     pub pool: Option<Pool>,
     /// What it knows of the fleet's slots, where its permits are those.
     pub slots: Option<Part<Slots>>,
+    /// What it knows of the fleet's latencies, where its limit follows those.
+    pub digest: Option<Part<Digest>>,
     pub budget: Option<Budget>,
     pub rate: Option<Box<Pace>>,
     pub send: Option<Part<Pace>>,
@@ -381,6 +384,9 @@ impl Routes {
             if let Some(guard) = &mut route.guard {
                 guard.forget();
             }
+            if let Some(digest) = &mut route.digest {
+                digest.forget();
+            }
             if let Some(budget) = route.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut()) {
                 budget.forget_calls();
             }
@@ -420,6 +426,7 @@ impl Route {
             budget_at: 0,
             pool,
             slots,
+            digest: Digest::of(bulkhead),
             budget: policy.retry.budget.as_ref().filter(|_| own(homes.budget)).and_then(Budget::new),
             rate: tokens.map(|bucket| Box::new(Pace::new(bucket))),
             send: Full::here().filter(|_| policy.retry.send_rate).map(cubic),

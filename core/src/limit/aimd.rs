@@ -55,6 +55,8 @@ pub struct Aimd {
     limit: f64,
     last_cut: Option<Time>,
     recent: Option<WindowedP2Quantile>,
+    /// The quantile of more than this process's latencies, in microseconds: it stands in for `recent`.
+    outside: Option<f64>,
 }
 
 impl Aimd {
@@ -62,7 +64,7 @@ impl Aimd {
     pub fn new(settings: AimdSettings) -> Self {
         let range = Range::new(settings.min_concurrency, settings.max_concurrency);
         let recent = settings.latency_quantile.map(|p| WindowedP2Quantile::new(p, WINDOW));
-        Self { settings, range, limit: range.max, last_cut: None, recent }
+        Self { settings, range, limit: range.max, last_cut: None, recent, outside: None }
     }
 
     /// Calls that may be in flight.
@@ -105,6 +107,11 @@ impl Aimd {
     /// so that the estimate is told nothing.
     pub fn on_timeout(&mut self, now: Time) {
         self.cut(now);
+    }
+
+    /// Takes the quantile of a whole fleet's latencies, in microseconds, in place of its own; `None` goes back to that.
+    pub(crate) fn follow(&mut self, outside: Option<f64>) {
+        self.outside = outside;
     }
 
     /// Goes on with other settings. A limit at its maximum has met no bound but that and moves with it; any other stays
@@ -163,6 +170,9 @@ impl Aimd {
         };
         recent.observe(latency.as_micros() as f64);
         let threshold = self.settings.latency_threshold.as_micros() as f64;
+        if let Some(outside) = self.outside {
+            return Some(outside > threshold);
+        }
         recent.estimate().filter(|_| recent.count() >= WARM).map(|estimate| estimate > threshold)
     }
 

@@ -49,6 +49,16 @@ impl Meter {
                 add(Family::BudgetTokens, budget as f64);
             }
         }
+        if let Some(store) = view.store {
+            level(&mut levels, Family::FleetUp, "", "", f64::from(u8::from(store.up)));
+            series.extend(view.policies.iter().map(|(policy, counts)| Series {
+                family: Family::FleetFallbacks,
+                policy: policy.clone(),
+                route: String::new(),
+                labels: Vec::new(),
+                reading: Reading::Number(counts.store_fallbacks as f64),
+            }));
+        }
         series.extend(levels.into_pairs().into_iter().map(|((family, policy, route), value)| Series {
             family,
             policy,

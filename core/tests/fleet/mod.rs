@@ -102,6 +102,8 @@ pub struct Process {
     pub route: RouteId,
     waiting: BTreeMap<CallId, Waiting>,
     running: BTreeSet<CallId>,
+    /// How long they take, where it is not as long as all others' do.
+    pub service: Option<(u64, u64)>,
     /// How its attempts end.
     pub class: Class,
     pub begun: u64,
@@ -154,6 +156,7 @@ impl Sim {
                 route,
                 waiting: BTreeMap::new(),
                 running: BTreeSet::new(),
+                service: None,
                 class: Class::Ok,
                 begun: 0,
                 started: Vec::new(),
@@ -331,7 +334,7 @@ impl Sim {
                 if let Some(next) = step.next {
                     self.put(next.as_micros(), What::Look(process, call));
                 }
-                let (least, most) = self.service;
+                let (least, most) = self.processes[process].service.unwrap_or(self.service);
                 let takes = least + self.dice.up_to(most - least);
                 self.put(takes, What::Finish(process, call, attempt));
             }

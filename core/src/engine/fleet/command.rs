@@ -21,6 +21,8 @@ pub(super) enum Subject {
     Breaker { op: breaker::Op },
     /// So many slots of a bulkhead.
     Slots { op: slots::Op, count: u32 },
+    /// Latencies.
+    Digest,
 }
 
 /// What of a route a command is about.
@@ -29,6 +31,7 @@ pub(super) enum Part {
     Rate,
     Breaker,
     Slots,
+    Digest,
 }
 
 impl Subject {
@@ -38,7 +41,7 @@ impl Subject {
             Self::Rate { .. } => (3, 3),
             Self::Breaker { .. } | Self::Slots { op: slots::Op::Acquire, .. } => (4, 4),
             Self::Slots { op: slots::Op::Renew, count } => (2, 2 + count as usize),
-            Self::Slots { op: slots::Op::Release | slots::Op::Reap, .. } => (2, 2),
+            Self::Slots { op: slots::Op::Release | slots::Op::Reap, .. } | Self::Digest => (2, 2),
         };
         let numbers = integers(bytes)?;
         (least..=most).contains(&numbers.len()).then_some(numbers)
@@ -49,6 +52,7 @@ impl Subject {
             Self::Rate { .. } => Part::Rate,
             Self::Breaker { .. } => Part::Breaker,
             Self::Slots { .. } => Part::Slots,
+            Self::Digest => Part::Digest,
         }
     }
 }
@@ -156,6 +160,7 @@ impl Engine {
                 Subject::Rate { .. } => self.rate_sent(home),
                 Subject::Breaker { .. } => self.breaker_sent(home),
                 Subject::Slots { op, .. } => self.slots_sent(home, op),
+                Subject::Digest => self.digest_out(home, true),
             }
         }
         let Some(fleet) = &mut self.fleet else { return };
