@@ -33,7 +33,7 @@ pub fn parse_retry_after(value: &[u8], wall: WallTime) -> Option<Duration> {
     if value.len() > MAX_BYTES {
         return None;
     }
-    let date = http_date::parse(value.trim_ascii())? * 1_000_000;
+    let date = http_date::parse(value)? * 1_000_000;
     Some(Duration::from_micros(date.saturating_sub(wall.as_unix_micros()).min(LONGEST)))
 }
 
