@@ -148,6 +148,7 @@ impl Engine {
     /// The process's own breaker has gone from one state to another.
     #[inline(never)]
     pub(in crate::engine) fn tell_fleet(&mut self, route: u32, to: BreakerState, now: Time) {
+        self.watch_store(now);
         let Some(guard) = &mut self.routes[route].guard else { return };
         let theirs = core::mem::take(&mut guard.theirs);
         match to {
