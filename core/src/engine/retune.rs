@@ -166,6 +166,7 @@ impl Engine {
         }
         it.set_stages(&policy, forced);
         self.routes.set_leased(route);
+        self.recount_rate(route);
         let it = &mut self.routes[route];
         if it.budget_at == route {
             self.retune_budget_of(route, policy.retry.budget);

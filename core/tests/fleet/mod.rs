@@ -153,19 +153,19 @@ impl Sim {
     }
 
     pub fn of(kind: StoreKind, seed: u64, count: usize, pairs: &Pairs, faults: Faults) -> Self {
-        Self::with(kind, &Options::default(), seed, count, pairs, faults)
+        Self::with(kind, Options::default(), seed, count, pairs, faults)
     }
 
     pub fn with(
         kind: StoreKind,
-        options: &Options,
+        options: Options,
         seed: u64,
         count: usize,
         pairs: &Pairs,
         faults: Faults,
     ) -> Self {
         let process = |number: usize| {
-            let mut engine = Engine::new(seed_of(seed, number), options.clone());
+            let mut engine = Engine::new(seed_of(seed, number), options);
             let now = Time::from_micros(0);
             let _ = engine.attach_store(kind, "", now);
             let policy = engine.policy(Policy::from_pairs("api", pairs).unwrap()).unwrap();
@@ -480,7 +480,7 @@ impl Sim {
                     let bits = dice.up_to(53);
                     dice.up_to((1 << bits) - 1).to_string()
                 };
-                let numbers: Vec<String> = (0..1 + dice.up_to(5)).map(|_| number(dice)).collect();
+                let numbers: Vec<String> = (0..=dice.up_to(5)).map(|_| number(dice)).collect();
                 KeptReply::Bytes(numbers.join(" ").into_bytes().into())
             }
             _ => KeptReply::Bytes(texts[dice.up_to(texts.len() as u64 - 1) as usize].as_bytes().into()),

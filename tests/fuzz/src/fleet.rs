@@ -25,7 +25,7 @@ struct Host {
 }
 
 /// The settings that the input chooses.
-fn policy(input: &mut Input<'_>) -> Policy {
+fn policy(input: &mut Input<'_>, kind: StoreKind) -> Policy {
     let mut pairs: Vec<(&str, Value<'static>)> =
         vec![("deadline", Number(20e6)), ("store_timeout", Number(50e3))];
     let losses = ["local", "open", "closed"];
@@ -73,6 +73,10 @@ fn policy(input: &mut Input<'_>) -> Policy {
     }
     if input.chance(128) {
         pairs.extend([("retry.max_attempts", Number(2.0)), ("hedge.delay", Number(1e4))]);
+    }
+    if kind == StoreKind::Plain {
+        // These need scripts.
+        pairs.retain(|pair| !pair.0.starts_with("bulkhead.") && pair.0 != "breaker.quorum");
     }
     let fleet = pairs.iter().any(|pair| pair.1 == Text("fleet"));
     pairs.retain(|pair| fleet || pair.0 != "store_timeout");
@@ -181,8 +185,9 @@ pub fn fleet(data: &[u8]) {
     let mut input = Input::new(data);
     let seed = input.word();
     let mut engine = Engine::new(seed, Options::default().journal(true));
-    let _ = engine.attach_store(StoreKind::Lua, "", Time::from_micros(0));
-    let settings = policy(&mut input);
+    let kind = if seed % 3 == 2 { StoreKind::Plain } else { StoreKind::Lua };
+    let _ = engine.attach_store(kind, "", Time::from_micros(0));
+    let settings = policy(&mut input, kind);
     let policy = engine.policy(settings).expect("a store is attached");
     let routes = vec![
         engine.route(policy, "a", Time::from_micros(0)),
@@ -241,7 +246,7 @@ pub fn fleet(data: &[u8]) {
                     host.drain();
                 }
                 2 => {
-                    let (to, now) = (self::policy(&mut input), host.time());
+                    let (to, now) = (self::policy(&mut input, kind), host.time());
                     let _ = host.engine.retune(host.policy, to, now).expect("it has the name");
                     host.drain();
                 }

@@ -439,7 +439,12 @@ impl Engine {
                 self.fit_slots(home, now);
             }
             (None, Some((to, _))) => {
-                self.routes[home].slots = Slots::of(Some(to));
+                let id = self.routes.id(home);
+                let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Slots));
+                self.routes[home].slots = Slots::of(Some(to)).map(|mut slots| {
+                    slots.out = out as u32; // of the time before it was the process's own
+                    slots
+                });
                 self.fit_slots(home, now);
                 self.ask_slots(home, now);
             }

@@ -47,6 +47,15 @@ impl Engine {
         }
     }
 
+    /// A rate has become the fleet's, perhaps again: commands of before that may still be out.
+    pub(in crate::engine) fn recount_rate(&mut self, home: u32) {
+        let id = self.routes.id(home);
+        let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate)) as u32;
+        if let Some(share) = self.share_mut(home) {
+            share.asked = out;
+        }
+    }
+
     /// What does not hold in the books of a rate of the fleet's.
     pub(in crate::engine) fn check_share(&self, home: u32) -> Result<(), String> {
         let Some(Bucket::Fleet(share)) = self.routes[home].rate.as_deref().map(|pace| &pace.bucket) else {
@@ -54,8 +63,7 @@ impl Engine {
         };
         let id = self.routes.id(home);
         let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate));
-        // A command from before a retune that made the share anew is out, and not noted.
-        if out < share.asked as usize {
+        if out != share.asked as usize {
             return Err(format!("route {home}: {} commands noted, {out} out", share.asked));
         }
         if share.leased.len() > MOST_LEASES || share.leased.iter().any(|it| it.0 == 0) {
