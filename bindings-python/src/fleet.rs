@@ -60,6 +60,13 @@ impl Fleet {
         let flags = state.core.on_reply(CommandId::from_word(command), reply, now);
         state.woken(flags)
     }
+
+    /// The command that takes back a pool's slots whose leases are over; None if the pool is not the fleet's.
+    #[pyo3(signature = (pool) -> "list[bytes] | None")]
+    fn reaping<'py>(&self, py: Python<'py>, pool: &str) -> Option<Vec<Bound<'py, PyBytes>>> {
+        let words = self.engine.get().state.lock(py).core.reap_command(pool);
+        words.map(|words| words.iter().map(|word| PyBytes::new(py, word)).collect())
+    }
 }
 
 impl State {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -18,11 +19,14 @@ PATIENCE = 10.0
 class RedisServer:
     """A process that can be paused, killed and started again on the same port."""
 
-    def __init__(self, binary: str) -> None:
+    def __init__(self, binary: str, cluster: str = "") -> None:
+        """`cluster` is the file that it keeps its state in, if it is to be a cluster of one."""
         self.binary = binary
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = _free()
+        self.more: list[str] = []
+        if cluster:
+            self.more += ["--cluster-enabled", "yes", "--cluster-config-file", cluster]
+            self.more += ["--cluster-port", str(_free())]
         self.process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -33,7 +37,7 @@ class RedisServer:
     def start(self) -> None:
         """Starts it, and waits until it answers."""
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-        self.process = subprocess.Popen([self.binary, *options], stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen([self.binary, *options, *self.more], stdout=subprocess.DEVNULL)
         until = time.monotonic() + PATIENCE
         while True:
             try:
@@ -71,13 +75,40 @@ class RedisServer:
             self.process = None
 
 
+def _free() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _binary() -> str:
+    named = os.environ.get("TIDEGATE_REDIS_SERVER", "redis-server")
+    binary = shutil.which(named) or shutil.which("valkey-server")
+    if binary is None:
+        pytest.skip("needs redis-server or valkey-server on PATH, or TIDEGATE_REDIS_SERVER")
+    return binary
+
+
 @pytest.fixture
 def redis_server() -> Iterator[RedisServer]:
-    binary = shutil.which("redis-server") or shutil.which("valkey-server")
-    if binary is None:
-        pytest.skip("needs redis-server or valkey-server on PATH")
-    server = RedisServer(binary)
+    server = RedisServer(_binary())
     try:
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+def redis_cluster(tmp_path: pathlib.Path) -> Iterator[RedisServer]:
+    """A cluster of one node, which has all the slots."""
+    server = RedisServer(_binary(), str(tmp_path / "nodes.conf"))
+    try:
+        assert server.command("CLUSTER", "ADDSLOTSRANGE", "0", "16383") == b"+OK\r\n"
+        until = time.monotonic() + PATIENCE
+        while b"cluster_state:ok" not in server.command("CLUSTER", "INFO"):
+            assert time.monotonic() < until, "the cluster does not come up"
+            time.sleep(0.02)
         yield server
     finally:
         server.kill()

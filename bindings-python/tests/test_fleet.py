@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 import tidegate
-from redis_server import RedisServer, redis_server
+from redis_server import RedisServer, redis_cluster, redis_server
 from tidegate import _store, fleet
 from tidegate.events import Record
 from tidegate.fleet import Lost, RedisStore, Refused, attach
 from tidegate.testing import FakeClock, MemoryStore
 
-__all__ = ["redis_server"]
+__all__ = ["redis_cluster", "redis_server"]
 
 redis = pytest.importorskip("redis")
 try:
@@ -315,6 +315,24 @@ def test_a_quorum_is_of_processes(clock: FakeClock) -> None:
     assert ends[-1] == -1
 
 
+def isolated(engine: tidegate.Engine, limit: int, **rest: Any) -> tidegate.Policy:
+    given = {"max_concurrency": limit, "store": "fleet", **rest}
+    return tidegate.Policy("partner", bulkhead=given, store_timeout=PATIENT, engine=engine)
+
+
+def test_slots_are_the_fleet_s(clock: FakeClock) -> None:
+    store = MemoryStore(clock)
+    one, two, three = (
+        isolated(tidegate.Engine(seed=seed, clock=clock, store=store), 2, max_queue=0, acquire_timeout=0)
+        for seed in (1, 2, 3)
+    )
+    with one.bulkhead(), two.bulkhead(), pytest.raises(tidegate.BulkheadFull):
+        three.call(int)
+    clock.tick(0.2)
+    with two.bulkhead():
+        assert three.call(lambda: 3) == 3
+
+
 # Answers.
 
 
@@ -518,6 +536,19 @@ def test_loops_and_threads_on_one_engine_have_one_thread_and_no_task(redis_serve
     store.close()
 
 
+def test_on_a_cluster(redis_cluster: RedisServer) -> None:
+    """Both keys of a script are in one slot, and the client finds it; its own `socket_timeout` bounds it."""
+    client = redis.RedisCluster(host="127.0.0.1", port=redis_cluster.port, socket_timeout=PATIENT)
+    engines = [tidegate.Engine(seed=seed, store=RedisStore(client)) for seed in (1, 2)]
+    told: list[Record] = []
+    for engine in engines:
+        engine.on_event(told.append, types=["store_degraded"])
+    made, _ = spent([limited(engine, 200, PATIENT) for engine in engines], 0.5)
+    assert 200 <= made <= 340
+    assert told == []
+    client.close()
+
+
 def test_under_trio(redis_server: RedisServer) -> None:
     import trio
 
@@ -548,6 +579,39 @@ def test_a_breaker_opens_for_all_on_a_real_server(redis_server: RedisServer) -> 
         return False
 
     until(refused, 3.0)
+
+
+def test_slots_of_a_real_server_are_given_back_and_never_too_many(redis_server: RedisServer) -> None:
+    client = redis.Redis(port=redis_server.port)
+    policies = [
+        isolated(
+            tidegate.Engine(seed=seed, store=RedisStore(client)), 3, max_queue=None, acquire_timeout=None
+        )
+        for seed in (1, 2)
+    ]
+    running, most, guard = 0, 0, threading.Lock()
+
+    def work() -> None:
+        nonlocal running, most
+        with guard:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.002)
+        with guard:
+            running -= 1
+
+    def loop(policy: tidegate.Policy) -> None:
+        for _ in range(40):
+            policy.call(work)
+
+    threads = [threading.Thread(target=loop, args=(policy,)) for policy in policies * 4]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert most == 3
+    assert sum(policy.snapshot()["ends"]["ok"] for policy in policies) == 320
 
 
 PROCESS = """
@@ -630,6 +694,19 @@ def test_a_client_that_never_comes_back_holds_up_neither_calls_nor_the_end() -> 
     assert told.stdout.startswith("True"), told.stdout
     assert told.stderr == ""
     assert time.monotonic() - began < 10
+
+
+def test_where_no_thread_can_be_started_commands_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(_store, "worker", _store.Worker())
+    engine = tidegate.Engine(seed=1, logs=False, store=RedisStore(Plain(1)))
+    policy = limited(engine)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", never)
+        assert policy.call(int) == 0
+    assert _store.worker._thread is None
 
 
 def test_more_commands_than_fit_are_lost_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Iterator
 from typing_extensions import assert_type
 
 import tidegate
+import tidegate.fleet
+from tidegate.testing import MemoryStore
 
 policy = tidegate.Policy("p", retry=tidegate.Retry(max_attempts=3), deadline=1.5)
 assert_type(policy, tidegate.Policy)
@@ -17,6 +19,12 @@ assert_type(policy.at(route="eu"), tidegate.Caller)
 policy.retune(retry={"max_attempts": 2}, bulkhead=tidegate.Bulkhead(max_concurrency=1))
 tidegate.Policy(preset="nonsense")  # type: ignore[arg-type]
 tidegate.Policy(dedline=1)  # type: ignore[call-arg]
+shared = tidegate.Engine(store=MemoryStore())
+fleetwide = tidegate.RateLimit(permits=5, per=1, store="fleet", on_loss="open")
+tidegate.Policy("f", rate_limit=fleetwide, engine=shared)
+tidegate.RateLimit(permits=5, per=1, store="elsewhere")  # type: ignore[arg-type]
+tidegate.fleet.attach(tidegate.fleet.RedisStore(object(), namespace="shop"), engine=shared)
+tidegate.Engine(store="redis://localhost")  # type: ignore[arg-type]
 
 
 def price(item: int, *, currency: str = "EUR") -> float:

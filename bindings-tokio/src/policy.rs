@@ -97,18 +97,23 @@ impl Site {
         Error::Failed(error, self.report(0, Verdict::NotRetryable, None))
     }
 
+    #[inline]
     pub fn report(&self, attempts: u8, reason: Verdict, retry_in: Option<Duration>) -> Report {
         let max_retry_after = match reason {
-            Verdict::RetryAfterTooLong => self.shared().look(|core, _| {
-                let most = core.engine.setting(self.policy.id, "retry.max_retry_after");
-                most.and_then(|value| match value {
-                    Value::Number(micros) => Some(Duration::from_micros(micros as u64)),
-                    Value::Text(_) => None,
-                })
-            }),
+            Verdict::RetryAfterTooLong => self.max_retry_after(),
             _ => None,
         };
         Report { attempts, reason, retry_in, max_retry_after }
+    }
+
+    #[cold]
+    fn max_retry_after(&self) -> Option<Duration> {
+        let number = |value: Value<'_>| match value {
+            Value::Number(micros) => Some(Duration::from_micros(micros as u64)),
+            Value::Text(_) => None,
+        };
+        self.shared()
+            .look(|core, _| core.engine.setting(self.policy.id, "retry.max_retry_after").and_then(number))
     }
 }
 

@@ -119,6 +119,13 @@ enum Phase {
     Over,
 }
 
+/// What a first attempt has come to.
+enum First<T, E, P: Deref<Target = Site>> {
+    Over(Over<T, E, P>),
+    Told(Told),
+    Pending,
+}
+
 pin_project! {
     /// One call. The order of the fields is the order in which they are dropped: attempts first, then the guard.
     pub(crate) struct Run<P: Deref<Target = Site>, F, Fut, J, T, E> {
@@ -208,7 +215,17 @@ where
             Phase::Fresh => {
                 let (call, told) = begin(&this.guard.site, *this.request, this.path.as_deref());
                 this.guard.call = Some(call);
-                told.waiting(call, this.guard, cx)
+                match told.step.action {
+                    Action::Attempt { .. } if !told.others => match self.as_mut().first(told, cx) {
+                        First::Over(over) => {
+                            *self.project().phase = Phase::Over;
+                            return Poll::Ready(over);
+                        }
+                        First::Told(told) => told,
+                        First::Pending => return Poll::Pending,
+                    },
+                    _ => told.waiting(call, this.guard, cx),
+                }
             }
             #[cfg(feature = "tower")]
             Phase::Begun(told) => match this.guard.call {
@@ -299,11 +316,62 @@ where
         told
     }
 
+    /// The way of most calls, without what only others need: a first attempt that starts at once, and whose answer ends the call.
+    #[inline]
+    fn first(mut self: Pin<&mut Self>, told: Told, cx: &mut Context<'_>) -> First<T, E, P> {
+        let mut this = self.as_mut().project();
+        let due = told.step.next.map(|span| clock::after(told.at, span));
+        (*this.due, *this.attempts, *this.number) = (due, 1, 1);
+        let remaining = this.guard.remaining(told.at, due);
+        let polled = {
+            let _inside = this.guard.inside();
+            let Some(future) = this.work.attempt(Attempt { number: 1, hedge: false, remaining }) else {
+                let outcome = Outcome::of(Class::Permanent);
+                return First::Told(self.tell(Event::Finished { attempt: 1, outcome }, cx));
+            };
+            this.lane.set(Some(future));
+            match this.lane.as_mut().as_pin_mut() {
+                Some(lane) => lane.poll(cx),
+                None => Poll::Pending,
+            }
+        };
+        let Poll::Ready(result) = polled else {
+            return match self.timer(cx) {
+                Some(told) => First::Told(told),
+                None => First::Pending,
+            };
+        };
+        this.lane.set(None);
+        let outcome = match this.judge.judge(&result) {
+            Judgement::Outcome(outcome) if result.is_ok() => outcome,
+            _ => return First::Told(self.settle(1, result, cx)),
+        };
+        let told = self.as_mut().tell(Event::Finished { attempt: 1, outcome }, cx);
+        match told.step.action {
+            Action::Done { verdict: Verdict::Ok, result: Some(_), .. } if !told.others => {
+                let this = self.project();
+                this.guard.call = None;
+                let report = this.guard.site.report(1, Verdict::Ok, None);
+                let result = result.map_err(|error| Error::Failed(error, report));
+                First::Over(Over { ended: Ended { result, report }, tail: None })
+            }
+            _ => {
+                self.keep(1, result, &told, false);
+                First::Told(told)
+            }
+        }
+    }
+
     /// What happens to the call now: an attempt has ended, or its moment has come. Nothing, where it is to wait.
     fn next_event(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Told> {
         if let Some((number, result)) = self.as_mut().poll_attempts(cx) {
             return Some(self.settle(number, result, cx));
         }
+        self.timer(cx)
+    }
+
+    /// Has the call's moment come?
+    fn timer(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Told> {
         let mut this = self.as_mut().project();
         let due = (*this.due)?;
         match this.sleep.as_mut().as_pin_mut() {
@@ -346,6 +414,12 @@ where
         };
         let head = matches!(event, Event::Headers { .. });
         let told = self.as_mut().tell(event, cx);
+        self.keep(number, result, &told, head);
+        told
+    }
+
+    /// Keeps what an attempt has brought, for the step that says whose the caller gets.
+    fn keep(mut self: Pin<&mut Self>, number: u8, result: Result<T, E>, told: &Told, head: bool) {
         let goes_on = !head && !matches!(told.step.action, Action::Done { .. });
         let this = self.as_mut().project();
         if head {
@@ -355,7 +429,6 @@ where
         if let Some(kept) = kept {
             self.hold(number, Ending::Own(kept));
         }
-        told
     }
 
     fn hold(self: Pin<&mut Self>, number: u8, ending: Ending<T, E>) {
@@ -368,6 +441,7 @@ where
     }
 
     /// Carries out a step, and those that follow from it at once.
+    #[inline(never)]
     fn carry(mut self: Pin<&mut Self>, first: Told, cx: &Context<'_>) -> Option<Over<T, E, P>> {
         let mut told = first;
         // Attempts that were stopped, for the engine to be told of once they have unwound.
@@ -426,14 +500,7 @@ where
     fn start(self: Pin<&mut Self>, number: u8, hedge: bool, at: Instant, due: Option<Instant>) -> bool {
         let mut this = self.project();
         (*this.due, *this.attempts) = (due, number);
-        let remaining = match this.guard.call {
-            // The timer may be due for a hedge before that.
-            Some(call) if this.guard.site.policy.hedges() => {
-                let left = this.guard.site.shared().look(|core, now| core.engine.time_left(call, now));
-                left.map(clock::std)
-            }
-            _ => due.map(|due| due.saturating_duration_since(at)),
-        };
+        let remaining = this.guard.remaining(at, due);
         let _inside = this.guard.inside();
         let Some(future) = this.work.attempt(Attempt { number, hedge, remaining }) else { return false };
         if this.lane.is_none() {
@@ -523,6 +590,19 @@ where
 }
 
 impl<P: Deref<Target = Site>> Guard<P> {
+    /// Time that an attempt has which starts now.
+    #[inline]
+    fn remaining(&self, at: Instant, due: Option<Instant>) -> Option<Duration> {
+        match self.call {
+            // The timer may be due for a hedge before that.
+            Some(call) if self.site.policy.hedges() => {
+                let left = self.site.shared().look(|core, now| core.engine.time_left(call, now));
+                left.map(clock::std)
+            }
+            _ => due.map(|due| due.saturating_duration_since(at)),
+        }
+    }
+
     /// What is around the attempts.
     #[inline]
     fn inside(&self) -> Entered {

@@ -4,7 +4,7 @@ use tidegate::Time;
 use tidegate::fleet::{CommandId, Reply, StoreKind};
 
 use crate::host::{host, with};
-use crate::output::Json;
+use crate::json::Json;
 
 /// What a reply's number says: the bytes in the input are an answer, or an error; or there is none.
 const ANSWER: u32 = 0;

@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 
-use tidegate::{CallId, Engine as Core, Meter};
+#[cfg(not(tidegate_small))]
+use tidegate::Meter;
+use tidegate::{CallId, Engine as Core};
 
 /// An engine, and what a crossing has left to be asked for.
 pub struct Engine {
@@ -12,8 +14,10 @@ pub struct Engine {
     /// The calls that `wakes` has counted.
     pub woken: Vec<CallId>,
     /// Counts records, once somebody has asked for metrics.
+    #[cfg(not(tidegate_small))]
     pub meter: Option<Meter>,
     /// Does anybody listen to records?
+    #[cfg(not(tidegate_small))]
     pub heard: bool,
 }
 
@@ -34,7 +38,14 @@ impl Host {
     /// A part of the input, as text: what is no UTF-8 is replaced, which no key and no name has.
     pub fn text(&self, from: usize, to: usize) -> String {
         let to = to.min(self.input.len());
-        String::from_utf8_lossy(&self.input[from.min(to)..to]).into_owned()
+        let bytes = &self.input[from.min(to)..to];
+        #[cfg(not(tidegate_small))]
+        return String::from_utf8_lossy(bytes).into_owned();
+        // SAFETY: `say` in ts/native.ts alone writes the input, from a `TextEncoder`, which writes UTF-8 whatever it is given.
+        #[cfg(tidegate_small)]
+        unsafe {
+            String::from_utf8_unchecked(bytes.to_vec())
+        }
     }
 
     /// Takes an engine in: its handle.

@@ -5,7 +5,7 @@ use tidegate::{
 };
 
 use crate::host::{host, with};
-use crate::output::{Json, listed};
+use crate::json::{Json, listed};
 
 fn millis(span: Duration) -> f64 {
     span.as_micros() as f64 / 1e3

@@ -3,23 +3,31 @@
 //! Words are those of `core/src/wire.rs`; as `f64` each is exact, because they are below 2^53. What happens to every call
 //! (`begin`, `begun`, `on`) crosses as numbers alone. Texts are rare: the host writes them into `input`, and reads what is
 //! longer than a number from `output`. The module imports nothing, so it cannot do anything but answer
-//! (`docs/adr/0008-raw-wasm-border.md` says why there is no glue).
+//! (`docs/adr/0008-raw-wasm-border.md` says why there is no glue). What only the full engine has is in `full.rs` and `meter.rs`
+//! (`docs/adr/0015-two-modules.md`).
 
+#[cfg(tidegate_small)]
+mod alloc;
 #[cfg(not(tidegate_small))]
 mod fleet;
+#[cfg(not(tidegate_small))]
+mod full;
 mod host;
 #[cfg(not(tidegate_small))]
 mod inspect;
+#[cfg(not(tidegate_small))]
+mod json;
+#[cfg(not(tidegate_small))]
 mod meter;
 mod output;
 
 use tidegate::{
-    CallId, Engine as Core, HttpFailure, Kind, Options, Policy, PolicyId, Pool, PoolKind, Request, RouteId,
-    Time, Value, Verdict, WallTime, wire,
+    CallId, Engine as Core, HttpFailure, Kind, Options, Policy, PolicyId, Request, RouteId, Time, Value,
+    Verdict, WallTime, wire,
 };
 
 use host::{Engine, Staged, host, with};
-use output::{Json, listed, mistakes, plain};
+use output::{mistakes, plain};
 
 /// What a call could not be made with: the host has put together a word that nothing has. No step has this word.
 const NO_WORD: f64 = -1.0;
@@ -56,7 +64,17 @@ pub extern "C" fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal
     let options = Options::default().max_routes(max_routes).journal(journal != 0);
     let core = Core::new(u64::from(seed_high) << 32 | u64::from(seed_low), options);
     let begun = CallId::from_word(0);
-    host(|host| host.add(Engine { core, begun, woken: Vec::new(), meter: None, heard: false }))
+    host(|host| {
+        host.add(Engine {
+            core,
+            begun,
+            woken: Vec::new(),
+            #[cfg(not(tidegate_small))]
+            meter: None,
+            #[cfg(not(tidegate_small))]
+            heard: false,
+        })
+    })
 }
 
 /// Forgets an engine. Its handle is never given again.
@@ -100,32 +118,6 @@ pub extern "C" fn policy(engine: u32) -> f64 {
     answer(taken.map(|number| f64::from(number.to_word())))
 }
 
-/// Gives a policy the staged pairs as its settings: 0, and who can go on now is among the woken. Or −1, as for `policy`.
-#[unsafe(no_mangle)]
-pub extern "C" fn retune(engine: u32, policy: u32, now: f64) -> f64 {
-    let retuned = staged(Policy::from_pairs).map_err(|errors| mistakes(&errors)).and_then(|to| {
-        let retuned = with(engine, |it| it.core.retune(PolicyId::from_word(policy), to, time(now)));
-        retuned.map_err(|clash| output::clash("policy", &clash))
-    });
-    answer(retuned.map(|_| 0.0))
-}
-
-/// Takes in the staged pairs as a pool, or gives it other settings: 0, or −1, as for `policy`. Kinds are in the order of
-/// `PoolKind::ALL`.
-#[unsafe(no_mangle)]
-pub extern "C" fn pool(engine: u32, kind: u32, again: u32, now: f64) -> f64 {
-    let Some(kind) = PoolKind::ALL.get(kind as usize) else { return NO_WORD };
-    let made = staged(|name, pairs| Pool::from_pairs(name, *kind, pairs));
-    let taken = made.map_err(|errors| mistakes(&errors)).and_then(|pool| {
-        let taken = with(engine, |it| match again {
-            0 => it.core.pool(pool, time(now)),
-            _ => it.core.retune_pool(pool, time(now)).map(drop),
-        });
-        taken.map_err(|clash| output::clash("pool", &clash))
-    });
-    answer(taken.map(|()| 0.0))
-}
-
 /// A number, or −1 and what is wrong in the output.
 fn answer(result: Result<f64, String>) -> f64 {
     result.unwrap_or_else(|wrong| {
@@ -139,13 +131,6 @@ fn answer(result: Result<f64, String>) -> f64 {
 pub extern "C" fn route(engine: u32, policy: u32, now: f64) -> f64 {
     let key = host(|host| host.text(0, usize::MAX));
     with(engine, |it| it.core.route(PolicyId::from_word(policy), &key, time(now)).to_word()) as f64
-}
-
-/// The name of the path in the input, for `begin`; 0 where its policy holds nothing.
-#[unsafe(no_mangle)]
-pub extern "C" fn target(engine: u32, route: f64, now: f64) -> f64 {
-    let path = host(|host| host.text(0, usize::MAX));
-    with(engine, |it| it.core.target(RouteId::from_word(route as u64), &path, time(now)).to_word()) as f64
 }
 
 /// Begins a call: its first step, or −1 for a request that there is none of. Its id is what `begun` tells.
@@ -198,15 +183,6 @@ pub extern "C" fn woken(engine: u32, place: u32) -> f64 {
     with(engine, |it| it.woken.get(place as usize).map_or(0.0, |call| call.to_word() as f64))
 }
 
-/// Refuses all calls of a policy (of the route, where that is not 0), or lets them through again. Then ask `wakes`.
-#[unsafe(no_mangle)]
-pub extern "C" fn force_open(engine: u32, policy: u32, route: f64, on: u32, now: f64) {
-    let route = (route > 0.0).then(|| RouteId::from_word(route as u64));
-    with(engine, |it| {
-        let _ = it.core.force_open(PolicyId::from_word(policy), route, on != 0, time(now));
-    });
-}
-
 /// The outcome of an HTTP answer, at its place in the word of a Finished event. The input has its headers: name, NUL,
 /// value, NUL, and so on.
 #[unsafe(no_mangle)]
@@ -246,89 +222,18 @@ pub extern "C" fn may_do_twice(engine: u32, policy: u32) -> u32 {
     with(engine, |it| it.core.policy_of(PolicyId::from_word(policy)).is_some_and(Policy::may_do_twice)).into()
 }
 
-/// A caller got something in the place of an error of a call on this route, or did not.
+/// The value of a policy's key (the input) that is in force: a number, spans in microseconds. Where it is none, it is not a
+/// number, and the output has the word, or nothing.
 #[unsafe(no_mangle)]
-pub extern "C" fn note_fallback(engine: u32, route: f64, ok: u32, now: f64) {
-    with(engine, |it| it.core.note_fallback(RouteId::from_word(route as u64), ok != 0, time(now)));
-}
-
-/// The value of a policy's key (the input) that is in force: as JSON in the output, spans in microseconds; `null` for none.
-#[unsafe(no_mangle)]
-pub extern "C" fn setting(engine: u32, policy: u32) {
+pub extern "C" fn setting(engine: u32, policy: u32) -> f64 {
     let key = host(|host| host.text(0, usize::MAX));
-    let mut json = Json::default();
-    with(engine, |it| json.value(it.core.setting(PolicyId::from_word(policy), &key)));
-    host(|host| host.output = json.text);
-}
-
-/// The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class, as JSON.
-#[unsafe(no_mangle)]
-pub extern "C" fn kinds(engine: u32, policy: u32) {
-    let text = with(engine, |it| output::kinds(it.core.policy_of(PolicyId::from_word(policy))));
-    host(|host| host.output = text);
-}
-
-/// The state of everything, as JSON.
-#[unsafe(no_mangle)]
-pub extern "C" fn snapshot(engine: u32, now: f64) {
-    let view = with(engine, |it| it.core.snapshot(time(now)));
-    host(|host| host.output = output::snapshot(&view));
-}
-
-/// What the engine has learned, as JSON for `restore`.
-#[unsafe(no_mangle)]
-pub extern "C" fn save(engine: u32, now: f64) {
-    let saved = with(engine, |it| it.core.save(time(now)));
-    host(|host| host.output = saved);
-}
-
-/// Goes on from what `save` gave (the input), which is this old: 0, and the output tells what became of it. Or −1, and
-/// why not.
-#[unsafe(no_mangle)]
-pub extern "C" fn restore(engine: u32, elapsed_us: f64, now: f64) -> f64 {
-    let saved = host(|host| host.text(0, usize::MAX));
-    let elapsed = tidegate::Duration::from_micros(elapsed_us as u64);
-    match with(engine, |it| it.core.restore(&saved, elapsed, time(now))) {
-        Ok(restored) => {
-            host(|host| host.output = output::restored(&restored));
-            0.0
-        }
-        Err(error) => answer(Err(error.to_string())),
-    }
-}
-
-/// Starts or stops keeping records for `records`.
-#[unsafe(no_mangle)]
-pub extern "C" fn subscribe(engine: u32, on: u32) {
     with(engine, |it| {
-        it.heard = on != 0;
-        meter::subscribe(it);
-    });
-}
-
-/// The records since the last time are counted, and where somebody listens, put into the output as a list in JSON; how many
-/// have been dropped so far.
-#[unsafe(no_mangle)]
-pub extern "C" fn records(engine: u32) -> f64 {
-    with(engine, |it| {
-        let mut records = Vec::new();
-        it.core.take_records(&mut records);
-        if let Some(meter) = &mut it.meter {
-            for record in &records {
-                meter.add(&it.core, record);
-            }
-        }
-        if it.heard {
-            let text = listed(records.iter().map(ToString::to_string));
-            host(|host| host.output = text);
-        }
-        it.core.records_dropped() as f64
+        let word = match it.core.setting(PolicyId::from_word(policy), &key) {
+            Some(Value::Number(number)) => return number,
+            Some(Value::Text(word)) => word.to_owned(),
+            None => String::new(),
+        };
+        host(|host| host.output = word);
+        f64::NAN
     })
-}
-
-/// The key of a route, for a record: in the output, empty for one that has been evicted.
-#[unsafe(no_mangle)]
-pub extern "C" fn key_of(engine: u32, route: f64) {
-    let key = with(engine, |it| it.core.key_of(RouteId::from_word(route as u64)).map(str::to_owned));
-    host(|host| host.output = key.unwrap_or_default());
 }

@@ -3,7 +3,7 @@
 use tidegate::{Family, Meter, PolicyId, Reading, Series, Time};
 
 use crate::host::{Engine, host, with};
-use crate::output::Json;
+use crate::json::Json;
 
 /// Which records core is to make, for those who listen and for the meter between them.
 pub fn subscribe(engine: &mut Engine) {

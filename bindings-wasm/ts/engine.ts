@@ -1,18 +1,17 @@
 /** An engine, and what the shell keeps beside it: who waits, how to wake them, who listens. */
 
-import { type Clock, Standing } from "./clock.js";
-import { PolicyError, TidegateError } from "./errors.js";
-import { eventOf, type Listener, type Subscription, subscription, type TidegateEvent } from "./events.js";
-import { type CallExplanation, endOf, headOf, journalOf, type PolicyExplanation, spoken } from "./explain.js";
-import { load, type Native, type Pair, said, say, stage } from "./native.js";
+import type { Clock } from "./clock.js";
+import { PolicyError } from "./errors.js";
+import type { Listener, Subscription } from "./events.js";
+import { type CallExplanation, endOf, type PolicyExplanation } from "./explain.js";
+import { load, type Native, needs, type Pair, pieces, said, say, stage } from "./native.js";
 import { type Form, mistakesOf, type PoolKind } from "./options.js";
 import { POOLS } from "./options_gen.js";
 import { isWorker, randomSeed, type Storage } from "./platform.js";
 import { type Scope, scopes } from "./scope.js";
-import type { PoolSnapshot, Snapshot } from "./snapshot.js";
+import type { Snapshot } from "./snapshot.js";
 import { made, testerOf, type Wanted } from "./tested.js";
 import { type Moments, Ticker } from "./ticker.js";
-import { Timers } from "./timers.js";
 import { COMMANDS, KINDS, WAKES } from "./wire.js";
 
 /** How an engine is made. */
@@ -65,9 +64,38 @@ export interface Waiter {
   wake(): void;
 }
 
+/** What pages do not load with the small engine. */
+export interface Rare {
+  snapshot(engine: Engine): Snapshot;
+  save(engine: Engine): SavedState;
+  restore(engine: Engine, saved: SavedState): Restored;
+  listen(engine: Engine, listener: Listener): Subscription;
+  publish(engine: Engine): void;
+  explainPolicy(engine: Engine, policy: number): PolicyExplanation;
+  explain(engine: Engine, of: number | object): CallExplanation | undefined;
+  journal(engine: Engine, take: boolean): string;
+  replay(journal: string): Engine;
+}
+
+let provided: Rare | undefined;
+let PlatformTicker: new (now: () => number, clock: undefined) => Moments = Ticker;
+
+/** Says how the full engine is asked for what is rare; the entries that have it do. */
+export function provideRare(from: Rare): void {
+  provided = from;
+}
+
+/** Says what keeps time where that is not one timer for all; the entry for Workers does. */
+export function provideTicker(kind: typeof PlatformTicker): void {
+  PlatformTicker = kind;
+}
+
+function rare(what: string): Rare {
+  needs(what);
+  return provided as Rare;
+}
+
 const RESOLVED = Promise.resolve();
-/** Keys of routes that are kept for events. */
-const MOST_KEYS = 1000;
 const handles =
   typeof FinalizationRegistry === "undefined"
     ? undefined
@@ -97,16 +125,18 @@ export class Engine {
   listening = false;
   /** @internal Carries commands to the fleet's store, where one is attached. */
   carrier: (() => void) | undefined;
-  readonly #listeners = new Set<Listener>();
+  /** @internal */
+  readonly listeners = new Set<Listener>();
   /** @internal Policies by number, as their owners want them. */
   readonly wanted: Wanted[] = [];
-  #measured = false;
-  /** The keys of routes, for events. A route's number is its own for good. */
-  readonly #keys = new Map<number, string>();
-  readonly #seed: bigint;
-  readonly #maxRoutes: number;
-  readonly #journals: boolean;
-  #taken = false;
+  /** @internal Does it count for metrics? */
+  measured = false;
+  /** @internal Its journal's head. */
+  readonly seed: bigint;
+  /** @internal */
+  readonly maxRoutes: number;
+  /** @internal Does it keep a journal? */
+  readonly journals: boolean;
   /** Of an engine that `replay` has made: what it said to each line, in words and numbers. */
   answers: readonly string[] = [];
 
@@ -118,18 +148,17 @@ export class Engine {
     if (!(Number.isInteger(maxRoutes) && maxRoutes >= 1 && maxRoutes <= 524_288)) {
       throw new RangeError(`maxRoutes = ${maxRoutes}: must be a whole number from 1 to 524,288`);
     }
-    this.#seed = whole ?? seedOf(seed);
-    this.#maxRoutes = maxRoutes;
-    this.#journals = journal;
-    const [high, low] = [Number(this.#seed >> 32n), Number(this.#seed & 0xffff_ffffn)];
+    this.seed = whole ?? seedOf(seed);
+    this.maxRoutes = maxRoutes;
+    this.journals = journal;
+    if (journal) needs("journal");
+    const [high, low] = [Number(this.seed >> 32n), Number(this.seed & 0xffff_ffffn)];
     this.handle = this.native.engine(high, low, maxRoutes, Number(journal));
     this.clock = clock;
     this.queues = options.queues ?? !isWorker();
     this.scopes = options.nesting === false ? undefined : scopes();
     this.ticker =
-      clock === undefined && isWorker()
-        ? new Timers(platformTime)
-        : new Ticker(clock === undefined ? platformTime : () => clock.us(), clock);
+      clock === undefined ? new PlatformTicker(platformTime, undefined) : new Ticker(() => clock.us(), clock);
     handles?.register(this, this.handle);
     made(this);
   }
@@ -151,7 +180,7 @@ export class Engine {
   after(step: number): void {
     if ((step & WAKES) !== 0) this.wake();
     if ((step & COMMANDS) !== 0) this.carrier?.();
-    if (this.listening) this.#publish();
+    if (this.listening) rare("events").publish(this);
   }
 
   /** @internal Wakes the owners of the calls that can go on now, each in a turn of its own. */
@@ -168,7 +197,7 @@ export class Engine {
     const known = testerOf()?.before(this, name);
     stage(name, pairs);
     const number = this.native.policy(this.handle);
-    const mistakes = number < 0 ? mistakesOf(said(), form) : [];
+    const mistakes = number < 0 ? mistakesOf(pieces(), form) : [];
     if (number >= 0) this.wanted[number] = { name, pairs };
     testerOf()?.after(this, number < 0 ? (known ?? -1) : number);
     if (number < 0) throw new PolicyError(mistakes);
@@ -177,6 +206,7 @@ export class Engine {
 
   /** @internal Gives a policy other settings. */
   retune(number: number, name: string, pairs: readonly Pair[]): void {
+    needs("retune");
     testerOf()?.before(this, name);
     try {
       this.change(number, name, pairs);
@@ -190,17 +220,18 @@ export class Engine {
   change(number: number, name: string, pairs: readonly Pair[]): void {
     stage(name, pairs);
     if (this.native.retune(this.handle, number, this.time()) < 0) {
-      throw new PolicyError(mistakesOf(said(), "options"));
+      throw new PolicyError(mistakesOf(pieces(), "options"));
     }
     this.#changed();
   }
 
   /** @internal Takes a pool in, or gives it other settings. */
   pool(name: string, kind: PoolKind, pairs: readonly Pair[], again: boolean, form: Form): void {
+    needs("pool");
     stage(name, pairs);
     const number = Object.keys(POOLS).indexOf(kind);
     if (this.native.pool(this.handle, number, again ? 1 : 0, this.time()) < 0) {
-      throw new PolicyError(mistakesOf(said(), form));
+      throw new PolicyError(mistakesOf(pieces(), form));
     }
     this.#changed();
   }
@@ -209,21 +240,23 @@ export class Engine {
     this.tunings += 1;
     this.carrier?.();
     this.wake();
-    if (this.listening) this.#publish();
+    if (this.listening) rare("events").publish(this);
   }
 
   /** @internal Refuses all calls of a policy, or of one of its routes, until it is told otherwise. */
   force(policy: number, route: number, on: boolean): void {
+    needs("forceOpen");
     this.native.force_open(this.handle, policy, route, on ? 1 : 0, this.time());
     this.carrier?.();
     this.wake();
-    if (this.listening) this.#publish();
+    if (this.listening) rare("events").publish(this);
   }
 
   /** @internal A caller got something in the place of an error, or did not. */
   fellBack(policy: number, key: string, ok: boolean): void {
+    if (this.native.note_fallback === undefined) return; // nobody could ask how many there were
     this.native.note_fallback(this.handle, this.route(policy, key), Number(ok), this.time());
-    if (this.listening) this.#publish();
+    if (this.listening) rare("events").publish(this);
   }
 
   /** @internal The route of a key. */
@@ -256,8 +289,7 @@ export class Engine {
 
   /** @internal What a policy does. */
   explainPolicy(policy: number): PolicyExplanation {
-    this.native.explain(this.handle, policy);
-    return spoken(JSON.parse(said()) as PolicyExplanation);
+    return rare("explain").explainPolicy(this, policy);
   }
 
   /**
@@ -268,12 +300,7 @@ export class Engine {
    * has been taken from that.
    */
   explain(of: number | object): CallExplanation | undefined {
-    const found = typeof of === "number" ? { engine: this, call: of } : endOf(of);
-    if (found === undefined || found.engine !== this) return undefined;
-    this.native.explain_call(this.handle, found.call);
-    type Written = Omit<CallExplanation, "story"> & { story: Parameters<typeof eventOf>[0][] };
-    const told = JSON.parse(said()) as Written | null;
-    return told === null ? undefined : spoken({ ...told, story: told.story.map((it) => this.#event(it)) });
+    return rare("explain").explain(this, of);
   }
 
   /**
@@ -290,12 +317,7 @@ export class Engine {
    * ```
    */
   journal({ take = false }: { readonly take?: boolean | undefined } = {}): string {
-    if (!this.#journals) throw new TidegateError("journal = false: make the engine with { journal: true }");
-    const head = this.#taken ? "" : headOf(this.#seed, this.#maxRoutes);
-    this.#taken ||= take;
-    this.native.journal(this.handle, Number(take));
-    const lines = said();
-    return lines === "" ? head : `${head}${lines}\n`;
+    return rare("journal").journal(this, take);
   }
 
   /**
@@ -307,27 +329,14 @@ export class Engine {
    * @throws RangeError If a line is none of a journal's: which, and why.
    */
   static replay(journal: string): Engine {
-    const { seed, maxRoutes, lines } = journalOf(journal);
-    const clock = new Standing();
-    const engine = new Engine({ clock, maxRoutes, journal: true }, seed);
-    say(lines.join("\n"));
-    const end = engine.native.replay(engine.handle);
-    if (end < 0) throw new RangeError(`journal, line ${-end}: ${said()}: ${lines[-end - 1]}`);
-    clock.at = end;
-    engine.answers = JSON.parse(said()) as string[];
-    for (let number = 0; ; number += 1) {
-      engine.native.explain(engine.handle, number);
-      const told = JSON.parse(said()) as PolicyExplanation | null;
-      if (told === null) return engine;
-      engine.wanted[number] = { name: told.policy, pairs: [] };
-    }
+    return rare("replay").replay(journal);
   }
 
   /** @internal The value of a key that is in force: spans in microseconds. */
   setting(policy: number, key: string): number | string | null {
     say(key);
-    this.native.setting(this.handle, policy);
-    return JSON.parse(said()) as number | string | null;
+    const value = this.native.setting(this.handle, policy);
+    return Number.isNaN(value) ? said() || null : value;
   }
 
   /** @internal The numbers of the names that `classify` may answer. */
@@ -339,20 +348,20 @@ export class Engine {
 
   /** @internal The kinds that a policy declares, with their bases. */
   declared(policy: number): [name: string, base: string][] {
+    if (this.native.kinds === undefined) return []; // the small module has none
     this.native.kinds(this.handle, policy);
-    return JSON.parse(said()) as [string, string][];
+    const told = pieces();
+    return told.flatMap((name, at) => (at % 2 === 0 ? [[name, told[at + 1] as string]] : []));
   }
 
   /** The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened. */
   snapshot(): Snapshot {
-    this.native.snapshot(this.handle, this.time());
-    return JSON.parse(said()) as Snapshot & { pools: Record<string, PoolSnapshot> };
+    return rare("snapshot").snapshot(this);
   }
 
   /** What it has learned (budgets, limits, breakers, throttles), as plain JSON to be kept and given to `restore`. */
   save(): SavedState {
-    this.native.save(this.handle, this.time());
-    return { at: Date.now(), state: JSON.parse(said()) as unknown };
+    return rare("save").save(this);
   }
 
   /**
@@ -362,38 +371,32 @@ export class Engine {
    * @throws TidegateError if it is no saved state, or the engine has begun calls; nothing has changed then.
    */
   restore(saved: SavedState): Restored {
-    const age = Math.max(Date.now() - Number(saved.at), 0);
-    say(JSON.stringify(saved.state) ?? "");
-    const done = this.native.restore(this.handle, Number.isNaN(age) ? 0 : age * 1000, this.time());
-    if (done < 0) throw new TidegateError(said());
-    return JSON.parse(said()) as Restored;
+    return rare("restore").restore(this, saved);
   }
 
   /** Tells of everything that the engine does, until the subscription ends. */
   listen(listener: Listener): Subscription {
-    this.#listeners.add(listener);
-    this.#listen();
-    return subscription(() => {
-      this.#listeners.delete(listener);
-      this.#listen();
-    });
+    return rare("events").listen(this, listener);
   }
 
   /** @internal Counts for metrics from now on; the first to ask decides how many routes have series of their own. */
   measure(maxRoutes: number): void {
+    needs("metrics");
     this.native.measure(this.handle, maxRoutes);
-    this.#measured = true;
+    this.measured = true;
     this.listening = true;
   }
 
   /** @internal The metrics that there are, as the engine writes them. */
   series(): string {
+    needs("metrics");
     this.native.series(this.handle, this.time());
     return said();
   }
 
   /** @internal The families of metrics and the bounds of histograms, as the engine writes them. */
   families(): string {
+    needs("metrics");
     this.native.families();
     return said();
   }
@@ -406,44 +409,6 @@ export class Engine {
       this.wanted.findIndex((wanted) => wanted?.name === policy),
     );
     return said();
-  }
-
-  #listen(): void {
-    const heard = this.#listeners.size > 0;
-    this.listening = heard || this.#measured;
-    this.native.subscribe(this.handle, heard ? 1 : 0);
-  }
-
-  /** A record as the engine writes it, with the names of its policy and route. */
-  #event(written: Parameters<typeof eventOf>[0]): TidegateEvent {
-    const key = (route: number) => {
-      let known = this.#keys.get(route);
-      if (known === undefined) {
-        this.native.key_of(this.handle, route);
-        known = said();
-        if (this.#keys.size >= MOST_KEYS) this.#keys.clear();
-        if (known !== "") this.#keys.set(route, known);
-      }
-      return known || undefined;
-    };
-    return eventOf(written, (number) => this.wanted[number]?.name, key);
-  }
-
-  #publish(): void {
-    this.native.records(this.handle);
-    if (this.#listeners.size === 0) return;
-    const text = said();
-    if (text === "[]") return;
-    for (const written of JSON.parse(text) as Parameters<typeof eventOf>[0][]) {
-      const event = this.#event(written);
-      for (const listener of this.#listeners) {
-        try {
-          listener(event);
-        } catch (error) {
-          console.error("tidegate: a listener failed:", error);
-        }
-      }
-    }
   }
 }
 

@@ -14,7 +14,7 @@
 
 import { defaultEngine, type Engine } from "./engine.js";
 import { TidegateError } from "./errors.js";
-import { said, say, sayBytes } from "./native.js";
+import { needs, said, say, sayBytes } from "./native.js";
 import type { Timed } from "./ticker.js";
 
 /** What a store answers: a bulk string, an integer, or nothing. */
@@ -154,6 +154,7 @@ export function attach(store: Store, options: AttachOptions = {}): void {
   if (new TextEncoder().encode(namespace).length > 100) {
     throw new RangeError(`namespace = ${JSON.stringify(namespace)}: must be at most 100 bytes`);
   }
+  needs("a fleet's store");
   if (attached.has(engine)) throw new TidegateError("this engine has a store already");
   attached.add(engine);
   say(namespace);

@@ -1,8 +1,9 @@
-/** The entry for browsers, Deno, Bun and bundlers: the WebAssembly stands in the source, and is made ready at first use. */
+/** The entry for pages: the small engine stands in the source, and is made ready at first use. */
 
-import { code } from "./inline.js";
+import { inlined } from "./inline.js";
 import { provide } from "./native.js";
+import { PACKED, SIZE } from "./small_gen.js";
 
-provide(code);
+provide(() => inlined(PACKED, SIZE));
 
 export * from "./main.js";

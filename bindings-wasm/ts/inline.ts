@@ -1,20 +1,13 @@
-/** The module as it stands in the source. */
+/** The modules as they stand in the source of what pages load. */
 
-import { inflate } from "./inflate.js";
-import { DEFLATED, SIZE } from "./inline_gen.js";
+import { unpack } from "./unpack.js";
 
-/** A faster one, where the platform has it. */
-let inflated: (input: Uint8Array, size: number) => Uint8Array = inflate;
-
-/** Says what the platform has for it; the entry for Node does. */
-export function provideInflate(faster: (input: Uint8Array) => Uint8Array): void {
-  inflated = faster;
+/** A module's bytes. */
+export function inlined(packed: string, size: number): Uint8Array {
+  return unpack(bytesOf(packed), size);
 }
 
-/** The module's bytes. */
-export function code(): Uint8Array {
-  const text = atob(DEFLATED);
-  const bytes = new Uint8Array(text.length);
-  for (let n = 0; n < text.length; n += 1) bytes[n] = text.charCodeAt(n);
-  return inflated(bytes, SIZE);
+/** What stands in base 64. */
+export function bytesOf(text: string): Uint8Array {
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }

@@ -33,9 +33,9 @@ export interface Native {
   retries_method(engine: number, policy: number): number;
   falls_back(engine: number, policy: number, verdict: number, failure: number, judged: number): number;
   may_do_twice(engine: number, policy: number): number;
-  note_fallback(engine: number, route: number, ok: number, now: number): void;
-  setting(engine: number, policy: number): void;
-  kinds(engine: number, policy: number): void;
+  note_fallback?(engine: number, route: number, ok: number, now: number): void;
+  setting(engine: number, policy: number): number;
+  kinds?(engine: number, policy: number): void;
   snapshot(engine: number, now: number): void;
   explain(engine: number, policy: number): void;
   explain_call(engine: number, call: number): void;
@@ -58,9 +58,9 @@ export interface Native {
 let source: (() => Uint8Array | WebAssembly.Module) | undefined;
 let native: Native | undefined;
 
-/** Says where the module comes from; an entry of the package does. */
-export function provide(from: () => Uint8Array | WebAssembly.Module): void {
-  source ??= from;
+/** Says where the module comes from; an entry of the package does. The full one goes before the small one. */
+export function provide(from: () => Uint8Array | WebAssembly.Module, full = false): void {
+  if (source === undefined || full) source = from;
 }
 
 /** Has the module been made ready? */
@@ -73,6 +73,19 @@ export function start(code: Uint8Array | ArrayBuffer | WebAssembly.Module): void
   if (native !== undefined) return;
   const module = code instanceof WebAssembly.Module ? code : compiled(code);
   native = new WebAssembly.Instance(module, {}).exports as unknown as Native;
+}
+
+/**
+ * For what only the full module exports.
+ *
+ * @throws Error if this is the small one.
+ */
+export function needs(what: string): void {
+  if (load().kinds === undefined) {
+    throw new Error(
+      `tidegate: ${what} is not in the small engine that pages load; import from "tidegate/full" instead`,
+    );
+  }
 }
 
 /** The module, made ready when it is first needed: importing the package costs nothing. */
@@ -123,6 +136,11 @@ export function say(first: string, second = ""): number {
   memory.set(head, at);
   if (tail !== undefined) memory.set(tail, at + head.length);
   return head.length;
+}
+
+/** The texts that the module has put into its output, each with a NUL behind it. */
+export function pieces(): string[] {
+  return said().split("\0").slice(0, -1);
 }
 
 /** What the module has put into its output. */

@@ -1,11 +1,14 @@
-/** The entry for Node. */
+/** The entry for Node: the full engine, inflated by the platform. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { inflateRawSync } from "node:zlib";
-import { provideInflate } from "./inline.js";
+import { bytesOf } from "./inline.js";
+import { PACKED } from "./inline_gen.js";
+import { provide } from "./native.js";
 import { provideStorage } from "./platform.js";
+import "./rare.js";
 
 provideStorage(AsyncLocalStorage);
-provideInflate((input) => inflateRawSync(input));
+provide(() => inflateRawSync(bytesOf(PACKED)));
 
-export * from "./index.js";
+export * from "./main.js";

@@ -28,14 +28,26 @@ function camel(text: string): string {
 }
 
 /** Mistakes as core tells them, in the names that the author has used. */
-export function mistakesOf(text: string, form: Form): Mistake[] {
-  return named(JSON.parse(text) as [string, string, string][], form);
+export function mistakesOf(texts: readonly string[], form: Form): Mistake[] {
+  const list: [string, string, string][] = [];
+  const told = texts.map(spelled);
+  for (let at = 0; at < told.length; at += 3) list.push(told.slice(at, at + 3) as [string, string, string]);
+  return named(list, form);
 }
 
 /** Mistakes by key, value and rule. */
 export function named(list: readonly (readonly [string, string, string])[], form: Form): Mistake[] {
   const name = form === "options" ? camel : (words: string) => words;
   return list.map(([key, value, rule]) => ({ key: name(key), value, rule: name(rule) }));
+}
+
+/** The small module leaves it to us to write numbers: what it tells are their bits. */
+function spelled(text: string): string {
+  return text.replace(/\ue000([0-9a-f]{16})/g, (_, bits: string) => {
+    const number = new DataView(new ArrayBuffer(8));
+    number.setBigUint64(0, BigInt(`0x${bits}`));
+    return String(number.getFloat64(0));
+  });
 }
 
 /** The pairs of a policy's options. */

@@ -1,6 +1,7 @@
 /** The entry without WebAssembly in it: the caller says where that is. */
 
 import { start } from "./native.js";
+import "./rare.js";
 
 export * from "./main.js";
 

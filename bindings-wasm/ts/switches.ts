@@ -63,8 +63,8 @@ function after(engine: Engine, number: number): void {
   if (mode.attempts === 0 || wanted === undefined || changed.get(engine)?.has(number)) return;
   const value = (key: string) => {
     say(key);
-    load().setting(engine.handle, number);
-    return JSON.parse(said()) as unknown;
+    const found = load().setting(engine.handle, number);
+    return Number.isNaN(found) ? said() || null : found;
   };
   const own = value("retry.max_attempts");
   if (typeof own !== "number") return;

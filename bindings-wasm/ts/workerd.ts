@@ -1,9 +1,13 @@
 /** The entry for Cloudflare Workers, which compile WebAssembly when they are deployed and never later. */
 
+import { provideTicker } from "./engine.js";
 import { provide } from "./native.js";
+import "./rare.js";
 // @ts-expect-error the bundler makes a module of it
 import module from "./tidegate.wasm";
+import { Timers } from "./timers.js";
 
+provideTicker(Timers);
 provide(() => module as WebAssembly.Module);
 
 export * from "./main.js";

@@ -38,7 +38,8 @@ mod tell;
 mod timer;
 mod view;
 
-use std::collections::BTreeMap;
+use crate::full::Part;
+use crate::map::Map;
 use std::fmt;
 
 pub use call::EDGES;
@@ -133,14 +134,14 @@ pub struct Engine {
     /// Calls begun so far.
     ordinal: u64,
     policies: Vec<Entry>,
-    by_name: BTreeMap<String, u16>,
+    by_name: Map<String, u16>,
     routes: route::Routes,
     calls: arena::Arena,
-    pools: BTreeMap<String, pools::Shared>,
+    pools: Map<String, pools::Shared>,
     targets: hold::Targets,
     wakes: Vec<CallId>,
     /// What holds the fleet together, once a store is attached; and commands for it that nobody has taken.
-    fleet: Option<Box<fleet::Fleet>>,
+    fleet: Option<Part<fleet::Fleet>>,
     commands: Vec<StoreCommand>,
     /// Permits that the event's own call gives back once all has seen them out: its route, and how many.
     owed: (u32, u32),
@@ -156,10 +157,10 @@ impl Engine {
             clock: Clock::default(),
             ordinal: 0,
             policies: Vec::new(),
-            by_name: BTreeMap::new(),
+            by_name: Map::new(),
             routes: route::Routes::new(options.max_routes),
             calls: arena::Arena::default(),
-            pools: BTreeMap::new(),
+            pools: Map::new(),
             targets: hold::Targets::default(),
             wakes: Vec::new(),
             fleet: None,

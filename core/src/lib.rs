@@ -25,6 +25,11 @@
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
+// What is not there in a small engine leaves code behind that does not need all it has.
+#![cfg_attr(
+    tidegate_small,
+    allow(dead_code, unreachable_code, clippy::inline_always, clippy::trivially_copy_pass_by_ref)
+)]
 
 /// The guide to telemetry; its examples run.
 #[cfg(doctest)]
@@ -37,7 +42,9 @@ mod classify;
 mod codel;
 mod engine;
 pub mod fleet;
+mod full;
 mod limit;
+mod map;
 mod meter;
 mod outcome;
 mod policy;
@@ -45,6 +52,7 @@ mod quantile;
 mod retry;
 pub mod rng;
 mod state;
+mod text;
 mod throttle;
 mod time;
 mod window;

@@ -24,12 +24,11 @@ pub use document::{Document, UnknownPolicy};
 pub use pool::{Pool, PoolKind};
 pub use table::{Domain, Key, TABLE, TABLES};
 
-use std::sync::Arc;
-
 use crate::action::Verdict;
 use crate::breaker::BreakerSettings;
 use crate::classify::Methods;
 use crate::codel::CodelSettings;
+use crate::full::{Name, Rare};
 use crate::limit::{AimdSettings, Gradient2Settings, RateSettings};
 use crate::outcome::{Class, Kind};
 use crate::retry::{Backoff, BudgetSettings, RetryAfterMode};
@@ -48,13 +47,13 @@ pub struct Policy {
     pub(crate) store_timeout: Duration,
     pub(crate) store_exchange: Duration,
     /// The kinds that it declares, from number 9 on, and their base classes.
-    pub(crate) kinds: Vec<(Arc<str>, Class)>,
+    pub(crate) kinds: Vec<(Name, Class)>,
     pub(crate) retry: Retry,
     pub(crate) rate_limit: Option<RateLimit>,
     pub(crate) bulkhead: Option<Bulkhead>,
     pub(crate) breaker: Option<Breaker>,
-    pub(crate) throttle: Option<Throttle>,
-    pub(crate) hedge: Option<Hedge>,
+    pub(crate) throttle: Option<Rare<Throttle>>,
+    pub(crate) hedge: Option<Rare<Hedge>>,
 }
 
 /// What a component counts (semantics 0.2).
@@ -119,7 +118,7 @@ pub(crate) struct Retry {
     pub(crate) throttled_base: Duration,
     pub(crate) budget: Option<BudgetSettings>,
     /// The pool that the budget is, where it is shared.
-    pub(crate) budget_pool: Option<Arc<str>>,
+    pub(crate) budget_pool: Option<Name>,
     /// How many calls may be held while others wait for a server's Retry-After; none where nothing is held.
     pub(crate) hold: Option<u32>,
     /// Does a throttle cut the rate of attempts?
@@ -134,9 +133,9 @@ pub(crate) struct RateLimit {
     pub(crate) wait: bool,
     pub(crate) max_wait: Duration,
     pub(crate) max_waiters: u32,
-    pub(crate) pool: Option<Arc<str>>,
+    pub(crate) pool: Option<Name>,
     /// None where it is the process's own.
-    pub(crate) fleet: Option<FleetRate>,
+    pub(crate) fleet: Option<Rare<FleetRate>>,
 }
 
 /// A bulkhead of any kind.
@@ -153,9 +152,9 @@ pub(crate) struct Bulkhead {
     pub(crate) shed: bool,
     pub(crate) lifo: bool,
     pub(crate) prioritized: bool,
-    pub(crate) pool: Option<Arc<str>>,
+    pub(crate) pool: Option<Name>,
     /// None where the slots are the process's own.
-    pub(crate) fleet: Option<FleetSlots>,
+    pub(crate) fleet: Option<Rare<FleetSlots>>,
     /// Are latencies merged across the fleet?
     pub(crate) fleet_latency: bool,
 }
@@ -164,8 +163,8 @@ pub(crate) struct Bulkhead {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum LimitSettings {
     Fixed(u32),
-    Aimd(AimdSettings),
-    Gradient2(Gradient2Settings),
+    Aimd(Rare<AimdSettings>),
+    Gradient2(Rare<Gradient2Settings>),
 }
 
 /// The circuit breaker.
@@ -177,7 +176,7 @@ pub(crate) struct Breaker {
     pub(crate) ignore_on: u32,
     pub(crate) unit: Unit,
     /// None where it is the process's own.
-    pub(crate) fleet: Option<FleetBreaker>,
+    pub(crate) fleet: Option<Rare<FleetBreaker>>,
 }
 
 /// The adaptive throttle.

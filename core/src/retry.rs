@@ -3,6 +3,7 @@
 mod backoff;
 mod budget;
 mod cubic;
+mod http_date;
 mod retry_after;
 mod strategy;
 mod wait;

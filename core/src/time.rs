@@ -6,6 +6,8 @@
 
 use core::fmt;
 
+use crate::text;
+
 /// A moment on the host's monotonic clock, in microseconds. One clock per engine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Time(u64);
@@ -90,22 +92,34 @@ impl Duration {
     }
 }
 
-impl fmt::Display for Duration {
+impl Duration {
     /// Written with the largest unit that keeps it exact: `2s`, `1.5s`, `250ms`, `40us`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (unit, name) = match self.0 {
-            u64::MAX => return f.write_str("none"),
-            0 => return f.write_str("0s"),
+    pub(crate) fn text(self) -> String {
+        let (mut unit, name) = match self.0 {
+            u64::MAX => return "none".into(),
+            0 => return "0s".into(),
             n if n >= 1_000_000 => (1_000_000, "s"),
             n if n >= 1_000 => (1_000, "ms"),
             _ => (1, "us"),
         };
-        let (whole, rest) = (self.0 / unit, self.0 % unit);
-        if rest == 0 {
-            return write!(f, "{whole}{name}");
+        let mut written = text::whole(self.0 / unit);
+        let mut rest = self.0 % unit;
+        if rest > 0 {
+            written.push('.');
         }
-        let digits = format!("{:0width$}", rest, width = if unit == 1_000 { 3 } else { 6 });
-        write!(f, "{whole}.{}{name}", digits.trim_end_matches('0'))
+        while rest > 0 {
+            unit /= 10;
+            written.push(char::from(b'0' + (rest / unit) as u8));
+            rest %= unit;
+        }
+        written + name
+    }
+}
+
+impl fmt::Display for Duration {
+    /// Written with the largest unit that keeps it exact: `2s`, `1.5s`, `250ms`, `40us`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
     }
 }
 

@@ -147,7 +147,7 @@ fn a_journal_replays_whatever_a_store_answered() {
             let now = Time::from_micros(sim.now);
             process.engine.take_records(&mut process.records);
             assert_eq!(again.snapshot(now), process.engine.snapshot(now), "seed {seed}, process {number}");
-            let rest: Vec<_> = process.records.iter().rev().take(records.len()).rev().cloned().collect();
+            let rest: Vec<_> = process.records.iter().rev().take(records.len()).rev().copied().collect();
             assert_eq!(records, rest, "seed {seed}, process {number}: everything that was decided");
             let mut commands = (Vec::new(), Vec::new());
             again.take_commands(&mut commands.0);

@@ -1,6 +1,6 @@
 /** Calls a flaky origin at a steady rate through a policy, and draws what comes of it. */
 
-import { Engine, policy } from "tidegate";
+import { Engine, policy } from "tidegate/full"; // a limit that follows the origin, and the snapshots that are drawn
 import { Chart } from "./chart.js";
 
 const SERIES = {

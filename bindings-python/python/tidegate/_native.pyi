@@ -424,6 +424,10 @@ class Fleet:
         """
         Attaches the store: its kind is `lua` or `plain`; keys begin with the namespace. The calls that can go on.
         """
+    def reaping(self, /, pool: str) -> "list[bytes] | None":
+        """
+        The command that takes back a pool's slots whose leases are over; None if the pool is not the fleet's.
+        """
     def reply(self, /, command: SupportsIndex, answer: "bytes | None", failed: bool = False) -> "list[int] | None":
         """
         What came of a command: the store's answer or, `failed`, the text of its error; None where there was no answer. The

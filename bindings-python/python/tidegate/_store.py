@@ -17,6 +17,7 @@ from ._native import monotonic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     from . import _native
     from ._engine import Engine
@@ -104,6 +105,29 @@ def _say(engine: Engine, link: Link, error: Exception) -> None:
         logging.getLogger("tidegate").warning("the fleet's store has not answered: %s", what)
 
 
+def ask(carrier: Carrier, words: list[bytes], seconds: float) -> Future[bytes]:
+    """Runs a command that is no engine's, in the store's thread."""
+    from concurrent.futures import Future
+
+    future: Future[bytes] = Future()
+
+    def job(in_time: bool) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            if not in_time:
+                raise Lost("the store's thread was busy for too long")
+            future.set_result(carrier.carry(words, 3, seconds))
+        except Exception as error:
+            future.set_exception(error)
+
+    if getattr(carrier, "inline", False):
+        job(True)
+    else:
+        worker.put(job, int(seconds * 1e6))
+    return future
+
+
 class Worker:
     """The thread, and what it has to do."""
 
@@ -120,16 +144,24 @@ class Worker:
     def put(self, job: Job, us: int) -> None:
         """Has something run that has so much time, from now on: it is told whether it is still in time."""
         with self._changed:
-            fits = len(self._queue) < _MOST and not self._ends
+            fits = len(self._queue) < _MOST and not self._ends and self._runs()
             if fits:
                 self._queue.append((job, monotonic() + us))
-                if self._thread is None:
-                    self._thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
-                    self._thread.start()
-                    atexit.register(self.end)
                 self._changed.notify()
         if not fits:
             job(False)
+
+    def _runs(self) -> bool:
+        """Starts the thread where there is none yet; false where it cannot be, as at the end of a program."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                return False
+            self._thread = thread
+            atexit.register(self.end)
+        return True
 
     def _work(self) -> None:
         while True:

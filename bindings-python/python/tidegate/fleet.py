@@ -58,7 +58,7 @@ class RedisStore:
             Of a client of a single node, or behind Sentinel, only the settings are used: the store makes
             connections of its own, with the time that each command has as their timeout and without retries.
             A cluster's client is used as it is, and so is one with a class of connections of your own: give
-            it a `socket_timeout`, and no retries.
+            it a `socket_timeout`, and no retries; if it is asynchronous, it is the store's alone.
         namespace: What keys begin with. Fleets that share a server and nothing else have different ones.
         scripts: Whether the server runs Lua scripts. Without them (some managed services forbid them) rates
             are kept in fixed windows, up to twice the permits around a window's edge, and bulkheads and

@@ -10,7 +10,7 @@
  8  the decorator caps an endpoint's concurrency
  9  on rejection the handler raises HTTPException(503) with a Retry-After header
 10  override status_code=429
-11  distributed bulkheads: backend=RedisBulkheadBackend (issue 8: refused in words)
+11  distributed bulkheads: backend=RedisBulkheadBackend (`test_hawkapi_fleet.py`)
 12  metrics per bulkhead: metrics=True
 13  hawkapi_bulkhead_in_flight{name}: gauge of currently-held slots
 14  hawkapi_bulkhead_capacity{name}: gauge = configured limit
@@ -38,8 +38,8 @@ from typing import Any
 import pytest
 
 import tidegate
+from compat import test_hawkapi_fleet
 from compat.pages import page_of
-from tidegate.compat import hawkapi as door
 from tidegate.compat.hawkapi import Bulkhead, BulkheadFullError, HTTPException, LocalBulkheadBackend, bulkhead
 from tidegate.testing import FakeClock
 
@@ -230,12 +230,7 @@ def test_the_answer_is_hawkapis_own_exception_where_that_is_imported(
     assert full.value.to_response() == (503, {"Retry-After": "1"})
 
 
-@says(11)
-def test_slots_of_a_fleet_are_refused_in_words() -> None:
-    with pytest.raises(
-        tidegate.Unsupported, match="backend = RedisBulkheadBackend: state that processes share"
-    ):
-        door.RedisBulkheadBackend(object(), lease_ttl=30.0)
+def test_a_backend_is_one_of_ours() -> None:
     with pytest.raises(tidegate.Unsupported, match=r"backend = .*: must be a LocalBulkheadBackend"):
         Bulkhead("fleet", 1, backend=object())  # type: ignore[arg-type]
 
@@ -454,6 +449,9 @@ def test_it_keeps_to_the_deadline_of_the_call_around_it(
 def test_what_is_wrong_is_named(apart: LocalBulkheadBackend, wrong: dict[str, Any], says_so: str) -> None:
     with pytest.raises(ValueError, match=says_so):
         bulkhead(**{"name": "x", "limit": 1, "backend": apart, **wrong})
+
+
+says(test_hawkapi_fleet.SENTENCE)(test_hawkapi_fleet.test_processes_share_the_slots_of_a_name)
 
 
 def test_no_sentence_is_missing() -> None:

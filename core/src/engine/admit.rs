@@ -9,6 +9,7 @@ use super::call::{MAX_PARK, wait};
 use super::queue::Permit;
 use super::route::stage;
 use crate::action::{Step, Verdict, Wait};
+use crate::full::FULL;
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
 
@@ -79,7 +80,7 @@ impl Engine {
     }
 
     /// The first stage that does not let it pass.
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     fn pass(&mut self, slot: u32, from: Stage, now: Time) -> Answer {
         let call = &self.calls[slot];
         let mut stages = self.routes[call.route].stages;
@@ -205,13 +206,13 @@ impl Engine {
             return self.refuse(slot, Verdict::DeadlineQueued, None, now);
         }
         let (still, next) = match state {
-            State::Held => (self.still_held(slot, now), Stage::Rate),
-            State::Paced if !sending && self.in_fleet(slot) => match self.still_in_fleet(slot, now) {
+            State::Held if FULL => (self.still_held(slot, now), Stage::Rate),
+            State::Paced if FULL && !sending && self.in_fleet(slot) => match self.still_in_fleet(slot, now) {
                 Answer::Pass => (None, Stage::Bulkhead),
                 Answer::Wait(step) => return step,
                 Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
             },
-            _ if sending => (self.still_paced(slot, now), Stage::Start),
+            _ if FULL && sending => (self.still_paced(slot, now), Stage::Start),
             _ => (self.still_paced(slot, now), Stage::Bulkhead),
         };
         if let Some(step) = still {

@@ -4,6 +4,7 @@
 use super::call::edge;
 use super::side::{Side, Sides};
 use crate::action::{CallId, Lane, Verdict};
+use crate::full::FULL;
 use crate::outcome::Kind;
 use crate::time::{Duration, Time};
 
@@ -166,6 +167,12 @@ impl Call {
         self.flags & flag != 0
     }
 
+    /// Do several of its attempts run, noted in its block?
+    #[inline]
+    pub fn is_racing(&self) -> bool {
+        FULL && self.has(flag::RACING)
+    }
+
     /// Takes it to another state, along an edge of the transition table.
     #[inline]
     pub fn go(&mut self, to: State) {
@@ -180,6 +187,9 @@ impl Call {
     /// The slot of the call it is nested in, or [`NONE`].
     #[inline]
     pub fn parent(&self) -> u32 {
+        if !FULL {
+            return NONE;
+        }
         let parent = self.parent & SLOT;
         if parent == SLOT { NONE } else { parent }
     }

@@ -10,6 +10,7 @@ use super::route::stage;
 use super::side::Racer;
 pub(super) use super::timer::{limit, span, wait};
 use crate::action::{Action, CallId, Event, Flags, Lane, Request, RouteId, Step, Verdict, Wait};
+use crate::full::FULL;
 use crate::outcome::Class;
 use crate::policy::Unit;
 use crate::time::{Duration, Time};
@@ -98,7 +99,7 @@ impl Engine {
             return (CallId::from_word(0), self.answer(Step::done(Verdict::QueueFull)));
         };
         self.routes.enter(route);
-        if let Some(parent) = request.parent {
+        if let Some(parent) = request.parent.filter(|_| FULL) {
             self.nest(slot, parent);
         }
         self.aim(slot, request.target);
@@ -221,7 +222,7 @@ impl Engine {
 
     /// The next attempt is due: through the stages, unless too many stopped ones have not unwound yet (R11).
     pub(super) fn go_on(&mut self, slot: u32, now: Time) -> Step {
-        if self.settings(slot).retry.max_attempts == 1 {
+        if FULL && self.settings(slot).retry.max_attempts == 1 {
             return self.hedge_on(slot, now);
         }
         let call = &mut self.calls[slot];
@@ -248,7 +249,7 @@ impl Engine {
     }
 
     /// All stages are passed: the attempt starts.
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn start(&mut self, slot: u32, now: Time) -> Step {
         let call = &mut self.calls[slot];
         let policy = &self.policies[usize::from(call.policy)].policy;
@@ -346,7 +347,7 @@ impl Engine {
     }
 
     /// The same, for the one place where most calls end.
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn finish(
         &mut self,
         slot: u32,

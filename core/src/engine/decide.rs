@@ -10,6 +10,7 @@ use super::ledger::Charge;
 use super::route::stage;
 use super::side::Racer;
 use crate::action::{Lane, Step, Verdict, Wait};
+use crate::full::FULL;
 use crate::outcome::{Class, Kind, Opinion, Outcome};
 use crate::policy::Unit;
 use crate::retry::wait_before_retry;
@@ -18,7 +19,7 @@ use crate::time::{Duration, Time};
 
 impl Engine {
     /// An attempt has ended: retry or not, decided in the order of R5. `stop` is set where we ended it.
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn decide(&mut self, slot: u32, racer: Racer, outcome: Outcome, stop: u8, now: Time) -> Step {
         let class = self.settings(slot).class_of(outcome.kind);
         let lane = Lane::of(racer.attempt);
@@ -109,7 +110,7 @@ impl Engine {
         call.moment = now.after(delay);
         call.flags &= !flag::RACING;
         self.note(move |it| it.tell_retry(slot, outcome.kind, delay, now));
-        if class == Class::Throttled {
+        if FULL && class == Class::Throttled {
             self.hold_like(slot, delay, now);
         }
         self.pay_back(now);
@@ -196,7 +197,7 @@ impl Engine {
                 self.report_lane(slot, bit);
             }
             let (end, next) = self.first_to_end(slot);
-            if self.calls[slot].running() == 0 || end > now {
+            if !FULL || self.calls[slot].running() == 0 || end > now {
                 return self.decide(slot, racer, Outcome::of(Class::Timeout), stop, now);
             }
             let left = self.attempt_over(slot, &racer, Class::Timeout, Class::Timeout.into(), now);

@@ -45,7 +45,7 @@ impl Engine {
 
     /// An attempt has ended: everything that counts attempts is told. `paid_for` is the class as budgets and the send
     /// rate see it, `kind` as the others do; what is left of the attempt's charge is returned.
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn attempt_over(
         &mut self,
         slot: u32,
@@ -87,7 +87,7 @@ impl Engine {
 
     /// A call has been decided by an attempt: everything that counts calls is told. `started` is when that did, where its
     /// time says something.
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn call_over(&mut self, slot: u32, kind: Kind, attempt: u8, started: Option<Time>, now: Time) {
         let call = &self.calls[slot];
         let (ticket, holds) = (call.ticket, call.has(flag::HOLDS));
@@ -195,7 +195,7 @@ impl Engine {
     }
 
     /// Feeds the limit of the pool; one that has grown is handed out in this step.
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     fn feed(&mut self, slot: u32, kind: Kind, started: Time, now: Time) {
         let home = self.routes[self.calls[slot].route].pool_at;
         match &self.routes[home].pool {
@@ -235,7 +235,7 @@ impl Engine {
     pub(super) fn take_racer(&mut self, slot: u32, attempt: u8) -> Racer {
         let call = &self.calls[slot];
         let base = call.since();
-        if call.has(flag::RACING) {
+        if call.is_racing() {
             let mut permit = call.has(flag::PER_LANE);
             let bulkhead = &self.settings(slot).bulkhead;
             let by_attempt = bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);

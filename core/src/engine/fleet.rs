@@ -11,6 +11,7 @@ mod command;
 pub(super) mod digest;
 mod plain;
 pub(super) mod rate;
+mod reap;
 pub(super) mod slots;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use super::view::StoreView;
 use super::{Engine, Input};
 use crate::action::Flags;
 use crate::fleet::{CommandId, Reply, StoreCommand, StoreKind};
+use crate::full::{self, Full};
 use crate::policy::Policy;
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
@@ -138,11 +140,11 @@ impl Engine {
     pub fn attach_store(&mut self, kind: StoreKind, namespace: &str, now: Time) -> Flags {
         self.write(|| Input::Store { kind, namespace: namespace.into(), now });
         self.clock.observe(now);
-        if self.fleet.is_none() {
+        if let (None, Some(full)) = (&self.fleet, Full::here()) {
             let name = if namespace.is_empty() { NAMESPACE } else { namespace };
             let cut = name.char_indices().find(|(place, c)| place + c.len_utf8() > LONGEST_NAMESPACE);
             let name = cut.map_or(name, |(end, _)| &name[..end]);
-            self.fleet = Some(Box::new(Fleet::new(kind, escaped(name).into(), self.seed)));
+            self.fleet = Some(full::Part::new(Fleet::new(kind, escaped(name).into(), self.seed), full));
         }
         self.flags()
     }
@@ -271,7 +273,7 @@ impl Engine {
     /// Looks whether an answer is overdue. Every event that has to do with the store comes by here, so no call waits for
     /// longer than it was told to, whatever the host does.
     pub(super) fn watch_store(&mut self, now: Time) {
-        let Some(fleet) = &mut self.fleet else { return };
+        let Some(fleet) = self.fleet.as_deref_mut() else { return };
         if now < fleet.first_due {
             return;
         }
@@ -297,7 +299,7 @@ impl Engine {
     fn forget_commands(&mut self, now: Time) {
         while let Some(fleet) = &mut self.fleet
             && let Some(oldest) = fleet.pending.first_entry()
-            && oldest.get().overdue // else it is still counted as out
+            && oldest.get().overdue
             && oldest.get().due.after(FORGOTTEN) <= now
         {
             oldest.remove();

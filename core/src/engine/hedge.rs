@@ -33,7 +33,7 @@ pub(super) struct Hedger {
 impl Hedger {
     pub fn new(settings: &Hedge) -> Self {
         let budget = match &settings.budget {
-            HedgeBudget::Own(Some(budget)) => Some(Budget::new(budget)),
+            HedgeBudget::Own(Some(budget)) => Budget::new(budget),
             HedgeBudget::Shared | HedgeBudget::Own(None) => None,
         };
         let latencies = settings.quantile.map(|p| WindowedP2Quantile::new(p, WINDOW));
@@ -106,7 +106,7 @@ impl Engine {
         if call.state != State::Running {
             return None;
         }
-        let racing = self.calls.side(slot).filter(|_| call.has(flag::RACING));
+        let racing = self.calls.side(slot).filter(|_| call.is_racing());
         let since = racing.map_or(call.since(), |side| side.newest(call.since()));
         let end = super::call::limit(since, self.settings(slot).attempt_timeout);
         super::call::span(end.min(call.deadline), now)
@@ -143,7 +143,7 @@ impl Engine {
             return Time::NEVER;
         };
         let newest = match self.calls.side(slot) {
-            Some(side) if call.has(flag::RACING) => side.newest(call.since()),
+            Some(side) if call.is_racing() => side.newest(call.since()),
             _ => call.since(),
         };
         newest.after(hedger.delay(hedge))
@@ -165,7 +165,7 @@ impl Engine {
             self.note(move |it| it.tell_retry(slot, it.calls[slot].last_failure().0, Duration::ZERO, now));
         }
         let call = &mut self.calls[slot];
-        if !call.has(flag::RACING) {
+        if !call.is_racing() {
             call.flags |= flag::RACING;
             let first = Racer {
                 attempt: call.attempts,
@@ -265,7 +265,7 @@ impl Engine {
     fn learn(&mut self, slot: u32, winner: &Racer, now: Time) {
         let call = &self.calls[slot];
         let base = call.since();
-        let racing = call.has(flag::RACING);
+        let racing = call.is_racing();
         let overtaken = self
             .calls
             .side(slot)
@@ -294,15 +294,17 @@ impl Engine {
     /// When the oldest attempt that runs started, and which it is.
     pub(super) fn oldest_running(&self, slot: u32) -> (Time, u8) {
         let (call, side) = (&self.calls[slot], self.calls.side(slot));
-        let racers = side.filter(|_| call.has(flag::RACING)).into_iter();
-        let racers = racers.flat_map(|side| side.racers(call.since()));
+        if !call.is_racing() {
+            return (call.since(), call.attempts);
+        }
+        let racers = side.into_iter().flat_map(|side| side.racers(call.since()));
         racers.map(|racer| (racer.since, racer.attempt)).min().unwrap_or((call.since(), call.attempts))
     }
 
     /// The largest Retry-After of a race, its last attempt's among them.
     #[inline]
     pub(super) fn largest_retry_after(&self, slot: u32, last: Option<Duration>) -> Option<Duration> {
-        if self.calls[slot].has(flag::RACING) { self.largest_of_race(slot, last) } else { last }
+        if self.calls[slot].is_racing() { self.largest_of_race(slot, last) } else { last }
     }
 
     #[inline(never)]
@@ -314,7 +316,7 @@ impl Engine {
     /// The end of the attempt that runs out of its attempt timeout first, and which it is.
     pub(super) fn first_to_end(&self, slot: u32) -> (Time, u8) {
         let call = &self.calls[slot];
-        if !call.has(flag::RACING) {
+        if !call.is_racing() {
             return (call.moment, call.attempts);
         }
         let timeout = self.settings(slot).attempt_timeout;

@@ -12,6 +12,8 @@ use super::queue::List;
 use super::side::NO_GATE;
 use super::{Engine, Input};
 use crate::action::{RouteId, Step, TargetId, Verdict, Wait};
+use crate::full::FULL;
+use crate::map::Map;
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 
@@ -30,7 +32,7 @@ const LOOKED_AT: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Targets {
     entries: Vec<Target>,
-    by_path: BTreeMap<Box<str>, u16>,
+    by_path: Map<Box<str>, u16>,
     cursor: usize,
     /// How often a path could not be named.
     pub overflows: u64,
@@ -336,7 +338,7 @@ impl Engine {
         self.note(move |it| it.tell_holds(Some(slot), route, open, now));
         let Some(number) = found else { return Answer::Pass };
         self.let_through(route, number, now);
-        let Some(holds) = &mut self.routes[route].holds else { return Answer::Pass };
+        let Some(holds) = self.routes[route].holds.as_deref_mut() else { return Answer::Pass };
         let gate = &mut holds.gates[usize::from(number)];
         if gate.until <= now && gate.waiting.len() == 0 && gate.taken < gate.limit {
             gate.taken += 1;
@@ -433,7 +435,7 @@ impl Engine {
     /// A call ends: it gives its place back, after a success to two.
     #[inline]
     pub(super) fn give_place_back(&mut self, slot: u32, well: bool, now: Time) {
-        if self.calls[slot].has(flag::SIDE) {
+        if FULL && self.calls[slot].has(flag::SIDE) {
             self.give_place(slot, well, now);
         }
     }

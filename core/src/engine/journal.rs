@@ -8,6 +8,7 @@ mod text;
 use super::{Clash, Engine, Options, RestoreError, Restored};
 use crate::action::{CallId, Event, Flags, PolicyId, Request, RouteId, Step, TargetId};
 use crate::fleet::{CommandId, KeptReply, StoreCommand, StoreKind};
+use crate::full::{Full, Part};
 use crate::policy::{Policy, Pool};
 use crate::time::{Duration, Time};
 
@@ -84,35 +85,32 @@ pub enum Answer {
 /// The inputs so far, or since they were taken.
 #[derive(Debug)]
 pub(super) struct Journal {
-    on: bool,
     /// What the engine was made with.
     pub seed: u64,
     pub options: Options,
-    inputs: Vec<Input>,
+    /// Those that have not been taken, where a journal is kept.
+    inputs: Option<Part<Vec<Input>>>,
     /// Has nothing been taken yet?
     whole: bool,
 }
 
 impl Journal {
     pub fn new(seed: u64, options: Options) -> Self {
-        Self { on: options.journal, seed, options, inputs: Vec::new(), whole: true }
+        let inputs = Full::here().filter(|_| options.journal).map(|full| Part::new(Vec::new(), full));
+        Self { seed, options, inputs, whole: true }
     }
 
     #[cold]
     #[inline(never)]
-    fn begin(&mut self, route: RouteId, request: &Request, now: Time) {
-        self.inputs.push(Input::Begin { route, request: *request, now });
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn on(&mut self, call: CallId, event: &Event, now: Time) {
-        self.inputs.push(Input::On { call, event: *event, now });
+    fn push(&mut self, input: Input) {
+        if let Some(inputs) = &mut self.inputs {
+            inputs.push(input);
+        }
     }
 
     /// All inputs since the engine was made, where they are still here.
     pub fn all(&self) -> Option<&[Input]> {
-        (self.on && self.whole).then_some(&self.inputs)
+        self.inputs.as_ref().filter(|_| self.whole).map(|inputs| &***inputs)
     }
 }
 
@@ -140,13 +138,15 @@ impl Engine {
     /// assert_eq!(answers[2], Answer::Begin(call, step));
     /// ```
     pub fn take_journal(&mut self, out: &mut Vec<Input>) {
-        self.journal.whole &= self.journal.inputs.is_empty();
-        out.append(&mut self.journal.inputs);
+        if let Some(inputs) = &mut self.journal.inputs {
+            self.journal.whole &= inputs.is_empty();
+            out.append(inputs);
+        }
     }
 
     /// The journal's inputs since they were last taken, oldest first; empty where none is kept.
     pub fn journal(&self) -> &[Input] {
-        &self.journal.inputs
+        self.journal.inputs.as_ref().map_or(&[], |inputs| &***inputs)
     }
 
     /// Puts inputs in, one after the other; what the engine said to each. Into a fresh engine of the seed and options
@@ -196,15 +196,15 @@ impl Engine {
     /// Writes a `begin` down. Apart from [`Engine::write`], as is the next, because every call comes by here.
     #[inline(always)]
     pub(super) fn write_begin(&mut self, route: RouteId, request: &Request, now: Time) {
-        if self.journal.on {
-            self.journal.begin(route, request, now);
+        if self.journal.inputs.is_some() {
+            self.journal.push(Input::Begin { route, request: *request, now });
         }
     }
 
     #[inline(always)]
     pub(super) fn write_on(&mut self, call: CallId, event: &Event, now: Time) {
-        if self.journal.on {
-            self.journal.on(call, event, now);
+        if self.journal.inputs.is_some() {
+            self.journal.push(Input::On { call, event: *event, now });
         }
     }
 
@@ -212,8 +212,8 @@ impl Engine {
     #[inline(always)]
     #[allow(clippy::inline_always)] // a branch
     pub(super) fn write(&mut self, input: impl FnOnce() -> Input) {
-        if self.journal.on {
-            self.journal.inputs.push(input());
+        if self.journal.inputs.is_some() {
+            self.journal.push(input());
         }
     }
 }

@@ -37,7 +37,7 @@ impl Engine {
 
     /// Frees a call that has ended, or lets it linger while attempts or nested calls are out. The permit goes with it,
     /// so nothing that still runs under a permit runs without one.
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn settle(&mut self, slot: u32, now: Time) {
         let mut slot = slot;
         loop {
@@ -114,7 +114,7 @@ impl Engine {
     }
 
     /// Examines the next slots for leases that have run out; never that of `but`, whose own event this is.
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn reap(&mut self, now: Time, but: u32) {
         for _ in 0..EXAMINED {
             let Some(slot) = self.calls.next_to_reap() else { return };

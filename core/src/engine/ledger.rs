@@ -151,7 +151,7 @@ impl Engine {
     }
 
     /// Tells the budgets how an attempt ended; what is left of its charge.
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn count_outcome(&mut self, slot: u32, racer: &Racer, class: Class) -> u16 {
         let own = racer.hedge && !self.shares_budget(slot);
         // A hedge has paid when it started; its failure takes nothing more.
@@ -173,7 +173,7 @@ impl Engine {
     }
 
     /// Counts an attempt that starts; the first of a call is the call's one deposit in each budget (semantics 2.10).
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn count_attempt(&mut self, slot: u32, hedge: bool, now: Time) {
         let call = &self.calls[slot];
         let counts = &mut self.policies[usize::from(call.policy)].counts;

@@ -1,6 +1,7 @@
 //! What sets a pool's limit, behind one face: nothing, AIMD, or Gradient2.
 
 use super::view::LimitKind;
+use crate::full::{Full, Part};
 use crate::limit::{Aimd, Gradient2};
 use crate::outcome::Class;
 use crate::policy::LimitSettings;
@@ -11,16 +12,16 @@ use crate::time::Time;
 #[derive(Clone, Debug)]
 pub(super) enum Limiter {
     Fixed(u32),
-    Aimd(Box<Aimd>),
-    Gradient2(Box<Gradient2>),
+    Aimd(Part<Aimd>),
+    Gradient2(Part<Gradient2>),
 }
 
 impl Limiter {
     pub fn new(settings: &LimitSettings) -> Self {
         match settings {
             LimitSettings::Fixed(limit) => Self::Fixed(*limit),
-            LimitSettings::Aimd(settings) => Self::Aimd(Box::new(Aimd::new(*settings))),
-            LimitSettings::Gradient2(settings) => Self::Gradient2(Box::new(Gradient2::new(*settings))),
+            LimitSettings::Aimd(to) => Self::Aimd(Part::new(Aimd::new(**to), to.full())),
+            LimitSettings::Gradient2(to) => Self::Gradient2(Part::new(Gradient2::new(**to), to.full())),
         }
     }
 
@@ -58,8 +59,8 @@ impl Limiter {
     /// Another kind starts anew, the same goes on from where it is.
     pub fn retune(&mut self, to: &LimitSettings) {
         match (&mut *self, to) {
-            (Self::Aimd(aimd), LimitSettings::Aimd(to)) => aimd.retune(*to),
-            (Self::Gradient2(gradient), LimitSettings::Gradient2(to)) => gradient.retune(*to),
+            (Self::Aimd(aimd), LimitSettings::Aimd(to)) => aimd.retune(**to),
+            (Self::Gradient2(gradient), LimitSettings::Gradient2(to)) => gradient.retune(**to),
             _ => *self = Self::new(to),
         }
     }
@@ -85,11 +86,12 @@ impl Limiter {
     /// Goes on from a saved one of the same kind.
     pub fn load(from: &mut Loader<'_>, settings: &LimitSettings) -> Result<Self, Damage> {
         let kind = from.text()?;
+        let full = Full::here().ok_or(Damage("must be a full engine's"))?;
         from.list(|from| {
             Ok(match (kind, settings) {
-                ("aimd", LimitSettings::Aimd(to)) => Self::Aimd(Box::new(Aimd::load(from, *to)?)),
+                ("aimd", LimitSettings::Aimd(to)) => Self::Aimd(Part::new(Aimd::load(from, **to)?, full)),
                 ("gradient2", LimitSettings::Gradient2(to)) => {
-                    Self::Gradient2(Box::new(Gradient2::load(from, *to)?))
+                    Self::Gradient2(Part::new(Gradient2::load(from, **to)?, full))
                 }
                 ("aimd" | "gradient2", _) => from.dropped(Self::new(settings)),
                 _ => return Err(Damage("must be a kind of limit")),

@@ -11,6 +11,7 @@ use super::call::{MAX_PARK, wait};
 use super::fleet::rate::Share;
 use super::queue::List;
 use crate::action::{Step, Verdict, Wait};
+use crate::full::{Part, Rare};
 use crate::limit::TokenBucket;
 use crate::policy::RateLimit;
 use crate::retry::CubicRate;
@@ -23,16 +24,16 @@ const MOST_SENDERS: u32 = 1_000;
 #[derive(Clone, Debug)]
 pub(super) enum Bucket {
     Tokens(TokenBucket),
-    Cubic(CubicRate),
+    Cubic(Rare<CubicRate>),
     /// Part of a rate that the whole fleet shares. Its queue is in `fleet/rate.rs`.
-    Fleet(Box<Share>),
+    Fleet(Part<Share>),
 }
 
 impl Bucket {
     /// The bucket of a rate limit.
     pub fn of(limit: &RateLimit, now: Time) -> Self {
         match limit.fleet {
-            Some(fleet) => Self::Fleet(Box::new(Share::new(limit.bucket, fleet, now))),
+            Some(fleet) => Self::Fleet(Part::new(Share::new(limit.bucket, *fleet, now), fleet.full())),
             None => Self::Tokens(TokenBucket::new(limit.bucket, now)),
         }
     }
@@ -42,7 +43,7 @@ impl Bucket {
     pub fn retune(&mut self, to: &RateLimit, now: Time) {
         match (&mut *self, to.fleet) {
             (Self::Tokens(bucket), None) => bucket.retune(to.bucket, now),
-            (Self::Fleet(share), Some(fleet)) => share.retune(to.bucket, fleet, now),
+            (Self::Fleet(share), Some(fleet)) => share.retune(to.bucket, *fleet, now),
             (Self::Fleet(share), None) => {
                 let mut own = share.local().clone();
                 own.retune(to.bucket, now);

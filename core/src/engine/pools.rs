@@ -5,6 +5,7 @@ use super::record::RecordType;
 use super::route::Homes;
 use super::{Clash, Engine, Input};
 use crate::action::{Flags, PolicyId};
+use crate::full::{FULL, Full};
 use crate::policy::{Policy, Pool, PoolKind, Value};
 use crate::time::Time;
 
@@ -14,6 +15,8 @@ pub(super) struct Shared {
     pub pool: Pool,
     /// The slot of the route that holds it.
     pub at: u32,
+    #[allow(dead_code)] // that there is one says something
+    full: Full,
 }
 
 impl Engine {
@@ -32,14 +35,21 @@ impl Engine {
         if let Some(rule) = self.fleet_rule(pool.policy()) {
             return Err(Clash { name: pool.name().to_owned(), rule });
         }
+        let name = pool.name().to_owned();
+        let Some(full) = Full::here() else {
+            return Err(Clash { name, rule: "a small engine has no pools" });
+        };
         let at = self.routes.pool(pool.policy(), now);
-        self.pools.insert(pool.name().to_owned(), Shared { pool, at });
+        self.pools.insert(name, Shared { pool, at, full });
         Ok(())
     }
 
     /// The value of a policy's key that is in force, as [`Policy::value`]: in the pool, where the key stands there.
     pub fn setting(&self, policy: PolicyId, path: &str) -> Option<Value<'_>> {
         let policy = self.policy_of(policy)?;
+        if !FULL {
+            return policy.value(path);
+        }
         let shared = PoolKind::ALL.into_iter().filter(|kind| kind.holds(path)).find_map(|kind| match policy
             .value(kind.pool_key())
         {
@@ -102,7 +112,10 @@ impl Engine {
 
     /// Where the pools are that a policy names.
     pub(super) fn homes_of(&self, policy: &Policy) -> Result<Homes, &'static str> {
-        let find = |name: Option<&std::sync::Arc<str>>, kind| match name {
+        if !FULL {
+            return Ok(Homes::OWN);
+        }
+        let find = |name: Option<&crate::full::Name>, kind| match name {
             None => Ok(NONE),
             Some(name) => match self.pools.get(&**name) {
                 Some(shared) if shared.pool.kind() == kind => Ok(shared.at),

@@ -8,7 +8,8 @@ use super::arena::{Arena, Call, NONE, State, flag};
 use super::limiter::Limiter;
 use super::route::stage;
 use crate::action::{Verdict, Wait};
-use crate::codel::CoDel;
+use crate::codel::{CoDel, CodelSettings};
+use crate::full::{FULL, Full, Part};
 use crate::policy::Bulkhead;
 use crate::time::{Duration, Time};
 
@@ -105,7 +106,7 @@ pub(super) struct Pool {
     pub granted: List,
     pub limiter: Limiter,
     /// What watches the queue, if anything does.
-    pub codel: Option<Box<CoDel>>,
+    pub codel: Option<Part<CoDel>>,
     shed: bool,
     lifo: bool,
     prioritized: bool,
@@ -123,7 +124,7 @@ impl Pool {
             waiters: 0,
             granted: List::default(),
             limiter,
-            codel: settings.codel.map(|settings| Box::new(CoDel::new(settings, now))),
+            codel: codel(settings.codel, now),
             shed: settings.shed,
             lifo: settings.lifo,
             prioritized: settings.prioritized,
@@ -142,7 +143,7 @@ impl Pool {
         }
         match (&mut self.codel, to.codel) {
             (Some(codel), Some(settings)) => codel.retune(settings),
-            (codel, settings) => *codel = settings.map(|settings| Box::new(CoDel::new(settings, now))),
+            (watch, settings) => *watch = codel(settings, now),
         }
     }
 
@@ -174,14 +175,15 @@ impl Pool {
     }
 
     fn list_of(&self, call: &Call) -> usize {
-        if self.prioritized { usize::from(call.flags & flag::CRITICALITY) } else { 0 }
+        if FULL && self.prioritized { usize::from(call.flags & flag::CRITICALITY) } else { 0 }
     }
 
     fn push(&mut self, calls: &mut Arena, slot: u32) {
         let list = self.list_of(&calls[slot]);
         let mut before = self.waiting[list].tail;
         // By arrival, then by ordinal: a call that comes back between attempts may be older than who came with it.
-        while self.prioritized
+        while FULL
+            && self.prioritized
             && before != NONE
             && calls[before].moment == calls[slot].moment
             && calls[before].ordinal() > calls[slot].ordinal()
@@ -200,6 +202,9 @@ impl Pool {
 
     /// Who is next: the oldest, or under congestion the newest where the policy says so.
     pub fn next(&self, calls: &Arena, now: Time) -> Option<u32> {
+        if !FULL {
+            return self.waiting[0].head();
+        }
         let newest = self.lifo && self.codel.as_ref().is_some_and(|codel| codel.congested(now));
         let ends = self.waiting.iter().filter_map(|list| if newest { list.tail() } else { list.head() });
         let age = |slot: &u32| (calls[*slot].moment, calls[*slot].ordinal());
@@ -208,7 +213,7 @@ impl Pool {
 
     /// The oldest waiter of the lowest criticality below this one.
     fn lowest_below(&self, criticality: u16) -> Option<u32> {
-        if !self.prioritized {
+        if !FULL || !self.prioritized {
             return None;
         }
         self.waiting[..usize::from(criticality)].iter().find_map(List::head)
@@ -247,6 +252,11 @@ impl Pool {
     }
 }
 
+/// What watches a queue.
+fn codel(settings: Option<CodelSettings>, now: Time) -> Option<Part<CoDel>> {
+    settings.zip(Full::here()).map(|(settings, full)| Part::new(CoDel::new(settings, now), full))
+}
+
 /// How a newcomer stands with its pool.
 pub(super) enum Permit {
     /// It may go on: it holds a permit, shares one, or needs none.
@@ -283,7 +293,7 @@ impl Engine {
     }
 
     /// Asks the route's pool for a permit.
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn acquire(&mut self, slot: u32, now: Time) -> Result<Permit, Verdict> {
         let call = &mut self.calls[slot];
         let home = self.routes[call.route].pool_at;
@@ -372,7 +382,8 @@ impl Engine {
             let impatient = self.patience(slot) <= now;
             let arrived = self.calls[slot].moment;
             let Some(pool) = &mut self.routes[home].pool else { return };
-            let scale = if pool.prioritized { ALLOWANCES[pool.list_of(&self.calls[slot])] } else { 1.0 };
+            let scale =
+                if FULL && pool.prioritized { ALLOWANCES[pool.list_of(&self.calls[slot])] } else { 1.0 };
             let stale = !impatient
                 && pool.shed
                 && pool.codel.as_mut().is_some_and(|codel| codel.should_shed(now.since(arrived), scale, now));
@@ -410,7 +421,7 @@ impl Engine {
     }
 
     /// Gives permits back, and on in the same step (R2, R6).
-    #[inline(always)]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn release(&mut self, route: u32, permits: u32, now: Time) {
         let home = self.routes[route].pool_at;
         let Some(pool) = &mut self.routes[home].pool else { return };
@@ -445,7 +456,7 @@ impl Engine {
             (State::Queued, Some(pool)) => pool.remove(&mut self.calls, slot),
             (State::Granted, Some(pool)) => pool.granted.remove(&mut self.calls, slot),
             (State::Paced, _) => self.unlist_paced(slot),
-            (State::Held, _) => self.unlist_held(slot),
+            (State::Held, _) if FULL => self.unlist_held(slot),
             _ => {}
         }
         self.recall_charged(slot);
@@ -475,7 +486,7 @@ impl Engine {
                 }
             }
             State::Paced => self.left_pace(route, sending, now),
-            State::Held => self.left_hold(slot, now),
+            State::Held if FULL => self.left_hold(slot, now),
             _ => {}
         }
     }

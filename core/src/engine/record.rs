@@ -2,11 +2,12 @@
 //!
 //! What each record says is in `tell.rs`; here are their form and the place where they wait to be taken.
 
+use crate::map::Map;
 use core::fmt;
-use std::collections::BTreeMap;
 
 use super::Engine;
 use crate::action::{CallId, PolicyId, RouteId, Verdict, Wait};
+use crate::full::FULL;
 use crate::outcome::Kind;
 use crate::time::{Duration, Time};
 
@@ -207,9 +208,9 @@ pub(super) struct Notes {
     dropped: u64,
     waiting: Vec<Record>,
     /// By the route's slot and the verdict's number.
-    samples: BTreeMap<(u32, u8), Sample>,
+    samples: Map<(u32, u8), Sample>,
     /// The probability last told of a throttle that refuses, by the route's slot.
-    throttles: BTreeMap<u32, (RouteId, f64)>,
+    throttles: Map<u32, (RouteId, f64)>,
     /// The call whose rejection was left out, until its end is told.
     quiet: Option<CallId>,
 }
@@ -353,7 +354,7 @@ impl Engine {
     #[inline(always)]
     #[allow(clippy::inline_always)] // a branch
     pub(super) fn note(&mut self, tell: impl FnOnce(&mut Self)) {
-        if self.notes.on {
+        if FULL && self.notes.on {
             tell(self);
         }
     }
@@ -362,7 +363,7 @@ impl Engine {
     #[inline(always)]
     #[allow(clippy::inline_always)] // a branch
     pub(super) fn note_course(&mut self, tell: impl FnOnce(&mut Self)) {
-        if self.notes.course {
+        if FULL && self.notes.course {
             tell(self);
         }
     }
@@ -371,7 +372,7 @@ impl Engine {
     #[inline(always)]
     #[allow(clippy::inline_always)] // two branches
     pub(super) fn note_end(&mut self, verdict: Verdict, tell: impl FnOnce(&mut Self)) {
-        if self.notes.on && (self.notes.course || verdict != Verdict::Ok) {
+        if FULL && self.notes.on && (self.notes.course || verdict != Verdict::Ok) {
             tell(self);
         }
     }

@@ -200,15 +200,15 @@ impl Engine {
         if kept {
             return;
         }
-        self.routes[route].budget = to.as_ref().map(Budget::new);
+        self.routes[route].budget = to.as_ref().and_then(Budget::new);
         // What was paid to the budget that is gone is not refunded by the one that is there now.
         let here = |call: &Call| {
-            self.routes[call.route].budget_at == route && (call.charge != 0 || call.has(flag::RACING))
+            self.routes[call.route].budget_at == route && (call.charge != 0 || call.is_racing())
         };
         let paid = self.calls.iter().filter(|(_, call)| here(call));
         for slot in paid.map(|(slot, _)| slot).collect::<Vec<_>>() {
             self.calls[slot].charge = 0;
-            if self.calls[slot].has(flag::RACING) {
+            if self.calls[slot].is_racing() {
                 let shared = self.shares_budget(slot);
                 self.calls.side_mut(slot).forget_charges(shared);
             }

@@ -3,7 +3,7 @@
 //! A route is pinned while it has calls. When the map is full, the least recently used idle route goes, routes that
 //! are as good as new before others; when none is idle, new keys share the policy's counted `overflow` route.
 
-use std::collections::BTreeMap;
+use crate::map::Map;
 
 use super::arena::NONE;
 use super::fleet::breaker::Guard;
@@ -15,7 +15,8 @@ use super::pace::{Bucket, Pace};
 use super::queue::Pool;
 use crate::action::RouteId;
 use crate::breaker::{BreakerState, CircuitBreaker};
-use crate::policy::Policy;
+use crate::full::{Full, Part, Rare};
+use crate::policy::{Policy, Throttle};
 use crate::retry::{Budget, CubicRate};
 use crate::throttle::AdaptiveThrottle;
 use crate::time::Time;
@@ -33,17 +34,24 @@ const OVERFLOW: &str = "\u{0}overflow";
 
 /// What a call meets on its way under a route, a bit each: a route without any costs nothing to pass.
 pub(super) mod stage {
+    use crate::full::FULL;
     use crate::policy::{Policy, Unit};
 
-    pub const HOLD: u8 = 1;
+    pub const HOLD: u8 = rare(1);
     pub const RATE: u8 = 1 << 1;
     pub const POOL: u8 = 1 << 2;
     pub const BREAKER: u8 = 1 << 3;
-    pub const THROTTLE: u8 = 1 << 4;
-    pub const SEND: u8 = 1 << 5;
+    pub const THROTTLE: u8 = rare(1 << 4);
+    pub const SEND: u8 = rare(1 << 5);
     /// Its permits are leases of the fleet's, which are renewed.
-    pub const LEASED: u8 = 1 << 6;
+    pub const LEASED: u8 = rare(1 << 6);
     pub const FORCED: u8 = 1 << 7;
+
+    /// A stage that only a full engine has.
+    const fn rare(bit: u8) -> u8 {
+        if FULL { bit } else { 0 }
+    }
+
     /// The stages that a further attempt of a call passes: those whose unit is the attempt, and the send rate.
     pub fn asked_again(policy: &Policy) -> u8 {
         let guard = policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit));
@@ -86,18 +94,18 @@ pub(super) struct Route {
     pub budget_at: u32,
     pub pool: Option<Pool>,
     /// What it knows of the fleet's slots, where its permits are those.
-    pub slots: Option<Box<Slots>>,
+    pub slots: Option<Part<Slots>>,
     /// What it knows of the fleet's latencies, where its limit follows those.
-    pub digest: Option<Box<Digest>>,
+    pub digest: Option<Part<Digest>>,
     pub budget: Option<Budget>,
     pub rate: Option<Box<Pace>>,
-    pub send: Option<Box<Pace>>,
+    pub send: Option<Part<Pace>>,
     pub breaker: Option<Box<CircuitBreaker>>,
     /// What it knows of the fleet's, where it is that.
-    pub guard: Option<Box<Guard>>,
-    pub throttle: Option<Box<AdaptiveThrottle>>,
-    pub hedger: Option<Box<Hedger>>,
-    pub holds: Option<Box<Holds>>,
+    pub guard: Option<Part<Guard>>,
+    pub throttle: Option<Part<AdaptiveThrottle>>,
+    pub hedger: Option<Part<Hedger>>,
+    pub holds: Option<Part<Holds>>,
     /// Calls in it, lingering ones included.
     pub active: u32,
     /// Calls of other routes whose retry budget is here.
@@ -115,7 +123,7 @@ pub(super) struct Route {
 pub(super) struct Routes {
     slots: Vec<Route>,
     free: Vec<u32>,
-    by_key: BTreeMap<(u16, Box<str>), u32>,
+    by_key: Map<(u16, Box<str>), u32>,
     /// The ends of the list of routes without calls, least recently used first.
     oldest: u32,
     newest: u32,
@@ -130,7 +138,7 @@ impl Routes {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            by_key: BTreeMap::new(),
+            by_key: Map::new(),
             oldest: NONE,
             newest: NONE,
             max: max.clamp(1, 1 << 19),
@@ -367,7 +375,7 @@ impl Routes {
             if let Some(budget) = &mut route.budget {
                 budget.forget_calls();
             }
-            for pace in [&mut route.rate, &mut route.send].into_iter().flatten() {
+            for pace in [route.rate.as_deref_mut(), route.send.as_deref_mut()].into_iter().flatten() {
                 pace.forget_calls();
             }
             if let Some(breaker) = &mut route.breaker {
@@ -399,7 +407,8 @@ impl Route {
         let own = |home: u32| home == NONE;
         let rate = policy.rate_limit.as_ref().filter(|_| own(homes.rate));
         let tokens = rate.map(|limit| Bucket::of(limit, now));
-        let cubic = policy.retry.send_rate.then(|| Bucket::Cubic(CubicRate::new(now)));
+        let cubic = |full| Part::new(Pace::new(Bucket::Cubic(Rare::new(CubicRate::new(now), full))), full);
+        let throttle = |it: &Rare<Throttle>| Part::new(AdaptiveThrottle::new(it.settings, now), it.full());
         let bulkhead = policy.bulkhead.as_ref().filter(|_| own(homes.pool));
         let slots = Slots::of(bulkhead);
         let mut pool = bulkhead.map(|it| Pool::new(it, now));
@@ -418,14 +427,16 @@ impl Route {
             pool,
             slots,
             digest: Digest::of(bulkhead),
-            budget: policy.retry.budget.as_ref().filter(|_| own(homes.budget)).map(Budget::new),
+            budget: policy.retry.budget.as_ref().filter(|_| own(homes.budget)).and_then(Budget::new),
             rate: tokens.map(|bucket| Box::new(Pace::new(bucket))),
-            send: cubic.map(|bucket| Box::new(Pace::new(bucket))),
+            send: Full::here().filter(|_| policy.retry.send_rate).map(cubic),
             breaker: policy.breaker.as_ref().map(|it| Box::new(CircuitBreaker::new(it.settings))),
             guard: Guard::of(policy.breaker.as_ref()),
-            throttle: policy.throttle.as_ref().map(|it| Box::new(AdaptiveThrottle::new(it.settings, now))),
-            hedger: policy.hedge.as_ref().map(|it| Box::new(Hedger::new(it))),
-            holds: policy.retry.hold.map(|_| Box::default()),
+            throttle: policy.throttle.as_ref().map(throttle),
+            hedger: policy.hedge.as_ref().map(|it| Part::new(Hedger::new(it), it.full())),
+            holds: Full::here()
+                .filter(|_| policy.retry.hold.is_some())
+                .map(|full| Part::new(Holds::default(), full)),
             active: 0,
             guests: 0,
             before: NONE,

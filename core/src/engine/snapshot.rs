@@ -33,7 +33,7 @@ impl Engine {
                 return Err(format!("call {slot}: passing for longer than a step"));
             }
             let beside = self.calls.side(slot);
-            if call.state == State::Running && call.has(flag::RACING) {
+            if call.state == State::Running && call.is_racing() {
                 let racers: u8 = beside.map_or(0, |side| {
                     side.racers(call.since()).fold(0, |lanes, racer| lanes | Lane::of(racer.attempt).bit())
                 });
@@ -122,11 +122,10 @@ impl Engine {
         let shared =
             self.settings(slot).hedge.as_ref().is_none_or(|hedge| hedge.budget == HedgeBudget::Shared);
         match self.calls.side(slot) {
-            Some(side) if call.state == State::Running && call.has(flag::RACING) => {
-                side.racers(call.since())
-                    .filter(|racer| racer.charge != 0 && (shared || !racer.hedge))
-                    .count() as u32
-            }
+            Some(side) if call.state == State::Running && call.is_racing() => side
+                .racers(call.since())
+                .filter(|racer| racer.charge != 0 && (shared || !racer.hedge))
+                .count() as u32,
             _ => u32::from(call.charge != 0),
         }
     }

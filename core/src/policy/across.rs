@@ -3,33 +3,50 @@
 use super::check::{PolicyError, Settings, quoted};
 use super::domain::{MOST_KINDS, Stored};
 use super::pool::PoolKind;
+use crate::full::FULL;
+use crate::text;
 
 /// Keys without a default that a choice needs: where the first key has the second's value, the third must stand.
 const NEEDED: &[(&str, &str, &str)] = &[
     ("retry.backoff.kind", "polynomial", "retry.backoff.exponent"),
     ("retry.backoff.jitter", "bounded", "retry.backoff.jitter_ratio"),
+    #[cfg(not(tidegate_small))]
     ("retry.budget.kind", "ratio", "retry.budget.ratio"),
+    #[cfg(not(tidegate_small))]
     ("retry.budget.kind", "tokens", "retry.budget.ratio"),
+    #[cfg(not(tidegate_small))]
     ("retry.budget.kind", "tokens", "retry.budget.max"),
+    #[cfg(not(tidegate_small))]
     ("bulkhead.kind", "aimd", "bulkhead.latency_threshold"),
+    #[cfg(not(tidegate_small))]
     ("hedge.budget.kind", "ratio", "hedge.budget.ratio"),
+    #[cfg(not(tidegate_small))]
     ("hedge.budget.kind", "tokens", "hedge.budget.ratio"),
+    #[cfg(not(tidegate_small))]
     ("hedge.budget.kind", "tokens", "hedge.budget.max"),
 ];
 
-/// Keys without a default that a component needs, and the key that stands instead of them, if there is one.
-const REQUIRED: &[(&str, &str, &str)] = &[
-    ("rate_limit.", "rate_limit.permits", "rate_limit.pool"),
-    ("rate_limit.", "rate_limit.per", "rate_limit.pool"),
-    ("bulkhead.", "bulkhead.max_concurrency", "bulkhead.pool"),
-    ("breaker.", "breaker.failure_ratio", "breaker.consecutive"),
-    ("breaker.", "breaker.break_duration", ""),
-    ("hedge.", "hedge.delay", ""),
+// A small engine has no pools.
+const RATE_POOL: &str = if FULL { "rate_limit.pool" } else { "" };
+const BULKHEAD_POOL: &str = if FULL { "bulkhead.pool" } else { "" };
+
+/// Keys without a default that a component needs, by its table and its name, and the key that stands instead of them, if
+/// there is one.
+const REQUIRED: &[(&str, &str, &str, &str)] = &[
+    ("rate_limit.", "there is a rate limit", "rate_limit.permits", RATE_POOL),
+    ("rate_limit.", "there is a rate limit", "rate_limit.per", RATE_POOL),
+    ("bulkhead.", "there is a bulkhead", "bulkhead.max_concurrency", BULKHEAD_POOL),
+    ("breaker.", "there is a breaker", "breaker.failure_ratio", "breaker.consecutive"),
+    ("breaker.", "there is a breaker", "breaker.break_duration", ""),
+    #[cfg(not(tidegate_small))]
+    ("hedge.", "there is a hedge", "hedge.delay", ""),
 ];
 
 /// Keys that mean something only beside another.
 const BESIDE: &[(&str, &str)] = &[
+    #[cfg(not(tidegate_small))]
     ("hedge.delay_min", "hedge.adaptive_delay_quantile"),
+    #[cfg(not(tidegate_small))]
     ("hedge.delay_max", "hedge.adaptive_delay_quantile"),
     ("breaker.failure_ratio", "breaker.window"),
     ("breaker.failure_ratio", "breaker.min_throughput"),
@@ -39,7 +56,9 @@ const BESIDE: &[(&str, &str)] = &[
 const ORDERED: &[(&str, &str)] = &[
     ("retry.backoff.base", "retry.backoff.max"),
     ("breaker.break_duration", "breaker.max_break_duration"),
+    #[cfg(not(tidegate_small))]
     ("hedge.delay_min", "hedge.delay_max"),
+    #[cfg(not(tidegate_small))]
     ("bulkhead.min_concurrency", "bulkhead.max_concurrency"),
 ];
 
@@ -78,30 +97,30 @@ impl Settings {
 
     /// The key that names the pool in which this key's component stands; none where the key is the policy's own.
     pub(super) fn pool_of(&self, key: &str) -> Option<&'static str> {
-        let named = |kind: &PoolKind| kind.holds(key) && self.given(kind.pool_key());
+        let named = |kind: &PoolKind| FULL && kind.holds(key) && self.given(kind.pool_key());
         PoolKind::ALL.into_iter().find(named).map(PoolKind::pool_key)
     }
 
     /// Keys that have to be there.
     fn check_presence(&self, errors: &mut Vec<PolicyError>) {
-        let mut absent = |key: &str, why: String| {
-            errors.push(PolicyError::new(key, "(absent)", format!("is required where {why}")));
+        let mut absent = |key: &str, why: &[&str]| {
+            let rule = text::of(&["is required where ", &text::of(why)]);
+            errors.push(PolicyError::new(key, "(absent)", rule));
         };
         for (chooser, choice, needed) in NEEDED {
             if self.word(chooser) == *choice && !self.given(needed) {
-                absent(needed, format!("{chooser} is {choice}"));
+                absent(needed, &[chooser, " is ", choice]);
             }
         }
-        for (component, needed, instead) in REQUIRED {
+        for (component, there, needed, instead) in REQUIRED {
             if self.uses(component) && !self.given(needed) && !self.given(instead) {
-                let what = component.trim_end_matches('.').replace('_', " ");
-                let or = if instead.is_empty() { String::new() } else { format!(", or {instead}") };
-                absent(needed, format!("there is a {what}{or}"));
+                let or = if instead.is_empty() { "" } else { ", or " };
+                absent(needed, &[there, or, instead]);
             }
         }
         for (key, beside) in BESIDE {
             if self.given(key) && !self.given(beside) {
-                absent(beside, format!("there is {key}"));
+                absent(beside, &["there is ", key]);
             }
         }
     }
@@ -115,14 +134,14 @@ impl Settings {
                 _ => true,
             };
             if !in_order {
-                let rule = format!("must be at least {low} ({})", self.told(low));
+                let rule = text::of(&["must be at least ", low, " (", &self.told(low), ")"]);
                 errors.push(PolicyError::new(*high, self.told(high), rule));
             }
         }
         let attempts = self.whole("retry.max_attempts");
-        if self.word("preset") == "grpc" && attempts > 5 {
+        if FULL && self.word("preset") == "grpc" && attempts > 5 {
             let rule = "gRPC allows at most 5 attempts";
-            errors.push(PolicyError::new("retry.max_attempts", attempts.to_string(), rule));
+            errors.push(PolicyError::new("retry.max_attempts", text::whole(attempts.into()), rule));
         }
     }
 
@@ -137,7 +156,7 @@ impl Settings {
             let rule = "an empty policy does nothing; give it at least one component";
             fail("policy", "(empty)".into(), rule.into());
         }
-        if self.uses("breaker.") && self.uses("throttle.") {
+        if FULL && self.uses("breaker.") && self.uses("throttle.") {
             let rule = "a breaker and a throttle exclude each other; choose one";
             fail("throttle", "(given)".into(), rule.into());
         }
@@ -145,9 +164,9 @@ impl Settings {
         if self.flag("rate_limit.wait") && !bounded {
             fail("rate_limit.wait", "true".into(), "needs a bound: rate_limit.max_wait or deadline".into());
         }
-        for key in self.values.keys() {
+        for key in self.values.keys().filter(|_| FULL) {
             if let Some(pool) = self.pool_of(key) {
-                fail(key, self.told(key), format!("belongs to the pool that {pool} names"));
+                fail(key, self.told(key), text::of(&["belongs to the pool that ", pool, " names"]));
             }
         }
     }
@@ -155,11 +174,11 @@ impl Settings {
     /// A bulkhead's queue and what watches it.
     fn check_queue(&self, errors: &mut Vec<PolicyError>) {
         let (target, interval) = ("bulkhead.queue_target", "bulkhead.queue_interval");
-        if self.given("bulkhead.pool") {
+        if !FULL || self.given("bulkhead.pool") {
             return;
         }
         if self.given(target) && self.span(target) >= self.span(interval) {
-            let rule = format!("must be less than {interval} ({})", self.told(interval));
+            let rule = text::of(&["must be less than ", interval, " (", &self.told(interval), ")"]);
             errors.push(PolicyError::new(target, self.told(target), rule));
         }
         for control in QUEUE_CONTROLS {
@@ -173,6 +192,9 @@ impl Settings {
 
     /// What is the fleet's, and what only makes sense there.
     fn check_fleet(&self, errors: &mut Vec<PolicyError>) {
+        if !FULL {
+            return;
+        }
         let mut fail = |key: &str, rule: String| errors.push(PolicyError::new(key, self.told(key), rule));
         for (key, store) in OF_FLEET {
             if self.given(key) && !self.in_fleet(store) {
@@ -219,18 +241,19 @@ impl Settings {
     /// Kinds of failure that the policy declares, and the lists that may name them.
     fn check_kinds(&self, errors: &mut Vec<PolicyError>) {
         let count = self.values.get("kinds").map_or(0, Vec::len);
-        if count > MOST_KINDS {
-            let rule = format!("at most {MOST_KINDS} kinds can be declared");
-            errors.push(PolicyError::new("kinds", format!("({count} kinds)"), rule));
+        if FULL && count > MOST_KINDS {
+            let rule = text::of(&["at most ", &text::whole(MOST_KINDS as u64), " kinds can be declared"]);
+            let count = text::of(&["(", &text::whole(count as u64), " kinds)"]);
+            errors.push(PolicyError::new("kinds", count, rule));
         }
         for (at, name) in self.kinds.iter().enumerate() {
-            if self.kinds[..at].iter().filter(|other| *other == name).count() == 1 {
+            if FULL && self.kinds[..at].iter().filter(|other| *other == name).count() == 1 {
                 errors.push(PolicyError::new("kinds", quoted(name), "is declared more than once"));
             }
         }
-        for (name, class) in self.named("retry.retry_on").filter(|(_, class)| !class.retryable()) {
-            let rule = format!("is based on {}, which can never be retried", class.name());
-            errors.push(PolicyError::new("retry.retry_on", quoted(&name), rule));
+        for (name, class) in self.named("retry.retry_on").iter().filter(|it| !it.1.retryable()) {
+            let rule = text::of(&["is based on ", class.name(), ", which can never be retried"]);
+            errors.push(PolicyError::new("retry.retry_on", quoted(name), rule));
         }
         if self.mask("breaker.failure_on", false) & self.mask("breaker.ignore_on", false) != 0 {
             let rule = "shares classes or kinds with breaker.failure_on";

@@ -8,11 +8,13 @@ use super::{
 };
 use crate::breaker::BreakerSettings;
 use crate::codel::{CodelLaw, CodelSettings};
+use crate::full::{FULL, Full, Rare};
 use crate::limit::{AimdSettings, Gradient2Settings, Gradient2Variant, RateSettings};
 use crate::retry::{
     Backoff, BudgetSettings, Growth, Jitter, QuotaSettings, RatioSettings, RetryAfterMode, Rounding,
     ShareSettings, TokenSettings, WindowSettings,
 };
+use crate::text;
 use crate::throttle::ThrottleSettings;
 use crate::time::Duration;
 use crate::window::WindowKind;
@@ -46,8 +48,10 @@ impl Settings {
             rate_limit: self.uses("rate_limit.").then(|| self.rate_limit()),
             bulkhead: self.uses("bulkhead.").then(|| self.bulkhead()),
             breaker: self.uses("breaker.").then(|| self.breaker()),
-            throttle: self.uses("throttle.").then(|| self.throttle()),
-            hedge: self.uses("hedge.").then(|| self.hedge()),
+            throttle: Full::here()
+                .filter(|_| self.uses("throttle."))
+                .map(|full| Rare::new(self.throttle(), full)),
+            hedge: Full::here().filter(|_| self.uses("hedge.")).map(|full| Rare::new(self.hedge(), full)),
         }
     }
 
@@ -72,9 +76,9 @@ impl Settings {
             // A policy that makes one attempt keeps no books on retries.
             budget: if retries { self.budget("retry.budget") } else { None },
             // A pool has the books of all calls of all who name it.
-            budget_pool: self.name("retry.budget.pool"),
-            hold: self.flag("retry.hold").then(|| self.whole("retry.max_held")),
-            send_rate: self.word("retry.send_rate") == "cubic",
+            budget_pool: self.pool("retry.budget.pool"),
+            hold: (FULL && self.flag("retry.hold")).then(|| self.whole("retry.max_held")),
+            send_rate: FULL && self.word("retry.send_rate") == "cubic",
         }
     }
 
@@ -101,7 +105,7 @@ impl Settings {
 
     /// The budget whose keys stand in this table.
     fn budget(&self, table: &str) -> Option<BudgetSettings> {
-        let key = |name: &str| format!("{table}.{name}");
+        let key = |name: &str| text::of(&[table, ".", name]);
         let (whole, real) = (|name: &str| self.whole(&key(name)), |name: &str| self.real(&key(name)));
         let throttled = if self.given(&key("throttled_cost")) { "throttled_cost" } else { "cost" };
         Some(match self.word(&key("kind")) {
@@ -115,6 +119,7 @@ impl Settings {
                     _ => Rounding::Floor,
                 },
             }),
+            _ if !FULL => return None,
             "ratio" => BudgetSettings::Ratio(RatioSettings {
                 ratio: real("ratio"),
                 min_throughput: whole("min_throughput"),
@@ -142,54 +147,60 @@ impl Settings {
         };
         RateLimit {
             bucket,
-            fleet: self.in_fleet("rate_limit.store").then(|| FleetRate {
-                lease: if self.given("rate_limit.lease") {
+            fleet: Full::here().filter(|_| self.in_fleet("rate_limit.store")).map(|full| {
+                let lease = if self.given("rate_limit.lease") {
                     self.whole("rate_limit.lease")
                 } else {
                     lease_of(bucket)
-                },
-                on_loss: self.on_loss("rate_limit.on_loss"),
+                };
+                Rare::new(FleetRate { lease, on_loss: self.on_loss("rate_limit.on_loss") }, full)
             }),
             unit: self.unit("rate_limit.unit"),
             wait: self.flag("rate_limit.wait"),
             max_wait: self.span_or_none("rate_limit.max_wait"),
             max_waiters: self.whole("rate_limit.max_waiters"),
-            pool: self.name("rate_limit.pool"),
+            pool: self.pool("rate_limit.pool"),
         }
     }
 
     fn bulkhead(&self) -> Bulkhead {
         let max_concurrency = self.whole("bulkhead.max_concurrency");
-        let min_concurrency = self.whole("bulkhead.min_concurrency");
-        let shed = self.given("bulkhead.queue_target");
-        let lifo = self.flag("bulkhead.queue_adaptive_lifo");
-        let interval = self.span("bulkhead.queue_interval");
+        let min_concurrency = if FULL { self.whole("bulkhead.min_concurrency") } else { 1 };
+        let shed = FULL && self.given("bulkhead.queue_target");
+        let lifo = FULL && self.flag("bulkhead.queue_adaptive_lifo");
+        let interval = if FULL { self.span("bulkhead.queue_interval") } else { Duration::MAX };
         Bulkhead {
-            limit: match self.word("bulkhead.kind") {
-                "aimd" => LimitSettings::Aimd(AimdSettings {
-                    max_concurrency,
-                    min_concurrency,
-                    latency_threshold: self.span("bulkhead.latency_threshold"),
-                    increase_step: self.real("bulkhead.increase_step"),
-                    backoff_ratio: self.real("bulkhead.backoff_ratio"),
-                    cooldown: self.span("bulkhead.cooldown"),
-                    latency_quantile: self
-                        .given("bulkhead.latency_quantile")
-                        .then(|| self.real("bulkhead.latency_quantile")),
-                }),
-                "gradient2" => LimitSettings::Gradient2(Gradient2Settings {
-                    max_concurrency,
-                    min_concurrency,
-                    long_window: self.whole("bulkhead.long_window"),
-                    rtt_tolerance: self.real("bulkhead.rtt_tolerance"),
-                    headroom: self.real("bulkhead.headroom"),
-                    variant: match self.word("bulkhead.variant") {
-                        "plain" => Gradient2Variant::Plain,
-                        "netflix" => Gradient2Variant::Netflix,
-                        "guarded" => Gradient2Variant::Guarded,
-                        _ => Gradient2Variant::Steady,
+            limit: match (self.word("bulkhead.kind"), Full::here()) {
+                ("aimd", Some(full)) => LimitSettings::Aimd(Rare::new(
+                    AimdSettings {
+                        max_concurrency,
+                        min_concurrency,
+                        latency_threshold: self.span("bulkhead.latency_threshold"),
+                        increase_step: self.real("bulkhead.increase_step"),
+                        backoff_ratio: self.real("bulkhead.backoff_ratio"),
+                        cooldown: self.span("bulkhead.cooldown"),
+                        latency_quantile: self
+                            .given("bulkhead.latency_quantile")
+                            .then(|| self.real("bulkhead.latency_quantile")),
                     },
-                }),
+                    full,
+                )),
+                ("gradient2", Some(full)) => LimitSettings::Gradient2(Rare::new(
+                    Gradient2Settings {
+                        max_concurrency,
+                        min_concurrency,
+                        long_window: self.whole("bulkhead.long_window"),
+                        rtt_tolerance: self.real("bulkhead.rtt_tolerance"),
+                        headroom: self.real("bulkhead.headroom"),
+                        variant: match self.word("bulkhead.variant") {
+                            "plain" => Gradient2Variant::Plain,
+                            "netflix" => Gradient2Variant::Netflix,
+                            "guarded" => Gradient2Variant::Guarded,
+                            _ => Gradient2Variant::Steady,
+                        },
+                    },
+                    full,
+                )),
                 _ => LimitSettings::Fixed(max_concurrency),
             },
             max_queue: self.whole("bulkhead.max_queue"),
@@ -205,13 +216,13 @@ impl Settings {
             }),
             shed,
             lifo,
-            prioritized: self.flag("bulkhead.prioritized"),
-            fleet: self.in_fleet("bulkhead.store").then(|| FleetSlots {
-                ttl: self.span("bulkhead.lease_ttl"),
-                on_loss: self.on_loss("bulkhead.on_loss"),
+            prioritized: FULL && self.flag("bulkhead.prioritized"),
+            fleet: Full::here().filter(|_| self.in_fleet("bulkhead.store")).map(|full| {
+                let ttl = self.span("bulkhead.lease_ttl");
+                Rare::new(FleetSlots { ttl, on_loss: self.on_loss("bulkhead.on_loss") }, full)
             }),
-            fleet_latency: self.in_fleet("bulkhead.latency_store"),
-            pool: self.name("bulkhead.pool"),
+            fleet_latency: FULL && self.in_fleet("bulkhead.latency_store"),
+            pool: self.pool("bulkhead.pool"),
         }
     }
 
@@ -245,14 +256,14 @@ impl Settings {
             failure_on: self.counted("breaker.failure_on", "breaker.ignore_on"),
             ignore_on: self.counted("breaker.ignore_on", "breaker.failure_on"),
             unit: self.unit("breaker.unit"),
-            fleet: self.in_fleet("breaker.store").then(|| FleetBreaker {
-                quorum: self.whole("breaker.quorum"),
-                within: if self.given("breaker.window") {
-                    self.span("breaker.window")
-                } else {
-                    break_duration
-                },
-                on_loss: self.on_loss("breaker.on_loss"),
+            fleet: Full::here().filter(|_| self.in_fleet("breaker.store")).map(|full| {
+                let windowed = self.given("breaker.window");
+                let it = FleetBreaker {
+                    quorum: self.whole("breaker.quorum"),
+                    within: if windowed { self.span("breaker.window") } else { break_duration },
+                    on_loss: self.on_loss("breaker.on_loss"),
+                };
+                Rare::new(it, full)
             }),
         }
     }
@@ -304,7 +315,7 @@ impl Settings {
     }
 
     pub(super) fn in_fleet(&self, path: &str) -> bool {
-        self.word(path) == "fleet"
+        FULL && self.word(path) == "fleet"
     }
 
     fn on_loss(&self, path: &str) -> OnLoss {

@@ -1,15 +1,16 @@
 //! The validator: pairs in, a policy or all mistakes out.
 
-use std::collections::BTreeMap;
+use crate::map::Map;
 use std::fmt;
-use std::sync::Arc;
 
 use super::domain::{CLASSES, Stored, is_name, kind, parse};
 use super::suggest::unknown_key;
 use super::table::{Domain, TABLE};
 use super::{Policy, presets};
 use crate::classify::Methods;
+use crate::full::{FULL, Full, Name};
 use crate::outcome::Class;
+use crate::text;
 use crate::time::Duration;
 
 /// A value of a pair. Flags are the numbers 0 and 1, spans are microseconds, `none` is the text `none`.
@@ -76,8 +77,8 @@ pub(super) fn build_written<'a>(
 ) -> Result<Policy, Vec<PolicyError>> {
     let mut errors = Vec::new();
     if !is_name(name) {
-        let rule = format!("a name has 1 to {LONGEST} bytes and no control characters");
-        errors.push(PolicyError::new("policy", quoted(name), rule));
+        let rule = ["a name has 1 to ", &text::whole(LONGEST as u64), " bytes and no control characters"];
+        errors.push(PolicyError::new("policy", quoted(name), text::of(&rule)));
     }
     let (settings, mut more) = settings(pairs);
     errors.append(&mut more);
@@ -88,8 +89,8 @@ pub(super) fn build_written<'a>(
 fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyError>) {
     let pairs: Vec<_> = pairs.collect();
     let mut errors = Vec::new();
-    let own = pairs.iter().filter(|pair| pair.key == "kinds").filter_map(|pair| match pair.value {
-        Ok(Value::Text(text)) => Some(kind(text)?.0.into()),
+    let own = pairs.iter().filter(|pair| FULL && pair.key == "kinds").filter_map(|pair| match pair.value {
+        Ok(Value::Text(text)) => Full::here().zip(kind(text)).map(|(full, (name, _))| Name::new(name, full)),
         _ => None,
     });
     let mut given = Settings { kinds: own.collect(), ..Settings::default() };
@@ -111,7 +112,9 @@ fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyE
     }
     // What stands in a pool of its own overrides what the preset has of it.
     settings.values.retain(|key, _| given.pool_of(key).is_none());
-    settings.values.append(&mut given.values);
+    for (key, values) in given.values {
+        settings.values.insert(key, values);
+    }
     // A key that is wrong by itself says nothing about its relation to others.
     let mut across = settings.across();
     across.retain(|error| errors.iter().all(|own| own.key != error.key));
@@ -122,9 +125,9 @@ fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyE
 /// Checked values by key; lists hold several.
 #[derive(Default)]
 pub(super) struct Settings {
-    pub(super) values: BTreeMap<&'static str, Vec<Stored>>,
+    pub(super) values: Map<&'static str, Vec<Stored>>,
     /// The names that `kinds` declares.
-    pub(super) kinds: Vec<Arc<str>>,
+    pub(super) kinds: Vec<Name>,
 }
 
 impl Settings {
@@ -136,7 +139,7 @@ impl Settings {
         let fail = |rule: String| PolicyError::new(path, shown(value, is_span), rule);
         // A key whose value is wrong still counts as given: it must not be reported as absent too.
         let stored = parse(key, value, &self.kinds);
-        let values = self.values.entry(key.path).or_default();
+        let values = self.slot(key.path);
         let stored = stored.map_err(fail)?;
         if !values.is_empty() && !key.domain.is_list() {
             return Err(fail("is given more than once".into()));
@@ -145,10 +148,18 @@ impl Settings {
         Ok(())
     }
 
+    /// Where the values of a key go.
+    fn slot(&mut self, path: &'static str) -> &mut Vec<Stored> {
+        if !self.values.contains_key(path) {
+            self.values.insert(path, Vec::new());
+        }
+        self.values.get_mut(path).expect("it has just been put in")
+    }
+
     /// A value that was found wrong before it came here: its key counts as given too.
     fn add_wrong(&mut self, path: &str, rule: String) -> PolicyError {
         if let Some(key) = TABLE.iter().find(|key| key.path == path) {
-            self.values.entry(key.path).or_default();
+            self.slot(key.path);
         }
         PolicyError::new(clipped(path), "", rule)
     }
@@ -165,52 +176,72 @@ impl Settings {
     pub(super) fn told(&self, path: &str) -> String {
         match self.stored(path) {
             Some(Stored::Span(Duration::MAX) | Stored::Whole(u32::MAX)) => "none".into(),
-            Some(Stored::Span(span)) => span.to_string(),
-            Some(Stored::Whole(n)) => n.to_string(),
-            Some(Stored::Real(x)) => x.to_string(),
-            Some(Stored::Flag(on)) => on.to_string(),
+            Some(Stored::Span(span)) => span.text(),
+            Some(Stored::Whole(n)) => text::whole(n.into()),
+            Some(Stored::Real(x)) => text::real(x),
+            Some(Stored::Flag(on)) => if on { "true" } else { "false" }.into(),
             Some(Stored::Word(word)) => word.into(),
-            Some(Stored::Name(name)) => name.to_string(),
+            Some(Stored::Name(name)) => String::from(&*name),
             None => "(absent)".into(),
         }
     }
 
     /// The kinds that the policy declares, in the order of their numbers, from 9 on.
-    pub(super) fn kinds(&self) -> Vec<(Arc<str>, Class)> {
+    pub(super) fn kinds(&self) -> Vec<(Name, Class)> {
+        if !FULL {
+            return Vec::new();
+        }
         let values = self.values.get("kinds").into_iter().flatten();
         let kinds = values.filter_map(|value| match value {
-            Stored::Name(text) => kind(text).map(|(name, class)| (name.into(), class)),
+            Stored::Name(text) => {
+                Full::here().zip(kind(text)).map(|(full, (name, class))| (Name::new(name, full), class))
+            }
             _ => None,
         });
         kinds.collect()
     }
 
     /// The declared kinds that a list names.
-    pub(super) fn named(&self, path: &str) -> impl Iterator<Item = (Arc<str>, Class)> {
-        let names = self.values.get(path).cloned().unwrap_or_default();
-        self.kinds().into_iter().filter(move |(name, _)| {
-            names.iter().any(|value| matches!(value, Stored::Name(given) if given == name))
-        })
+    pub(super) fn named(&self, path: &str) -> Vec<(Name, Class)> {
+        let mut kinds = self.kinds();
+        if FULL {
+            let names = self.values.get(path).map_or(&[][..], Vec::as_slice);
+            let is = |name: &Name| names.iter().any(|value| matches!(value, Stored::Name(it) if it == name));
+            kinds.retain(|(name, _)| is(name));
+        }
+        kinds
     }
 
     /// A set of kinds by their numbers on the wire, a bit each. A class stands for the kinds based on it too, where
     /// `based` says so.
     pub(super) fn mask(&self, path: &str, based: bool) -> u32 {
-        let list = self.list(path);
-        let words = list.iter().filter_map(|v| if let Stored::Word(w) = v { Some(*w) } else { None });
-        let known = words.flat_map(|word| CLASSES.iter().filter(move |known| known.0 == word));
-        let classes = known.flat_map(|known| known.1).fold(0_u32, |set, class| set | 1 << *class as u32);
-        let named: Vec<_> = self.named(path).map(|(name, _)| name).collect();
-        // A number that nobody declared is permanent.
-        let declared = self.kinds().into_iter().map(Some).chain(std::iter::repeat(None));
-        (Class::ALL.len() as u32..32).zip(declared).fold(classes, |set, (number, kind)| {
-            let class = kind.as_ref().map_or(Class::Permanent, |kind| kind.1);
-            let inherits = based && classes >> class as u32 & 1 != 0;
-            if inherits || kind.is_some_and(|kind| named.contains(&kind.0)) { set | 1 << number } else { set }
-        })
+        let mut set = 0_u32;
+        for value in self.list(path) {
+            let Stored::Word(word) = value else { continue };
+            for class in CLASSES.iter().filter(|known| known.0 == word).flat_map(|known| known.1) {
+                set |= 1 << *class as u32;
+            }
+        }
+        let (kinds, classes) = (self.kinds(), set);
+        for number in Class::ALL.len()..32 {
+            // A number that nobody declared is permanent.
+            let class = kinds.get(number - Class::ALL.len()).map_or(Class::Permanent, |kind| kind.1);
+            if based && classes >> class as u32 & 1 != 0 {
+                set |= 1 << number;
+            }
+        }
+        for (name, _) in self.named(path) {
+            let place = kinds.iter().position(|kind| kind.0 == name);
+            set |= place.map_or(0, |place| 1 << (Class::ALL.len() + place));
+        }
+        set
     }
 
-    pub(super) fn name(&self, path: &str) -> Option<Arc<str>> {
+    /// The pool that a key names.
+    pub(super) fn pool(&self, path: &str) -> Option<Name> {
+        if !FULL {
+            return None;
+        }
         match self.values.get(path)?.first()? {
             Stored::Name(name) => Some(name.clone()),
             _ => None,
@@ -267,22 +298,37 @@ impl Settings {
             return values.clone();
         }
         let Some(key) = TABLE.iter().find(|key| key.path == path) else { return Vec::new() };
-        let words = key.default.split(' ').map(|word| word.parse().map_or(Value::Text(word), Value::Number));
-        words.filter_map(|value| parse(key, value, &[]).ok()).collect()
+        let (mut list, mut rest) = (Vec::new(), key.default);
+        while !rest.is_empty() {
+            let end = rest.bytes().position(|c| c == b' ').unwrap_or(rest.len());
+            let word = &rest[..end];
+            let value = text::decimal(word).map_or(Value::Text(word), Value::Number);
+            list.extend(parse(key, value, &[]));
+            rest = rest.get(end + 1..).unwrap_or_default();
+        }
+        list
     }
 
     pub(super) fn methods(&self, path: &str) -> Methods {
-        let words =
-            self.list(path).into_iter().filter_map(|v| if let Stored::Word(w) = v { Some(w) } else { None });
-        words.fold(Methods::default(), Methods::with)
+        let mut methods = Methods::default();
+        for value in self.list(path) {
+            if let Stored::Word(word) = value {
+                methods = methods.with(word);
+            }
+        }
+        methods
     }
 
+    /// The statuses of a list, in their order, each once.
     pub(super) fn statuses(&self, path: &str) -> Vec<u16> {
-        let numbers = self.list(path).into_iter();
-        let mut all: Vec<_> =
-            numbers.filter_map(|v| if let Stored::Whole(n) = v { Some(n as u16) } else { None }).collect();
-        all.sort_unstable();
-        all.dedup();
+        let mut all = Vec::new();
+        for value in self.list(path) {
+            if let Stored::Whole(status) = value
+                && let Err(place) = all.binary_search(&(status as u16))
+            {
+                all.insert(place, status as u16);
+            }
+        }
         all
     }
 }
@@ -291,18 +337,18 @@ impl Settings {
 pub(super) fn shown(value: Value<'_>, is_span: bool) -> String {
     match value {
         Value::Text(text) => quoted(text),
-        Value::Number(n) if is_span => format!("{}s", n / 1e6),
-        Value::Number(n) => n.to_string(),
+        Value::Number(n) if is_span => text::real(n / 1e6) + "s",
+        Value::Number(n) => text::real(n),
     }
 }
 
 pub(super) fn quoted(text: &str) -> String {
-    format!("{:?}", clipped(text))
+    text::quoted(&clipped(text))
 }
 
 pub(super) fn clipped(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
+        Some((end, _)) => text::of(&[&text[..end], "…"]),
         None => text.into(),
     }
 }

@@ -1,12 +1,11 @@
 //! What values a key takes: a value that is checked against its key's domain, or the rule that it breaks.
 
-use std::fmt;
-use std::sync::Arc;
-
 use super::check::{LONGEST, Value};
 use super::span;
 use super::table::{Domain, Key};
+use crate::full::{FULL, Full, Name};
 use crate::outcome::Class;
+use crate::text;
 use crate::time::Duration;
 
 /// A value that has passed its key's domain.
@@ -18,8 +17,11 @@ pub(super) enum Stored {
     Flag(bool),
     Word(&'static str),
     /// A name that the policy's author chose.
-    Name(Arc<str>),
+    Name(Name),
 }
+
+/// What a small engine says of a choice, of which it may not have every word.
+const MORE: &str = if FULL { "" } else { r#"; "tidegate/full" may have more"# };
 
 /// The most kinds of failure that a policy declares: numbers 9 to 31 on the wire.
 pub(super) const MOST_KINDS: usize = 23;
@@ -60,7 +62,7 @@ impl Key {
         let value = match self.domain {
             Domain::Span { .. } => Value::Number(span::parse(self.default).ok()? as f64),
             Domain::Flag => Value::Number(f64::from(u8::from(self.default == "true"))),
-            Domain::Count { .. } | Domain::Real { .. } => Value::Number(self.default.parse().ok()?),
+            Domain::Count { .. } | Domain::Real { .. } => Value::Number(text::decimal(self.default)?),
             _ => Value::Text(self.default),
         };
         parse(self, value, &[]).ok()
@@ -69,88 +71,94 @@ impl Key {
 
 /// A value checked against its key's domain, `kinds` the names that the policy declares; the error is the rule.
 #[allow(clippy::float_cmp)] // whole numbers are exactly whole, flags exactly 0 or 1
-pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Arc<str>]) -> Result<Stored, String> {
+pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Name]) -> Result<Stored, String> {
     match key.domain {
         Domain::Span { min, max, none } => match value {
             Value::Text("none") if none => Ok(Stored::Span(Duration::MAX)),
             Value::Number(n) if n >= min.as_micros() as f64 && n <= max.as_micros() as f64 => {
                 Ok(Stored::Span(Duration::from_micros(n as u64)))
             }
-            _ => Err(format!(
-                "must be a span from {min} to {}{}",
-                Days(max),
-                if none { ", or none" } else { "" }
-            )),
+            _ => {
+                let days = text::whole(max.as_micros() / 86_400_000_000) + " days";
+                Err(between("must be a span from ", &min.text(), &days, none))
+            }
         },
         Domain::Count { min, max, none } => match value {
             Value::Text("none") if none => Ok(Stored::Whole(u32::MAX)),
             Value::Number(n) if n >= f64::from(min) && n <= f64::from(max) && n.fract() == 0.0 => {
                 Ok(Stored::Whole(n as u32))
             }
-            _ => Err(format!(
-                "must be a whole number from {min} to {max}{}",
-                if none { ", or none" } else { "" }
-            )),
+            _ => {
+                let (min, max) = (text::whole(min.into()), text::whole(max.into()));
+                Err(between("must be a whole number from ", &min, &max, none))
+            }
         },
         Domain::Real { min, max, none } => match value {
             Value::Text("none") if none => Ok(Stored::Real(f64::INFINITY)),
             Value::Number(n) if n >= min && n <= max => Ok(Stored::Real(n)),
-            _ => Err(format!(
-                "must be a finite number from {min} to {max}{}",
-                if none { ", or none" } else { "" }
-            )),
+            _ => {
+                let (min, max) = (text::real(min), text::real(max));
+                Err(between("must be a finite number from ", &min, &max, none))
+            }
         },
         Domain::Flag => match value {
             Value::Number(n) if n == 0.0 || n == 1.0 => Ok(Stored::Flag(n == 1.0)),
             _ => Err("must be true or false".into()),
         },
-        Domain::Choice(words) => match value {
-            Value::Text(text) => words.iter().find(|word| **word == text).map(|word| Stored::Word(word)),
-            Value::Number(_) => None,
+        Domain::Choice(words) => one_of(words, value)
+            .ok_or_else(|| text::of(&["must be one of ", &text::joined(words, ", "), MORE])),
+        Domain::Words(words) => {
+            one_of(words, value).ok_or_else(|| text::of(&["must be one of ", &text::joined(words, ", ")]))
         }
-        .ok_or_else(|| format!("must be one of {}", words.join(", "))),
+        Domain::KindWords(words) => {
+            let stored = one_of(words, value).or_else(|| match value {
+                Value::Text(name) => {
+                    kinds.iter().find(|kind| ***kind == *name).map(|kind| Stored::Name(kind.clone()))
+                }
+                Value::Number(_) => None,
+            });
+            stored.ok_or_else(|| {
+                let mut names = words.to_vec();
+                names.extend(kinds.iter().map(|kind| &**kind));
+                let or = if kinds.is_empty() { ", or a name declared in kinds" } else { "" };
+                text::of(&["must be one of ", &text::joined(&names, ", "), if FULL { or } else { MORE }])
+            })
+        }
         Domain::Statuses => match value {
-            Value::Number(n) if (500.0..=599.0).contains(&n) && n.fract() == 0.0 => {
+            Value::Number(n)
+                if n == 408.0 || n == 429.0 || (500.0..=599.0).contains(&n) && n.fract() == 0.0 =>
+            {
                 Ok(Stored::Whole(n as u32))
             }
-            Value::Number(n) if n == 408.0 || n == 429.0 => Ok(Stored::Whole(n as u32)),
             _ => Err("must be a status that can be retried: 408, 429 or 500 to 599".into()),
         },
-        Domain::Words(words) => match value {
-            Value::Text(text) => words.iter().find(|word| **word == text).map(|word| Stored::Word(word)),
-            Value::Number(_) => None,
-        }
-        .ok_or_else(|| format!("must be one of {}", words.join(", "))),
-        Domain::KindWords(words) => match value {
-            Value::Text(text) => match words.iter().find(|word| **word == text) {
-                Some(word) => Some(Stored::Word(word)),
-                None => kinds.iter().find(|kind| &***kind == text).map(|kind| Stored::Name(kind.clone())),
-            },
-            Value::Number(_) => None,
-        }
-        .ok_or_else(|| {
-            let own = if kinds.is_empty() {
-                ", or a name declared in kinds".to_owned()
-            } else {
-                format!(", {}", kinds.join(", "))
-            };
-            format!("must be one of {}{own}", words.join(", "))
-        }),
-        Domain::Kinds => match value {
-            Value::Text(text) if kind(text).is_some() => Ok(Stored::Name(text.into())),
+        Domain::Kinds => match (value, Full::here()) {
+            (Value::Text(text), Some(full)) if kind(text).is_some() => {
+                Ok(Stored::Name(Name::new(text, full)))
+            }
+            (_, None) => Err(String::new()), // a small engine has no keys of these
             _ => {
                 let classes: Vec<_> = BASES.iter().map(|base| base.0).collect();
-                Err(format!(
-                    "must be name=class: a name of a to z, 0 to 9 and _ that no class has, and one of {}",
-                    classes.join(", ")
-                ))
+                let rule =
+                    "must be name=class: a name of a to z, 0 to 9 and _ that no class has, and one of ";
+                Err(text::of(&[rule, &text::joined(&classes, ", ")]))
             }
         },
-        Domain::Name => match value {
-            Value::Text(text) if is_name(text) => Ok(Stored::Name(text.into())),
-            _ => Err(format!("must be a name of 1 to {LONGEST} bytes without control characters")),
+        Domain::Name => match (value, Full::here()) {
+            (Value::Text(text), Some(full)) if is_name(text) => Ok(Stored::Name(Name::new(text, full))),
+            (_, None) => Err(String::new()),
+            _ => {
+                let longest = text::whole(LONGEST as u64);
+                Err(text::of(&["must be a name of 1 to ", &longest, " bytes without control characters"]))
+            }
         },
     }
+}
+
+/// One of these words.
+fn one_of(words: &[&'static str], value: Value<'_>) -> Option<Stored> {
+    let Value::Text(text) = value else { return None };
+    words.iter().find(|word| **word == text).map(|word| Stored::Word(word))
 }
 
 /// Can this be the name of a policy or a pool?
@@ -158,13 +166,9 @@ pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST && !text.chars().any(char::is_control)
 }
 
-/// Whole days, for bounds.
-struct Days(Duration);
-
-impl fmt::Display for Days {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} days", self.0.as_micros() / 86_400_000_000)
-    }
+/// The rule of a range.
+fn between(must: &str, min: &str, max: &str, none: bool) -> String {
+    text::of(&[must, min, " to ", max, if none { ", or none" } else { "" }])
 }
 
 /// The words of `retry_on`: what can never be retried is not among them.

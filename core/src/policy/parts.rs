@@ -34,16 +34,16 @@ impl Policy {
     /// The limit of an `aimd` bulkhead.
     pub fn aimd(&self) -> Option<AimdSettings> {
         match self.bulkhead.as_ref()?.limit {
-            LimitSettings::Aimd(settings) => Some(settings),
-            LimitSettings::Fixed(_) | LimitSettings::Gradient2(_) => None,
+            LimitSettings::Aimd(settings) => Some(*settings),
+            LimitSettings::Fixed(_) | LimitSettings::Gradient2(..) => None,
         }
     }
 
     /// The limit of a `gradient2` bulkhead.
     pub fn gradient2(&self) -> Option<Gradient2Settings> {
         match self.bulkhead.as_ref()?.limit {
-            LimitSettings::Gradient2(settings) => Some(settings),
-            LimitSettings::Fixed(_) | LimitSettings::Aimd(_) => None,
+            LimitSettings::Gradient2(settings) => Some(*settings),
+            LimitSettings::Fixed(_) | LimitSettings::Aimd(..) => None,
         }
     }
 

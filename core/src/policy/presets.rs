@@ -1,13 +1,17 @@
 //! Built-in policies (semantics 0.7), each a list of pairs that a policy may start from and override.
 
 use super::check::Value::{self, Number, Text};
+use crate::full::FULL;
 
 /// A preset: its name, and the pairs it stands for.
 type Preset = (&'static str, &'static [(&'static str, Value<'static>)]);
 
 /// The names, for the table of keys; a test keeps them equal to [`PRESETS`].
-pub(super) const NAMES: &[&str] =
-    &["http", "httpware", "transient", "occ", "graph", "aws_standard", "aws_2026", "aws_adaptive", "grpc"];
+pub(super) const NAMES: &[&str] = if FULL {
+    &["http", "httpware", "transient", "occ", "graph", "aws_standard", "aws_2026", "aws_adaptive", "grpc"]
+} else {
+    &["http", "httpware", "transient", "occ"]
+};
 
 const SECOND: f64 = 1e6;
 
@@ -66,6 +70,7 @@ pub(super) const PRESETS: &[Preset] = &[
     ),
     // Microsoft Graph's retry handler: few statuses, any method whose body can be sent again, long patience; while a
     // throttled call waits, those to the same path wait too.
+    #[cfg(not(tidegate_small))]
     (
         "graph",
         &[
@@ -90,6 +95,7 @@ pub(super) const PRESETS: &[Preset] = &[
         ],
     ),
     // The AWS SDKs' standard mode.
+    #[cfg(not(tidegate_small))]
     (
         "aws_standard",
         &[
@@ -104,6 +110,7 @@ pub(super) const PRESETS: &[Preset] = &[
         ],
     ),
     // The same as of 2026: quicker after a fault, slower after a throttle.
+    #[cfg(not(tidegate_small))]
     (
         "aws_2026",
         &[
@@ -121,6 +128,7 @@ pub(super) const PRESETS: &[Preset] = &[
         ],
     ),
     // The standard mode, and a throttle cuts the rate of attempts.
+    #[cfg(not(tidegate_small))]
     (
         "aws_adaptive",
         &[
@@ -136,6 +144,7 @@ pub(super) const PRESETS: &[Preset] = &[
         ],
     ),
     // gRPC A6: the document gives backoff and attempts, at most 5.
+    #[cfg(not(tidegate_small))]
     (
         "grpc",
         &[

@@ -30,30 +30,43 @@ impl NoSpan {
 /// Microseconds of a span such as `250ms`, `1.5s` or `1h`. Exact: integers only. What no integer holds is the longest
 /// span there is, which every range refuses.
 pub(super) fn parse(text: &str) -> Result<u64, NoSpan> {
-    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let number = &text[..text.len() - unit.len()];
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|c| c.is_ascii_digit());
+    let text = text.as_bytes();
+    let end = text.iter().position(|c| !c.is_ascii_digit() && *c != b'.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let (whole, mut fraction) = match number.iter().position(|c| *c == b'.') {
+        Some(dot) => (&number[..dot], &number[dot + 1..]),
+        None => (number, &b"0"[..]),
+    };
+    let digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
     if !digits(whole) || !digits(fraction) {
         return Err(NoSpan::Form);
     }
-    let micros = match UNITS.iter().find(|(name, _)| *name == unit) {
+    let mut micros = match UNITS.iter().find(|(name, _)| name.as_bytes() == unit) {
         Some((_, micros)) => *micros,
         None if unit.is_empty() => return Err(NoSpan::Bare),
         None => return Err(NoSpan::Form),
     };
-    let fraction = fraction.trim_end_matches('0');
+    while let [rest @ .., b'0'] = fraction {
+        fraction = rest;
+    }
     // An hour's microseconds are 2^10 · 3^2 · 5^8: more than ten digits leave a fraction of one.
     if fraction.len() > 10 {
         return Err(NoSpan::TooFine);
     }
-    let scale = 10_u128.pow(fraction.len() as u32);
-    let part = u128::from(micros) * fraction.parse::<u128>().unwrap_or(0);
+    let number = |part: &[u8]| {
+        part.iter().fold(0_u64, |n, digit| n.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
+    };
+    let whole = number(whole).saturating_mul(micros);
+    // The tens that a unit has take digits of the fraction away, so that the product stays below 2^64.
+    let mut scale = 10_u64.pow(fraction.len() as u32);
+    while scale > 1 && micros.is_multiple_of(10) {
+        (micros, scale) = (micros / 10, scale / 10);
+    }
+    let part = micros * number(fraction);
     if !part.is_multiple_of(scale) {
         return Err(NoSpan::TooFine);
     }
-    let whole = whole.parse().unwrap_or(u64::MAX).saturating_mul(micros);
-    Ok(whole.saturating_add((part / scale) as u64))
+    Ok(whole.saturating_add(part / scale))
 }
 
 #[cfg(test)]

@@ -1,11 +1,16 @@
 //! Help for a name that nobody knows: what was meant, and what there is.
 
 use super::table::TABLE;
+use crate::full::FULL;
+use crate::text;
 
 /// The rule that an unknown key breaks: the nearest known key, and the keys of the table it stands in.
 pub(super) fn unknown_key(path: &str) -> String {
+    if !FULL {
+        return r#"no such key here; "tidegate/full" has all of them, and tells what was meant"#.into();
+    }
     if let Some(above) = TABLE.iter().find(|key| is_below(path, key.path)) {
-        return format!("no such key; {} is a value, not a table", above.path);
+        return text::of(&["no such key; ", above.path, " is a value, not a table"]);
     }
     // The innermost table that there is, and the name that it does not have.
     let table = path.rmatch_indices('.').map(|(dot, _)| &path[..dot]).find(|table| is_table(table));
@@ -19,14 +24,14 @@ pub(super) fn unknown_key(path: &str) -> String {
         let elsewhere = TABLE.iter().find(|key| key.path.rsplit('.').next() == Some(last));
         meant = elsewhere.map(|key| key.path.to_owned());
     }
-    let meant = meant.map_or(String::new(), |meant| format!("did you mean {meant}? "));
-    format!("no such key; {meant}{}", known_keys(table))
+    let meant = meant.map_or(String::new(), |meant| text::of(&["did you mean ", &meant, "? "]));
+    text::of(&["no such key; ", &meant, &known_keys(table)])
 }
 
 /// “the keys of retry are …”; the table without a name is the policy itself.
 pub(super) fn known_keys(table: &str) -> String {
-    let of = if table.is_empty() { String::new() } else { format!(" of {table}") };
-    format!("the keys{of} are {}", keys_of(table).join(", "))
+    let of = if table.is_empty() { "" } else { " of " };
+    text::of(&["the keys", of, table, " are ", &text::joined(&keys_of(table), ", ")])
 }
 
 /// Is this the path of a table of keys?
@@ -40,7 +45,7 @@ pub(super) fn is_below(path: &str, table: &str) -> bool {
 }
 
 pub(super) fn join(table: &str, key: &str) -> String {
-    if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") }
+    if table.is_empty() { key.to_owned() } else { text::of(&[table, ".", key]) }
 }
 
 /// The keys of a table, each once, tables within it among them.

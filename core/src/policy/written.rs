@@ -1,6 +1,6 @@
 //! What a policy was made from, so that it can be printed.
 
-use std::collections::BTreeMap;
+use crate::map::Map;
 
 use super::check::Value;
 use super::domain::Stored;
@@ -19,7 +19,7 @@ impl PartialEq for Written {
 
 impl Written {
     /// What was given, a preset's pairs among it: the policy in full.
-    pub(super) fn new(settings: &BTreeMap<&'static str, Vec<Stored>>) -> Self {
+    pub(super) fn new(settings: &Map<&'static str, Vec<Stored>>) -> Self {
         let pairs = settings.iter().filter(|(key, _)| **key != "preset");
         Self(pairs.map(|(key, values)| (*key, values.clone())).collect())
     }

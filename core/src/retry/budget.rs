@@ -13,6 +13,7 @@ pub use share::{ShareBudget, ShareSettings};
 pub use tokens::{TokenBudget, TokenSettings};
 pub use window::{RetryBudget, Rounding, WindowSettings};
 
+use crate::full::{Full, Rare};
 use crate::outcome::Class;
 use crate::state::{Damage, Loader, Saver};
 use crate::time::Time;
@@ -36,21 +37,26 @@ pub enum BudgetSettings {
 #[derive(Clone, Debug)]
 pub(crate) enum Budget {
     Window(RetryBudget),
-    Ratio(RatioBudget),
-    Share(ShareBudget),
-    Tokens(TokenBudget),
-    Quota(RetryQuota),
+    Ratio(Rare<RatioBudget>),
+    Share(Rare<ShareBudget>),
+    Tokens(Rare<TokenBudget>),
+    Quota(Rare<RetryQuota>),
 }
 
 impl Budget {
-    pub(crate) fn new(settings: &BudgetSettings) -> Self {
-        match settings {
-            BudgetSettings::Window(settings) => Self::Window(RetryBudget::new(*settings)),
-            BudgetSettings::Ratio(settings) => Self::Ratio(RatioBudget::new(*settings)),
-            BudgetSettings::Share(settings) => Self::Share(ShareBudget::new(*settings)),
-            BudgetSettings::Tokens(settings) => Self::Tokens(TokenBudget::new(*settings)),
-            BudgetSettings::Quota(settings) => Self::Quota(RetryQuota::new(*settings)),
+    /// A budget of these settings; a small engine has the window alone.
+    pub(crate) fn new(settings: &BudgetSettings) -> Option<Self> {
+        if let BudgetSettings::Window(settings) = settings {
+            return Some(Self::Window(RetryBudget::new(*settings)));
         }
+        let full = Full::here()?;
+        Some(match settings {
+            BudgetSettings::Window(settings) => Self::Window(RetryBudget::new(*settings)),
+            BudgetSettings::Ratio(settings) => Self::Ratio(Rare::new(RatioBudget::new(*settings), full)),
+            BudgetSettings::Share(settings) => Self::Share(Rare::new(ShareBudget::new(*settings), full)),
+            BudgetSettings::Tokens(settings) => Self::Tokens(Rare::new(TokenBudget::new(*settings), full)),
+            BudgetSettings::Quota(settings) => Self::Quota(Rare::new(RetryQuota::new(*settings), full)),
+        })
     }
 
     /// A call starts its first attempt: its one deposit.
@@ -59,7 +65,7 @@ impl Budget {
         match self {
             Self::Window(budget) => budget.deposit(now),
             Self::Ratio(budget) => budget.on_call(),
-            Self::Share(_) | Self::Tokens(_) | Self::Quota(_) => {}
+            Self::Share(..) | Self::Tokens(..) | Self::Quota(..) => {}
         }
     }
 
@@ -68,7 +74,7 @@ impl Budget {
     #[inline]
     pub(crate) fn on_outcome(&mut self, class: Class, charge: u16, last: u16) -> u16 {
         match self {
-            Self::Window(_) | Self::Ratio(_) => 0,
+            Self::Window(_) | Self::Ratio(..) => 0,
             Self::Share(budget) => {
                 budget.on_end(charge != 0);
                 0
@@ -122,7 +128,7 @@ impl Budget {
             Self::Window(budget) => budget.refund(charged, now),
             Self::Ratio(budget) => budget.refund(),
             Self::Share(budget) => budget.on_end(charge != 0),
-            Self::Tokens(_) => {}
+            Self::Tokens(..) => {}
             Self::Quota(budget) => budget.refund(charge),
         }
     }
@@ -176,7 +182,7 @@ impl Budget {
         match self {
             Self::Window(budget) => budget.save(to),
             Self::Ratio(budget) => budget.save(to),
-            Self::Share(_) => {}
+            Self::Share(..) => {}
             Self::Tokens(budget) => budget.save(to),
             Self::Quota(budget) => budget.save(to),
         }
@@ -186,12 +192,19 @@ impl Budget {
     /// another.
     pub(crate) fn load(from: &mut Loader<'_>, settings: &BudgetSettings) -> Result<Self, Damage> {
         let kind = from.text()?;
+        let (full, fresh) = Full::here().zip(Self::new(settings)).ok_or(Damage("must be a full engine's"))?;
         Ok(match (kind, settings) {
             ("window", BudgetSettings::Window(to)) => Self::Window(RetryBudget::load(from, *to)?),
-            ("ratio", BudgetSettings::Ratio(to)) => Self::Ratio(RatioBudget::load(from, *to)?),
-            ("tokens", BudgetSettings::Tokens(to)) => Self::Tokens(TokenBudget::load(from, *to)?),
-            ("quota", BudgetSettings::Quota(to)) => Self::Quota(RetryQuota::load(from, *to)?),
-            ("window" | "ratio" | "tokens" | "quota", _) => from.dropped(Self::new(settings)),
+            ("ratio", BudgetSettings::Ratio(to)) => {
+                Self::Ratio(Rare::new(RatioBudget::load(from, *to)?, full))
+            }
+            ("tokens", BudgetSettings::Tokens(to)) => {
+                Self::Tokens(Rare::new(TokenBudget::load(from, *to)?, full))
+            }
+            ("quota", BudgetSettings::Quota(to)) => {
+                Self::Quota(Rare::new(RetryQuota::load(from, *to)?, full))
+            }
+            ("window" | "ratio" | "tokens" | "quota", _) => from.dropped(fresh),
             _ => return Err(Damage("must be a kind of budget")),
         })
     }

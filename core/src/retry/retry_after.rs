@@ -3,8 +3,7 @@
 //! Untrusted bytes come in here. Whatever they are, the answer is a span, saturated at 2^53−1 µs, or "absent"; an
 //! absent value means the computed backoff, never an error and never a retry at once.
 
-use std::time::UNIX_EPOCH;
-
+use super::http_date;
 use crate::outcome::Opinion;
 use crate::time::{Duration, WallTime};
 
@@ -34,10 +33,8 @@ pub fn parse_retry_after(value: &[u8], wall: WallTime) -> Option<Duration> {
     if value.len() > MAX_BYTES {
         return None;
     }
-    let date = httpdate::parse_http_date(core::str::from_utf8(value).ok()?).ok()?;
-    let date = date.duration_since(UNIX_EPOCH).ok()?.as_micros();
-    let wait = date.saturating_sub(u128::from(wall.as_unix_micros()));
-    Some(Duration::from_micros(u64::try_from(wait).unwrap_or(LONGEST).min(LONGEST)))
+    let date = http_date::parse(value.trim_ascii())? * 1_000_000;
+    Some(Duration::from_micros(date.saturating_sub(wall.as_unix_micros()).min(LONGEST)))
 }
 
 /// What the headers of one answer say.

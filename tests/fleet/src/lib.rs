@@ -4,6 +4,7 @@
 
 #![allow(clippy::missing_panics_doc, reason = "a helper of tests fails the test by a panic")]
 
+pub mod crew;
 mod process;
 mod proxy;
 mod resp;

@@ -3,6 +3,7 @@
 //! Without arguments it prints the tables. `instructions NAME COUNT` makes COUNT calls of one row and nothing else, for
 //! callgrind; `rows` prints the names.
 
+mod host;
 mod parts;
 mod shared;
 mod stacks;

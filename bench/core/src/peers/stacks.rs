@@ -22,8 +22,8 @@ use tokio::sync::Semaphore;
 use tower::{Service, ServiceBuilder, ServiceExt as _, service_fn};
 
 const SYNC: &str = "the full pipeline, sync";
-const ASYNC: &str = "the full pipeline, async";
-const RETRY: &str = "the full pipeline, async, one retry without a wait";
+pub const ASYNC: &str = "the full pipeline, async";
+pub const RETRY: &str = "the full pipeline, async, one retry without a wait";
 const RATE: &str = "rate limit alone, async";
 
 /// What fails.
@@ -50,7 +50,7 @@ fn tokens() -> Tokens {
     RateLimiter::direct_with_clock(quota, governor::clock::MonotonicClock)
 }
 
-fn runtime() -> Runtime {
+pub fn runtime() -> Runtime {
     Builder::new_current_thread().enable_time().build().expect("a runtime")
 }
 
@@ -115,18 +115,21 @@ pub fn rows() -> Vec<Row> {
     let mut rows = vec![ours_sync(), by_hand_sync(), ours_async(ASYNC, 0), by_hand_async(ASYNC, 0)];
     rows.push(tower_row(ASYNC, 0));
     rows.push(tower_resilience_row(ASYNC, 0));
+    rows.extend(super::host::beside(ASYNC));
     rows.extend([
         ours_async(RETRY, 1),
         by_hand_async(RETRY, 1),
         tower_row(RETRY, 1),
         tower_resilience_row(RETRY, 1),
     ]);
+    rows.extend(super::host::beside(RETRY));
+    rows.extend(super::host::rows());
     rows.extend(rates());
     rows
 }
 
 /// A body whose first so many of every call's attempts fail.
-fn body(failures: u32) -> impl FnMut() -> Ready<Result<(), Fault>> + Clone + Send {
+pub fn body(failures: u32) -> impl FnMut() -> Ready<Result<(), Fault>> + Clone + Send {
     let mut made = 0;
     move || {
         made += 1;
@@ -204,7 +207,7 @@ fn by_hand_async(group: &'static str, failures: u32) -> Row {
 
 /// Retries so often.
 #[derive(Clone)]
-struct Attempts(u32);
+pub struct Attempts(pub u32);
 
 impl<Req: Clone, Res, E> tower::retry::Policy<Req, Res, E> for Attempts {
     type Future = Ready<()>;
@@ -239,7 +242,7 @@ fn tower_row(group: &'static str, failures: u32) -> Row {
     })
 }
 
-async fn drive<S: Service<(), Response = ()>>(stack: &mut S, calls: u64) {
+pub async fn drive<S: Service<(), Response = ()>>(stack: &mut S, calls: u64) {
     for _ in 0..calls {
         let Ok(ready) = stack.ready().await else { panic!("not ready") };
         assert!(black_box(ready.call(()).await).is_ok());

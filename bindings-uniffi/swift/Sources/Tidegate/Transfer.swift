@@ -5,8 +5,13 @@ import FoundationNetworking
 
 /// One data task whose body is read as it comes: what `URLSession`'s delegates tell, as things to wait for.
 final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Sendable {
+    #if canImport(FoundationNetworking)
+    /// There a suspended task goes on receiving, and one that is cancelled then crashes the process: all is kept.
+    private static let most = Int.max
+    #else
     /// What is kept for a slow reader; beyond, the task is suspended until half of it is read.
     private static let most = 1 << 20
+    #endif
     /// What is read of a failed answer at most; its connection is kept then.
     private static let drained = 64 * 1024
 

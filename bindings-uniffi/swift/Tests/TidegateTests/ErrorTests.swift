@@ -64,6 +64,25 @@ private enum ShopError: Error, Equatable {
         }
     }
 
+    @Test func anAttemptThatWeStoppedIsOurs() async throws {
+        let inner = try Policy("inner", retry: Retry(maxAttempts: 1), engine: engine)
+        let outer = try Policy("outer", attemptTimeout: .seconds(1), retry: Retry(maxAttempts: 1), engine: engine)
+        let told = Locked<CallError<AttemptTimeout>?>(nil)
+        let task = Task {
+            do throws(CallError<AttemptTimeout>) {
+                try await outer.run(throwing: AttemptTimeout.self) { _ throws(AttemptTimeout) in
+                    try? await Task.sleep(for: .seconds(3600))
+                    throw AttemptTimeout(policy: inner, route: "r", lastError: nil)
+                }
+            } catch { told.withLock { $0 = error } }
+        }
+        try await eventually { engine.idle.timers == 1 }
+        await clock.advance(by: .seconds(1))
+        await task.value
+        guard case .policy(let ours, _) = told.withLock({ $0 }) else { throw Broken() }
+        #expect(ours.policy == "outer")
+    }
+
     @Test func aCancelledCallIsToldApart() async throws {
         let policy = try Policy("p", retry: Retry(backoff: .constant(.seconds(60)).maximum(.seconds(60))), classify: { _ in Outcome(.transient) }, engine: engine)
         let told = Locked<CallError<ShopError>?>(nil)

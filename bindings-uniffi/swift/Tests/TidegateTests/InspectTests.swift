@@ -127,7 +127,7 @@ import TidegateTesting
         #expect((one?.seq ?? 0) > 1)
     }
 
-    @Test func readersOfAnEngineThatIsGoneAreNotLeftWaiting() async throws {
+    @Test(.timeLimit(.minutes(1))) func readersOfAnEngineThatIsGoneAreNotLeftWaiting() async throws {
         var stream: AsyncStream<Tidegate.Event>?
         do { stream = Engine(seed: 1).events() }
         for await _ in stream! { Issue.record("nothing has happened") }

@@ -55,11 +55,11 @@ import FoundationNetworking
         #expect(ends == ["ok": 1])
     }
 
-    @Test func aLargeBodyIsWholeAndItsReaderSetsThePace() async throws {
-        let size = 6_000_000
+    @Test func aLargeBodyIsWhole() async throws {
+        let size = 30_000_000
         let url = try await origin.scripted("{\"status\": 200, \"body_bytes\": \(size)}")
         let (bytes, _) = try await session.bytes(from: url, policy: try http())
-        try await Task.sleep(for: .milliseconds(300))
+        try await Task.sleep(for: .milliseconds(100))
         var read = 0
         for try await chunk in bytes.chunks { read += chunk.count }
         #expect(read == size)
@@ -155,6 +155,28 @@ import FoundationNetworking
         try await Task.sleep(for: .milliseconds(50))
         reader.cancel()
         await #expect(throws: CancellationError.self) { try await reader.value }
+        try await nothingIsLeft()
+    }
+
+    @Test func aLargeBodyIsClosedWhileItComes() async throws {
+        let policy = try http()
+        for round in 0..<30 {
+            let url = try await origin.scripted("{\"status\": 200, \"body_bytes\": 30000000}")
+            let (bytes, _) = try await session.bytes(from: url, policy: policy)
+            if round % 2 == 0 { for try await _ in bytes.chunks { break } }
+            bytes.close()
+        }
+        try await nothingIsLeft()
+    }
+
+    @Test func aLargeFailedAnswerIsClosedBeforeTheNextAttempt() async throws {
+        let url = try await origin.scripted("{\"status\": 503, \"body_bytes\": 30000000}", "{\"fault\": \"hang\"}")
+        let policy = try http()
+        let call = Task { await session.streamed(for: URLRequest(url: url), policy: policy).report.reason }
+        try await eventually { try await origin.stats().requests == 2 }
+        try await eventually { try await origin.stats().in_flight == 1 }
+        call.cancel()
+        #expect(await call.value == .cancelled)
         try await nothingIsLeft()
     }
 

@@ -123,7 +123,7 @@ fn added(budget: &BudgetSettings, most: u8) -> Option<Load> {
 
 /// Bytes of a route's state, boxes and its place in the map included.
 pub(super) fn memory(policy: &Policy) -> usize {
-    let own = |pool: Option<&std::sync::Arc<str>>| pool.is_none();
+    let own = |pool: Option<&crate::full::Name>| pool.is_none();
     let mut bytes = size_of::<Route>() + size_of::<((u16, Box<str>), u32)>();
     let mut add = |there: bool, size: usize| bytes += if there { size } else { 0 };
     add(policy.rate_limit.as_ref().is_some_and(|it| own(it.pool.as_ref())), size_of::<Pace>());

@@ -11,6 +11,7 @@ use super::command::Subject;
 use crate::action::Verdict;
 use crate::breaker::BreakerState;
 use crate::fleet::{BREAKER, CommandId};
+use crate::full::Part;
 use crate::policy::{Breaker, FleetBreaker, OnLoss};
 use crate::time::{Duration, Time};
 
@@ -46,10 +47,10 @@ pub(in crate::engine) struct Guard {
 
 impl Guard {
     /// That of a breaker of the fleet's.
-    pub fn of(breaker: Option<&Breaker>) -> Option<Box<Self>> {
+    pub fn of(breaker: Option<&Breaker>) -> Option<Part<Self>> {
         let settings = breaker?.fleet?;
-        Some(Box::new(Self {
-            settings,
+        let it = Self {
+            settings: *settings,
             epoch: 0,
             theirs: false,
             told: false,
@@ -58,13 +59,14 @@ impl Guard {
             asked_at: None,
             out: 0,
             heard: CommandId::from_word(0),
-        }))
+        };
+        Some(Part::new(it, settings.full()))
     }
 
     /// Goes on with other settings.
-    pub fn retune(it: &mut Option<Box<Self>>, to: Option<&Breaker>) {
+    pub fn retune(it: &mut Option<Part<Self>>, to: Option<&Breaker>) {
         match (it.as_mut(), to.and_then(|to| to.fleet)) {
-            (Some(guard), Some(settings)) => guard.settings = settings,
+            (Some(guard), Some(settings)) => guard.settings = *settings,
             _ => *it = Self::of(to),
         }
     }
@@ -146,6 +148,7 @@ impl Engine {
     /// The process's own breaker has gone from one state to another.
     #[inline(never)]
     pub(in crate::engine) fn tell_fleet(&mut self, route: u32, to: BreakerState, now: Time) {
+        self.watch_store(now);
         let Some(guard) = &mut self.routes[route].guard else { return };
         let theirs = core::mem::take(&mut guard.theirs);
         match to {

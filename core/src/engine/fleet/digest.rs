@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::super::Engine;
 use super::command::Subject;
 use crate::fleet::{DIGEST, MOST_ITEMS};
+use crate::full::Part;
 use crate::limit::AimdSettings;
 use crate::outcome::Class;
 use crate::policy::{Bulkhead, LimitSettings};
@@ -33,18 +34,19 @@ pub(in crate::engine) struct Digest {
 }
 
 impl Digest {
-    pub fn of(bulkhead: Option<&Bulkhead>) -> Option<Box<Self>> {
+    pub fn of(bulkhead: Option<&Bulkhead>) -> Option<Part<Self>> {
         let bulkhead = bulkhead.filter(|it| it.fleet_latency)?;
         let LimitSettings::Aimd(settings) = bulkhead.limit else { return None };
-        Some(Box::new(Self {
-            settings,
+        let it = Self {
+            settings: *settings,
             quantile: settings.latency_quantile?,
             counts: BTreeMap::new(),
             asked_at: None,
             out: false,
             estimate: None,
             every: Duration::ZERO,
-        }))
+        };
+        Some(Part::new(it, settings.full()))
     }
 
     /// After a fork: what was counted is the parent's to tell.

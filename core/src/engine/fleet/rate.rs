@@ -6,6 +6,8 @@
 //! N-th of the rate, N the number of processes the store last told. It is charged by every token that is spent, also while
 //! the store is there, so that a loss gives nobody a new burst.
 
+mod loss;
+
 use std::collections::VecDeque;
 
 use super::super::Engine;
@@ -583,82 +585,5 @@ impl Engine {
         if share.back > 0 {
             self.send_rate(home, (0, 0), None, now);
         }
-    }
-
-    /// A command is out again, with its script.
-    pub(super) fn rate_sent(&mut self, home: u32) {
-        if let Some(share) = self.share_mut(home) {
-            share.asked += 1;
-        }
-    }
-
-    /// A command has been answered, or its answer is overdue: it is out no more.
-    pub(super) fn rate_settled(&mut self, home: u32) {
-        if let Some(share) = self.share_mut(home) {
-            share.asked = share.asked.saturating_sub(1);
-        }
-    }
-
-    /// The store is gone: `on_loss` decides about those who wait for it.
-    pub(super) fn rate_without_store(&mut self, home: u32, now: Time) {
-        if self.rate_queue(home).0 == 0 {
-            return;
-        }
-        let moved = self.lease_out(home, now);
-        let (mut ahead, mut next) = (0, self.rate_queue(home).1);
-        while let Some(slot) = next {
-            let call = &self.calls[slot];
-            let after = call.links().1;
-            next = (after != NONE).then_some(after);
-            let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
-            let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
-            let back = self.store_back_in(now);
-            let Some(share) = self.share_mut(home) else { return };
-            let fits = cost <= share.local.settings().burst;
-            let turn = share.local.wait_for(ahead + u64::from(cost), now);
-            if waits && fits && now.after(turn) < give_up {
-                ahead += u64::from(cost);
-            } else {
-                self.count_fallback(self.calls[slot].policy);
-                let retry_in = if fits { Some(turn) } else { back };
-                self.turn_away_from(slot, Verdict::RateLimited, retry_in, now);
-            }
-        }
-        if !moved {
-            self.wake_head(home);
-        }
-    }
-
-    /// The store is back: it is asked for those who have waited for the process's share.
-    pub(super) fn rate_with_store(&mut self, home: u32, now: Time) {
-        if self.rate_queue(home).0 > 0 {
-            self.ask_store(home, None, now);
-            self.wake_head(home);
-        }
-    }
-
-    /// A rate has become the fleet's, perhaps again: commands of before that may still be out.
-    pub(in crate::engine) fn recount_rate(&mut self, home: u32) {
-        let id = self.routes.id(home);
-        let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate)) as u32;
-        if let Some(share) = self.share_mut(home) {
-            share.asked = out;
-        }
-    }
-
-    /// What does not hold in the books of a rate of the fleet's.
-    pub(in crate::engine) fn check_share(&self, home: u32) -> Result<(), String> {
-        let Some(Bucket::Fleet(share)) = self.routes[home].rate.as_deref().map(|pace| &pace.bucket) else {
-            return Ok(());
-        };
-        let id = self.routes.id(home);
-        let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate));
-        if out != share.asked as usize {
-            return Err(format!("route {home}: {} commands noted, {out} out", share.asked));
-        }
-        if share.leased.len() > MOST_LEASES || share.leased.iter().any(|it| it.0 == 0) {
-            return Err(format!("route {home}: leases {:?}", share.leased));
-        }
-        Ok(())
     }
 }

@@ -16,6 +16,7 @@ use super::super::record::RecordType;
 use super::command::{Part, Pending, Subject};
 use crate::action::{Step, Verdict, Wait};
 use crate::fleet::{MOST_ITEMS, SLOTS};
+use crate::full;
 use crate::policy::{Bulkhead, FleetSlots, LimitSettings, OnLoss};
 use crate::time::{Duration, Time};
 
@@ -54,10 +55,11 @@ pub(in crate::engine) struct Slots {
 }
 
 impl Slots {
-    pub fn of(bulkhead: Option<&Bulkhead>) -> Option<Box<Self>> {
+    pub fn of(bulkhead: Option<&Bulkhead>) -> Option<full::Part<Self>> {
         let bulkhead = bulkhead?;
-        Some(Box::new(Self {
-            settings: bulkhead.fleet?,
+        let settings = bulkhead.fleet?;
+        let it = Self {
+            settings: *settings,
             limit: limit_of(bulkhead),
             fences: VecDeque::new(),
             out: 0,
@@ -67,7 +69,8 @@ impl Slots {
             again_at: None,
             used: 0,
             within: Duration::from_millis(50),
-        }))
+        };
+        Some(full::Part::new(it, settings.full()))
     }
 
     /// After a fork: leases and commands are the parent's.
@@ -432,7 +435,7 @@ impl Engine {
     pub(in crate::engine) fn retune_slots(&mut self, home: u32, to: Option<&Bulkhead>, now: Time) {
         match (&mut self.routes[home].slots, to.and_then(|to| Some((to, to.fleet?)))) {
             (Some(slots), Some((to, settings))) => {
-                (slots.settings, slots.limit) = (settings, limit_of(to));
+                (slots.settings, slots.limit) = (*settings, limit_of(to));
                 self.fit_slots(home, now);
             }
             (None, Some((to, _))) => {
@@ -462,7 +465,8 @@ impl Engine {
         let (Some(slots), Some(pool)) = (&it.slots, &it.pool) else { return Ok(()) };
         let id = self.routes.id(home);
         let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Slots));
-        if out != slots.out as usize {
+        // A command from before a retune that made the slots anew is out, and not noted.
+        if out < slots.out as usize {
             return Err(format!("route {home}: {} commands about slots noted, {out} out", slots.out));
         }
         if self.store_up() && pool.limit != slots.held() {

@@ -7,6 +7,7 @@ use crate::engine::hold::Holds;
 use crate::engine::limiter::Limiter;
 use crate::engine::pace::{Bucket, Pace};
 use crate::engine::route::{Homes, Route};
+use crate::full::{Full, Part, Rare};
 use crate::limit::TokenBucket;
 use crate::policy::{HedgeBudget, Policy};
 use crate::retry::{Budget, CubicRate};
@@ -27,9 +28,9 @@ pub(super) struct Parts {
     send: Option<CubicRate>,
     limiter: Option<Limiter>,
     breaker: Option<Box<CircuitBreaker>>,
-    throttle: Option<Box<AdaptiveThrottle>>,
-    hedger: Option<Box<Hedger>>,
-    holds: Option<Box<Holds>>,
+    throttle: Option<Part<AdaptiveThrottle>>,
+    hedger: Option<Part<Hedger>>,
+    holds: Option<Part<Holds>>,
     /// Those that have started fresh because their settings are others now.
     pub dropped: Vec<&'static str>,
 }
@@ -43,8 +44,8 @@ pub(super) fn save(route: &Route, whole: bool, to: &mut Saver) {
     if let Some(budget) = &route.budget {
         to.part("budget", |to| budget.save(to));
     }
-    for (name, pace) in [("rate", &route.rate), ("send", &route.send)] {
-        match pace.as_ref().map(|pace| &pace.bucket) {
+    for (name, pace) in [("rate", route.rate.as_deref()), ("send", route.send.as_deref())] {
+        match pace.map(|pace| &pace.bucket) {
             Some(Bucket::Tokens(bucket)) => to.part(name, |to| bucket.save(to)),
             Some(Bucket::Cubic(rate)) => to.part(name, |to| rate.save(to)),
             // Leases are the process's, and what the fleet has spent is in the store.
@@ -104,6 +105,7 @@ impl Parts {
         (policy, homes): (&Policy, Homes),
     ) -> Result<(), Damage> {
         let own = |home: u32| home == NONE;
+        let full = Full::here().ok_or(Damage("must be a full engine's"))?;
         match name {
             "forced" => self.forced = from.flag()?,
             "budget" => match policy.retry.budget.filter(|_| own(homes.budget)) {
@@ -124,12 +126,14 @@ impl Parts {
                 None => from.dropped(()),
             },
             "throttle" => match &policy.throttle {
-                Some(it) => self.throttle = Some(Box::new(AdaptiveThrottle::load(from, it.settings)?)),
+                Some(it) => {
+                    self.throttle = Some(Part::new(AdaptiveThrottle::load(from, it.settings)?, full));
+                }
                 None => from.dropped(()),
             },
             "hedge" | "hedge_budget" => match &policy.hedge {
                 Some(hedge) => {
-                    let hedger = self.hedger.get_or_insert_with(|| Box::new(Hedger::new(hedge)));
+                    let hedger = self.hedger.get_or_insert_with(|| Part::new(Hedger::new(hedge), full));
                     match hedge.budget {
                         _ if name == "hedge" => hedger.load(from)?,
                         HedgeBudget::Own(Some(settings)) => {
@@ -140,7 +144,10 @@ impl Parts {
                 }
                 None => from.dropped(()),
             },
-            "holds" if policy.retry.hold.is_some() => self.holds = Some(Box::new(Holds::load(from)?)),
+            "holds" if policy.retry.hold.is_some() => {
+                let holds = Holds::load(from)?;
+                self.holds = Some(Part::new(holds, full));
+            }
             _ => from.dropped(()),
         }
         Ok(())
@@ -159,12 +166,13 @@ impl Route {
         let Parts { forced, budget, rate, send, limiter, breaker, throttle, hedger, holds, dropped: _ } =
             parts;
         let pace = |bucket| Some(Box::new(Pace::new(bucket)));
+        let cubic = |(rate, full)| Some(Part::new(Pace::new(Bucket::Cubic(Rare::new(rate, full))), full));
         self.forced |= forced;
         self.budget = budget.or(self.budget.take());
         // A rate that is the fleet's by now has its state in the store.
         let is_local = self.rate.as_ref().is_some_and(|pace| matches!(pace.bucket, Bucket::Tokens(_)));
         self.rate = rate.filter(|_| is_local).map(Bucket::Tokens).map_or_else(|| self.rate.take(), pace);
-        self.send = send.map(Bucket::Cubic).map_or_else(|| self.send.take(), pace);
+        self.send = send.zip(Full::here()).map_or_else(|| self.send.take(), cubic);
         self.breaker = breaker.or(self.breaker.take());
         self.throttle = throttle.or(self.throttle.take());
         self.hedger = hedger.or(self.hedger.take());

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from tidegate._engine import Engine, default_engine
-from tidegate._errors import Unsupported
 from tidegate._policy import Policy
 from tidegate._pool import Pool
+from tidegate._store import ask
 from tidegate.compat._call import Start
-from tidegate.compat._checks import named, whole
+from tidegate.compat._checks import named, number, whole
+from tidegate.fleet import RedisStore, attach
 
 _LONGEST: Final = 90
 
@@ -58,12 +59,16 @@ class LocalBulkheadBackend:
                 self._limits[name] = limit
         return start
 
+    def _slots(self) -> dict[str, Any]:
+        """What its pools say beside their limit."""
+        return {}
+
     def _made(self, name: str, limit: int, max_wait: float) -> Start:
         if self._engine is None:
             self._engine = default_engine() if self is default else Engine()
         pool = Pool(
-            f"hawkapi:{name}",
-            bulkhead={"max_concurrency": limit, "max_queue": None},
+            _pool(name),
+            bulkhead={"max_concurrency": limit, "max_queue": None, **self._slots()},
             engine=self._engine,
         )
         patience = None if max_wait == float("inf") else max_wait
@@ -77,19 +82,93 @@ class LocalBulkheadBackend:
         return Start(policy, nested=True)
 
 
-class RedisBulkheadBackend:
-    """Slots of a fleet in Redis: not there yet. Making one is an error, whatever the arguments.
+class RedisBulkheadBackend(LocalBulkheadBackend):
+    """Slots of a fleet: processes with a backend of the same server share the slots of each name.
+
+    A slot is a lease: its holder renews it, and one whose holder is gone is free after `lease_ttl`. Who wants
+    a slot waits for the server's answer 50 ms at most; while the server is gone each process has its share of
+    the slots. Those who wait are served in order within a process, and not between processes.
+
+    Args:
+        client: A client of redis-py or valkey-py, or what else `tidegate.fleet.RedisStore` takes; or a store.
+        key_prefix: What keys begin with.
+        lease_ttl: Seconds after which a slot is free whose holder is gone; 1 or more.
+        poll_interval: Not needed, and only looked at: who waits is woken.
+        on_loss: What holds while the server is gone: `"local"` (a share of the slots), `"open"` (the limit in
+            each process), `"closed"` (nobody is let in: `tidegate.StoreUnavailable`).
+        engine: The engine that keeps them, without a store of its own; one of its own by default.
 
     Raises:
-        Unsupported: Always.
+        TypeError: If `client` is no client.
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> from tidegate.testing import MemoryStore
+        >>> fleet = RedisBulkheadBackend(MemoryStore(), lease_ttl=30.0)
+        >>> with Bulkhead("stripe", limit=2, backend=fleet):
+        ...     pass
     """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        del args, options
-        raise Unsupported(
-            [("backend", "RedisBulkheadBackend", "state that processes share is not there yet; leave it out")]
-        )
+    __slots__ = ("_lease_ttl", "_link", "_on_loss")
 
+    def __init__(
+        self,
+        client: Any,
+        *,
+        key_prefix: str = "hawkapi:bulkhead",
+        lease_ttl: float = 30.0,
+        poll_interval: float = 0.01,
+        on_loss: Literal["local", "open", "closed"] = "local",
+        engine: Engine | None = None,
+    ) -> None:
+        number("lease_ttl", lease_ttl)
+        if lease_ttl < 1:
+            raise ValueError(f"lease_ttl = {lease_ttl!r}: must be 1 or more")
+        if not poll_interval > 0:
+            raise ValueError(f"poll_interval = {poll_interval!r}: must be more than 0")
+        if on_loss not in ("local", "open", "closed"):
+            raise ValueError(f"on_loss = {on_loss!r}: must be local, open or closed")
+        store = (
+            client if callable(getattr(client, "carry", None)) else RedisStore(client, namespace=key_prefix)
+        )
+        engine = Engine() if engine is None else engine
+        attach(store, engine=engine)
+        super().__init__(engine)
+        self._lease_ttl = lease_ttl
+        self._on_loss = on_loss
+
+    async def reap_expired_leases(self, name: str) -> int:
+        """Frees the slots of a name whose leases are over; answers how many those were.
+
+        Nobody has to: whoever wants a slot frees what is over first.
+
+        Args:
+            name: A bulkhead's name, of which this backend has one.
+
+        Raises:
+            ValueError: If it has none of this name.
+            Exception: The client's own, if the server does not answer.
+        """
+        import asyncio
+
+        engine = self._engine
+        link = None if engine is None else engine.link
+        words = None if link is None else link.native.reaping(_pool(name))
+        if link is None or words is None:
+            raise ValueError(f"no bulkhead {name!r} has been made with this backend")
+        answer = await asyncio.wrap_future(ask(link.carrier, words, _REAPING))
+        return int(answer.split()[0])
+
+    def _slots(self) -> dict[str, Any]:
+        return {"store": "fleet", "lease_ttl": self._lease_ttl, "on_loss": self._on_loss}
+
+
+def _pool(name: str) -> str:
+    return f"hawkapi:{name}"
+
+
+_REAPING: Final = 1.0
+"""Seconds that the server may take."""
 
 default: Final = LocalBulkheadBackend()
 """The one of the process."""

@@ -64,10 +64,11 @@ class Bulkhead:
         metrics: bool = False,
     ) -> None:
         number("max_wait", max_wait, infinite=True)
-        if backend is None:
-            backend = default
-        elif not isinstance(backend, LocalBulkheadBackend):
-            raise Unsupported([("backend", repr(backend), "must be a LocalBulkheadBackend, or left out")])
+        given: object = default if backend is None else backend
+        if not isinstance(given, LocalBulkheadBackend):
+            rule = "must be a LocalBulkheadBackend or a RedisBulkheadBackend, or left out"
+            raise Unsupported([("backend", repr(backend), rule)])
+        backend = given
         self._start = backend.register(name, limit, max_wait)
         self.name = name
         self.limit = limit

@@ -45,7 +45,7 @@ let policy = try Policy(
 )
 
 // What the policy does is told as it happens.
-let events = policy.engine.events(["attempt_done", "retry_scheduled", "call_done"])
+let events = policy.engine.events([.attemptDone, .retryScheduled, .callDone])
 let telling = Task {
     for await event in events where event.policy == "example" {
         let attempt = event.attempt.map { " \($0)" } ?? ""

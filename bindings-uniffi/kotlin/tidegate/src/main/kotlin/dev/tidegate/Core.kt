@@ -1,6 +1,7 @@
 package dev.tidegate
 
 import dev.tidegate.ffi.Value
+import dev.tidegate.internal.Wire
 import java.util.concurrent.ConcurrentHashMap
 import kotlin.time.Duration
 import kotlin.time.Duration.Companion.microseconds
@@ -11,9 +12,6 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, val 
         val settings = ConcurrentHashMap<String, Any>()
         val methods = ConcurrentHashMap<String, Boolean>()
     }
-
-    /** The classes and kinds that `retryOn` has; null where it is left to its default. */
-    @Volatile var retried: List<String>? = null
 
     @Volatile private var known = Known(engine.tunings)
     private val routes = ConcurrentHashMap<String, Long>()
@@ -45,21 +43,17 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, val 
         (Outcome.classes + engine.native.engine.kinds(number).map { it.name }).withIndex().associate { it.value to it.index }
     }
 
-    /** Does it make more than one attempt? */
-    fun repeats(): Boolean = (count("retry.max_attempts") ?: 1) > 1 || count("hedge.max_attempts") != null
+    /** May what a call does be done twice? */
+    fun mayDoTwice(): Boolean = engine.native.engine.mayDoTwice(number)
 
-    /** Are these all the classes of failures after which it makes another? */
-    fun repeatsOnly(classes: Set<String>): Boolean {
-        if (count("hedge.max_attempts") != null) return false
-        val bases = engine.native.engine.kinds(number).associate { it.name to it.base }
-        return retried?.all { (bases[it] ?: it) in classes } == true
-    }
-
-    /** Remembers what settings say that the engine does not tell. */
-    fun note(pairs: List<dev.tidegate.ffi.Pair>): Core {
-        val said = pairs.filter { it.key == "retry.retry_on" }
-        retried = if (said.isEmpty()) null else said.mapNotNull { (it.value as? Value.Word)?.value?.ifEmpty { null } }
-        return this
+    /** Does a fallback stand in for this end of a call, where its caller has not said for which? */
+    fun fallsBack(error: Throwable): Boolean {
+        if (error is TidegateException && error !is AttemptTimeout) {
+            return error.reason?.let { engine.native.engine.fallsBack(number, it.ordinal.toUByte(), null, false) } ?: false
+        }
+        val judged = classify?.let { Outcomes.by(it, this, null, error, -1) } ?: -1
+        val kind = Wire.kind(if (judged < 0) Outcomes.of(error) else judged)
+        return engine.native.engine.fallsBack(number, Verdict.ATTEMPTS.ordinal.toUByte(), kind.toUByte(), judged >= 0)
     }
 
     fun retriesMethod(method: String): Boolean =

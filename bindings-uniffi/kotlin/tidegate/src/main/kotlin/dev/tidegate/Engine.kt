@@ -1,5 +1,8 @@
 package dev.tidegate
 
+import dev.tidegate.ffi.StoreReply
+import dev.tidegate.fleet.Store
+import dev.tidegate.internal.Carrier
 import dev.tidegate.internal.Library
 import dev.tidegate.internal.Native
 import dev.tidegate.internal.Waiter
@@ -7,6 +10,8 @@ import dev.tidegate.internal.Wire
 import dev.tidegate.internal.camel
 import dev.tidegate.internal.checked
 import dev.tidegate.testing.FakeTime
+import kotlinx.coroutines.CoroutineDispatcher
+import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.channels.BufferOverflow
 import kotlinx.coroutines.channels.awaitClose
 import kotlinx.coroutines.flow.Flow
@@ -26,6 +31,12 @@ public typealias Snapshot = dev.tidegate.ffi.Snapshot
 
 /** What a restore has done. */
 public typealias Restored = dev.tidegate.ffi.Restored
+
+/** How things stand with a call, or how it ended; `text` is all of it, for people. */
+public typealias CallExplanation = dev.tidegate.ffi.CallExplanation
+
+/** What an engine said to a journal. */
+public typealias Replayed = dev.tidegate.ffi.Replayed
 
 /** One thing that an engine did (`docs/telemetry.md`). What a type does not say is null. */
 public typealias TidegateEvent = dev.tidegate.ffi.Event
@@ -81,6 +92,8 @@ constructor(
     private val fake = timeSource as? FakeTime
     private val listeners = CopyOnWriteArrayList<Listening>()
     private val timings = Timings(this)
+
+    @Volatile private var carrier: Carrier? = null
     private val names = ConcurrentHashMap<Long, String>()
     private val publishing = AtomicInteger()
 
@@ -125,7 +138,46 @@ constructor(
     /** What a step has left to be done for others. */
     internal fun after(step: Long) {
         if (step and Wire.WAKES != 0L) wake()
+        if (step and Wire.COMMANDS != 0L) carrier?.send()
         if (watched) tell()
+    }
+
+    /** The store has answered a command, or has not. */
+    internal fun answered(command: ULong, reply: StoreReply) {
+        val more = native.engine.onReply(command, reply, now().toULong())
+        wake()
+        if (more) carrier?.send()
+        if (watched) tell()
+    }
+
+    /**
+     * Shares state with a fleet from now on, for the policies and pools that say `store = FLEET` (`docs/kotlin.md`). To be called before the
+     * first of these is made, once for each engine.
+     *
+     * What the store does runs in coroutines of its own, never on a call's thread; calls wait for it at most `fleet.timeout`, and do
+     * without it while it is gone.
+     *
+     * @param store What carries commands to Redis or Valkey: [dev.tidegate.fleet.RedisStore], or one of yours.
+     * @param namespace What all its keys begin with; empty is `tidegate`.
+     * @param plain Does the store forbid scripts? Then limits are looser, and some are not to be had.
+     * @return What ends it: the store is then gone for this engine, which goes on without.
+     * @throws IllegalStateException if there is a store already.
+     */
+    @JvmOverloads
+    public fun attach(store: Store, namespace: String = "", plain: Boolean = false): AutoCloseable = attach(store, namespace, plain, Dispatchers.Default)
+
+    internal fun attach(store: Store, namespace: String, plain: Boolean, dispatcher: CoroutineDispatcher): AutoCloseable {
+        val carrier = Carrier(this, store, dispatcher)
+        synchronized(listeners) {
+            check(this.carrier == null) { "this engine has a store already" }
+            try {
+                native.engine.attachStore(if (plain) "plain" else "lua", namespace, now().toULong())
+            } catch (invalid: dev.tidegate.ffi.Invalid.Argument) {
+                throw IllegalArgumentException(invalid.reason, invalid)
+            }
+            this.carrier = carrier
+        }
+        return carrier
     }
 
     /** Tells those who listen or measure, if there is something to tell. */
@@ -136,9 +188,8 @@ constructor(
 
     /** A caller got something in the place of an error, or was to. */
     internal fun noteFallback(route: Long, ok: Boolean) {
-        if (!watched) return
         native.engine.noteFallback(route.toULong(), ok, now().toULong())
-        tell()
+        if (watched) tell()
     }
 
     /** Wakes the owners of the calls that can go on now. */
@@ -175,6 +226,7 @@ constructor(
     private fun changed() {
         tunings += 1
         wake()
+        carrier?.send()
         if (watched) tell()
     }
 
@@ -198,6 +250,28 @@ constructor(
      * again into one of the same seed. Empty in an engine made without one.
      */
     public fun takeJournal(): List<String> = native.engine.takeJournal()
+
+    /** The lines of the journal that have not been taken, which stay in it. */
+    public fun journal(): List<String> = native.engine.journal()
+
+    /**
+     * Puts the lines of a journal in: an engine of the same seed and settings does the same again.
+     *
+     * @throws IllegalArgumentException if a line is none; nothing has been put in then.
+     */
+    public fun replay(lines: List<String>): Replayed = try {
+        native.engine.replay(lines)
+    } catch (invalid: dev.tidegate.ffi.Invalid.State) {
+        throw IllegalArgumentException(invalid.reason, invalid)
+    } catch (invalid: dev.tidegate.ffi.Invalid.Argument) {
+        throw IllegalArgumentException(invalid.reason, invalid)
+    }
+
+    /**
+     * Why a call waits, or how it ended; null where the engine knows nothing of it. A call that has ended is known from the
+     * journal, as long as nothing has been taken from that. Its number is what its events say.
+     */
+    public fun explain(call: ULong): CallExplanation? = native.engine.explainCall(call)
 
     /** The state of everything. */
     public fun snapshot(): Snapshot = native.engine.snapshot(now().toULong())

@@ -105,15 +105,30 @@ public open class Caller internal constructor(internal val core: Core, internal 
     /**
      * The same with something that stands in for the result where the call has failed for good. [fallback] runs outside all
      * components, is not asked when the caller has given up, and what it throws is what the caller gets.
+     *
+     * @param on Which errors it stands in for. Left out: refusals, what ran out of time, and failures that may pass; of others, which may
+     * be bugs, those that the policy's `classify` has judged.
      */
-    public suspend fun <T> run(fallback: suspend (Throwable) -> T, block: suspend (attempt: Attempt) -> T): T {
+    public suspend fun <T> run(
+        fallback: suspend (Throwable) -> T,
+        on: ((Throwable) -> Boolean)? = null,
+        block: suspend (attempt: Attempt) -> T,
+    ): T {
         val error = try {
             return run(block)
         } catch (@Suppress("TooGenericExceptionCaught") error: Exception) {
-            if (!currentCoroutineContext().isActive) throw error
+            if (!currentCoroutineContext().isActive || !isTurn(error, on)) throw error
             error
         }
         return standIn { fallback(error) }
+    }
+
+    /** Is it this error's turn? A choice that is broken is no. */
+    private fun isTurn(error: Exception, on: ((Throwable) -> Boolean)?): Boolean {
+        if (on == null) return core.fallsBack(error)
+        var turn = false
+        guarded { turn = on(error) }
+        return turn
     }
 
     /** What stands in for a result; told, however it ends. */
@@ -153,7 +168,10 @@ public open class Caller internal constructor(internal val core: Core, internal 
         return Calling(this, around, work).resume(call, lane(true, value))
     }
 
-    /** The same with something that stands in for the result where the call has failed for good, but not when it was interrupted. */
+    /**
+     * The same with something that stands in for the result where the call has failed for good, but not when it was interrupted. It
+     * is not asked about failures that may be bugs ([run] says which those are).
+     */
     @Throws(Exception::class)
     public fun <T> call(fallback: Fallback<T>, work: Work<T>): T {
         val error = try {
@@ -161,6 +179,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
         } catch (interrupted: InterruptedException) {
             throw interrupted
         } catch (@Suppress("TooGenericExceptionCaught") error: Exception) {
+            if (!isTurn(error, null)) throw error
             error
         }
         return standIn { fallback.of(error) }
@@ -241,9 +260,7 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
     public fun retune(configure: Configure<PolicyOptions>) {
         val options = PolicyOptions(Table())
         with(configure) { options.configure() }
-        val pairs = options.settings.pairs()
-        engine.retune(core.number, name, pairs)
-        core.note(pairs)
+        engine.retune(core.number, name, options.settings.pairs())
     }
 
     /**
@@ -275,8 +292,7 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
 
         private fun make(name: String, options: PolicyOptions): Policy {
             val engine = options.engine ?: Engine.default
-            val pairs = options.settings.pairs()
-            return Policy(Core(engine, name, engine.take(name, pairs), options.classifier).note(pairs))
+            return Policy(Core(engine, name, engine.take(name, options.settings.pairs()), options.classifier))
         }
 
         /**
@@ -291,7 +307,7 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
             val written = dev.tidegate.internal.checked(same) { dev.tidegate.ffi.readDocument(document, json) }
             for (pool in written.pools) engine.pool(pool.name, pool.kind, pool.pairs, again = false, told = same)
             return written.policies.associate {
-                it.name to Policy(Core(engine, it.name, engine.take(it.name, it.pairs, same), classify).note(it.pairs))
+                it.name to Policy(Core(engine, it.name, engine.take(it.name, it.pairs, same), classify))
             }
         }
     }

@@ -41,6 +41,8 @@ internal class Scope(
     private val ends: TimeMark?,
     private val criticality: Criticality?,
     private val around: Scope?,
+    /** The number of the attempt that this is, if it is one. */
+    private val attempt: Int = 1,
 ) : AbstractCoroutineContextElement(Scope), ThreadContextElement<Scope?> {
     override fun updateThreadContext(context: CoroutineContext): Scope? = swap(this)
 
@@ -59,6 +61,9 @@ internal class Scope(
     }
 
     fun criticality(): Criticality? = criticality ?: around?.criticality()
+
+    /** How many times what runs here has been sent before: repeats within repeats add up. */
+    fun resends(): Long = attempt - 1 + (around?.resends() ?: 0)
 
     /** Time left for everything within. */
     fun left(): Duration? {

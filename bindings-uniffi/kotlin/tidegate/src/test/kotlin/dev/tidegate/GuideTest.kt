@@ -1,10 +1,13 @@
 package dev.tidegate
 
+import dev.tidegate.fleet.RedisStore
 import dev.tidegate.ktor.Tidegate
 import dev.tidegate.okhttp.okHttpInterceptor
 import dev.tidegate.parts.TokenBucket
 import io.ktor.client.HttpClient
 import io.ktor.client.engine.cio.CIO
+import io.lettuce.core.RedisClient
+import io.lettuce.core.codec.ByteArrayCodec
 import kotlinx.coroutines.ExperimentalCoroutinesApi
 import kotlinx.coroutines.test.currentTime
 import kotlinx.coroutines.test.runTest
@@ -42,7 +45,7 @@ class GuideTest {
         val refunds = orders.at(CallOptions(route = "refunds", idempotent = false, criticality = Criticality.CRITICAL))
         val refunded = refunds.run { "refunded" }
         assertEquals("refunded", refunded)
-        val cached = orders.run(fallback = { "cached" }) { throw IllegalStateException("no such order") }
+        val cached = orders.run(fallback = { "cached" }) { throw IOException("lost") }
         assertEquals("cached", cached)
         val within = withBounds(deadline = 3.seconds, criticality = Criticality.DEGRADED) {
             orders.run { "in time" }
@@ -74,6 +77,19 @@ class GuideTest {
             install(Tidegate) { policy = payments }
         }
         ktor.close()
+    }
+
+    /** Compiled, and not run: there is no such server. `FleetTest` has one. */
+    @Suppress("unused")
+    private fun aFleet() {
+        val connection = RedisClient.create("redis://localhost").connect(ByteArrayCodec.INSTANCE)
+        val fleet = Engine()
+        fleet.attach(RedisStore(connection))
+        val shared = policy("shared") {
+            engine = fleet
+            rateLimit { permits = 100; per = 1.seconds; store = RateLimitStore.FLEET; onLoss = RateLimitOnLoss.LOCAL }
+        }
+        shared.call { }
     }
 
     @Test

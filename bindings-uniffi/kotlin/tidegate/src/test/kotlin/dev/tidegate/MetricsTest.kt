@@ -1,13 +1,23 @@
 package dev.tidegate
 
 import dev.tidegate.micrometer.TidegateMetrics
+import dev.tidegate.opentelemetry.ResendCount
 import dev.tidegate.opentelemetry.instrument
 import dev.tidegate.testing.FakeTime
 import io.micrometer.core.instrument.MockClock
 import io.micrometer.prometheusmetrics.PrometheusConfig
 import io.micrometer.prometheusmetrics.PrometheusMeterRegistry
+import io.opentelemetry.api.common.AttributeKey
+import io.opentelemetry.api.trace.SpanKind
 import io.opentelemetry.sdk.metrics.SdkMeterProvider
 import io.opentelemetry.sdk.testing.exporter.InMemoryMetricReader
+import io.opentelemetry.sdk.testing.exporter.InMemorySpanExporter
+import io.opentelemetry.sdk.trace.SdkTracerProvider
+import io.opentelemetry.sdk.trace.export.SimpleSpanProcessor
+import kotlinx.coroutines.ExperimentalCoroutinesApi
+import kotlinx.coroutines.delay
+import kotlinx.coroutines.test.runTest
+import kotlinx.coroutines.test.testTimeSource
 import io.prometheus.metrics.model.registry.PrometheusRegistry
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertTrue
@@ -20,6 +30,7 @@ import java.util.concurrent.TimeUnit
 import kotlin.concurrent.thread
 import kotlin.time.Duration.Companion.seconds
 
+@OptIn(ExperimentalCoroutinesApi::class)
 class MetricsTest {
     private val time = FakeTime()
     private val engine = Engine(seed = 7, timeSource = time)
@@ -111,9 +122,10 @@ class MetricsTest {
         val policy = stack()
         val told = mutableListOf<String?>()
         engine.listen(setOf("fallback")) { told += it.outcome }
-        assertEquals(7, policy.call({ 7 }) { throw IllegalStateException("no") })
-        runCatching { policy.call<Int>({ throw it }) { throw IllegalStateException("no") } }
+        assertEquals(7, policy.call({ 7 }) { throw IOException("lost") })
+        runCatching { policy.call<Int>({ throw it }) { throw IOException("lost") } }
         assertEquals(listOf("ok", "permanent"), told)
+        assertEquals(1uL to 1uL, engine.snapshot().policies.getValue("p").let { it.fallbacks to it.fallbackFailures })
         assertTrue("fallback" in Engine.eventTypes)
     }
 
@@ -169,6 +181,33 @@ class MetricsTest {
     }
 
     @Test
+    fun `spans of repeats say how many they are, and no others`() {
+        val exporter = InMemorySpanExporter.create()
+        val provider = SdkTracerProvider.builder().addSpanProcessor(ResendCount()).addSpanProcessor(SimpleSpanProcessor.create(exporter)).build()
+        val tracer = provider.get("http")
+        val send = { kind: SpanKind, name: String -> tracer.spanBuilder(name).setSpanKind(kind).setAttribute("http.request.method", "GET").startSpan().end() }
+        val policy = stack()
+        policy.call { attempt ->
+            send(SpanKind.CLIENT, "blocking ${attempt.number}")
+            send(SpanKind.INTERNAL, "inside ${attempt.number}")
+            if (attempt.number == 1) throw IOException("lost")
+        }
+        runTest {
+            val timed = policy("suspending") { engine = Engine(seed = 7, timeSource = testTimeSource); retry { maxAttempts = 2 } }
+            timed.run { attempt ->
+                delay(1)
+                send(SpanKind.CLIENT, "suspending ${attempt.number}")
+                if (attempt.number == 1) throw IOException("lost")
+            }
+        }
+        send(SpanKind.CLIENT, "after")
+        val told = exporter.finishedSpanItems.associate { it.name to it.attributes.get(AttributeKey.longKey("http.request.resend_count")) }
+        assertEquals(mapOf("blocking 2" to 1L, "suspending 2" to 1L), told.filterValues { it != null })
+        assertEquals(7, told.size)
+        provider.close()
+    }
+
+    @Test
     fun `spans for histograms are neither lost nor counted twice when many threads work`() {
         val own = engine
         val policy = policy("many") { engine = own; bulkhead { maxConcurrency = 100 } }
@@ -189,7 +228,15 @@ class MetricsTest {
     @Test
     fun `a journal gives an engine of the same seed the same state`() {
         val kept = Engine(seed = 7, timeSource = time, journal = true)
+        var call: ULong? = null
+        kept.listen(setOf("call_done")) { call = it.call }
         policy("p") { engine = kept; retry { } }.call { }
+        assertTrue(kept.explain(call!!)!!.text.contains("of policy p on route default"), kept.explain(call!!)!!.text)
+        assertEquals(null, engine.explain(call!!))
+        val again = Engine(seed = 7, timeSource = time, journal = true)
+        assertEquals(kept.journal().size, again.replay(kept.journal()).answers.size)
+        assertEquals(kept.snapshot().policies.getValue("p").ends, again.snapshot().policies.getValue("p").ends)
+        assertThrows<IllegalArgumentException> { Engine().replay(listOf("nonsense")) }
         val journal = kept.takeJournal()
         assertTrue(journal.any { it.startsWith("begin ") } && journal.any { it.startsWith("on ") }, "$journal")
         assertEquals(emptyList<String>(), kept.takeJournal())

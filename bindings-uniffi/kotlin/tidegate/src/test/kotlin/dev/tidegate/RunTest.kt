@@ -263,6 +263,25 @@ class RunTest {
     }
 
     @Test
+    fun `a fallback hides no bug, unless somebody says so`() = withEngine { engine ->
+        val policy = engine.policy { retry { maxAttempts = 1 }; classify { _, error -> if (error is ArithmeticException) Outcome(Outcome.PERMANENT) else null } }
+        val bug = IllegalStateException("bug")
+        assertSame(bug, failure { policy.run({ "cached" }) { throw bug } })
+        assertEquals("chosen", policy.run({ "chosen" }, on = { it === bug }) { throw bug })
+        assertSame(bug, failure { policy.run({ "cached" }, on = { false }) { throw bug } })
+        assertEquals("judged", policy.run({ "judged" }) { throw ArithmeticException() })
+        policy.forceOpen()
+        assertEquals("refused", policy.run({ "refused" }) { "never" })
+    }
+
+    @Test
+    fun `a fallback whose choice is broken does not stand in`() = withEngine { engine ->
+        val policy = engine.policy { retry { maxAttempts = 1 } }
+        val error = IOException("lost")
+        assertSame(error, failure { policy.run({ "cached" }, on = { throw IllegalStateException("broken") }) { throw error } })
+    }
+
+    @Test
     fun `classify tells what a result was, and cannot break a call`() = withEngine { engine ->
         val policy = engine.policy {
             kinds = mapOf("locked" to FailureBase.CONFLICT)

@@ -176,7 +176,7 @@ class WrapTest {
         val told = refusal { engine.with("r") { retry { } }.wrap<Orders>(Shop()) }
         assertEquals(
             "methods = null: policy \"r\" repeats calls, and what a method of dev.tidegate.Orders writes may happen twice; " +
-                "name the methods that may be repeated, or let retryOn have only never_sent, throttled, conflict, concurrency",
+                "name the methods that may be repeated, or let retryOn have only never_sent, throttled, conflict",
             told,
         )
         refusal { engine.with("h") { hedge { delay = 1.seconds } }.wrap<Orders>(Shop()) }

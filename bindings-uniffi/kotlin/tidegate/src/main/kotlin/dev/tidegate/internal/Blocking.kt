@@ -109,7 +109,7 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
     }
 
     private fun made(lane: Attempt): Attempt {
-        Scope.within(Scope(engine, call, null, null, around)) {
+        Scope.within(Scope(engine, call, null, null, around, lane.number)) {
             try {
                 lane.returned(true, start(lane))
             } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {

@@ -74,9 +74,6 @@ internal class Proxied(
     }
 
     companion object {
-        /** Classes of failures after which nothing has been carried out. */
-        private val unambiguous = setOf("never_sent", "throttled", "conflict", "concurrency")
-
         /** By name: most of them may not be there. */
         private val streams = setOf(
             "kotlinx.coroutines.flow.Flow", "kotlinx.coroutines.channels.ReceiveChannel", "kotlin.sequences.Sequence",
@@ -102,9 +99,9 @@ internal class Proxied(
         }
 
         private fun public(policy: Policy, type: Class<*>, all: List<Method>): List<Method> {
-            require(!policy.core.repeats() || policy.core.repeatsOnly(unambiguous)) {
+            require(!policy.core.mayDoTwice()) {
                 "methods = null: policy \"${policy.name}\" repeats calls, and what a method of ${type.name} writes may happen twice; " +
-                    "name the methods that may be repeated, or let retryOn have only ${unambiguous.joinToString()}"
+                    "name the methods that may be repeated, or let retryOn have only never_sent, throttled, conflict"
             }
             val plain = all.filter { why(it) == null }
             val chosen = plain.filter(::isSuspending).ifEmpty { plain }

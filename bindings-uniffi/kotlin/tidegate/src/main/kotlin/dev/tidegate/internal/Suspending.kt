@@ -167,7 +167,7 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
     }
 
     private fun launch(scope: CoroutineScope, lane: Attempt) {
-        val inside = Scope(engine, call, null, null, around)
+        val inside = Scope(engine, call, null, null, around, lane.number)
         lane.job = scope.launch(inside, CoroutineStart.UNDISPATCHED) {
             try {
                 lane.returned(true, start(lane))

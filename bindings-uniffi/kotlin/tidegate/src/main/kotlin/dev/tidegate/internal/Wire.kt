@@ -11,6 +11,7 @@ internal object Wire {
     const val ATTEMPT = 1
 
     const val WAKES = 4L
+    const val COMMANDS = 8L
 
     /** "Start attempt 1" with nothing beside it and no timer: the happy path's first answer. */
     const val FIRST = 1L or (1L shl 12)
@@ -53,6 +54,9 @@ internal object Wire {
 
     private const val LONGEST_MS = (1L shl 31) - 2
     private const val LONGEST_US = (1L shl 53) - 2
+
+    /** The kind of an outcome. */
+    fun kind(outcome: Long): Int = (outcome ushr 11 and 31).toInt()
 
     fun action(step: Long): Int = (step and 3).toInt()
 

@@ -1,0 +1,50 @@
+package dev.tidegate.internal
+
+import dev.tidegate.Engine
+import dev.tidegate.ffi.StoreCommand
+import dev.tidegate.ffi.StoreReply
+import dev.tidegate.fleet.Store
+import dev.tidegate.fleet.StoreException
+import kotlinx.coroutines.CoroutineDispatcher
+import kotlinx.coroutines.CoroutineScope
+import kotlinx.coroutines.CoroutineStart
+import kotlinx.coroutines.DelicateCoroutinesApi
+import kotlinx.coroutines.SupervisorJob
+import kotlinx.coroutines.cancel
+import kotlinx.coroutines.launch
+import kotlinx.coroutines.withTimeoutOrNull
+
+/** Carries an engine's commands to its store, detached from any call, and the answers back. It decides nothing. */
+internal class Carrier(private val engine: Engine, private val store: Store, dispatcher: CoroutineDispatcher) : AutoCloseable {
+    private val scope = CoroutineScope(SupervisorJob() + dispatcher)
+
+    /** Sends what there is to be sent. */
+    @OptIn(DelicateCoroutinesApi::class)
+    fun send() {
+        for (command in engine.native.engine.takeCommands()) {
+            // It begins also where this has been closed, so that the engine hears of every command: that it was lost.
+            scope.launch(start = CoroutineStart.ATOMIC) { engine.answered(command.id, answer(command)) }
+        }
+    }
+
+    private suspend fun answer(command: StoreCommand): StoreReply {
+        val ms = (command.withinUs.toLong() + 999) / 1000
+        var reply: StoreReply = StoreReply.Lost
+        try {
+            withTimeoutOrNull(ms) { reply = StoreReply.Answer(bytes(store.execute(command.words, command.key.toInt()))) }
+        } catch (error: StoreException) {
+            reply = StoreReply.Error(error.message ?: "ERR")
+        } catch (@Suppress("TooGenericExceptionCaught") _: Throwable) {
+            reply = StoreReply.Lost // whatever it was: there is no answer
+        }
+        return reply
+    }
+
+    private fun bytes(answer: Any?): ByteArray = when (answer) {
+        null -> ByteArray(0)
+        is ByteArray -> answer
+        else -> answer.toString().encodeToByteArray() // an integer, or a text
+    }
+
+    override fun close() = scope.cancel()
+}

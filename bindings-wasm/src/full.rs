@@ -1,0 +1,134 @@
+//! What only the full module exports.
+
+use tidegate::{Duration, Policy, PolicyId, Pool, PoolKind, RouteId};
+
+use crate::host::{host, with};
+use crate::json::{self, listed};
+use crate::output::{self, mistakes, pieces};
+use crate::{NO_WORD, answer, meter, staged, time};
+
+/// Gives a policy the staged pairs as its settings: 0, and who can go on now is among the woken. Or −1, as for `policy`.
+#[unsafe(no_mangle)]
+pub extern "C" fn retune(engine: u32, policy: u32, now: f64) -> f64 {
+    let retuned = staged(Policy::from_pairs).map_err(|errors| mistakes(&errors)).and_then(|to| {
+        let retuned = with(engine, |it| it.core.retune(PolicyId::from_word(policy), to, time(now)));
+        retuned.map_err(|clash| output::clash("policy", &clash))
+    });
+    answer(retuned.map(|_| 0.0))
+}
+
+/// Takes in the staged pairs as a pool, or gives it other settings: 0, or −1, as for `policy`. Kinds are in the order of
+/// `PoolKind::ALL`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pool(engine: u32, kind: u32, again: u32, now: f64) -> f64 {
+    let Some(kind) = PoolKind::ALL.get(kind as usize) else { return NO_WORD };
+    let made = staged(|name, pairs| Pool::from_pairs(name, *kind, pairs));
+    let taken = made.map_err(|errors| mistakes(&errors)).and_then(|pool| {
+        let taken = with(engine, |it| match again {
+            0 => it.core.pool(pool, time(now)),
+            _ => it.core.retune_pool(pool, time(now)).map(drop),
+        });
+        taken.map_err(|clash| output::clash("pool", &clash))
+    });
+    answer(taken.map(|()| 0.0))
+}
+
+/// The name of the path in the input, for `begin`; 0 where its policy holds nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn target(engine: u32, route: f64, now: f64) -> f64 {
+    let path = host(|host| host.text(0, usize::MAX));
+    with(engine, |it| it.core.target(RouteId::from_word(route as u64), &path, time(now)).to_word()) as f64
+}
+
+/// Refuses all calls of a policy (of the route, where that is not 0), or lets them through again. Then ask `wakes`.
+#[unsafe(no_mangle)]
+pub extern "C" fn force_open(engine: u32, policy: u32, route: f64, on: u32, now: f64) {
+    let route = (route > 0.0).then(|| RouteId::from_word(route as u64));
+    with(engine, |it| {
+        let _ = it.core.force_open(PolicyId::from_word(policy), route, on != 0, time(now));
+    });
+}
+
+/// The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class, each with a NUL behind it.
+#[unsafe(no_mangle)]
+pub extern "C" fn kinds(engine: u32, policy: u32) {
+    let text = with(engine, |it| kinds_of(it.core.policy_of(PolicyId::from_word(policy))));
+    host(|host| host.output = text);
+}
+
+/// The state of everything, as JSON.
+#[unsafe(no_mangle)]
+pub extern "C" fn snapshot(engine: u32, now: f64) {
+    let view = with(engine, |it| it.core.snapshot(time(now)));
+    host(|host| host.output = json::snapshot(&view));
+}
+
+/// What the engine has learned, as JSON for `restore`.
+#[unsafe(no_mangle)]
+pub extern "C" fn save(engine: u32, now: f64) {
+    let saved = with(engine, |it| it.core.save(time(now)));
+    host(|host| host.output = saved);
+}
+
+/// Goes on from what `save` gave (the input), which is this old: 0, and the output tells what became of it. Or −1, and
+/// why not.
+#[unsafe(no_mangle)]
+pub extern "C" fn restore(engine: u32, elapsed_us: f64, now: f64) -> f64 {
+    let saved = host(|host| host.text(0, usize::MAX));
+    let elapsed = Duration::from_micros(elapsed_us as u64);
+    match with(engine, |it| it.core.restore(&saved, elapsed, time(now))) {
+        Ok(restored) => {
+            host(|host| host.output = json::restored(&restored));
+            0.0
+        }
+        Err(error) => answer(Err(error.to_string())),
+    }
+}
+
+/// Starts or stops keeping records for `records`.
+#[unsafe(no_mangle)]
+pub extern "C" fn subscribe(engine: u32, on: u32) {
+    with(engine, |it| {
+        it.heard = on != 0;
+        meter::subscribe(it);
+    });
+}
+
+/// The records since the last time are counted, and where somebody listens, put into the output as a list in JSON; how many
+/// have been dropped so far.
+#[unsafe(no_mangle)]
+pub extern "C" fn records(engine: u32) -> f64 {
+    with(engine, |it| {
+        let mut records = Vec::new();
+        it.core.take_records(&mut records);
+        if let Some(meter) = &mut it.meter {
+            for record in &records {
+                meter.add(&it.core, record);
+            }
+        }
+        if it.heard {
+            let text = listed(records.iter().map(ToString::to_string));
+            host(|host| host.output = text);
+        }
+        it.core.records_dropped() as f64
+    })
+}
+
+/// The key of a route, for a record: in the output, empty for one that has been evicted.
+#[unsafe(no_mangle)]
+pub extern "C" fn key_of(engine: u32, route: f64) {
+    let key = with(engine, |it| it.core.key_of(RouteId::from_word(route as u64)).map(str::to_owned));
+    host(|host| host.output = key.unwrap_or_default());
+}
+
+/// The kinds that a policy declares, as name and base.
+fn kinds_of(policy: Option<&Policy>) -> String {
+    let base = |policy: &Policy, name| policy.kind_of(name).map_or("", |kind| policy.class_of(kind).name());
+    pieces(policy.iter().flat_map(|policy| policy.kinds().flat_map(|name| [name, base(policy, name)])))
+}
+
+/// A caller got something in the place of an error of a call on this route, or did not.
+#[unsafe(no_mangle)]
+pub extern "C" fn note_fallback(engine: u32, route: f64, ok: u32, now: f64) {
+    with(engine, |it| it.core.note_fallback(RouteId::from_word(route as u64), ok != 0, time(now)));
+}

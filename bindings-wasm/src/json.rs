@@ -1,0 +1,259 @@
+//! Answers that are longer than a number, as JSON. Names of fields are JavaScript's; spans are milliseconds where people
+//! read them.
+
+use std::fmt::Write;
+
+use tidegate::{
+    BreakerState, Counts, Duration, PoolView, RateView, Restored, RouteView, SharedView, Snapshot, Verdict,
+};
+
+/// JSON in the making.
+#[derive(Default)]
+pub struct Json {
+    pub text: String,
+}
+
+impl Json {
+    /// A comma, unless something has just been opened.
+    fn next(&mut self) {
+        if !matches!(self.text.as_bytes().last(), None | Some(b'{' | b'[' | b':')) {
+            self.text.push(',');
+        }
+    }
+
+    pub fn string(&mut self, text: &str) {
+        self.next();
+        self.text.push('"');
+        for c in text.chars() {
+            match c {
+                '"' | '\\' => self.text.extend(['\\', c]),
+                c if u32::from(c) < 0x20 => drop(write!(self.text, "\\u{:04x}", u32::from(c))),
+                c => self.text.push(c),
+            }
+        }
+        self.text.push('"');
+    }
+
+    pub fn key(&mut self, name: &str) {
+        self.string(name);
+        self.text.push(':');
+    }
+
+    pub fn whole(&mut self, number: u64) {
+        self.next();
+        let _ = write!(self.text, "{number}");
+    }
+
+    pub fn real(&mut self, number: f64) {
+        self.next();
+        if number.is_finite() {
+            let _ = write!(self.text, "{number}");
+        } else {
+            self.text.push_str("null");
+        }
+    }
+
+    pub fn literal(&mut self, text: &str) {
+        self.next();
+        self.text.push_str(text);
+    }
+
+    fn within(&mut self, open: char, close: char, work: impl FnOnce(&mut Self)) {
+        self.next();
+        self.text.push(open);
+        work(self);
+        self.text.push(close);
+    }
+
+    pub fn object(&mut self, work: impl FnOnce(&mut Self)) {
+        self.within('{', '}', work);
+    }
+
+    pub fn list(&mut self, work: impl FnOnce(&mut Self)) {
+        self.within('[', ']', work);
+    }
+
+    /// A field whose value is a count.
+    pub fn count(&mut self, name: &str, number: impl Into<u64>) {
+        self.key(name);
+        self.whole(number.into());
+    }
+
+    /// A field that has no value where there is none.
+    pub fn maybe<T>(&mut self, name: &str, value: Option<T>, work: impl FnOnce(&mut Self, T)) {
+        self.key(name);
+        match value {
+            Some(value) => work(self, value),
+            None => self.literal("null"),
+        }
+    }
+
+    fn permits(&mut self, of: &PoolView) {
+        self.object(|json| {
+            json.count("limit", of.limit);
+            json.key("kind");
+            json.string(of.kind.name());
+            json.count("inFlight", of.in_flight);
+            json.count("waiting", of.waiting);
+            json.count("maxQueue", of.max_queue);
+        });
+    }
+
+    fn tokens(&mut self, of: RateView) {
+        self.object(|json| {
+            json.count("tokens", of.tokens);
+            json.count("waiting", of.waiting);
+        });
+    }
+
+    fn counts(&mut self, of: &Counts) {
+        self.object(|json| {
+            json.count("attempts", of.attempts);
+            json.count("retries", of.retries);
+            json.count("hedges", of.hedges);
+            json.key("ends");
+            json.object(|json| {
+                for verdict in Verdict::ALL {
+                    if of.ended(*verdict) > 0 {
+                        json.count(verdict.name(), of.ended(*verdict));
+                    }
+                }
+            });
+        });
+    }
+
+    fn route(&mut self, of: &RouteView) {
+        self.object(|json| {
+            json.key("policy");
+            json.string(&of.policy);
+            json.key("key");
+            json.string(&of.key);
+            json.count("active", of.active);
+            json.key("forced");
+            json.literal(if of.forced { "true" } else { "false" });
+            json.maybe("budget", of.budget, Self::whole);
+            json.maybe("pool", of.pool.as_ref(), Self::permits);
+            json.maybe("rate", of.rate, Self::tokens);
+            json.maybe("send", of.send, |json, of| {
+                json.object(|json| {
+                    json.maybe("rate", of.rate, Self::real);
+                    json.count("waiting", of.waiting);
+                });
+            });
+            json.maybe("breaker", of.breaker, |json, of| {
+                json.object(|json| {
+                    json.key("state");
+                    json.string(match of.state {
+                        BreakerState::Closed => "closed",
+                        BreakerState::Open => "open",
+                        BreakerState::HalfOpen => "half_open",
+                    });
+                    json.count("failures", of.failures);
+                    json.count("throughput", of.throughput);
+                    json.maybe("retryIn", of.retry_in.map(millis), Self::real);
+                });
+            });
+            json.maybe("throttle", of.throttle, |json, of| {
+                json.object(|json| {
+                    json.count("requests", of.requests);
+                    json.count("accepts", of.accepts);
+                    json.key("probability");
+                    json.real(of.probability);
+                });
+            });
+            json.maybe("hedge", of.hedge, |json, of| {
+                json.object(|json| {
+                    json.key("delay");
+                    json.real(millis(of.delay));
+                    json.maybe("budget", of.budget, Self::whole);
+                });
+            });
+            json.maybe("hold", of.hold, |json, of| {
+                json.object(|json| {
+                    json.count("held", of.held);
+                    json.count("holds", of.holds);
+                });
+            });
+        });
+    }
+
+    fn shared(&mut self, of: &SharedView) {
+        self.object(|json| {
+            json.key("kind");
+            json.string(of.kind.name());
+            json.maybe("budget", of.budget, Self::whole);
+            json.maybe("pool", of.pool.as_ref(), Self::permits);
+            json.maybe("rate", of.rate, Self::tokens);
+        });
+    }
+}
+
+fn millis(span: Duration) -> f64 {
+    span.as_micros() as f64 / 1e3
+}
+
+fn list(work: impl FnOnce(&mut Json)) -> String {
+    let mut json = Json::default();
+    json.list(work);
+    json.text
+}
+
+/// Texts that are JSON, as a list.
+pub fn listed(texts: impl Iterator<Item = String>) -> String {
+    list(|json| texts.for_each(|text| json.literal(&text)))
+}
+
+pub fn snapshot(view: &Snapshot) -> String {
+    let mut json = Json::default();
+    json.object(|json| {
+        json.count("live", view.live);
+        json.count("lingering", view.lingering);
+        json.count("lost", view.lost);
+        json.count("waiting", view.waiting);
+        json.count("routeOverflows", view.route_overflows);
+        json.count("routeEvictions", view.route_evictions);
+        json.count("pathOverflows", view.path_overflows);
+        json.key("policies");
+        json.object(|json| {
+            for (name, counts) in &view.policies {
+                json.key(name);
+                json.counts(counts);
+            }
+        });
+        json.key("routes");
+        json.list(|json| view.routes.iter().for_each(|of| json.route(of)));
+        json.key("pools");
+        json.object(|json| {
+            for of in &view.pools {
+                json.key(&of.name);
+                json.shared(of);
+            }
+        });
+    });
+    json.text
+}
+
+pub fn restored(of: &Restored) -> String {
+    let mut json = Json::default();
+    json.object(|json| {
+        json.count("routes", of.routes);
+        json.count("leftOut", of.left_out);
+        json.key("unknown");
+        json.list(|json| {
+            for (kind, name) in &of.unknown {
+                json.list(|json| [kind, name.as_str()].into_iter().for_each(|text| json.string(text)));
+            }
+        });
+        json.key("dropped");
+        json.list(|json| {
+            for (kind, name, component) in &of.dropped {
+                json.list(|json| {
+                    for text in [kind, name.as_str(), component] {
+                        json.string(text);
+                    }
+                });
+            }
+        });
+    });
+    json.text
+}

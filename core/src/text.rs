@@ -1,0 +1,123 @@
+//! Texts put together by hand: what `format!` would bring along is a tenth of the module that a page loads.
+
+use crate::full::FULL;
+
+/// A whole number in digits.
+pub(crate) fn whole(mut number: u64) -> String {
+    let mut digits = Vec::new();
+    loop {
+        digits.push(b'0' + (number % 10) as u8);
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    digits.iter().rev().map(|digit| char::from(*digit)).collect()
+}
+
+/// These one behind the other.
+pub(crate) fn of(pieces: &[&str]) -> String {
+    joined(pieces, "")
+}
+
+/// These with something between them.
+pub(crate) fn joined(pieces: &[&str], between: &str) -> String {
+    let mut text = String::new();
+    for (at, piece) in pieces.iter().enumerate() {
+        if at > 0 {
+            text.push_str(between);
+        }
+        text.push_str(piece);
+    }
+    text
+}
+
+/// Any number. A small engine leaves that to its host, which can: it writes the bits, in hexadecimal digits behind a
+/// character of private use.
+pub(crate) fn real(number: f64) -> String {
+    if FULL {
+        return number.to_string();
+    }
+    let digit = |place: u32| char::from(b"0123456789abcdef"[(number.to_bits() >> (4 * place) & 15) as usize]);
+    core::iter::once('\u{e000}').chain((0..16).rev().map(digit)).collect()
+}
+
+/// The number that decimals such as `3` or `0.25` are; at most 15 digits, so that it is the nearest one.
+pub(crate) fn decimal(text: &str) -> Option<f64> {
+    let (mut number, mut scale, mut fraction) = (0_u64, 1_u64, false);
+    if text.is_empty() || text.len() > 16 {
+        return None;
+    }
+    for byte in text.bytes() {
+        match byte {
+            b'.' if !fraction => fraction = true,
+            b'0'..=b'9' => {
+                number = number * 10 + u64::from(byte - b'0');
+                scale *= if fraction { 10 } else { 1 };
+            }
+            _ => return None,
+        }
+    }
+    Some(number as f64 / scale as f64)
+}
+
+/// A text in quotes, with what would not show written out.
+pub(crate) fn quoted(text: &str) -> String {
+    if !FULL {
+        return of(&["\"", text, "\""]); // who reads it is a console
+    }
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn decimals_are_the_numbers_that_they_say() {
+        for text in ["0", "3", "0.2", "0.9", "1.5", "0.001", "123456789012345", "0.000001", "99999999.999999"]
+        {
+            assert_eq!(decimal(text), text.parse().ok(), "{text}");
+        }
+        for text in ["", "x", "1.2.3", "-1", "1e3", "12345678901234567"] {
+            assert_eq!(decimal(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_would_not_show_is_written_out() {
+        assert_eq!(quoted("a\"b\\c\n\r\t\u{1}é"), r#""a\"b\\c\n\r\t\u{1}é""#);
+    }
+
+    proptest! {
+        #[test]
+        fn whole_numbers_are_as_the_standard_library_writes_them(number: u64) {
+            prop_assert_eq!(whole(number), number.to_string());
+        }
+
+        #[test]
+        fn decimals_of_up_to_15_digits_are_the_nearest_number(digits in 0_u64..1_000_000_000_000_000, at in 0_usize..10) {
+            let mut text = format!("{digits:015}");
+            text.insert(15 - at, '.');
+            prop_assert_eq!(decimal(&text), text.parse().ok());
+        }
+
+        #[test]
+        fn plain_texts_are_quoted_as_rust_quotes_them(text in "[ -~äß€]*") {
+            prop_assert_eq!(quoted(&text), format!("{text:?}"));
+        }
+    }
+}
