@@ -79,8 +79,8 @@ families! {
     BudgetTokens = "tidegate_budget_tokens", Gauge, [], "Retries that the budget has left.";
     Hedges = "tidegate_hedges_total", Counter, ["outcome"], "Hedges that ended: won, or lost.";
     HedgeDelay = "tidegate_hedge_delay_seconds", Gauge, [], "How long an attempt may take before one is started beside it; of several routes the longest.";
-    FleetUp = "tidegate_fleet_up", Gauge, [], "1 while the fleet's store is there, 0 while it is gone; without policy and route.";
-    FleetFallbacks = "tidegate_fleet_fallbacks_total", Counter, [], "Decisions made without the fleet's store, because it was gone or too slow; by policy, without a route.";
+    FleetUp = "tidegate_fleet_up", Gauge, [], "1 while the fleet's store is there, 0 while `on_loss` decides; without policy and route.";
+    FleetFallbacks = "tidegate_fleet_fallbacks_total", Counter, [], "Decisions that `on_loss` has made, because the fleet's store was gone or too slow; by policy, without a route.";
 }
 
 /// What a series says.

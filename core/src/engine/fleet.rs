@@ -299,7 +299,7 @@ impl Engine {
     fn forget_commands(&mut self, now: Time) {
         while let Some(fleet) = &mut self.fleet
             && let Some(oldest) = fleet.pending.first_entry()
-            && oldest.get().overdue // else it is still counted as out
+            && oldest.get().overdue
             && oldest.get().due.after(FORGOTTEN) <= now
         {
             oldest.remove();

@@ -586,18 +586,4 @@ impl Engine {
             self.send_rate(home, (0, 0), None, now);
         }
     }
-
-    /// A command is out again, with its script.
-    pub(super) fn rate_sent(&mut self, home: u32) {
-        if let Some(share) = self.share_mut(home) {
-            share.asked += 1;
-        }
-    }
-
-    /// A command has been answered, or its answer is overdue: it is out no more.
-    pub(super) fn rate_settled(&mut self, home: u32) {
-        if let Some(share) = self.share_mut(home) {
-            share.asked = share.asked.saturating_sub(1);
-        }
-    }
 }

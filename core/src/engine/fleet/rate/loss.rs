@@ -47,6 +47,20 @@ impl Engine {
         }
     }
 
+    /// A command is out again, with its script.
+    pub(in crate::engine::fleet) fn rate_sent(&mut self, home: u32) {
+        if let Some(share) = self.share_mut(home) {
+            share.asked += 1;
+        }
+    }
+
+    /// A command has been answered, or its answer is overdue: it is out no more.
+    pub(in crate::engine::fleet) fn rate_settled(&mut self, home: u32) {
+        if let Some(share) = self.share_mut(home) {
+            share.asked = share.asked.saturating_sub(1);
+        }
+    }
+
     /// A rate has become the fleet's, perhaps again: commands of before that may still be out.
     pub(in crate::engine) fn recount_rate(&mut self, home: u32) {
         let id = self.routes.id(home);
@@ -63,7 +77,8 @@ impl Engine {
         };
         let id = self.routes.id(home);
         let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate));
-        if out != share.asked as usize {
+        // A command from before a retune that made the share anew is out, and not noted.
+        if out < share.asked as usize {
             return Err(format!("route {home}: {} commands noted, {out} out", share.asked));
         }
         if share.leased.len() > MOST_LEASES || share.leased.iter().any(|it| it.0 == 0) {
