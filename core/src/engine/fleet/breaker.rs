@@ -210,7 +210,9 @@ impl Engine {
                 (guard.epoch, guard.theirs) = (epoch, true);
             }
             // Not after a close: a store that knows of none by then would be told of it for ever.
-            2 if own == BreakerState::Closed && guard.closed == epoch && op != Op::Close => again = Some(Op::Close),
+            2 if own == BreakerState::Closed && guard.closed == epoch && op != Op::Close => {
+                again = Some(Op::Close);
+            }
             2 if opens && !guard.theirs => again = Some(Op::Open),
             0 if guard.theirs && own != BreakerState::Closed => {
                 breaker.reset();

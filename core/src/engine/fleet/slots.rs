@@ -103,7 +103,9 @@ impl Slots {
         match self.settings.on_loss {
             OnLoss::Open => self.limit,
             OnLoss::Closed => self.held(),
-            OnLoss::Local => (self.limit / processes).max(self.held()).max(self.at_loss).max(1).min(self.limit),
+            OnLoss::Local => {
+                (self.limit / processes).max(self.held()).max(self.at_loss).max(1).min(self.limit)
+            }
         }
     }
 }
