@@ -124,3 +124,34 @@ fn a_close_is_told_once_and_a_break_that_is_over_opens_nobody() {
     // A store that knows of no close, however often it is told.
     assert!(it.answer("2 0 77 0", 50) < 5);
 }
+
+/// A call may hold its slot of the fleet's while it waits for its next attempt.
+#[test]
+fn a_lease_is_renewed_through_a_backoff() {
+    let mut it = Alone::new(&[
+        ("bulkhead.max_concurrency", Number(2.0)),
+        ("bulkhead.store", Text("fleet")),
+        ("bulkhead.lease_ttl", Number(3e6)),
+        ("bulkhead.unit", Text("call")),
+        ("retry.max_attempts", Number(2.0)),
+        ("retry.backoff.kind", Text("constant")),
+        ("retry.backoff.base", Number(5e6)),
+        ("retry.backoff.jitter", Text("none")),
+    ]);
+    let (call, _) = it.begin(true);
+    it.answer("1 7 1 0", 1);
+    let step = it.engine.on(call, Event::Poll, it.now);
+    assert!(matches!(step.action, Action::Attempt { .. }), "{step:?}");
+    let outcome = Outcome::of(Class::Transient);
+    let mut step = it.engine.on(call, Event::Finished { attempt: 1, outcome }, it.now);
+    for renewal in 1..=4 {
+        assert!(matches!(step.action, Action::Wait { why: Wait::Backoff }), "{step:?}");
+        assert!(step.next.unwrap() <= Duration::from_secs(1), "{step:?}");
+        it.now = Time::from_micros(renewal * 1_000_000);
+        step = it.engine.on(call, Event::Timer, it.now);
+        assert!(step.flags.commands, "renewal {renewal}");
+        it.answer("1 1", 1);
+    }
+    it.now = Time::from_micros(5_000_000);
+    assert!(matches!(it.engine.on(call, Event::Timer, it.now).action, Action::Attempt { .. }));
+}
