@@ -3,6 +3,10 @@
 //! A call is a future, and lives in its caller's task: its attempts are polled there, and nothing is spawned. Dropped at any
 //! moment, it drops its attempts, and its guard tells the engine that the caller gave up.
 
+mod answer;
+mod tail;
+mod work;
+
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -19,43 +23,12 @@ use crate::engine::{Told, wakes};
 use crate::error::{Error, Report, Stopped};
 use crate::policy::Site;
 use crate::scope::{self, Entered, Level};
-
-/// What an attempt knows of itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Attempt {
-    /// Its number, from 1 on.
-    pub number: u8,
-    /// Did it start beside another one that is slow?
-    pub hedge: bool,
-    /// Time that it has, from its start: until its attempt timeout or the call's deadline, whichever comes first. `None`
-    /// without end. It is stopped then, whether or not it looks at this.
-    pub remaining: Option<Duration>,
-}
-
-/// What makes a call's attempts.
-pub(crate) trait Work<Fut> {
-    /// The next one; `None` where there is nothing to make it of any more.
-    fn attempt(&mut self, attempt: Attempt) -> Option<Fut>;
-}
-
-impl<Fut, F: FnMut(Attempt) -> Fut> Work<Fut> for F {
-    #[inline]
-    fn attempt(&mut self, attempt: Attempt) -> Option<Fut> {
-        Some(self(attempt))
-    }
-}
-
-/// Makes attempts as long as there is something to make them of.
+pub(crate) use answer::{Plain, Whole};
+pub(crate) use tail::Tail;
+pub use work::Attempt;
 #[cfg(feature = "reqwest")]
-pub(crate) struct Optional<F>(pub F);
-
-#[cfg(feature = "reqwest")]
-impl<Fut, F: FnMut(Attempt) -> Option<Fut>> Work<Fut> for Optional<F> {
-    fn attempt(&mut self, attempt: Attempt) -> Option<Fut> {
-        (self.0)(attempt)
-    }
-}
+pub(crate) use work::Optional;
+pub(crate) use work::Work;
 
 /// A call's result, and what became of it.
 #[derive(Clone, PartialEq, Debug)]
@@ -250,38 +223,6 @@ where
                 None => return Poll::Pending,
             }
         }
-    }
-}
-
-pin_project! {
-    /// A call that answers its result alone. By hand: an `async` block would keep the call twice.
-    pub(crate) struct Plain<R> {
-        #[pin]
-        pub run: R,
-    }
-}
-
-impl<T, E, P: Deref<Target = Site>, R: Future<Output = Over<T, E, P>>> Future for Plain<R> {
-    type Output = Result<T, Error<E>>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.project().run.poll(cx).map(|over| over.ended.result)
-    }
-}
-
-pin_project! {
-    /// A call that answers its result and what became of it.
-    pub(crate) struct Whole<R> {
-        #[pin]
-        pub run: R,
-    }
-}
-
-impl<T, E, P: Deref<Target = Site>, R: Future<Output = Over<T, E, P>>> Future for Whole<R> {
-    type Output = Ended<T, E>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.project().run.poll(cx).map(|over| over.ended)
     }
 }
 
@@ -620,56 +561,6 @@ impl<P: Deref<Target = Site>> Guard<P> {
 const fn attempt_in(lane: u8, attempts: u8) -> u8 {
     // At most eight lie between two attempts of one lane (R11), so it is the newest.
     attempts - (attempts.wrapping_sub(1).wrapping_sub(lane) & 7)
-}
-
-/// A call whose body is being read: its slot and its deadline last until then.
-pub(crate) struct Tail<P: Deref<Target = Site>> {
-    site: P,
-    call: Option<CallId>,
-    attempt: u8,
-    /// When to ask the engine again.
-    pub due: Option<Instant>,
-}
-
-#[cfg_attr(not(feature = "reqwest"), expect(dead_code, reason = "only adapters have bodies"))]
-impl<P: Deref<Target = Site>> Tail<P> {
-    /// The body has been read, or not.
-    pub fn finish(&mut self, outcome: Outcome) {
-        self.tell(Event::Finished { attempt: self.attempt, outcome });
-    }
-
-    /// Its moment has come. The error, where that was the deadline.
-    pub fn expire(&mut self) -> Option<Stopped> {
-        let told = self.tell(Event::Timer)?;
-        match told.step.action {
-            Action::Done { verdict: Verdict::Stale, .. } => None,
-            Action::Done { verdict, retry_in, .. } => {
-                let report = self.site.report(self.attempt, verdict, retry_in.map(clock::std));
-                Some(Stopped::new(self.site.policy.name.clone(), self.site.key.clone(), report))
-            }
-            _ => None,
-        }
-    }
-
-    fn tell(&mut self, event: Event) -> Option<Told> {
-        let shared = self.site.shared();
-        let told = shared.tell(self.call?, event, None, false);
-        if told.others {
-            shared.tend();
-        }
-        self.due = told.step.next.map(|span| clock::after(told.at, span));
-        if matches!(told.step.action, Action::Done { .. }) {
-            self.call = None;
-        }
-        Some(told)
-    }
-}
-
-impl<P: Deref<Target = Site>> Drop for Tail<P> {
-    /// Whoever lets go of a good answer's body has what he wanted of it.
-    fn drop(&mut self) {
-        self.finish(Outcome::of(Class::Ok));
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,61 @@
+//! What is left of a call once its caller has the head of an answer: the body, and the slot that it holds.
+
+use std::ops::Deref;
+
+use tidegate::{Action, CallId, Class, Event, Outcome, Verdict};
+use tokio::time::Instant;
+
+use crate::clock;
+use crate::engine::Told;
+use crate::error::Stopped;
+use crate::policy::Site;
+
+/// A call whose body is being read: its slot and its deadline last until then.
+pub(crate) struct Tail<P: Deref<Target = Site>> {
+    pub(super) site: P,
+    pub(super) call: Option<CallId>,
+    pub(super) attempt: u8,
+    /// When to ask the engine again.
+    pub due: Option<Instant>,
+}
+
+#[cfg_attr(not(feature = "reqwest"), expect(dead_code, reason = "only adapters have bodies"))]
+impl<P: Deref<Target = Site>> Tail<P> {
+    /// The body has been read, or not.
+    pub fn finish(&mut self, outcome: Outcome) {
+        self.tell(Event::Finished { attempt: self.attempt, outcome });
+    }
+
+    /// Its moment has come. The error, where that was the deadline.
+    pub fn expire(&mut self) -> Option<Stopped> {
+        let told = self.tell(Event::Timer)?;
+        match told.step.action {
+            Action::Done { verdict: Verdict::Stale, .. } => None,
+            Action::Done { verdict, retry_in, .. } => {
+                let report = self.site.report(self.attempt, verdict, retry_in.map(clock::std));
+                Some(Stopped::new(self.site.policy.name.clone(), self.site.key.clone(), report))
+            }
+            _ => None,
+        }
+    }
+
+    fn tell(&mut self, event: Event) -> Option<Told> {
+        let shared = self.site.shared();
+        let told = shared.tell(self.call?, event, None, false);
+        if told.others {
+            shared.tend();
+        }
+        self.due = told.step.next.map(|span| clock::after(told.at, span));
+        if matches!(told.step.action, Action::Done { .. }) {
+            self.call = None;
+        }
+        Some(told)
+    }
+}
+
+impl<P: Deref<Target = Site>> Drop for Tail<P> {
+    /// Whoever lets go of a good answer's body has what he wanted of it.
+    fn drop(&mut self) {
+        self.finish(Outcome::of(Class::Ok));
+    }
+}
