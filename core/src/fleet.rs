@@ -44,8 +44,8 @@ impl CommandId {
 pub enum StoreKind {
     /// Redis 5 or newer, or Valkey: it runs scripts (`EVALSHA`, `EVAL`).
     Lua,
-    /// A service that forbids scripts: plain commands only. Nothing is built on it yet: a policy that wants a component to
-    /// be the fleet's is refused.
+    /// A service that forbids scripts: plain commands only. Rates are kept in windows and breakers as keys with an end; a quorum,
+    /// bulkheads and latencies of the fleet's are refused.
     Plain,
 }
 

@@ -147,6 +147,21 @@ fn without_the_store_on_loss_says_how_many() {
     }
 }
 
+#[test]
+fn an_outage_longer_than_a_lease_leaves_what_was_held() {
+    let mut faults = Faults::none();
+    faults.gone = vec![(2 * SECOND, 60 * SECOND)];
+    let pairs = slots(8.0, &[("bulkhead.lease_ttl", Number(1e6)), ("bulkhead.max_queue", Number(20.0))]);
+    let mut sim = Sim::new(6, 2, &pairs, faults);
+    sim.service = (20_000, 60_000);
+    sim.load((2_000, 8_000), (1, 1), 0);
+    sim.run_to(5 * SECOND);
+    sim.peak = 0;
+    sim.load((2_000, 8_000), (1, 1), 0);
+    sim.run(8 * SECOND);
+    assert!((6..=8).contains(&sim.peak), "{}", sim.peak);
+}
+
 /// Whatever the network does: calls end and wait no longer than they may, and when all is well again and every lease of
 /// before has ended, the fleet keeps to its limit.
 #[test]

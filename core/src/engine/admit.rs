@@ -150,14 +150,24 @@ impl Engine {
 
     /// The early look at the breaker: it takes nothing, and spares a queue and a token.
     fn look(&mut self, slot: u32, now: Time) -> Answer {
+        let route = &self.routes[self.calls[slot].route];
+        if route.guard.is_some() {
+            return self.look_in_fleet(slot, now);
+        }
+        match route.breaker.as_ref().and_then(|breaker| breaker.refuses(now)) {
+            Some(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),
+            None => Answer::Pass,
+        }
+    }
+
+    /// The same where the breaker is the fleet's.
+    #[cold]
+    fn look_in_fleet(&mut self, slot: u32, now: Time) -> Answer {
         let route = self.calls[slot].route;
-        if self.routes[route].guard.is_some()
-            && let Some(answer) = self.consult_fleet(route, true, now)
-        {
+        if let Some(answer) = self.consult_fleet(route, true, now) {
             return answer;
         }
-        let breaker = &self.routes[route].breaker;
-        match breaker.as_ref().and_then(|breaker| breaker.refuses(now)) {
+        match self.routes[route].breaker.as_ref().and_then(|breaker| breaker.refuses(now)) {
             Some(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),
             None => Answer::Pass,
         }
@@ -165,12 +175,21 @@ impl Engine {
 
     /// Breaker or throttle.
     fn guard(&mut self, slot: u32, now: Time) -> Answer {
-        let route = self.calls[slot].route;
-        if self.routes[route].guard.is_some()
-            && let Some(answer) = self.consult_fleet(route, false, now)
-        {
-            return answer;
+        if self.routes[self.calls[slot].route].guard.is_some() {
+            return self.guard_in_fleet(slot, now);
         }
+        self.guard_here(slot, now)
+    }
+
+    /// The same where the breaker is the fleet's.
+    #[cold]
+    fn guard_in_fleet(&mut self, slot: u32, now: Time) -> Answer {
+        let told = self.consult_fleet(self.calls[slot].route, false, now);
+        told.unwrap_or_else(|| self.guard_here(slot, now))
+    }
+
+    #[cfg_attr(not(tidegate_small), inline(always))]
+    fn guard_here(&mut self, slot: u32, now: Time) -> Answer {
         let call = &mut self.calls[slot];
         let route = &mut self.routes[call.route];
         if let Some(breaker) = &mut route.breaker {

@@ -215,7 +215,10 @@ impl Engine {
             }
             State::Backoff if out_of_time => self.refuse(slot, Verdict::Deadline, None, now),
             State::Backoff if call.moment <= now => self.go_on(slot, now),
-            State::Backoff => wait(Wait::Backoff, call.moment, now),
+            State::Backoff => {
+                let (route, due) = (call.route, call.moment);
+                wait(Wait::Backoff, self.keep_lease(route, due, now), now)
+            }
             State::Free | State::Passing | State::Ended | State::Lost => Step::done(Verdict::Stale),
         }
     }
@@ -299,9 +302,9 @@ impl Engine {
         wait(Wait::Running, next, now)
     }
 
-    /// Whoever runs under a lease of the fleet's comes in time to have it renewed.
+    /// Whoever holds a lease of the fleet's comes in time to have it renewed.
     #[inline]
-    fn keep_lease(&mut self, route: u32, until: Time, now: Time) -> Time {
+    pub(super) fn keep_lease(&mut self, route: u32, until: Time, now: Time) -> Time {
         if self.routes[route].stages & stage::LEASED == 0 {
             return until;
         }

@@ -118,7 +118,8 @@ impl Engine {
             return Ok(self.go_on(slot, now));
         }
         self.calls[slot].go(State::Backoff);
-        Ok(Step { stop, ..wait(Wait::Backoff, now.after(delay), now) })
+        let due = self.keep_lease(self.calls[slot].route, now.after(delay), now);
+        Ok(Step { stop, ..wait(Wait::Backoff, due, now) })
     }
 
     /// Is this a failure that may be tried again, going by its class, the opinions on it, and the request?

@@ -142,12 +142,9 @@ impl Engine {
             };
             let from = breaker.state(now);
             let change = breaker.record(ticket, evidence, bits, now);
-            let fleet = route.guard.is_some();
             if let Some((_, to)) = change {
                 self.note(move |it| it.tell_breaker_of(slot, from, now));
-                if fleet {
-                    self.tell_fleet(self.calls[slot].route, to, now);
-                }
+                self.tell_fleet(self.calls[slot].route, to, now);
             }
         } else if let Some(throttle) = &mut route.throttle
             && !matches!(class, Class::Ignored | Class::Cancelled)

@@ -125,7 +125,12 @@ impl Pace {
 
     /// May one that does not queue take so many tokens now?
     pub fn has(&mut self, cost: u32, now: Time) -> bool {
-        self.waiting.len() == 0 && self.bucket.wait_for(u64::from(cost), now) == Duration::ZERO
+        // Of the fleet's rate only what is leased is there; when the store may have more says its `turn`.
+        let there = match &mut self.bucket {
+            Bucket::Fleet(share) => share.tokens(now) >= cost,
+            bucket => bucket.wait_for(u64::from(cost), now) == Duration::ZERO,
+        };
+        self.waiting.len() == 0 && there
     }
 
     pub fn take(&mut self, cost: u32, now: Time) -> bool {

@@ -194,6 +194,8 @@ impl Engine {
         guard.heard = command;
         guard.told |= op == Op::Open;
         let own = breaker.state(now);
+        // A break of our own that the fleet has not heard of; one that is over by now is nobody's any more.
+        let opens = own == BreakerState::Open && !guard.told && breaker.refuses(now).is_some();
         let mut again = None;
         match state {
             1 if epoch != guard.epoch || own == BreakerState::Closed && guard.closed != epoch => {
@@ -207,13 +209,16 @@ impl Engine {
                 }
                 (guard.epoch, guard.theirs) = (epoch, true);
             }
-            2 if own == BreakerState::Closed && guard.closed == epoch => again = Some(Op::Close),
-            2 if own == BreakerState::Open && !guard.theirs && !guard.told => again = Some(Op::Open),
+            // Not after a close: a store that knows of none by then would be told of it for ever.
+            2 if own == BreakerState::Closed && guard.closed == epoch && op != Op::Close => {
+                again = Some(Op::Close);
+            }
+            2 if opens && !guard.theirs => again = Some(Op::Open),
             0 if guard.theirs && own != BreakerState::Closed => {
                 breaker.reset();
                 (guard.epoch, guard.theirs) = (epoch, false);
             }
-            0 if own == BreakerState::Open && !guard.told => again = Some(Op::Open),
+            0 if opens => again = Some(Op::Open),
             _ => {}
         }
         self.note(move |it| it.tell_levels(route, before, now));

@@ -27,6 +27,8 @@ use crate::time::{Duration, Time};
 /// Leased tokens that are not spent within this are given back.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// The shortest wait that a store's "not now" means.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// The longest time that nobody asks a store that has less than was wanted.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -502,7 +504,8 @@ impl Engine {
         now: Time,
     ) {
         let &[granted, wait, processes] = answer else { return };
-        let granted = u32::try_from(granted).unwrap_or(u32::MAX);
+        // More than was asked for is nothing that a script of ours grants: to keep it would be to mint it.
+        let granted = u32::try_from(granted).unwrap_or(u32::MAX).min(want);
         let processes = u32::try_from(processes).unwrap_or(u32::MAX).max(1);
         if let Some(fleet) = &mut self.fleet {
             fleet.processes = processes;
@@ -519,20 +522,20 @@ impl Engine {
             share.empty = (granted < want && !share.strict()).then_some((1, pause));
         } else if need > 0 {
             // No honest wait is longer than a burst takes to flow; a store that says so is asked again after that.
-            let wait = Duration::from_micros(wait).min(plain::window(share.settings).1);
+            // And none is shorter than a millisecond: with "none there, come back at once" it would be asked for ever.
+            let wait = Duration::from_micros(wait).min(plain::window(share.settings).1).max(LEAST_WAIT);
             share.empty = Some((need, now.after(wait).max(pause)));
         }
-        let moved = self.lease_out(home, now);
+        self.lease_out(home, now);
         if granted < want {
-            // There is no more: those that are left are told so.
+            // There is no more: those that are left are told so. Who is behind them may have what they were too dear for.
             let need = if granted == 0 { need } else { 1 };
             self.rate_refused(home, (need, call), now);
+            self.lease_out(home, now);
         }
         self.give_back_unasked(home, now);
         self.ask_store(home, None, now);
-        if !moved {
-            self.wake_head(home);
-        }
+        self.wake_head(home);
     }
 
     /// The store has nothing: who cannot wait for it is refused, and who would wait in vain.

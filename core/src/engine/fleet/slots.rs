@@ -48,6 +48,8 @@ pub(in crate::engine) struct Slots {
     renewed_at: Time,
     /// The store was full: it is asked again then.
     again_at: Option<Time>,
+    /// Those leased when the store was lost: as many permits there are until it is back, though their leases end.
+    at_loss: u32,
     /// Slots of the fleet in use, as the store last said.
     pub used: u32,
     /// How long answers are waited for, as the last call's policy has it.
@@ -67,6 +69,7 @@ impl Slots {
             renewing: false,
             renewed_at: Time::default(),
             again_at: None,
+            at_loss: 0,
             used: 0,
             within: Duration::from_millis(50),
         };
@@ -76,7 +79,7 @@ impl Slots {
     /// After a fork: leases and commands are the parent's.
     pub fn forget(&mut self) {
         self.fences.clear();
-        (self.out, self.asking, self.renewing, self.again_at) = (0, false, false, None);
+        (self.out, self.asking, self.renewing, self.again_at, self.at_loss) = (0, false, false, None, 0);
     }
 
     fn held(&self) -> u32 {
@@ -100,7 +103,9 @@ impl Slots {
         match self.settings.on_loss {
             OnLoss::Open => self.limit,
             OnLoss::Closed => self.held(),
-            OnLoss::Local => (self.limit / processes).max(self.held()).max(1),
+            OnLoss::Local => {
+                (self.limit / processes).max(self.held()).max(self.at_loss).max(1).min(self.limit)
+            }
         }
     }
 }
@@ -257,6 +262,7 @@ impl Engine {
         self.watch_store(now);
         self.keep_slots(home, now);
         self.fit_slots(home, now);
+        self.wake_next(home, now); // a new head looks when the store is to be asked again
     }
 
     /// Lets the permits be as many as the slots leased, or as `on_loss` says; hands out what there is, and gives back what
@@ -407,6 +413,9 @@ impl Engine {
     pub(super) fn slots_without_store(&mut self, home: u32, now: Time) {
         let Some(slots) = &self.routes[home].slots else { return };
         let closed = slots.settings.on_loss == OnLoss::Closed;
+        if let Some(slots) = &mut self.routes[home].slots {
+            slots.at_loss = slots.held();
+        }
         self.fit_slots(home, now);
         if closed {
             let waiting = self.routes[home].pool.as_ref().map(|pool| pool.queue(&self.calls));
@@ -423,7 +432,7 @@ impl Engine {
     /// The store is back: leases are renewed, and who runs without one gets one.
     pub(super) fn slots_with_store(&mut self, home: u32, now: Time) {
         if let Some(slots) = &mut self.routes[home].slots {
-            (slots.again_at, slots.renewed_at) = (None, Time::default());
+            (slots.again_at, slots.renewed_at, slots.at_loss) = (None, Time::default(), 0);
         }
         self.keep_slots(home, now);
         self.fit_slots(home, now);
@@ -435,7 +444,11 @@ impl Engine {
     pub(in crate::engine) fn retune_slots(&mut self, home: u32, to: Option<&Bulkhead>, now: Time) {
         match (&mut self.routes[home].slots, to.and_then(|to| Some((to, to.fleet?)))) {
             (Some(slots), Some((to, settings))) => {
+                if slots.settings.ttl != settings.ttl {
+                    (slots.renewed_at, slots.renewing) = (Time::default(), false); // leases of another length
+                }
                 (slots.settings, slots.limit) = (*settings, limit_of(to));
+                self.keep_slots(home, now);
                 self.fit_slots(home, now);
             }
             (None, Some((to, _))) => {

@@ -177,7 +177,8 @@ impl Route {
         self.throttle = throttle.or(self.throttle.take());
         self.hedger = hedger.or(self.hedger.take());
         self.holds = holds.or(self.holds.take());
-        if let (Some(pool), Some(limiter)) = (&mut self.pool, limiter) {
+        // Permits of the fleet's are those whose slots it leases.
+        if let (Some(pool), Some(limiter), None) = (&mut self.pool, limiter, &self.slots) {
             pool.set_limit(limiter.limit());
             pool.limiter = limiter;
         }

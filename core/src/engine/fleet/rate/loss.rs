@@ -14,7 +14,7 @@ impl Engine {
         if self.rate_queue(home).0 == 0 {
             return;
         }
-        let moved = self.lease_out(home, now);
+        self.lease_out(home, now);
         let (mut ahead, mut next) = (0, self.rate_queue(home).1);
         while let Some(slot) = next {
             let call = &self.calls[slot];
@@ -34,9 +34,8 @@ impl Engine {
                 self.turn_away_from(slot, Verdict::RateLimited, retry_in, now);
             }
         }
-        if !moved {
-            self.wake_head(home);
-        }
+        self.lease_out(home, now);
+        self.wake_head(home);
     }
 
     /// The store is back: it is asked for those who have waited for the process's share.

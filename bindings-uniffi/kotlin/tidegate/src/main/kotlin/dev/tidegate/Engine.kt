@@ -154,7 +154,7 @@ constructor(
      * Shares state with a fleet from now on, for the policies and pools that say `store = FLEET` (`docs/kotlin.md`). To be called before the
      * first of these is made, once for each engine.
      *
-     * What the store does runs in coroutines of its own, never on a call's thread; calls wait for it at most `fleet.timeout`, and do
+     * What the store does runs in coroutines of its own, never on a call's thread; calls wait for it at most `store_timeout`, and do
      * without it while it is gone.
      *
      * @param store What carries commands to Redis or Valkey: [dev.tidegate.fleet.RedisStore], or one of yours.

@@ -8,7 +8,7 @@ public fun interface Store {
     /**
      * Carries out one command.
      *
-     * It is cancelled when its time is up (`fleet.timeout`), and is never asked again for the same command: whoever
+     * It is cancelled when its time is up (`store_timeout`), and is never asked again for the same command: whoever
      * repeats it below may do twice what it does.
      *
      * @param words The command's name and its arguments.
