@@ -39,7 +39,7 @@ def draw(lines: list[dict[str, Any]], gone: tuple[float, float], args: argparse.
     upper.axhline(args.rate, color="#6E7781", linestyle="--", label=f"declared: {args.rate}/s")
     offered = args.load * len(lines)
     upper.plot(moments, means, color="#0072B2", linewidth=2.2, label=f"sent, of {offered}/s that were wanted")
-    upper.set(ylim=(0, max(means) * 1.1), ylabel="attempts/s, whole fleet")
+    upper.set(ylim=(0, max(means) * 1.1), ylabel="attempts/s, whole fleet, mean of 1 s")
     upper.set_title("Eight processes, one rate limit", loc="left", weight="bold")
     upper.legend(loc="lower right", frameon=False)
     for row, line in enumerate(lines):

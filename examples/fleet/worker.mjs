@@ -39,13 +39,15 @@ const limited = policy({
 });
 const api = limited.at({ route: "eu" });
 
-await sleep(Math.max(number("start") - Date.now(), 0));
-const zero = performance.now();
+// Not when this process wakes: all measure from the same moment, or their figures are not comparable.
+const zero = performance.now() + (number("start") - Date.now());
+if (zero < performance.now()) throw new RangeError(`--start ${args.start}: has passed`);
+await sleep(zero - performance.now());
 const line = {
   language: "javascript", begun: 0, rate_limited: 0, breaker_open: 0, breaker: [], degraded: [], recovered: [],
   starts: new Array((seconds * 1000) / BUCKET + 1).fill(0),
 };
-const waits = [];
+const waits = []; // of every call, until its attempt or its refusal
 const now = () => Math.round((performance.now() - zero) * 1000);
 limited.engine.listen((event) => {
   if (event.type === "breaker_changed") line.breaker.push([now(), STATES[event.to]]);
@@ -65,6 +67,7 @@ async function one() {
       }
     });
   } catch (error) {
+    if (error.code !== "ECONNRESET") waits.push(performance.now() - begun);
     if (error instanceof RateLimited) line.rate_limited += 1;
     else if (error instanceof BreakerOpen) line.breaker_open += 1;
     else if (error.code !== "ECONNRESET") throw error;

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import json
 import logging
+import sys
 import time
 
 import redis
@@ -44,10 +45,14 @@ async def main() -> None:
     line: dict[str, list[int] | list[list[int]]] = {"breaker": [], "degraded": [], "recovered": []}
     starts = [0] * (int(args.seconds / BUCKET) + 1)
     ends = {"rate_limited": 0, "breaker_open": 0}
-    waits: list[float] = []
+    waits: list[float] = []  # of every call, until its attempt or its refusal
 
-    await asyncio.sleep(args.start / 1000 - time.time())
-    zero = time.monotonic()
+    # Not when this process wakes: all measure from the same moment, or their figures are not comparable.
+    wait = args.start / 1000 - time.time()
+    if wait < 0:
+        sys.exit(f"--start {args.start}: has passed, {-wait:.3f} s ago")
+    zero = time.monotonic() + wait
+    await asyncio.sleep(wait)
 
     def now() -> int:
         return int((time.monotonic() - zero) * 1e6)
@@ -73,6 +78,7 @@ async def main() -> None:
             waits.append(time.monotonic() - begun)
         except tidegate.BreakerOpen:
             ends["breaker_open"] += 1
+            waits.append(time.monotonic() - begun)
         except ConnectionError:
             pass
 

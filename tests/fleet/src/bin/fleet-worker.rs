@@ -40,7 +40,7 @@ async fn main() {
         ]);
     }
     let start = UNIX_EPOCH + Duration::from_millis(number("start"));
-    let wait = start.duration_since(SystemTime::now()).unwrap_or_default();
+    let wait = start.duration_since(SystemTime::now()).expect("--start has passed");
     let zero = Instant::now() + wait;
     let redis = given.get("redis").expect("--redis is missing").parse().expect("an address");
     tokio::time::sleep(wait).await;
