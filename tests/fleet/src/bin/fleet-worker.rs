@@ -1,7 +1,7 @@
 //! One process of a fleet, in Rust: a steady load under a fleet-wide rate limit and breaker; at its end one line of JSON.
 //!
 //! `fleet-worker --redis 127.0.0.1:6379 --start <Unix ms> --seconds 10 --load 100 --rate 400 --burst 100 --lease 20
-//! --breaker 1 [--failing <ms>]`: its calls fail for 300 ms from that moment after the start on. Every language of `cargo xtask demo
+//! --breaker 1 [--store-timeout <ms>] [--failing <ms>]`: its calls fail for 300 ms from that moment after the start on. Every language of `cargo xtask demo
 //! fleet` has a worker that takes these arguments and prints such a line (`examples/fleet`).
 
 use serde_json::json;
@@ -32,6 +32,9 @@ async fn main() {
         ("rate_limit.lease", real("lease")),
         ("rate_limit.store", Value::Text("fleet")),
     ];
+    if given.contains_key("store-timeout") {
+        pairs.push(("store_timeout", Value::Number(number("store-timeout") as f64 * 1e3)));
+    }
     if number("breaker") == 1 {
         pairs.extend([
             ("breaker.consecutive", Value::Number(5.0)),
