@@ -113,16 +113,16 @@ export class Caller {
    * ```
    */
   run<T>(work: Work<T>, options?: RunOptions): Promise<T> {
-    const going = this.#run(work, options);
+    const going =
+      options === undefined ? this.#begin(work, undefined, undefined) : this.#special(work, options);
     if (this.#standIn === undefined) return going;
     return this.#standIn.instead(going, options?.route ?? this.key, options?.signal ?? undefined);
   }
 
-  #run<T>(work: Work<T>, options: RunOptions | undefined): Promise<T> {
-    if (options === undefined) return this.#begin(work, undefined, undefined);
+  /** A call that says more about itself than its caller does. */
+  #special<T>(work: Work<T>, options: RunOptions): Promise<T> {
     const { signal, abortable, ...rest } = options;
     if (signal?.aborted === true) return Promise.reject(signal.reason);
-    // A call that says more about itself than its caller does.
     const more = Object.entries(rest).filter(([, value]) => value !== undefined);
     const own = { ...this.options, ...Object.fromEntries(more) };
     const caller = more.length === 0 ? this : new Caller(this.core, own, undefined);
