@@ -15,12 +15,12 @@ import pytest
 
 import tidegate
 from fleet_tools import CLIENTS, PATIENT, SLACK, WAITS, broken, isolated, limited, redis, spent, trip, until
-from redis_server import RedisServer, redis_cluster, redis_server
+from redis_server import RedisServer, redis_server
 from tidegate import _store, fleet
 from tidegate.events import Record
 from tidegate.fleet import RedisStore
 
-__all__ = ["redis_cluster", "redis_server"]
+__all__ = ["redis_server"]
 
 
 @pytest.fixture(autouse=True)
@@ -179,19 +179,6 @@ def test_loops_and_threads_on_one_engine_have_one_thread_and_no_task(redis_serve
     assert failures == []
     assert engine.snapshot()["policies"]["partner"]["ends"] == {"ok": 4_500}
     store.close()
-
-
-def test_on_a_cluster(redis_cluster: RedisServer) -> None:
-    """Both keys of a script are in one slot, and the client finds it; its own `socket_timeout` bounds it."""
-    client = redis.RedisCluster(host="127.0.0.1", port=redis_cluster.port, socket_timeout=PATIENT)
-    engines = [tidegate.Engine(seed=seed, store=RedisStore(client)) for seed in (1, 2)]
-    told: list[Record] = []
-    for engine in engines:
-        engine.on_event(told.append, types=["store_degraded"])
-    made, _ = spent([limited(engine, 200, PATIENT) for engine in engines], 0.5)
-    assert 200 <= made <= 340
-    assert told == []
-    client.close()
 
 
 def test_under_trio(redis_server: RedisServer) -> None:
