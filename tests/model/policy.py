@@ -16,7 +16,7 @@ Names = tuple[str, ...]
 
 
 class NotModelled(ValueError):
-    """A document that is right, perhaps, and that the model has no behaviour for: whatever it told would be wrong."""
+    """A document, right perhaps, that the model has no behaviour for: whatever it told would be wrong."""
 
 
 @dataclass

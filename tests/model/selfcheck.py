@@ -367,7 +367,7 @@ def shedding_is_codel(rng: random.Random, rounds: int) -> None:
 
 
 def every_key_is_modelled_or_refused() -> None:
-    """Of core's table: no key is taken and ignored, and a document of a fleet is refused with one clear error."""
+    """Of core's table: no key is taken and ignored, and a fleet's document is refused with one error."""
     schema = json.loads((ROOT / "docs/policy.schema.json").read_text("utf-8"))
     table = set(paths(schema, schema["$defs"]["policy"]))
     assert len(table) > 80, len(table)
