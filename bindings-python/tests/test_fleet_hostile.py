@@ -291,3 +291,13 @@ def test_a_carrier_of_one_s_own_that_answers_with_no_bytes(clock: FakeClock, ans
     engine.on_event(lambda record: told.append(record.type), types=["store_degraded"])
     assert limited(engine, 50, on_loss="open").call(int) == 0
     assert told == ["store_degraded"]
+
+
+@pytest.mark.parametrize("how", ["raises what cannot be said", "refuses and cannot say why"])
+def test_in_the_thread_of_the_call_what_cannot_be_said_breaks_it_no_more(clock: FakeClock, how: str) -> None:
+    class Wrong(MemoryStore):
+        def carry(self, words: list[bytes], key: int, seconds: float) -> bytes:
+            return bytes(HOSTILE[how](words))
+
+    engine = tidegate.Engine(seed=1, clock=clock, store=Wrong(clock))
+    assert limited(engine, 50, on_loss="open").call(int) == 0
