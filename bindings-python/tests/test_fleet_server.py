@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -304,3 +306,13 @@ def test_a_fork_has_connections_and_a_thread_of_its_own(redis_server: RedisServe
     assert said == b"[] 1"
     until(lambda: redis_server.clients() == before)
     assert policy.call(int) == 0
+
+
+def test_the_sketch_of_the_guide_for_all_languages_runs(redis_server: RedisServer) -> None:
+    guide = pathlib.Path(__file__).parents[2] / "docs/fleet.md"
+    (sketch,) = re.findall(r"```python\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL)
+    assert 'host="cache"' in sketch
+    here = sketch.replace('host="cache"', f"port={redis_server.port}")
+    code = f"import redis, tidegate\n{here}\nassert partner.call(lambda: 7) == 7\n"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+    assert b"shop:{r|partner|default}:rl" in redis_server.command("KEYS", "*")
