@@ -1,11 +1,11 @@
 /** The fleet's host on a cluster of three nodes, and on a server that forbids scripts; over ioredis and node-redis. */
 
 import { Cluster as IOCluster, Redis as IORedis } from "ioredis";
-import { createClient, createCluster } from "redis";
+import { createClient, createCluster, createSentinel } from "redis";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { attach, type RedisClient, RedisStore } from "../ts/fleet.js";
 import { BreakerOpen, type Caller, type Engine, type Policy, PolicyError, policy } from "../ts/node.js";
-import { Cluster, PROGRAM, Redis } from "./support/redis.js";
+import { Cluster, PROGRAM, Redis, Sentinel } from "./support/redis.js";
 import { until } from "./support/server.js";
 import { engine } from "./support/setup.js";
 
@@ -27,6 +27,33 @@ const CLUSTERS: Record<string, (port: number) => Promise<Connected>> = {
   "node-redis": async (port) => {
     const rootNodes = [{ url: `redis://127.0.0.1:${port}` }];
     const client = createCluster({ rootNodes, defaults: { disableOfflineQueue: true } });
+    client.on("error", () => undefined);
+    await client.connect();
+    return { client, close: () => client.destroy() };
+  },
+};
+
+const SENTINELS: Record<string, (port: number) => Promise<Connected>> = {
+  ioredis: async (port) => {
+    const sentinels = [{ host: "127.0.0.1", port }];
+    const client = new IORedis({
+      sentinels,
+      name: Sentinel.NAME,
+      ...retrying,
+      sentinelRetryStrategy: () => 50,
+    });
+    client.on("error", () => undefined);
+    await new Promise<void>((done) => client.once("ready", () => done()));
+    return { client, close: () => client.disconnect() };
+  },
+  "node-redis": async (port) => {
+    const client = createSentinel({
+      name: Sentinel.NAME,
+      sentinelRootNodes: [{ host: "127.0.0.1", port }],
+      nodeClientOptions: { disableOfflineQueue: true },
+      scanInterval: 100,
+      maxCommandRediscovers: 0,
+    });
     client.on("error", () => undefined);
     await client.connect();
     return { client, close: () => client.destroy() };
@@ -219,4 +246,48 @@ describe.skipIf(PROGRAM === undefined)("on a server that forbids scripts (needs 
       expect(made).toThrow(/bulkhead\.store.*scripts/);
     }, 60_000);
   });
+});
+
+describe.skipIf(PROGRAM === undefined)("behind Sentinel (needs redis-server)", () => {
+  test.each(Object.keys(SENTINELS))(
+    "%s follows a failover",
+    async (kind) => {
+      const servers = await Sentinel.start();
+      ends.push(() => servers.end());
+      const { told, engines } = await processes(SENTINELS, kind, servers.sentinel.port, {
+        namespace: "shop",
+      });
+      const rateLimit = {
+        permits: 100,
+        per: 1000,
+        burst: 20,
+        store: "fleet" as const,
+        onLoss: "open" as const,
+      };
+      const all = engines.map((lab) =>
+        policy({ name: "partner", engine: lab, rateLimit, storeTimeout: 200 }),
+      );
+      for (const some of all) expect(await through(some, 5)).toBe(5);
+      expect(told).toEqual([]);
+      expect(await servers.primary.command("KEYS", "*")).toContain("shop:{r|partner|default}:rl");
+      await servers.primary.kill();
+      const ask = async () => {
+        for (const some of all) await through(some, 1);
+      };
+      await until(async () => {
+        await ask();
+        return told.filter((type) => type === "store_degraded").length === 2;
+      }, 10_000);
+      await until(async () => {
+        await ask();
+        return told.filter((type) => type === "store_recovered").length === 2;
+      }, 40_000);
+      expect(await servers.replica.command("INFO", "replication")).toContain("role:master");
+      await until(async () => {
+        await ask();
+        return (await servers.replica.command("KEYS", "*")).includes("shop:{r|partner|default}:rl");
+      });
+    },
+    90_000,
+  );
 });

@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -48,6 +48,7 @@ export class Redis {
   readonly port: number;
   readonly #more: readonly string[];
   readonly #folder = mkdtempSync(join(tmpdir(), "tidegate-redis-"));
+  #config: string | undefined;
   #child: ChildProcess | undefined;
 
   private constructor(port: number, more: readonly string[]) {
@@ -58,6 +59,23 @@ export class Redis {
   /** Starts one, with these options beside those that all have. */
   static async start(...more: string[]): Promise<Redis> {
     const made = new Redis(await freePort(), more);
+    await made.again();
+    return made;
+  }
+
+  /** A sentinel that watches the server on a port, under a name. */
+  static async watching(name: string, port: number): Promise<Redis> {
+    const made = new Redis(await freePort(), ["--sentinel"]);
+    const lines = [
+      `port ${made.port}`,
+      "bind 127.0.0.1",
+      `dir ${made.#folder}`,
+      `sentinel monitor ${name} 127.0.0.1 ${port} 1`,
+      `sentinel down-after-milliseconds ${name} 1000`, // a busy machine is no failure
+      `sentinel failover-timeout ${name} 5000`,
+    ];
+    made.#config = join(made.#folder, "sentinel.conf");
+    writeFileSync(made.#config, `${lines.join("\n")}\n`);
     await made.again();
     return made;
   }
@@ -83,7 +101,10 @@ export class Redis {
   /** Starts it where it was, empty. */
   async again(): Promise<void> {
     const options = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--dir", this.#folder];
-    const all = [...options, "--port", String(this.port), ...this.#more];
+    const all =
+      this.#config === undefined
+        ? [...options, "--port", String(this.port), ...this.#more]
+        : [this.#config, ...this.#more];
     this.#child = spawn(PROGRAM as string, all, { stdio: "ignore" });
     const end = performance.now() + 20_000;
     while (!(await answers(this.port))) {
@@ -114,6 +135,43 @@ export class Redis {
   async end(): Promise<void> {
     await this.kill();
     rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** One sentinel, which alone decides, and the two servers that it watches: a primary and its replica. */
+export class Sentinel {
+  static readonly NAME = "shop";
+  readonly primary: Redis;
+  readonly replica: Redis;
+  readonly sentinel: Redis;
+
+  private constructor(primary: Redis, replica: Redis, sentinel: Redis) {
+    this.primary = primary;
+    this.replica = replica;
+    this.sentinel = sentinel;
+  }
+
+  static async start(): Promise<Sentinel> {
+    const primary = await Redis.start();
+    const replica = await Redis.start("--replicaof", "127.0.0.1", String(primary.port));
+    await told(replica, "master_link_status:up", "INFO", "replication");
+    const sentinel = await Redis.watching(Sentinel.NAME, primary.port);
+    const all = new Sentinel(primary, replica, sentinel);
+    await told(sentinel, String(replica.port), "SENTINEL", "replicas", Sentinel.NAME);
+    return all;
+  }
+
+  async end(): Promise<void> {
+    for (const server of [this.sentinel, this.primary, this.replica]) await server.end();
+  }
+}
+
+/** Waits until a server's answer to a command has a text in it. */
+async function told(server: Redis, text: string, ...command: string[]): Promise<void> {
+  const end = performance.now() + 30_000;
+  while (!(await server.command(...command)).includes(text)) {
+    if (performance.now() > end) throw new Error(`${command.join(" ")}: no ${text}`);
+    await new Promise((done) => setTimeout(done, 20));
   }
 }
 
