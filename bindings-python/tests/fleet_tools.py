@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,10 @@ import pytest
 
 import tidegate
 
-redis = pytest.importorskip("redis")
+if os.environ.get("TIDEGATE_REDIS_REQUIRED"):
+    import redis
+else:
+    redis = pytest.importorskip("redis")
 try:
     import valkey
 except ImportError:  # its newest release needs Python 3.11

@@ -217,11 +217,7 @@ fn pytest(shop: &Shop, venv: &Venv, origin: Option<&Path>, folder: &str) -> Verd
         let pytest =
             venv.python().args(["-m", "pytest", "-p", "no:cacheprovider", "--rootdir"]).arg(&shop.root);
         let pytest = pytest.arg("-c").arg(shop.root.join("pyproject.toml")).arg(shop.root.join(folder));
-        // Installed here if need be; tests that have none are skipped, and counted so.
-        let pytest = match redis::program(shop) {
-            Ok(program) => pytest.env(redis::PROGRAM, program),
-            Err(_) => pytest,
-        };
+        let pytest = redis::with_server(shop, pytest);
         with_origin(pytest, origin).cwd(&shop.scratch("outside")?).stream()
     };
     Verdict::tests(run(), Counts::from_pytest)
