@@ -38,7 +38,7 @@ pub struct Engine {
 pub(crate) struct Shared {
     core: Mutex<Core>,
     clock: Clock,
-    /// Tells engines apart, where calls of several are nested.
+    /// Tells engines apart, where calls of several are nested; from 1 on.
     pub number: u64,
     pub listeners: Listeners,
     #[cfg(feature = "fleet")]
@@ -89,7 +89,7 @@ pub(crate) struct Told {
 
 impl Shared {
     fn new(seed: u64, options: Options) -> Self {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
         Self {
             core: Mutex::new(Core {
                 engine: tidegate::Engine::new(seed, options),

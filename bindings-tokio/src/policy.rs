@@ -24,6 +24,7 @@ pub(crate) struct Inner {
     pub id: PolicyId,
     pub name: Arc<str>,
     hedges: AtomicBool,
+    repeats: AtomicBool,
     slot_until_body: AtomicBool,
 }
 
@@ -35,6 +36,13 @@ impl Inner {
         self.hedges.load(Ordering::Relaxed)
     }
 
+    /// May a call make more than one attempt?
+    #[cfg(feature = "tower")]
+    #[inline]
+    pub fn repeats(&self) -> bool {
+        self.repeats.load(Ordering::Relaxed)
+    }
+
     /// Do slot and deadline last until a body has been read?
     #[cfg(feature = "reqwest")]
     pub fn slot_until_body(&self) -> bool {
@@ -42,9 +50,27 @@ impl Inner {
     }
 
     /// Notes what the shell has to know of settings.
-    fn note(&self, hedges: bool, slot_until_body: bool) {
-        self.hedges.store(hedges, Ordering::Relaxed);
-        self.slot_until_body.store(slot_until_body, Ordering::Relaxed);
+    fn note(&self, known: &Known) {
+        self.hedges.store(known.hedges, Ordering::Relaxed);
+        self.repeats.store(known.repeats, Ordering::Relaxed);
+        self.slot_until_body.store(known.slot_until_body, Ordering::Relaxed);
+    }
+}
+
+/// What the shell has to know of settings.
+struct Known {
+    hedges: bool,
+    repeats: bool,
+    slot_until_body: bool,
+}
+
+impl Known {
+    fn of(settings: &tidegate::Policy) -> Self {
+        Self {
+            hedges: settings.value("hedge.delay").is_some(),
+            repeats: settings.may_repeat(),
+            slot_until_body: settings.slot_until_body(),
+        }
     }
 }
 
@@ -182,11 +208,17 @@ impl Policy {
     /// As [`Policy::new`].
     pub fn new_in(engine: &Engine, settings: tidegate::Policy) -> Result<Self, BuildError> {
         let name: Arc<str> = settings.name().into();
-        let hedges = AtomicBool::new(settings.value("hedge.delay").is_some());
-        let slot_until_body = AtomicBool::new(settings.slot_until_body());
+        let Known { hedges, repeats, slot_until_body } = Known::of(&settings);
         let id = engine.shared.look(|core, _| core.engine.policy(settings))?;
         let site = Site {
-            policy: Arc::new(Inner { engine: engine.clone(), id, name, hedges, slot_until_body }),
+            policy: Arc::new(Inner {
+                engine: engine.clone(),
+                id,
+                name,
+                hedges: hedges.into(),
+                repeats: repeats.into(),
+                slot_until_body: slot_until_body.into(),
+            }),
             key: "default".into(),
             route: AtomicU64::new(0),
             request: Request::default(),
@@ -259,13 +291,13 @@ impl Policy {
     /// # Errors
     /// A pool that the settings name is missing, or they are of another name; the policy stays as it was.
     pub fn retune(&self, to: tidegate::Policy) -> Result<(), BuildError> {
-        let (hedges, slot_until_body) = (to.value("hedge.delay").is_some(), to.slot_until_body());
+        let known = Known::of(&to);
         let done = self.shared().with(|core, now| match core.engine.retune(self.inner().id, to, now) {
             Ok(flags) => (Ok(()), flags),
             Err(clash) => (Err(clash), Flags::default()),
         });
         if done.is_ok() {
-            self.inner().note(hedges, slot_until_body);
+            self.inner().note(&known);
         }
         Ok(done?)
     }
@@ -404,8 +436,7 @@ impl<C> Caller<C> {
         Fut: Future<Output = Result<T, E>>,
         C: Classify<T, E>,
     {
-        let run = Run::new(&*self.site, self.site.request, None, Guarded(&self.classify), work);
-        Plain { run }
+        Run::<_, _, _, _, _, _, Plain>::new(&*self.site, true, None, Guarded(&self.classify), work)
     }
 
     /// The same, and what became of the call beside its result.
@@ -415,8 +446,7 @@ impl<C> Caller<C> {
         Fut: Future<Output = Result<T, E>>,
         C: Classify<T, E>,
     {
-        let run = Run::new(&*self.site, self.site.request, None, Guarded(&self.classify), work);
-        Whole { run }
+        Run::<_, _, _, _, _, _, Whole>::new(&*self.site, true, None, Guarded(&self.classify), work)
     }
 
     /// The same, with something that stands in for a result where a call has failed for good. It gets the final error, runs outside

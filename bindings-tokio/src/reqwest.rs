@@ -44,7 +44,7 @@ use crate::classify::{Judge, Judgement, of_chain};
 use crate::error::Error;
 use crate::http::{BoxError, GuardedBody, fresh_key, outcome_of};
 use crate::policy::{Caller, Policy, Site};
-use crate::run::{Attempt, Optional, Over, Run};
+use crate::run::{Attempt, Optional, Run, Tailed};
 
 /// The largest failed answer that is read to its end before the next attempt.
 const DRAIN: usize = 64 * 1024;
@@ -164,10 +164,8 @@ impl Guard {
         };
         let judge = HttpJudge { site: &site, opine: self.opine.as_deref(), head };
         let keep = if self.make.is_some() { Some(bodiless(&request)) } else { request.try_clone() };
-        let mut says = site.request;
-        says.replayable &= keep.is_some();
-        says.slot_until_body = site.policy.slot_until_body();
-        let repeats = says.replayable && says.idempotent;
+        let replayable = keep.is_some();
+        let repeats = replayable && site.request.replayable && site.request.idempotent;
         if let (Some(make), None) = (&self.make, request.body()) {
             *request.body_mut() = Some(make());
         }
@@ -188,8 +186,9 @@ impl Guard {
             })
         };
         let path = Some(path.into_boxed_str());
-        let run = Run::new(Arc::clone(&site), says, path, &judge, Optional(work));
-        let Over { ended, tail } = run.await;
+        let run =
+            Run::<_, _, _, _, _, _, Tailed>::new(Arc::clone(&site), replayable, path, &judge, Optional(work));
+        let (ended, tail) = run.await;
         let mut response = ended.result?;
         if ended.report.attempts > 1 || ended.report.note().is_some() {
             response.extensions_mut().insert(ended.report);
@@ -212,6 +211,7 @@ impl Guard {
         site.request.idempotent = self.idempotent.unwrap_or_else(|| {
             request.headers().contains_key(KEY) || site.retries_method(request.method().as_str())
         });
+        site.request.slot_until_body = site.policy.slot_until_body();
         if !self.own_route {
             site.aim(request.url().origin().ascii_serialization().into());
         }

@@ -21,8 +21,8 @@
 //! its future (under its deadline and its `acquire_timeout`), or is refused with an error that says when to come back. So there is
 //! nothing for tower's `LoadShed` to shed around this layer: a bulkhead without a queue sheds by itself.
 //!
-//! What the inner service reserves in *its* `poll_ready` is given back where the call has to wait for the policy first: the readied
-//! clone is dropped, and another is made ready when the attempt starts. Each further attempt, and each hedge, gets a clone of the
+//! A call that is admitted at once calls the service that is ready. What that reserves in *its* `poll_ready` is given back where
+//! the call has to wait for the policy first: a clone stands in for it, and another is made ready when the attempt starts. Each further attempt, and each hedge, gets a clone of the
 //! service and waits until that is ready; this wait is part of the attempt, so the attempt timeout covers it.
 
 use std::fmt;
@@ -230,30 +230,35 @@ where
 
     fn call(&mut self, request: Req) -> Self::Future {
         let site = self.requests.facts(&request, Facts::new(&self.caller.site)).site();
-        let keep = self.requests.replay(&request);
-        let mut says = site.request;
-        says.replayable &= keep.is_some();
-        // The one that is ready goes; its clone stays.
-        let clone = self.inner.clone();
-        let service = std::mem::replace(&mut self.inner, clone);
-        let sending =
-            Sending { ready: true, service, first: Some(request), keep, requests: self.requests.clone() };
-        let mut run = Run::new(site, says, None, Owned(self.caller.classify.clone()), sending);
-        if !run.begin() {
-            // It has to wait: what the service inside has reserved is for others meanwhile.
+        // Whoever is never called again needs neither a copy of the request nor a clone of the service.
+        let keep = if site.policy.repeats() { Some(self.requests.replay(&request)) } else { None };
+        let replayable = !matches!(keep, Some(None));
+        let sending = Sending {
+            service: keep.is_some().then(|| self.inner.clone()),
+            first: None,
+            keep: keep.flatten(),
+            requests: self.requests.clone(),
+        };
+        let mut run = Run::new(site, replayable, None, Owned(self.caller.classify.clone()), sending);
+        if run.begin() {
+            // The service is ready, so it is called itself.
+            run.start_first(|| Sent::Called { future: self.inner.call(request) });
+        } else {
+            // It has to wait, or was refused: what the service inside has reserved is for others meanwhile.
+            let fresh = self.inner.clone();
+            self.inner = fresh;
             let sending = run.work_mut();
-            sending.service = sending.service.clone();
-            sending.ready = false;
+            sending.first = Some(request);
+            sending.service.get_or_insert_with(|| self.inner.clone());
         }
-        ResponseFuture { run: Plain { run } }
+        ResponseFuture { run }
     }
 }
 
 /// Makes attempts of a request.
 struct Sending<S, Req, R> {
-    service: S,
-    /// Has the service been made ready for the next attempt?
-    ready: bool,
+    /// What further attempts get their clones of; nothing where there are none.
+    service: Option<S>,
     first: Option<Req>,
     keep: Option<Req>,
     requests: R,
@@ -266,11 +271,7 @@ where
 {
     fn attempt(&mut self, _: Attempt) -> Option<Sent<S, Req, S::Future>> {
         let request = self.first.take().or_else(|| self.requests.replay(self.keep.as_ref()?))?;
-        Some(if std::mem::take(&mut self.ready) {
-            Sent::Called { future: self.service.call(request) }
-        } else {
-            Sent::Waiting { service: self.service.clone(), request: Some(request) }
-        })
+        Some(Sent::Waiting { service: self.service.clone()?, request: Some(request) })
     }
 }
 
@@ -311,7 +312,7 @@ pin_project! {
     #[must_use = "futures do nothing unless they are polled"]
     pub struct ResponseFuture<S: Service<Req>, Req, R, C> {
         #[pin]
-        run: Plain<Run<Arc<Site>, Sending<S, Req, R>, Sent<S, Req, S::Future>, Owned<C>, S::Response, S::Error>>,
+        run: Run<Arc<Site>, Sending<S, Req, R>, Sent<S, Req, S::Future>, Owned<C>, S::Response, S::Error, Plain>,
     }
 }
 
