@@ -11,21 +11,26 @@ export interface Storage<T> {
   enterWith?: ((store: T | undefined) => void) | undefined;
 }
 
+/** Runs work in what was around when this was made. */
+export type Surroundings = <R>(work: () => R) => R;
+
 interface StorageClass {
   new (): Storage<unknown>;
   /** Keeps what is around the code that runs, for later. */
-  snapshot?(): <R>(work: () => R) => R;
+  snapshot?(): Surroundings;
 }
 
 let storage: StorageClass | undefined;
 let looked = false;
 let enters = false;
+let keep: (() => Surroundings) | undefined;
 
-/** Says which class follows asynchronous work, and that it can be entered; the entry for Node does. */
-export function provideStorage(kind: StorageClass): void {
+/** Says which class follows asynchronous work, that it can be entered, and how to keep what is around; the entry for Node does. */
+export function provideStorage(kind: StorageClass, keeps: () => Surroundings): void {
   storage = kind;
   looked = true;
   enters = true;
+  keep = keeps;
 }
 
 /** A store that follows asynchronous work, or undefined where the platform has none (browsers). */
@@ -47,8 +52,8 @@ export function newStorage<T>(): Storage<T> | undefined {
 }
 
 /** What is around the code that runs, everybody's stores with it, for work that is done later from elsewhere. */
-export function surroundings(): (<R>(work: () => R) => R) | undefined {
-  return storage?.snapshot?.();
+export function surroundings(): Surroundings | undefined {
+  return keep === undefined ? storage?.snapshot?.() : keep();
 }
 
 /** Is this a page, or a worker of one? */
