@@ -3,23 +3,28 @@
 import type { Storage } from "./platform.js";
 import type { Scope } from "./scope.js";
 
+/** Runs work in what was around when this was made. */
+export type Surroundings = <R>(work: () => R) => R;
+
 interface StorageClass {
   new (): Storage<unknown>;
   /** Keeps what is around the code that runs, for later. */
-  snapshot?(): <R>(work: () => R) => R;
+  snapshot?(): Surroundings;
 }
 
 let kind: StorageClass | undefined;
 let looked = false;
 let enters = false;
+let keep: (() => Surroundings) | undefined;
 let store: Storage<Scope> | undefined;
 let made = false;
 
-/** Says which class follows asynchronous work, and that it can be entered; the entry for Node does. */
-export function provideStorage(wanted: StorageClass): void {
+/** Says which class follows asynchronous work, that it can be entered, and how to keep what is around; the entry for Node does. */
+export function provideStorage(wanted: StorageClass, keeps: () => Surroundings): void {
   kind = wanted;
   looked = true;
   enters = true;
+  keep = keeps;
 }
 
 /** The store of scopes; undefined where the platform has none. */
@@ -32,8 +37,8 @@ export function scopes(): Storage<Scope> | undefined {
 }
 
 /** What is around the code that runs, everybody's stores with it, for work that is done later from elsewhere. */
-export function surroundings(): (<R>(work: () => R) => R) | undefined {
-  return kind?.snapshot?.();
+export function surroundings(): Surroundings | undefined {
+  return keep === undefined ? kind?.snapshot?.() : keep();
 }
 
 function newStore(): Storage<Scope> | undefined {

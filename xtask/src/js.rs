@@ -126,6 +126,16 @@ pub fn built(shop: &Shop) -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// Is the npm package built, whenever that was?
+pub fn is_built(shop: &Shop) -> bool {
+    folder(shop).join("dist/esm/node.js").is_file()
+}
+
+/// What the JavaScript benches compare with.
+pub fn peers(shop: &Shop) -> Result {
+    packages(shop, &shop.root.join("bench/js"))
+}
+
 /// Node, the compiler's target, and the source of the standard library, which is built with the module.
 fn prerequisites(shop: &Shop) -> Result {
     wasm::node(shop)?;

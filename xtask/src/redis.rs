@@ -8,10 +8,11 @@ use std::env;
 use std::path::PathBuf;
 
 /// Names the program; tests take `redis-server` of the path where it is not set.
-const PROGRAM: &str = "TIDEGATE_REDIS_SERVER";
+pub const PROGRAM: &str = "TIDEGATE_REDIS_SERVER";
 /// Set where there has to be a server: a test that needs one then fails without it, where it would be skipped otherwise.
 const REQUIRED: &str = "TIDEGATE_REDIS_REQUIRED";
-const FLEET: &str = "Fleet";
+/// The part of the report that the fleet has.
+pub const FLEET: &str = "Fleet";
 /// What Debian and its descendants call it.
 const PACKAGE: &str = "redis-server";
 

@@ -7,7 +7,7 @@ use crate::generate::check_stub;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result};
 use crate::setup::{Python, Shop, Venv, create, find_minor, find_python, python_environment};
-use crate::{js, jvm, redis, swift, wasm, wheel};
+use crate::{fleet, js, jvm, redis, swift, wasm, wheel};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, process};
@@ -35,6 +35,7 @@ pub fn test(shop: &Shop) -> ExitCode {
     report.step(ORIGIN, "build the program (release)", || keep(build_origin(shop), &mut origin));
     python(shop, origin.as_deref(), &mut report);
     js::steps(shop, origin.as_deref(), &mut report);
+    report.step(redis::FLEET, "its bench keeps its promises", || fleet::check(shop));
     jvm::steps(shop, origin.as_deref(), &mut report);
     swift::steps(shop, origin.as_deref(), &mut report);
     report.close()
