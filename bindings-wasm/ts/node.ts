@@ -2,10 +2,10 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { inflateRawSync } from "node:zlib";
+import { provideStorage } from "./follow.js";
 import { bytesOf } from "./inline.js";
 import { PACKED } from "./inline_gen.js";
 import { provide } from "./native.js";
-import { provideStorage } from "./platform.js";
 import "./rare.js";
 
 provideStorage(AsyncLocalStorage);
