@@ -1,12 +1,11 @@
 /** The shared vectors, through the module that pages load: the same decisions, bit for bit. */
 
 import { expect, test } from "vitest";
-import { inlined } from "../ts/inline.js";
 import { Pool, policy } from "../ts/main.js";
-import { PACKED, SIZE } from "../ts/small_gen.js";
+import { small } from "../ts/small.js";
 import { vectors } from "./support/vectors.js";
 
-vectors(() => inlined(PACKED, SIZE), true);
+vectors(small, true);
 
 const told = (work: () => unknown): string => {
   try {
