@@ -62,6 +62,12 @@ test("a mistake is told with key, value and rule, and numbers are as they were g
       "deadline = -0.0015s: must be a span from 1us to 365 days",
     ].join("; "),
   );
+  expect(
+    told(() => policy({ rateLimit: { permits: 1, per: 1000, wait: true }, retry: { retryOn: ["reset"] } })),
+    "keys have their names here, and words are words",
+  ).toMatch(
+    /^(?=.*rateLimit\.wait = true: needs a bound: rateLimit\.maxWait or deadline)(?=.*retryOn = "reset": must be one of .* never_sent, )/,
+  );
   expect(told(() => policy({ bulkhead: {} }))).toMatch(
     /maxConcurrency = \(absent\): is required where there is a bulkhead$/,
   );

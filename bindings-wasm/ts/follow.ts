@@ -5,6 +5,7 @@ import type { Scope } from "./scope.js";
 
 interface StorageClass {
   new (): Storage<unknown>;
+  readonly prototype: object;
   /** Keeps what is around the code that runs, for later. */
   snapshot?(): <R>(work: () => R) => R;
 }
@@ -12,14 +13,23 @@ interface StorageClass {
 let kind: StorageClass | undefined;
 let looked = false;
 let enters = false;
+let resource: ResourceClass | undefined;
 let store: Storage<Scope> | undefined;
 let made = false;
 
+/** `AsyncResource` of `node:async_hooks`: what is around the code that makes one is around what runs in it. */
+type ResourceClass = new (
+  type: string,
+) => { runInAsyncScope<T, A extends unknown[], R>(work: (this: T, ...args: A) => R, on: T, ...args: A): R };
+
 /** Says which class follows asynchronous work, and that it can be entered; the entry for Node does. */
-export function provideStorage(wanted: StorageClass): void {
+export function provideStorage(wanted: StorageClass, resources: ResourceClass): void {
   kind = wanted;
   looked = true;
-  enters = true;
+  // Where no hooks on promises follow (from Node 24 on), what is entered is a new map, and so is what is left. A resource goes back
+  // for less, and is that on Node 20 already, but there a field is set, which is less still.
+  enters = "_propagate" in wanted.prototype;
+  if (!enters) resource = resources;
 }
 
 /** The store of scopes; undefined where the platform has none. */
@@ -49,6 +59,24 @@ function newStore(): Storage<Scope> | undefined {
   }
   if (kind === undefined) return undefined;
   const made = new kind() as Storage<Scope>;
-  if (!enters) made.enterWith = undefined; // Workers have one that throws
-  return made;
+  if (enters) return made;
+  // Workers have an `enterWith` that throws. It stays where it is: `run` may want it.
+  const run = resource === undefined ? made.run.bind(made) : throughResource(made, resource);
+  return { getStore: () => made.getStore(), run };
+}
+
+/** `run` of a store by a resource, which brings back what was around: one map is made for it and not two. */
+export function throughResource(store: Storage<Scope>, Resource: ResourceClass): Storage<Scope>["run"] {
+  const enterWith = store.enterWith as NonNullable<typeof store.enterWith>;
+  function entered<R, A extends unknown[]>(
+    this: Storage<Scope>,
+    scope: Scope,
+    work: (...args: A) => R,
+    ...args: A
+  ): R {
+    enterWith.call(this, scope);
+    return work(...args);
+  }
+  return (scope, work, ...args) =>
+    new Resource("tidegate").runInAsyncScope(entered, store, scope, work, ...args);
 }

@@ -1,6 +1,6 @@
 /** The entry for Node: the full engine, inflated by the platform. */
 
-import { AsyncLocalStorage } from "node:async_hooks";
+import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import { inflateRawSync } from "node:zlib";
 import { provideStorage } from "./follow.js";
 import { bytesOf } from "./inline.js";
@@ -8,7 +8,7 @@ import { PACKED } from "./inline_gen.js";
 import { provide } from "./native.js";
 import "./rare.js";
 
-provideStorage(AsyncLocalStorage);
+provideStorage(AsyncLocalStorage, AsyncResource);
 provide(() => inflateRawSync(bytesOf(PACKED)));
 
 export * from "./main.js";
