@@ -102,7 +102,8 @@ export function load(): Native {
   return native as Native;
 }
 
-function compiled(code: Uint8Array | ArrayBuffer): WebAssembly.Module {
+/** A module of this code, or what the page must allow. */
+export function compiled(code: Uint8Array | ArrayBuffer): WebAssembly.Module {
   try {
     return new WebAssembly.Module(code as BufferSource);
   } catch (cause) {

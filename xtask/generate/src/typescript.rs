@@ -41,7 +41,8 @@ pub fn text() -> String {
 /// What the shell has to know of the table at run time.
 fn constants(text: &mut String) {
     *text += "\n/**\n * The pair that says that a component is there where all its keys are left to core; not beside a preset where that sets keys\n * of it.\n */\n";
-    *text += "export const PRESENCE: Readonly<Record<string, readonly [string, number | string, boolean]>> = {\n";
+    *text +=
+        "export const PRESENCE: Readonly<Record<string, readonly [string, number | string, boolean]>> = {\n";
     for (path, _) in TABLES {
         let Some((key, value)) = presence(path) else { continue };
         let value = match value {
