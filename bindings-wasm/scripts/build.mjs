@@ -38,6 +38,9 @@ const FEATURES = [
   "multivalue",
 ];
 
+/** What is called often stays a function of its own: engines compile those well while they run. */
+const SEPARATE = ["-Oz", "--one-caller-inline-max-function-size=0"];
+
 /** A module's code. Where it does not say otherwise, it is one of the package's, and stands beside its source too. */
 function module(crate, name, flags, level, passes, folder = join(here, "dist/esm")) {
   const target = join(built, flags === "" ? "wasm-std" : "wasm-small"); // flags make another standard library
@@ -103,11 +106,10 @@ function write(file, lines) {
 
 /**
  * The module for pages is packed by a crate of ours (packer), a fifth smaller than with LZMA; what unpacks it is a module
- * too, and stands before it, in hexadecimal: gzip finds in that what is alike. A page that cannot unpack has nothing, so it
- * is tried here.
+ * too. A page that cannot unpack has nothing, so it is tried here.
  */
 async function inlinePacked(file, code, flags) {
-  const unpacker = module("tidegate-wasm-packer", "unpack", flags, "s", ["-Oz"], built);
+  const unpacker = module("tidegate-wasm-packer", "unpack", flags, "s", SEPARATE, built);
   const [from, to] = [join(built, "to-pack"), join(built, "packed")];
   writeFileSync(from, code);
   const packer = ["run", "--quiet", "--release", "-p", "tidegate-wasm-packer", "--", from, to];
@@ -119,10 +121,10 @@ async function inlinePacked(file, code, flags) {
     throw new Error("what is packed does not come back");
   }
   write(file, [
-    "/** What unpacks the module, in hexadecimal. */",
-    `export const UNPACKER = "${unpacker.toString("hex")}";`,
     "/** The module, packed, in base 64. */",
     `export const PACKED = "${packed.toString("base64")}";`,
+    "/** What unpacks it, the same way: beside each other they share a code of gzip's. */",
+    `export const UNPACKER = "${unpacker.toString("base64")}";`,
     "/** How many bytes it has, and where its functions start and end. */",
     `export const SIZES = [${sizes}] as const;`,
   ]);

@@ -2,8 +2,8 @@
 
 import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import { inflateRawSync } from "node:zlib";
+import { bytesOf } from "./base64.js";
 import { provideStorage } from "./follow.js";
-import { bytesOf } from "./inline.js";
 import { PACKED } from "./inline_gen.js";
 import { provide } from "./native.js";
 import "./rare.js";

@@ -50,8 +50,9 @@ impl Grammar {
         }
     }
 
-    /// The class of the next byte, its kind, which is finer, and what it may depend on.
-    pub fn look(&self, output: &Bytes, contexts: &mut [u32; CONTEXTS]) -> (usize, u32) {
+    /// The class of the next byte, and what it may depend on.
+    #[inline(never)]
+    pub fn look(&self, output: &Bytes, contexts: &mut [u32; CONTEXTS]) -> usize {
         let like = if self.same > 0 { self.same.min(15) << 8 | byte(output, self.like) } else { 0 };
         let outside = u32::from(self.functions == 0);
         let kind = if self.left > 0 { self.op * 2 + self.operand.min(1) + 2 } else { outside };
@@ -62,23 +63,24 @@ impl Grammar {
         }
         if self.left == 0 {
             *contexts = [chain[1], chain[2], chain[3], chain[5], hash(chain[0] ^ 1, self.token), like];
-            return (outside as usize, kind);
+            return outside as usize;
         }
         let alike = self.alike();
         let here = hash(hash(chain[0] ^ 1, self.functions), self.ops[0]);
         let last = hash(chain[0] ^ 2, self.operands[alike as usize % 256]);
         *contexts = [hash(alike, part), chain[1], chain[4], here, last, like];
-        let class = match alike {
+        match alike {
             0x20 => 2,
             0x28 => 3,
             0x29 => 4,
             0x41 | 0x42 => 5,
+            0x10 => 7,
             _ => 6,
-        };
-        (class, kind)
+        }
     }
 
     /// Takes in a byte, which is the output's last.
+    #[inline(never)]
     pub fn add(&mut self, output: &Bytes, read: u32) {
         self.at += 1;
         self.find(output, read);

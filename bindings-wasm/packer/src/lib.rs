@@ -51,9 +51,9 @@ impl Mind {
     fn unpack(&mut self, size: usize, coder: &mut impl Coder) {
         self.model.start();
         for at in 0..size {
-            let (class, kind) = self.grammar.look(&self.output, &mut self.model.contexts);
+            let class = self.grammar.look(&self.output, &mut self.model.contexts);
             let mut bit = |node| {
-                let chance = self.model.guess(class, kind, node);
+                let chance = self.model.guess(class, node);
                 let bit = coder.bit(&self.packed, chance);
                 self.model.learn(bit);
                 bit
@@ -74,6 +74,6 @@ const fn hash(a: u32, b: u32) -> u32 {
 }
 
 /// Where a range parts: what is at most this is a one.
-const fn middle(low: u32, high: u32, chance: u32) -> u32 {
-    low + ((high - low) as u64 * chance as u64 >> 16) as u32
+fn middle(low: u32, high: u32, chance: u32) -> u32 {
+    low + ((u64::from(high - low) * u64::from(chance)) >> 16) as u32
 }

@@ -1,5 +1,7 @@
 //! Packs a file: `tidegate-wasm-packer FROM TO`. Says how long it was, and where its code starts and ends.
 
+#![allow(clippy::disallowed_methods)] // it is a tool, and no part of the engine
+
 use std::process::ExitCode;
 use std::{env, fs};
 

@@ -1,10 +1,8 @@
-//! How likely the next bit is: guesses by six contexts, mixed by how well each has done, and then corrected by how well the
-//! mixture has.
+//! How likely the next bit is: guesses by six contexts, mixed by how well each has done.
 
 #![allow(clippy::cast_possible_wrap)] // chances have 16 bits, and logarithms fewer
 
 use crate::code::CLASSES;
-use crate::hash;
 
 /// How many contexts guess.
 pub const CONTEXTS: usize = 6;
@@ -14,9 +12,6 @@ const SLOTS: u32 = 19;
 const COUNTS: usize = 8;
 /// The bits of a slot that tell contexts apart.
 const CHECK: u32 = 0xfff8;
-/// Rows of corrections, as a power of two, and the steps between certainly not and certainly.
-const ROWS: u32 = 12;
-const STEPS: i32 = 32;
 /// What each context weighs at first, in 65,536.
 const WEIGHT: i32 = 14_418;
 /// By how often something was seen, how fast its chance follows: 256 / (times + 1.35), a byte each, and a bit less at last.
@@ -27,7 +22,7 @@ const RATES: u64 = 0x1623_2830_3b4c_6dbe;
 struct Told {
     place: u32,
     slot: u32,
-    told: i32,
+    said: i32,
 }
 
 /// The chances seen so far, in 65,536. A stretched chance is the logarithm of its odds, in 128 parts.
@@ -35,18 +30,15 @@ struct Told {
 pub struct Model {
     /// What came before the next byte.
     pub contexts: [u32; CONTEXTS],
-    /// How the last bit was guessed: the class, the guess, where its correction lies, and how much of the next it takes.
+    /// How the last bit was guessed: the class, and the guess.
     class: usize,
     guess: i32,
-    place: i32,
-    share: i32,
     told: [Told; CONTEXTS],
     /// By class, context and how often it was seen, less what it is at first.
     weights: [[[i32; COUNTS]; CONTEXTS]; CLASSES],
     /// A chance in 4,096 stretched, and the way back, from −1024 on.
     stretched: [i32; 4096],
     squashed: [i32; 2048],
-    corrections: [i32; (STEPS as usize) << ROWS],
     /// By context and node: a chance in 16 bits, 13 bits to tell contexts apart, and in 3 how often it was seen.
     slots: [u32; 1 << SLOTS],
 }
@@ -65,8 +57,9 @@ impl Model {
         }
     }
 
-    /// The chance of a one, in 65,536: for the next bit of a byte of this class, and of this kind, which is finer.
-    pub fn guess(&mut self, class: usize, kind: u32, node: u32) -> u32 {
+    /// The chance of a one, in 65,536: for the next bit of a byte of this class.
+    #[inline(never)] // what is called often is compiled well while it runs; a loop is not
+    pub fn guess(&mut self, class: usize, node: u32) -> u32 {
         self.class = class;
         let mixed = node.wrapping_mul(0x9e37_79b1);
         let mut sum = 1024 << 16;
@@ -78,40 +71,27 @@ impl Model {
             if (slot ^ check) & CHECK != 0 {
                 slot = 0x8000_0000 | check;
             }
-            let told = self.stretched[(slot >> 20) as usize];
+            let said = self.stretched[(slot >> 20) as usize];
             let weight = self.weights[class % CLASSES][n][slot as usize % COUNTS] + WEIGHT;
-            sum = weight.wrapping_mul(told).wrapping_add(sum);
-            self.told[n] = Told { place, slot, told };
+            sum = weight.wrapping_mul(said).wrapping_add(sum);
+            self.told[n] = Told { place, slot, said };
         }
         let sum = (sum >> 16).clamp(1, 2046);
         self.guess = self.squashed[sum as usize % 2048];
-        self.share = sum % 64;
-        self.place = (hash(kind, node) >> (32 - ROWS)) as i32 * STEPS + sum / 64;
-        let low = *self.correction(0);
-        let correction = (low << 6) + (*self.correction(1) - low) * self.share;
-        (self.guess + (correction >> 15)).clamp(16, 65_520) as u32
-    }
-
-    /// A correction, in 256 parts.
-    fn correction(&mut self, next: i32) -> &mut i32 {
-        &mut self.corrections[(self.place + next) as usize % ((STEPS as usize) << ROWS)]
+        self.guess as u32
     }
 
     /// What the bit was whose chance has been asked for.
+    #[inline(never)]
     pub fn learn(&mut self, bit: u32) {
         let was = bit as i32 * 65_535;
         let miss = was - self.guess;
-        let share = self.share;
-        let low = self.correction(0);
-        *low += ((miss << 8) - *low) / 1024 * (64 - share);
-        let high = self.correction(1);
-        *high += ((miss << 8) - *high) / 1024 * share;
         for n in 0..CONTEXTS {
-            let Told { place, slot, told } = self.told[n];
+            let Told { place, slot, said } = self.told[n];
             let count = slot % COUNTS as u32;
-            self.weights[self.class % CLASSES][n][count as usize] += miss * told * 3 >> 16;
+            self.weights[self.class % CLASSES][n][count as usize] += (miss * said * 3) >> 16;
             let chance = (slot >> 16) as i32;
-            let chance = chance + ((was - chance) * (RATES >> (count * 8) & 255) as i32 >> 8);
+            let chance = chance + (((was - chance) * (RATES >> (count * 8) & 255) as i32) >> 8);
             self.slots[place as usize % (1 << SLOTS)] =
                 (chance as u32) << 16 | slot & CHECK | (count + 1).min(7);
         }

@@ -126,7 +126,7 @@ fn classes(module: &[u8], span: [u32; 2]) -> Vec<usize> {
     let mut mind = mind(&[], span);
     mind.output[..module.len()].copy_from_slice(module);
     let look = |byte: &u8| {
-        let (class, _) = mind.grammar.look(&mind.output, &mut [0; CONTEXTS]);
+        let class = mind.grammar.look(&mind.output, &mut [0; CONTEXTS]);
         mind.grammar.add(&mind.output, u32::from(*byte));
         class
     };
@@ -136,7 +136,9 @@ fn classes(module: &[u8], span: [u32; 2]) -> Vec<usize> {
 /// A prefix code for these bytes (Huffman's), and each byte's bits.
 fn code(bytes: impl Iterator<Item = u8>, packed: &mut Vec<u8>) -> Vec<Bits> {
     let mut counts = [0_usize; 256];
-    bytes.for_each(|byte| counts[usize::from(byte)] += 1);
+    for byte in bytes {
+        counts[usize::from(byte)] += 1;
+    }
     let least = counts.iter().sum::<usize>() / RARE;
     let other = OTHER as usize;
     let rare = |byte: usize| byte == other || counts[byte] < least.max(1);
@@ -158,7 +160,9 @@ fn code(bytes: impl Iterator<Item = u8>, packed: &mut Vec<u8>) -> Vec<Bits> {
             count += more;
             bytes.extend(others);
         }
-        bytes.iter().for_each(|byte| lengths[*byte] += 1);
+        for byte in &bytes {
+            lengths[*byte] += 1;
+        }
         trees.push((count, bytes));
     }
     assert!(lengths.iter().all(|length| *length <= LONGEST), "one in {RARE} has no more bits than that");
