@@ -18,8 +18,8 @@ SETUP = 30.0
 """Seconds that sixteen processes on two cores may take to be ready, and to end."""
 
 
-SPENT = 1.2
-"""Seconds after which what the first decisions have leased or counted is no longer theirs."""
+WINDOW = 1.2
+"""Seconds after which what was leased or counted before the start is no longer there."""
 
 
 class Spent(NamedTuple):
@@ -179,7 +179,7 @@ def perform(server: Server, commands: list[list[str]], load: Load) -> Result:
     try:
         workers += [subprocess.Popen([*command, *words], **pipes) for command in commands]  # type: ignore[call-overload]
         hear(workers, "ready")
-        time.sleep(SPENT)
+        time.sleep(WINDOW if load.pause else 0)
         before = server.spent()
         say(workers, str(int(time.time() * 1000) + 100 + 10 * len(workers)))
         hear(workers, "counted")

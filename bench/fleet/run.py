@@ -12,7 +12,6 @@ import json
 import os
 import platform
 import shlex
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -41,7 +40,7 @@ def settings() -> argparse.Namespace:
         "--worker", action="append", required=True, metavar="COMMAND", help="one for each language"
     )
     parser.add_argument("--only", action="append", help="contenders with this in their names")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each alone; the median counts")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each alone; the best counts")
     parser.add_argument("--seconds", type=float, default=1.5, help="how long each run counts")
     parser.add_argument("--processes", type=int, nargs="*", default=[1, 2, 4, 8, 16])
     parser.add_argument("--markdown", action="store_true", help="print tables for docs/performance.md")
@@ -92,9 +91,9 @@ class Bench:
             print(f"\n| {title} | {' | '.join(columns)} |\n|---|{'--:|' * len(columns)}")
             print("\n".join(f"| {' | '.join(row)} |" for row in rows))
             return
-        print(f"\n{title:52}" + "".join(f"{column:>22}" for column in columns))
+        print(f"\n{title:54}" + "".join(f"{column:>21}" for column in columns))
         for name, *cells in rows:
-            print(f"  {name:50}" + "".join(f"{cell:>22}" for cell in cells))
+            print(f"  {name:52}" + "".join(f"{cell:>21}" for cell in cells))
 
 
 def alone(bench: Bench) -> None:
@@ -111,43 +110,31 @@ def alone(bench: Bench) -> None:
                 crowd.setdefault(name, []).append(result.per_second)
     rows = []
     for name, results in found.items():
-        per_second = statistics.median(result.per_second for result in results)
-        trips, commands, client, server, p50, p99 = (
-            statistics.median(values) for values in zip(*(figures(result) for result in results), strict=True)
-        )
-        at_once = f"{statistics.median(crowd[name]):,.0f}" if name in crowd else ""
-        rows.append(
-            [
-                name,
-                f"{per_second:,.0f}",
-                f"{p50:,.1f}",
-                f"{p99:,.1f}",
-                per_call(trips),
-                per_call(commands),
-                f"{client:,.1f}",
-                per_call(server),
-                at_once,
-            ]
-        )
-    columns = ["calls/s", "p50 µs", "p99 µs", "round trips a call", "commands a call"]
-    bench.show(
-        "nothing refused", [*columns, "CPU µs", "server's CPU µs", f"calls/s, {AT_ONCE} at once"], rows
-    )
+        # What is less than another run took was not disturbed as much.
+        least = [min(values) for values in zip(*(figures(result) for result in results), strict=True)]
+        most = max(result.per_second for result in results)
+        at_once = f"{max(crowd[name]):,.0f}" if name in crowd else ""
+        rows.append([name, f"{most:,.0f}", *(few(figure) for figure in least), at_once])
+    columns = ["calls/s", "p50 µs", "p99 µs", "round trips", "commands", "CPU µs", "server's CPU µs"]
+    bench.show("nothing refused, of a call", [*columns, f"calls/s, {AT_ONCE} at once"], rows)
 
 
 def figures(result: Result) -> tuple[float, ...]:
-    """Of one call: round trips, commands, CPU µs here and at the server, and both latencies."""
+    """Of one call: both latencies, round trips, commands, and CPU µs here and at the server."""
     [line] = result.lines
-    each = result.decisions
-    spent = result.spent
+    each, spent = result.decisions, result.spent
     cpu = (line["cpu_s"] or 0) * 1e6 / each
     latencies = (line["p50_ns"] / 1e3, line["p99_ns"] / 1e3)
-    return spent.trips / each, spent.commands / each, cpu, spent.cpu * 1e6 / each, *latencies
+    return *latencies, spent.trips / each, spent.commands / each, cpu, spent.cpu * 1e6 / each
 
 
-def per_call(figure: float) -> str:
-    """With as many places as a small figure needs."""
-    return f"{figure:.2f}" if figure >= 0.1 else f"{figure:.4f}" if figure >= 0.0001 else f"{figure:.0e}"
+def few(figure: float) -> str:
+    """A figure with as many places as mean something."""
+    if figure >= 100:
+        return f"{figure:,.0f}"
+    if figure >= 10:
+        return f"{figure:.1f}"
+    return f"{figure:.2f}" if figure >= 0.1 else f"{figure:.4f}" if figure >= 0.0001 else "< 0.0001"
 
 
 def limited(bench: Bench) -> None:
@@ -164,12 +151,12 @@ def limited(bench: Bench) -> None:
                         name,
                         f"{admitted / result.declared:.3f}",
                         f"{result.worst_second / rate:.2f}",
-                        per_call(result.spent.trips / result.decisions),
-                        per_call(result.spent.trips / admitted),
-                        f"{(result.lines[0]['cpu_s'] or 0) * 1e6 / result.decisions:,.1f}",
+                        few(result.spent.trips / result.decisions),
+                        few(result.spent.trips / admitted),
+                        few((result.lines[0]["cpu_s"] or 0) * 1e6 / result.decisions),
                     ]
                 )
-        columns = ["admitted ÷ declared", "worst second ÷ rate", "round trips a call", "… an admitted one"]
+        columns = ["admitted ÷ declared", "worst second ÷ rate", "round trips a call", "… admitted"]
         bench.show(f"{rate:,} a second", [*columns, "CPU µs a call"], rows)
 
 
@@ -203,27 +190,32 @@ def check(bench: Bench) -> int:
     wrong = []
     names = [name for name in bench.commands if "leased" in name or "strict" in name]
     for name in names:
-        for load, processes in ((Load(420, 1.0, 0.1), 1), (Load(420, 1.0, pause=PAUSE), 2)):
-            result = bench.run(name, load, processes)
-            if result is None:
-                wrong.append(f"{name}, {processes} processes: failed")
-                continue
-            admitted, trips = result.sum("admitted"), result.spent.trips / result.decisions
-            # What was leased by the last call is no more than a lease for each.
-            if not 0.8 * load.rate <= admitted <= result.declared * 1.01 + 21 * processes:
-                wrong.append(
-                    f"{name}, {processes} processes: {admitted:.0f} of {result.declared:.0f} admitted"
-                )
-            if "leased" in name and trips >= 0.05:
-                wrong.append(f"{name}, {processes} processes: {trips:.3f} round trips a call, 0.05 promised")
-            # Commands that come together are read together.
-            if "strict" in name and not 0.9 / processes <= trips <= 1.1:
-                wrong.append(f"{name}, {processes} processes: {trips:.3f} round trips a call, and not one")
-            if lost := result.sum("lost"):
-                wrong.append(f"{name}, {processes} processes: {lost:.0f} without the store")
+        for processes in (1, 2):
+            result = bench.run(name, Load(420, 1.0, 0.1, pause=PAUSE), processes)
+            told = broken(result, "strict" in name) if result else ["failed"]
+            wrong += [f"{name}, {processes} processes: {what}" for what in told]
     for line in wrong or [f"{len(names)} contenders, one process and two: as promised"]:
         print(line)
     return len(wrong) + (not names)
+
+
+def broken(result: Result, strict: bool) -> list[str]:
+    """What does not hold of a run of ours at 420 a second, where a lease is 21 tokens."""
+    rate, processes = result.load.rate, result.processes
+    decisions, admitted, trips = result.decisions, result.sum("admitted"), result.spent.trips
+    wrong = []
+    # Nothing is refused below the rate, but for tokens under way; above it there may be a lease for each.
+    if not 0.8 * min(decisions, rate) <= admitted <= result.declared * 1.01 + 21 * processes:
+        wrong.append(f"{admitted:.0f} admitted of {decisions:.0f}, declared {result.declared:.0f}")
+    if strict and not 0.9 * decisions <= trips <= 1.1 * decisions:
+        wrong.append(f"{trips} round trips for {decisions:.0f} calls")
+    # One in twenty calls; who makes fewer than that asks every 50 ms, and for the first burst.
+    few_calls = 1.5 * (processes * 20 * result.load.seconds + rate / 21)
+    if not strict and trips > max(0.05 * decisions, few_calls):
+        wrong.append(f"{trips} round trips for {decisions:.0f} calls, 5 % promised")
+    if lost := result.sum("lost"):
+        wrong.append(f"{lost:.0f} commands or decisions without the store")
+    return wrong
 
 
 def main() -> None:
