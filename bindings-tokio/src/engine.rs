@@ -112,7 +112,7 @@ impl Shared {
         &self,
         route: &AtomicU64,
         (policy, key): (PolicyId, &str),
-        mut request: Request,
+        request: &mut Request,
         (path, ends): (Option<&str>, Option<Instant>),
     ) -> (CallId, Told) {
         let (now, at) = self.clock.now();
@@ -131,13 +131,23 @@ impl Shared {
             if let Some(path) = path {
                 request.target = core.engine.target(id, path, now);
             }
-            let (call, step) = core.engine.begin(id, &request, now);
+            let (call, step) = core.engine.begin(id, request, now);
             if !matches!(step.action, Action::Done { verdict: Verdict::StaleRoute, .. }) {
                 let others = core.after(step.flags);
                 return (call, Told { step, at, others });
             }
             route.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Tells a call that does not wait what happened. Where the step is to wait until woken, nobody is registered yet.
+    #[inline]
+    pub fn say(&self, call: CallId, event: Event) -> Told {
+        let (now, at) = self.clock.now();
+        let mut core = self.core.lock();
+        let step = core.engine.on(call, event, now);
+        let others = core.after(step.flags);
+        Told { step, at, others }
     }
 
     /// Tells a call what happened. Where the step is to wait until woken, `waker` is registered in the same turn; where it is

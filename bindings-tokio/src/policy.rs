@@ -44,7 +44,7 @@ impl Inner {
     }
 
     /// Do slot and deadline last until a body has been read?
-    #[cfg(feature = "reqwest")]
+    #[cfg(feature = "_bodies")]
     pub fn slot_until_body(&self) -> bool {
         self.slot_until_body.load(Ordering::Relaxed)
     }
@@ -74,6 +74,9 @@ impl Known {
     }
 }
 
+/// The key of calls that say none.
+const DEFAULT: &str = "default";
+
 /// Where calls are made: a policy, a route, and what they say of themselves.
 pub(crate) struct Site {
     pub policy: Arc<Inner>,
@@ -98,7 +101,7 @@ impl Site {
     }
 
     /// May a request of this HTTP method be repeated without an idempotency key?
-    #[cfg(any(feature = "reqwest", feature = "tower"))]
+    #[cfg(any(feature = "_bodies", feature = "tower"))]
     pub fn retries_method(&self, method: &str) -> bool {
         self.shared().look(|core, _| core.engine.retries_method(self.policy.id, method))
     }
@@ -219,7 +222,7 @@ impl Policy {
                 repeats: repeats.into(),
                 slot_until_body: slot_until_body.into(),
             }),
-            key: "default".into(),
+            key: DEFAULT.into(),
             route: AtomicU64::new(0),
             request: Request::default(),
             own_criticality: false,
@@ -371,6 +374,12 @@ pub struct Caller<C = ByFailure> {
 }
 
 impl<C> Caller<C> {
+    /// Has it a route of its own?
+    #[cfg(feature = "http")]
+    pub(crate) fn has_route(&self) -> bool {
+        *self.site.key != *DEFAULT
+    }
+
     /// The key that state is kept under: an origin, an endpoint, a tenant. `default` if nothing is said.
     #[must_use]
     pub fn route(mut self, key: impl Into<Arc<str>>) -> Self {

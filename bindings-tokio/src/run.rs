@@ -24,7 +24,7 @@ use crate::clock;
 use crate::engine::{Told, wakes};
 use crate::error::{Error, Report, Stopped};
 use crate::policy::Site;
-#[cfg(feature = "reqwest")]
+#[cfg(feature = "_bodies")]
 pub(crate) use answer::Tailed;
 pub(crate) use answer::{Answer, Plain, Whole};
 use guard::Guard;
@@ -67,6 +67,9 @@ enum Phase {
     /// The same, and it waits: the engine is asked again, with a waker this time.
     #[cfg(feature = "tower")]
     Waits,
+    /// The same, and its first attempt has been made; this long after this moment the engine is to be asked.
+    #[cfg(feature = "tower")]
+    Begun(Instant, Option<tidegate::Duration>),
     Live,
     Over,
 }
@@ -149,17 +152,14 @@ where
             self.guard.site.shared().tend();
         }
         self.phase = match step.action {
-            Action::Attempt { .. } => {
-                self.due = step.next.map(|span| clock::after(at, span));
-                Phase::Live
-            }
+            Action::Attempt { .. } => Phase::Begun(at, step.next),
             Action::Wait { .. } => Phase::Waits,
             Action::Done { verdict, retry_in, .. } => {
                 self.guard.call = None;
                 Phase::Refused(verdict, retry_in)
             }
         };
-        matches!(self.phase, Phase::Live)
+        matches!(self.phase, Phase::Begun(..))
     }
 
     /// Makes the first attempt before the call is first polled.
@@ -200,6 +200,14 @@ where
             #[cfg(feature = "tower")]
             Phase::Refused(verdict, retry_in) => {
                 Next::Over(self.as_mut().end(verdict, None, retry_in.map(clock::std)))
+            }
+            #[cfg(feature = "tower")]
+            Phase::Begun(at, next) => {
+                let polled = {
+                    let _inside = this.guard.inside();
+                    this.lane.as_pin_mut().map(|lane| lane.poll(cx))
+                };
+                self.as_mut().polled(polled.unwrap_or(Poll::Pending), (at, next), cx)
             }
             #[cfg(feature = "tower")]
             Phase::Waits => Next::Told(self.as_mut().tell(Event::Poll, cx)),
@@ -259,11 +267,23 @@ where
                 None => Poll::Pending,
             }
         };
+        self.polled(polled, (told.at, told.step.next), cx)
+    }
+
+    /// A first attempt has been polled once. Its timer is armed only now that it is pending.
+    #[inline]
+    fn polled(
+        mut self: Pin<&mut Self>,
+        polled: Poll<Result<T, E>>,
+        (at, next): (Instant, Option<tidegate::Duration>),
+        cx: &mut Context<'_>,
+    ) -> Next<A::Output> {
+        let mut this = self.as_mut().project();
         if let Poll::Ready(result) = polled {
             this.lane.set(None);
             return self.settle(1, result, cx);
         }
-        *this.due = told.step.next.map(|span| clock::after(told.at, span));
+        *this.due = next.map(|span| clock::after(at, span));
         self.timer(cx)
     }
 
@@ -326,7 +346,10 @@ where
             Judgement::Head => Event::Headers { attempt: number },
         };
         let head = matches!(event, Event::Headers { .. });
-        let told = self.as_mut().tell(event, cx);
+        let told = match self.guard.call {
+            Some(call) if !self.guard.parked => self.guard.site.shared().say(call, event),
+            _ => self.as_mut().tell(event, cx),
+        };
         // As most calls end: with this result, and nobody else has to hear of it.
         if let Step { action: Action::Done { verdict: Verdict::Ok, result: Some(lane), .. }, stop: 0, .. } =
             told.step
@@ -338,8 +361,12 @@ where
             let report = this.guard.site.report(*this.attempts, Verdict::Ok, None);
             return Next::Over(A::of(result.map_err(|error| Error::Failed(error, report)), report, None));
         }
-        self.keep(number, result, &told, head);
-        Next::Told(told)
+        self.as_mut().keep(number, result, &told, head);
+        let this = self.project();
+        Next::Told(match (this.guard.call, told.step.action) {
+            (Some(call), Action::Wait { .. }) if !this.guard.parked => this.guard.register(call, told, cx),
+            _ => told,
+        })
     }
 
     /// Keeps what an attempt has brought, for the step that says whose the caller gets.

@@ -25,6 +25,9 @@
 //! the call has to wait for the policy first: a clone stands in for it, and another is made ready when the attempt starts. Each further attempt, and each hedge, gets a clone of the
 //! service and waits until that is ready; this wait is part of the attempt, so the attempt timeout covers it.
 
+#[cfg(feature = "http")]
+mod http;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -42,12 +45,19 @@ use crate::clock;
 use crate::error::{Error, Report};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Attempt, Plain, Run, Work};
+#[cfg(feature = "http")]
+pub use http::{ByCauses, Errors, HttpFuture, HttpLayer, HttpService};
 
 /// What a layer has to know of its requests.
 pub trait Requests<Req> {
     /// The same request once more; `None` where it can be sent only once. Asked before the first attempt: what cannot be
     /// sent again is sent once, and the policy's retries say that they were held back for it.
     fn replay(&self, request: &Req) -> Option<Req>;
+
+    /// What a repeat says of itself that the first attempt does not: its number, from 2 on.
+    fn repeat(&self, request: &mut Req, attempt: u8) {
+        let _ = (request, attempt);
+    }
 
     /// What the request says of itself.
     fn facts<'a>(&self, request: &Req, facts: Facts<'a>) -> Facts<'a> {
@@ -220,12 +230,7 @@ where
 
     /// Ready where the inner service is; nothing is reserved.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        let none = |error| {
-            let report =
-                Report { attempts: 0, reason: Verdict::NotRetryable, retry_in: None, max_retry_after: None };
-            Error::Failed(error, report)
-        };
-        self.inner.poll_ready(cx).map_err(none)
+        self.inner.poll_ready(cx).map_err(unready)
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
@@ -255,6 +260,12 @@ where
     }
 }
 
+/// The service inside says that it will never be ready.
+fn unready<E>(error: E) -> Error<E> {
+    let report = Report { attempts: 0, reason: Verdict::NotRetryable, retry_in: None, max_retry_after: None };
+    Error::Failed(error, report)
+}
+
 /// Makes attempts of a request.
 struct Sending<S, Req, R> {
     /// What further attempts get their clones of; nothing where there are none.
@@ -269,8 +280,11 @@ where
     S: Service<Req> + Clone,
     R: Requests<Req>,
 {
-    fn attempt(&mut self, _: Attempt) -> Option<Sent<S, Req, S::Future>> {
-        let request = self.first.take().or_else(|| self.requests.replay(self.keep.as_ref()?))?;
+    fn attempt(&mut self, attempt: Attempt) -> Option<Sent<S, Req, S::Future>> {
+        let mut request = self.first.take().or_else(|| self.requests.replay(self.keep.as_ref()?))?;
+        if attempt.number > 1 {
+            self.requests.repeat(&mut request, attempt.number);
+        }
         Some(Sent::Waiting { service: self.service.clone()?, request: Some(request) })
     }
 }

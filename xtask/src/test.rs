@@ -50,7 +50,7 @@ fn rust(shop: &Shop, report: &mut Report) {
     report.step(RUST, "clippy", || check(&[&everything[..], &["--", "-D", "warnings"]].concat()));
     // Its tests have all of its features; what a user takes one by one has to compile by itself too.
     for feature in
-        ["", "documents", "tower", "reqwest", "reqwest-middleware", "fleet", "redis", "tracing", "metrics"]
+        ["", "documents", "tower", "http", "reqwest", "reqwest-middleware", "fleet", "redis", "tracing", "metrics"]
     {
         let alone =
             ["clippy", "-p", "tidegate-tokio", "--lib", "--features", feature, "--", "-D", "warnings"];

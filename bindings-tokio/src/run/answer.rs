@@ -39,10 +39,10 @@ impl<T, E, P: Deref<Target = Site>> Answer<T, E, P> for Whole {
 }
 
 /// The same, and what goes on while a body is read.
-#[cfg(feature = "reqwest")]
+#[cfg(feature = "_bodies")]
 pub(crate) enum Tailed {}
 
-#[cfg(feature = "reqwest")]
+#[cfg(feature = "_bodies")]
 impl<T, E, P: Deref<Target = Site>> Answer<T, E, P> for Tailed {
     type Output = (Ended<T, E>, Option<Tail<P>>);
 

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::task::Context;
 use std::time::Duration;
 
-use tidegate::{Action, CallId, Event};
+use tidegate::{Action, CallId, Event, Step};
 
 use crate::clock;
 use crate::engine::{Told, wakes};
@@ -36,14 +36,15 @@ impl<P: Deref<Target = Site>> Guard<P> {
     /// Time that an attempt has which starts now.
     #[inline]
     pub fn remaining(&self, next: Option<tidegate::Duration>) -> Option<Duration> {
-        match self.call {
-            // The timer may be due for a hedge before that.
-            Some(call) if self.site.policy.hedges() => {
-                let left = self.site.shared().look(|core, now| core.engine.time_left(call, now));
-                left.map(clock::std)
-            }
-            _ => next.map(clock::std),
-        }
+        // The timer may be due for a hedge before that.
+        if self.site.policy.hedges() { self.left() } else { next.map(clock::std) }
+    }
+
+    #[cold]
+    fn left(&self) -> Option<Duration> {
+        let call = self.call?;
+        let left = self.site.shared().look(|core, now| core.engine.time_left(call, now));
+        left.map(clock::std)
     }
 
     /// What is around the attempts: this call.
@@ -63,20 +64,26 @@ impl<P: Deref<Target = Site>> Guard<P> {
         if let (Some(criticality), false) = (inherited.criticality, site.own_criticality) {
             request.criticality = criticality;
         }
-        let (call, told) =
-            site.shared().begin(&site.route, (site.policy.id, &site.key), request, (path, inherited.ends));
+        let (call, told) = site.shared().begin(
+            &site.route,
+            (site.policy.id, &site.key),
+            &mut request,
+            (path, inherited.ends),
+        );
         self.call = Some(call);
         (call, told)
     }
 
-    /// A first step that is to wait: its owner registers first, and asks again then (R3).
+    /// A step that is to wait: its owner registers first, and asks again then (R3).
     #[inline]
     pub fn register(&mut self, call: CallId, told: Told, cx: &Context<'_>) -> Told {
         match told.step.action {
             Action::Wait { why } if wakes(why) => {
                 let again = self.site.shared().tell(call, Event::Poll, Some(cx.waker()), false);
                 self.parked = matches!(again.step.action, Action::Wait { why } if wakes(why));
-                Told { others: told.others | again.others, ..again }
+                // What the first one has stopped is still to be stopped.
+                let step = Step { stop: told.step.stop | again.step.stop, ..again.step };
+                Told { step, others: told.others | again.others, ..again }
             }
             _ => told,
         }
