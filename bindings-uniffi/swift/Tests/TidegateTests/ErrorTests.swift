@@ -153,11 +153,11 @@ private enum ShopError: Error, Equatable {
 
     @Test func aFallbackKeepsWhatItReplaced() async throws {
         let policy = try Policy("p", retry: Retry(maxAttempts: 1), engine: engine)
-        let good = await policy.ended(fallback: { _ in "cached" }) { _ -> String in throw Broken(number: 1) }
+        let good = await policy.ended(on: { _ in true }, fallback: { _ in "cached" }) { _ -> String in throw Broken(number: 1) }
         #expect(try good.result.get() == "cached")
         #expect(good.replaced as? Broken == Broken(number: 1))
         #expect(good.report.reason == .notRetryable)
-        let bad = await policy.ended(fallback: { _ in throw Broken(number: 2) }) { _ -> String in throw Broken(number: 1) }
+        let bad = await policy.ended(on: { _ in true }, fallback: { _ in throw Broken(number: 2) }) { _ -> String in throw Broken(number: 1) }
         #expect(throws: Broken(number: 2)) { try bad.result.get() }
         #expect(bad.replaced as? Broken == Broken(number: 1))
         let none = await policy.ended(fallback: { _ in "cached" }) { _ in "fresh" }
@@ -168,11 +168,30 @@ private enum ShopError: Error, Equatable {
         #expect(try await policy.run(on: { $0 is Rejected }, fallback: { _ in "cached" }) { _ in "fresh" } == "cached")
     }
 
+    /// Core's rule, as in every language: an outage and a refusal, no bug that nobody has judged.
+    @Test func aFallbackHidesNoBug() async throws {
+        let plain = try Policy("p", retry: Retry(maxAttempts: 1), engine: engine)
+        func stands(_ policy: Policy, for error: any Error) async -> Bool {
+            await policy.ended(fallback: { _ in 1 }) { _ -> Int in throw error }.replaced != nil
+        }
+        #expect(await stands(plain, for: URLError(.networkConnectionLost)))
+        #expect(await stands(plain, for: URLError(.cannotConnectToHost)))
+        #expect(await stands(plain, for: POSIXError(.ECONNRESET)))
+        #expect(await !stands(plain, for: Broken(number: 1)))
+        #expect(await !stands(plain, for: URLError(.badURL)))
+        let judging = try Policy("q", retry: Retry(maxAttempts: 1), classify: { _ in Outcome(.permanent) }, engine: engine)
+        #expect(await stands(judging, for: Broken(number: 1)), "its classifier has judged it")
+        let judgedAway = try Policy("r", retry: Retry(maxAttempts: 1), classify: { _ in Outcome(.ignored) }, engine: engine)
+        #expect(await !stands(judgedAway, for: URLError(.networkConnectionLost)))
+        plain.forceOpen()
+        #expect(await plain.ended(fallback: { _ in 1 }) { _ in 2 }.replaced is Rejected)
+    }
+
     @Test func aFallbackIsTold() async throws {
         let policy = try Policy("p", retry: Retry(maxAttempts: 1), engine: engine)
         var events = engine.events([.fallback]).makeAsyncIterator()
-        _ = await policy.ended(CallOptions(route: "eu"), fallback: { _ in 1 }) { _ -> Int in throw Broken() }
-        _ = await policy.ended(CallOptions(route: "eu"), fallback: { _ in throw Broken() }) { _ -> Int in throw Broken() }
+        _ = await policy.ended(CallOptions(route: "eu"), on: { _ in true }, fallback: { _ in 1 }) { _ -> Int in throw Broken() }
+        _ = await policy.ended(CallOptions(route: "eu"), on: { _ in true }, fallback: { _ in throw Broken() }) { _ -> Int in throw Broken() }
         let (first, second) = (await events.next(), await events.next())
         #expect((first?.kind, first?.outcome, first?.route) == ("fallback", "ok", "eu"))
         #expect((second?.kind, second?.outcome) == ("fallback", "permanent"))
