@@ -60,6 +60,15 @@ def until(check: Callable[[], bool], seconds: float = 8.0) -> None:
         time.sleep(0.005)
 
 
+def passes(policy: tidegate.Caller) -> bool:
+    """Is a call let through?"""
+    try:
+        policy.call(int)
+    except tidegate.Rejected:
+        return False
+    return True
+
+
 def broken(engine: tidegate.Engine, **rest: Any) -> tidegate.Policy:
     given = {"consecutive": 3, "break_duration": 5, "store": "fleet", **rest}
     return tidegate.Policy("partner", breaker=given, store_timeout=PATIENT, engine=engine)

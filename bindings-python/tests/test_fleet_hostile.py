@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tidegate
-from fleet_tools import SLACK, WAITS, limited, until
+from fleet_tools import SLACK, WAITS, limited, passes, until
 from tidegate import _store, fleet
 from tidegate.fleet import Lost, RedisStore, Refused
 from tidegate.testing import FakeClock, MemoryStore
@@ -223,15 +223,7 @@ def test_answers_that_come_late_change_nothing() -> None:
     until(lambda: not _store.worker._queue)
     time.sleep(0.02)
     assert told == ["store_degraded"], "a late answer does not bring it back"
-    until(lambda: _passes(policy) and told == ["store_degraded", "store_recovered"], 10.0)
-
-
-def _passes(policy: tidegate.Policy) -> bool:
-    try:
-        policy.call(int)
-    except tidegate.Rejected:
-        return False
-    return True
+    until(lambda: passes(policy) and told == ["store_degraded", "store_recovered"], 10.0)
 
 
 def test_answers_after_the_store_is_closed() -> None:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 import tidegate
-from fleet_tools import CLIENTS, PATIENT, broken, isolated, limited, spent, trip, until
+from fleet_tools import CLIENTS, PATIENT, broken, isolated, limited, passes, spent, trip, until
 from redis_server import RedisServer, redis_without_scripts
 from tidegate import fleet
 from tidegate.fleet import RedisStore, Refused
@@ -55,19 +55,11 @@ def test_a_break_is_everybody_s_until_a_probe_closes_it(
     trip(here)
     with pytest.raises(tidegate.BreakerOpen):
         here.call(int)
-    until(lambda: not _passes(there), 3.0)
-    until(lambda: _passes(there), 5.0)
-    until(lambda: _passes(here), 5.0)
-    until(lambda: _passes(there) and redis_without_scripts.command("DBSIZE") == b":0\r\n", 5.0)
+    until(lambda: not passes(there), 3.0)
+    until(lambda: passes(there), 5.0)
+    until(lambda: passes(here), 5.0)
+    until(lambda: passes(there) and redis_without_scripts.command("DBSIZE") == b":0\r\n", 5.0)
     store.close()
-
-
-def _passes(policy: tidegate.Policy) -> bool:
-    try:
-        policy.call(int)
-    except tidegate.BreakerOpen:
-        return False
-    return True
 
 
 def test_what_needs_scripts_is_refused_by_name(clock: FakeClock) -> None:
@@ -91,3 +83,28 @@ def test_a_store_that_is_said_to_have_scripts_and_has_none_is_gone(
     assert 50 <= made <= 50 + 15 + 5
     assert told == ["store_degraded"]
     store.close()
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_every_answer_of_every_plain_command_is_what_the_engine_reads(
+    redis_without_scripts: RedisServer, kind: str
+) -> None:
+    """Clients make other things of some: redis-py says True for the OK of SET and for the 1 of PEXPIRE."""
+    client = CLIENTS[kind](redis_without_scripts.port)
+    store = RedisStore(client, scripts=False)
+    asked = [
+        (b"SET k 0 PX 60000 NX", b"OK"),
+        (b"SET k 0 PX 60000 NX", b""),
+        (b"INCRBY k 5", b"5"),
+        (b"PEXPIRE k 1000000", b"1"),
+        (b"PEXPIRE none 1000", b"0"),
+        (b"PTTL none", b"-2"),
+        (b"GET k", b"5"),
+        (b"GET none", b""),
+        (b"DEL k", b"1"),
+        (b"DEL k", b"0"),
+    ]
+    assert [store.carry(words.split(), 1, PATIENT) for words, _ in asked] == [told for _, told in asked]
+    store.close()
+    if kind == "own-asyncio":
+        fleet._loop[0].run_until_complete(client.client.aclose())

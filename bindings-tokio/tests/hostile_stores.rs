@@ -32,10 +32,13 @@ async fn call(policy: &Policy) -> Result<(), Code> {
     called.map_err(|error| error.stopped().expect("ours").code)
 }
 
-/// The whole of a store of one's own: one method, and here a map behind it, of texts and when they end.
+/// Texts, and when they end.
+type Held = HashMap<Vec<u8>, (String, Instant)>;
+
+/// The whole of a store of one's own: one method, and here a map behind it.
 #[derive(Clone)]
 struct Dictionary {
-    held: Arc<Mutex<HashMap<Vec<u8>, (String, Instant)>>>,
+    held: Arc<Mutex<Held>>,
 }
 
 impl Store for Dictionary {

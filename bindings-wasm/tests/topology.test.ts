@@ -238,6 +238,28 @@ describe.skipIf(PROGRAM === undefined)("on a server that forbids scripts (needs 
       expect(told).toEqual([]);
     }, 60_000);
 
+    test("every answer of every plain command is what the engine reads", async () => {
+      const redis = await Redis.withoutScripts();
+      ends.push(() => redis.end());
+      const { client, close } = await (SINGLE[kind] as (typeof SINGLE)[string])(redis.port);
+      ends.push(close);
+      const store = new RedisStore(client, { kind: "plain" });
+      const asked: [words: string, told: string | number | null][] = [
+        ["SET k 0 PX 60000 NX", "OK"],
+        ["SET k 0 PX 60000 NX", null],
+        ["INCRBY k 5", 5],
+        ["PEXPIRE k 1000000", 1],
+        ["PEXPIRE none 1000", 0],
+        ["PTTL none", -2],
+        ["GET k", "5"],
+        ["GET none", null],
+        ["DEL k", 1],
+        ["DEL k", 0],
+      ];
+      for (const [words, told] of asked)
+        expect([words, await store.execute(words.split(" "), 1)]).toEqual([words, told]);
+    }, 60_000);
+
     test("what needs scripts is refused by name", async () => {
       const { engines } = await members();
       const bulkhead = { maxConcurrency: 3, store: "fleet" as const };

@@ -111,7 +111,7 @@ class RedisStore:
             if text is None:
                 raise
             raise Refused(text) from None
-        return _bytes(answer)
+        return _bytes(answer, words[0])
 
     def forget(self) -> None:
         """Lets connections go, unclosed: in the child of a fork they are the parent's."""
@@ -228,12 +228,12 @@ def _refusal(error: Exception) -> str | None:
     return text if head == word else f"{word} {text}"
 
 
-def _bytes(answer: Any) -> bytes:
+def _bytes(answer: Any, command: bytes) -> bytes:
     """An answer as the engine reads it: text as it came, an integer in decimals, nil as nothing."""
     if answer is None:
         return b""
-    if answer is True:
-        return b"OK"  # what redis-py makes of it
+    if isinstance(answer, bool):  # redis-py makes it of the OK of SET, and of the 1 and 0 of PEXPIRE
+        return b"OK" if answer and command == b"SET" else b"%d" % answer
     if isinstance(answer, (bytes, bytearray, memoryview)):
         return bytes(answer)
     if isinstance(answer, (int, str)):
