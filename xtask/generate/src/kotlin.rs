@@ -18,6 +18,7 @@ package dev.tidegate
 
 import dev.tidegate.internal.Table
 import kotlin.time.Duration
+import kotlin.time.toKotlinDuration
 ";
 
 pub fn text() -> String {
@@ -130,6 +131,9 @@ fn members(text: &mut String, path: &str, required: &[Required]) {
         );
         let or = if none { " ?: NONE" } else { "" };
         let _ = writeln!(text, "        set(value) = settings.put(\"{}\", value{or})\n", key.path);
+        if let Domain::Span { .. } = key.domain {
+            for_java(text, key, or);
+        }
     }
     for (below, about) in tables_of(path) {
         doc(text, "    ", about);
@@ -140,6 +144,14 @@ fn members(text: &mut String, path: &str, required: &[Required]) {
     if text.ends_with("\n\n") {
         text.pop();
     }
+}
+
+/// Java cannot write Kotlin's spans: the setter of a property is not even a name there.
+fn for_java(text: &mut String, key: &Key, or: &str) {
+    let name = camel(name_of(key.path));
+    doc(text, "    ", &format!("[{name}] for Java."));
+    let _ = writeln!(text, "    public fun set{}(value: java.time.Duration?): Unit =", pascal(&name));
+    let _ = writeln!(text, "        settings.put(\"{}\", value?.toKotlinDuration(){or})\n", key.path);
 }
 
 /// Range, unit and default, in Kotlin's terms.

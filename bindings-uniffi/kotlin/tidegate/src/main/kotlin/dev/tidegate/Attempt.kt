@@ -3,6 +3,7 @@ package dev.tidegate
 import kotlinx.coroutines.Job
 import kotlin.time.Duration
 import kotlin.time.Duration.Companion.microseconds
+import kotlin.time.toJavaDuration
 
 /** What a function is told of the attempt that it is to make. */
 public class Attempt internal constructor(
@@ -17,6 +18,9 @@ public class Attempt internal constructor(
      * blocking call cannot be stopped from outside, so that is what its own timeouts should be.
      */
     public val time: Duration? get() = if (us < 0) null else us.microseconds
+
+    /** [time] for Java. */
+    public fun getTime(): java.time.Duration? = time?.toJavaDuration()
 
     /** What it runs as, where it can be stopped. */
     internal var job: Job? = null

@@ -23,6 +23,8 @@ import java.util.concurrent.CopyOnWriteArrayList
 import java.util.concurrent.ThreadLocalRandom
 import java.util.concurrent.atomic.AtomicInteger
 import java.util.concurrent.locks.LockSupport
+import java.util.logging.Level
+import java.util.logging.Logger
 import kotlin.time.TimeSource
 import dev.tidegate.ffi.Pair as Setting
 
@@ -41,7 +43,7 @@ public typealias Replayed = dev.tidegate.ffi.Replayed
 /** One thing that an engine did (`docs/telemetry.md`). What a type does not say is null. */
 public typealias TidegateEvent = dev.tidegate.ffi.Event
 
-/** Told of events. What it throws goes to the thread's handler of uncaught exceptions and breaks nothing. */
+/** Told of events. What it throws goes to the thread's handler of uncaught exceptions (on Android to the log) and breaks nothing. */
 public fun interface EventListener {
     /** Something has happened. */
     public fun on(event: TidegateEvent)
@@ -368,7 +370,20 @@ internal inline fun guarded(work: () -> Unit) {
     try {
         work()
     } catch (error: Throwable) {
-        val thread = Thread.currentThread()
-        thread.uncaughtExceptionHandler?.uncaughtException(thread, error)
+        uncaught(error)
+    }
+}
+
+/**
+ * Tells what somebody's code has thrown that must break nothing: to the thread's handler of uncaught exceptions, and on Android, where
+ * that handler ends the process, to the log. A handler that throws is somebody's code too.
+ */
+internal fun uncaught(error: Throwable) {
+    val thread = Thread.currentThread()
+    try {
+        if (!Library.isAndroid()) return thread.uncaughtExceptionHandler.uncaughtException(thread, error)
+        Logger.getLogger("dev.tidegate").log(Level.WARNING, "a callback has thrown, which breaks no call", error)
+    } catch (@Suppress("TooGenericExceptionCaught") _: Throwable) {
+        // There is nobody left to tell.
     }
 }

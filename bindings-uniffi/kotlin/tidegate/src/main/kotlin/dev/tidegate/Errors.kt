@@ -3,6 +3,7 @@ package dev.tidegate
 import java.io.IOException
 import java.time.Instant
 import kotlin.time.Duration
+import kotlin.time.toJavaDuration
 
 /**
  * Base of all errors of this library that a call can end with.
@@ -26,6 +27,9 @@ public open class TidegateException internal constructor(
 ) : IOException(message, cause) {
     /** The moment from which another try would make sense. */
     public val retryAt: Instant? = retryIn?.let { Instant.now().plusMillis(it.inWholeMilliseconds) }
+
+    /** [retryIn] for Java. */
+    public fun getRetryIn(): java.time.Duration? = retryIn?.toJavaDuration()
 
     /** The kind of error, the same in every language. */
     public open val code: String get() = "error"
@@ -59,6 +63,9 @@ public class BulkheadFull internal constructor(
     public val acquireTimeout: Duration?,
 ) : Rejected(told) {
     override val code: String get() = "bulkhead_full"
+
+    /** [acquireTimeout] for Java. */
+    public fun getAcquireTimeout(): java.time.Duration? = acquireTimeout?.toJavaDuration()
 }
 
 /** The circuit breaker is open. */

@@ -4,6 +4,7 @@ package dev.tidegate
 
 import dev.tidegate.internal.Table
 import kotlin.time.Duration
+import kotlin.time.toKotlinDuration
 
 /** The built-in policies that a policy may start from. */
 public enum class Preset {
@@ -263,6 +264,10 @@ public class Retry internal constructor(settings: Table) : Options(settings) {
         get() = settings.span("retry.retry_time_limit")
         set(value) = settings.put("retry.retry_time_limit", value)
 
+    /** [retryTimeLimit] for Java. */
+    public fun setRetryTimeLimit(value: java.time.Duration?): Unit =
+        settings.put("retry.retry_time_limit", value?.toKotlinDuration())
+
     /**
      * Methods that may be repeated without an idempotency key. One of GET, HEAD, OPTIONS, PUT, DELETE, QUERY,
      * TRACE, POST, PATCH; default: `GET HEAD OPTIONS PUT DELETE`.
@@ -299,6 +304,10 @@ public class Retry internal constructor(settings: Table) : Options(settings) {
     public var maxRetryAfter: Duration?
         get() = settings.span("retry.max_retry_after")
         set(value) = settings.put("retry.max_retry_after", value)
+
+    /** [maxRetryAfter] for Java. */
+    public fun setMaxRetryAfter(value: java.time.Duration?): Unit =
+        settings.put("retry.max_retry_after", value?.toKotlinDuration())
 
     /**
      * While a throttled call waits, new calls to the same path, and to paths that begin alike, wait too. True
@@ -346,10 +355,18 @@ public class Backoff internal constructor(settings: Table) : Options(settings) {
         get() = settings.span("retry.backoff.base")
         set(value) = settings.put("retry.backoff.base", value)
 
+    /** [base] for Java. */
+    public fun setBase(value: java.time.Duration?): Unit =
+        settings.put("retry.backoff.base", value?.toKotlinDuration())
+
     /** The base after a throttled outcome. 0 µs to 365 days; default: that of `retry.backoff.base`. */
     public var throttledBase: Duration?
         get() = settings.span("retry.backoff.throttled_base")
         set(value) = settings.put("retry.backoff.throttled_base", value)
+
+    /** [throttledBase] for Java. */
+    public fun setThrottledBase(value: java.time.Duration?): Unit =
+        settings.put("retry.backoff.throttled_base", value?.toKotlinDuration())
 
     /** The power of polynomial growth. 1 to 8; default: required with `polynomial`. */
     public var exponent: Int?
@@ -365,6 +382,10 @@ public class Backoff internal constructor(settings: Table) : Options(settings) {
     public var max: Duration?
         get() = settings.span("retry.backoff.max")
         set(value) = settings.put("retry.backoff.max", value)
+
+    /** [max] for Java. */
+    public fun setMax(value: java.time.Duration?): Unit =
+        settings.put("retry.backoff.max", value?.toKotlinDuration())
 
     /**
      * How the delay d is spread: full_floor draws from \[0.1·d, d], full from \[0, d], equal from \[d/2, d],
@@ -402,6 +423,10 @@ public class Budget internal constructor(settings: Table) : Options(settings) {
     public var ttl: Duration?
         get() = settings.span("retry.budget.ttl")
         set(value) = settings.put("retry.budget.ttl", value)
+
+    /** [ttl] for Java. */
+    public fun setTtl(value: java.time.Duration?): Unit =
+        settings.put("retry.budget.ttl", value?.toKotlinDuration())
 
     /** Retries per second that are free of any ratio. At least 0; default: `10`. */
     public var minRetriesPerSec: Double?
@@ -482,6 +507,10 @@ public class RateLimit internal constructor(settings: Table) : Options(settings)
         get() = settings.span("rate_limit.per")
         set(value) = settings.put("rate_limit.per", value)
 
+    /** [per] for Java. */
+    public fun setPer(value: java.time.Duration?): Unit =
+        settings.put("rate_limit.per", value?.toKotlinDuration())
+
     /**
      * Calls that may start at once after a quiet time. 1 to 1000000000; default: that of `rateLimit.permits`.
      */
@@ -503,6 +532,10 @@ public class RateLimit internal constructor(settings: Table) : Options(settings)
     public var maxWait: Duration?
         get() = settings.span("rate_limit.max_wait")
         set(value) = settings.put("rate_limit.max_wait", value)
+
+    /** [maxWait] for Java. */
+    public fun setMaxWait(value: java.time.Duration?): Unit =
+        settings.put("rate_limit.max_wait", value?.toKotlinDuration())
 
     /** wait: calls that may wait. 1 to 10000000; default: `1000`. */
     public var maxWaiters: Int?
@@ -576,6 +609,10 @@ public class Bulkhead internal constructor(settings: Table) : Options(settings) 
         get() = settings.span("bulkhead.acquire_timeout")
         set(value) = settings.put("bulkhead.acquire_timeout", value ?: NONE)
 
+    /** [acquireTimeout] for Java. */
+    public fun setAcquireTimeout(value: java.time.Duration?): Unit =
+        settings.put("bulkhead.acquire_timeout", value?.toKotlinDuration() ?: NONE)
+
     /**
      * What takes a slot: the call, or each of its attempts, which gives it back during backoff. Call,
      * attempt; default: `call`.
@@ -597,6 +634,10 @@ public class Bulkhead internal constructor(settings: Table) : Options(settings) 
         get() = settings.span("bulkhead.latency_threshold")
         set(value) = settings.put("bulkhead.latency_threshold", value)
 
+    /** [latencyThreshold] for Java. */
+    public fun setLatencyThreshold(value: java.time.Duration?): Unit =
+        settings.put("bulkhead.latency_threshold", value?.toKotlinDuration())
+
     /** aimd: what a good completion adds, divided by the limit. At least 0.000001; default: `1`. */
     public var increaseStep: Double?
         get() = settings.real("bulkhead.increase_step")
@@ -611,6 +652,10 @@ public class Bulkhead internal constructor(settings: Table) : Options(settings) 
     public var cooldown: Duration?
         get() = settings.span("bulkhead.cooldown")
         set(value) = settings.put("bulkhead.cooldown", value)
+
+    /** [cooldown] for Java. */
+    public fun setCooldown(value: java.time.Duration?): Unit =
+        settings.put("bulkhead.cooldown", value?.toKotlinDuration())
 
     /**
      * aimd: compare this quantile of recent latencies with the threshold, instead of each one. 0.001 to
@@ -651,10 +696,18 @@ public class Bulkhead internal constructor(settings: Table) : Options(settings) 
         get() = settings.span("bulkhead.queue_target")
         set(value) = settings.put("bulkhead.queue_target", value)
 
+    /** [queueTarget] for Java. */
+    public fun setQueueTarget(value: java.time.Duration?): Unit =
+        settings.put("bulkhead.queue_target", value?.toKotlinDuration())
+
     /** How long a queue that never empties is not yet congested. 1 µs to 365 days; default: `100ms`. */
     public var queueInterval: Duration?
         get() = settings.span("bulkhead.queue_interval")
         set(value) = settings.put("bulkhead.queue_interval", value)
+
+    /** [queueInterval] for Java. */
+    public fun setQueueInterval(value: java.time.Duration?): Unit =
+        settings.put("bulkhead.queue_interval", value?.toKotlinDuration())
 
     /** The control law behind queueTarget. Facebook, rfc8289; default: `facebook`. */
     public var codel: BulkheadCodel?
@@ -698,6 +751,10 @@ public class Bulkhead internal constructor(settings: Table) : Options(settings) 
         get() = settings.span("bulkhead.lease_ttl")
         set(value) = settings.put("bulkhead.lease_ttl", value)
 
+    /** [leaseTtl] for Java. */
+    public fun setLeaseTtl(value: java.time.Duration?): Unit =
+        settings.put("bulkhead.lease_ttl", value?.toKotlinDuration())
+
     /**
      * fleet: what holds while the store is gone: local is the process's share of the slots, open is
      * maxConcurrency in each process, closed refuses calls. Local, open, closed; default: `local`.
@@ -731,6 +788,10 @@ public class Breaker internal constructor(settings: Table) : Options(settings) {
         get() = settings.span("breaker.window")
         set(value) = settings.put("breaker.window", value)
 
+    /** [window] for Java. */
+    public fun setWindow(value: java.time.Duration?): Unit =
+        settings.put("breaker.window", value?.toKotlinDuration())
+
     /**
      * Calls that the window must hold before the ratio counts. 1 to 1000000000; default: required with
      * `failureRatio`.
@@ -756,6 +817,10 @@ public class Breaker internal constructor(settings: Table) : Options(settings) {
         get() = settings.span("breaker.break_duration")
         set(value) = settings.put("breaker.break_duration", value)
 
+    /** [breakDuration] for Java. */
+    public fun setBreakDuration(value: java.time.Duration?): Unit =
+        settings.put("breaker.break_duration", value?.toKotlinDuration())
+
     /**
      * How much longer it stays open after each failed probe; 1 is neither growth nor jitter. 1 to 100;
      * default: `2`.
@@ -768,6 +833,10 @@ public class Breaker internal constructor(settings: Table) : Options(settings) {
     public var maxBreakDuration: Duration?
         get() = settings.span("breaker.max_break_duration")
         set(value) = settings.put("breaker.max_break_duration", value)
+
+    /** [maxBreakDuration] for Java. */
+    public fun setMaxBreakDuration(value: java.time.Duration?): Unit =
+        settings.put("breaker.max_break_duration", value?.toKotlinDuration())
 
     /** Probes at once when a break has ended. 1 to 1000; default: `1`. */
     public var halfOpenMaxCalls: Int?
@@ -839,6 +908,10 @@ public class Throttle internal constructor(settings: Table) : Options(settings) 
         get() = settings.span("throttle.window")
         set(value) = settings.put("throttle.window", value)
 
+    /** [window] for Java. */
+    public fun setWindow(value: java.time.Duration?): Unit =
+        settings.put("throttle.window", value?.toKotlinDuration())
+
     /**
      * sliding forgets by tenths of the window, tumbling all at once. Sliding, tumbling; default: `sliding`.
      */
@@ -861,6 +934,10 @@ public class Throttle internal constructor(settings: Table) : Options(settings) 
         get() = settings.span("throttle.probe_interval")
         set(value) = settings.put("throttle.probe_interval", value ?: NONE)
 
+    /** [probeInterval] for Java. */
+    public fun setProbeInterval(value: java.time.Duration?): Unit =
+        settings.put("throttle.probe_interval", value?.toKotlinDuration() ?: NONE)
+
     /** What is counted and refused: the call, or each of its attempts. Call, attempt; default: `call`. */
     public var unit: ThrottleUnit?
         get() = settings.choice<ThrottleUnit>("throttle.unit")
@@ -877,6 +954,10 @@ public class Hedge internal constructor(settings: Table) : Options(settings) {
     public var delay: Duration?
         get() = settings.span("hedge.delay")
         set(value) = settings.put("hedge.delay", value)
+
+    /** [delay] for Java. */
+    public fun setDelay(value: java.time.Duration?): Unit =
+        settings.put("hedge.delay", value?.toKotlinDuration())
 
     /** Attempts of one call that may run at once. 2 to 4; default: `2`. */
     public var maxAttempts: Int?
@@ -896,10 +977,18 @@ public class Hedge internal constructor(settings: Table) : Options(settings) {
         get() = settings.span("hedge.delay_min")
         set(value) = settings.put("hedge.delay_min", value)
 
+    /** [delayMin] for Java. */
+    public fun setDelayMin(value: java.time.Duration?): Unit =
+        settings.put("hedge.delay_min", value?.toKotlinDuration())
+
     /** The longest adaptive delay. 1 µs to 365 days; default: off. */
     public var delayMax: Duration?
         get() = settings.span("hedge.delay_max")
         set(value) = settings.put("hedge.delay_max", value)
+
+    /** [delayMax] for Java. */
+    public fun setDelayMax(value: java.time.Duration?): Unit =
+        settings.put("hedge.delay_max", value?.toKotlinDuration())
 
     /** What bounds the load that hedges add, per route. */
     public fun budget(configure: Configure<HedgeBudget>): Unit =
@@ -922,6 +1011,10 @@ public class HedgeBudget internal constructor(settings: Table) : Options(setting
     public var ttl: Duration?
         get() = settings.span("hedge.budget.ttl")
         set(value) = settings.put("hedge.budget.ttl", value)
+
+    /** [ttl] for Java. */
+    public fun setTtl(value: java.time.Duration?): Unit =
+        settings.put("hedge.budget.ttl", value?.toKotlinDuration())
 
     /** Retries per second that are free of any ratio. At least 0; default: `10`. */
     public var minRetriesPerSec: Double?
@@ -1008,10 +1101,18 @@ public abstract class PolicySettings internal constructor(settings: Table) : Opt
         get() = settings.span("deadline")
         set(value) = settings.put("deadline", value)
 
+    /** [deadline] for Java. */
+    public fun setDeadline(value: java.time.Duration?): Unit =
+        settings.put("deadline", value?.toKotlinDuration())
+
     /** Time for one attempt; running out of it is retryable. 1 µs to 365 days; default: off. */
     public var attemptTimeout: Duration?
         get() = settings.span("attempt_timeout")
         set(value) = settings.put("attempt_timeout", value)
+
+    /** [attemptTimeout] for Java. */
+    public fun setAttemptTimeout(value: java.time.Duration?): Unit =
+        settings.put("attempt_timeout", value?.toKotlinDuration())
 
     /** How long a streamed answer keeps its slot and its deadline. Body, headers; default: `body`. */
     public var slotUntil: SlotUntil?
@@ -1034,6 +1135,10 @@ public abstract class PolicySettings internal constructor(settings: Table) : Opt
         get() = settings.span("store_timeout")
         set(value) = settings.put("store_timeout", value)
 
+    /** [storeTimeout] for Java. */
+    public fun setStoreTimeout(value: java.time.Duration?): Unit =
+        settings.put("store_timeout", value?.toKotlinDuration())
+
     /**
      * Where breaker or latencies are fleet-wide: how often they are exchanged, at most; an opening is written
      * at once. 1000 µs to 365 days; default: `250ms`.
@@ -1041,6 +1146,10 @@ public abstract class PolicySettings internal constructor(settings: Table) : Opt
     public var storeExchange: Duration?
         get() = settings.span("store_exchange")
         set(value) = settings.put("store_exchange", value)
+
+    /** [storeExchange] for Java. */
+    public fun setStoreExchange(value: java.time.Duration?): Unit =
+        settings.put("store_exchange", value?.toKotlinDuration())
 
     /** When to try again. */
     public fun retry(configure: Configure<Retry>): Unit =

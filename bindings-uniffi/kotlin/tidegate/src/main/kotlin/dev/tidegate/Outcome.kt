@@ -10,10 +10,12 @@ import java.net.ProtocolException
 import java.net.SocketTimeoutException
 import java.net.UnknownHostException
 import java.security.GeneralSecurityException
-import java.util.concurrent.ConcurrentHashMap
+import java.util.Collections
+import java.util.WeakHashMap
 import javax.net.ssl.SSLHandshakeException
 import javax.net.ssl.SSLPeerUnverifiedException
 import kotlin.time.Duration
+import kotlin.time.toKotlinDuration
 
 /** What somebody says about a retry. It changes what is retryable, never what is safe. */
 public enum class Opinion {
@@ -41,6 +43,12 @@ public data class Outcome @JvmOverloads constructor(
 ) {
     /** The classes. */
     public companion object {
+        /** An outcome of a server that has asked for a wait, for Java. */
+        @JvmStatic
+        @JvmOverloads
+        public fun of(kind: String, retryAfter: java.time.Duration, opinion: Opinion = Opinion.NONE): Outcome =
+            Outcome(kind, opinion, retryAfter.toKotlinDuration())
+
         /** It worked. */
         public const val OK: String = "ok"
 
@@ -72,7 +80,7 @@ public data class Outcome @JvmOverloads constructor(
 
 /**
  * Told the result or the error of each attempt, says what it was; null for the default. What it throws is ignored, and told
- * once to the thread's handler of uncaught exceptions.
+ * once to the thread's handler of uncaught exceptions (on Android to the log).
  */
 public fun interface Classify {
     /** One of the two is null. */
@@ -81,7 +89,8 @@ public fun interface Classify {
 
 /** Outcomes at their places in the words of the wire (semantics 1.4). */
 internal object Outcomes {
-    private val warned = ConcurrentHashMap.newKeySet<Classify>()
+    /** Of which nobody keeps what the policy has let go. */
+    private val warned = Collections.synchronizedSet(Collections.newSetFromMap(WeakHashMap<Classify, Boolean>()))
 
     fun of(error: Throwable): Long = when (error) {
         is RateLimited, is Throttled -> Wire.outcome(2, 0, (error as TidegateException).retryIn)
@@ -117,11 +126,8 @@ internal object Outcomes {
             )
             Wire.outcome(kind, answer.opinion.ordinal, answer.retryAfter)
         }
-    } catch (broken: Exception) {
-        if (warned.add(classify)) {
-            val thread = Thread.currentThread()
-            thread.uncaughtExceptionHandler?.uncaughtException(thread, broken)
-        }
+    } catch (broken: Throwable) {
+        if (warned.add(classify)) uncaught(broken)
         otherwise
     }
 }

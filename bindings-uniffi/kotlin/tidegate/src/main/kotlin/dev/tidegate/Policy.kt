@@ -5,10 +5,12 @@ import dev.tidegate.internal.Inheriting
 import dev.tidegate.internal.SuspendingRun
 import dev.tidegate.internal.Table
 import dev.tidegate.internal.Wire
+import dev.tidegate.internal.isInterrupt
 import kotlinx.coroutines.currentCoroutineContext
 import kotlinx.coroutines.isActive
 import java.util.concurrent.atomic.AtomicInteger
 import kotlin.time.Duration
+import kotlin.time.toKotlinDuration
 
 /** What a policy is made of: its settings, and what is the host's. */
 @TidegateDsl
@@ -44,6 +46,12 @@ public data class CallOptions @JvmOverloads constructor(
     init {
         require(cost in 0..0xffff) { "cost = $cost: must be from 0 to 65535" }
     }
+
+    /** The same with a [deadline], for Java. */
+    public fun withDeadline(deadline: java.time.Duration): CallOptions = copy(deadline = deadline.toKotlinDuration())
+
+    /** The same with a [cost], for Java. */
+    public fun withCost(cost: Int): CallOptions = copy(cost = cost)
 
     internal val flags: Long =
         (criticality ?: Criticality.NORMAL).ordinal.toLong() or (cost.toLong() shl Wire.COST_SHIFT) or
@@ -176,10 +184,8 @@ public open class Caller internal constructor(internal val core: Core, internal 
     public fun <T> call(fallback: Fallback<T>, work: Work<T>): T {
         val error = try {
             return call(work)
-        } catch (interrupted: InterruptedException) {
-            throw interrupted
         } catch (@Suppress("TooGenericExceptionCaught") error: Exception) {
-            if (!isTurn(error, null)) throw error
+            if (isInterrupt(error) || !isTurn(error, null)) throw error
             error
         }
         return standIn { fallback.of(error) }
@@ -269,7 +275,7 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
      */
     @JvmOverloads
     public fun forceOpen(on: Boolean = true, route: String? = null): Unit =
-        engine.force(core.number, route?.let { core.route(it).toULong() }, on)
+        engine.force(core.number, route?.let { core.forget(it); core.route(it).toULong() }, on)
 
     /** What it does, in words: its components in their order, the most that a call waits and costs, and what may not be meant. */
     public fun explain(): String = engine.native.engine.explain(core.number)

@@ -20,8 +20,17 @@ public class Report internal constructor(
     public val retryAt: Instant?,
 ) : Exception(note ?: reason.word, null, false, false) {
     override fun toString(): String = "tidegate: $message"
+
+    public companion object {
+        /** What became of the call that ended with this exception, for Java; null where no policy has delivered it. */
+        @JvmStatic
+        public fun of(error: Throwable): Report? = error.report
+    }
 }
 
 /** What became of the call that ended with this exception; null where no policy has delivered it. */
 public val Throwable.report: Report?
-    @JvmName("of") get() = suppressed.lastOrNull { it is Report } as Report?
+    @JvmName("of") get() = own(this) ?: cause?.takeIf { it.javaClass === javaClass }?.let(::own)
+
+/** Coroutines that are debugged hand on a copy, with the original as its cause and none of what was suppressed there. */
+private fun own(error: Throwable): Report? = error.suppressed.lastOrNull { it is Report } as Report?

@@ -1,6 +1,7 @@
 package dev.tidegate
 
 import kotlin.time.Duration
+import kotlin.time.toKotlinDuration
 
 /** Makes a body anew. */
 public fun interface BodyFactory {
@@ -35,4 +36,16 @@ public data class RequestOptions @JvmOverloads constructor(
     val cost: Int = 1,
     val retryHeader: Boolean? = null,
     val bodyFactory: BodyFactory? = null,
-)
+) {
+    /** The same with a [deadline], for Java. */
+    public fun withDeadline(deadline: java.time.Duration): RequestOptions = copy(deadline = deadline.toKotlinDuration())
+
+    /** The same with a [cost], for Java. */
+    public fun withCost(cost: Int): RequestOptions = copy(cost = cost)
+
+    /** The same with a [bodyFactory], for Java. */
+    public fun withBodyFactory(factory: BodyFactory): RequestOptions = copy(bodyFactory = factory)
+
+    /** The same with a [retryHeader], for Java. */
+    public fun withRetryHeader(retryHeader: Boolean): RequestOptions = copy(retryHeader = retryHeader)
+}

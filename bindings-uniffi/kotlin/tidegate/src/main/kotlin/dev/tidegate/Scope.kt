@@ -1,3 +1,5 @@
+@file:JvmName("Bounds")
+
 package dev.tidegate
 
 import dev.tidegate.internal.Wire
@@ -14,6 +16,7 @@ import kotlin.coroutines.intrinsics.suspendCoroutineUninterceptedOrReturn
 import kotlin.time.Duration
 import kotlin.time.TimeMark
 import kotlin.time.TimeSource
+import kotlin.time.toKotlinDuration
 
 /** How much a call matters to a queue. */
 public enum class Criticality {
@@ -142,6 +145,13 @@ public fun <T> blockingWithBounds(
     timeSource: TimeSource? = null,
     work: Callable<T>,
 ): T = Scope.within(Scope.bounds(deadline, criticality, timeSource, Scope.current())) { work.call() }
+
+/** [blockingWithBounds] for Java: `Bounds.within(Duration.ofSeconds(3), () -> policy.call(…))`. */
+@JvmName("within")
+@JvmOverloads
+@Throws(Exception::class)
+public fun <T> blockingWithBounds(deadline: java.time.Duration, criticality: Criticality? = null, work: Callable<T>): T =
+    blockingWithBounds(deadline.toKotlinDuration(), criticality, null, work)
 
 /**
  * What is around the code that runs on a thread. The innermost level, if it is a call of the fast way, is kept as two numbers:

@@ -6,10 +6,16 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.tidegate.okhttp.TidegateOkHttp;
 import dev.tidegate.testing.FakeTime;
 import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicReference;
+import okhttp3.OkHttpClient;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -47,7 +53,7 @@ class JavaCallerTest {
         IOException error = new IOException("no");
         IOException thrown = assertThrows(IOException.class, () -> policy.call(attempt -> { throw error; }));
         assertSame(error, thrown);
-        assertEquals("gave up after 2 attempts", ReportKt.of(thrown).getNote());
+        assertEquals("gave up after 2 attempts", Report.of(thrown).getNote());
     }
 
     @Test
@@ -76,7 +82,8 @@ class JavaCallerTest {
             it.setEngine(real);
             it.rateLimit(limit -> {
                 limit.setPermits(1);
-                kotlinTime(limit);
+                limit.setPer(Duration.ofMinutes(1));
+                limit.setMaxWait(Duration.ofMinutes(2));
                 limit.setWait(true);
             });
         });
@@ -100,9 +107,103 @@ class JavaCallerTest {
         RunTestKt.leftNothing(real);
     }
 
-    /** Spans are Kotlin's value class, which Java sets by this. */
-    private static void kotlinTime(RateLimit limit) {
-        Spans.minute(limit);
+    /** The first block of the guide for Java, on a clock that stands still. */
+    @Test
+    void theGuideRuns() throws Exception {
+        Policy policy = Policy.of("p", it -> {
+            it.setDeadline(Duration.ofSeconds(10));
+            it.retry(retry -> retry.setMaxAttempts(3));
+        });
+        String answer = policy.call(attempt -> "attempt " + attempt.getNumber() + " has " + attempt.getTime().toSeconds() + " s");
+        assertTrue(Set.of("attempt 1 has 10 s", "attempt 1 has 9 s").contains(answer), answer);
+        Report report = null;
+        try {
+            policy.call(attempt -> { throw new IOException("no"); });
+        } catch (IOException error) {
+            report = Report.of(error);
+        }
+        assertEquals(3, report.getAttempts());
+        String refunded = Bounds.within(Duration.ofSeconds(3), () -> policy.at("refunds").call(attempt -> "refunded"));
+        assertEquals("refunded", refunded);
+    }
+
+    @Test
+    void spansAreJavas() throws Exception {
+        Policy policy = policy("p", it -> {
+            it.setAttemptTimeout(Duration.ofSeconds(2));
+            it.setDeadline(Duration.ofSeconds(60));
+            it.retry(retry -> {
+                retry.setMaxRetryAfter(Duration.ofSeconds(5));
+                retry.backoff(backoff -> {
+                    backoff.setBase(Duration.ofSeconds(1));
+                    backoff.setJitter(BackoffJitter.NONE);
+                });
+            });
+            it.classify((result, error) ->
+                "busy".equals(result) ? Outcome.of(Outcome.THROTTLED, Duration.ofSeconds(7)) : null);
+        });
+        List<Duration> times = new ArrayList<>();
+        assertEquals("attempt 2", policy.call(attempt -> {
+            times.add(attempt.getTime());
+            if (attempt.getNumber() == 1) throw new IOException("reset");
+            return "attempt " + attempt.getNumber();
+        }));
+        assertEquals(List.of(Duration.ofSeconds(2), Duration.ofSeconds(2)), times);
+        assertEquals(Duration.ofSeconds(1), time.getSlept());
+        assertEquals("busy", policy.call(attempt -> "busy"));
+        time.advance(Duration.ofSeconds(1));
+
+        Caller short_ = policy.at(new CallOptions("eu").withDeadline(Duration.ofSeconds(1)).withCost(2));
+        assertEquals(Duration.ofSeconds(1), short_.call(Attempt::getTime));
+        assertEquals(2, new CallOptions().withCost(2).getCost());
+        DeadlineExceeded late = assertThrows(DeadlineExceeded.class,
+            () -> Bounds.within(Duration.ZERO, () -> policy.call(attempt -> "never")));
+        assertEquals(504, late.getHttpStatus());
+        assertEquals("critical", Bounds.within(Duration.ofSeconds(5), Criticality.CRITICAL, () -> policy.call(attempt -> "critical")));
+
+        dev.tidegate.RequestOptions request = new RequestOptions(null, "mine").withDeadline(Duration.ofSeconds(3)).withCost(3)
+            .withRetryHeader(false).withBodyFactory(() -> "body");
+        assertEquals(3, request.getCost());
+        assertEquals("mine", request.getRoute());
+        assertEquals("body", request.getBodyFactory().make());
+        assertEquals(false, request.getRetryHeader());
+    }
+
+    @Test
+    void aRefusalSaysWhenToComeBack() throws Exception {
+        Policy limited = policy("limited", it -> it.rateLimit(limit -> {
+            limit.setPermits(1);
+            limit.setPer(Duration.ofSeconds(10));
+        }));
+        limited.call(attempt -> null);
+        RateLimited refused = assertThrows(RateLimited.class, () -> limited.call(attempt -> null));
+        assertEquals(Duration.ofSeconds(10), refused.getRetryIn());
+        Policy narrow = policy("narrow", it -> it.bulkhead(bulkhead -> {
+            bulkhead.setMaxConcurrency(1);
+            bulkhead.setMaxQueue(1);
+            bulkhead.setAcquireTimeout(Duration.ofMillis(20));
+        }));
+        AtomicReference<Exception> seen = new AtomicReference<>();
+        narrow.call(outer -> {
+            Thread other = new Thread(() -> {
+                try {
+                    narrow.call(inner -> null);
+                } catch (Exception error) {
+                    seen.set(error);
+                }
+            });
+            other.start();
+            other.join();
+            return null;
+        });
+        assertEquals(Duration.ofMillis(20), ((BulkheadFull) seen.get()).getAcquireTimeout());
+    }
+
+    @Test
+    void okHttpUnderAPolicy() {
+        Policy payments = policy("payments", it -> it.setPreset(Preset.HTTP));
+        OkHttpClient client = TidegateOkHttp.tidegate(new OkHttpClient.Builder(), payments).build();
+        assertEquals(1, client.interceptors().size());
     }
 
     @Test

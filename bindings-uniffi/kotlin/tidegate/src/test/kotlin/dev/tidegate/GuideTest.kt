@@ -3,6 +3,7 @@ package dev.tidegate
 import dev.tidegate.fleet.RedisStore
 import dev.tidegate.ktor.Tidegate
 import dev.tidegate.okhttp.okHttpInterceptor
+import dev.tidegate.okhttp.tidegate
 import dev.tidegate.parts.TokenBucket
 import io.ktor.client.HttpClient
 import io.ktor.client.engine.cio.CIO
@@ -73,6 +74,8 @@ class GuideTest {
         val payments = policy("payments") { preset = Preset.HTTP }
         val client = OkHttpClient.Builder().addInterceptor(payments.okHttpInterceptor()).build()
         assertEquals(1, client.interceptors.size)
+        val http = OkHttpClient.Builder().tidegate(payments).build()
+        assertEquals(1, http.interceptors.size)
         val ktor = HttpClient(CIO) {
             install(Tidegate) { policy = payments }
         }
@@ -113,5 +116,9 @@ class GuideTest {
         val blocks = Regex("```kotlin\n(.*?)```", RegexOption.DOT_MATCHES_ALL).findAll(root.resolve("docs/kotlin.md").readText()).toList()
         assertTrue(blocks.size >= 8, "${blocks.size}")
         for (block in blocks) assertTrue(plain(block.groupValues[1]).trim() in here, block.groupValues[1])
+        val java = plain(File("src/test/java/dev/tidegate/JavaCallerTest.java").readText())
+        val written = Regex("```java\n(.*?)```", RegexOption.DOT_MATCHES_ALL).findAll(root.resolve("docs/kotlin.md").readText()).toList()
+        assertTrue(written.size >= 2, "${written.size}")
+        for (block in written) assertTrue(plain(block.groupValues[1]).trim() in java, block.groupValues[1])
     }
 }

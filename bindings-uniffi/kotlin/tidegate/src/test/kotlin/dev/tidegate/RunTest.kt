@@ -2,6 +2,7 @@ package dev.tidegate
 
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.CompletableDeferred
+import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.ExperimentalCoroutinesApi
 import kotlinx.coroutines.async
 import kotlinx.coroutines.awaitCancellation
@@ -16,6 +17,7 @@ import kotlinx.coroutines.test.currentTime
 import kotlinx.coroutines.test.runCurrent
 import kotlinx.coroutines.test.runTest
 import kotlinx.coroutines.test.testTimeSource
+import kotlinx.coroutines.withContext
 import kotlinx.coroutines.withTimeout
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertFalse
@@ -83,6 +85,15 @@ class RunTest {
         assertEquals(Verdict.ATTEMPTS, thrown.report?.reason)
         assertEquals("gave up after 2 attempts", thrown.report?.note)
         assertNull(errors[0].report)
+    }
+
+    @Test
+    fun `a failure tells its report also where coroutines have handed on a copy`() = runTest {
+        val policy = Engine(seed = 7).policy { retry { maxAttempts = 2; backoff { base = 1.milliseconds } } }
+        val thrown = failure { withContext(Dispatchers.Default) { policy.run { throw IOException("lost") } } }
+        assertEquals("gave up after 2 attempts", thrown.report?.note)
+        assertTrue(thrown.cause is IOException, "it was no copy")
+        assertNull(IOException("another", thrown.cause).let { IllegalStateException(it) }.report)
     }
 
     @Test

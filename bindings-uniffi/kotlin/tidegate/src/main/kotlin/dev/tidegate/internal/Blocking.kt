@@ -3,7 +3,18 @@ package dev.tidegate.internal
 import dev.tidegate.Attempt
 import dev.tidegate.Core
 import dev.tidegate.Scope
+import java.io.InterruptedIOException
+import java.net.SocketTimeoutException
+import java.nio.channels.ClosedByInterruptException
 import java.util.concurrent.locks.LockSupport
+
+/**
+ * Has the thread been interrupted? I/O that notices says so in exceptions of its own and leaves the thread's mark; a time that was up,
+ * which Java takes for one of these, does not.
+ */
+internal fun isInterrupt(error: Throwable): Boolean = error is InterruptedException ||
+    (error is InterruptedIOException || error is ClosedByInterruptException) &&
+    error !is SocketTimeoutException && Thread.currentThread().isInterrupted
 
 /**
  * The blocking shell: carries out the steps of one call on the thread that makes it. Attempts cannot be stopped from
@@ -24,13 +35,16 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
     protected open fun body(): T = throw IllegalStateException("this call has no body")
 
     /** Is this the caller's giving up? */
-    protected open fun isCancellation(error: Throwable): Boolean = error is InterruptedException
+    protected open fun isCancellation(error: Throwable): Boolean = isInterrupt(error)
 
     /** Has the caller given up otherwise than by an interrupt? Then what it gets. Whoever gives up wakes. */
     protected open fun cancelled(): Throwable? = null
 
     /** Has something of ours ended the attempt because the deadline has passed? */
     protected open fun late(): Boolean = false
+
+    /** How long a wait is at most before it looks whether it has been [cancelled], in microseconds. */
+    protected open val lookUs: Long get() = Long.MAX_VALUE
 
     override fun wake() {
         woken = true
@@ -139,7 +153,7 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
             cancelled()?.let { throw it }
             val left = until - engine.now()
             if (left <= 0) return Wire.TIMER
-            engine.park(left, this)
+            engine.park(minOf(left, lookUs), this)
         }
         woken = false
         cancelled()?.let { throw it }

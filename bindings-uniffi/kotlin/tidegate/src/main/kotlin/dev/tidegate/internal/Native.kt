@@ -1,6 +1,7 @@
 package dev.tidegate.internal
 
 import dev.tidegate.ffi.Engine
+import dev.tidegate.ffi.uniffiEnsureInitialized
 import java.nio.file.Files
 
 /**
@@ -45,18 +46,16 @@ internal class Native(val engine: Engine) {
         /** In the place of the time: the engine reads the clock itself. */
         const val NOW = -1L
 
-        init {
-            Library.load()
-        }
-
+        /** Not in an initialiser: of a class that has failed once Java says later only that it has. */
         fun make(seed: Long, maxRoutes: Int, journal: Boolean): Native =
-            Native(Engine(seed.toULong(), maxRoutes.toUInt(), journal))
+            Library.loaded { Native(Engine(seed.toULong(), maxRoutes.toUInt(), journal)) }
     }
 }
 
 /** Where the native library comes from. */
 internal object Library {
     private const val NAME = "tidegate_uniffi"
+    private const val HINT = "-Dtidegate.library=<path> names another (docs/kotlin.md, \"Packaging\")"
 
     /** What uniffi's generated half asks: a path in place of a name, so that both halves have the same library. */
     private const val OVERRIDE = "uniffi.component.$NAME.libraryOverride"
@@ -73,39 +72,51 @@ internal object Library {
         if (!loaded) loadOnce()
     }
 
-    @Synchronized
-    private fun loadOnce() {
-        if (loaded) return
+    // The text of a constant is one object in the whole process: of two class loaders that have this class one waits. Each has a
+    // library of its own, and both tell uniffi's half its path by the same property, so it has to be read before the next is told.
+    private fun loadOnce(): Unit = synchronized(OVERRIDE) { if (!loaded) loadNow() }
+
+    private fun loadNow() {
         val given = System.getProperty("tidegate.library")
         if (given == null && isAndroid()) {
             System.loadLibrary(NAME) // the AAR has it in jni/<abi>, where JNA finds it too
         } else {
             val path = given ?: unpacked()
-            System.load(path)
+            try {
+                System.load(path)
+            } catch (error: UnsatisfiedLinkError) {
+                throw UnsatisfiedLinkError("tidegate's native library does not load on ${platform()}: ${error.message}; $HINT").initCause(error)
+            }
             System.setProperty(OVERRIDE, path)
         }
+        uniffiEnsureInitialized()
         loaded = true
     }
 
-    private fun isAndroid(): Boolean = System.getProperty("java.vm.name") == "Dalvik"
+    fun isAndroid(): Boolean = System.getProperty("java.vm.name") == "Dalvik"
 
-    /** The library of this platform, out of the jar. */
-    private fun unpacked(): String {
+    private fun platform(): String {
         val os = System.getProperty("os.name").lowercase()
         val system = when {
             "linux" in os -> "linux"
             "mac" in os -> "macos"
-            else -> "windows"
+            "windows" in os -> "windows"
+            else -> os.replace(' ', '-')
         }
         val machine = when (val arch = System.getProperty("os.arch")) {
             "amd64", "x86_64" -> "x86_64"
             "aarch64", "arm64" -> "aarch64"
             else -> arch
         }
+        return "$system-$machine"
+    }
+
+    /** The library of this platform, out of the jar. */
+    private fun unpacked(): String {
         val file = System.mapLibraryName(NAME)
-        val resource = "/dev/tidegate/native/$system-$machine/$file"
+        val resource = "/dev/tidegate/native/${platform()}/$file"
         val stream = Engine::class.java.getResourceAsStream(resource)
-            ?: throw UnsatisfiedLinkError("tidegate has no native library for $system-$machine: no $resource in its jar; name one by -Dtidegate.library=<path>")
+            ?: throw UnsatisfiedLinkError("tidegate has no native library for ${platform()}: no $resource in its jar; $HINT")
         val folder = Files.createTempDirectory("tidegate")
         val path = folder.resolve(file)
         stream.use { Files.copy(it, path) }
@@ -113,5 +124,4 @@ internal object Library {
         folder.toFile().deleteOnExit()
         return path.toFile().absolutePath
     }
-
 }

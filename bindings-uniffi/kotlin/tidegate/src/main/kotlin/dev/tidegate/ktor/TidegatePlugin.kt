@@ -16,11 +16,13 @@ import io.ktor.client.call.save
 import io.ktor.client.plugins.api.ClientPlugin
 import io.ktor.client.plugins.api.Send
 import io.ktor.client.plugins.api.createClientPlugin
+import io.ktor.client.plugins.isSaved
 import io.ktor.client.request.HttpRequestBuilder
 import io.ktor.client.request.setBody
 import io.ktor.client.request.takeFrom
 import io.ktor.client.statement.HttpResponse
 import io.ktor.http.HttpMethod
+import io.ktor.http.HttpStatusCode
 import io.ktor.http.content.ByteArrayContent
 import io.ktor.http.content.OutgoingContent
 import io.ktor.util.AttributeKey
@@ -168,10 +170,13 @@ private class KtorRun(
         return if (outcome == Wire.OK && said.untilBody && isOpen(response)) head else outcome
     }
 
-    /** Is its body still to be read? What Ktor has read into memory has no job that runs. */
+    /**
+     * Is its body still to be read? Not what Ktor has read into memory, nor what is no body any more: a connection that has changed
+     * its protocol belongs to its user, as long as that one likes.
+     */
     private fun isOpen(response: HttpResponse): Boolean =
-        request.method != HttpMethod.Head && !response.call.javaClass.name.endsWith(".SavedHttpCall") &&
-            response.call.coroutineContext.job.isActive
+        request.method != HttpMethod.Head && response.status != HttpStatusCode.SwitchingProtocols && !response.isSaved &&
+            !response.call.javaClass.name.endsWith(".SavedHttpCall") && response.call.coroutineContext.job.isActive
 
     /** Reads a small failed answer to its end, which keeps its connection; closes a large one. */
     override fun release(scope: CoroutineScope, lane: Attempt) {

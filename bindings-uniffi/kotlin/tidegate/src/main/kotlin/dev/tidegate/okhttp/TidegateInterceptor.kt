@@ -1,3 +1,5 @@
+@file:JvmName("TidegateOkHttp")
+
 package dev.tidegate.okhttp
 
 import dev.tidegate.Attempt
@@ -14,6 +16,7 @@ import dev.tidegate.internal.Wire
 import okhttp3.Call
 import okhttp3.EventListener
 import okhttp3.Interceptor
+import okhttp3.OkHttpClient
 import okhttp3.RequestBody
 import okhttp3.Response
 import okhttp3.ResponseBody.Companion.asResponseBody
@@ -61,13 +64,51 @@ public class TidegateInterceptor @JvmOverloads constructor(
             origin = with(request.url) { "$scheme://$host:$port" },
             path = { request.url.run { encodedPath + (encodedQuery?.let { "?$it" } ?: "") } },
         )
-        val around = Scope.current()
+        // On a dispatcher's thread there is nothing around; what was around the one who made the call has been kept.
+        val around = Scope.current() ?: newer { chain.call().tag(Scope::class) }
         return OkHttpRun(said, around, chain, options.retryHeader ?: retryHeader).send(options)
     }
 }
 
-/** OkHttp's requests under this policy; see [TidegateInterceptor]. */
+/** OkHttp's requests under this policy; see [TidegateInterceptor], and [tidegate] for calls that other threads carry out. */
 public fun Policy.okHttpInterceptor(): TidegateInterceptor = TidegateInterceptor(this)
+
+/**
+ * Puts a client under a policy: adds the interceptor, and keeps for it what is around the code that makes a call (a policy, a deadline, a
+ * criticality), which the thread that carries out `enqueue`, and so Retrofit's suspending methods, does not know. Without it the attempts
+ * of a policy around such calls multiply.
+ *
+ * To be called last: what listens to the client's events then goes on listening, and an `eventListener` that is set later forgets it.
+ *
+ * ```kotlin
+ * val client = OkHttpClient.Builder().tidegate(payments).build()
+ * ```
+ *
+ * @param policy The policy; a request may name another by [RequestOptions].
+ * @param retryHeader Do repeats carry `Retry-Attempt: n`?
+ * @param idempotencyKey Is every request that needs one given an `Idempotency-Key` of its own, the same on each attempt?
+ */
+@JvmOverloads
+public fun OkHttpClient.Builder.tidegate(policy: Policy, retryHeader: Boolean = true, idempotencyKey: Boolean = false): OkHttpClient.Builder {
+    val listening = build().eventListenerFactory
+    return addInterceptor(TidegateInterceptor(policy, retryHeader, idempotencyKey))
+        .eventListenerFactory { call -> listening.create(call).let { newer { it + Around } ?: it } }
+}
+
+/** What OkHttp has had since 5.5; null in older ones. */
+private inline fun <T : Any> newer(work: () -> T?): T? = try {
+    work()
+} catch (_: LinkageError) {
+    null
+}
+
+/** Keeps what is around the code that makes a call. */
+private object Around : EventListener() {
+    override fun callStart(call: Call) {
+        val around = Scope.current() ?: return
+        newer { call.tag(Scope::class) { around } }
+    }
+}
 
 /** What became of the call that ended with this response; null where its first attempt answered. */
 public val Response.report: Report? get() = request.tag(Report::class.java)
@@ -83,10 +124,13 @@ private class OkHttpRun(
     private val http = chain.call()
 
     // The policy's repeats stand for OkHttp's own, which would multiply them.
-    private val chain = chain.withRetryOnConnectionFailure(false)
+    private val chain = newer { chain.withRetryOnConnectionFailure(false) } ?: chain
     private val closed: MutableSet<Any> = Collections.newSetFromMap(IdentityHashMap())
     private val watchdog = Watchdog(http)
     private var listening = false
+
+    /** Where nobody tells of a `cancel()`, it is asked after. */
+    override var lookUs = Long.MAX_VALUE
 
     fun send(options: RequestOptions): Response {
         var streaming = false
@@ -140,16 +184,14 @@ private class OkHttpRun(
     }
 
     override fun isCancellation(error: Throwable): Boolean =
-        error is InterruptedException || (http.isCanceled() && !watchdog.fired)
+        super.isCancellation(error) || (http.isCanceled() && !watchdog.fired)
 
     override fun late(): Boolean = watchdog.fired
 
     override fun cancelled(): Throwable? {
         if (!listening) {
             listening = true
-            http.addEventListener(object : EventListener() {
-                override fun canceled(call: Call) = wake()
-            })
+            newer { http.addEventListener(Cancelled(this)) } ?: run { lookUs = LOOK_US }
         }
         return if (http.isCanceled() && !watchdog.fired) IOException("Canceled") else null
     }
@@ -221,6 +263,13 @@ private class OkHttpRun(
     }
 
     private fun least(set: Int, ms: Int): Int = if (set == 0) ms else minOf(set, ms)
+}
+
+/** How often an older OkHttp is asked whether its call has been cancelled. */
+private const val LOOK_US = 10_000L
+
+private class Cancelled(private val run: OkHttpRun) : EventListener() {
+    override fun canceled(call: Call) = run.wake()
 }
 
 /** Ends a call when its deadline has passed. */

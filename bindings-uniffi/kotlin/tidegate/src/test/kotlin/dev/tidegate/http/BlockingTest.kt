@@ -28,7 +28,10 @@ import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.Timeout
 import org.junit.jupiter.api.assertThrows
 import java.io.IOException
+import java.io.InterruptedIOException
 import java.net.ConnectException
+import java.net.SocketTimeoutException
+import java.nio.channels.ClosedByInterruptException
 import java.util.concurrent.CountDownLatch
 import kotlin.concurrent.thread
 import kotlin.time.Duration
@@ -109,6 +112,22 @@ class BlockingTest {
         assertTrue(error is InterruptedException && took < 1.seconds, "$error after $took")
         assertEquals(1uL, real.snapshot().policies.getValue("p").ends["cancelled"])
         leftNothing(real)
+    }
+
+    @Test
+    fun `rule 6, an interrupt that I-O has noticed is the caller's giving up, and no failure`() {
+        val narrow = policy { breaker { consecutive = 1; breakDuration = 60.seconds }; retry { maxAttempts = 1 } }
+        for (error in listOf(InterruptedIOException("interrupted"), ClosedByInterruptException())) {
+            Thread.currentThread().interrupt()
+            assertSame(error, assertThrows<IOException> { narrow.call({ "cached" }) { throw error } })
+            assertTrue(Thread.interrupted(), "the mark stays")
+        }
+        assertEquals(2uL, engine.snapshot().policies.getValue("p").ends["cancelled"])
+        assertEquals("closed", narrow.call { "closed" })
+        Thread.currentThread().interrupt()
+        assertThrows<SocketTimeoutException> { policy(name = "late") { retry { maxAttempts = 1 } }.call { throw SocketTimeoutException("read") } }
+        assertTrue(Thread.interrupted())
+        assertEquals(2uL, engine.snapshot().policies.getValue("p").ends["cancelled"], "a timeout is a failure")
     }
 
     @Test

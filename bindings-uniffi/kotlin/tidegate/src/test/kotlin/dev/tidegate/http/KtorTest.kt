@@ -21,6 +21,7 @@ import io.ktor.client.request.request
 import io.ktor.client.request.setBody
 import io.ktor.client.statement.bodyAsText
 import io.ktor.http.HttpMethod
+import io.ktor.http.HttpStatusCode
 import io.ktor.http.headersOf
 import io.ktor.http.takeFrom
 import io.ktor.utils.io.ByteChannel
@@ -33,12 +34,17 @@ import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.ExperimentalCoroutinesApi
 import kotlinx.coroutines.GlobalScope
 import kotlinx.coroutines.async
+import kotlinx.coroutines.cancel
+import kotlinx.coroutines.delay
+import kotlinx.coroutines.isActive
 import kotlinx.coroutines.runBlocking
 import kotlinx.coroutines.test.currentTime
 import kotlinx.coroutines.test.runTest
 import kotlinx.coroutines.test.testTimeSource
 import kotlinx.coroutines.withTimeout
 import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
 import java.io.IOException
 import kotlin.time.Duration
 import kotlin.time.Duration.Companion.milliseconds
@@ -62,6 +68,23 @@ class KtorTest : MoreRules() {
         return client.use {
             runBlocking { it.prepareGet(Origin.url + "/cut").execute { response -> runCatching { response.bodyAsText() }.exceptionOrNull()!! } }
         }
+    }
+
+    @Test
+    fun `a connection that has changed its protocol is its user's, without slot and deadline`() {
+        val mock = MockEngine { respond(ByteChannel(), HttpStatusCode.SwitchingProtocols, headersOf("Upgrade", "websocket")) }
+        val of = http { deadline = 100.milliseconds; bulkhead { maxConcurrency = 1 } }
+        val client = HttpClient(mock) { install(Tidegate) { policy = of } }
+        runBlocking {
+            client.prepareGet("http://localhost/socket").execute { response ->
+                assertEquals(101, response.status.value)
+                assertEquals(0u, engine.snapshot().live)
+                delay(200)
+                assertTrue(response.coroutineContext.isActive, "the deadline was that of the request")
+                response.cancel()
+            }
+        }
+        client.close()
     }
 
     override fun trials(count: Int, make: (Engine) -> Policy): List<Duration> {

@@ -1,16 +1,24 @@
 package dev.tidegate.http
 
+import dev.tidegate.BackoffJitter
+import dev.tidegate.DeadlineExceeded
 import dev.tidegate.Engine
+import dev.tidegate.Outcome
 import dev.tidegate.Policy
 import dev.tidegate.Preset
 import dev.tidegate.RequestOptions
 import dev.tidegate.okhttp.TidegateInterceptor
 import dev.tidegate.okhttp.okHttpInterceptor
 import dev.tidegate.okhttp.report
+import dev.tidegate.okhttp.tidegate
+import dev.tidegate.leftNothing
 import dev.tidegate.policy
 import dev.tidegate.testing.FakeTime
+import dev.tidegate.withBounds
 import kotlinx.coroutines.runBlocking
+import okhttp3.Call
 import okhttp3.ConnectionPool
+import okhttp3.EventListener
 import okhttp3.MediaType
 import okhttp3.OkHttpClient
 import okhttp3.Request
@@ -19,13 +27,20 @@ import okhttp3.RequestBody.Companion.toRequestBody
 import okhttp3.ResponseBody
 import okio.BufferedSink
 import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
+import retrofit2.HttpException
 import retrofit2.Retrofit
 import retrofit2.http.GET
+import java.io.File
 import java.util.concurrent.CompletableFuture
+import java.util.concurrent.CopyOnWriteArrayList
 import java.util.concurrent.TimeUnit
 import kotlin.concurrent.thread
 import kotlin.time.Duration
+import kotlin.time.Duration.Companion.milliseconds
+import kotlin.time.Duration.Companion.seconds
+import kotlin.time.measureTime
 
 class OkHttpTest : MoreRules() {
     override fun client(policy: Policy, retryHeader: Boolean, idempotencyKey: Boolean): Client =
@@ -65,6 +80,43 @@ class OkHttpTest : MoreRules() {
     }
 
     @Test
+    fun `what is around Retrofit's suspending methods is around their requests, which other threads carry out`() {
+        Origin.sequence(503, 503, 200, mapOf("fault" to "hang"))
+        val own = Engine(seed = 7)
+        val inner = policy("inner") { engine = own; preset = Preset.HTTP; deadline = 10.seconds; retry { backoff { base = 1.milliseconds } } }
+        val outer = policy("outer") { engine = own; retry { maxAttempts = 2; backoff { base = 1.milliseconds } }; classify { _, error -> error?.let { Outcome(Outcome.TRANSIENT) } } }
+        val heard = CopyOnWriteArrayList<String>()
+        val listener = object : EventListener() {
+            override fun callStart(call: Call) {
+                heard += call.request().url.encodedPath
+            }
+        }
+        val client = OkHttpClient.Builder().eventListener(listener).tidegate(inner).build()
+        val api = Retrofit.Builder().baseUrl(Origin.url).client(client).build().create(Api::class.java)
+        val error = runBlocking { runCatching { outer.run { api.x() } }.exceptionOrNull() }
+        assertEquals(503, (error as? HttpException)?.code(), "$error")
+        assertEquals(2, Origin.log().size, "two attempts of the policy around, and none within")
+        assertEquals("OK", runBlocking { api.x() }.string().trim())
+        val late = runBlocking { runCatching { withBounds(deadline = 100.milliseconds) { api.x() } }.exceptionOrNull() }
+        assertTrue(late is DeadlineExceeded, "$late")
+        assertEquals(List(4) { "/x" }, heard, "who listens goes on listening")
+        client.connectionPool.evictAll()
+        leftNothing(own)
+    }
+
+    @Test
+    fun `OkHttp 4, which Retrofit 3 brings with it, does what it can`() {
+        Origin.sequence(503, 200, 503)
+        val path = System.getProperty("java.class.path").split(File.pathSeparator).filter { "okhttp-jvm" !in it }
+        assertTrue(path.any { it.endsWith("okhttp-4.12.0.jar") }, "$path")
+        val java = File(System.getProperty("java.home"), "bin/java").path
+        val process = ProcessBuilder(java, "-cp", path.joinToString(File.pathSeparator), OlderOkHttp::class.java.name, Origin.url).redirectErrorStream(true).start()
+        val text = process.inputStream.bufferedReader().readText().trim()
+        assertTrue(process.waitFor(30, TimeUnit.SECONDS), "it hangs")
+        assertEquals("4.12.0: 200 after 2 attempts, Canceled at once, 0 left", text)
+    }
+
+    @Test
     fun `Retrofit works unchanged`() {
         Origin.sequence(503, 200)
         val own = Engine(seed = 7)
@@ -73,6 +125,31 @@ class OkHttpTest : MoreRules() {
         val api = Retrofit.Builder().baseUrl(Origin.url).client(client).build().create(Api::class.java)
         assertEquals("OK", runBlocking { api.x() }.string().trim())
         assertEquals(2uL, own.snapshot().policies.getValue("retrofit").attempts)
+    }
+}
+
+/** A program over whichever OkHttp is there: a repeat, and a `cancel()` in a backoff. */
+object OlderOkHttp {
+    @JvmStatic
+    fun main(arguments: Array<String>) {
+        val version = Class.forName("okhttp3.OkHttp").getField("VERSION").get(null)
+        val engine = Engine(seed = 7)
+        fun client(pause: Duration): OkHttpClient {
+            val policy = policy { this.engine = engine; preset = Preset.HTTP; deadline = 300.seconds; retry { backoff { base = pause; max = 60.seconds; jitter = BackoffJitter.NONE } } }
+            return OkHttpClient.Builder().tidegate(policy).build()
+        }
+        val request = Request.Builder().url(arguments[0] + "/x").build()
+        val told = client(1.milliseconds).newCall(request).execute().use { "${it.code} after ${it.report?.attempts} attempts" }
+        val call = client(60.seconds).newCall(request)
+        thread {
+            while (engine.snapshot().policies.values.sumOf { it.attempts } < 3uL) Thread.sleep(1)
+            Thread.sleep(50)
+            call.cancel()
+        }
+        var error: Throwable? = null
+        val took = measureTime { error = runCatching { call.execute() }.exceptionOrNull() }
+        println("$version: $told, ${error?.message ?: engine.snapshot().policies.values.map { it.ends }} ${if (took < 5.seconds) "at once" else "after $took"}, ${engine.snapshot().live} left")
+        System.exit(0)
     }
 }
 

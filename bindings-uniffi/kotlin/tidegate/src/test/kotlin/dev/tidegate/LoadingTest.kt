@@ -1,0 +1,85 @@
+package dev.tidegate
+
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertNotNull
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.Timeout
+import org.junit.jupiter.api.io.TempDir
+import java.io.File
+import java.io.IOException
+import java.net.URLClassLoader
+import java.util.concurrent.CompletableFuture
+import java.util.concurrent.TimeUnit
+
+/** A program that asks for the library twice, and says what came of it. */
+object Loaded {
+    @JvmStatic
+    fun main(arguments: Array<String>) {
+        repeat(2) { println(runCatching { work() }.fold({ it }, { "${it.javaClass.simpleName}: ${it.message}" })) }
+        println(runCatching { dev.tidegate.parts.P2Quantile(0.5); "a part" }.fold({ it }, { "${it.javaClass.simpleName}: ${it.message}" }))
+    }
+
+    @JvmStatic
+    fun work(): String {
+        val policy = policy { engine = Engine(seed = 7); retry { maxAttempts = 2 } }
+        return policy.call { if (it.number == 1) throw IOException("lost") else "attempt ${it.number}" }
+    }
+}
+
+/** Where the native library comes from, and what is said where it does not. */
+@Timeout(120)
+class LoadingTest {
+    private fun run(vararg options: String): List<String> {
+        val java = File(System.getProperty("java.home"), "bin/java").path
+        val process = ProcessBuilder(java, *options, "-cp", System.getProperty("java.class.path"), "dev.tidegate.Loaded").redirectErrorStream(true).start()
+        val text = process.inputStream.bufferedReader().readText()
+        assertTrue(process.waitFor(60, TimeUnit.SECONDS), "it hangs")
+        assertEquals(0, process.exitValue(), text)
+        return text.lines().filter { it.isNotEmpty() && " VM warning: " !in it && "execstack" !in it }
+    }
+
+    @Test
+    fun `a platform that has no library is told each time`() {
+        val told = run("-Dos.arch=riscv64", "-Dos.name=FreeBSD")
+        assertEquals(1, told.toSet().size, "$told")
+        val expected = "UnsatisfiedLinkError: tidegate has no native library for freebsd-riscv64: no /dev/tidegate/native/freebsd-riscv64/"
+        assertTrue(told[0].startsWith(expected) && "-Dtidegate.library=<path>" in told[0], told[0])
+    }
+
+    @Test
+    fun `a library that does not load is told with its name and the reason`(@TempDir folder: File) {
+        val wrong = folder.resolve("libtidegate_uniffi.so").apply { writeText("no library") }
+        val told = run("-Dtidegate.library=$wrong")
+        assertEquals(1, told.toSet().size, "$told")
+        assertTrue(told[0].startsWith("UnsatisfiedLinkError: tidegate's native library does not load on linux-x86_64: $wrong"), told[0])
+    }
+
+    @Test
+    fun `a program ends although it has an engine and calls that wait`() {
+        assertEquals(listOf("attempt 2", "attempt 2", "a part"), run())
+    }
+
+    /** Its classes are its own. */
+    private class Apart(path: List<File>) : URLClassLoader(path.map { it.toURI().toURL() }.toTypedArray(), getPlatformClassLoader()) {
+        fun found(name: String): Class<*>? = findLoadedClass(name)
+    }
+
+    @Test
+    fun `two class loaders have a library each, with both of its halves`() {
+        val path = System.getProperty("java.class.path").split(File.pathSeparator).map(::File)
+        val apart = List(2) { Apart(path) }
+        val libraries = apart.map { it.loadClass("dev.tidegate.internal.Library") }
+        for ((loader, library) in apart.zip(libraries)) {
+            library.getMethod("load").invoke(library.getField("INSTANCE").get(null))
+            // Before another loader tells its path by the same property.
+            assertNotNull(loader.found("dev.tidegate.ffi.UniffiLib"), "uniffi's half is there as soon as the other is")
+        }
+        val answers = apart.map { loader ->
+            CompletableFuture.supplyAsync { loader.loadClass("dev.tidegate.Loaded").getMethod("work").invoke(null) }
+        }
+        assertEquals(listOf("attempt 2", "attempt 2"), answers.map { it.get(30, TimeUnit.SECONDS) })
+        assertEquals("attempt 2", Loaded.work())
+        apart.forEach { it.close() }
+    }
+}
