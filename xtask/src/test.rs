@@ -49,9 +49,18 @@ fn rust(shop: &Shop, report: &mut Report) {
     let everything = ["clippy", "--workspace", "--all-targets", "--features", "tidegate-bench-core/peers"];
     report.step(RUST, "clippy", || check(&[&everything[..], &["--", "-D", "warnings"]].concat()));
     // Its tests have all of its features; what a user takes one by one has to compile by itself too.
-    for feature in
-        ["", "documents", "tower", "http", "reqwest", "reqwest-middleware", "fleet", "redis", "tracing", "metrics"]
-    {
+    for feature in [
+        "",
+        "documents",
+        "tower",
+        "http",
+        "reqwest",
+        "reqwest-middleware",
+        "fleet",
+        "redis",
+        "tracing",
+        "metrics",
+    ] {
         let alone =
             ["clippy", "-p", "tidegate-tokio", "--lib", "--features", feature, "--", "-D", "warnings"];
         let name = if feature.is_empty() { "no feature" } else { feature };
