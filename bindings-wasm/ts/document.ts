@@ -54,7 +54,7 @@ export function load(document: string | object, options: DocumentOptions = {}): 
   for (const key of Object.keys(rest)) mistakes.push({ key, value: "", rule: "must be policy or pool" });
   for (const [name, told] of Object.entries(tableOf("pool", pool))) {
     for (const [key, settings] of Object.entries(tableOf(`pool.${name}`, told))) {
-      const kind = KINDS[key];
+      const kind = Object.hasOwn(KINDS, key) ? KINDS[key] : undefined;
       if (kind === undefined) {
         mistakes.push({
           key: `pool.${name}.${key}`,

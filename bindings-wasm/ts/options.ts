@@ -83,7 +83,7 @@ function flattened(path: string, settings: object, preset: boolean, form: Form):
   };
   const flatten = (path: string, value: unknown): void => {
     if (value === undefined) return;
-    const presence = PRESENCE[path];
+    const presence = Object.hasOwn(PRESENCE, path) ? PRESENCE[path] : undefined;
     let table =
       isTable(value) && !(path.endsWith(".pool") && typeof value["name"] === "string") ? value : undefined;
     if (presence !== undefined) {
