@@ -51,7 +51,7 @@ impl Mind {
     fn unpack(&mut self, size: usize, coder: &mut impl Coder) {
         self.model.start();
         for at in 0..size {
-            let class = self.grammar.look(&self.output, &mut self.model.contexts);
+            let class = self.grammar.look(&mut self.model.contexts);
             let mut bit = |node| {
                 let chance = self.model.guess(class, node);
                 let bit = coder.bit(&self.packed, chance);
@@ -60,7 +60,7 @@ impl Mind {
             };
             let byte = self.codes.byte(&self.packed, class, &mut bit);
             self.output[at % SIZE] = byte as u8;
-            self.grammar.add(&self.output, byte);
+            self.grammar.add(byte);
         }
     }
 }
