@@ -9,8 +9,7 @@ use std::path::PathBuf;
 
 /// Names the program; tests take `redis-server` of the path where it is not set.
 pub const PROGRAM: &str = "TIDEGATE_REDIS_SERVER";
-/// The part of the report that the fleet has.
-pub const FLEET: &str = "Fleet";
+const FLEET: &str = "Fleet";
 /// What Debian and its descendants call it.
 const PACKAGE: &str = "redis-server";
 
