@@ -11,8 +11,7 @@ use std::path::PathBuf;
 pub const PROGRAM: &str = "TIDEGATE_REDIS_SERVER";
 /// Set where there has to be a server: a test that needs one then fails without it, where it would be skipped otherwise.
 const REQUIRED: &str = "TIDEGATE_REDIS_REQUIRED";
-/// The part of the report that the fleet has.
-pub const FLEET: &str = "Fleet";
+const FLEET: &str = "Fleet";
 /// What Debian and its descendants call it.
 const PACKAGE: &str = "redis-server";
 

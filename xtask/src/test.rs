@@ -35,7 +35,7 @@ pub fn test(shop: &Shop) -> ExitCode {
     report.step(ORIGIN, "build the program (release)", || keep(build_origin(shop), &mut origin));
     python(shop, origin.as_deref(), &mut report);
     js::steps(shop, origin.as_deref(), &mut report);
-    report.step(redis::FLEET, "its bench keeps its promises", || fleet::check(shop));
+    report.step(fleet::PART, "its bench keeps its promises", || fleet::check(shop));
     jvm::steps(shop, origin.as_deref(), &mut report);
     swift::steps(shop, origin.as_deref(), &mut report);
     report.close()
