@@ -1,11 +1,12 @@
-//! Packs a WebAssembly module for the source of a page, a fifth smaller than LZMA does.
+//! Packs a WebAssembly module for the source of a page, a sixth smaller than LZMA does.
 //!
 //! What comes next in a module is guessed by what it is (an instruction, the number of a local, an offset) and by what came
 //! before; a bit costs as much as it surprises. Unpacking makes the same guesses, so both are one function: packing is
-//! unpacking with a [`Coder`] that knows the answers. The half that unpacks is itself a module of three kilobytes, because
+//! unpacking with a [`Coder`] that knows the answers. The half that unpacks is itself a module of two and a half kilobytes, because
 //! the JavaScript of a page starts slowly (`docs/adr/0015-two-modules.md`).
 //!
-//! Floats are added, multiplied, divided and rounded, and nothing else: those are exact to the bit in WebAssembly and here.
+//! Chances are integers. A table of logarithms is filled with floats that are multiplied and divided, and nothing else: those are
+//! exact to the bit in WebAssembly and here.
 
 mod code;
 mod grammar;
