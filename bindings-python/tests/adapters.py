@@ -7,10 +7,11 @@ import contextlib
 import importlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import aiohttp
+import pytest
 import requests
 import urllib3
 
@@ -391,3 +392,24 @@ def ends(engine: tidegate.Engine) -> dict[str, int]:
     """How the calls of the engine's only policy ended."""
     (policy,) = engine.snapshot()["policies"].values()
     return json.loads(json.dumps(policy["ends"]))  # type: ignore[no-any-return]
+
+
+@pytest.fixture(params=NAMES)
+def http(request: pytest.FixtureRequest) -> Iterator[Adapter]:
+    adapter = made(request.param)
+    yield adapter
+    adapter.close()
+
+
+def dripping(status: int, every: int = 60, size: int = 60) -> dict[str, Any]:
+    return {
+        "status": status,
+        "fault": "slow_body",
+        "body_bytes": size,
+        "chunk_bytes": 1,
+        "chunk_every": every,
+    }
+
+
+def live(engine: tidegate.Engine) -> int:
+    return int(engine.snapshot()["live"])

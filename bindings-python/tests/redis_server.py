@@ -1,4 +1,4 @@
-"""A Redis server for a test: on a port of its own, with nothing kept, and gone when the test is."""
+"""Redis servers for a test: on ports of their own, with nothing kept, and gone when the test is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -19,14 +19,10 @@ PATIENCE = 10.0
 class RedisServer:
     """A process that can be paused, killed and started again on the same port."""
 
-    def __init__(self, binary: str, cluster: str = "") -> None:
-        """`cluster` is the file that it keeps its state in, if it is to be a cluster of one."""
-        self.binary = binary
+    def __init__(self, *more: str) -> None:
+        """`more` are options beside those that every server has."""
         self.port = _free()
-        self.more: list[str] = []
-        if cluster:
-            self.more += ["--cluster-enabled", "yes", "--cluster-config-file", cluster]
-            self.more += ["--cluster-port", str(_free())]
+        self.more = more
         self.process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -37,15 +33,21 @@ class RedisServer:
     def start(self) -> None:
         """Starts it, and waits until it answers."""
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-        self.process = subprocess.Popen([self.binary, *options, *self.more], stdout=subprocess.DEVNULL)
-        until = time.monotonic() + PATIENCE
-        while True:
-            try:
-                assert self.command("PING") == b"+PONG\r\n"
-                return
-            except OSError:
-                assert time.monotonic() < until, "redis-server does not answer"
-                time.sleep(0.01)
+        self._run([binary(), *options, *self.more])
+
+    def _run(self, command: list[str]) -> None:
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            wait_for(self.answers, PATIENCE)
+        except BaseException:
+            self.kill()
+            raise
+
+    def answers(self) -> bool:
+        try:
+            return self.command("PING") == b"+PONG\r\n"
+        except OSError:
+            return False
 
     def command(self, *words: str) -> bytes:
         """Sends one command over a connection of its own; the first piece of what comes back."""
@@ -75,6 +77,92 @@ class RedisServer:
             self.process = None
 
 
+class Sentinel(RedisServer):
+    """One sentinel, which alone decides, and the two servers that it watches: a primary and its replica."""
+
+    NAME = "shop"
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.config = folder / "sentinel.conf"
+        self.primary = RedisServer()
+        self.replica: RedisServer | None = None
+        self.process = None
+        try:
+            self.replica = replica = RedisServer("--replicaof", "127.0.0.1", str(self.primary.port))
+            wait_for(lambda: b"master_link_status:up" in replica.command("INFO", "replication"))
+            super().__init__()
+            wait_for(lambda: str(replica.port).encode() in self.command("SENTINEL", "replicas", self.NAME))
+        except BaseException:
+            self.kill()
+            raise
+
+    def start(self) -> None:
+        lines = [
+            f"port {self.port}",
+            "bind 127.0.0.1",
+            f"dir {self.config.parent}",
+            f"sentinel monitor {self.NAME} 127.0.0.1 {self.primary.port} 1",
+            f"sentinel down-after-milliseconds {self.NAME} 1000",  # a busy machine is no failure
+            f"sentinel failover-timeout {self.NAME} 5000",
+        ]
+        self.config.write_text("\n".join(lines) + "\n")
+        self._run([binary(), str(self.config), "--sentinel"])
+
+    def kill(self) -> None:
+        super().kill()
+        for server in (self.primary, self.replica):
+            if server is not None:
+                server.kill()
+
+
+class Cluster:
+    """Three nodes that share the slots."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.nodes: list[RedisServer] = []
+        try:
+            buses = [_free() for _ in range(3)]
+            for place, bus in enumerate(buses):
+                options = ["--cluster-enabled", "yes", "--cluster-config-file", str(folder / f"{place}.conf")]
+                self.nodes.append(RedisServer(*options, "--cluster-port", str(bus)))
+            self._join(buses)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _join(self, buses: list[int]) -> None:
+        edges = [16_384 * place // 3 for place in range(4)]
+        for place, node in enumerate(self.nodes):
+            first, last = str(edges[place]), str(edges[place + 1] - 1)
+            node.command("CLUSTER", "SET-CONFIG-EPOCH", str(place + 1))
+            assert node.command("CLUSTER", "ADDSLOTSRANGE", first, last) == b"+OK\r\n"
+        for node, bus in zip(self.nodes[1:], buses[1:], strict=True):
+            self.nodes[0].command("CLUSTER", "MEET", "127.0.0.1", str(node.port), str(bus))
+        for node in self.nodes:
+            wait_for(
+                lambda node=node: all(  # type: ignore[misc]
+                    said in node.command("CLUSTER", "INFO")
+                    for said in (b"cluster_state:ok", b"cluster_known_nodes:3")
+                )
+            )
+
+    @property
+    def port(self) -> int:
+        """Of one of them: clients find the others."""
+        return self.nodes[0].port
+
+    def kill(self) -> None:
+        for node in self.nodes:
+            node.kill()
+
+
+def wait_for(check: Callable[[], bool], seconds: float = 3 * PATIENCE) -> None:
+    until = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < until, "it never came"
+        time.sleep(0.02)
+
+
 def _free() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -82,17 +170,22 @@ def _free() -> int:
         return port
 
 
-def _binary() -> str:
-    named = os.environ.get("TIDEGATE_REDIS_SERVER", "redis-server")
-    binary = shutil.which(named) or shutil.which("valkey-server")
-    if binary is None:
-        pytest.skip("needs redis-server or valkey-server on PATH, or TIDEGATE_REDIS_SERVER")
-    return binary
+def binary() -> str:
+    """The server's program. Where there is none the test is skipped, or fails where there has to be one."""
+    named = os.environ.get("TIDEGATE_REDIS_SERVER")
+    names = [named] if named else ["redis-server", "valkey-server"]
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        missing = "needs redis-server or valkey-server on PATH, or in TIDEGATE_REDIS_SERVER"
+        if named or os.environ.get("TIDEGATE_REDIS_REQUIRED"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return found
 
 
 @pytest.fixture
 def redis_server() -> Iterator[RedisServer]:
-    server = RedisServer(_binary())
+    server = RedisServer()
     try:
         yield server
     finally:
@@ -100,15 +193,28 @@ def redis_server() -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def redis_cluster(tmp_path: pathlib.Path) -> Iterator[RedisServer]:
-    """A cluster of one node, which has all the slots."""
-    server = RedisServer(_binary(), str(tmp_path / "nodes.conf"))
+def redis_without_scripts() -> Iterator[RedisServer]:
+    """As a service that forbids them."""
+    server = RedisServer("--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "")
     try:
-        assert server.command("CLUSTER", "ADDSLOTSRANGE", "0", "16383") == b"+OK\r\n"
-        until = time.monotonic() + PATIENCE
-        while b"cluster_state:ok" not in server.command("CLUSTER", "INFO"):
-            assert time.monotonic() < until, "the cluster does not come up"
-            time.sleep(0.02)
         yield server
     finally:
         server.kill()
+
+
+@pytest.fixture(scope="module")
+def redis_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        yield cluster
+    finally:
+        cluster.kill()
+
+
+@pytest.fixture
+def redis_sentinel(tmp_path: pathlib.Path) -> Iterator[Sentinel]:
+    sentinel = Sentinel(tmp_path)
+    try:
+        yield sentinel
+    finally:
+        sentinel.kill()

@@ -284,23 +284,25 @@ def test_adaptive_limits_go_by_the_latencies_of_all(clock: FakeClock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("command", "answer", "told"),
     [
-        (b"1 2", b"1 2"),
-        (bytearray(b"3"), b"3"),
-        ("4 5", b"4 5"),
-        (7, b"7"),
-        (None, b""),
-        (True, b"OK"),
-        ([1, 2], b"[1, 2]"),
+        (b"GET", b"1 2", b"1 2"),
+        (b"GET", bytearray(b"3"), b"3"),
+        (b"GET", "4 5", b"4 5"),
+        (b"GET", 7, b"7"),
+        (b"GET", None, b""),
+        (b"SET", True, b"OK"),
+        (b"PEXPIRE", True, b"1"),
+        (b"PEXPIRE", False, b"0"),
+        (b"GET", [1, 2], b"[1, 2]"),
     ],
 )
-def test_what_clients_answer_is_bytes(answer: Any, told: bytes) -> None:
+def test_what_clients_answer_is_bytes(command: bytes, answer: Any, told: bytes) -> None:
     class Client:
         def execute(self, words: list[bytes]) -> Any:
             return answer
 
-    assert RedisStore(Client()).carry([b"GET"], 1, WAITS) == told
+    assert RedisStore(Client()).carry([command], 1, WAITS) == told
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -15,12 +17,12 @@ import pytest
 
 import tidegate
 from fleet_tools import CLIENTS, PATIENT, SLACK, WAITS, broken, isolated, limited, redis, spent, trip, until
-from redis_server import RedisServer, redis_cluster, redis_server
+from redis_server import RedisServer, redis_server
 from tidegate import _store, fleet
 from tidegate.events import Record
 from tidegate.fleet import RedisStore
 
-__all__ = ["redis_cluster", "redis_server"]
+__all__ = ["redis_server"]
 
 
 @pytest.fixture(autouse=True)
@@ -181,19 +183,6 @@ def test_loops_and_threads_on_one_engine_have_one_thread_and_no_task(redis_serve
     store.close()
 
 
-def test_on_a_cluster(redis_cluster: RedisServer) -> None:
-    """Both keys of a script are in one slot, and the client finds it; its own `socket_timeout` bounds it."""
-    client = redis.RedisCluster(host="127.0.0.1", port=redis_cluster.port, socket_timeout=PATIENT)
-    engines = [tidegate.Engine(seed=seed, store=RedisStore(client)) for seed in (1, 2)]
-    told: list[Record] = []
-    for engine in engines:
-        engine.on_event(told.append, types=["store_degraded"])
-    made, _ = spent([limited(engine, 200, PATIENT) for engine in engines], 0.5)
-    assert 200 <= made <= 340
-    assert told == []
-    client.close()
-
-
 def test_under_trio(redis_server: RedisServer) -> None:
     import trio
 
@@ -317,3 +306,13 @@ def test_a_fork_has_connections_and_a_thread_of_its_own(redis_server: RedisServe
     assert said == b"[] 1"
     until(lambda: redis_server.clients() == before)
     assert policy.call(int) == 0
+
+
+def test_the_sketch_of_the_guide_for_all_languages_runs(redis_server: RedisServer) -> None:
+    guide = pathlib.Path(__file__).parents[2] / "docs/fleet.md"
+    (sketch,) = re.findall(r"```python\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL)
+    assert 'host="cache"' in sketch
+    here = sketch.replace('host="cache"', f"port={redis_server.port}")
+    code = f"import redis, tidegate\n{here}\nassert partner.call(lambda: 7) == 7\n"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+    assert b"shop:{r|partner|default}:rl" in redis_server.command("KEYS", "*")

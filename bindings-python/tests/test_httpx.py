@@ -1,4 +1,4 @@
-"""What is httpx's own, in both colours, for httpx and httpx2. The rules for all: `test_adapters.py`."""
+"""What is httpx's own, in both colours, for httpx and httpx2. The rules for all: `test_adapters_*.py`."""
 
 from __future__ import annotations
 

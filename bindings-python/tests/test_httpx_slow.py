@@ -9,8 +9,8 @@ import pytest
 
 import tidegate
 import tidegate.httpx
+from adapters import dripping
 from conftest import Client, Origin, quick
-from test_adapters import dripping
 from test_httpx import seekable
 
 

@@ -40,6 +40,12 @@ pub trait Failure {
 pub trait Classify<T, E> {
     /// The outcome of an attempt with this result.
     fn outcome(&self, result: Result<&T, &E>) -> Outcome;
+
+    /// Does it judge errors alone? Then whatever is `Ok` has worked, and it is not asked about that.
+    #[inline]
+    fn errors_alone(&self) -> bool {
+        false
+    }
 }
 
 impl<T, E, F: Fn(Result<&T, &E>) -> Outcome> Classify<T, E> for F {
@@ -59,13 +65,18 @@ impl<T, E: Failure> Classify<T, E> for ByFailure {
             Err(error) => error.outcome(),
         }
     }
+
+    #[inline]
+    fn errors_alone(&self) -> bool {
+        true
+    }
 }
 
 /// How the shell judges what an attempt has brought.
 pub(crate) enum Judgement {
     Outcome(Outcome),
     /// The head of a good answer, whose body follows.
-    #[cfg_attr(not(feature = "reqwest"), expect(dead_code, reason = "only adapters have bodies"))]
+    #[cfg_attr(not(feature = "_bodies"), expect(dead_code, reason = "only adapters have bodies"))]
     Head,
 }
 
@@ -102,7 +113,11 @@ impl<T, E, C: Classify<T, E>> Judge<T, E> for Owned<C> {
 }
 
 /// What the classifier says; where it panics, what is `Ok` has worked, and an error is permanent.
+#[inline]
 pub(crate) fn ask<T, E>(classify: &impl Classify<T, E>, result: Result<&T, &E>) -> Outcome {
+    if result.is_ok() && classify.errors_alone() {
+        return Outcome::of(Class::Ok);
+    }
     catch_unwind(AssertUnwindSafe(|| classify.outcome(result)))
         .unwrap_or_else(|_| Outcome::of(if result.is_ok() { Class::Ok } else { Class::Permanent }))
 }

@@ -38,7 +38,7 @@ pub struct Engine {
 pub(crate) struct Shared {
     core: Mutex<Core>,
     clock: Clock,
-    /// Tells engines apart, where calls of several are nested.
+    /// Tells engines apart, where calls of several are nested; from 1 on.
     pub number: u64,
     pub listeners: Listeners,
     #[cfg(feature = "fleet")]
@@ -89,7 +89,7 @@ pub(crate) struct Told {
 
 impl Shared {
     fn new(seed: u64, options: Options) -> Self {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
         Self {
             core: Mutex::new(Core {
                 engine: tidegate::Engine::new(seed, options),
@@ -112,7 +112,7 @@ impl Shared {
         &self,
         route: &AtomicU64,
         (policy, key): (PolicyId, &str),
-        mut request: Request,
+        request: &mut Request,
         (path, ends): (Option<&str>, Option<Instant>),
     ) -> (CallId, Told) {
         let (now, at) = self.clock.now();
@@ -131,13 +131,23 @@ impl Shared {
             if let Some(path) = path {
                 request.target = core.engine.target(id, path, now);
             }
-            let (call, step) = core.engine.begin(id, &request, now);
+            let (call, step) = core.engine.begin(id, request, now);
             if !matches!(step.action, Action::Done { verdict: Verdict::StaleRoute, .. }) {
                 let others = core.after(step.flags);
                 return (call, Told { step, at, others });
             }
             route.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Tells a call that does not wait what happened. Where the step is to wait until woken, nobody is registered yet.
+    #[inline]
+    pub fn say(&self, call: CallId, event: Event) -> Told {
+        let (now, at) = self.clock.now();
+        let mut core = self.core.lock();
+        let step = core.engine.on(call, event, now);
+        let others = core.after(step.flags);
+        Told { step, at, others }
     }
 
     /// Tells a call what happened. Where the step is to wait until woken, `waker` is registered in the same turn; where it is

@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::HeaderMap;
+use http::header::HeaderName;
+use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tidegate::{Class, Outcome};
@@ -17,6 +18,9 @@ use crate::engine::random;
 use crate::error::Stopped;
 use crate::policy::Site;
 use crate::run::Tail;
+
+pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(crate) const RETRY: HeaderName = HeaderName::from_static("retry-attempt");
 
 /// An error of any kind.
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
@@ -50,19 +54,35 @@ pub(crate) fn fresh_key() -> String {
     format!("{:016x}{:016x}", random(), random())
 }
 
+/// Does an answer of this status and length have a body to be read, unless its request was a HEAD?
+pub(crate) fn has_body(status: StatusCode, length: Option<u64>) -> bool {
+    let none = [StatusCode::SWITCHING_PROTOCOLS, StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED];
+    !none.contains(&status) && length != Some(0)
+}
+
+/// A span for what repeats another request, and for nothing else.
+#[cfg(feature = "tracing")]
+pub(crate) fn repeat_span(attempt: u8) -> tracing::Span {
+    match attempt {
+        0 | 1 => tracing::Span::none(),
+        _ => tracing::info_span!(target: "tidegate", "repeat", http.request.resend_count = attempt - 1),
+    }
+}
+
 pin_project! {
     /// A body under watch: its call's slot and deadline last until it has been read to its end, has failed, or is dropped.
     pub struct GuardedBody<B> {
         #[pin]
         inner: Option<B>,
-        tail: Tail<Arc<Site>>,
+        tail: Option<Tail<Arc<Site>>>,
         #[pin]
         sleep: Option<Sleep>,
     }
 }
 
 impl<B> GuardedBody<B> {
-    pub(crate) fn new(inner: B, tail: Tail<Arc<Site>>) -> Self {
+    /// Without a tail there is nothing to watch: the call is over.
+    pub(crate) fn new(inner: B, tail: Option<Tail<Arc<Site>>>) -> Self {
         Self { inner: Some(inner), tail, sleep: None }
     }
 }
@@ -90,18 +110,24 @@ where
                     outcome if outcome.kind == Class::Permanent.into() => Outcome::of(Class::Transient),
                     outcome => outcome,
                 };
-                this.tail.finish(outcome);
+                if let Some(tail) = this.tail {
+                    tail.finish(outcome);
+                }
                 this.inner.set(None);
                 return Poll::Ready(Some(Err(error)));
             }
             Poll::Ready(None) => {
-                this.tail.finish(Outcome::of(Class::Ok));
+                if let Some(tail) = this.tail {
+                    tail.finish(Outcome::of(Class::Ok));
+                }
                 this.inner.set(None);
                 return Poll::Ready(None);
             }
             Poll::Pending => {}
         }
-        while let Some(due) = this.tail.due {
+        while let Some(tail) = this.tail
+            && let Some(due) = tail.due
+        {
             match this.sleep.as_mut().as_pin_mut() {
                 None => this.sleep.set(Some(sleep_until(due))),
                 Some(sleep) if sleep.deadline() != due => sleep.reset(due),
@@ -111,7 +137,7 @@ where
             if sleep.poll(cx).is_pending() {
                 break;
             }
-            if let Some(stopped) = this.tail.expire() {
+            if let Some(stopped) = tail.expire() {
                 this.inner.set(None);
                 return Poll::Ready(Some(Err(stopped.into())));
             }

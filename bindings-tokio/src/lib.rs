@@ -39,12 +39,14 @@ mod readme {}
 mod builder;
 mod classify;
 mod clock;
+#[cfg(feature = "_bodies")]
+mod drain;
 mod engine;
 mod error;
 mod events;
 #[cfg(feature = "fleet")]
 pub mod fleet;
-#[cfg(feature = "reqwest")]
+#[cfg(feature = "_bodies")]
 mod http;
 #[cfg(feature = "metrics")]
 mod metered;
@@ -61,10 +63,12 @@ mod traced;
 
 pub use builder::{Bound, Builder, Setting};
 pub use classify::{ByFailure, Classify, Failure};
+#[cfg(feature = "_bodies")]
+pub use drain::Buffered;
 pub use engine::Engine;
 pub use error::{BuildError, Code, Error, Report, Stopped};
 pub use events::{Event, Events, Subscription};
-#[cfg(feature = "reqwest")]
+#[cfg(feature = "_bodies")]
 pub use http::{GuardedBody, stopped_in};
 #[cfg(feature = "metrics")]
 pub use metered::Metrics;

@@ -24,6 +24,7 @@ pub(crate) struct Inner {
     pub id: PolicyId,
     pub name: Arc<str>,
     hedges: AtomicBool,
+    repeats: AtomicBool,
     slot_until_body: AtomicBool,
 }
 
@@ -35,18 +36,46 @@ impl Inner {
         self.hedges.load(Ordering::Relaxed)
     }
 
+    /// May a call make more than one attempt?
+    #[cfg(feature = "tower")]
+    #[inline]
+    pub fn repeats(&self) -> bool {
+        self.repeats.load(Ordering::Relaxed)
+    }
+
     /// Do slot and deadline last until a body has been read?
-    #[cfg(feature = "reqwest")]
+    #[cfg(feature = "_bodies")]
     pub fn slot_until_body(&self) -> bool {
         self.slot_until_body.load(Ordering::Relaxed)
     }
 
     /// Notes what the shell has to know of settings.
-    fn note(&self, hedges: bool, slot_until_body: bool) {
-        self.hedges.store(hedges, Ordering::Relaxed);
-        self.slot_until_body.store(slot_until_body, Ordering::Relaxed);
+    fn note(&self, known: &Known) {
+        self.hedges.store(known.hedges, Ordering::Relaxed);
+        self.repeats.store(known.repeats, Ordering::Relaxed);
+        self.slot_until_body.store(known.slot_until_body, Ordering::Relaxed);
     }
 }
+
+/// What the shell has to know of settings.
+struct Known {
+    hedges: bool,
+    repeats: bool,
+    slot_until_body: bool,
+}
+
+impl Known {
+    fn of(settings: &tidegate::Policy) -> Self {
+        Self {
+            hedges: settings.value("hedge.delay").is_some(),
+            repeats: settings.may_repeat(),
+            slot_until_body: settings.slot_until_body(),
+        }
+    }
+}
+
+/// The key of calls that say none.
+const DEFAULT: &str = "default";
 
 /// Where calls are made: a policy, a route, and what they say of themselves.
 pub(crate) struct Site {
@@ -72,7 +101,7 @@ impl Site {
     }
 
     /// May a request of this HTTP method be repeated without an idempotency key?
-    #[cfg(any(feature = "reqwest", feature = "tower"))]
+    #[cfg(any(feature = "_bodies", feature = "tower"))]
     pub fn retries_method(&self, method: &str) -> bool {
         self.shared().look(|core, _| core.engine.retries_method(self.policy.id, method))
     }
@@ -182,12 +211,18 @@ impl Policy {
     /// As [`Policy::new`].
     pub fn new_in(engine: &Engine, settings: tidegate::Policy) -> Result<Self, BuildError> {
         let name: Arc<str> = settings.name().into();
-        let hedges = AtomicBool::new(settings.value("hedge.delay").is_some());
-        let slot_until_body = AtomicBool::new(settings.slot_until_body());
+        let Known { hedges, repeats, slot_until_body } = Known::of(&settings);
         let id = engine.shared.look(|core, _| core.engine.policy(settings))?;
         let site = Site {
-            policy: Arc::new(Inner { engine: engine.clone(), id, name, hedges, slot_until_body }),
-            key: "default".into(),
+            policy: Arc::new(Inner {
+                engine: engine.clone(),
+                id,
+                name,
+                hedges: hedges.into(),
+                repeats: repeats.into(),
+                slot_until_body: slot_until_body.into(),
+            }),
+            key: DEFAULT.into(),
             route: AtomicU64::new(0),
             request: Request::default(),
             own_criticality: false,
@@ -259,13 +294,13 @@ impl Policy {
     /// # Errors
     /// A pool that the settings name is missing, or they are of another name; the policy stays as it was.
     pub fn retune(&self, to: tidegate::Policy) -> Result<(), BuildError> {
-        let (hedges, slot_until_body) = (to.value("hedge.delay").is_some(), to.slot_until_body());
+        let known = Known::of(&to);
         let done = self.shared().with(|core, now| match core.engine.retune(self.inner().id, to, now) {
             Ok(flags) => (Ok(()), flags),
             Err(clash) => (Err(clash), Flags::default()),
         });
         if done.is_ok() {
-            self.inner().note(hedges, slot_until_body);
+            self.inner().note(&known);
         }
         Ok(done?)
     }
@@ -339,6 +374,12 @@ pub struct Caller<C = ByFailure> {
 }
 
 impl<C> Caller<C> {
+    /// Has it a route of its own?
+    #[cfg(feature = "http")]
+    pub(crate) fn has_route(&self) -> bool {
+        *self.site.key != *DEFAULT
+    }
+
     /// The key that state is kept under: an origin, an endpoint, a tenant. `default` if nothing is said.
     #[must_use]
     pub fn route(mut self, key: impl Into<Arc<str>>) -> Self {
@@ -404,8 +445,7 @@ impl<C> Caller<C> {
         Fut: Future<Output = Result<T, E>>,
         C: Classify<T, E>,
     {
-        let run = Run::new(&*self.site, self.site.request, None, Guarded(&self.classify), work);
-        Plain { run }
+        Run::<_, _, _, _, _, _, Plain>::new(&*self.site, true, None, Guarded(&self.classify), work)
     }
 
     /// The same, and what became of the call beside its result.
@@ -415,8 +455,7 @@ impl<C> Caller<C> {
         Fut: Future<Output = Result<T, E>>,
         C: Classify<T, E>,
     {
-        let run = Run::new(&*self.site, self.site.request, None, Guarded(&self.classify), work);
-        Whole { run }
+        Run::<_, _, _, _, _, _, Whole>::new(&*self.site, true, None, Guarded(&self.classify), work)
     }
 
     /// The same, with something that stands in for a result where a call has failed for good. It gets the final error, runs outside

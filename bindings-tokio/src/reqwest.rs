@@ -22,37 +22,24 @@
 //! - Repeats carry `Retry-Attempt: n`. The route is the request's origin.
 //! - reqwest repeats what a server refused unprocessed by itself; `retry(reqwest::retry::never())` leaves that to the policy.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
-use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
-use http::{Method, StatusCode};
-use http_body::{Body as _, Frame, SizeHint};
+use http::Method;
+use http::header::{CONTENT_LENGTH, HeaderValue};
 use reqwest::{Body, Request, RequestBuilder, Response, ResponseBuilderExt};
 use tidegate::{Class, Criticality, Opinion, Outcome};
-use tokio::time::{Instant, timeout_at};
 
 use crate::Failure;
 use crate::classify::{Judge, Judgement, of_chain};
+use crate::drain::Draining;
 use crate::error::Error;
-use crate::http::{BoxError, GuardedBody, fresh_key, outcome_of};
+use crate::http::{GuardedBody, KEY, RETRY, fresh_key, has_body, outcome_of};
 use crate::policy::{Caller, Policy, Site};
-use crate::run::{Attempt, Optional, Over, Run};
-
-/// The largest failed answer that is read to its end before the next attempt.
-const DRAIN: usize = 64 * 1024;
-/// How long that may take.
-const DRAIN_TIME: Duration = Duration::from_millis(500);
-
-const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const RETRY: HeaderName = HeaderName::from_static("retry-attempt");
+use crate::run::{Attempt, Optional, Run, Tailed};
 
 type Opine = dyn Fn(&Response) -> Option<Outcome> + Send + Sync;
 type Make = dyn Fn() -> Body + Send + Sync;
@@ -164,10 +151,8 @@ impl Guard {
         };
         let judge = HttpJudge { site: &site, opine: self.opine.as_deref(), head };
         let keep = if self.make.is_some() { Some(bodiless(&request)) } else { request.try_clone() };
-        let mut says = site.request;
-        says.replayable &= keep.is_some();
-        says.slot_until_body = site.policy.slot_until_body();
-        let repeats = says.replayable && says.idempotent;
+        let replayable = keep.is_some();
+        let repeats = replayable && site.request.replayable && site.request.idempotent;
         if let (Some(make), None) = (&self.make, request.body()) {
             *request.body_mut() = Some(make());
         }
@@ -179,7 +164,7 @@ impl Guard {
             }
             let (sent, judge) = (send(request), &judge);
             #[cfg(feature = "tracing")]
-            let sent = tracing::Instrument::instrument(sent, repeat_span(attempt.number));
+            let sent = tracing::Instrument::instrument(sent, crate::http::repeat_span(attempt.number));
             Some(async move {
                 let response = sent.await?;
                 let outcome = judge.of(&response);
@@ -188,14 +173,15 @@ impl Guard {
             })
         };
         let path = Some(path.into_boxed_str());
-        let run = Run::new(Arc::clone(&site), says, path, &judge, Optional(work));
-        let Over { ended, tail } = run.await;
+        let run =
+            Run::<_, _, _, _, _, _, Tailed>::new(Arc::clone(&site), replayable, path, &judge, Optional(work));
+        let (ended, tail) = run.await;
         let mut response = ended.result?;
         if ended.report.attempts > 1 || ended.report.note().is_some() {
             response.extensions_mut().insert(ended.report);
         }
         Ok(match tail {
-            Some(tail) => rebodied(response, |body| Body::wrap(GuardedBody::new(body, tail))),
+            Some(tail) => rebodied(response, |body| Body::wrap(GuardedBody::new(body, Some(tail)))),
             None => response,
         })
     }
@@ -212,6 +198,7 @@ impl Guard {
         site.request.idempotent = self.idempotent.unwrap_or_else(|| {
             request.headers().contains_key(KEY) || site.retries_method(request.method().as_str())
         });
+        site.request.slot_until_body = site.policy.slot_until_body();
         if !self.own_route {
             site.aim(request.url().origin().ascii_serialization().into());
         }
@@ -252,15 +239,6 @@ impl SendWith for RequestBuilder {
     }
 }
 
-/// A span for what repeats another request, and for nothing else.
-#[cfg(feature = "tracing")]
-fn repeat_span(attempt: u8) -> tracing::Span {
-    match attempt {
-        0 | 1 => tracing::Span::none(),
-        _ => tracing::info_span!(target: "tidegate", "repeat", http.request.resend_count = attempt - 1),
-    }
-}
-
 /// Judges answers by their status, and errors by what they are.
 struct HttpJudge<'a> {
     site: &'a Arc<Site>,
@@ -275,11 +253,6 @@ impl HttpJudge<'_> {
             self.opine.and_then(|opine| catch_unwind(AssertUnwindSafe(|| opine(response))).ok().flatten());
         said.unwrap_or_else(|| outcome_of(self.site, response.status().as_u16(), response.headers()))
     }
-
-    fn has_body(&self, response: &Response) -> bool {
-        let none = [StatusCode::SWITCHING_PROTOCOLS, StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED];
-        !self.head && !none.contains(&response.status()) && response.content_length() != Some(0)
-    }
 }
 
 impl<E: Failure> Judge<Response, E> for &HttpJudge<'_> {
@@ -290,7 +263,8 @@ impl<E: Failure> Judge<Response, E> for &HttpJudge<'_> {
                 outcome
                     if outcome.kind == Class::Ok.into()
                         && self.site.policy.slot_until_body()
-                        && self.has_body(response) =>
+                        && !self.head
+                        && has_body(response.status(), response.content_length()) =>
                 {
                     Judgement::Head
                 }
@@ -355,85 +329,14 @@ fn parted(response: Response) -> (http::response::Parts, Body) {
     (parts, body)
 }
 
-/// Reads a small body to its end.
+/// The answer with its body read to its end, where that is small.
 async fn drained(response: Response) -> Response {
-    if response.content_length().is_some_and(|length| length > DRAIN as u64) {
-        return response;
-    }
-    let (mut parts, mut body) = parted(response);
-    let mut read = Read::default();
-    let mut whole = false;
-    let until = Instant::now() + DRAIN_TIME;
-    while !whole && read.size <= DRAIN {
-        let next = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
-        match timeout_at(until, next).await {
-            Ok(Some(Ok(frame))) => read.push(frame),
-            // It is here as far as it has come; its reader meets the error where it stood.
-            Ok(Some(Err(error))) => (read.error, whole) = (Some(error.into()), true),
-            Ok(None) => whole = true,
-            Err(_) => break,
-        }
-    }
-    if whole {
+    let (mut parts, body) = parted(response);
+    let body = Draining::new(body).await;
+    if body.is_whole() {
         parts.extensions.insert(Whole);
-    } else {
-        read.rest = Some(body);
     }
-    http::Response::from_parts(parts, Body::wrap(read)).into()
-}
-
-/// A body of which a part has been read.
-#[derive(Default)]
-struct Read {
-    frames: VecDeque<Frame<Bytes>>,
-    size: usize,
-    rest: Option<Body>,
-    error: Option<BoxError>,
-}
-
-impl Read {
-    fn push(&mut self, frame: Frame<Bytes>) {
-        self.size += frame.data_ref().map_or(0, Buf::remaining);
-        self.frames.push_back(frame);
-    }
-}
-
-impl http_body::Body for Read {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if let Some(frame) = self.frames.pop_front() {
-            self.size -= frame.data_ref().map_or(0, Buf::remaining);
-            return Poll::Ready(Some(Ok(frame)));
-        }
-        if let Some(error) = self.error.take() {
-            return Poll::Ready(Some(Err(error)));
-        }
-        match &mut self.rest {
-            Some(rest) => Pin::new(rest).poll_frame(cx).map_err(Into::into),
-            None => Poll::Ready(None),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        let here = self.size as u64;
-        match &self.rest {
-            None if self.error.is_none() => SizeHint::with_exact(here),
-            None => SizeHint::new(),
-            Some(rest) => {
-                let mut hint = rest.size_hint();
-                hint.set_lower(hint.lower() + here);
-                if let Some(upper) = hint.upper() {
-                    hint.set_upper(upper + here);
-                }
-                hint
-            }
-        }
-    }
+    http::Response::from_parts(parts, Body::wrap(body)).into()
 }
 
 #[cfg(feature = "reqwest-middleware")]

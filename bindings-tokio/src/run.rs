@@ -4,17 +4,19 @@
 //! moment, it drops its attempts, and its guard tells the engine that the caller gave up.
 
 mod answer;
+mod guard;
 mod tail;
 mod work;
 
 use std::future::Future;
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tidegate::{Action, CallId, Class, Event, Lane, Outcome, Request, Verdict, Wait};
+use tidegate::{Action, CallId, Class, Event, Lane, Outcome, Step, Verdict, Wait};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::classify::{Judge, Judgement};
@@ -22,8 +24,10 @@ use crate::clock;
 use crate::engine::{Told, wakes};
 use crate::error::{Error, Report, Stopped};
 use crate::policy::Site;
-use crate::scope::{self, Entered, Level};
-pub(crate) use answer::{Plain, Whole};
+#[cfg(feature = "_bodies")]
+pub(crate) use answer::Tailed;
+pub(crate) use answer::{Answer, Plain, Whole};
+use guard::Guard;
 pub(crate) use tail::Tail;
 pub use work::Attempt;
 #[cfg(feature = "reqwest")]
@@ -38,34 +42,6 @@ pub struct Ended<T, E> {
     pub result: Result<T, Error<E>>,
     /// How many attempts there were, and why there were no more.
     pub report: Report,
-}
-
-/// The same, and what goes on while a body is read.
-pub(crate) struct Over<T, E, P: Deref<Target = Site>> {
-    pub ended: Ended<T, E>,
-    #[cfg_attr(not(feature = "reqwest"), expect(dead_code, reason = "only adapters have bodies"))]
-    pub tail: Option<Tail<P>>,
-}
-
-/// Tells the engine, when it is dropped, that the caller gave up.
-struct Guard<P: Deref<Target = Site>> {
-    site: P,
-    call: Option<CallId>,
-    /// Is a waker registered for it?
-    parked: bool,
-}
-
-impl<P: Deref<Target = Site>> Drop for Guard<P> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(call) = self.call.take() {
-            let shared = self.site.shared();
-            let told = shared.tell(call, Event::Cancel, None, self.parked);
-            if told.others {
-                shared.tend();
-            }
-        }
-    }
 }
 
 /// An attempt beside the one that is kept in place.
@@ -85,76 +61,114 @@ enum Ending<T, E> {
 enum Phase {
     /// It has not begun.
     Fresh,
-    /// It has begun, and its first step is still to be carried out.
+    /// It has begun before it is first polled, and was refused.
     #[cfg(feature = "tower")]
-    Begun(Told),
+    Refused(Verdict, Option<tidegate::Duration>),
+    /// The same, and it waits: the engine is asked again, with a waker this time.
+    #[cfg(feature = "tower")]
+    Waits,
+    /// The same, and its first attempt has been made; this long after this moment the engine is to be asked.
+    #[cfg(feature = "tower")]
+    Begun(Instant, Option<tidegate::Duration>),
     Live,
     Over,
 }
 
-/// What a first attempt has come to.
-enum First<T, E, P: Deref<Target = Site>> {
-    Over(Over<T, E, P>),
+/// What has happened to a call.
+enum Next<O> {
+    /// It is over.
+    Over(O),
+    /// The engine was told, and this is its step.
     Told(Told),
+    /// It is to wait.
     Pending,
+}
+
+/// Attempts beside the one that is kept in place, and what those of them have brought that ended first.
+struct Race<Fut, T, E> {
+    racers: Vec<Racer<Fut>>,
+    earlier: Vec<(u8, Ending<T, E>)>,
 }
 
 pin_project! {
     /// One call. The order of the fields is the order in which they are dropped: attempts first, then the guard.
-    pub(crate) struct Run<P: Deref<Target = Site>, F, Fut, J, T, E> {
+    ///
+    /// It is moved a few times before it is first polled, so what few calls need is behind a pointer.
+    pub(crate) struct Run<P: Deref<Target = Site>, F, Fut, J, T, E, A> {
         work: F,
         judge: J,
         path: Option<Box<str>>,
-        request: Request,
+        replayable: bool,
         phase: Phase,
         #[pin]
         lane: Option<Fut>,
         number: u8,
-        racers: Vec<Racer<Fut>>,
         attempts: u8,
         // The attempt whose head was good, while its body is being read.
         winner: u8,
-        // The last attempt that ended, and in a race those before it.
+        race: Option<Box<Race<Fut, T, E>>>,
+        // The last attempt that ended.
         held: Option<(u8, Ending<T, E>)>,
-        earlier: Vec<(u8, Ending<T, E>)>,
         due: Option<Instant>,
         #[pin]
         sleep: Option<Sleep>,
         guard: Guard<P>,
+        answer: PhantomData<fn() -> A>,
     }
 }
 
-impl<P, F, Fut, J, T, E> Run<P, F, Fut, J, T, E>
+impl<P, F, Fut, J, T, E, A> Run<P, F, Fut, J, T, E, A>
 where
     P: Deref<Target = Site>,
 {
-    pub fn new(site: P, request: Request, path: Option<Box<str>>, judge: J, work: F) -> Self {
+    /// A call at this site. One that is not `replayable` makes one attempt, whatever its site says.
+    #[inline]
+    pub fn new(site: P, replayable: bool, path: Option<Box<str>>, judge: J, work: F) -> Self {
         Self {
             work,
             judge,
             path,
-            request,
+            replayable,
             phase: Phase::Fresh,
             lane: None,
             number: 0,
-            racers: Vec::new(),
             attempts: 0,
             winner: 0,
+            race: None,
             held: None,
-            earlier: Vec::new(),
             due: None,
             sleep: None,
             guard: Guard { site, call: None, parked: false },
+            answer: PhantomData,
         }
     }
 
-    /// Begins before it is first polled. Does its first attempt start at once?
+    /// Begins before it is first polled. Is its first attempt to be started at once?
     #[cfg(feature = "tower")]
+    #[inline]
     pub fn begin(&mut self) -> bool {
-        let (call, told) = begin(&self.guard.site, self.request, self.path.as_deref());
-        self.guard.call = Some(call);
-        self.phase = Phase::Begun(told);
-        matches!(told.step.action, Action::Attempt { .. })
+        let (_, Told { step, at, others }) = self.guard.begin(self.replayable, self.path.as_deref());
+        if others {
+            self.guard.site.shared().tend();
+        }
+        self.phase = match step.action {
+            Action::Attempt { .. } => Phase::Begun(at, step.next),
+            Action::Wait { .. } => Phase::Waits,
+            Action::Done { verdict, retry_in, .. } => {
+                self.guard.call = None;
+                Phase::Refused(verdict, retry_in)
+            }
+        };
+        matches!(self.phase, Phase::Begun(..))
+    }
+
+    /// Makes the first attempt before the call is first polled.
+    #[cfg(feature = "tower")]
+    #[inline]
+    pub fn start_first(&mut self, make: impl FnOnce() -> Fut) {
+        (self.attempts, self.number) = (1, 1);
+        let _inside = self.guard.inside();
+        self.lane = Some(make());
     }
 
     #[cfg(feature = "tower")]
@@ -163,90 +177,68 @@ where
     }
 }
 
-#[inline]
-fn begin(site: &Site, mut request: Request, path: Option<&str>) -> (CallId, Told) {
-    let inherited = scope::inherited(site.shared().number);
-    request.parent = inherited.parent;
-    if let (Some(criticality), false) = (inherited.criticality, site.own_criticality) {
-        request.criticality = criticality;
-    }
-    site.shared().begin(&site.route, (site.policy.id, &site.key), request, (path, inherited.ends))
-}
-
-impl<P, F, Fut, J, T, E> Future for Run<P, F, Fut, J, T, E>
+impl<P, F, Fut, J, T, E, A> Future for Run<P, F, Fut, J, T, E, A>
 where
     P: Deref<Target = Site> + Clone,
     F: Work<Fut>,
     Fut: Future<Output = Result<T, E>>,
     J: Judge<T, E>,
+    A: Answer<T, E, P>,
 {
-    type Output = Over<T, E, P>;
+    type Output = A::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.as_mut().project();
-        let mut told = match std::mem::replace(this.phase, Phase::Live) {
+        let mut next = match std::mem::replace(this.phase, Phase::Live) {
             Phase::Fresh => {
-                let (call, told) = begin(&this.guard.site, *this.request, this.path.as_deref());
-                this.guard.call = Some(call);
+                let (call, told) = this.guard.begin(*this.replayable, this.path.as_deref());
                 match told.step.action {
-                    Action::Attempt { .. } if !told.others => match self.as_mut().first(told, cx) {
-                        First::Over(over) => {
-                            *self.project().phase = Phase::Over;
-                            return Poll::Ready(over);
-                        }
-                        First::Told(told) => told,
-                        First::Pending => return Poll::Pending,
-                    },
-                    _ => told.waiting(call, this.guard, cx),
+                    Action::Attempt { .. } if !told.others => self.as_mut().first(told, cx),
+                    _ => Next::Told(this.guard.register(call, told, cx)),
                 }
             }
             #[cfg(feature = "tower")]
-            Phase::Begun(told) => match this.guard.call {
-                Some(call) => told.waiting(call, this.guard, cx),
-                None => told,
-            },
+            Phase::Refused(verdict, retry_in) => {
+                Next::Over(self.as_mut().end(verdict, None, retry_in.map(clock::std)))
+            }
+            #[cfg(feature = "tower")]
+            Phase::Begun(at, next) => {
+                let polled = {
+                    let _inside = this.guard.inside();
+                    this.lane.as_pin_mut().map(|lane| lane.poll(cx))
+                };
+                self.as_mut().polled(polled.unwrap_or(Poll::Pending), (at, next), cx)
+            }
+            #[cfg(feature = "tower")]
+            Phase::Waits => Next::Told(self.as_mut().tell(Event::Poll, cx)),
             // Woken or not: the engine knows.
-            Phase::Live if this.guard.parked => self.as_mut().tell(Event::Poll, cx),
-            Phase::Live => match self.as_mut().next_event(cx) {
-                Some(told) => told,
-                None => return Poll::Pending,
-            },
+            Phase::Live if this.guard.parked => Next::Told(self.as_mut().tell(Event::Poll, cx)),
+            Phase::Live => self.as_mut().next_event(cx),
             Phase::Over => panic!("a call was polled after its end"),
         };
         loop {
-            if let Some(over) = self.as_mut().carry(told, cx) {
-                *self.as_mut().project().phase = Phase::Over;
-                return Poll::Ready(over);
-            }
-            match self.as_mut().next_event(cx) {
-                Some(next) => told = next,
-                None => return Poll::Pending,
+            match next {
+                Next::Told(told) => match self.as_mut().carry(told, cx) {
+                    Some(answer) => next = Next::Over(answer),
+                    None => next = self.as_mut().next_event(cx),
+                },
+                Next::Over(answer) => {
+                    *self.project().phase = Phase::Over;
+                    return Poll::Ready(answer);
+                }
+                Next::Pending => return Poll::Pending,
             }
         }
     }
 }
 
-impl Told {
-    /// A first step that is to wait: its owner registers first, and asks again then (R3).
-    #[inline]
-    fn waiting<P: Deref<Target = Site>>(self, call: CallId, guard: &mut Guard<P>, cx: &Context<'_>) -> Self {
-        match self.step.action {
-            Action::Wait { why } if wakes(why) => {
-                let told = guard.site.shared().tell(call, Event::Poll, Some(cx.waker()), false);
-                guard.parked = matches!(told.step.action, Action::Wait { why } if wakes(why));
-                Self { others: self.others | told.others, ..told }
-            }
-            _ => self,
-        }
-    }
-}
-
-impl<P, F, Fut, J, T, E> Run<P, F, Fut, J, T, E>
+impl<P, F, Fut, J, T, E, A> Run<P, F, Fut, J, T, E, A>
 where
     P: Deref<Target = Site> + Clone,
     F: Work<Fut>,
     Fut: Future<Output = Result<T, E>>,
     J: Judge<T, E>,
+    A: Answer<T, E, P>,
 {
     #[inline]
     fn tell(self: Pin<&mut Self>, event: Event, cx: &Context<'_>) -> Told {
@@ -257,9 +249,9 @@ where
         told
     }
 
-    /// The way of most calls, without what only others need: a first attempt that starts at once, and whose answer ends the call.
+    /// A first attempt that starts at once, as most do.
     #[inline]
-    fn first(mut self: Pin<&mut Self>, told: Told, cx: &mut Context<'_>) -> First<T, E, P> {
+    fn first(mut self: Pin<&mut Self>, told: Told, cx: &mut Context<'_>) -> Next<A::Output> {
         let mut this = self.as_mut().project();
         (*this.attempts, *this.number) = (1, 1);
         let remaining = this.guard.remaining(told.step.next);
@@ -267,7 +259,7 @@ where
             let _inside = this.guard.inside();
             let Some(future) = this.work.attempt(Attempt { number: 1, hedge: false, remaining }) else {
                 let outcome = Outcome::of(Class::Permanent);
-                return First::Told(self.tell(Event::Finished { attempt: 1, outcome }, cx));
+                return Next::Told(self.tell(Event::Finished { attempt: 1, outcome }, cx));
             };
             this.lane.set(Some(future));
             match this.lane.as_mut().as_pin_mut() {
@@ -275,61 +267,54 @@ where
                 None => Poll::Pending,
             }
         };
-        let Poll::Ready(result) = polled else {
-            *this.due = told.step.next.map(|span| clock::after(told.at, span));
-            return match self.timer(cx) {
-                Some(told) => First::Told(told),
-                None => First::Pending,
-            };
-        };
-        this.lane.set(None);
-        let outcome = match this.judge.judge(&result) {
-            Judgement::Outcome(outcome) if result.is_ok() => outcome,
-            _ => return First::Told(self.settle(1, result, cx)),
-        };
-        let told = self.as_mut().tell(Event::Finished { attempt: 1, outcome }, cx);
-        match told.step.action {
-            Action::Done { verdict: Verdict::Ok, result: Some(_), .. } if !told.others => {
-                let this = self.project();
-                this.guard.call = None;
-                let report = this.guard.site.report(1, Verdict::Ok, None);
-                let result = result.map_err(|error| Error::Failed(error, report));
-                First::Over(Over { ended: Ended { result, report }, tail: None })
-            }
-            _ => {
-                self.keep(1, result, &told, false);
-                First::Told(told)
-            }
-        }
+        self.polled(polled, (told.at, told.step.next), cx)
     }
 
-    /// What happens to the call now: an attempt has ended, or its moment has come. Nothing, where it is to wait.
-    fn next_event(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Told> {
-        if let Some((number, result)) = self.as_mut().poll_attempts(cx) {
-            return Some(self.settle(number, result, cx));
+    /// A first attempt has been polled once. Its timer is armed only now that it is pending.
+    #[inline]
+    fn polled(
+        mut self: Pin<&mut Self>,
+        polled: Poll<Result<T, E>>,
+        (at, next): (Instant, Option<tidegate::Duration>),
+        cx: &mut Context<'_>,
+    ) -> Next<A::Output> {
+        let mut this = self.as_mut().project();
+        if let Poll::Ready(result) = polled {
+            this.lane.set(None);
+            return self.settle(1, result, cx);
         }
+        *this.due = next.map(|span| clock::after(at, span));
         self.timer(cx)
     }
 
+    /// What happens to the call now: an attempt has ended, or its moment has come.
+    #[inline]
+    fn next_event(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Next<A::Output> {
+        match self.as_mut().poll_attempts(cx) {
+            Some((number, result)) => self.settle(number, result, cx),
+            None => self.timer(cx),
+        }
+    }
+
     /// Has the call's moment come?
-    fn timer(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Told> {
+    fn timer(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Next<A::Output> {
         let mut this = self.as_mut().project();
-        let due = (*this.due)?;
+        let Some(due) = *this.due else { return Next::Pending };
         match this.sleep.as_mut().as_pin_mut() {
             None => this.sleep.set(Some(sleep_until(due))),
             Some(sleep) if sleep.deadline() != due => sleep.reset(due),
             Some(_) => {}
         }
-        match this.sleep.as_pin_mut()?.poll(cx) {
-            Poll::Ready(()) => Some(self.tell(Event::Timer, cx)),
-            Poll::Pending => None,
+        match this.sleep.as_pin_mut().map(|sleep| sleep.poll(cx)) {
+            Some(Poll::Ready(())) => Next::Told(self.tell(Event::Timer, cx)),
+            _ => Next::Pending,
         }
     }
 
     /// Polls the attempts that run. One that ends is dropped before the engine hears of it.
     fn poll_attempts(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<(u8, Result<T, E>)> {
         let mut this = self.project();
-        if this.lane.is_none() && this.racers.is_empty() {
+        if this.lane.is_none() && this.race.is_none() {
             return None;
         }
         let _inside = this.guard.inside();
@@ -339,24 +324,49 @@ where
             this.lane.set(None);
             return Some((*this.number, result));
         }
-        for place in 0..this.racers.len() {
-            if let Poll::Ready(result) = this.racers[place].future.as_mut().poll(cx) {
-                return Some((this.racers.swap_remove(place).number, result));
+        let racers = &mut this.race.as_mut()?.racers;
+        for place in 0..racers.len() {
+            if let Poll::Ready(result) = racers[place].future.as_mut().poll(cx) {
+                return Some((racers.swap_remove(place).number, result));
             }
         }
         None
     }
 
     /// An attempt has come to its end.
-    fn settle(mut self: Pin<&mut Self>, number: u8, result: Result<T, E>, cx: &Context<'_>) -> Told {
+    #[inline]
+    fn settle(
+        mut self: Pin<&mut Self>,
+        number: u8,
+        result: Result<T, E>,
+        cx: &Context<'_>,
+    ) -> Next<A::Output> {
         let event = match self.judge.judge(&result) {
             Judgement::Outcome(outcome) => Event::Finished { attempt: number, outcome },
             Judgement::Head => Event::Headers { attempt: number },
         };
         let head = matches!(event, Event::Headers { .. });
-        let told = self.as_mut().tell(event, cx);
-        self.keep(number, result, &told, head);
-        told
+        let told = match self.guard.call {
+            Some(call) if !self.guard.parked => self.guard.site.shared().say(call, event),
+            _ => self.as_mut().tell(event, cx),
+        };
+        // As most calls end: with this result, and nobody else has to hear of it.
+        if let Step { action: Action::Done { verdict: Verdict::Ok, result: Some(lane), .. }, stop: 0, .. } =
+            told.step
+            && lane == Lane::of(number)
+            && !told.others
+        {
+            let this = self.project();
+            this.guard.call = None;
+            let report = this.guard.site.report(*this.attempts, Verdict::Ok, None);
+            return Next::Over(A::of(result.map_err(|error| Error::Failed(error, report)), report, None));
+        }
+        self.as_mut().keep(number, result, &told, head);
+        let this = self.project();
+        Next::Told(match (this.guard.call, told.step.action) {
+            (Some(call), Action::Wait { .. }) if !this.guard.parked => this.guard.register(call, told, cx),
+            _ => told,
+        })
     }
 
     /// Keeps what an attempt has brought, for the step that says whose the caller gets.
@@ -374,16 +384,14 @@ where
 
     fn hold(self: Pin<&mut Self>, number: u8, ending: Ending<T, E>) {
         let this = self.project();
-        if let Some(before) = this.held.replace((number, ending))
-            && this.racers.capacity() > 0
-        {
-            this.earlier.push(before);
+        if let (Some(before), Some(race)) = (this.held.replace((number, ending)), this.race) {
+            race.earlier.push(before);
         }
     }
 
     /// Carries out a step, and those that follow from it at once.
     #[inline(never)]
-    fn carry(mut self: Pin<&mut Self>, first: Told, cx: &Context<'_>) -> Option<Over<T, E, P>> {
+    fn carry(mut self: Pin<&mut Self>, first: Told, cx: &Context<'_>) -> Option<A::Output> {
         let mut told = first;
         // Attempts that were stopped, for the engine to be told of once they have unwound.
         let mut unwound = 0_u8;
@@ -453,7 +461,9 @@ where
             this.lane.set(Some(future));
             *this.number = number;
         } else {
-            this.racers.push(Racer { number, future: Box::pin(future) });
+            let race =
+                this.race.get_or_insert_with(|| Box::new(Race { racers: Vec::new(), earlier: Vec::new() }));
+            race.racers.push(Racer { number, future: Box::pin(future) });
         }
         true
     }
@@ -467,8 +477,9 @@ where
             this.lane.set(None);
             numbers.push(*this.number);
         }
-        for racer in this.racers.extract_if(.., |racer| stopped(racer.number)) {
-            numbers.push(racer.number);
+        if let Some(race) = this.race {
+            numbers
+                .extend(race.racers.extract_if(.., |racer| stopped(racer.number)).map(|racer| racer.number));
         }
         for number in numbers {
             self.as_mut().hold(number, Ending::Stopped);
@@ -481,7 +492,7 @@ where
         verdict: Verdict,
         result: Option<Lane>,
         retry_in: Option<Duration>,
-    ) -> Over<T, E, P> {
+    ) -> A::Output {
         let this = self.project();
         this.guard.call = None;
         let site = &this.guard.site;
@@ -491,7 +502,9 @@ where
         let decided = match result {
             Some(lane) if last.as_ref().is_some_and(|(number, _)| Lane::of(*number) == lane) => last.take(),
             Some(lane) => {
-                held.append(this.earlier);
+                if let Some(race) = this.race {
+                    held.append(&mut race.earlier);
+                }
                 let place = held.iter().rposition(|(number, _)| Lane::of(*number) == lane);
                 // Of an attempt that could not be made there is nothing; what came before it is the last answer then.
                 place.map(|place| held.swap_remove(place)).or_else(|| last.take())
@@ -515,14 +528,15 @@ where
                 Err(Error::Stopped(stopped, own))
             }
         };
-        Over { ended: Ended { result, report }, tail: None }
+        A::of(result, report, None)
     }
 
     /// The head of a good answer is here; the call goes on until its body has been read.
-    fn body(self: Pin<&mut Self>) -> Option<Over<T, E, P>> {
+    fn body(self: Pin<&mut Self>) -> Option<A::Output> {
         let this = self.project();
         // Losers that were stopped for it stand behind it.
-        let all = this.held.take().into_iter().chain(this.earlier.drain(..));
+        let earlier = this.race.as_mut().map(|race| std::mem::take(&mut race.earlier));
+        let all = this.held.take().into_iter().chain(earlier.into_iter().flatten());
         let mut good = all.filter_map(|(number, ending)| match ending {
             Ending::Own(Ok(value)) if number == *this.winner => Some((number, value)),
             _ => None,
@@ -531,29 +545,7 @@ where
         let call = this.guard.call.take()?;
         let report = this.guard.site.report(*this.attempts, Verdict::Ok, None);
         let tail = Tail { site: this.guard.site.clone(), call: Some(call), attempt, due: *this.due };
-        Some(Over { ended: Ended { result: Ok(value), report }, tail: Some(tail) })
-    }
-}
-
-impl<P: Deref<Target = Site>> Guard<P> {
-    /// Time that an attempt has which starts now.
-    #[inline]
-    fn remaining(&self, next: Option<tidegate::Duration>) -> Option<Duration> {
-        match self.call {
-            // The timer may be due for a hedge before that.
-            Some(call) if self.site.policy.hedges() => {
-                let left = self.site.shared().look(|core, now| core.engine.time_left(call, now));
-                left.map(clock::std)
-            }
-            _ => next.map(clock::std),
-        }
-    }
-
-    /// What is around the attempts.
-    #[inline]
-    fn inside(&self) -> Entered {
-        let call = self.call.map(|call| (self.site.shared().number, call));
-        Entered::new(Level { call, ends: None, criticality: None })
+        Some(A::of(Ok(value), report, Some(tail)))
     }
 }
 

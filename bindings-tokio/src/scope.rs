@@ -1,9 +1,9 @@
 //! What calls inherit from around them: deadlines, criticality, and the call they are nested in.
 //!
-//! A level is around what is polled while it is on this thread's stack of levels, and no longer: futures push theirs
-//! before they poll what is inside, and pop it after.
+//! It is around what is polled while it is set on this thread, and no longer: futures set theirs before they poll what is
+//! inside, and put back what was there after it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,14 +15,22 @@ use tokio::time::Instant;
 
 use crate::clock;
 
-/// One level of what is around the code that runs.
+/// A call, and the number of its engine; engines count from 1, and 0 is no call.
+type Call = (u64, CallId);
+
+/// What holds for every call inside.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Level {
-    /// The call that runs here, and the number of its engine.
-    pub call: Option<(u64, CallId)>,
+struct Limits {
     /// When everything inside has to end.
-    pub ends: Option<Instant>,
-    pub criticality: Option<Criticality>,
+    ends: Option<Instant>,
+    criticality: Option<Criticality>,
+}
+
+impl Limits {
+    /// These inside of others: the earlier end, and the criticality that was said last.
+    fn inside(self, outer: Self) -> Self {
+        Self { ends: earlier(self.ends, outer.ends), criticality: self.criticality.or(outer.criticality) }
+    }
 }
 
 /// What a call takes from around it.
@@ -33,51 +41,75 @@ pub(crate) struct Inherited {
     pub criticality: Option<Criticality>,
 }
 
+// Every call looks at the first two, so they are plain numbers: nothing to be registered, borrowed or dropped.
 thread_local! {
-    static LEVELS: RefCell<Vec<Level>> = const { RefCell::new(Vec::new()) };
+    /// The innermost call.
+    static CALL: Cell<Call> = const { Cell::new(NONE) };
+    static LIMITS: Cell<Limits> = const { Cell::new(Limits { ends: None, criticality: None }) };
+    /// The calls of other engines that it stands in, outermost first. Few programs have a second engine.
+    static FARTHER: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A level that is around until this is dropped.
-pub(crate) struct Entered(usize);
+const NONE: Call = (0, CallId::from_word(0));
 
-impl Entered {
-    pub fn new(level: Level) -> Self {
-        LEVELS.with_borrow_mut(|levels| {
-            let place = levels.len();
-            levels.push(level);
-            Self(place)
-        })
-    }
+/// A call that is around until this is dropped.
+pub(crate) struct Inside {
+    before: Call,
+    /// Has the one before been put among those farther out?
+    farther: bool,
+}
 
-    fn all(more: &[Level]) -> Self {
-        LEVELS.with_borrow_mut(|levels| {
-            let place = levels.len();
-            levels.extend_from_slice(more);
-            Self(place)
-        })
+impl Inside {
+    #[inline]
+    pub fn new(engine: u64, call: CallId) -> Self {
+        let before = CALL.replace((engine, call));
+        let farther = before.0 != 0 && before.0 != engine;
+        if farther {
+            push(before);
+        }
+        Self { before, farther }
     }
 }
 
-impl Drop for Entered {
+impl Drop for Inside {
+    #[inline]
     fn drop(&mut self) {
-        // A thread that ends has no levels any more.
-        let _ = LEVELS.try_with(|levels| levels.borrow_mut().truncate(self.0));
+        CALL.set(self.before);
+        if self.farther {
+            pop();
+        }
     }
+}
+
+#[cold]
+fn push(call: Call) {
+    FARTHER.with_borrow_mut(|farther| farther.push(call));
+}
+
+#[cold]
+fn pop() {
+    // A thread that ends has none any more.
+    let _ = FARTHER.try_with(|farther| farther.borrow_mut().pop());
 }
 
 /// What a call of this engine inherits.
+#[inline]
 pub(crate) fn inherited(engine: u64) -> Inherited {
-    LEVELS.with_borrow(|levels| {
-        let mut found = Inherited::default();
-        for level in levels.iter().rev() {
-            found.ends = earlier(found.ends, level.ends);
-            found.criticality = found.criticality.or(level.criticality);
-            found.parent = found.parent.or(level.call.filter(|call| call.0 == engine).map(|(_, call)| call));
-        }
-        found
-    })
+    let Limits { ends, criticality } = LIMITS.get();
+    let parent = match CALL.get() {
+        (0, _) => None,
+        (number, call) if number == engine => Some(call),
+        _ => farther(engine),
+    };
+    Inherited { parent, ends, criticality }
 }
 
+#[cold]
+fn farther(engine: u64) -> Option<CallId> {
+    FARTHER.with_borrow(|farther| farther.iter().rev().find(|call| call.0 == engine).map(|call| call.1))
+}
+
+#[inline]
 fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -131,7 +163,7 @@ impl Bounds {
     /// A task that is spawned inside is outside again; [`carry`] takes the bounds along.
     pub fn around<F: Future>(self, future: F) -> Within<F> {
         let ends = self.deadline.map(|span| clock::after(Instant::now(), clock::span(span)));
-        Within { future, levels: vec![Level { call: None, ends, criticality: self.criticality }] }
+        Within { future, limits: Limits { ends, criticality: self.criticality }, calls: Vec::new() }
     }
 }
 
@@ -152,13 +184,14 @@ impl Bounds {
 /// # }
 /// ```
 pub fn carry<F: Future>(future: F) -> Within<F> {
-    Within { future, levels: LEVELS.with_borrow(Clone::clone) }
+    let mut calls = FARTHER.with_borrow(Clone::clone);
+    calls.extend(Some(CALL.get()).filter(|call| call.0 != 0));
+    Within { future, limits: LIMITS.get(), calls }
 }
 
 /// Time left of the deadlines around this line; `None` where there is none.
 pub fn time_left() -> Option<Duration> {
-    let ends = LEVELS.with_borrow(|levels| levels.iter().fold(None, |ends, level| earlier(ends, level.ends)));
-    ends.map(|ends| ends.saturating_duration_since(Instant::now()))
+    LIMITS.get().ends.map(|ends| ends.saturating_duration_since(Instant::now()))
 }
 
 pin_project! {
@@ -168,7 +201,9 @@ pin_project! {
     pub struct Within<F> {
         #[pin]
         future: F,
-        levels: Vec<Level>,
+        limits: Limits,
+        // Outermost first.
+        calls: Vec<Call>,
     }
 }
 
@@ -177,7 +212,37 @@ impl<F: Future> Future for Within<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let _entered = Entered::all(this.levels);
+        let _entered = Entered::new(*this.limits, this.calls);
         this.future.poll(cx)
+    }
+}
+
+/// What was around before, put back when this is dropped.
+struct Entered {
+    limits: Limits,
+    call: Call,
+    farther: usize,
+}
+
+impl Entered {
+    fn new(limits: Limits, calls: &[Call]) -> Self {
+        let before = Self { limits: LIMITS.get(), call: CALL.get(), farther: FARTHER.with_borrow(Vec::len) };
+        LIMITS.set(limits.inside(before.limits));
+        for call in calls {
+            let outer = CALL.replace(*call);
+            if outer.0 != 0 {
+                push(outer);
+            }
+        }
+        before
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        LIMITS.set(self.limits);
+        CALL.set(self.call);
+        // A thread that ends has none any more.
+        let _ = FARTHER.try_with(|farther| farther.borrow_mut().truncate(self.farther));
     }
 }

@@ -21,9 +21,12 @@
 //! its future (under its deadline and its `acquire_timeout`), or is refused with an error that says when to come back. So there is
 //! nothing for tower's `LoadShed` to shed around this layer: a bulkhead without a queue sheds by itself.
 //!
-//! What the inner service reserves in *its* `poll_ready` is given back where the call has to wait for the policy first: the readied
-//! clone is dropped, and another is made ready when the attempt starts. Each further attempt, and each hedge, gets a clone of the
+//! A call that is admitted at once calls the service that is ready. What that reserves in *its* `poll_ready` is given back where
+//! the call has to wait for the policy first: a clone stands in for it, and another is made ready when the attempt starts. Each further attempt, and each hedge, gets a clone of the
 //! service and waits until that is ready; this wait is part of the attempt, so the attempt timeout covers it.
+
+#[cfg(feature = "http")]
+mod http;
 
 use std::fmt;
 use std::future::Future;
@@ -42,12 +45,19 @@ use crate::clock;
 use crate::error::{Error, Report};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Attempt, Plain, Run, Work};
+#[cfg(feature = "http")]
+pub use http::{ByCauses, Errors, HttpFuture, HttpLayer, HttpService};
 
 /// What a layer has to know of its requests.
 pub trait Requests<Req> {
     /// The same request once more; `None` where it can be sent only once. Asked before the first attempt: what cannot be
     /// sent again is sent once, and the policy's retries say that they were held back for it.
     fn replay(&self, request: &Req) -> Option<Req>;
+
+    /// What a repeat says of itself that the first attempt does not: its number, from 2 on.
+    fn repeat(&self, request: &mut Req, attempt: u8) {
+        let _ = (request, attempt);
+    }
 
     /// What the request says of itself.
     fn facts<'a>(&self, request: &Req, facts: Facts<'a>) -> Facts<'a> {
@@ -220,40 +230,46 @@ where
 
     /// Ready where the inner service is; nothing is reserved.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        let none = |error| {
-            let report =
-                Report { attempts: 0, reason: Verdict::NotRetryable, retry_in: None, max_retry_after: None };
-            Error::Failed(error, report)
-        };
-        self.inner.poll_ready(cx).map_err(none)
+        self.inner.poll_ready(cx).map_err(unready)
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
         let site = self.requests.facts(&request, Facts::new(&self.caller.site)).site();
-        let keep = self.requests.replay(&request);
-        let mut says = site.request;
-        says.replayable &= keep.is_some();
-        // The one that is ready goes; its clone stays.
-        let clone = self.inner.clone();
-        let service = std::mem::replace(&mut self.inner, clone);
-        let sending =
-            Sending { ready: true, service, first: Some(request), keep, requests: self.requests.clone() };
-        let mut run = Run::new(site, says, None, Owned(self.caller.classify.clone()), sending);
-        if !run.begin() {
-            // It has to wait: what the service inside has reserved is for others meanwhile.
+        // Whoever is never called again needs neither a copy of the request nor a clone of the service.
+        let keep = if site.policy.repeats() { Some(self.requests.replay(&request)) } else { None };
+        let replayable = !matches!(keep, Some(None));
+        let sending = Sending {
+            service: keep.is_some().then(|| self.inner.clone()),
+            first: None,
+            keep: keep.flatten(),
+            requests: self.requests.clone(),
+        };
+        let mut run = Run::new(site, replayable, None, Owned(self.caller.classify.clone()), sending);
+        if run.begin() {
+            // The service is ready, so it is called itself.
+            run.start_first(|| Sent::Called { future: self.inner.call(request) });
+        } else {
+            // It has to wait, or was refused: what the service inside has reserved is for others meanwhile.
+            let fresh = self.inner.clone();
+            self.inner = fresh;
             let sending = run.work_mut();
-            sending.service = sending.service.clone();
-            sending.ready = false;
+            sending.first = Some(request);
+            sending.service.get_or_insert_with(|| self.inner.clone());
         }
-        ResponseFuture { run: Plain { run } }
+        ResponseFuture { run }
     }
+}
+
+/// The service inside says that it will never be ready.
+fn unready<E>(error: E) -> Error<E> {
+    let report = Report { attempts: 0, reason: Verdict::NotRetryable, retry_in: None, max_retry_after: None };
+    Error::Failed(error, report)
 }
 
 /// Makes attempts of a request.
 struct Sending<S, Req, R> {
-    service: S,
-    /// Has the service been made ready for the next attempt?
-    ready: bool,
+    /// What further attempts get their clones of; nothing where there are none.
+    service: Option<S>,
     first: Option<Req>,
     keep: Option<Req>,
     requests: R,
@@ -264,13 +280,12 @@ where
     S: Service<Req> + Clone,
     R: Requests<Req>,
 {
-    fn attempt(&mut self, _: Attempt) -> Option<Sent<S, Req, S::Future>> {
-        let request = self.first.take().or_else(|| self.requests.replay(self.keep.as_ref()?))?;
-        Some(if std::mem::take(&mut self.ready) {
-            Sent::Called { future: self.service.call(request) }
-        } else {
-            Sent::Waiting { service: self.service.clone(), request: Some(request) }
-        })
+    fn attempt(&mut self, attempt: Attempt) -> Option<Sent<S, Req, S::Future>> {
+        let mut request = self.first.take().or_else(|| self.requests.replay(self.keep.as_ref()?))?;
+        if attempt.number > 1 {
+            self.requests.repeat(&mut request, attempt.number);
+        }
+        Some(Sent::Waiting { service: self.service.clone()?, request: Some(request) })
     }
 }
 
@@ -311,7 +326,7 @@ pin_project! {
     #[must_use = "futures do nothing unless they are polled"]
     pub struct ResponseFuture<S: Service<Req>, Req, R, C> {
         #[pin]
-        run: Plain<Run<Arc<Site>, Sending<S, Req, R>, Sent<S, Req, S::Future>, Owned<C>, S::Response, S::Error>>,
+        run: Run<Arc<Site>, Sending<S, Req, R>, Sent<S, Req, S::Future>, Owned<C>, S::Response, S::Error, Plain>,
     }
 }
 

@@ -148,6 +148,96 @@ async fn what_cannot_be_sent_again_is_sent_once() {
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
+/// A request, or a service, that counts its clones.
+struct Counted(Arc<AtomicU32>);
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl Service<Counted> for Counted {
+    type Response = ();
+    type Error = io::Error;
+    type Future = std::future::Ready<io::Result<()>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Counted) -> Self::Future {
+        std::future::ready(Ok(()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_never_sent_again_is_not_cloned() {
+    let engine = Engine::new(1);
+    for (attempts, clones) in [(1, (0, 0)), (2, (1, 1))] {
+        let policy = plain(&engine, &format!("p{attempts}"), attempts).build().unwrap();
+        let (services, requests) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let mut service = policy.layer().layer(Counted(Arc::clone(&services)));
+        service.ready().await.unwrap().call(Counted(Arc::clone(&requests))).await.unwrap();
+        let made = (services.load(Ordering::Relaxed), requests.load(Ordering::Relaxed));
+        assert_eq!(made, clones, "with {attempts} attempts");
+    }
+    nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_starts_in_call_is_inside_the_call() {
+    let engine = Engine::new(1);
+    let outer = plain(&engine, "outer", 2).build().unwrap();
+    let inner = plain(&engine, "inner", 3).build().unwrap();
+    let made = Arc::new(AtomicU32::new(0));
+    let (counted, own) = (Arc::clone(&made), inner.clone());
+    // The service makes its own call when it is called, not when its future is polled.
+    let mut service = outer.layer().layer(service_fn(move |(): ()| {
+        let layered = own.layer().layer(Strict { ready: false, calls: Arc::clone(&counted), failures: 9 });
+        let mut call = Box::pin(layered.oneshot(1));
+        let first = call.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop()));
+        async move {
+            match first {
+                Poll::Ready(ended) => ended,
+                Poll::Pending => call.await,
+            }
+        }
+    }));
+    let error = service.ready().await.unwrap().call(()).await.unwrap_err();
+    let Error::Failed(Error::Failed(_, report), _) = error else { panic!("the error itself: {error}") };
+    assert_eq!(
+        (report.reason, made.load(Ordering::Relaxed)),
+        (Verdict::Nested, 2),
+        "one for each of the outer one"
+    );
+    nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_and_is_refused_later_or_never_polled_leaves_nothing() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 1)
+        .bulkhead_max_concurrency(1)
+        .bulkhead_max_queue(1)
+        .bulkhead_acquire_timeout(Some(ms(50)))
+        .build()
+        .unwrap();
+    let mut service = policy.layer().layer(service_fn(|(): ()| pending::<io::Result<()>>()));
+    let holds = service.ready().await.unwrap().call(());
+    let waits = service.ready().await.unwrap().call(());
+    let refused = service.ready().await.unwrap().call(());
+    assert_eq!(engine.snapshot().live, 2, "a call begins when it is made");
+    assert_eq!(refused.await.unwrap_err().stopped().unwrap().reason, Verdict::QueueFull);
+    let start = Instant::now();
+    assert_eq!(waits.await.unwrap_err().stopped().unwrap().reason, Verdict::AcquireTimeout);
+    assert_eq!(start.elapsed(), ms(50));
+    drop(holds);
+    nothing_left(&engine);
+    assert_eq!(support::ends(&engine, "p", Verdict::Cancelled), 1);
+}
+
 #[derive(Clone)]
 struct Fickle(Arc<AtomicU32>);
 

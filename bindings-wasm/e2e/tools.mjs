@@ -2,10 +2,13 @@
 // node e2e/tools.mjs
 
 import { spawnSync } from "node:child_process";
-import { closeSync, openSync, readFileSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
+import { build } from "vite";
+import { LARGEST } from "../scripts/largest.mjs";
 import { Fresh, runAll, tool } from "./fresh.mjs";
 
 const fresh = new Fresh();
@@ -43,6 +46,23 @@ const CHECKS = {
     );
     if (real.length > 0) throw new Error(JSON.stringify(real, null, 1));
     return names.join(", ");
+  },
+  "core and fetch in a page that Vite builds": async () => {
+    fresh.write("two/index.html", '<script type="module" src="./main.js"></script>');
+    fresh.write(
+      "two/main.js",
+      'import { policy } from "tidegate";\nglobalThis.answer = policy({ preset: "http" }).fetch("/");\n',
+    );
+    const root = join(fresh.folder, "two");
+    const target = "es2022";
+    await build({ root, configFile: false, logLevel: "error", build: { outDir: "dist", target } });
+    const assets = readdirSync(join(root, "dist/assets")).map((name) => join(root, "dist/assets", name));
+    const bytes = assets.map((file) => gzipSync(readFileSync(file), { level: 9 }).length);
+    const [gzip] = bytes;
+    if (bytes.length !== 1 || !(gzip > 10_000))
+      throw new Error(`${assets}: ${bytes} bytes are not all of it`);
+    if (gzip > LARGEST) throw new Error(`${gzip} bytes with gzip, ${LARGEST} at most`);
+    return `${gzip} bytes with gzip, ${LARGEST} at most`;
   },
 };
 

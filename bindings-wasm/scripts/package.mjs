@@ -7,9 +7,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, gzipSync } from "node:zlib";
-
-/** Bytes of core and fetch together with gzip, minified: what there is, and one part in fifty. At most 40 kB are meant (docs/performance.md says what is missing). */
-const LARGEST = 46_000;
+import { LARGEST } from "./largest.mjs";
 
 const here = join(dirname(fileURLToPath(import.meta.url)), "..");
 const outside = mkdtempSync(join(tmpdir(), "tidegate-package-"));
@@ -59,9 +57,44 @@ policy({ preset: "https" });
 export { initSync, length };
 `;
 
+/** What a page's engine does not do is refused by the name of the import that does, and nothing else goes wrong. */
+const LACKS = `
+const some = policy({ name: "some", preset: "http" });
+const { engine } = some;
+const refused = (what, work, pattern) => {
+  try { work(); } catch (error) { if (pattern.test(error.message)) return; throw error; }
+  throw new Error(what + " is not refused");
+};
+for (const name of ["retune", "forceOpen", "snapshot", "explain", "on"]) {
+  refused(name, () => some[name]({}), new RegExp("^tidegate: " + name + " is not in the small engine .*tidegate/full"));
+}
+for (const name of ["snapshot", "save", "restore", "listen", "explain", "journal"]) {
+  refused(name, () => engine[name]({}), new RegExp("^tidegate: " + name + " is not in the small engine .*tidegate/full"));
+}
+refused("replay", () => Engine.replay(""), /tidegate.full/);
+refused("journal", () => new Engine({ journal: true }), /tidegate.full/);
+refused("pool", () => new Pool("p", { bulkhead: { maxConcurrency: 1 } }), /tidegate.full/);
+refused("within", () => within({ deadline: 5 }, () => 1), /AsyncLocalStorage/);
+if (Object.keys(some.kinds).length > 0) throw new Error("there are kinds");
+const call = some.run(async () => some.run(() => 1)).then((value) => {
+  if (value !== 1) throw new Error("got " + value);
+});
+const full = policy({ bulkhead: { maxConcurrency: 1 }, retry: { maxAttempts: 1 } });
+const held = full.run(() => new Promise((done) => setTimeout(done, 10)));
+const told = full.run(() => 2).then(
+  () => { throw new Error("no refusal"); },
+  (error) => {
+    const { name, code, httpStatus, reason, limits } = error;
+    const said = [name, code, httpStatus, reason, limits?.maxConcurrency, error instanceof Rejected].join();
+    if (said !== "BulkheadFull,bulkhead_full,503,queue_full,1,true") throw new Error(said);
+  },
+);
+await Promise.all([call, held, told]);
+`;
+
 /** A bundle of a program for pages, and what it says when it runs. */
-function bundled(from, program) {
-  file("bundle.mjs", `import { policy } from "${from}"; ${program} console.log("works");`);
+function bundled(from, program, more = "") {
+  file("bundle.mjs", `import { policy${more} } from "${from}"; ${program} console.log("works");`);
   run(join(here, "node_modules/.bin/esbuild"), [
     "bundle.mjs",
     "--bundle",
@@ -187,6 +220,8 @@ const CHECKS = {
     if (gzip > LARGEST) throw new Error(`${gzip} bytes`);
     return told;
   },
+  "what a page's engine lacks is refused by name": () =>
+    bundled("tidegate", LACKS, ", Engine, Pool, Rejected, within").told,
   "a bundle of all of it": () => {
     const { told, bundle, gzip } = bundled("tidegate/full", "policy({ hedge: { delay: 5 } }).snapshot();");
     console.log(`   tidegate/full: ${bundle.length} bytes, ${gzip} with gzip`);

@@ -119,6 +119,8 @@ impl Json {
                     }
                 }
             });
+            json.count("fallbacks", of.fallbacks);
+            json.count("fallbackFailures", of.fallback_failures);
         });
     }
 

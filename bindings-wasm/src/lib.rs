@@ -102,6 +102,12 @@ pub extern "C" fn word(key: u32) {
     });
 }
 
+/// What the text in the input is in the table of keys (`wire::about`).
+#[unsafe(no_mangle)]
+pub extern "C" fn about() -> u32 {
+    wire::about(&host(|host| host.text(0, usize::MAX)))
+}
+
 /// The staged pairs, as core takes them.
 fn staged<T>(work: impl FnOnce(&str, &[(&str, Value<'_>)]) -> T) -> T {
     let (name, pairs) = host(|host| (host.text(0, usize::MAX), std::mem::take(&mut host.staged)));

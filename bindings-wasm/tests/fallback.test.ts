@@ -29,6 +29,29 @@ describe("fallback", () => {
     expect(heard.filter((type) => type === "fallback")).toHaveLength(2);
   });
 
+  test("is counted, and so is one that fails itself", async () => {
+    let broken = false;
+    const some = policy({
+      engine: engine(),
+      retry: { maxAttempts: 1 },
+      fallback: () => {
+        if (broken) throw new Error("broken");
+        return "instead";
+      },
+    });
+    const counts = () => {
+      const { fallbacks, fallbackFailures } = some.snapshot();
+      return [fallbacks, fallbackFailures];
+    };
+    expect(counts()).toEqual([0, 0]);
+    expect(await some.run(() => "well")).toBe("well");
+    for (let n = 0; n < 2; n += 1) expect(await some.run<string>(fails(reset()))).toBe("instead");
+    expect(counts()).toEqual([2, 0]);
+    broken = true;
+    await expect(some.run(fails(reset()))).rejects.toThrow("broken");
+    expect(counts()).toEqual([2, 1]);
+  });
+
   test("hides no mistake, unless classify has called it so", async () => {
     const some = policy({ engine: engine(), retry: {}, fallback: () => "instead" });
     await expect(some.run(fails(new TypeError("a bug")))).rejects.toThrow("a bug");

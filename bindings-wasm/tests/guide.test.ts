@@ -1,28 +1,77 @@
-/** The blocks of docs/javascript.md, in order, as one module. */
+/** The blocks of docs/javascript.md, in order, as one module; and the one of docs/fleet.md. */
 
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import type { Redis as IORedis } from "ioredis";
 import { expect, test } from "vitest";
+import type { Policy } from "../ts/node.js";
+import { PROGRAM, Redis } from "./support/redis.js";
 import { origin } from "./support/server.js";
 
 const GUIDE = new URL("../../docs/javascript.md", import.meta.url);
+const FLEET = new URL("../../docs/fleet.md", import.meta.url);
 const MODULE = fileURLToPath(new URL("./guide_gen.ts", import.meta.url));
 
-test("the guide does what it says", async () => {
-  const blocks = [...readFileSync(GUIDE, "utf8").matchAll(/```ts\n(.*?)```/gs)].map(([, block]) => block);
-  expect(blocks.length).toBeGreaterThan(8);
-  const url = await origin(503, 200, 503, 503, 200);
-  const text = blocks
-    .join("\n")
-    .replaceAll('from "tidegate"', 'from "../ts/node.js"')
-    .replaceAll('from "tidegate/parts"', 'from "../ts/parts/index.js"')
-    .replace(/from "tidegate\/(\w+)"/g, 'from "../ts/$1.js"');
-  const head = `import assert from "node:assert/strict";\nconst ORIGIN = ${JSON.stringify(url)};\n`;
-  writeFileSync(MODULE, `${head}${text}\nexport const done = true;\n`);
+/** The blocks of a page, from the source of this package. */
+function blocksOf(page: URL): string[] {
+  const blocks = [...readFileSync(page, "utf8").matchAll(/```ts\n(.*?)```/gs)].map(
+    ([, block]) => block as string,
+  );
+  return blocks.map((block) =>
+    block
+      .replaceAll('from "tidegate"', 'from "../ts/node.js"')
+      .replaceAll('from "tidegate/parts"', 'from "../ts/parts/index.js"')
+      .replace(/from "tidegate\/(\w+)"/g, 'from "../ts/$1.js"'),
+  );
+}
+
+/** Runs a module of a page's blocks: what it exports. */
+async function run(text: string): Promise<Record<string, unknown>> {
+  writeFileSync(MODULE, text);
   try {
-    const { done } = (await import(/* @vite-ignore */ MODULE)) as { done: boolean };
-    expect(done).toBe(true);
+    return (await import(/* @vite-ignore */ `${MODULE}?${text.length}`)) as Record<string, unknown>;
   } finally {
     rmSync(MODULE);
   }
+}
+
+test("the guide does what it says", async () => {
+  const blocks = blocksOf(GUIDE);
+  expect(blocks.length).toBeGreaterThan(8);
+  const url = await origin(503, 200, 503, 503, 200);
+  const head = `import assert from "node:assert/strict";\nconst ORIGIN = ${JSON.stringify(url)};\n`;
+  const { done } = await run(`${head}${blocks.join("\n")}\nexport const done = true;\n`);
+  expect(done).toBe(true);
 });
+
+test.skipIf(PROGRAM === undefined)(
+  "the fleet's sketch for all languages runs (needs redis-server)",
+  async () => {
+    const redis = await Redis.start();
+    const [sketch, ...others] = blocksOf(FLEET);
+    expect(others).toEqual([]);
+    const head = `
+    import { Redis as Client } from "ioredis";
+    import { policy } from "../ts/node.js";
+    export let client;
+    class Redis extends Client {
+      constructor(options) {
+        super({ ...options, port: ${redis.port} });
+        client = this;
+      }
+    }
+  `;
+    try {
+      const { client, partner } = (await run(`${head}${sketch}\nexport { partner };\n`)) as {
+        client: IORedis;
+        partner: Policy;
+      };
+      if (client.status !== "ready") await new Promise<void>((done) => client.once("ready", () => done()));
+      expect(await partner.run(() => "sent")).toBe("sent");
+      expect(await redis.command("KEYS", "*")).toContain("shop:{r|partner|default}:rl");
+      client.disconnect();
+    } finally {
+      await redis.end();
+    }
+  },
+);

@@ -1,7 +1,11 @@
 /** What is around a call is around it alone, however its function comes back. */
 
-import { expect, onTestFinished, test } from "vitest";
+import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
+import { expect, test } from "vitest";
+import { throughResource } from "../ts/follow.js";
 import { policy } from "../ts/node.js";
+import type { Storage } from "../ts/platform.js";
+import type { Scope } from "../ts/scope.js";
 import { failure, reset } from "./support/functions.js";
 import { engine, turns } from "./support/setup.js";
 
@@ -12,55 +16,67 @@ class Theirs {
   }
 }
 
-test.each([true, false])("a call leaves what was around it as it was (%s: entered)", async (enters) => {
-  const lab = engine();
-  const scopes = lab.scopes as NonNullable<typeof lab.scopes>;
-  expect(scopes.enterWith).toBeTypeOf("function");
-  if (!enters) Object.defineProperty(scopes, "enterWith", { value: undefined, configurable: true });
-  onTestFinished(() => {
-    delete scopes.enterWith;
-  });
-  const some = policy({
-    engine: lab,
-    retry: { maxAttempts: 2, backoff: { base: 0 } },
-    bulkhead: { maxConcurrency: 9 },
-  });
-  const around = () => scopes.getStore();
-  const functions: (() => unknown)[] = [
-    () => 1,
-    () => {
-      throw new Error("at once");
-    },
-    async () => {
-      await turns(3);
-      throw reset();
-    },
-    async () => some.run(async () => some.run(() => turns(2))),
-    () => new Theirs(),
-  ];
-  for (const outside of [
-    undefined,
-    { engine: undefined, call: 0, ends: undefined, criticality: undefined, around: undefined },
-  ]) {
-    const check = async () => {
-      for (const fn of functions) {
-        const inside: unknown[] = [];
-        const going = some.run(() => {
-          inside.push(around());
-          return fn();
-        });
-        expect(around()).toBe(outside);
-        await going.then(
-          () => undefined,
-          () => undefined,
-        );
-        expect(around()).toBe(outside);
-        expect((inside[0] as { around: unknown }).around).toBe(outside);
-      }
-    };
-    await (outside === undefined ? check() : scopes.run(outside, check));
-  }
-  expect(some.snapshot().ends).toMatchObject({ ok: 10 });
+test.each(["entered", "run", "a resource"] as const)(
+  "a call leaves what was around it as it was (%s)",
+  async (how) => {
+    const lab = engine();
+    const store = new AsyncLocalStorage<Scope | undefined>() as Storage<Scope>;
+    const getStore = () => store.getStore();
+    const scopes: Storage<Scope> = {
+      entered: store,
+      run: { getStore, run: store.run.bind(store) as typeof store.run },
+      "a resource": { getStore, run: throughResource(store, AsyncResource) },
+    }[how];
+    Object.defineProperty(lab, "scopes", { value: scopes });
+    const some = policy({
+      engine: lab,
+      retry: { maxAttempts: 2, backoff: { base: 0 } },
+      bulkhead: { maxConcurrency: 9 },
+    });
+    const around = () => scopes.getStore();
+    const functions: (() => unknown)[] = [
+      () => 1,
+      () => {
+        throw new Error("at once");
+      },
+      async () => {
+        await turns(3);
+        throw reset();
+      },
+      async () => some.run(async () => some.run(() => turns(2))),
+      () => new Theirs(),
+    ];
+    for (const outside of [
+      undefined,
+      { engine: undefined, call: 0, ends: undefined, criticality: undefined, around: undefined },
+    ]) {
+      const check = async () => {
+        for (const fn of functions) {
+          const inside: unknown[] = [];
+          const going = some.run(() => {
+            inside.push(around());
+            return fn();
+          });
+          expect(around()).toBe(outside);
+          await going.then(
+            () => undefined,
+            () => undefined,
+          );
+          expect(around()).toBe(outside);
+          expect((inside[0] as { around: unknown }).around).toBe(outside);
+        }
+      };
+      await (outside === undefined ? check() : scopes.run(outside, check));
+    }
+    expect(some.snapshot().ends).toMatchObject({ ok: 10 });
+  },
+);
+
+test("what follows is entered in the way that is least work here", () => {
+  const { enterWith, getStore } = engine().scopes as Storage<Scope>;
+  expect(getStore).toBeTypeOf("function");
+  // Hooks on promises, or a map for each that is entered.
+  expect(enterWith !== undefined).toBe("_propagate" in AsyncLocalStorage.prototype);
 });
 
 test("siblings do not see each other, and a child sees its parent after any wait", async () => {

@@ -5,7 +5,7 @@ import lzma from "lzma/src/lzma_worker.js";
 import { describe, expect, test } from "vitest";
 import * as full from "../ts/full_gen.js";
 import { inlined } from "../ts/inline.js";
-import * as small from "../ts/small_gen.js";
+import { small } from "../ts/small.js";
 import { unpack } from "../ts/unpack.js";
 
 describe("unpack", () => {
@@ -35,10 +35,10 @@ describe("unpack", () => {
   });
 
   test.each([
-    ["tidegate", full],
+    ["tidegate", () => inlined(full.PACKED, full.SIZE)],
     ["small", small],
-  ])("gives back %s.wasm", (name, { PACKED, SIZE }) => {
+  ])("gives back %s.wasm", (name, there) => {
     const code = readFileSync(new URL(`../dist/esm/${name}.wasm`, import.meta.url));
-    expect(Buffer.compare(inlined(PACKED, SIZE), code)).toBe(0);
+    expect(Buffer.compare(there(), code)).toBe(0);
   });
 });

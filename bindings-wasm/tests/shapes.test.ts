@@ -36,6 +36,11 @@ describe("documents", () => {
       ]);
     }
     expect(() => tidegate.load("{")).toThrow(/must be JSON/);
+    // Names that every object has are keys like others, and none that there are.
+    const borrowed = '{"pool":{"x":{"constructor":{}}},"policy":{"a":{"__proto__":{}},"b":{"toString":5}}}';
+    expect(() => tidegate.load(borrowed, { engine: engine() })).toThrow(
+      /^pool\.x\.constructor = .*policy\.a\.__proto__ = .*no such key.*policy\.b\.toString = 5: no such key/,
+    );
   });
 });
 

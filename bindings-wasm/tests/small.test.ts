@@ -1,12 +1,11 @@
 /** The shared vectors, through the module that pages load: the same decisions, bit for bit. */
 
 import { expect, test } from "vitest";
-import { inlined } from "../ts/inline.js";
 import { Pool, policy } from "../ts/main.js";
-import { PACKED, SIZE } from "../ts/small_gen.js";
+import { small } from "../ts/small.js";
 import { vectors } from "./support/vectors.js";
 
-vectors(() => inlined(PACKED, SIZE), true);
+vectors(small, true);
 
 const told = (work: () => unknown): string => {
   try {
@@ -62,6 +61,12 @@ test("a mistake is told with key, value and rule, and numbers are as they were g
       "retry.backoff.multiplier = -1.25: must be a finite number from 1 to 1000",
       "deadline = -0.0015s: must be a span from 1us to 365 days",
     ].join("; "),
+  );
+  expect(
+    told(() => policy({ rateLimit: { permits: 1, per: 1000, wait: true }, retry: { retryOn: ["reset"] } })),
+    "keys have their names here, and words are words",
+  ).toMatch(
+    /^(?=.*rateLimit\.wait = true: needs a bound: rateLimit\.maxWait or deadline)(?=.*retryOn = "reset": must be one of .* never_sent, )/,
   );
   expect(told(() => policy({ bulkhead: {} }))).toMatch(
     /maxConcurrency = \(absent\): is required where there is a bulkhead$/,

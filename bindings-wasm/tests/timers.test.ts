@@ -155,6 +155,22 @@ describe("the ticker", () => {
     expect(refs()).toBe(before + 1);
     ticker.drop(call);
     expect(refs()).toBe(before);
+    ticker.set(body, 50e6); // which makes another timer
+    expect(refs()).toBe(before);
     ticker.drop(body);
+    expect([refs(), ticker.size]).toEqual([before, 0]);
+    const next = ticker.add(owner("next"), 60e6);
+    expect(refs()).toBe(before + 1);
+    ticker.drop(next);
+  });
+
+  test("leaves a timer to run out when nobody waits, and the next call finds it", () => {
+    const made = vi.spyOn(globalThis, "setTimeout");
+    const { ticker, owner } = make();
+    for (let n = 0; n < 5; n += 1) ticker.drop(ticker.add(owner("call"), 60e6 + n));
+    expect(made).toHaveBeenCalledTimes(1);
+    ticker.drop(ticker.add(owner("sooner"), 50e6));
+    expect(made).toHaveBeenCalledTimes(2);
+    made.mockRestore();
   });
 });

@@ -1,20 +1,18 @@
 /** What became of an attempt: errors and results as outcomes (semantics 1.4). */
 
-import { RateLimited, Rejected, Throttled, TidegateError } from "./errors.js";
+import { outOfRange, Rejected, TidegateError } from "./errors.js";
 import { isWorker } from "./platform.js";
-import { type Class, KINDS, OPINION_MASK, OPINIONS, packOutcome } from "./wire.js";
+import { type Class, OPINION_MASK, OPINIONS, packOutcome } from "./wire.js";
 
-const OUTCOMES = Object.fromEntries(KINDS.map((kind, number) => [kind, packOutcome(number)])) as Record<
-  Class,
-  number
->;
-export const {
-  transient: TRANSIENT,
-  timeout: TIMEOUT,
-  never_sent: NEVER_SENT,
-  permanent: PERMANENT,
-} = OUTCOMES;
-export const { conflict: CONFLICT, ignored: IGNORED, cancelled: CANCELLED } = OUTCOMES;
+const THROTTLED = 2;
+// Classes (`KINDS`) at their place in an outcome.
+export const TRANSIENT = 1 << 11;
+export const TIMEOUT = 3 << 11;
+export const NEVER_SENT = 4 << 11;
+export const CONFLICT = 5 << 11;
+export const PERMANENT = 6 << 11;
+export const IGNORED = 7 << 11;
+export const CANCELLED = 8 << 11;
 
 /** What a `classify` function can answer where a name says too little. */
 export interface Outcome {
@@ -78,9 +76,7 @@ function ofCode(code: unknown): number | undefined {
 
 /** An inner policy's end: a refusal is retryable, and no evidence about the far side (semantics 1.4). */
 function ofOurs(error: TidegateError): number {
-  if (error instanceof RateLimited || error instanceof Throttled) {
-    return packOutcome(KINDS.indexOf("throttled"), 0, error.retryIn);
-  }
+  if (error.httpStatus === 429) return packOutcome(THROTTLED, 0, error.retryIn);
   if (error instanceof Rejected) return CONFLICT;
   return error.httpStatus === 504 ? TRANSIENT : PERMANENT;
 }
@@ -91,10 +87,10 @@ export type Predicate = (answerOrError: unknown) => boolean | undefined;
 const warned = new WeakSet<object>();
 
 /** Tells of a user's function that is broken, once. */
-function warn(broken: object, what: string, error: unknown): void {
+export function warn(broken: object, what: string, error: unknown, then = "is ignored"): void {
   if (warned.has(broken)) return;
   warned.add(broken);
-  console.warn(`tidegate: ${what} failed, and is ignored where it does:`, error);
+  console.warn(`tidegate: ${what} failed, and ${then} where it does:`, error);
 }
 
 /** The outcome with what the request's own predicate thinks; a broken one has no opinion. */
@@ -115,14 +111,14 @@ export function by(
   classify: Classify,
   subject: unknown,
   otherwise: number,
-  kinds: ReadonlyMap<string, number>,
+  kinds: readonly string[],
 ): number {
   try {
     const answer = classify(subject);
     if (answer === undefined || answer === null) return otherwise;
     if (typeof answer === "string") return packOutcome(numberOf(answer, kinds));
     const opinion = answer.opinion === undefined ? 0 : OPINIONS.indexOf(answer.opinion);
-    if (opinion < 0) throw new RangeError(`opinion = ${String(answer.opinion)}: must be retry or do_not`);
+    if (opinion < 0) outOfRange("opinion", answer.opinion, "retry or do_not");
     return packOutcome(numberOf(answer.kind, kinds), opinion, answer.retryAfter);
   } catch (error) {
     warn(classify, "classify", error);
@@ -130,11 +126,11 @@ export function by(
   }
 }
 
-function numberOf(name: string, kinds: ReadonlyMap<string, number>): number {
-  const number = kinds.get(name);
-  if (number === undefined) {
+function numberOf(name: string, kinds: readonly string[]): number {
+  const number = kinds.indexOf(name);
+  if (number < 0) {
     throw new RangeError(
-      `${JSON.stringify(name)} is no class, and no kind that the policy declares; there are ${[...kinds.keys()].join(", ")}`,
+      `${JSON.stringify(name)} is no class, and no kind that the policy declares; there are ${kinds.join(", ")}`,
     );
   }
   return number;

@@ -12,7 +12,7 @@ export class Core implements Refused {
   readonly number: number;
   readonly classify: Classify | undefined;
   #seen = -1;
-  #kinds: ReadonlyMap<string, number> = new Map();
+  #kinds: readonly string[] = [];
   #settings = new Map<string, number | string | null>();
   #methods = new Map<string, boolean>();
   #hedges = false;
@@ -37,8 +37,8 @@ export class Core implements Refused {
     this.#methods.clear();
   }
 
-  /** The numbers of the names that `classify` may answer. */
-  get kinds(): ReadonlyMap<string, number> {
+  /** The names that `classify` may answer, each at its number. */
+  get kinds(): readonly string[] {
     this.#refresh();
     return this.#kinds;
   }

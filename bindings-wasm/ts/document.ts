@@ -2,7 +2,8 @@
 
 import { defaultEngine } from "./engine.js";
 import { type Mistake, PolicyError } from "./errors.js";
-import { type PoolKind, pairsOf, pairsOfPool } from "./options.js";
+import { about } from "./native.js";
+import { type Form, type PoolKind, pairsOf, pairsOfPool } from "./options.js";
 import { Policy, type PolicyOptions } from "./policy.js";
 import { Pool } from "./pool.js";
 
@@ -16,6 +17,14 @@ const KINDS: Readonly<Record<string, PoolKind>> = {
   bulkhead: "bulkhead",
   rate_limit: "rateLimit",
   budget: "budget",
+};
+
+/** As in every language: `max_attempts`, and spans with their units. */
+export const DOCUMENT: Form = {
+  key: (name) => name,
+  told: (text) => text,
+  about,
+  span: (value) => (typeof value === "string" ? span(value) : `${value}`),
 };
 
 /**
@@ -45,7 +54,7 @@ export function load(document: string | object, options: DocumentOptions = {}): 
   for (const key of Object.keys(rest)) mistakes.push({ key, value: "", rule: "must be policy or pool" });
   for (const [name, told] of Object.entries(tableOf("pool", pool))) {
     for (const [key, settings] of Object.entries(tableOf(`pool.${name}`, told))) {
-      const kind = KINDS[key];
+      const kind = Object.hasOwn(KINDS, key) ? KINDS[key] : undefined;
       if (kind === undefined) {
         mistakes.push({
           key: `pool.${name}.${key}`,
@@ -58,7 +67,8 @@ export function load(document: string | object, options: DocumentOptions = {}): 
             engine,
             name,
             kind,
-            pairsOfPool(kind, tableOf(`pool.${name}.${key}`, settings), "document"),
+            pairsOfPool(kind, tableOf(`pool.${name}.${key}`, settings), DOCUMENT),
+            DOCUMENT,
           ),
         );
       }
@@ -67,8 +77,8 @@ export function load(document: string | object, options: DocumentOptions = {}): 
   const policies: Record<string, Policy> = {};
   for (const [name, settings] of Object.entries(tableOf("policy", policy))) {
     const made = attempt(`policy.${name}`, () => {
-      const pairs = pairsOf(tableOf(`policy.${name}`, settings), "document");
-      return new Policy({ ...options, engine, name }, pairs);
+      const pairs = pairsOf(tableOf(`policy.${name}`, settings), DOCUMENT);
+      return new Policy({ ...options, engine, name }, pairs, DOCUMENT);
     });
     if (made !== undefined) policies[name] = made;
   }
@@ -93,4 +103,16 @@ function tableOf(key: string, value: unknown): Record<string, unknown> {
     throw new PolicyError([{ key, value: JSON.stringify(value) ?? "undefined", rule: "must be an object" }]);
   }
   return value as Record<string, unknown>;
+}
+
+const UNITS: Readonly<Record<string, number>> = { us: 1, ms: 1e3, s: 1e6, m: 60e6, h: 3600e6 };
+
+/** Microseconds of a span such as `250ms`; what is none is left to core, which tells what is wrong with it. */
+function span(text: string): number | string {
+  const found = /^([0-9]+(?:\.[0-9]+)?)(us|ms|s|m|h)$/.exec(text);
+  if (found === null) return text;
+  const us = Number(found[1]) * (UNITS[found[2] as string] as number);
+  // A product of decimals is off by a rounding error at most; a fraction of a microsecond is a mistake.
+  const whole = Math.round(us);
+  return Math.abs(us - whole) <= 1e-6 * Math.max(1, whole * 1e-6) ? whole : text;
 }

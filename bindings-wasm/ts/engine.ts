@@ -1,16 +1,16 @@
 /** An engine, and what the shell keeps beside it: who waits, how to wake them, who listens. */
 
 import type { Clock } from "./clock.js";
-import { PolicyError } from "./errors.js";
+import type { Core } from "./core.js";
+import { checkWhole, PolicyError } from "./errors.js";
 import type { Listener, Subscription } from "./events.js";
 import { type CallExplanation, endOf, type PolicyExplanation } from "./explain.js";
-import { load, type Native, needs, type Pair, pieces, said, say, stage } from "./native.js";
+import { lacking, load, type Native, needs, type Pair, pieces, said, say, stage } from "./native.js";
 import { type Form, mistakesOf, type PoolKind } from "./options.js";
-import { POOLS } from "./options_gen.js";
-import { isWorker, randomSeed, type Storage } from "./platform.js";
-import { type Scope, scopes } from "./scope.js";
+import { isWorker, randomSeed, type Storage, scopes } from "./platform.js";
+import type { Inherited, Scope } from "./scope.js";
 import type { Snapshot } from "./snapshot.js";
-import { made, testerOf, type Wanted } from "./tested.js";
+import { made, tester, type Wanted } from "./tested.js";
 import { type Moments, Ticker } from "./ticker.js";
 import { COMMANDS, KINDS, WAKES } from "./wire.js";
 
@@ -24,7 +24,8 @@ export interface EngineOptions {
   readonly maxRoutes?: number | undefined;
   /**
    * Do calls know the call that they are made in? By default where the platform has `AsyncLocalStorage`; `false` saves what
-   * that costs, about 0.1 µs for each promise on Node 20 and 22, and lets retries within retries multiply.
+   * that costs, about 0.1 µs for each promise on Node 20 and 22 and 0.15 µs for each call on newer ones, and lets retries within
+   * retries multiply.
    */
   readonly nesting?: boolean | undefined;
   /**
@@ -59,40 +60,72 @@ export interface Restored {
   readonly dropped: readonly (readonly [what: string, name: string, component: string])[];
 }
 
+/** A seed of 64 bits: its upper half, and a whole number that has the lower one. */
+type Halves = readonly [high: number, low: number];
+
 /** Something that waits, and can go on now. */
 export interface Waiter {
   wake(): void;
 }
 
-/** What pages do not load with the small engine. */
-export interface Rare {
-  snapshot(engine: Engine): Snapshot;
-  save(engine: Engine): SavedState;
-  restore(engine: Engine, saved: SavedState): Restored;
-  listen(engine: Engine, listener: Listener): Subscription;
-  publish(engine: Engine): void;
-  explainPolicy(engine: Engine, policy: number): PolicyExplanation;
-  explain(engine: Engine, of: number | object): CallExplanation | undefined;
-  journal(engine: Engine, take: boolean): string;
-  replay(journal: string): Engine;
+/** What pages do not load with the small engine (`rare.ts` has it): there each throws an error that names `tidegate/full`. */
+export interface RareEngine {
+  /** The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened. */
+  snapshot(): Snapshot;
+  /** What it has learned (budgets, limits, breakers, throttles), as plain JSON to be kept and given to `restore`. */
+  save(): SavedState;
+  /**
+   * Goes on from a saved state, which has aged meanwhile. To be called when the policies and pools have been made, and before
+   * the first call.
+   *
+   * @throws TidegateError if it is no saved state, or the engine has begun calls; nothing has changed then.
+   */
+  restore(saved: SavedState): Restored;
+  /** Tells of everything that the engine does, until the subscription ends. */
+  listen(listener: Listener): Subscription;
+  /**
+   * Why a call waits, or ended as it did, with the numbers that were looked at.
+   *
+   * @param of A call's number, as events have it; or the error (or the answer) that a call ended with.
+   * @returns Undefined where the engine knows nothing of it. A call that has ended is known from the journal, as long as nothing
+   * has been taken from that.
+   */
+  explain(of: number | object): CallExplanation | undefined;
+  /**
+   * Everything that was put into the engine, one line each, for `Engine.replay`, of whatever language.
+   *
+   * @param options `take`: the lines are taken out, so that the journal stops growing. The next ones go on where these end: the
+   * text of all of them, one behind the other, is what `replay` takes.
+   * @throws TidegateError If the engine keeps none.
+   * @example
+   * ```ts
+   * const engine = new Engine({ seed: 7, journal: true });
+   * await policy({ engine, retry: {} }).run(() => 1);
+   * const again = Engine.replay(engine.journal());
+   * ```
+   */
+  journal(options?: { readonly take?: boolean | undefined }): string;
+  /** @internal What a policy does. */
+  explainPolicy(policy: number): PolicyExplanation;
+  /** @internal Gives a policy other settings. */
+  retune(number: number, name: string, pairs: readonly Pair[]): void;
+  /** @internal The same, whatever its owner wants. */
+  change(number: number, name: string, pairs: readonly Pair[]): void;
+  /** @internal Takes a pool in, or gives it other settings. */
+  pool(name: string, kind: PoolKind, pairs: readonly Pair[], again: boolean, form: Form): void;
+  /** @internal Refuses all calls of a policy, or of one of its routes, until it is told otherwise. */
+  forceOpen(policy: number, route: number, on: boolean): void;
+  /** @internal What a call takes from around it; `own` if it says itself how much it matters. */
+  inherit(around: Scope, flags: number, limit: number, own: boolean): Inherited;
+  /** @internal Takes the records that there are, and tells whoever listens. */
+  publish(): void;
 }
 
-let provided: Rare | undefined;
 let PlatformTicker: new (now: () => number, clock: undefined) => Moments = Ticker;
-
-/** Says how the full engine is asked for what is rare; the entries that have it do. */
-export function provideRare(from: Rare): void {
-  provided = from;
-}
 
 /** Says what keeps time where that is not one timer for all; the entry for Workers does. */
 export function provideTicker(kind: typeof PlatformTicker): void {
   PlatformTicker = kind;
-}
-
-function rare(what: string): Rare {
-  needs(what);
-  return provided as Rare;
 }
 
 const RESOLVED = Promise.resolve();
@@ -101,8 +134,20 @@ const handles =
     ? undefined
     : new FinalizationRegistry<number>((handle) => load().forget_engine(handle));
 
+export interface Engine extends RareEngine {}
 /** Holds everything that policies share: routes, slots, budgets. A process has one by default. */
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: `lacking` below defines each of them, and `rare.ts` again
 export class Engine {
+  /**
+   * An engine that was told what stands in a journal: the same seed, and so the same decisions.
+   *
+   * Its clock stands where the journal ends. It keeps a journal itself, so that it can explain calls; what it said to each line
+   * is in `answers`.
+   *
+   * @throws RangeError If a line is none of a journal's: which, and why.
+   */
+  declare static replay: (journal: string) => Engine;
+
   /** @internal Tests put another in its place. */
   native: Native = load();
   /** @internal */
@@ -132,7 +177,7 @@ export class Engine {
   /** @internal Does it count for metrics? */
   measured = false;
   /** @internal Its journal's head. */
-  readonly seed: bigint;
+  readonly seed: Halves;
   /** @internal */
   readonly maxRoutes: number;
   /** @internal Does it keep a journal? */
@@ -140,23 +185,19 @@ export class Engine {
   /** Of an engine that `replay` has made: what it said to each line, in words and numbers. */
   answers: readonly string[] = [];
 
-  constructor(options: EngineOptions = {}, whole?: bigint) {
+  constructor(options: EngineOptions = {}, halves?: Halves) {
     const { seed, clock, maxRoutes = 10_000, journal = false } = options;
-    if (seed !== undefined && !(Number.isSafeInteger(seed) && seed >= 0)) {
-      throw new RangeError(`seed = ${seed}: must be a whole number from 0 to 2^53 - 1`);
-    }
-    if (!(Number.isInteger(maxRoutes) && maxRoutes >= 1 && maxRoutes <= 524_288)) {
-      throw new RangeError(`maxRoutes = ${maxRoutes}: must be a whole number from 1 to 524,288`);
-    }
-    this.seed = whole ?? seedOf(seed);
+    if (seed !== undefined) checkWhole("seed", seed, 0, 2 ** 53, "2^53 - 1");
+    checkWhole("maxRoutes", maxRoutes, 1, 524_288, "524,288");
+    this.seed = halves ?? (seed === undefined ? randomSeed() : [Math.floor(seed / 2 ** 32), seed]);
     this.maxRoutes = maxRoutes;
     this.journals = journal;
     if (journal) needs("journal");
-    const [high, low] = [Number(this.seed >> 32n), Number(this.seed & 0xffff_ffffn)];
-    this.handle = this.native.engine(high, low, maxRoutes, Number(journal));
+    // Of whole numbers the module takes the lower 32 bits.
+    this.handle = this.native.engine(...this.seed, maxRoutes, Number(journal));
     this.clock = clock;
     this.queues = options.queues ?? !isWorker();
-    this.scopes = options.nesting === false ? undefined : scopes();
+    this.scopes = options.nesting === false ? undefined : scopes?.();
     this.ticker =
       clock === undefined ? new PlatformTicker(platformTime, undefined) : new Ticker(() => clock.us(), clock);
     handles?.register(this, this.handle);
@@ -180,7 +221,7 @@ export class Engine {
   after(step: number): void {
     if ((step & WAKES) !== 0) this.wake();
     if ((step & COMMANDS) !== 0) this.carrier?.();
-    if (this.listening) rare("events").publish(this);
+    if (this.listening) this.publish();
   }
 
   /** @internal Wakes the owners of the calls that can go on now, each in a turn of its own. */
@@ -194,69 +235,21 @@ export class Engine {
 
   /** @internal The number of a policy with these settings. */
   take(name: string, pairs: readonly Pair[], form: Form): number {
-    const known = testerOf()?.before(this, name);
+    const known = tester?.before(this, name);
     stage(name, pairs);
     const number = this.native.policy(this.handle);
     const mistakes = number < 0 ? mistakesOf(pieces(), form) : [];
     if (number >= 0) this.wanted[number] = { name, pairs };
-    testerOf()?.after(this, number < 0 ? (known ?? -1) : number);
+    tester?.after(this, number < 0 ? (known ?? -1) : number);
     if (number < 0) throw new PolicyError(mistakes);
     return number;
   }
 
-  /** @internal Gives a policy other settings. */
-  retune(number: number, name: string, pairs: readonly Pair[]): void {
-    needs("retune");
-    testerOf()?.before(this, name);
-    try {
-      this.change(number, name, pairs);
-      this.wanted[number] = { name, pairs };
-    } finally {
-      testerOf()?.after(this, number);
-    }
-  }
-
-  /** @internal The same, whatever its owner wants. */
-  change(number: number, name: string, pairs: readonly Pair[]): void {
-    stage(name, pairs);
-    if (this.native.retune(this.handle, number, this.time()) < 0) {
-      throw new PolicyError(mistakesOf(pieces(), "options"));
-    }
-    this.#changed();
-  }
-
-  /** @internal Takes a pool in, or gives it other settings. */
-  pool(name: string, kind: PoolKind, pairs: readonly Pair[], again: boolean, form: Form): void {
-    needs("pool");
-    stage(name, pairs);
-    const number = Object.keys(POOLS).indexOf(kind);
-    if (this.native.pool(this.handle, number, again ? 1 : 0, this.time()) < 0) {
-      throw new PolicyError(mistakesOf(pieces(), form));
-    }
-    this.#changed();
-  }
-
-  #changed(): void {
-    this.tunings += 1;
-    this.carrier?.();
-    this.wake();
-    if (this.listening) rare("events").publish(this);
-  }
-
-  /** @internal Refuses all calls of a policy, or of one of its routes, until it is told otherwise. */
-  force(policy: number, route: number, on: boolean): void {
-    needs("forceOpen");
-    this.native.force_open(this.handle, policy, route, on ? 1 : 0, this.time());
-    this.carrier?.();
-    this.wake();
-    if (this.listening) rare("events").publish(this);
-  }
-
   /** @internal A caller got something in the place of an error, or did not. */
   fellBack(policy: number, key: string, ok: boolean): void {
-    if (this.native.note_fallback === undefined) return; // nobody could ask how many there were
-    this.native.note_fallback(this.handle, this.route(policy, key), Number(ok), this.time());
-    if (this.listening) rare("events").publish(this);
+    // Of the small engine nobody could ask how many there were.
+    this.native.note_fallback?.(this.handle, this.route(policy, key), Number(ok), this.time());
+    this.after(0);
   }
 
   /** @internal The route of a key. */
@@ -281,55 +274,9 @@ export class Engine {
     return this.native.classify(this.handle, policy, status, Date.now() * 1000);
   }
 
-  /** @internal The name of a path, for `begin`; 0 where its policy holds nothing. */
-  target(route: number, path: string): number {
-    say(path);
-    return this.native.target(this.handle, route, this.time());
-  }
-
-  /** @internal What a policy does. */
-  explainPolicy(policy: number): PolicyExplanation {
-    return rare("explain").explainPolicy(this, policy);
-  }
-
-  /**
-   * Why a call waits, or ended as it did, with the numbers that were looked at.
-   *
-   * @param of A call's number, as events have it; or the error (or the answer) that a call ended with.
-   * @returns Undefined where the engine knows nothing of it. A call that has ended is known from the journal, as long as nothing
-   * has been taken from that.
-   */
-  explain(of: number | object): CallExplanation | undefined {
-    return rare("explain").explain(this, of);
-  }
-
-  /**
-   * Everything that was put into the engine, one line each, for `Engine.replay`, of whatever language.
-   *
-   * @param options `take`: the lines are taken out, so that the journal stops growing. The next ones go on where these end: the
-   * text of all of them, one behind the other, is what `replay` takes.
-   * @throws TidegateError If the engine keeps none.
-   * @example
-   * ```ts
-   * const engine = new Engine({ seed: 7, journal: true });
-   * await policy({ engine, retry: {} }).run(() => 1);
-   * const again = Engine.replay(engine.journal());
-   * ```
-   */
-  journal({ take = false }: { readonly take?: boolean | undefined } = {}): string {
-    return rare("journal").journal(this, take);
-  }
-
-  /**
-   * An engine that was told what stands in a journal: the same seed, and so the same decisions.
-   *
-   * Its clock stands where the journal ends. It keeps a journal itself, so that it can explain calls; what it said to each line
-   * is in `answers`.
-   *
-   * @throws RangeError If a line is none of a journal's: which, and why.
-   */
-  static replay(journal: string): Engine {
-    return rare("replay").replay(journal);
+  /** @internal The name of a path, for `begin`; 0 where its policy holds nothing, as in the small engine. */
+  target(_core: Core, _route: number, _path: string): number {
+    return 0;
   }
 
   /** @internal The value of a key that is in force: spans in microseconds. */
@@ -339,88 +286,39 @@ export class Engine {
     return Number.isNaN(value) ? said() || null : value;
   }
 
-  /** @internal The numbers of the names that `classify` may answer. */
-  kinds(policy: number): Map<string, number> {
-    const all = new Map<string, number>(KINDS.map((kind, number) => [kind, number]));
-    for (const [name] of this.declared(policy)) all.set(name, all.size);
-    return all;
+  /** @internal The names that `classify` may answer, each at its number. */
+  kinds(policy: number): readonly string[] {
+    return [...KINDS, ...this.declared(policy).map(([name]) => name)];
   }
 
-  /** @internal The kinds that a policy declares, with their bases. */
-  declared(policy: number): [name: string, base: string][] {
-    if (this.native.kinds === undefined) return []; // the small module has none
-    this.native.kinds(this.handle, policy);
-    const told = pieces();
-    return told.flatMap((name, at) => (at % 2 === 0 ? [[name, told[at + 1] as string]] : []));
+  /** @internal Does what belongs to a call; where work is followed, what it starts knows the call. */
+  enter<R>(_call: number, _around: Scope | undefined, work: () => R): R {
+    return work();
   }
 
-  /** The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened. */
-  snapshot(): Snapshot {
-    return rare("snapshot").snapshot(this);
+  /** @internal What is around the code that runs, everybody's stores with it, for work that is done later from elsewhere. */
+  surroundings(): (<R>(work: () => R) => R) | undefined {
+    return undefined;
   }
 
-  /** What it has learned (budgets, limits, breakers, throttles), as plain JSON to be kept and given to `restore`. */
-  save(): SavedState {
-    return rare("save").save(this);
-  }
+  /** @internal Keeps which call an error or an answer ended, for `explain`; the small engine has none. */
+  ended(_what: unknown, _call: number): void {}
 
-  /**
-   * Goes on from a saved state, which has aged meanwhile. To be called when the policies and pools have been made, and before
-   * the first call.
-   *
-   * @throws TidegateError if it is no saved state, or the engine has begun calls; nothing has changed then.
-   */
-  restore(saved: SavedState): Restored {
-    return rare("restore").restore(this, saved);
-  }
-
-  /** Tells of everything that the engine does, until the subscription ends. */
-  listen(listener: Listener): Subscription {
-    return rare("events").listen(this, listener);
-  }
-
-  /** @internal Counts for metrics from now on; the first to ask decides how many routes have series of their own. */
-  measure(maxRoutes: number): void {
-    needs("metrics");
-    this.native.measure(this.handle, maxRoutes);
-    this.measured = true;
-    this.listening = true;
-  }
-
-  /** @internal The metrics that there are, as the engine writes them. */
-  series(): string {
-    needs("metrics");
-    this.native.series(this.handle, this.time());
-    return said();
-  }
-
-  /** @internal The families of metrics and the bounds of histograms, as the engine writes them. */
-  families(): string {
-    needs("metrics");
-    this.native.families();
-    return said();
-  }
-
-  /** @internal What a route is called in labels. */
-  label(policy: string, route: string): string {
-    say(route);
-    this.native.label(
-      this.handle,
-      this.wanted.findIndex((wanted) => wanted?.name === policy),
-    );
-    return said();
+  /** @internal The kinds that a policy declares, with their bases; the small engine has none. */
+  declared(_policy: number): [name: string, base: string][] {
+    return [];
   }
 }
+
+lacking(
+  Engine.prototype,
+  "snapshot save restore listen explain journal explainPolicy retune change pool forceOpen publish",
+);
+lacking(Engine, "replay");
 
 /** Why the call ended that gave this error (or this answer): asked of the engine that it was one of. */
 export function explain(of: object): CallExplanation | undefined {
   return (endOf(of)?.engine as Engine | undefined)?.explain(of);
-}
-
-function seedOf(seed: number | undefined): bigint {
-  if (seed !== undefined) return BigInt(seed);
-  const [high, low] = randomSeed();
-  return (BigInt(high) << 32n) | BigInt(low);
 }
 
 function platformTime(): number {

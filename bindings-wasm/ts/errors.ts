@@ -12,7 +12,12 @@ export interface Told {
   route?: string | undefined;
   /** What was under way when we stopped it, or the last failure. */
   cause?: unknown;
+  /** The limits of a bulkhead. */
+  limits?: Limits | undefined;
 }
+
+/** What tells the classes apart; `code` is the name in snake case if it is left out, and `httpStatus` 503. */
+type Kind = readonly [name: string, httpStatus?: number, code?: string];
 
 /**
  * Base of all errors of this library.
@@ -21,11 +26,12 @@ export interface Told {
  * before an attempt, and for attempts that we stopped ourselves.
  */
 export class TidegateError extends Error {
-  override name = "TidegateError";
+  /** @internal A minifier changes the names of the classes themselves. */
+  static kind: Kind = ["TidegateError", 503, "error"];
   /** The kind of error, the same in every language. */
-  readonly code: string = "error";
+  readonly code!: string;
   /** What an HTTP server would answer its own caller with. */
-  readonly httpStatus: number = 503;
+  readonly httpStatus!: number;
   /** The verdict of the engine, finer than `code`: a bulkhead refuses with `queue_full` or `acquire_timeout`. */
   readonly reason: string | undefined;
   /** Milliseconds after which another try would make sense. */
@@ -37,27 +43,28 @@ export class TidegateError extends Error {
   /** The route's key. */
   readonly route: string | undefined;
 
-  constructor(message: string, told: Told = {}) {
-    super(message, told.cause === undefined ? undefined : { cause: told.cause });
-    this.reason = told.reason;
-    this.retryIn = told.retryIn;
-    this.retryAt = told.retryIn === undefined ? undefined : new Date(Date.now() + told.retryIn);
-    this.policy = told.policy;
-    this.route = told.route;
+  constructor(message: string, { cause, ...told }: Told = {}) {
+    super(message, cause === undefined ? undefined : { cause });
+    const [name, httpStatus = 503, code = snake(name).slice(1)] = new.target.kind;
+    const { retryIn } = told;
+    const retryAt = retryIn === undefined ? undefined : new Date(Date.now() + retryIn);
+    Object.assign(this, { name, code, httpStatus, retryAt }, told);
   }
 }
 
 /** The call was refused before any attempt. */
 export class Rejected extends TidegateError {
-  override name = "Rejected";
-  override readonly code: string = "rejected";
+  /** @internal */
+  static override kind: Kind = ["Rejected"];
+  declare readonly code: string;
 }
 
 /** The rate limit is used up. */
 export class RateLimited extends Rejected {
-  override name = "RateLimited";
-  override readonly code = "rate_limited";
-  override readonly httpStatus = 429;
+  /** @internal */
+  static override kind: Kind = ["RateLimited", 429];
+  declare readonly code: "rate_limited";
+  declare readonly httpStatus: 429;
 }
 
 /** The limits that a bulkhead has. */
@@ -72,72 +79,77 @@ export interface Limits {
 
 /** No slot was free, or none came free in time. */
 export class BulkheadFull extends Rejected {
-  override name = "BulkheadFull";
-  override readonly code = "bulkhead_full";
+  /** @internal */
+  static override kind: Kind = ["BulkheadFull"];
+  declare readonly code: "bulkhead_full";
   /** The configured limits. */
-  readonly limits: Limits | undefined;
-
-  constructor(message: string, told: Told & { limits?: Limits } = {}) {
-    super(message, told);
-    this.limits = told.limits;
-  }
+  declare readonly limits: Limits | undefined;
 }
 
 /** The circuit breaker is open. */
 export class BreakerOpen extends Rejected {
-  override name = "BreakerOpen";
-  override readonly code = "breaker_open";
+  /** @internal */
+  static override kind: Kind = ["BreakerOpen"];
+  declare readonly code: "breaker_open";
 }
 
 /** The adaptive throttle refused the call. */
 export class Throttled extends Rejected {
-  override name = "Throttled";
-  override readonly code = "throttled";
-  override readonly httpStatus = 429;
+  /** @internal */
+  static override kind: Kind = ["Throttled", 429];
+  declare readonly code: "throttled";
+  declare readonly httpStatus: 429;
 }
 
 /** An operator refuses all calls. */
 export class ForcedOpen extends Rejected {
-  override name = "ForcedOpen";
-  override readonly code = "forced_open";
+  /** @internal */
+  static override kind: Kind = ["ForcedOpen"];
+  declare readonly code: "forced_open";
 }
 
 /** Too many calls are held already. */
 export class HoldFull extends Rejected {
-  override name = "HoldFull";
-  override readonly code = "hold_full";
+  /** @internal */
+  static override kind: Kind = ["HoldFull"];
+  declare readonly code: "hold_full";
 }
 
 /** The shared store is gone, and the policy says to refuse. */
 export class StoreUnavailable extends Rejected {
-  override name = "StoreUnavailable";
-  override readonly code = "store_unavailable";
+  /** @internal */
+  static override kind: Kind = ["StoreUnavailable"];
+  declare readonly code: "store_unavailable";
 }
 
 /** The call costs more than the rate limit can ever hold. */
 export class CostAboveBurst extends TidegateError {
-  override name = "CostAboveBurst";
-  override readonly code = "cost_above_burst";
+  /** @internal */
+  static override kind: Kind = ["CostAboveBurst"];
+  declare readonly code: "cost_above_burst";
 }
 
 /** The call was given up, because nothing was heard of it for so long. */
 export class CallLost extends TidegateError {
-  override name = "CallLost";
-  override readonly code = "call_lost";
+  /** @internal */
+  static override kind: Kind = ["CallLost"];
+  declare readonly code: "call_lost";
 }
 
 /** The last attempt ran out of `attemptTimeout`, and we stopped it. */
 export class AttemptTimeout extends TidegateError {
-  override name = "AttemptTimeout";
-  override readonly code = "attempt_timeout";
-  override readonly httpStatus = 504;
+  /** @internal */
+  static override kind: Kind = ["AttemptTimeout", 504];
+  declare readonly code: "attempt_timeout";
+  declare readonly httpStatus: 504;
 }
 
 /** The deadline passed: before the call, while it waited, or during an attempt. */
 export class DeadlineExceeded extends TidegateError {
-  override name = "DeadlineExceeded";
-  override readonly code = "deadline_exceeded";
-  override readonly httpStatus = 504;
+  /** @internal */
+  static override kind: Kind = ["DeadlineExceeded", 504];
+  declare readonly code: "deadline_exceeded";
+  declare readonly httpStatus: 504;
 }
 
 /** One mistake in a policy: the key, the value and the rule that it breaks. */
@@ -149,8 +161,9 @@ export interface Mistake {
 
 /** A policy that cannot be built, with every mistake there is. */
 export class PolicyError extends TidegateError {
-  override name = "PolicyError";
-  override readonly code = "policy";
+  /** @internal */
+  static override kind: Kind = ["PolicyError", 503, "policy"];
+  declare readonly code: "policy";
   /** Every mistake there is. */
   readonly mistakes: readonly Mistake[];
 
@@ -158,4 +171,36 @@ export class PolicyError extends TidegateError {
     super(mistakes.map(({ key, value, rule }) => `${key} = ${value}: ${rule}`).join("; "));
     this.mistakes = mistakes;
   }
+}
+
+/** For a mistake that is found before core is asked. */
+export function wrong(key: string, value: unknown, rule: string): never {
+  throw new PolicyError([{ key, value: String(value), rule }]);
+}
+
+/**
+ * For a value that is out of range.
+ *
+ * @throws RangeError Always.
+ */
+export function outOfRange(key: string, value: unknown, rule: string): never {
+  throw new RangeError(`${key} = ${String(value)}: must be ${rule}`);
+}
+
+/** Makes sure that it is a whole number. */
+export function checkWhole(
+  key: string,
+  value: unknown,
+  least: number,
+  most: number,
+  told = String(most),
+): void {
+  if (!(Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most)) {
+    outOfRange(key, value, `a whole number from ${least} to ${told}`);
+  }
+}
+
+/** `maxAttempts` as core has it: `max_attempts`. */
+export function snake(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

@@ -91,7 +91,7 @@ export class FakeClock implements Clock {
   /** @internal Goes to the next moment at which something falls due, and no further: is there one? */
   step(): boolean {
     const due = this.#next();
-    if (due === Number.POSITIVE_INFINITY) return false;
+    if (due === Infinity) return false;
     this.#us = Math.max(due, this.#us);
     this.#fire();
     return true;
@@ -111,7 +111,7 @@ export class FakeClock implements Clock {
   changed(): void {}
 
   #next(): number {
-    let next = Number.POSITIVE_INFINITY;
+    let next = Infinity;
     for (const ticker of this.#tickers) next = Math.min(next, ticker.deref()?.next ?? next);
     for (const { us } of this.#sleepers) next = Math.min(next, us);
     return next;

@@ -1,6 +1,6 @@
 /** What a caller gets in the place of an error: outside all components, at the end (semantics 7.4). */
 
-import { by, ofError } from "./classify.js";
+import { by, ofError, warn } from "./classify.js";
 import type { Core } from "./core.js";
 import { AttemptTimeout, TidegateError } from "./errors.js";
 import { VERDICTS, type Verdict } from "./wire.js";
@@ -12,7 +12,6 @@ export type FallbackOn = (error: unknown) => boolean;
 
 const NO_OPINION = -1;
 const ATTEMPTS = VERDICTS.indexOf("attempts");
-const warned = new WeakSet<FallbackOn>();
 
 /** A fallback, and when it is its turn. */
 export class StandIn {
@@ -53,10 +52,7 @@ export class StandIn {
       try {
         return this.#on(error);
       } catch (broken) {
-        if (!warned.has(this.#on)) {
-          warned.add(this.#on);
-          console.warn("tidegate: fallbackOn failed, and the error goes on where it does:", broken);
-        }
+        warn(this.#on, "fallbackOn", broken, "the error goes on");
         return false;
       }
     }

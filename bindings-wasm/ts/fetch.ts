@@ -8,7 +8,7 @@ import type { Lane } from "./lane.js";
 import { report } from "./notes.js";
 import { isBrowser } from "./platform.js";
 import type { CallOptions, Policy, PolicyOptions } from "./policy.js";
-import { askedFor, begun, mostAttempts, originOf, Sending, untilBody, untilOf } from "./request.js";
+import { type Asked, askedFor, begun, originOf, Sending } from "./request.js";
 import { HEAD, Run } from "./run.js";
 import type { Scope } from "./scope.js";
 
@@ -83,13 +83,9 @@ function send(
     input,
     init,
     headers,
-    key: asked.key,
-    factory: options.bodyFactory,
-    predicate: options.predicate,
+    options,
     retryHeader: options.retryHeader ?? given.retryHeader ?? !isBrowser(),
-    untilBody: untilBody(core),
-    until: untilOf(core, asked.limit),
-    most: mostAttempts(core),
+    asked,
   });
   return begun(sending, run, routeKey, url === undefined ? undefined : url.pathname + url.search, asked);
 }
@@ -108,14 +104,9 @@ interface Plan {
   readonly input: string | URL | Request;
   readonly init: RequestInit | undefined;
   readonly headers: () => Headers;
-  /** An idempotency key of our making. */
-  readonly key: string | undefined;
-  readonly factory: (() => BodyInit) | undefined;
-  readonly predicate: Predicate | undefined;
+  readonly options: FetchOptions;
   readonly retryHeader: boolean;
-  readonly untilBody: boolean;
-  readonly until: number;
-  readonly most: number;
+  readonly asked: Asked;
 }
 
 class HttpRun extends Run<Response> {
@@ -150,7 +141,8 @@ class HttpRun extends Run<Response> {
   /** An attempt's request: equal to the first but for the retry header. */
   #outgoing(lane: Lane): { input: string | URL | Request; init: RequestInit } {
     const { attempt } = lane;
-    const { input: first, init: given, headers: all, key, factory, retryHeader, most } = this.#plan;
+    const { input: first, init: given, headers: all, options, retryHeader, asked } = this.#plan;
+    const { key } = asked;
     const init: RequestInit = { ...given, signal: lane.signal };
     delete init.tidegate;
     if (key !== undefined || (attempt > 1 && retryHeader)) {
@@ -159,11 +151,11 @@ class HttpRun extends Run<Response> {
       if (attempt > 1 && retryHeader) headers.set("Retry-Attempt", String(attempt - 1));
       init.headers = headers;
     }
-    if (attempt > 1 && factory !== undefined) {
-      init.body = factory();
+    if (attempt > 1 && options.bodyFactory !== undefined) {
+      init.body = options.bodyFactory();
       if (!isReplayable(init.body)) Object.assign(init, { duplex: "half" });
     }
-    if (this.#original === undefined || attempt >= most) {
+    if (this.#original === undefined || attempt >= asked.most) {
       this.#original = undefined;
       return { input: first, init };
     }
@@ -178,9 +170,9 @@ class HttpRun extends Run<Response> {
       outcome = status >= 400 ? core.engine.classify(core.number, status, headers) : 0;
     } else outcome = ofError(value);
     if (core.classify !== undefined) outcome = by(core.classify, value, outcome, core.kinds);
-    const { predicate } = this.#plan;
+    const { predicate } = this.#plan.options;
     if (predicate !== undefined) outcome = opinionOf(predicate, value, outcome);
-    return outcome === 0 && ok && this.#plan.untilBody && isOpen(value as Response) ? HEAD : outcome;
+    return outcome === 0 && ok && this.#plan.asked.untilBody && isOpen(value as Response) ? HEAD : outcome;
   }
 
   /** Reads a small failed answer to its end, which keeps its connection; closes a large one. The next attempt waits for it. */
@@ -227,7 +219,7 @@ class HttpRun extends Run<Response> {
   protected override deliver(value: unknown, tell: (what: unknown) => void): Response | Promise<Response> {
     const response = value as Response;
     const { ticker } = this.core.engine;
-    if (!this.#plan.untilBody || this.#plan.until === Number.POSITIVE_INFINITY || !isOpen(response)) {
+    if (!this.#plan.asked.untilBody || this.#plan.asked.until === Infinity || !isOpen(response)) {
       tell(response);
       return response;
     }
@@ -241,7 +233,7 @@ class HttpRun extends Run<Response> {
       end();
       guard.fail(this.refuse("deadline"));
     };
-    place = ticker.add({ tick }, this.#plan.until);
+    place = ticker.add({ tick }, this.#plan.asked.until);
     ticker.weaken(place);
     tell(guarded);
     return guarded;

@@ -215,16 +215,29 @@ class Carrier {
     going.then(
       (bytes) => answer(ANSWER, bytes),
       (error: unknown) => {
-        if (isAnswer(error)) answer(ERROR, encoder.encode((error as Error).message));
-        else answer(LOST, NOTHING);
+        const text = textOf(error);
+        answer(text === undefined ? LOST : ERROR, text ?? NOTHING);
       },
     );
-    this.#waitUntil?.(ended);
+    try {
+      this.#waitUntil?.(ended);
+    } catch {
+      // The platform's, outside of a request: the command runs as it may, and the call that it is for goes on.
+    }
   }
 }
 
-/** An answer as the engine takes it. */
+/** An answer as the engine takes it; a copy, since it may not be what it seems to be. */
 function bytesOf(answer: StoreAnswer): Uint8Array {
   if (answer === null || answer === undefined) return NOTHING;
-  return answer instanceof Uint8Array ? answer : encoder.encode(String(answer));
+  return answer instanceof Uint8Array ? new Uint8Array(answer) : encoder.encode(String(answer));
+}
+
+/** The text of an error that the store has answered with; undefined where there is no answer. */
+function textOf(error: unknown): Uint8Array | undefined {
+  try {
+    return isAnswer(error) ? encoder.encode(String((error as Error).message)) : undefined;
+  } catch {
+    return undefined; // an error that cannot be looked at
+  }
 }

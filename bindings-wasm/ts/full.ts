@@ -5,6 +5,6 @@ import { inlined } from "./inline.js";
 import { provide } from "./native.js";
 import "./rare.js";
 
-provide(() => inlined(PACKED, SIZE), true);
+provide(() => inlined(PACKED, SIZE), 2);
 
 export * from "./main.js";

@@ -1,6 +1,7 @@
 /** What backends of metrics share: the families, and what there is of them now (docs/telemetry.md). */
 
 import { defaultEngine, type Engine } from "./engine.js";
+import { needs, said, say } from "./native.js";
 
 /** All series of one name; `labels` are those beside `policy` and `route`, which all have. */
 export interface Family {
@@ -40,7 +41,9 @@ export function families(engine: Engine): {
   readonly bounds: readonly number[];
 } {
   if (known === undefined) {
-    const [all, bounds] = JSON.parse(engine.families()) as [Written[], number[]];
+    needs("metrics");
+    engine.native.families();
+    const [all, bounds] = JSON.parse(said()) as [Written[], number[]];
     const family = ([name, instrument, labels, meaning]: Written): Family => ({
       name,
       instrument,
@@ -69,17 +72,31 @@ export function measured({ engine = defaultEngine(), maxRoutes = 20 }: MetricsOp
   if (!(Number.isInteger(maxRoutes) && maxRoutes >= 0 && maxRoutes <= 10_000)) {
     throw new RangeError(`maxRoutes = ${String(maxRoutes)}: must be a whole number from 0 to 10,000`);
   }
-  engine.measure(maxRoutes);
+  needs("metrics");
+  engine.native.measure(engine.handle, maxRoutes); // the first to ask decides
+  engine.measured = true;
+  engine.listening = true;
   return engine;
 }
 
 /** All series there are, now. */
 export function read(engine: Engine): Series[] {
   const { families: all } = families(engine);
-  return (JSON.parse(engine.series()) as Reading[]).map(([number, policy, route, values, value]) => {
+  engine.native.series(engine.handle, engine.time());
+  return (JSON.parse(said()) as Reading[]).map(([number, policy, route, values, value]) => {
     const family = all[number] as Family;
     const more = family.labels.map((name, place) => [name, values[place] as string]);
     const labels = { policy, route, ...Object.fromEntries(more) } as Record<string, string>;
     return { family, labels, value: typeof value === "number" ? value : { counts: value[0], sum: value[1] } };
   });
+}
+
+/** What a route is called in labels. */
+export function labelOf(engine: Engine, policy: string, route: string): string {
+  say(route);
+  engine.native.label(
+    engine.handle,
+    engine.wanted.findIndex((wanted) => wanted?.name === policy),
+  );
+  return said();
 }

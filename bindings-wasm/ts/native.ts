@@ -8,6 +8,7 @@ export interface Native {
   output_length(): number;
   engine(seedHigh: number, seedLow: number, maxRoutes: number, journal: number): number;
   forget_engine(engine: number): void;
+  about(): number;
   number(value: number): void;
   word(key: number): void;
   policy(engine: number): number;
@@ -55,17 +56,19 @@ export interface Native {
   families(): void;
 }
 
-let source: (() => Uint8Array | WebAssembly.Module) | undefined;
+let source: () => Uint8Array | WebAssembly.Module;
+let provided = -1;
 let native: Native | undefined;
 
-/** Says where the module comes from; an entry of the package does. The full one goes before the small one. */
-export function provide(from: () => Uint8Array | WebAssembly.Module, full = false): void {
-  if (source === undefined || full) source = from;
-}
-
-/** Has the module been made ready? */
-export function isReady(): boolean {
-  return native !== undefined;
+/**
+ * Says where the module comes from; an entry of the package does. What has most goes before the others: 0 is nowhere, 1 the small
+ * one, 2 the full one.
+ */
+export function provide(from: () => Uint8Array | WebAssembly.Module, most = 1): void {
+  if (most > provided) {
+    provided = most;
+    source = from;
+  }
 }
 
 /** Makes the module ready from what has been compiled or fetched. */
@@ -88,18 +91,19 @@ export function needs(what: string): void {
   }
 }
 
+/** Methods that the small engine lacks: they tell who calls one where it is to be had. */
+export function lacking(of: object, names: string): void {
+  for (const name of names.split(" ")) Object.assign(of, { [name]: () => needs(name) });
+}
+
 /** The module, made ready when it is first needed: importing the package costs nothing. */
 export function load(): Native {
-  if (native === undefined) {
-    if (source === undefined) {
-      throw new Error('tidegate/slim has not been made ready: "await init(…)" or "initSync(module)" first');
-    }
-    start(source());
-  }
+  if (native === undefined) start(source());
   return native as Native;
 }
 
-function compiled(code: Uint8Array | ArrayBuffer): WebAssembly.Module {
+/** A module of this code, or what the page must allow. */
+export function compiled(code: Uint8Array | ArrayBuffer): WebAssembly.Module {
   try {
     return new WebAssembly.Module(code as BufferSource);
   } catch (cause) {
@@ -126,16 +130,15 @@ export function sayBytes(bytes: Uint8Array): void {
   new Uint8Array(wasm.memory.buffer).set(bytes, at);
 }
 
-/** Writes texts one behind the other into the module's input; the length of the first, in bytes. */
-export function say(first: string, second = ""): number {
-  const wasm = load();
-  const head = encoder.encode(first);
-  const tail = second === "" ? undefined : encoder.encode(second);
-  const at = wasm.input(head.length + (tail?.length ?? 0));
-  const memory = new Uint8Array(wasm.memory.buffer);
-  memory.set(head, at);
-  if (tail !== undefined) memory.set(tail, at + head.length);
-  return head.length;
+/** Writes a text into the module's input. */
+export function say(text: string): void {
+  sayBytes(encoder.encode(text));
+}
+
+/** What a text is in the table of keys (`wire::about` of core). */
+export function about(text: string): number {
+  say(text);
+  return load().about();
 }
 
 /** The texts that the module has put into its output, each with a NUL behind it. */
@@ -160,7 +163,8 @@ export function stage(name: string, pairs: readonly Pair[]): void {
       say(key);
       wasm.number(value);
     } else {
-      wasm.word(say(key, value));
+      say(key + value);
+      wasm.word(encoder.encode(key).length);
     }
   }
   say(name);

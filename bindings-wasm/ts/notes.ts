@@ -5,17 +5,12 @@ import type { Verdict } from "./wire.js";
 
 type Kind = new (message: string, told: errors.Told & { limits?: errors.Limits }) => errors.TidegateError;
 
-const REFUSALS: Readonly<Record<string, readonly [Kind, string]>> = {
-  forced_open: [errors.ForcedOpen, "an operator refuses all calls"],
+/** The error of each verdict that refuses a call. What the small engine of pages never refuses with is in `rare.ts`. */
+export const REFUSALS: Record<string, readonly [Kind, string]> = {
   breaker_open: [errors.BreakerOpen, "the circuit breaker is open"],
-  throttled: [errors.Throttled, "the adaptive throttle refused the call"],
   rate_limited: [errors.RateLimited, "the rate limit is used up"],
   queue_full: [errors.BulkheadFull, "all slots are taken, and so is the queue"],
   acquire_timeout: [errors.BulkheadFull, "no slot came free within acquireTimeout"],
-  queue_shed: [errors.BulkheadFull, "the queue's delay was over target"],
-  displaced: [errors.BulkheadFull, "a call of higher criticality took its place in the queue"],
-  hold_full: [errors.HoldFull, "too many calls are held already"],
-  store_unavailable: [errors.StoreUnavailable, "the shared store is gone"],
   deadline_before: [errors.DeadlineExceeded, "the deadline had passed before the call began"],
   deadline_queued: [errors.DeadlineExceeded, "the deadline passed while the call was waiting"],
   deadline: [errors.DeadlineExceeded, "the deadline passed"],
@@ -29,6 +24,17 @@ function seconds(ms: number): string {
   return `${ms / 1000} s`;
 }
 
+const NOTES: Readonly<Record<string, string>> = {
+  method: "not retried: a repeat could happen twice (not idempotent, and no idempotency key)",
+  one_shot_body: "body cannot be replayed",
+  opinion: "not retried: the policy's statuses, its predicate or the server said not to",
+  nested: "not retried: a call around this one retries already",
+  time_limit: "not retried: the next wait would exceed retryTimeLimit",
+  budget: "retry budget exhausted",
+  readmission: "not retried: the next attempt was refused a slot",
+  deadline: "the deadline passed while waiting for the next attempt",
+};
+
 /** Why there was no further attempt, or undefined where nothing was held back. */
 export function noteOf(
   verdict: Verdict,
@@ -36,37 +42,17 @@ export function noteOf(
   retryIn: number | undefined,
   maxRetryAfter: () => number | null,
 ): string | undefined {
-  switch (verdict) {
-    case "attempts":
-      return attempts === 1 ? undefined : `gave up after ${attempts} attempts`;
-    case "method":
-      return "not retried: a repeat could happen twice (not idempotent, and no idempotency key)";
-    case "one_shot_body":
-      return "body cannot be replayed";
-    case "opinion":
-      return "not retried: the policy's statuses, its predicate or the server said not to";
-    case "nested":
-      return "not retried: a call around this one retries already";
-    case "retry_after_too_long": {
-      const most = maxRetryAfter();
-      const bound = most === null ? "" : ` ${seconds(most)}`;
-      return `Retry-After ${seconds(retryIn ?? 0)} exceeds maxRetryAfter${bound}`;
-    }
-    case "would_outlive_deadline":
-      return `not retried: the next wait${
-        retryIn === undefined ? "" : ` (Retry-After ${seconds(retryIn)})`
-      } would outlive the deadline`;
-    case "time_limit":
-      return "not retried: the next wait would exceed retryTimeLimit";
-    case "budget":
-      return "retry budget exhausted";
-    case "readmission":
-      return "not retried: the next attempt was refused a slot";
-    case "deadline":
-      return "the deadline passed while waiting for the next attempt";
-    default:
-      return undefined;
+  if (verdict === "attempts") return attempts === 1 ? undefined : `gave up after ${attempts} attempts`;
+  if (verdict === "retry_after_too_long") {
+    const most = maxRetryAfter();
+    const bound = most === null ? "" : ` ${seconds(most)}`;
+    return `Retry-After ${seconds(retryIn ?? 0)} exceeds maxRetryAfter${bound}`;
   }
+  if (verdict === "would_outlive_deadline") {
+    const asked = retryIn === undefined ? "" : ` (Retry-After ${seconds(retryIn)})`;
+    return `not retried: the next wait${asked} would outlive the deadline`;
+  }
+  return NOTES[verdict];
 }
 
 /** What is known of a policy whose call is refused. */

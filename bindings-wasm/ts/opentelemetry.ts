@@ -21,7 +21,7 @@ import {
 } from "@opentelemetry/api";
 import { defaultEngine, type Engine } from "./engine.js";
 import { type EventType, type Subscription, subscription, type TidegateEvent } from "./events.js";
-import { type Family, families, type MetricsOptions, measured, read } from "./metrics.js";
+import { type Family, families, labelOf, type MetricsOptions, measured, read } from "./metrics.js";
 
 /** How an engine is instrumented. */
 export interface InstrumentOptions extends MetricsOptions {
@@ -77,7 +77,7 @@ export function instrument(options: InstrumentOptions = {}): Subscription {
   const listening = engine.listen((event) => {
     const { type, policy, route, elapsed, wait, why } = event;
     if (policy !== undefined && (type === "call_done" || (type === "granted" && why === "queue"))) {
-      const labels = { policy, route: engine.label(policy, route ?? "") };
+      const labels = { policy, route: labelOf(engine, policy, route ?? "") };
       if (type === "call_done") duration.record((elapsed ?? 0) / 1000, labels);
       else acquire.record((wait ?? 0) / 1000, labels);
     }

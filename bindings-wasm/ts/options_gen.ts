@@ -488,126 +488,20 @@ export interface Settings {
   hedge?: Hedge | undefined;
 }
 
-/** Keys that take a span. */
-export const SPANS: ReadonlySet<string> = new Set([
-  "deadline",
-  "attempt_timeout",
-  "store_timeout",
-  "store_exchange",
-  "retry.retry_time_limit",
-  "retry.max_retry_after",
-  "retry.backoff.base",
-  "retry.backoff.throttled_base",
-  "retry.backoff.max",
-  "retry.budget.ttl",
-  "rate_limit.per",
-  "rate_limit.max_wait",
-  "bulkhead.acquire_timeout",
-  "bulkhead.latency_threshold",
-  "bulkhead.cooldown",
-  "bulkhead.queue_target",
-  "bulkhead.queue_interval",
-  "bulkhead.lease_ttl",
-  "breaker.window",
-  "breaker.break_duration",
-  "breaker.max_break_duration",
-  "throttle.window",
-  "throttle.probe_interval",
-  "hedge.delay",
-  "hedge.delay_min",
-  "hedge.delay_max",
-  "hedge.budget.ttl",
-]);
-
-/** Keys that take true or false. */
-export const FLAGS: ReadonlySet<string> = new Set([
-  "retry.respect_retry_after",
-  "retry.hold",
-  "rate_limit.wait",
-  "bulkhead.queue_adaptive_lifo",
-  "bulkhead.prioritized",
-]);
-
-/** Keys that take a list. */
-export const LISTS: ReadonlySet<string> = new Set([
-  "retry.retry_on",
-  "retry.methods",
-  "retry.statuses",
-  "breaker.failure_on",
-  "breaker.ignore_on",
-]);
-
-/** The components of which presets set keys. */
-export const PRESET_TABLES: ReadonlySet<string> = new Set(["retry", "retry.backoff", "retry.budget"]);
-
-/** Names that are others in JavaScript. */
-export const NAMES: ReadonlySet<string> = new Set([
-  "acquire_timeout",
-  "adaptive_delay_quantile",
-  "attempt_timeout",
-  "backoff_ratio",
-  "break_duration",
-  "break_factor",
-  "delay_max",
-  "delay_min",
-  "failure_on",
-  "failure_ratio",
-  "half_open_max_calls",
-  "ignore_on",
-  "increase_step",
-  "jitter_ratio",
-  "latency_quantile",
-  "latency_store",
-  "latency_threshold",
-  "lease_ttl",
-  "long_window",
-  "max_attempts",
-  "max_break_duration",
-  "max_concurrency",
-  "max_held",
-  "max_queue",
-  "max_reject",
-  "max_retry_after",
-  "max_wait",
-  "max_waiters",
-  "min_concurrency",
-  "min_retries",
-  "min_retries_per_sec",
-  "min_throughput",
-  "on_loss",
-  "percent_can_retry",
-  "probe_interval",
-  "queue_adaptive_lifo",
-  "queue_interval",
-  "queue_target",
-  "rate_limit",
-  "respect_retry_after",
-  "retry_after",
-  "retry_on",
-  "retry_time_limit",
-  "rtt_tolerance",
-  "send_rate",
-  "slot_until",
-  "store_exchange",
-  "store_timeout",
-  "successes_to_close",
-  "throttled_base",
-  "throttled_cost",
-  "timeout_cost",
-  "window_kind",
-]);
-
-/** The pair that says that a component is there where all its keys are left to core. */
-export const PRESENCE: Readonly<Record<string, readonly [string, number | string]>> = {
-  retry: ["retry.max_attempts", 3],
-  "retry.backoff": ["retry.backoff.kind", "exponential"],
-  "retry.budget": ["retry.budget.kind", "window"],
-  rate_limit: ["rate_limit.unit", "call"],
-  bulkhead: ["bulkhead.kind", "fixed"],
-  breaker: ["breaker.window_kind", "sliding"],
-  throttle: ["throttle.k", 2],
-  hedge: ["hedge.max_attempts", 2],
-  "hedge.budget": ["hedge.budget.kind", "shared"],
+/**
+ * The pair that says that a component is there where all its keys are left to core; not beside a preset where that sets keys
+ * of it.
+ */
+export const PRESENCE: Readonly<Record<string, readonly [string, number | string, boolean]>> = {
+  retry: ["max_attempts", 3, true],
+  "retry.backoff": ["kind", "exponential", true],
+  "retry.budget": ["kind", "window", true],
+  rate_limit: ["unit", "call", false],
+  bulkhead: ["kind", "fixed", false],
+  breaker: ["window_kind", "sliding", false],
+  throttle: ["k", 2, false],
+  hedge: ["max_attempts", 2, false],
+  "hedge.budget": ["kind", "shared", false],
 };
 
 /** The kinds of pools, in the order of their numbers, and the tables of their keys. */

@@ -3,6 +3,8 @@
  * in force with no set-up.
  */
 
+import type { Scope } from "./scope.js";
+
 /** A store that follows asynchronous work, as `AsyncLocalStorage` of `node:async_hooks`. */
 export interface Storage<T> {
   getStore(): T | undefined;
@@ -11,44 +13,15 @@ export interface Storage<T> {
   enterWith?: ((store: T | undefined) => void) | undefined;
 }
 
-interface StorageClass {
-  new (): Storage<unknown>;
-  /** Keeps what is around the code that runs, for later. */
-  snapshot?(): <R>(work: () => R) => R;
-}
+/**
+ * The store that follows asynchronous work; undefined where the platform has none. Pages do not load it with the small engine
+ * (`follow.ts`).
+ */
+export let scopes: (() => Storage<Scope> | undefined) | undefined;
 
-let storage: StorageClass | undefined;
-let looked = false;
-let enters = false;
-
-/** Says which class follows asynchronous work, and that it can be entered; the entry for Node does. */
-export function provideStorage(kind: StorageClass): void {
-  storage = kind;
-  looked = true;
-  enters = true;
-}
-
-/** A store that follows asynchronous work, or undefined where the platform has none (browsers). */
-export function newStorage<T>(): Storage<T> | undefined {
-  if (!looked) {
-    looked = true;
-    type Host = { getBuiltinModule?: (name: string) => { AsyncLocalStorage?: StorageClass } | undefined };
-    const host = (globalThis as { process?: Host }).process;
-    try {
-      storage = host?.getBuiltinModule?.("node:async_hooks")?.AsyncLocalStorage;
-    } catch {
-      storage = undefined; // it is not for us to have
-    }
-  }
-  if (storage === undefined) return undefined;
-  const made = new storage() as Storage<T>;
-  if (!enters) made.enterWith = undefined; // Workers have one that throws
-  return made;
-}
-
-/** What is around the code that runs, everybody's stores with it, for work that is done later from elsewhere. */
-export function surroundings(): (<R>(work: () => R) => R) | undefined {
-  return storage?.snapshot?.();
+/** Says how work is followed; the entries with the full engine do. */
+export function provideScopes(from: typeof scopes): void {
+  scopes = from;
 }
 
 /** Is this a page, or a worker of one? */

@@ -1,35 +1,22 @@
 /** Policies: what happens around a call. */
 
+import { flagsOf, limitOf } from "./call.js";
 import type { Classify } from "./classify.js";
 import { Core } from "./core.js";
 import { defaultEngine, type Engine } from "./engine.js";
-import { PolicyError } from "./errors.js";
+import { wrong } from "./errors.js";
 import type { EventType, Listener, Subscription } from "./events.js";
 import type { PolicyExplanation } from "./explain.js";
 import { type Fallback, type FallbackOn, StandIn } from "./fallback.js";
 import { type Fetch, fetchUnder } from "./fetch.js";
 import { type Attempt, Lane } from "./lane.js";
-import type { Pair } from "./native.js";
-import { pairsOf } from "./options.js";
+import { lacking, type Pair } from "./native.js";
+import { type Form, OPTIONS, pairsOf } from "./options.js";
 import type { Settings } from "./options_gen.js";
 import { FunctionRun } from "./run.js";
-import { checkDeadline, criticalityOf, inherited, type Scope } from "./scope.js";
+import type { Scope } from "./scope.js";
 import type { PolicyCounts, RouteSnapshot } from "./snapshot.js";
-import {
-  ABORTABLE,
-  COST_UNIT,
-  type Criticality,
-  DONE,
-  FINISHED_1,
-  FIRST,
-  IDEMPOTENT,
-  MAY_PARK,
-  OK_1,
-  packRemaining,
-  REPLAYABLE,
-  SOLO,
-  VERDICTS,
-} from "./wire.js";
+import { ABORTABLE, type Criticality, FINISHED_1, FIRST, isStaleRoute, MAY_PARK, OK_1 } from "./wire.js";
 import { type WrapOptions, wrapped } from "./wrap.js";
 
 /** What a policy is made of: its settings, and what is the host's. */
@@ -126,37 +113,53 @@ export class Caller {
    * ```
    */
   run<T>(work: Work<T>, options?: RunOptions): Promise<T> {
-    const going = this.#run(work, options);
+    const going =
+      options === undefined ? this.#begin(work, undefined, undefined) : this.#special(work, options);
     if (this.#standIn === undefined) return going;
     return this.#standIn.instead(going, options?.route ?? this.key, options?.signal ?? undefined);
   }
 
-  #run<T>(work: Work<T>, options: RunOptions | undefined): Promise<T> {
-    if (options !== undefined) return this.#special(work, options);
+  /** A call that says more about itself than its caller does. */
+  #special<T>(work: Work<T>, options: RunOptions): Promise<T> {
+    const { signal, abortable, ...rest } = options;
+    if (signal?.aborted === true) return Promise.reject(signal.reason);
+    const more = Object.entries(rest).filter(([, value]) => value !== undefined);
+    const own = { ...this.options, ...Object.fromEntries(more) };
+    const caller = more.length === 0 ? this : new Caller(this.core, own, undefined);
+    return caller.#begin(work, signal ?? undefined, abortable);
+  }
+
+  #begin<T>(work: Work<T>, signal: AbortSignal | undefined, abortable: boolean | undefined): Promise<T> {
     const { core } = this;
     const { engine } = core;
-    const { native, handle } = engine;
-    const around = engine.scopes === undefined ? undefined : engine.scopes.getStore();
+    const { native, handle, scopes } = engine;
+    const around = scopes === undefined ? undefined : scopes.getStore();
     let flags = this.#flags;
     let limit = this.#limit;
     let parent = 0;
-    // A function's length takes longer to read than all else here, and without times and hedges nothing is ever stopped.
-    if ((core.stops || limit !== 0 || around !== undefined) && work.length > 0) flags |= ABORTABLE;
+    // A function's length takes longer to read than all else here, and without times, hedges and signals nothing is ever stopped.
+    const stops = core.stops || limit !== 0 || around !== undefined || signal !== undefined;
+    if (abortable ?? (stops && work.length > 0)) flags |= ABORTABLE;
     if (around !== undefined) {
-      const from = inherited(around, engine);
-      limit = least(limit, from.limit);
-      parent = from.parent;
-      if (from.criticality !== undefined && this.options.criticality === undefined) {
-        flags = (flags & ~3) | from.criticality;
-      }
+      ({ flags, limit, parent } = engine.inherit(
+        around,
+        flags,
+        limit,
+        this.options.criticality !== undefined,
+      ));
     }
     if (this.#route === 0) this.#route = engine.route(core.number, this.key);
-    const step = native.begin(handle, this.#route, flags, limit, parent, 0, engine.time());
-    if (step !== FIRST) return this.#slow(work, step, flags, limit, parent, around, undefined);
-    const call = native.begun(handle);
+    let step = native.begin(handle, this.#route, flags, limit, parent, 0, engine.time());
+    if (step !== FIRST || signal !== undefined) {
+      // The first step asks for more than an attempt. A route that has been evicted is asked for again.
+      while (isStaleRoute(step)) {
+        this.#route = engine.route(core.number, this.key);
+        step = native.begin(handle, this.#route, flags, limit, parent, 0, engine.time());
+      }
+      return this.shape(work, around, signal).begin(native.begun(handle), step);
+    }
+    const first = new First(this, work, engine, native.begun(handle), around);
     if (engine.listening) engine.after(step);
-    const { scopes } = engine;
-    const first = new First(this, work, engine, call, around);
     let made: T | PromiseLike<T>;
     try {
       if (scopes === undefined) made = work(first);
@@ -181,53 +184,6 @@ export class Caller {
   /** @internal What carries on with a call that is not on the happy path, or cannot be. */
   shape<T>(work: Work<T>, around: Scope | undefined, signal: AbortSignal | undefined): FunctionRun<T> {
     return new FunctionRun<T>(this.core, this.key, around, signal, work);
-  }
-
-  /** A call that says more about itself than its caller does. */
-  #special<T>(work: Work<T>, options: RunOptions): Promise<T> {
-    const signal = options.signal ?? undefined;
-    if (signal?.aborted === true) return Promise.reject(signal.reason);
-    const more = definedOf(options);
-    const caller = Object.keys(more).length === 0 ? this : this.#again(more);
-    const { engine } = caller.core;
-    const around = engine.scopes?.getStore();
-    let flags = caller.#flags | ((options.abortable ?? work.length > 0) ? ABORTABLE : 0);
-    let limit = caller.#limit;
-    let parent = 0;
-    if (around !== undefined) {
-      const from = inherited(around, engine);
-      limit = least(limit, from.limit);
-      parent = from.parent;
-      if (from.criticality !== undefined && caller.options.criticality === undefined) {
-        flags = (flags & ~3) | from.criticality;
-      }
-    }
-    if (caller.#route === 0) caller.#route = engine.route(caller.core.number, caller.key);
-    const step = engine.native.begin(engine.handle, caller.#route, flags, limit, parent, 0, engine.time());
-    return caller.#slow(work, step, flags, limit, parent, around, signal);
-  }
-
-  #again(more: CallOptions): Caller {
-    return new Caller(this.core, { ...this.options, ...more }, undefined);
-  }
-
-  /** A call whose first step asks for more than an attempt. A route that has been evicted is asked for again. */
-  #slow<T>(
-    work: Work<T>,
-    first: number,
-    flags: number,
-    limit: number,
-    parent: number,
-    around: Scope | undefined,
-    signal: AbortSignal | undefined,
-  ): Promise<T> {
-    const { engine, number } = this.core;
-    let step = first;
-    while ((step & 3) === DONE && VERDICTS[(step >>> 12) & 63] === "stale_route") {
-      this.#route = engine.route(number, this.key);
-      step = engine.native.begin(engine.handle, this.#route, flags, limit, parent, 0, engine.time());
-    }
-    return this.shape(work, around, signal).begin(engine.native.begun(engine.handle), step);
   }
 }
 
@@ -275,7 +231,31 @@ function runOf<T>(first: First<T>): FunctionRun<T> {
 
 let fresh = 0;
 
+/** What of a policy pages do not load with the small engine (`rare.ts` has it). */
+export interface RarePolicy {
+  /**
+   * Gives the policy other settings, while it is in use. They say all of it: what is left out has its default again. Calls in
+   * flight finish under the settings that they began with; limits and budgets, which calls share, change at once.
+   *
+   * @throws PolicyError with every mistake there is; the policy stays as it was.
+   */
+  retune(settings: Settings): void;
+  /**
+   * Refuses all calls (or those of one route) with `ForcedOpen`, before anything else is asked, until it is told `false`. Calls
+   * that wait are refused too, and those that have started finish without further attempts.
+   */
+  forceOpen(on?: boolean, route?: string): void;
+  /** Its figures now, and its routes by key. */
+  snapshot(): PolicyCounts & { readonly routes: Readonly<Record<string, RouteSnapshot>> };
+  /** What it does, in numbers and (`String` of it) in words: its components in their order, the most that a call waits and costs, and what may not be meant. */
+  explain(): PolicyExplanation;
+  /** Tells of what happens under this policy: of one type of event, or of all (`"*"`). */
+  on(type: EventType | "*", listener: Listener): Subscription;
+}
+
+export interface Policy extends RarePolicy {}
 /** A named set of components: what happens around a call. */
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: `lacking` below defines each of them, and `rare.ts` again
 export class Policy extends Caller {
   /** Its name in errors and telemetry. */
   readonly name: string;
@@ -284,15 +264,12 @@ export class Policy extends Caller {
   readonly #given: PolicyOptions;
   #fetch: Fetch | undefined;
 
-  /** The second parameter is ours: what a document says. */
-  constructor(options: PolicyOptions = {}, document?: readonly Pair[]) {
+  /** The other parameters are ours: what a document says. */
+  constructor(options: PolicyOptions = {}, document?: readonly Pair[], form: Form = OPTIONS) {
     const engine = options.engine ?? defaultEngine();
     const settings = settingsOf(options);
     const name = options.name ?? freshName();
-    const number =
-      document === undefined
-        ? engine.take(name, pairsOf(settings), "options")
-        : engine.take(name, document, "document");
+    const number = engine.take(name, document ?? pairsOf(settings), form);
     const core = new Core(engine, name, number, options.classify);
     super(core, {}, StandIn.of(core, options.fallback, options.fallbackOn));
     this.name = name;
@@ -334,45 +311,9 @@ export class Policy extends Caller {
   get kinds(): Readonly<Record<string, string>> {
     return Object.fromEntries(this.engine.declared(this.core.number));
   }
-
-  /**
-   * Gives the policy other settings, while it is in use. They say all of it: what is left out has its default again. Calls in
-   * flight finish under the settings that they began with; limits and budgets, which calls share, change at once.
-   *
-   * @throws PolicyError with every mistake there is; the policy stays as it was.
-   */
-  retune(settings: Settings): void {
-    this.engine.retune(this.core.number, this.name, pairsOf(settingsOf(settings)));
-  }
-
-  /**
-   * Refuses all calls (or those of one route) with `ForcedOpen`, before anything else is asked, until it is told `false`. Calls
-   * that wait are refused too, and those that have started finish without further attempts.
-   */
-  forceOpen(on = true, route?: string): void {
-    const which = route === undefined ? 0 : this.engine.route(this.core.number, route);
-    this.engine.force(this.core.number, which, on);
-  }
-
-  /** Its figures now, and its routes by key. */
-  snapshot(): PolicyCounts & { readonly routes: Readonly<Record<string, RouteSnapshot>> } {
-    const { policies, routes } = this.engine.snapshot();
-    const mine = routes.filter((route) => route.policy === this.name).map((route) => [route.key, route]);
-    return { ...(policies[this.name] as PolicyCounts), routes: Object.fromEntries(mine) };
-  }
-
-  /** What it does, in numbers and (`String` of it) in words: its components in their order, the most that a call waits and costs, and what may not be meant. */
-  explain(): PolicyExplanation {
-    return this.engine.explainPolicy(this.core.number);
-  }
-
-  /** Tells of what happens under this policy: of one type of event, or of all (`"*"`). */
-  on(type: EventType | "*", listener: Listener): Subscription {
-    return this.engine.listen((event) => {
-      if (event.policy === this.name && (type === "*" || event.type === type)) listener(event);
-    });
-  }
 }
+
+lacking(Policy.prototype, "retune forceOpen snapshot explain on");
 
 function freshName(): string {
   fresh += 1;
@@ -393,53 +334,15 @@ export function policy(options: PolicyOptions = {}): Policy {
 }
 
 /** The settings among a policy's options, which are for core to check. */
-function settingsOf(options: PolicyOptions): Settings {
+export function settingsOf(options: PolicyOptions): Settings {
   const { name, classify, fallback, fallbackOn, fetch, retryHeader, idempotencyKey, engine, ...settings } =
     options;
-  const functions = { classify, fallback, fallbackOn, fetch };
-  for (const [key, value] of Object.entries(functions)) {
-    if (value !== undefined && typeof value !== "function") {
-      throw new PolicyError([{ key, value: String(value), rule: "must be a function" }]);
-    }
+  for (const [key, value] of Object.entries({ classify, fallback, fallbackOn, fetch })) {
+    if (value !== undefined && typeof value !== "function") wrong(key, value, "must be a function");
   }
-  if (name !== undefined && typeof name !== "string") {
-    throw new PolicyError([{ key: "name", value: String(name), rule: "must be a string" }]);
-  }
+  if (name !== undefined && typeof name !== "string") wrong("name", name, "must be a string");
   if (fallbackOn !== undefined && fallback === undefined) {
-    const rule = "says when, but no fallback says what";
-    throw new PolicyError([{ key: "fallbackOn", value: String(fallbackOn), rule }]);
+    wrong("fallbackOn", fallbackOn, "says when, but no fallback says what");
   }
   return settings;
-}
-
-/** The flags of a request that says this about itself. */
-export function flagsOf(options: CallOptions): number {
-  const { cost = 1 } = options;
-  if (!(Number.isInteger(cost) && cost >= 0 && cost <= 0xffff)) {
-    throw new RangeError(`cost = ${cost}: must be a whole number from 0 to 65535`);
-  }
-  return (
-    criticalityOf(options.criticality ?? "normal") |
-    (cost * COST_UNIT) |
-    (options.idempotent === false ? 0 : IDEMPOTENT) |
-    (options.replayable === false ? 0 : REPLAYABLE) |
-    (options.solo === true ? SOLO : 0)
-  );
-}
-
-/** A deadline as `begin` takes it. */
-export function limitOf(deadline: number | undefined): number {
-  if (deadline === undefined) return 0;
-  checkDeadline(deadline);
-  return packRemaining(deadline);
-}
-
-/** The earlier of two limits; 0 is none. */
-export function least(one: number, other: number): number {
-  return one === 0 ? other : other === 0 ? one : Math.min(one, other);
-}
-
-function definedOf(options: RunOptions): CallOptions {
-  const { signal, abortable, ...rest } = options;
-  return Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
 }

@@ -2,7 +2,7 @@
 
 import { defaultEngine, type Engine } from "./engine.js";
 import type { Pair } from "./native.js";
-import { type PoolKind, pairsOfPool } from "./options.js";
+import { type Form, OPTIONS, type PoolKind, pairsOfPool } from "./options.js";
 import type { Budget, Bulkhead, RateLimit } from "./options_gen.js";
 import type { PoolSnapshot } from "./snapshot.js";
 
@@ -31,18 +31,18 @@ export class Pool {
     this.name = name;
     this.kind = kind;
     this.engine = engine;
-    engine.pool(name, kind, pairsOfPool(kind, settings), false, "options");
+    engine.pool(name, kind, pairsOfPool(kind, settings), false, OPTIONS);
   }
 
   /** @internal Takes in a pool of a document. */
-  static declare(engine: Engine, name: string, kind: PoolKind, pairs: readonly Pair[]): void {
-    engine.pool(name, kind, pairs, false, "document");
+  static declare(engine: Engine, name: string, kind: PoolKind, pairs: readonly Pair[], form: Form): void {
+    engine.pool(name, kind, pairs, false, form);
   }
 
   /** Gives it other settings, which say all of it; a limit that grows admits who waits at once. */
   retune(options: PoolOptions): void {
     const [kind, settings] = parts(options);
-    this.engine.pool(this.name, kind, pairsOfPool(kind, settings), true, "options");
+    this.engine.pool(this.name, kind, pairsOfPool(kind, settings), true, OPTIONS);
   }
 
   /** Its figures now. */

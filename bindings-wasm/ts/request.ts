@@ -1,11 +1,13 @@
 /** What a request asks of its policy, whatever sends it: may it be repeated, by when, on which route. */
 
+import { flagsOf, limitOf } from "./call.js";
 import type { Core } from "./core.js";
+import { outOfRange } from "./errors.js";
 import type { FetchOptions } from "./fetch.js";
-import { flagsOf, least, limitOf, type PolicyOptions } from "./policy.js";
+import type { PolicyOptions } from "./policy.js";
 import type { Run } from "./run.js";
-import { inherited, type Scope } from "./scope.js";
-import { ABORTABLE, DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY, VERDICTS } from "./wire.js";
+import type { Scope } from "./scope.js";
+import { ABORTABLE, IDEMPOTENT, isStaleRoute, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY } from "./wire.js";
 
 const OPTIONS = new Set(
   "policy route deadline idempotent criticality cost solo predicate bodyFactory retryHeader".split(" "),
@@ -42,11 +44,12 @@ export interface Asked {
   readonly around: Scope | undefined;
   /** An idempotency key of our making. */
   readonly key: string | undefined;
-}
-
-/** Do slots of this policy last until the body is read? */
-export function untilBody(core: Core): boolean {
-  return core.setting("slot_until") !== "headers";
+  /** Does its slot last until the body is read? */
+  readonly untilBody: boolean;
+  /** When its deadline is, in microseconds of its engine; Infinity for none. */
+  readonly until: number;
+  /** How many attempts it makes at most. */
+  readonly most: number;
 }
 
 /**
@@ -66,7 +69,7 @@ export function askedFor(sending: Sending, options: FetchOptions, known: Known):
   }
   for (const key of ["bodyFactory", "predicate"] as const) {
     if (options[key] !== undefined && typeof options[key] !== "function") {
-      throw new RangeError(`tidegate: ${key} = ${String(options[key])}: must be a function`);
+      outOfRange(`tidegate: ${key}`, options[key], "a function");
     }
   }
   const replayable = options.bodyFactory !== undefined || known.replayable;
@@ -79,20 +82,18 @@ export function askedFor(sending: Sending, options: FetchOptions, known: Known):
       idempotent = true;
     }
   }
+  const untilBody = core.setting("slot_until") !== "headers";
   let flags = flagsOf(options) & ~(IDEMPOTENT | REPLAYABLE);
-  flags |= ABORTABLE | (engine.queues ? MAY_PARK : 0) | (untilBody(core) ? SLOT_UNTIL_BODY : 0);
+  flags |= ABORTABLE | (engine.queues ? MAY_PARK : 0) | (untilBody ? SLOT_UNTIL_BODY : 0);
   flags |= (idempotent ? IDEMPOTENT : 0) | (replayable ? REPLAYABLE : 0);
   let limit = limitOf(options.deadline);
   let parent = 0;
   const around = engine.scopes?.getStore();
   if (around !== undefined) {
-    const from = inherited(around, engine);
-    limit = least(limit, from.limit);
-    parent = from.parent;
-    if (from.criticality !== undefined && options.criticality === undefined)
-      flags = (flags & ~3) | from.criticality;
+    ({ flags, limit, parent } = engine.inherit(around, flags, limit, options.criticality !== undefined));
   }
-  return { flags, limit, parent, around, key };
+  const most = Math.max(core.count("retry.max_attempts") ?? 1, core.count("hedge.max_attempts") ?? 1);
+  return { flags, limit, parent, around, key, untilBody, until: untilOf(core, limit), most };
 }
 
 /** Begins the call of a request on its route. */
@@ -107,10 +108,9 @@ export function begun<T>(
   const { engine } = core;
   let route = routeOf(sending, routeKey);
   for (;;) {
-    const held = path !== undefined && core.setting("retry.hold") === 1;
-    const target = held ? engine.target(route, path) : 0;
+    const target = path === undefined ? 0 : engine.target(core, route, path);
     const step = engine.native.begin(engine.handle, route, flags, limit, parent, target, engine.time());
-    if ((step & 3) !== DONE || VERDICTS[(step >>> 12) & 63] !== "stale_route") {
+    if (!isStaleRoute(step)) {
       return run.begin(engine.native.begun(engine.handle), step);
     }
     routes.clear();
@@ -128,19 +128,9 @@ function routeOf({ core, routes }: Sending, key: string): number {
   return route;
 }
 
-/** When the deadline of a call is, in microseconds of its engine; Infinity for none. */
-export function untilOf(core: Core, limit: number): number {
-  const own = core.setting("deadline");
-  const left = Math.min(
-    limit === 0 ? Number.POSITIVE_INFINITY : limit - 1,
-    typeof own === "number" ? own : Number.POSITIVE_INFINITY,
-  );
-  return core.engine.time() + left;
-}
-
-/** How many attempts a call makes at most. */
-export function mostAttempts(core: Core): number {
-  return Math.max(core.count("retry.max_attempts") ?? 1, core.count("hedge.max_attempts") ?? 1);
+function untilOf(core: Core, limit: number): number {
+  const own = core.count("deadline") ?? Infinity;
+  return core.engine.time() + Math.min(limit === 0 ? Infinity : limit - 1, own);
 }
 
 /** `https://host:port`, as in every language. */

@@ -7,12 +7,10 @@
 
 import { by, CANCELLED, ofError, TIMEOUT } from "./classify.js";
 import type { Core } from "./core.js";
-import type { Waiter } from "./engine.js";
+import type { Engine, Waiter } from "./engine.js";
 import { AttemptTimeout, type TidegateError } from "./errors.js";
-import { mark } from "./explain.js";
 import { Lane } from "./lane.js";
 import { noteOf, refusal, report } from "./notes.js";
-import { surroundings } from "./platform.js";
 import type { Scope } from "./scope.js";
 import type { Timed } from "./ticker.js";
 import {
@@ -47,6 +45,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 /** One call that is not on the happy path, or cannot be. Adapters refine it. */
 export abstract class Run<T> implements Timed, Waiter {
   readonly core: Core;
+  readonly engine: Engine;
   /** The key of its route. */
   readonly route: string;
   readonly scope: Scope | undefined;
@@ -69,6 +68,7 @@ export abstract class Run<T> implements Timed, Waiter {
 
   constructor(core: Core, route: string, scope: Scope | undefined, outside: AbortSignal | undefined) {
     this.core = core;
+    this.engine = core.engine;
     this.route = route;
     this.scope = scope;
     this.#outside = outside;
@@ -83,7 +83,7 @@ export abstract class Run<T> implements Timed, Waiter {
       this.call = call;
       if (this.core.hedges) this.#remember();
       this.#outside?.addEventListener("abort", this.#aborted);
-      this.core.engine.after(step);
+      this.engine.after(step);
       this.#carry(step);
     });
   }
@@ -106,7 +106,7 @@ export abstract class Run<T> implements Timed, Waiter {
       this.#lanes[0] = lane;
       lane.settled = true;
       lane.hold(true, value);
-      this.core.engine.after(step);
+      this.engine.after(step);
       this.#carry(step);
     });
   }
@@ -132,27 +132,27 @@ export abstract class Run<T> implements Timed, Waiter {
   /** An event that comes from elsewhere: what it starts belongs to what was around the call all the same. */
   #event(event: number): void {
     if (this.ended) return;
-    const work = () => this.#carry(this.core.engine.tell(this.call, event));
+    const work = () => this.#carry(this.engine.tell(this.call, event));
     if (this.#inside === undefined) work();
     else this.#inside(work);
   }
 
   #remember(): void {
-    if (this.core.engine.scopes !== undefined) this.#inside ??= surroundings();
+    this.#inside ??= this.engine.surroundings();
   }
 
   readonly #aborted = (): void => {
-    if (!this.ended) this.#carry(this.core.engine.tell(this.call, CANCEL));
+    if (!this.ended) this.#carry(this.engine.tell(this.call, CANCEL));
   };
 
   /** Ends a call whose body has been read, or not. */
   protected finish(outcome: number): void {
-    if (!this.ended) this.#carry(this.core.engine.tell(this.call, finished(this.attempts, outcome)));
+    if (!this.ended) this.#carry(this.engine.tell(this.call, finished(this.attempts, outcome)));
   }
 
   /** Carries out a step. */
   #carry(first: number): void {
-    const { ticker } = this.core.engine;
+    const { ticker } = this.engine;
     let step = first;
     for (let polls = 0; ; polls += 1) {
       const stop = (step >>> 4) & 0xff;
@@ -170,7 +170,7 @@ export abstract class Run<T> implements Timed, Waiter {
         return;
       }
       if (us === 0 && polls < 2) {
-        step = this.core.engine.tell(this.call, POLL); // a wait of nothing is no wait
+        step = this.engine.tell(this.call, POLL); // a wait of nothing is no wait
         continue;
       }
       this.#aim(us);
@@ -180,7 +180,7 @@ export abstract class Run<T> implements Timed, Waiter {
       } else if (((step >>> 12) & 0xf) > 1 && !this.#parked) {
         this.#remember();
         this.#parked = true;
-        this.core.engine.waiters.set(this.call, this);
+        this.engine.waiters.set(this.call, this);
       }
       return;
     }
@@ -189,15 +189,15 @@ export abstract class Run<T> implements Timed, Waiter {
   #unpark(): void {
     if (this.#parked) {
       this.#parked = false;
-      this.core.engine.waiters.delete(this.call);
+      this.engine.waiters.delete(this.call);
     }
   }
 
   /** Sets its one timer; below 0 there is none. */
   #aim(us: number): void {
-    const { ticker } = this.core.engine;
+    const { ticker } = this.engine;
     if (us >= 0) {
-      const due = this.core.engine.last + us;
+      const due = this.engine.last + us;
       if (this.#place < 0) this.#place = ticker.add(this, due);
       else ticker.set(this.#place, due);
     } else if (this.#place >= 0) {
@@ -230,18 +230,7 @@ export abstract class Run<T> implements Timed, Waiter {
     this.#lanes[(number - 1) & 7] = lane;
     let made: unknown;
     try {
-      const { engine } = this.core;
-      if (engine.scopes === undefined) made = this.start(lane);
-      else {
-        const inside = {
-          engine,
-          call: this.call,
-          ends: undefined,
-          criticality: undefined,
-          around: this.scope,
-        };
-        made = engine.scopes.run(inside, () => this.start(lane));
-      }
+      made = this.engine.enter(this.call, this.scope, () => this.start(lane));
     } catch (error) {
       this.#settle(lane, false, error);
       return;
@@ -256,7 +245,7 @@ export abstract class Run<T> implements Timed, Waiter {
 
   /** An attempt has come to its end. Those that were stopped are reported too: until then they hold their permit (R12). */
   #settle(lane: Lane, ok: boolean, value: unknown): void {
-    const { engine } = this.core;
+    const { engine } = this;
     lane.settled = true;
     if (this.ended) {
       engine.tell(this.call, finished(lane.attempt, CANCELLED));
@@ -356,7 +345,7 @@ export abstract class Run<T> implements Timed, Waiter {
       const failure = last?.ok === false ? last.value : undefined;
       const cause = verdict === "deadline" && failure instanceof AttemptTimeout ? failure.cause : failure;
       const error = this.refuse(verdict, retryIn, cause);
-      mark(error, this.core.engine, this.call);
+      this.engine.ended(error, this.call);
       this.#drop(undefined);
       this.#reject(error);
       return;
@@ -368,7 +357,7 @@ export abstract class Run<T> implements Timed, Waiter {
       const note = this.note(verdict, noteOf(verdict, this.attempts, retryIn, most));
       const retryAt = retryIn === undefined ? undefined : new Date(Date.now() + retryIn);
       report(what, { attempts: this.attempts, reason: verdict, note, retryAt });
-      mark(what, this.core.engine, this.call);
+      this.engine.ended(what, this.call);
     };
     if (ok) this.#resolve(this.deliver(value, tell));
     else {

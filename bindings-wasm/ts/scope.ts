@@ -1,10 +1,20 @@
 /** What calls inherit from around them: deadlines, criticality, and the call they are nested in. */
 
+import { checkDeadline, criticalityOf, least } from "./call.js";
 import type { Clock } from "./clock.js";
 import type { Engine } from "./engine.js";
 import { TidegateError } from "./errors.js";
-import { newStorage, type Storage } from "./platform.js";
-import { CRITICALITIES, type Criticality, packRemaining } from "./wire.js";
+import { scopes } from "./platform.js";
+import { type Criticality, packRemaining } from "./wire.js";
+
+/** What `begin` takes from around it. */
+export interface Inherited {
+  readonly flags: number;
+  /** Time left, as `begin` takes it; 0 none. */
+  readonly limit: number;
+  /** The call that it is nested in; 0 none. */
+  readonly parent: number;
+}
 
 /** One level of what is around the code that runs. */
 export interface Scope {
@@ -18,18 +28,6 @@ export interface Scope {
   readonly around: Scope | undefined;
 }
 
-let storage: Storage<Scope> | undefined;
-let made = false;
-
-/** The store that follows asynchronous work; undefined where the platform has none. */
-export function scopes(): Storage<Scope> | undefined {
-  if (!made) {
-    made = true;
-    storage = newStorage<Scope>();
-  }
-  return storage;
-}
-
 const clocks = new Set<WeakRef<Clock>>();
 
 /** A clock of a test exists from now on. */
@@ -37,31 +35,34 @@ export function addClock(clock: Clock): void {
   clocks.add(new WeakRef(clock));
 }
 
-/** What `begin` takes from around it. */
-export interface Inherited {
-  /** Time left, as `begin` takes it; 0 none. */
-  limit: number;
-  /** The call that it is nested in; 0 none. */
-  parent: number;
-  criticality: number | undefined;
-}
-
-/** What a call of this engine inherits. */
-export function inherited(scope: Scope, engine: Engine): Inherited {
-  const found: Inherited = { limit: 0, parent: 0, criticality: undefined };
+/** What a call of this engine takes from around it; `own` if it says itself how much it matters. */
+export function inherited(
+  engine: Engine,
+  scope: Scope,
+  flags: number,
+  limit: number,
+  own: boolean,
+): Inherited {
   let ends: Scope["ends"];
+  let criticality: number | undefined;
+  let parent = 0;
   for (let level: Scope | undefined = scope; level !== undefined; level = level.around) {
     ends ??= level.ends;
-    found.criticality ??= level.criticality;
-    if (found.parent === 0 && level.engine === engine) found.parent = level.call;
+    criticality ??= level.criticality;
+    if (parent === 0 && level.engine === engine) parent = level.call;
   }
+  const { clock } = engine;
+  let left = 0;
   if (ends !== undefined) {
-    const { clock } = engine;
     const end = clock === undefined ? undefined : ends.tests.get(clock);
-    if (clock === undefined) found.limit = packRemaining(ends.real - globalThis.performance.now());
-    else if (end !== undefined) found.limit = packRemaining((end - clock.us()) / 1000);
+    if (clock === undefined) left = packRemaining(ends.real - globalThis.performance.now());
+    else if (end !== undefined) left = packRemaining((end - clock.us()) / 1000);
   }
-  return found;
+  return {
+    flags: criticality === undefined || own ? flags : (flags & ~3) | criticality,
+    limit: least(limit, left),
+    parent,
+  };
 }
 
 /** What holds for every call inside `within`. */
@@ -75,11 +76,12 @@ export interface Bounds {
 /**
  * Runs `work`; every call made inside it, in whatever policy, ends by the deadline and has the criticality.
  *
- * It follows asynchronous work through `AsyncLocalStorage` (Node, Deno, Bun, Workers with `nodejs_compat`).
+ * It follows asynchronous work through `AsyncLocalStorage` (Node, Deno, Bun, Workers with `nodejs_compat`), which the full
+ * engine does.
  *
  * @throws RangeError if a bound is out of range.
- * @throws TidegateError where the platform has nothing that follows asynchronous work (browsers): give the deadline to
- * the call itself there, `policy.run(work, { deadline })`.
+ * @throws TidegateError where nothing follows asynchronous work (browsers, the small engine): give the deadline to the call
+ * itself there, `policy.run(work, { deadline })`.
  * @example
  * ```ts
  * const charge = policy({ retry: {} });
@@ -87,10 +89,10 @@ export interface Bounds {
  * ```
  */
 export function within<T>(bounds: Bounds, work: () => T): T {
-  const store = scopes();
+  const store = scopes?.();
   if (store === undefined) {
     throw new TidegateError(
-      "within needs AsyncLocalStorage, which this platform has not: give the deadline to the call, policy.run(work, { deadline })",
+      "within needs AsyncLocalStorage, which this platform (or the small engine of pages) has not: give the deadline to the call, policy.run(work, { deadline })",
     );
   }
   const { deadline, criticality } = bounds;
@@ -102,14 +104,10 @@ export function within<T>(bounds: Bounds, work: () => T): T {
     for (const ref of clocks) {
       const clock = ref.deref();
       if (clock === undefined) clocks.delete(ref);
-      else
-        tests.set(
-          clock,
-          Math.min(tests.get(clock) ?? Number.POSITIVE_INFINITY, clock.us() + deadline * 1000),
-        );
+      else tests.set(clock, Math.min(tests.get(clock) ?? Infinity, clock.us() + deadline * 1000));
     }
     ends = {
-      real: Math.min(ends?.real ?? Number.POSITIVE_INFINITY, globalThis.performance.now() + deadline),
+      real: Math.min(ends?.real ?? Infinity, globalThis.performance.now() + deadline),
       tests,
     };
   }
@@ -121,20 +119,4 @@ function deepest(scope: Scope | undefined): Scope["ends"] {
   for (let level = scope; level !== undefined; level = level.around)
     if (level.ends !== undefined) return level.ends;
   return undefined;
-}
-
-/** Makes sure that a deadline is one. */
-export function checkDeadline(deadline: unknown): asserts deadline is number {
-  if (typeof deadline !== "number" || Number.isNaN(deadline)) {
-    throw new RangeError(`deadline = ${String(deadline)}: must be a number of milliseconds`);
-  }
-}
-
-/** The number of a criticality. */
-export function criticalityOf(name: Criticality): number {
-  const number = CRITICALITIES.indexOf(name);
-  if (number < 0) {
-    throw new RangeError(`criticality = ${String(name)}: must be one of ${CRITICALITIES.join(", ")}`);
-  }
-  return number;
 }

@@ -1,7 +1,11 @@
 /** The entry without WebAssembly in it: the caller says where that is. */
 
-import { start } from "./native.js";
+import { provide, start } from "./native.js";
 import "./rare.js";
+
+provide(() => {
+  throw new Error('tidegate/slim has not been made ready: "await init(…)" or "initSync(module)" first');
+}, 0);
 
 export * from "./main.js";
 

@@ -10,6 +10,10 @@ export interface PolicyCounts {
   readonly hedges: number;
   /** Calls ended, by verdict. */
   readonly ends: Readonly<Record<string, number>>;
+  /** Errors that a fallback stood in for. */
+  readonly fallbacks: number;
+  /** Those for which it was to, and failed itself. */
+  readonly fallbackFailures: number;
 }
 
 /** One bulkhead. */

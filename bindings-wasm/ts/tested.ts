@@ -21,15 +21,11 @@ export interface Tester {
 
 /** All engines there are. */
 const all = new Set<WeakRef<Engine>>();
-let tester: Tester | undefined;
+/** The one who tests, if anybody does. */
+export let tester: Tester | undefined;
 
 export function setTester(wanted: Tester | undefined): void {
   tester = wanted;
-}
-
-/** The one who tests, if anybody does. */
-export function testerOf(): Tester | undefined {
-  return tester;
 }
 
 /** An engine has been made. */

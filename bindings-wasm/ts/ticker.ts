@@ -28,21 +28,24 @@ export interface Moments {
   drop(place: number): void;
 }
 
+/** A timer, as Node has them; a browser's are numbers. */
+type Timer = { ref?: () => void; unref?: () => void } | undefined;
+
 export class Ticker implements Due, Moments {
   readonly #now: () => number;
   readonly #clock: Clock | undefined;
-  #dues = new Float64Array(16).fill(Number.POSITIVE_INFINITY);
+  #dues = new Float64Array(16).fill(Infinity);
   #owners: (Timed | undefined)[] = [];
   #free: number[] = [];
   #kept = 0;
   /** Places that do not keep a process alive. */
   #weak = new Set<number>();
   #firing = false;
-  /** Has nobody waited since the timer was let go? */
-  #resting = false;
   /** The next moment that somebody looks. */
-  next = Number.POSITIVE_INFINITY;
-  #timer: unknown;
+  next = Infinity;
+  #timer: Timer;
+  /** Has the timer been told not to keep a process alive? */
+  #loose = false;
   #with: unknown;
   readonly #fire = () => this.fire();
 
@@ -62,18 +65,14 @@ export class Ticker implements Due, Moments {
   add(owner: Timed, due: number): number {
     const place = this.#free.pop() ?? this.#owners.length;
     if (place >= this.#dues.length) {
-      const more = new Float64Array(this.#dues.length * 2).fill(Number.POSITIVE_INFINITY);
+      const more = new Float64Array(place * 2).fill(Infinity);
       more.set(this.#dues);
       this.#dues = more;
     }
     this.#owners[place] = owner;
     this.#kept += 1;
-    if (this.#resting) {
-      this.#resting = false;
-      (this.#timer as { ref?: () => void } | undefined)?.ref?.();
-    }
     this.set(place, due);
-    if (this.#weak.size > 0) this.#hold();
+    this.#hold();
     return place;
   }
 
@@ -82,7 +81,7 @@ export class Ticker implements Due, Moments {
     this.#dues[place] = due;
     if (this.#firing) return;
     // A timer that was made by fake timers which are gone would never fire, so one made by another function is no timer.
-    if (due < this.next || (this.#with !== globalThis.setTimeout && due < Number.POSITIVE_INFINITY)) {
+    if (due < this.next || (this.#with !== globalThis.setTimeout && due < Infinity)) {
       this.#schedule(Math.min(due, this.next));
     }
   }
@@ -95,63 +94,55 @@ export class Ticker implements Due, Moments {
 
   /** The timer keeps a process alive while somebody waits for it. */
   #hold(): void {
-    const timer = this.#timer as { ref?: () => void; unref?: () => void } | undefined;
-    if (this.#weak.size === this.#kept) timer?.unref?.();
-    else if (this.#weak.size > 0) timer?.ref?.();
+    const loose = this.#weak.size === this.#kept;
+    if (loose === this.#loose) return;
+    this.#loose = loose;
+    if (loose) this.#timer?.unref?.();
+    else this.#timer?.ref?.();
   }
 
   /** Forgets a moment. With the last one the timer goes too. */
   drop(place: number): void {
-    this.#dues[place] = Number.POSITIVE_INFINITY;
+    this.#dues[place] = Infinity;
     this.#owners[place] = undefined;
     this.#kept -= 1;
-    if (this.#weak.size > 0) this.#weak.delete(place);
+    this.#weak.delete(place);
     this.#free.push(place);
-    if (this.#kept === 0) this.#rest();
-    else if (this.#weak.size > 0) this.#hold();
+    if (this.#kept === 0 && !this.#stays()) {
+      this.next = Infinity;
+      this.#clear();
+    }
+    this.#hold();
   }
 
   /**
    * Nobody waits. A timer costs more to make than a call, so it is left to run out where it keeps nothing alive: the next call
    * finds it. Tests that count timers find none.
    */
-  #rest(): void {
-    const timer = this.#timer as { unref?: () => void } | number | undefined;
-    if (timer !== undefined && !isFake(globalThis.setTimeout) && this.#with === globalThis.setTimeout) {
-      if (typeof timer === "object" && timer.unref !== undefined) {
-        timer.unref();
-        this.#resting = true;
-        return;
-      }
-      if (isBrowser()) return;
-    }
-    this.next = Number.POSITIVE_INFINITY;
-    this.#clear();
+  #stays(): boolean {
+    const { setTimeout } = globalThis;
+    return (
+      this.#with === setTimeout && !isFake(setTimeout) && (this.#timer?.unref !== undefined || isBrowser())
+    );
   }
 
   /** Looks at everything that is due now. */
   fire(): void {
     this.#timer = undefined;
-    this.#resting = false;
-    this.next = Number.POSITIVE_INFINITY;
+    this.next = Infinity;
     this.#firing = true;
     const now = this.#now();
     const count = this.#owners.length;
     for (let place = 0; place < count; place += 1) {
       if ((this.#dues[place] as number) <= now) {
-        this.#dues[place] = Number.POSITIVE_INFINITY;
+        this.#dues[place] = Infinity;
         this.#owners[place]?.tick();
       }
     }
     this.#firing = false;
-    let next = Number.POSITIVE_INFINITY;
-    for (let place = 0; place < this.#owners.length; place += 1) {
-      const due = this.#dues[place] as number;
-      if (due < next) next = due;
-    }
-    if (next < Number.POSITIVE_INFINITY) {
-      this.#schedule(Math.max(next, this.#now() + COALESCE * 1000 * this.#owners.length));
-    }
+    let next = Infinity;
+    for (const due of this.#dues) if (due < next) next = due;
+    if (next < Infinity) this.#schedule(Math.max(next, this.#now() + COALESCE * 1000 * this.#owners.length));
   }
 
   #schedule(due: number): void {
@@ -164,13 +155,12 @@ export class Ticker implements Due, Moments {
     this.#with = globalThis.setTimeout;
     // Up to whole milliseconds: a timer that is early has to be set again.
     const ms = Math.min(Math.max(Math.ceil((due - this.#now()) / 1000), 0), LONGEST);
-    this.#timer = globalThis.setTimeout(this.#fire, ms);
-    if (this.#weak.size > 0) this.#hold();
+    this.#timer = globalThis.setTimeout(this.#fire, ms) as Timer;
+    this.#loose = false;
+    this.#hold();
   }
 
   #clear(): void {
-    this.#resting = false;
-    if (this.#timer === undefined) return;
     // Timers of one kind are cleared by their own: what another made is not ours to clear.
     if (this.#with === globalThis.setTimeout) globalThis.clearTimeout(this.#timer as never);
     this.#timer = undefined;

@@ -27,7 +27,7 @@ export class Timers implements Moments {
 
   add(owner: Timed, due: number): number {
     this.#last += 1;
-    this.#kept.set(this.#last, { owner, due: Number.POSITIVE_INFINITY, timer: undefined });
+    this.#kept.set(this.#last, { owner, due: Infinity, timer: undefined });
     this.set(this.#last, due);
     return this.#last;
   }
@@ -37,7 +37,7 @@ export class Timers implements Moments {
     if (kept === undefined) return;
     kept.due = due;
     this.#clear(kept);
-    if (due < Number.POSITIVE_INFINITY) this.#start(place, kept);
+    if (due < Infinity) this.#start(place, kept);
   }
 
   /** A request that has been answered ends its timers itself. */
@@ -59,7 +59,7 @@ export class Timers implements Moments {
         this.#start(place, kept); // it was early, or the wait longer than a timer takes
         return;
       }
-      kept.due = Number.POSITIVE_INFINITY;
+      kept.due = Infinity;
       kept.owner.tick();
     }, ms);
   }

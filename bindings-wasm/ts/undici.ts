@@ -19,7 +19,7 @@ import type { FetchOptions } from "./fetch.js";
 import type { Lane } from "./lane.js";
 import { report } from "./notes.js";
 import type { Policy } from "./policy.js";
-import { askedFor, begun, mostAttempts, originOf, Sending, untilBody, untilOf } from "./request.js";
+import { askedFor, begun, originOf, Sending } from "./request.js";
 import { HEAD, Run } from "./run.js";
 import type { Scope } from "./scope.js";
 
@@ -111,9 +111,9 @@ function send(
     factory: options.bodyFactory,
     predicate: options.predicate,
     retryHeader: options.retryHeader ?? given.retryHeader ?? true,
-    untilBody: untilBody(core),
-    until: untilOf(core, asked.limit),
-    most: mostAttempts(core),
+    untilBody: asked.untilBody,
+    until: asked.until,
+    most: asked.most,
     context,
     engineTime: () => engine.time(),
     informed: (status, headers, message) => handler.onResponseStart?.(front, status, headers, message),
@@ -250,7 +250,7 @@ class DispatchRun extends Run<Answer> {
     const { ticker } = this.core.engine;
     tell(this.#plan.context);
     const { until } = this.#plan;
-    if (!this.#plan.untilBody || until === Number.POSITIVE_INFINITY || answer.whole) return answer;
+    if (!this.#plan.untilBody || until === Infinity || answer.whole) return answer;
     const place = ticker.add({ tick: () => answer.fail(this.refuse("deadline")) }, until);
     ticker.weaken(place);
     answer.ended = () => ticker.drop(place);

@@ -60,6 +60,11 @@ export const VERDICTS = [
   "stale_route",
 ] as const;
 
+/** Has a call ended at once because its route was evicted? */
+export function isStaleRoute(step: number): boolean {
+  return (step & 3) === DONE && VERDICTS[(step >>> 12) & 63] === "stale_route";
+}
+
 /** Why a call ended as it did. */
 export type Verdict = (typeof VERDICTS)[number];
 

@@ -8,6 +8,7 @@ mod gcra;
 mod gradient2;
 mod rate;
 
+pub(crate) use aimd::Outside;
 pub use aimd::{Aimd, AimdSettings};
 pub use gcra::Gcra;
 pub use gradient2::{Gradient2, Gradient2Settings, Gradient2Variant};

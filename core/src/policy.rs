@@ -356,6 +356,19 @@ impl Policy {
         self.hedge.is_some() || self.retry.max_attempts > 1 && kinds.any(|kind| open(self.class_of(kind)))
     }
 
+    /// May a call make more than one attempt under this policy? Where it does not, a host needs no second copy of what it sends.
+    ///
+    /// ```
+    /// use tidegate::{Policy, Value};
+    /// let policy = |pairs: &[_]| Policy::from_pairs("p", pairs).unwrap();
+    /// assert!(policy(&[("retry.max_attempts", Value::Number(2.0))]).may_repeat());
+    /// assert!(policy(&[("hedge.delay", Value::Number(50_000.0))]).may_repeat());
+    /// assert!(!policy(&[("bulkhead.max_concurrency", Value::Number(3.0))]).may_repeat());
+    /// ```
+    pub fn may_repeat(&self) -> bool {
+        self.hedge.is_some() || self.retry.max_attempts > 1
+    }
+
     /// Do slot and deadline of a streamed answer last until its body has been read (`slot_until = "body"`)?
     pub fn slot_until_body(&self) -> bool {
         self.slot_until_body

@@ -16,6 +16,7 @@
 
 use crate::action::{Action, CallId, Event, Flags, Lane, Request, Step, TargetId, Verdict, Wait};
 use crate::outcome::{Criticality, Kind, Opinion, Outcome};
+use crate::policy::{Domain, Key, TABLE};
 use crate::time::Duration;
 
 const SPAN: u64 = (1 << 31) - 1;
@@ -176,4 +177,26 @@ pub fn unpack_request(flags: u64, remaining: u64, parent: u64, target: u64) -> O
         solo: flags >> 23 & 1 == 1,
         cost: (flags >> 7) as u16,
     })
+}
+
+/// What a text is to whoever writes policies in another spelling and other units: 0 nothing; 1 the first or the last word of a
+/// key's path; and a key, 2 whose values are words and numbers, 3 spans, 4 `true` and `false`, 5 words or numbers in a list.
+///
+/// ```
+/// use tidegate::wire::about;
+/// assert_eq!(["retry.max_attempts", "max_attempts", "max_attempt", "deadline"].map(about), [2, 1, 0, 3]);
+/// assert_eq!(["rate_limit.wait", "rate_limit", "retry.statuses", "attempts"].map(about), [4, 1, 5, 0]);
+/// ```
+pub fn about(text: &str) -> u32 {
+    let of = |key: &Key| match (key.path.strip_suffix(text), key.domain) {
+        (Some(""), Domain::Span { .. }) => 3,
+        (Some(""), Domain::Flag) => 4,
+        (Some(""), Domain::Statuses | Domain::Words(_) | Domain::KindWords(_)) => 5,
+        (Some(""), _) => 2,
+        (before, _) => {
+            let last = before.is_some_and(|before| before.ends_with('.'));
+            (last || key.path.strip_prefix(text).is_some_and(|after| after.starts_with('.'))).into()
+        }
+    };
+    TABLE.iter().map(of).max().unwrap_or(0)
 }

@@ -292,7 +292,14 @@ fn under_any_faults_all_agree_in_the_end() {
         }
         sim.run(20 * SECOND);
         for process in &sim.processes {
-            assert_eq!(state(process, sim.now), BreakerState::Closed, "seed {seed}");
+            let changes: Vec<_> = process.records.iter().filter_map(|it| Some((it.at, it.change?))).collect();
+            let last = &changes[changes.len().saturating_sub(6)..];
+            assert_eq!(
+                state(process, sim.now),
+                BreakerState::Closed,
+                "seed {seed}: {last:?}, at {}",
+                sim.now
+            );
             assert!(turned(process, 1.0, 0).is_some(), "seed {seed}: none was ever open");
         }
     }

@@ -50,7 +50,7 @@ class Cubic:
         return True
 
     def wait_for(self, tokens: int, now: int) -> int:
-        """(tokens queued − tokens there) / rate, rounded up to whole µs but for a hair; never 0 where there are too few."""
+        """(tokens queued - there) / rate, up to whole µs but for a hair; 0 only if enough are there."""
         if not self.enabled:
             return 0
         self.refill(now)

@@ -191,26 +191,34 @@ def slots(store: Store, names: list[str], args: list[str]) -> str:
     if len(fences) > 512 or op > 3:
         raise Refused("ERR")
     store.find(names[0], "zset")
-    last = store.find(names[1], "string")
+    text = store.find(names[1], "string")
+    words = str(text.held["text"]).split(" ") if text else []
+    fine = len(words) == 2 and all(word.isascii() and word.isdigit() for word in words)
+    last, longest = (number(word) or 0 for word in words) if fine else (0, 0)
+    last, longest = last if last <= MOST - 512 else 0, max(longest, ttl)
+
+    def keep() -> None:
+        """As long as the longest lease that may be out, whose it ever is."""
+        store.make(names[1], "string").held["text"] = f"{last} {longest}"
+        for name in names:
+            store.keep(name, longest)
 
     def reap() -> int:
         held = store.members(names[0])
         for slot in held:
-            held[slot] = min(int(held[slot]), now + ttl)
+            held[slot] = min(int(held[slot]), now + longest)
         return store.drop(names[0], now, 2 * MOST)
 
     if op == 0:
         reaped = reap()
         used = len(store.members(names[0]))
         granted = max(min(n, limit - used), 0)
-        given = number(last.held["text"]) or 0 if last else 0
-        first = max((given if given <= MOST - 512 else 0) + 1, now) if granted else 0
+        first = max(last + 1, now) if granted else 0
         if granted:
             for fence in range(first, first + granted):
                 store.make(names[0], "zset").held[f"{args[1]}:{fence}"] = now + ttl
-            store.make(names[1], "string").held["text"] = first + granted - 1
-            store.keep(names[0], ttl)
-            store.keep(names[1], ttl)
+            last, longest = first + granted - 1, longest if used else ttl
+            keep()
         return f"{granted} {first} {used + granted} {reaped}"
     mine = [f"{args[1]}:{fence}" for fence in fences]
     if op == 1:
@@ -222,8 +230,7 @@ def slots(store: Store, names: list[str], args: list[str]) -> str:
         there = [slot for slot in mine if slot in held]
         held.update(dict.fromkeys(there, now + ttl))
         if there:
-            store.keep(names[0], ttl)
-            store.keep(names[1], ttl)
+            keep()
         gone = [str(fence) for fence, slot in zip(fences, mine, strict=True) if slot not in held]
         return " ".join([str(len(there)), str(len(held)), *gone])
     return f"{reap()} {len(store.members(names[0]))}"

@@ -340,15 +340,35 @@ def slots_cases() -> list[Case]:
     told.wait(-HOUR).expect(f"1 {START + 1} 2 0", acquire, "b", 3, ttl, 1)
     stories.append(told.wait(ttl).expect("2 0", reap, "b", 3, ttl, 0))
 
+    told = Told("slots", "a lease is as long as its holder was promised, whatever others have been")
+    told.run(acquire, "a", 3, ttl, 1)
+    told.wait(SECOND).expect(f"1 {START + SECOND} 2 0", acquire, "b", 3, 5 * SECOND, 1)
+    told.wait(5 * SECOND).expect("1 1", reap, "b", 3, 5 * SECOND, 0)
+    told.wait(19 * SECOND).expect("1 1", renew, "a", 3, ttl, 0, START)
+    told.wait(29 * SECOND).expect(f"2 {START + 54 * SECOND} 3 0", acquire, "b", 3, 5 * SECOND, 3)
+    told.expect("1 3", renew, "b", 3, 90 * SECOND, 0, START + 54 * SECOND)
+    told.wait(SECOND).expect("1 2", reap, "b", 3, 5 * SECOND, 0)
+    told.wait(-HOUR).expect("0 2", reap, "b", 3, 5 * SECOND, 0)
+    stories.append(told.wait(90 * SECOND).expect("2 0", reap, "b", 3, 5 * SECOND, 0))
+
+    told = Told("slots", "what was the longest lease is forgotten with the last of them")
+    told.run(acquire, "a", 3, ttl, 1)
+    told.run(release, "a", 3, ttl, 0, START)
+    told.expect(f"1 {START + 1} 1 0", acquire, "b", 3, 5 * SECOND, 1).wait(-HOUR)
+    told.expect("0 1", reap, "a", 3, SECOND, 0)
+    stories.append(told.wait(5 * SECOND).expect("1 0", reap, "a", 3, SECOND, 0))
+
     told = Told("slots", "keys of another type, and arguments that are none")
     told.do("SET", 0, "mine").expect("WRONGTYPE", acquire, "a", 3, ttl, 1).do("DEL", 0)
     told.do("HSET", 1, "mine", "1").expect("WRONGTYPE", acquire, "a", 3, ttl, 1).do("DEL", 1)
     told.do("SET", 1, "mine").expect(f"1 {START} 1 0", acquire, "a", 3, ttl, 1)
-    told.do("SET", 1, str(2**52 - 511)).expect(f"2 {START} 3 0", acquire, "b", 3, ttl, 2)
+    told.do("SET", 1, f"{2**52 - 511} {ttl}").expect(f"2 {START} 3 0", acquire, "b", 3, ttl, 2)
     told.expect("2 1", release, "b", 3, ttl, 0, START, START + 1)
     told.expect("ERR", acquire, "a", 3, ttl).expect("ERR", release, "a", 3, ttl, 0, "x")
     told.expect("ERR", 4, "a", 3, ttl, 0).expect("ERR", release, "a", 3, ttl, 0, *range(513))
     told.expect("0 1", release, "a", 3, ttl, 0, *range(512))
+    for bad in ("", " ", "7", "7 ", " 7", "7  8", "7 8 9", "7 x", "-7 8", "7 12345678901234567"):
+        told.do("SET", 1, bad).expect("1 1", renew, "a", 3, ttl, 0, START)
     stories.append(told)
 
     for seed, limit in [(21, 1), (22, 4), (23, 20)]:
@@ -359,8 +379,10 @@ def slots_cases() -> list[Case]:
             name, op = "ab"[draw(0, 1)], [acquire, acquire, release, renew, reap][draw(0, 4)]
             mine = held[name]
             fences = mine[: draw(0, 3)] if op == release else mine if op == renew else []
+            lease = ttl if limit < 20 or name == "a" else 5 * SECOND
             reply = [
-                int(text) for text in told.run(op, name, limit + draw(0, 1), ttl, draw(0, 4), *fences).split()
+                int(text)
+                for text in told.run(op, name, limit + draw(0, 1), lease, draw(0, 4), *fences).split()
             ]
             if op == acquire:
                 mine.extend(range(reply[1], reply[1] + reply[0]))

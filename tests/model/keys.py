@@ -124,6 +124,12 @@ FLAGS = [
     "bulkhead.queue_adaptive_lifo",
     "bulkhead.prioritized",
 ]
+# Keys of the fleet's (10): the model has the store (`fleet.py`), but no engine that waits for it.
+FLEET = [
+    *["store_timeout", "store_exchange", "rate_limit.store", "rate_limit.lease", "rate_limit.on_loss"],
+    *["bulkhead.store", "bulkhead.lease_ttl", "bulkhead.on_loss", "bulkhead.latency_store"],
+    *["breaker.store", "breaker.quorum", "breaker.on_loss"],
+]
 NAMES = ["retry.budget.pool", "rate_limit.pool", "bulkhead.pool"]
 T = TypeVar("T")
 

@@ -15,6 +15,10 @@ Given = dict[str, Value]
 Names = tuple[str, ...]
 
 
+class NotModelled(ValueError):
+    """A document, right perhaps, that the model has no behaviour for: whatever it told would be wrong."""
+
+
 @dataclass
 class RateLimit:
     """`rate_limit.*`; a pool has the first line, a policy that names it the rest."""
@@ -339,6 +343,14 @@ def read_retry(policy: Policy, reader: Reader) -> None:
         policy.budget_pool = reader.name("retry.budget.pool")
 
 
+def refuse_fleet(what: str, pairs: list[Pair]) -> None:
+    """Raises for the first key of the fleet's, whatever its value."""
+    for key, value in pairs:
+        if key in keys.FLEET:
+            rule = "the model has no fleet (spec 10); core/tests/fleet_*.rs have"
+            raise NotModelled(f"{what}: {key} = {value!r}: {rule}")
+
+
 def sort_out(pairs: list[Pair]) -> tuple[Reader, list[str]]:
     """What is given, on top of the preset, and the keys that are wrong by themselves."""
     named = [keys.declared(value) for key, value in pairs if key == "kinds"]
@@ -367,7 +379,12 @@ def sort_out(pairs: list[Pair]) -> tuple[Reader, list[str]]:
 
 
 def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
-    """The policy of these pairs, or the keys that are wrong, sorted (0.3: "all errors are … at once")."""
+    """The policy of these pairs, or the keys that are wrong, sorted (0.3: "all errors are … at once").
+
+    Raises:
+        NotModelled: If it is of a fleet.
+    """
+    refuse_fleet(f"policy {name}", pairs)
     reader, wrong = sort_out(pairs)
     both = reader.given
     if all(key in ("slot_until", "kinds") for key, _ in pairs):  # "an empty policy is an error"
@@ -397,9 +414,14 @@ def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
 
 
 def build_pool(name: str, kind: str, pairs: list[Pair]) -> Pool | list[str]:
-    """A pool's keys are those of its kind that policies that name it may not have (0.4)."""
+    """A pool's keys are those of its kind that policies that name it may not have (0.4).
+
+    Raises:
+        NotModelled: If it is of a fleet.
+    """
     table = {"budget": "retry.budget", "rate_limit": "rate_limit", "bulkhead": "bulkhead"}[kind]
     pairs = [(f"{table}.{key}", value) for key, value in pairs]  # its keys stand without their table
+    refuse_fleet(f"pool {name}", pairs)
     reader, wrong = sort_out(pairs)
     own = [f"{table}.{key}" for key in check.POOLED[table]]
     wrong += [key for key, _ in pairs if key not in own]

@@ -11,7 +11,7 @@ import wire
 from call import Call, Path, Request, Step
 from classify import CLASSES, Outcome
 from engine import Engine
-from policy import Policy, Pool, build, build_pool
+from policy import NotModelled, Policy, Pool, build, build_pool
 
 Vector = dict[str, Any]
 
@@ -107,7 +107,11 @@ def main() -> None:
         )
         for vector in [case for item in found for case in item.get("vectors", [item])]:
             print(f"# {vector['name']}")
-            for entry, (step, wakes) in zip(vector["script"], replay(vector), strict=True):
+            try:
+                steps = replay(vector)
+            except NotModelled as refused:
+                sys.exit(f"{name}: {refused}")
+            for entry, (step, wakes) in zip(vector["script"], steps, strict=True):
                 print(told(entry, step, wakes))
 
 

@@ -10,20 +10,24 @@ import json
 import pathlib
 import random
 import time
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 import codel
 import cubic
+import keys
 import rates
 import run
 import shedding
 import wire
 from call import Call, Route, Step
+from policy import NotModelled
 from queues import Permits
 
 Entry = dict[str, Any]
-PUBLISHED = pathlib.Path(__file__).parents[1] / "vectors" / "published"
+ROOT = pathlib.Path(__file__).parents[2]
+PUBLISHED = ROOT / "tests" / "vectors" / "published"
 
 # One of each is drawn for a policy; "" leaves the component out.
 MENU = [
@@ -362,6 +366,46 @@ def shedding_is_codel(rng: random.Random, rounds: int) -> None:
     assert shed_ever > rounds, "hardly anything was shed"
 
 
+def every_key_is_modelled_or_refused() -> None:
+    """Of core's table: no key is taken and ignored, and a fleet's document is refused with one error."""
+    schema = json.loads((ROOT / "docs/policy.schema.json").read_text("utf-8"))
+    table = set(paths(schema, schema["$defs"]["policy"]))
+    assert len(table) > 80, len(table)
+    known, fleet = {*keys.KNOWN, *keys.FLEET}, set(keys.FLEET)
+    assert table <= known, f"core has, the model has not: {table - known}"
+    assert fleet <= table, f"the model refuses, core has not: {fleet - table}"
+    for key in keys.FLEET:
+        for value in ("fleet", "local", 7.0):
+            given = {"name": "p", "pairs": [["rate_limit.permits", 5], ["rate_limit.per", 1e6], [key, value]]}
+            told = refusal({"seed": 1, "policies": [given]})
+            assert told.startswith(f"policy p: {key} = {value!r}: the model has no fleet"), told
+    for kind, key in (("bulkhead", "latency_store"), ("bulkhead", "store"), ("rate_limit", "store")):
+        pool = {"name": "x", "kind": kind, "pairs": [[key, "fleet"]]}
+        told = refusal({"seed": 1, "pools": [pool], "policies": []})
+        assert told.startswith(f"pool x: {kind}.{key} = 'fleet': the model has no fleet"), told
+
+
+def paths(schema: dict[str, Any], table: dict[str, Any], before: str = "") -> Iterator[str]:
+    """The keys of a table of the schema, those of its tables with their path."""
+    for name, given in table["properties"].items():
+        inner = given
+        while "$ref" in inner:
+            inner = schema["$defs"][inner["$ref"].rsplit("/", 1)[1]]
+        if "properties" in inner:
+            yield from paths(schema, inner, f"{before}{name}.")
+        else:
+            yield before + name
+
+
+def refusal(vector: dict[str, Any]) -> str:
+    """What the model says to a document that it refuses."""
+    try:
+        run.World(vector)
+    except NotModelled as refused:
+        return str(refused)
+    raise AssertionError(f"taken: {vector}")
+
+
 def main() -> None:
     """Checks."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -369,6 +413,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     started = time.monotonic()
+    every_key_is_modelled_or_refused()
     published_cubic()
     shedding_is_codel(random.Random(options.seed), 300)
     count_tokens()

@@ -2,8 +2,8 @@
 
 use crate::cargo;
 use crate::run::{Error, Result, step};
-use crate::setup::{Shop, Venv, environment, python_environment};
-use crate::{js, jvm, redis, swift, wheel};
+use crate::setup::{Shop, Venv, python_environment};
+use crate::{fleet, js, jvm, redis, swift, wheel};
 use std::env::consts::EXE_SUFFIX;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,10 +61,7 @@ pub fn bench(shop: &Shop, args: &[String]) -> Result {
     let scripts = ["happy_path", "contended", "parts", "over_httpx", "memory"];
     let scripts = scripts.map(|name| present(shop, &format!("bench/python/{name}.py")));
     let scripts = scripts.into_iter().collect::<Result<Vec<_>>>()?;
-    let builder = python_environment(shop)?;
-    let wheel = step("python: build the wheel", || wheel::build(shop, &builder))?;
-    let venv = environment(shop, PEERS)?;
-    step("python: install the wheel beside the peers", || wheel::install(&venv, &wheel))?;
+    let venv = fleet::with_peers(shop)?;
     println!("── bench: core");
     let run = ["run", "-q", "--release", "-p", "tidegate-bench-core"];
     cargo(shop).args(run).inherit()?;
@@ -75,7 +72,8 @@ pub fn bench(shop: &Shop, args: &[String]) -> Result {
     println!("── bench: kotlin");
     jvm::bench(shop)?;
     println!("── bench: swift");
-    swift::bench(shop)
+    swift::bench(shop)?;
+    fleet::beside_peers(shop, &venv, &[])
 }
 
 /// Builds the faulty origin in release mode and returns the path of its program.
@@ -96,7 +94,8 @@ fn package(shop: &Shop) -> Result<Venv> {
     Ok(venv)
 }
 
-fn present(shop: &Shop, path: &str) -> Result<PathBuf> {
+/// The path of a file of this tree.
+pub fn present(shop: &Shop, path: &str) -> Result<PathBuf> {
     let full = shop.root.join(path);
     if full.is_file() { Ok(full) } else { Err(Error(format!("{path} is not in this tree yet"))) }
 }

@@ -3,7 +3,7 @@
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::{Shop, install_debian};
-use crate::wasm;
+use crate::{redis, wasm};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -32,7 +32,8 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
         with_build(&|| match origin {
             Some(program) => {
                 let vitest = tool(shop, "vitest").arg("run").env("TIDEGATE_ORIGIN", program);
-                Verdict::tests(vitest.env("NO_COLOR", "1").stream(), Counts::from_vitest)
+                let vitest = redis::with_server(shop, vitest.env("NO_COLOR", "1"));
+                Verdict::tests(vitest.stream(), Counts::from_vitest)
             }
             None => Verdict::NotRun("there is no origin".into()),
         })
@@ -123,6 +124,16 @@ pub fn built(shop: &Shop) -> Result<PathBuf> {
     let build = Cmd::new("npm").args(["run", "--silent", "build"]).cwd(&folder);
     build.env("CARGO_TARGET_DIR", &shop.target).quiet()?;
     Ok(folder)
+}
+
+/// Is the npm package built, whenever that was?
+pub fn is_built(shop: &Shop) -> bool {
+    folder(shop).join("dist/esm/node.js").is_file()
+}
+
+/// What the JavaScript benches compare with.
+pub fn peers(shop: &Shop) -> Result {
+    packages(shop, &shop.root.join("bench/js"))
 }
 
 /// Node, the compiler's target, and the source of the standard library, which is built with the module.

@@ -1,9 +1,9 @@
 //! Kotlin and Java in `cargo xtask test`: the library that the JVM loads, and Maven's tests of what stands on it.
 
-use crate::cargo;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Result};
 use crate::setup::Shop;
+use crate::{cargo, redis};
 use std::path::Path;
 
 const KOTLIN: &str = "Kotlin";
@@ -62,7 +62,8 @@ fn maven(shop: &Shop, origin: &Path) -> Verdict {
     if let Some(missing) = missing() {
         return Verdict::NotRun(format!("{missing} is not on this machine"));
     }
-    let ran = mvn(shop).arg("verify").env("TIDEGATE_ORIGIN", origin).stream();
+    let tests = mvn(shop).arg("verify").env("TIDEGATE_ORIGIN", origin);
+    let ran = redis::with_server(shop, tests).stream();
     match &ran {
         Ok(output) if !output.status.success() && unreachable(&output.text) => {
             Verdict::NotRun("Maven Central does not answer, and not all that is needed is here".into())

@@ -7,6 +7,7 @@ mod deep;
 mod demo;
 mod dist;
 mod emulate;
+mod fleet;
 mod gate;
 mod generate;
 mod js;
@@ -32,7 +33,8 @@ usage: cargo xtask <command> [--no-install] [arguments]
   demo [arguments]    the brownout demo against the built package and origin; table and plots in target/demo
                       demo fleet: eight processes in three languages on one Redis that dies and comes back
   generate [--check]  rewrite the committed generated files; with --check only say whether they are current
-  bench [arguments]   what a call costs: core, then core and Python side by side with peers, then Kotlin and Swift
+  bench [arguments]   what a call costs: core, then core and Python side by side with peers, then Kotlin and Swift, then the fleet
+                      bench fleet: a rate limit that processes share, beside peers on the same Redis, and nothing else
   gate [--accept]     instructions per call in core against the accepted figures; with --accept writes the new ones
   deep [minutes]      minutes (1) of libFuzzer for each target of tests/fuzz, then Miri; on nightly
   dist [--host]       source distribution and the wheels of every platform, into dist/, each looked at, and run where it can
@@ -80,6 +82,7 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
             no_more(&args)?;
             gate::gate(&shop, accept)?;
         }
+        "bench" if args.first().is_some_and(|what| what == "fleet") => fleet::bench(&shop, &args[1..])?,
         "bench" => demo::bench(&shop, &args)?,
         "deep" => {
             let minutes = if args.is_empty() { String::from("1") } else { args.remove(0) };

@@ -9,7 +9,10 @@ use std::path::PathBuf;
 
 /// Names the program; tests take `redis-server` of the path where it is not set.
 pub const PROGRAM: &str = "TIDEGATE_REDIS_SERVER";
-const FLEET: &str = "Fleet";
+/// Set where there has to be a server: a test that needs one then fails without it, where it would be skipped otherwise.
+const REQUIRED: &str = "TIDEGATE_REDIS_REQUIRED";
+/// The part of the report that the fleet has.
+pub const FLEET: &str = "Fleet";
 /// What Debian and its descendants call it.
 const PACKAGE: &str = "redis-server";
 
@@ -21,6 +24,7 @@ pub fn steps(shop: &Shop, report: &mut Report) {
             found = Some(program);
             Verdict::Passed(Counts::default())
         }
+        Err(why) if required(shop) => Verdict::Failed(Counts::default(), why.0),
         Err(why) => Verdict::NotRun(why.0),
     });
     report.step(FLEET, "scripts, a cluster and faults", || match &found {
@@ -30,6 +34,21 @@ pub fn steps(shop: &Shop, report: &mut Report) {
         }
         None => Verdict::NotRun("there is no Redis server".into()),
     });
+}
+
+/// A command of tests that start servers of their own: with the program, installed here if need be. Without one they are skipped
+/// and counted so, but not where it should have been there.
+pub fn with_server(shop: &Shop, command: Cmd) -> Cmd {
+    let command = match program(shop) {
+        Ok(program) => command.env(PROGRAM, program),
+        Err(_) => command,
+    };
+    if required(shop) { command.env(REQUIRED, "1") } else { command }
+}
+
+/// Does there have to be one? Where one may be installed, as in CI.
+fn required(shop: &Shop) -> bool {
+    shop.install && answers(&PathBuf::from("apt-get")).is_ok()
 }
 
 /// The server's program: as named, on the path, or installed by apt.
@@ -46,7 +65,7 @@ pub fn program(shop: &Shop) -> Result<PathBuf> {
     let missing = || {
         Error(format!("neither redis-server nor valkey-server is on this machine; {PROGRAM} may name one"))
     };
-    if !shop.install || answers(&PathBuf::from("apt-get")).is_err() {
+    if !required(shop) {
         return Err(missing());
     }
     // Without the right to install this fails and says so. Nothing is started: the tests start their own.

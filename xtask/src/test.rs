@@ -7,7 +7,7 @@ use crate::generate::check_stub;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result};
 use crate::setup::{Python, Shop, Venv, create, find_minor, find_python, python_environment};
-use crate::{js, jvm, redis, swift, wasm, wheel};
+use crate::{fleet, js, jvm, redis, swift, wasm, wheel};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, process};
@@ -35,6 +35,7 @@ pub fn test(shop: &Shop) -> ExitCode {
     report.step(ORIGIN, "build the program (release)", || keep(build_origin(shop), &mut origin));
     python(shop, origin.as_deref(), &mut report);
     js::steps(shop, origin.as_deref(), &mut report);
+    report.step(redis::FLEET, "its bench keeps its promises", || fleet::check(shop));
     jvm::steps(shop, origin.as_deref(), &mut report);
     swift::steps(shop, origin.as_deref(), &mut report);
     report.close()
@@ -48,9 +49,18 @@ fn rust(shop: &Shop, report: &mut Report) {
     let everything = ["clippy", "--workspace", "--all-targets", "--features", "tidegate-bench-core/peers"];
     report.step(RUST, "clippy", || check(&[&everything[..], &["--", "-D", "warnings"]].concat()));
     // Its tests have all of its features; what a user takes one by one has to compile by itself too.
-    for feature in
-        ["", "documents", "tower", "reqwest", "reqwest-middleware", "fleet", "redis", "tracing", "metrics"]
-    {
+    for feature in [
+        "",
+        "documents",
+        "tower",
+        "http",
+        "reqwest",
+        "reqwest-middleware",
+        "fleet",
+        "redis",
+        "tracing",
+        "metrics",
+    ] {
         let alone =
             ["clippy", "-p", "tidegate-tokio", "--lib", "--features", feature, "--", "-D", "warnings"];
         let name = if feature.is_empty() { "no feature" } else { feature };
@@ -217,11 +227,7 @@ fn pytest(shop: &Shop, venv: &Venv, origin: Option<&Path>, folder: &str) -> Verd
         let pytest =
             venv.python().args(["-m", "pytest", "-p", "no:cacheprovider", "--rootdir"]).arg(&shop.root);
         let pytest = pytest.arg("-c").arg(shop.root.join("pyproject.toml")).arg(shop.root.join(folder));
-        // Installed here if need be; tests that have none are skipped, and counted so.
-        let pytest = match redis::program(shop) {
-            Ok(program) => pytest.env(redis::PROGRAM, program),
-            Err(_) => pytest,
-        };
+        let pytest = redis::with_server(shop, pytest);
         with_origin(pytest, origin).cwd(&shop.scratch("outside")?).stream()
     };
     Verdict::tests(run(), Counts::from_pytest)

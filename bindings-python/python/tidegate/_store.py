@@ -81,27 +81,43 @@ def run(engine: Engine, link: Link, command: Command, in_time: bool) -> None:
     number, words, key, us = command
     answer: bytes | None = None
     failed = False
-    if in_time:
-        try:
-            answer = link.carrier.carry(words, key, us / 1e6)
+    try:
+        if in_time:
+            answer = _checked(link.carrier.carry(words, key, us / 1e6))
             link.answers = True
-        except Refused as error:
-            answer, failed = str(error).encode("utf-8", "replace"), True
-            _say(engine, link, error)
-        except Exception as error:  # no answer, whatever the reason
-            _say(engine, link, error)
-    woken = link.native.reply(number, answer, failed)
-    if woken is not None:
-        engine.wake(woken)
+    except Refused as error:
+        answer, failed = _text(error).encode("utf-8", "replace"), True
+        _say(engine, link, error)
+    except Exception as error:  # no answer, whatever the reason
+        _say(engine, link, error)
+    finally:  # also where it is SystemExit: the engine hears of every command
+        woken = link.native.reply(number, answer, failed)
+        if woken is not None:
+            engine.wake(woken)
+
+
+def _checked(answer: Any) -> bytes:
+    if not isinstance(answer, bytes):
+        raise TypeError(f"a store has answered with {type(answer).__name__}: must be bytes")
+    return answer
+
+
+def _text(error: BaseException) -> str:
+    """What an error says; its type where it cannot say it."""
+    try:
+        return str(error)
+    except Exception:
+        return type(error).__name__
 
 
 def _say(engine: Engine, link: Link, error: Exception) -> None:
     """Logs why there is no answer, once until there is one: the engine only knows that there is none."""
-    if link.answers and engine.logs and not str(error).startswith("NOSCRIPT"):
+    text = _text(error)
+    if link.answers and engine.logs and not text.startswith("NOSCRIPT"):
         link.answers = False
         import logging
 
-        what = f"{type(error).__name__}: {error}"
+        what = f"{type(error).__name__}: {text}"
         logging.getLogger("tidegate").warning("the fleet's store has not answered: %s", what)
 
 

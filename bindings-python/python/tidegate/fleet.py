@@ -12,14 +12,16 @@ latencies are exchanged in the background; while the store is gone each componen
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
-from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 from weakref import finalize
 
 from . import _native
 from ._engine import default_engine
 from ._store import Link, Lost, Refused, stores
+from ._twin import CONNECTS, sentinels, twin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +58,8 @@ class RedisStore:
             else if there was no answer.
 
             Of a client of a single node, or behind Sentinel, only the settings are used: the store makes
-            connections of its own, with the time that each command has as their timeout and without retries.
+            connections of its own, to the sentinels too, with the time that each command has as their timeout
+            and without retries.
             A cluster's client is used as it is, and so is one with a class of connections of your own: give
             it a `socket_timeout`, and no retries; if it is asynchronous, it is the store's alone.
         namespace: What keys begin with. Fleets that share a server and nothing else have different ones.
@@ -83,7 +86,7 @@ class RedisStore:
             )
         self._given = client
         own = callable(getattr(client, "execute", None))
-        self._own: dict[float, Any] = {} if own else {_USUAL: _twin(client, _USUAL)}
+        self._own: dict[float, Any] = {} if own else {_USUAL: twin(client, _USUAL)}
         finalize(self, _close, self._own, client)
         self.namespace: Final = namespace
         self.scripts: Final = scripts
@@ -108,7 +111,7 @@ class RedisStore:
             if text is None:
                 raise
             raise Refused(text) from None
-        return _bytes(answer)
+        return _bytes(answer, words[0])
 
     def forget(self) -> None:
         """Lets connections go, unclosed: in the child of a fork they are the parent's."""
@@ -130,7 +133,7 @@ class RedisStore:
             return own  # type: ignore[no-any-return]
         client = self._own.get(seconds)
         if client is None:
-            client = self._own[seconds] = _twin(self._given, seconds)
+            client = self._own[seconds] = twin(self._given, seconds)
         return partial(_call, client)
 
     def _awaited(self, answer: Any, seconds: float) -> Any:
@@ -140,12 +143,22 @@ class RedisStore:
         if not _loop:
             _loop.append(asyncio.new_event_loop())
             finalize(_loop[0], _loop[0].close)
-        most = seconds + (_CONNECTS if self._own else 0.0)
+        most = seconds + (CONNECTS if self._own else 0.0)
 
         async def within() -> Any:
-            return await asyncio.wait_for(answer, most)
+            try:
+                return await asyncio.wait_for(answer, most)
+            except asyncio.CancelledError:  # by the client: nobody else can
+                raise Lost("the client has cancelled the command") from None
 
-        return _loop[0].run_until_complete(within())
+        task = _loop[0].create_task(within())
+        try:
+            return _loop[0].run_until_complete(task)
+        finally:
+            if not task.done():  # the client has stopped the loop
+                task.cancel()
+                with suppress(Lost):
+                    _loop[0].run_until_complete(task)
 
 
 def _call(client: Any, words: list[bytes]) -> Any:
@@ -173,6 +186,9 @@ def attach(store: Any, *, engine: Engine | None = None) -> None:
     engine.wake(engine.link.native.attach("lua" if store.scripts else "plain", store.namespace))
 
 
+_USUAL: Final = 0.05
+"""`store_timeout` where nobody says another: its client is made at once, with all that it imports."""
+
 _loop: Final[list[Any]] = []
 """The loop of clients that need one, in the thread of stores; made when it is first needed."""
 
@@ -184,66 +200,11 @@ def _can(client: Any) -> bool:
     return any(callable(getattr(client, name, None)) for name in ("execute", "execute_command"))
 
 
-def _twin(client: Any, seconds: float) -> Any:
-    """A client with the same settings and our timeouts; the client itself where it has no pool to copy."""
-    pool: Any = getattr(client, "connection_pool", None)
-    settings = getattr(pool, "connection_kwargs", None)
-    connection = getattr(pool, "connection_class", None)
-    if not isinstance(settings, dict) or connection is None:
-        return client
-    given = {name: value for name, value in settings.items() if not name.startswith(_NOT_COPIED)}
-    given["socket_timeout"] = seconds
-    if "Unix" not in connection.__name__:
-        given["socket_connect_timeout"] = max(seconds, _CONNECTS)
-    if hasattr(pool, "sentinel_manager"):
-        given |= {"is_master": pool.is_master, "check_connection": pool.check_connection}
-        given["retry"] = _never(type(pool).__module__)
-        return type(client)(connection_pool=type(pool)(pool.service_name, pool.sentinel_manager, **given))
-    # A thread needs no event loop: the client of the other half of the library has the same settings.
-    library = _library(type(client))
-    module = import_module(f"{library}.connection")
-    twin = getattr(module, connection.__name__, None)
-    if twin is None:
-        return client  # a connection of somebody's own
-    if twin is not connection:
-        for name in ("parser_class", "redis_connect_func", "event_dispatcher"):
-            given.pop(name, None)
-    given["retry"] = _never(library)
-    made = next(kind for kind in type(client).__mro__ if kind.__module__.split(".")[0] == library).__name__
-    return getattr(import_module(library), made)(
-        connection_pool=module.ConnectionPool(connection_class=twin, **given)
-    )
-
-
-def _library(client: type) -> str:
-    """`redis` or `valkey`, also where the client is of a class made of theirs."""
-    modules = [kind.__module__.split(".")[0] for kind in client.__mro__]
-    return next((name for name in ("redis", "valkey") if name in modules), modules[0])
-
-
-_USUAL: Final = 0.05
-"""`store_timeout` where nobody says another: its client is made at once, with all that it imports."""
-
-_CONNECTS: Final = 1.0
-"""Seconds that a connection of ours may take to come about. No call waits for that."""
-
-_NOT_COPIED: Final = ("connection_pool", "health_check", "himport", "maint_", "orig_", "oss_", "retry")
-"""What settings begin with that are the pool's own, or say that something is repeated."""
-
-
-def _never(module: str) -> Any:
-    """The library's own way to say that nothing is repeated: a command is sent once (semantics 10.3)."""
-    library, *rest = module.split(".")
-    colour = ".asyncio" if rest[:1] == ["asyncio"] else ""
-    retry = import_module(f"{library}{colour}.retry").Retry
-    return retry(import_module(f"{library}.backoff").NoBackoff(), 0)
-
-
 def _close(own: dict[float, Any], given: Any) -> None:
     """Closes clients of ours; the given one may be among them, and is not ours."""
     clients = [client for client in own.values() if client is not given]
     own.clear()
-    for client in clients:
+    for client in [*clients, *chain.from_iterable(map(sentinels, clients))]:
         close = getattr(client, "aclose", None) or client.close
         for end in (close, client.connection_pool.disconnect):
             try:
@@ -267,12 +228,12 @@ def _refusal(error: Exception) -> str | None:
     return text if head == word else f"{word} {text}"
 
 
-def _bytes(answer: Any) -> bytes:
+def _bytes(answer: Any, command: bytes) -> bytes:
     """An answer as the engine reads it: text as it came, an integer in decimals, nil as nothing."""
     if answer is None:
         return b""
-    if answer is True:
-        return b"OK"  # what redis-py makes of it
+    if isinstance(answer, bool):  # redis-py makes it of the OK of SET, and of the 1 and 0 of PEXPIRE
+        return b"OK" if answer and command == b"SET" else b"%d" % answer
     if isinstance(answer, (bytes, bytearray, memoryview)):
         return bytes(answer)
     if isinstance(answer, (int, str)):

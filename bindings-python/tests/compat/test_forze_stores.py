@@ -11,6 +11,7 @@ import pytest
 
 import tidegate
 from compat.forze_page import OnClock, policy, says
+from fleet_tools import redis, until
 from redis_server import RedisServer, redis_server
 from tidegate.compat import forze
 from tidegate.compat.forze import (
@@ -168,7 +169,6 @@ def test_stores_are_of_one_client_and_their_own_part() -> None:
 
 
 def test_on_a_real_server(redis_server: RedisServer) -> None:
-    redis = pytest.importorskip("redis")
     client = redis.asyncio.Redis(port=redis_server.port)
     on = OnClock()
     replicas = [
@@ -195,3 +195,77 @@ def test_on_a_real_server(redis_server: RedisServer) -> None:
     assert links[0] is not None
     assert links[1] is not None
     assert links[0].carrier is links[1].carrier, "one client, one set of connections"
+
+
+@says(43)
+def test_one_replica_tripping_opens_the_circuit_for_all_on_a_real_server(redis_server: RedisServer) -> None:
+    part = redis_circuit_breaker_store(redis.asyncio.Redis(port=redis_server.port), namespace="vendors")
+    on = OnClock()
+    here, there = (replica(on, tidegate.Engine(seed=seed), breaker_store=part) for seed in (1, 2))
+
+    async def works() -> int:
+        return 1
+
+    async def fails() -> int:
+        raise INFRASTRUCTURE
+
+    async def refused() -> bool:
+        try:
+            await there.run(works, policy="vendor_cb")
+        except CoreException:
+            return True
+        return False
+
+    async def main() -> None:
+        assert not await refused()
+        for _ in range(4):
+            with pytest.raises(CoreException):
+                await here.run(fails, policy="vendor_cb")
+        end = time.monotonic() + 5
+        while not await refused():
+            assert time.monotonic() < end, "it has seen no failure itself, and hears of none"
+            await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+    assert b"vendors:{r|vendor_cb|" in redis_server.command("KEYS", "*")
+
+
+@says(43)
+def test_a_latency_quantile_is_the_fleet_s_on_a_real_server(redis_server: RedisServer) -> None:
+    """One replica sees quick answers only, and its limit falls all the same."""
+    adaptive = policy(
+        "vendor_db",
+        AdaptiveBulkheadStrategy(
+            max_concurrency=10,
+            latency_threshold=timedelta(milliseconds=10),
+            latency_quantile=0.9,
+            cooldown=timedelta(milliseconds=100),
+        ),
+    )
+    client = redis.Redis(port=redis_server.port)
+    slow, quick = (
+        ResilienceDepsModule(
+            spec=ResilienceSpec(policies={"vendor_db": adaptive}),
+            engine=tidegate.Engine(seed=seed),
+            latency_digest_store=redis_latency_digest_store(client, local_cache_ttl=0.02),
+        ).executor
+        for seed in (1, 2)
+    )
+
+    async def takes(seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def fell() -> bool:
+        # Three slow ones for each quick one, so that the quantile is theirs.
+        await asyncio.gather(*(slow.run(lambda: takes(0.03), policy="vendor_db") for _ in range(3)))
+        await quick.run(lambda: takes(0), policy="vendor_db")
+        limit = quick.inspect(policy="vendor_db")[0].concurrency_limit
+        return limit is not None and limit < 10
+
+    async def main() -> None:
+        end = time.monotonic() + 15
+        while not await fell():
+            assert time.monotonic() < end, "its own answers were quick, and it hears of no others"
+
+    asyncio.run(main())
+    until(lambda: redis_server.command("KEYS", "*:dd:*") != b"*0\r\n")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 
 import tidegate
+from fleet_tools import redis
 from redis_server import RedisServer, redis_server
 from tidegate.compat.hawkapi import Bulkhead, BulkheadFullError, LocalBulkheadBackend, RedisBulkheadBackend
 from tidegate.testing import FakeClock, MemoryStore
@@ -130,7 +132,6 @@ def test_on_loss_says_what_holds(clock: FakeClock, on_loss: str, entered: int) -
 
 
 def test_on_a_real_server(redis_server: RedisServer) -> None:
-    redis = pytest.importorskip("redis")
     client = redis.asyncio.Redis(port=redis_server.port)
     backends = [RedisBulkheadBackend(client, engine=tidegate.Engine(seed=seed)) for seed in (1, 2)]
     running = most = 0
@@ -151,3 +152,29 @@ def test_on_a_real_server(redis_server: RedisServer) -> None:
     asyncio.run(main())
     assert most == 3
     assert b"hawkapi:bulkhead:" in redis_server.command("KEYS", "*")
+
+
+def test_expired_leases_are_reaped_on_a_real_server(redis_server: RedisServer) -> None:
+    client = redis.asyncio.Redis(port=redis_server.port)
+    gone, there = (
+        RedisBulkheadBackend(client, lease_ttl=1.0, engine=tidegate.Engine(seed=seed)) for seed in (1, 2)
+    )
+    lost = Bulkhead("stripe", limit=1, backend=gone)
+    waits = Bulkhead("stripe", limit=1, max_wait=0.3, backend=there)
+    lost.__enter__()
+    link, gone._engine.link = gone._engine.link, None  # type: ignore[union-attr]
+    assert asyncio.run(there.reap_expired_leases("stripe")) == 0
+    with pytest.raises(BulkheadFullError), waits:
+        pass
+    end = time.monotonic() + 10
+    reaped = 0
+    while not reaped:
+        assert time.monotonic() < end, "its lease never ends"
+        time.sleep(0.05)
+        reaped = asyncio.run(there.reap_expired_leases("stripe"))
+    assert reaped == 1
+    assert asyncio.run(there.reap_expired_leases("stripe")) == 0
+    with waits:
+        pass
+    gone._engine.link = link  # type: ignore[union-attr]
+    lost.__exit__(None, None, None)

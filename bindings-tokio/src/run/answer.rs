@@ -1,44 +1,53 @@
-//! A call as its caller awaits it: what of its end it answers.
+//! What of a call's end its caller is answered.
 
-use std::future::Future;
 use std::ops::Deref;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
-use pin_project_lite::pin_project;
-
-use super::{Ended, Over};
-use crate::error::Error;
+use super::{Ended, Tail};
+use crate::error::{Error, Report};
 use crate::policy::Site;
 
-pin_project! {
-    /// A call that answers its result alone. By hand: an `async` block would keep the call twice.
-    pub(crate) struct Plain<R> {
-        #[pin]
-        pub run: R,
-    }
+/// Makes the answer. A call makes it once, in the place where its caller looks for it: results may be large, and
+/// each wrapper around one would be a copy.
+pub(crate) trait Answer<T, E, P: Deref<Target = Site>> {
+    type Output;
+
+    fn of(result: Result<T, Error<E>>, report: Report, tail: Option<Tail<P>>) -> Self::Output;
 }
 
-impl<T, E, P: Deref<Target = Site>, R: Future<Output = Over<T, E, P>>> Future for Plain<R> {
+/// The result alone.
+pub(crate) enum Plain {}
+
+impl<T, E, P: Deref<Target = Site>> Answer<T, E, P> for Plain {
     type Output = Result<T, Error<E>>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.project().run.poll(cx).map(|over| over.ended.result)
+    #[inline]
+    fn of(result: Result<T, Error<E>>, _: Report, _: Option<Tail<P>>) -> Self::Output {
+        result
     }
 }
 
-pin_project! {
-    /// A call that answers its result and what became of it.
-    pub(crate) struct Whole<R> {
-        #[pin]
-        pub run: R,
-    }
-}
+/// The result, and what became of the call.
+pub(crate) enum Whole {}
 
-impl<T, E, P: Deref<Target = Site>, R: Future<Output = Over<T, E, P>>> Future for Whole<R> {
+impl<T, E, P: Deref<Target = Site>> Answer<T, E, P> for Whole {
     type Output = Ended<T, E>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.project().run.poll(cx).map(|over| over.ended)
+    #[inline]
+    fn of(result: Result<T, Error<E>>, report: Report, _: Option<Tail<P>>) -> Self::Output {
+        Ended { result, report }
+    }
+}
+
+/// The same, and what goes on while a body is read.
+#[cfg(feature = "_bodies")]
+pub(crate) enum Tailed {}
+
+#[cfg(feature = "_bodies")]
+impl<T, E, P: Deref<Target = Site>> Answer<T, E, P> for Tailed {
+    type Output = (Ended<T, E>, Option<Tail<P>>);
+
+    #[inline]
+    fn of(result: Result<T, Error<E>>, report: Report, tail: Option<Tail<P>>) -> Self::Output {
+        (Ended { result, report }, tail)
     }
 }

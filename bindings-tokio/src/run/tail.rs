@@ -19,7 +19,7 @@ pub(crate) struct Tail<P: Deref<Target = Site>> {
     pub due: Option<Instant>,
 }
 
-#[cfg_attr(not(feature = "reqwest"), expect(dead_code, reason = "only adapters have bodies"))]
+#[cfg_attr(not(feature = "_bodies"), expect(dead_code, reason = "only adapters have bodies"))]
 impl<P: Deref<Target = Site>> Tail<P> {
     /// The body has been read, or not.
     pub fn finish(&mut self, outcome: Outcome) {

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tidegate::{PolicyError, Value};
+use tidegate::{PolicyError, Value, wire};
 
 enum Staged {
     Number(f64),
@@ -98,6 +98,12 @@ pub extern "C" fn word(key: u32) {
         let key = it.text(0, key as usize);
         it.staged.push((key, Staged::Word(value)));
     });
+}
+
+/// What the text in the input is in the table of keys (`wire::about`).
+#[unsafe(no_mangle)]
+pub extern "C" fn about() -> u32 {
+    wire::about(&texts(|it| it.text(0, usize::MAX)))
 }
 
 /// Makes room for so many words of 64 bits; where they are to be written.

@@ -1,16 +1,25 @@
-/** A Redis or Valkey of a test's own: on a free port, in a folder of its own, and gone with the test. */
+/** Servers of a test's own, Redis or Valkey: on free ports, in folders of their own, and gone with the test. */
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /** The program: `TIDEGATE_REDIS_SERVER` names it, else the one that is there; undefined where there is none. */
-export const PROGRAM = [process.env["TIDEGATE_REDIS_SERVER"], "redis-server", "valkey-server"].find(
-  (name) => name !== undefined && spawnSync(name, ["--version"]).status === 0,
-);
+export const PROGRAM = (
+  process.env["TIDEGATE_REDIS_SERVER"]
+    ? [process.env["TIDEGATE_REDIS_SERVER"]]
+    : ["redis-server", "valkey-server"]
+).find((name) => spawnSync(name, ["--version"]).status === 0);
+
+if (
+  PROGRAM === undefined &&
+  (process.env["TIDEGATE_REDIS_SERVER"] || process.env["TIDEGATE_REDIS_REQUIRED"])
+) {
+  throw new Error("needs redis-server or valkey-server on PATH, or in TIDEGATE_REDIS_SERVER");
+}
 
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
@@ -37,23 +46,66 @@ async function answers(port: number): Promise<boolean> {
 
 export class Redis {
   readonly port: number;
+  readonly #more: readonly string[];
   readonly #folder = mkdtempSync(join(tmpdir(), "tidegate-redis-"));
+  #config: string | undefined;
   #child: ChildProcess | undefined;
 
-  private constructor(port: number) {
+  private constructor(port: number, more: readonly string[]) {
     this.port = port;
+    this.#more = more;
   }
 
-  static async start(): Promise<Redis> {
-    const made = new Redis(await freePort());
+  /** Starts one, with these options beside those that all have. */
+  static async start(...more: string[]): Promise<Redis> {
+    const made = new Redis(await freePort(), more);
     await made.again();
     return made;
+  }
+
+  /** A sentinel that watches the server on a port, under a name. */
+  static async watching(name: string, port: number): Promise<Redis> {
+    const made = new Redis(await freePort(), ["--sentinel"]);
+    const lines = [
+      `port ${made.port}`,
+      "bind 127.0.0.1",
+      `dir ${made.#folder}`,
+      `sentinel monitor ${name} 127.0.0.1 ${port} 1`,
+      `sentinel down-after-milliseconds ${name} 1000`, // a busy machine is no failure
+      `sentinel failover-timeout ${name} 5000`,
+    ];
+    made.#config = join(made.#folder, "sentinel.conf");
+    writeFileSync(made.#config, `${lines.join("\n")}\n`);
+    await made.again();
+    return made;
+  }
+
+  /** As a service that forbids scripts. */
+  static withoutScripts(): Promise<Redis> {
+    return Redis.start("--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "");
+  }
+
+  /** Sends one command over a connection of its own: what comes back, as it stands on the wire. */
+  async command(...words: string[]): Promise<string> {
+    const socket = connect(this.port, "127.0.0.1");
+    try {
+      await once(socket, "connect");
+      socket.write(`*${words.length}\r\n${words.map((word) => `$${word.length}\r\n${word}\r\n`).join("")}`);
+      const [told] = (await once(socket, "data")) as [Buffer];
+      return told.toString();
+    } finally {
+      socket.destroy();
+    }
   }
 
   /** Starts it where it was, empty. */
   async again(): Promise<void> {
     const options = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--dir", this.#folder];
-    this.#child = spawn(PROGRAM as string, [...options, "--port", String(this.port)], { stdio: "ignore" });
+    const all =
+      this.#config === undefined
+        ? [...options, "--port", String(this.port), ...this.#more]
+        : [this.#config, ...this.#more];
+    this.#child = spawn(PROGRAM as string, all, { stdio: "ignore" });
     const end = performance.now() + 20_000;
     while (!(await answers(this.port))) {
       if (performance.now() > end) throw new Error(`${PROGRAM} does not answer on port ${this.port}`);
@@ -83,5 +135,90 @@ export class Redis {
   async end(): Promise<void> {
     await this.kill();
     rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** One sentinel, which alone decides, and the two servers that it watches: a primary and its replica. */
+export class Sentinel {
+  static readonly NAME = "shop";
+  readonly primary: Redis;
+  readonly replica: Redis;
+  readonly sentinel: Redis;
+
+  private constructor(primary: Redis, replica: Redis, sentinel: Redis) {
+    this.primary = primary;
+    this.replica = replica;
+    this.sentinel = sentinel;
+  }
+
+  static async start(): Promise<Sentinel> {
+    const primary = await Redis.start();
+    const replica = await Redis.start("--replicaof", "127.0.0.1", String(primary.port));
+    await told(replica, "master_link_status:up", "INFO", "replication");
+    const sentinel = await Redis.watching(Sentinel.NAME, primary.port);
+    const all = new Sentinel(primary, replica, sentinel);
+    await told(sentinel, String(replica.port), "SENTINEL", "replicas", Sentinel.NAME);
+    return all;
+  }
+
+  async end(): Promise<void> {
+    for (const server of [this.sentinel, this.primary, this.replica]) await server.end();
+  }
+}
+
+/** Waits until a server's answer to a command has a text in it. */
+async function told(server: Redis, text: string, ...command: string[]): Promise<void> {
+  const end = performance.now() + 30_000;
+  while (!(await server.command(...command)).includes(text)) {
+    if (performance.now() > end) throw new Error(`${command.join(" ")}: no ${text}`);
+    await new Promise((done) => setTimeout(done, 20));
+  }
+}
+
+/** Three nodes that share the slots. */
+export class Cluster {
+  readonly nodes: readonly Redis[];
+
+  private constructor(nodes: readonly Redis[]) {
+    this.nodes = nodes;
+  }
+
+  static async start(): Promise<Cluster> {
+    const buses = await Promise.all([freePort(), freePort(), freePort()]);
+    const options = ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port"];
+    const nodes = await Promise.all(buses.map((bus) => Redis.start(...options, String(bus))));
+    const cluster = new Cluster(nodes);
+    try {
+      await cluster.#join(buses);
+    } catch (error) {
+      await cluster.end();
+      throw error;
+    }
+    return cluster;
+  }
+
+  async #join(buses: readonly number[]): Promise<void> {
+    const [first, ...others] = this.nodes as [Redis, ...Redis[]];
+    for (const [place, node] of this.nodes.entries()) {
+      const [from, to] = [place, place + 1].map((it) => Math.floor((16_384 * it) / 3)) as [number, number];
+      await node.command("CLUSTER", "SET-CONFIG-EPOCH", String(place + 1));
+      await node.command("CLUSTER", "ADDSLOTSRANGE", String(from), String(to - 1));
+    }
+    for (const [place, { port }] of others.entries()) {
+      await first.command("CLUSTER", "MEET", "127.0.0.1", String(port), String(buses[place + 1]));
+    }
+    const end = performance.now() + 30_000;
+    for (const node of this.nodes) {
+      let told = "";
+      while (!told.includes("cluster_state:ok") || !told.includes("cluster_known_nodes:3")) {
+        if (performance.now() > end) throw new Error(`no cluster: ${told}`);
+        await new Promise((done) => setTimeout(done, 50));
+        told = await node.command("CLUSTER", "INFO");
+      }
+    }
+  }
+
+  async end(): Promise<void> {
+    for (const node of this.nodes) await node.end();
   }
 }

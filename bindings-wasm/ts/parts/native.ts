@@ -129,6 +129,7 @@ export interface Native {
   input(length: number): number;
   output(): number;
   output_length(): number;
+  about(): number;
   number(value: number): void;
   word(key: number): void;
   words(count: number): number;
@@ -174,6 +175,12 @@ export function say(first: string, second = ""): number {
   memory.set(head, at);
   memory.set(tail, at + head.length);
   return head.length;
+}
+
+/** What a text is in the table of keys (`wire::about` of core). */
+export function about(text: string): number {
+  say(text);
+  return load().about();
 }
 
 /** What the module has put into its output. */

@@ -1,12 +1,15 @@
 /** What all parts have in common: settings that core checks, copies, and an end. */
 
 import { PolicyError } from "../errors.js";
-import { named, pairsOf } from "../options.js";
+import { type Form, mistakesOf, OPTIONS, pairsOf } from "../options.js";
 import { randomSeed } from "../platform.js";
-import { load, said, stage } from "./native.js";
+import { about, load, said, stage } from "./native.js";
 
 /** Randomness that can be had again: a whole number from 0 to 2^53 − 1, or 64 bits as a `bigint`. */
 export type Seed = number | bigint;
+
+/** As the options of a policy are written, of which the parts' own module knows the keys. */
+const FORM: Form = { ...OPTIONS, about };
 
 const freed =
   typeof FinalizationRegistry === "undefined"
@@ -63,15 +66,10 @@ export function made(table: string, settings: object, make: () => number): numbe
   for (const name of table.split(".").reverse()) nested = { [name]: nested };
   let mistakes: readonly { key: string; value: string; rule: string }[];
   try {
-    stage(pairsOf(nested));
+    stage(pairsOf(nested, FORM));
     const handle = make();
     if (handle >= 0) return handle;
-    const parts = said().split("\0");
-    const told: [string, string, string][] = [];
-    for (let n = 0; n + 2 < parts.length; n += 3) {
-      told.push([parts[n] as string, parts[n + 1] as string, parts[n + 2] as string]);
-    }
-    mistakes = named(told, "options");
+    mistakes = mistakesOf(said().split("\0"), FORM);
   } catch (error) {
     if (!(error instanceof PolicyError)) throw error;
     mistakes = error.mistakes;

@@ -208,11 +208,17 @@ impl Engine {
 
     /// What a command asked for has been answered.
     fn fleet_told(&mut self, command: CommandId, pending: &Pending, answer: &[u64], now: Time) {
-        let Some(home) = self.routes.find(pending.home) else { return };
+        let home = self.routes.find(pending.home);
+        if let Subject::Slots { op: slots::Op::Acquire, count } = pending.subject
+            && home.is_none_or(|home| self.routes[home].slots.is_none())
+        {
+            return self.slots_unclaimed(pending, count, answer, now);
+        }
+        let Some(home) = home else { return };
         match pending.subject {
             Subject::Rate { want, need, call } => self.rate_told(home, (want, need, call), answer, now),
-            Subject::Breaker { op } => self.breaker_told(home, (command, op), answer, now),
-            Subject::Digest => self.digest_told(home, answer, now),
+            Subject::Breaker { op } => self.breaker_told(home, (command, op, pending.sent), answer, now),
+            Subject::Digest => self.digest_told(home, pending.sent, answer, now),
             Subject::Slots { op, count } => self.slots_told(home, (op, count), pending, answer, now),
             Subject::Window { link, wanted } => self.window_told(home, (link, wanted), pending, answer, now),
             Subject::Mark { link, op, duration } => {

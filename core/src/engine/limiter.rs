@@ -2,7 +2,7 @@
 
 use super::view::LimitKind;
 use crate::full::{Full, Part};
-use crate::limit::{Aimd, Gradient2};
+use crate::limit::{Aimd, Gradient2, Outside};
 use crate::outcome::Class;
 use crate::policy::LimitSettings;
 use crate::state::{Damage, Loader, Saver};
@@ -100,10 +100,15 @@ impl Limiter {
     }
 
     /// What stands in for its own estimate of latency, if anything does.
-    pub fn follow(&mut self, estimate: Option<f64>) {
+    pub fn follow(&mut self, outside: Outside) {
         if let Self::Aimd(aimd) = self {
-            aimd.follow(estimate);
+            aimd.follow(outside);
         }
+    }
+
+    /// When a latency last made it shrink, where that is AIMD's.
+    pub fn last_cut(&self) -> Option<Time> {
+        if let Self::Aimd(aimd) = self { aimd.last_cut() } else { None }
     }
 
     /// An attempt that decided something has ended (semantics 1.2).

@@ -40,7 +40,7 @@ pub const RATE: Script = script!("rate", "7315c2e408aff57bd00e087a6524b1fcff8646
 pub const BREAKER: Script = script!("breaker", "91c621f67ecb8d0d8fc477c455c6a1b9a5e1a134", [":br", ":br:v"]);
 /// Permits of a bulkhead. Arguments: op (0 acquire, 1 release, 2 renew, 3 reap), pid, limit, ttl, n, fences. Replies:
 /// granted, first fence, used, reaped; released, used; renewed, used, fences that are gone; reaped, used.
-pub const SLOTS: Script = script!("slots", "9f745e77e526264fd0d92418f22153df652eca4f", [":bh", ":bh:f"]);
+pub const SLOTS: Script = script!("slots", "5693cd52bdf933ab81fd16f15a23da77d377771a", [":bh", ":bh:f"]);
 /// Latencies. Arguments: pid, length of a slice, quantile in millionths, then pairs of a bucket and a count. Reply: count,
 /// bucket.
 pub const DIGEST: Script = script!("digest", "c89f724274009877ab40f782358ce35ebacb860b", [":dd:0", ":dd:1"]);

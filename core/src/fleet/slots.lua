@@ -1,5 +1,5 @@
 -- The permits of a bulkhead for the whole fleet, each a lease that ends by itself.
--- KEYS: slots (sorted set: "pid:fence" by when the lease ends), fence (text: the last that was given)
+-- KEYS: slots (sorted set: "pid:fence" by when the lease ends), fence (text: the last that was given, the longest lease)
 -- ARGV: op (0 acquire, 1 release, 2 renew, 3 reap) pid limit ttl n fence...
 -- reply: acquire: granted first_fence used reaped   release: released used   renew: renewed used gone...   reap: reaped used
 local time = redis.call('TIME') local now = time[1] * 1000000 + time[2]
@@ -13,27 +13,32 @@ if #ARGV > 517 then error('more than 512 fences') end
 for at = 6, #ARGV do argument(at) end
 redis.call('ZCARD', KEYS[1])
 -- So high that no script of ours has written it.
-local last = whole(redis.call('GET', KEYS[2])) or 0
+local last, longest = string.match(redis.call('GET', KEYS[2]) or '', '^(%d+) (%d+)$')
+last, longest = whole(last) or 0, math.max(whole(longest) or 0, ttl)
 if last > 4503599627369984 then last = 0 end
 local function member(fence) return ARGV[2] .. ':' .. string.format('%.0f', fence) end
+-- For as long as the longest lease: others may have been promised more than who is asking.
 local function keep()
-  redis.call('PEXPIRE', KEYS[1], math.ceil(ttl / 1000) + 1000)
+  local left = math.ceil(longest / 1000) + 1000
+  redis.call('PEXPIRE', KEYS[1], left)
+  redis.call('SET', KEYS[2], string.format('%.0f %.0f', last, longest), 'PX', left)
 end
 local function reap()
-  -- The clock has run back: no lease is longer than it was declared to be.
-  local late = redis.call('ZRANGEBYSCORE', KEYS[1], now + ttl + 1, '+inf', 'LIMIT', 0, 512)
-  for _, slot in ipairs(late) do redis.call('ZADD', KEYS[1], now + ttl, slot) end
+  -- The clock has run back: no lease is longer than any was declared to be.
+  local late = redis.call('ZRANGEBYSCORE', KEYS[1], now + longest + 1, '+inf', 'LIMIT', 0, 512)
+  for _, slot in ipairs(late) do redis.call('ZADD', KEYS[1], now + longest, slot) end
   return redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 end
 if op == 0 then
   local reaped = reap()
   local used = redis.call('ZCARD', KEYS[1])
   local granted, first = math.max(math.min(n, limit - used), 0), 0
+  if used == 0 then longest = ttl end
   if granted > 0 then
     -- The clock in it keeps a fence from coming again after the data was lost.
     first = math.max(last + 1, now)
-    for fence = first, first + granted - 1 do redis.call('ZADD', KEYS[1], now + ttl, member(fence)) end
-    redis.call('SET', KEYS[2], string.format('%.0f', first + granted - 1), 'PX', math.ceil(ttl / 1000) + 1000)
+    last = first + granted - 1
+    for fence = first, last do redis.call('ZADD', KEYS[1], now + ttl, member(fence)) end
     keep()
   end
   return string.format('%.0f %.0f %.0f %.0f', granted, first, used + granted, reaped)
@@ -52,10 +57,7 @@ elseif op == 2 then
       gone = gone .. string.format(' %.0f', fence)
     end
   end
-  if renewed > 0 then
-    keep()
-    redis.call('PEXPIRE', KEYS[2], math.ceil(ttl / 1000) + 1000)
-  end
+  if renewed > 0 then keep() end
   return string.format('%.0f %.0f', renewed, redis.call('ZCARD', KEYS[1])) .. gone
 elseif op == 3 then
   local reaped = reap()

@@ -55,8 +55,19 @@ pub struct Aimd {
     limit: f64,
     last_cut: Option<Time>,
     recent: Option<WindowedP2Quantile>,
-    /// The quantile of more than this process's latencies, in microseconds: it stands in for `recent`.
-    outside: Option<f64>,
+    /// What stands in for `recent`.
+    outside: Outside,
+}
+
+/// What is known of more latencies than this process's own.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Outside {
+    /// Nothing: its own estimate counts.
+    Own,
+    /// Their quantile, in microseconds.
+    Quantile(f64),
+    /// Nothing since the last cut: neither a breach nor a reason to grow.
+    Unknown,
 }
 
 impl Aimd {
@@ -64,7 +75,7 @@ impl Aimd {
     pub fn new(settings: AimdSettings) -> Self {
         let range = Range::new(settings.min_concurrency, settings.max_concurrency);
         let recent = settings.latency_quantile.map(|p| WindowedP2Quantile::new(p, WINDOW));
-        Self { settings, range, limit: range.max, last_cut: None, recent, outside: None }
+        Self { settings, range, limit: range.max, last_cut: None, recent, outside: Outside::Own }
     }
 
     /// Calls that may be in flight.
@@ -109,9 +120,14 @@ impl Aimd {
         self.cut(now);
     }
 
-    /// Takes the quantile of a whole fleet's latencies, in microseconds, in place of its own; `None` goes back to that.
-    pub(crate) fn follow(&mut self, outside: Option<f64>) {
+    /// Takes what is known of a whole fleet's latencies in place of its own estimate.
+    pub(crate) fn follow(&mut self, outside: Outside) {
         self.outside = outside;
+    }
+
+    /// When it last shrank.
+    pub(crate) fn last_cut(&self) -> Option<Time> {
+        self.last_cut
     }
 
     /// Goes on with other settings. A limit at its maximum has met no bound but that and moves with it; any other stays
@@ -170,8 +186,10 @@ impl Aimd {
         };
         recent.observe(latency.as_micros() as f64);
         let threshold = self.settings.latency_threshold.as_micros() as f64;
-        if let Some(outside) = self.outside {
-            return Some(outside > threshold);
+        match self.outside {
+            Outside::Own => {}
+            Outside::Quantile(outside) => return Some(outside > threshold),
+            Outside::Unknown => return None,
         }
         recent.estimate().filter(|_| recent.count() >= WARM).map(|estimate| estimate > threshold)
     }

@@ -233,9 +233,9 @@ impl Sim {
         }
     }
 
-    /// Runs until this moment.
+    /// Runs until this moment. The load goes on beyond it, also where a call begins at just that moment.
     pub fn run_to(&mut self, moment: u64) {
-        self.until = self.until.max(moment);
+        self.until = self.until.max(moment + 1);
         while self.agenda.first_key_value().is_some_and(|(key, _)| key.0 <= moment) {
             self.step();
         }

@@ -5,6 +5,7 @@
 #![allow(clippy::missing_panics_doc, reason = "a helper of tests fails the test by a panic")]
 
 pub mod crew;
+pub mod partition;
 mod process;
 mod proxy;
 mod resp;

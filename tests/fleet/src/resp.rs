@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long a test waits for an answer that has to come.
@@ -47,7 +49,38 @@ impl Word {
 /// One connection.
 #[derive(Debug)]
 pub struct Connection {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Stream>,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl io::Read for Stream {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(bytes),
+            Self::Unix(stream) => stream.read(bytes),
+        }
+    }
+}
+
+impl io::Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.flush(),
+            Self::Unix(stream) => stream.flush(),
+        }
+    }
 }
 
 impl Connection {
@@ -57,7 +90,15 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream: BufReader::new(stream) })
+        Ok(Self { stream: BufReader::new(Stream::Tcp(stream)) })
+    }
+
+    /// Connects by a file: no network is between, not even that of another namespace.
+    pub fn open_file(at: &Path) -> io::Result<Self> {
+        let stream = UnixStream::connect(at)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { stream: BufReader::new(Stream::Unix(stream)) })
     }
 
     /// One command and its answer.

@@ -20,17 +20,29 @@ pub struct Server {
     address: SocketAddr,
     folder: PathBuf,
     options: Vec<String>,
+    /// What the program is started by, where it runs elsewhere than the test: that has a file to reach it by.
+    inside: Vec<String>,
 }
 
 impl Server {
     /// Starts a server that keeps nothing on disk. Further options go before the port.
     pub fn start(options: &[&str]) -> Self {
+        Self::begin(options, free_port(), Vec::new())
+    }
+
+    /// The same in a network of its own, by the words that start a program there. What the test itself says to it goes by a
+    /// file, so it works however that network is.
+    pub fn start_inside(inside: Vec<String>, address: SocketAddr) -> Self {
+        Self::begin(&["--protected-mode", "no"], address, inside)
+    }
+
+    fn begin(options: &[&str], address: SocketAddr, inside: Vec<String>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = env::temp_dir().join(format!("tidegate-redis-{}-{number}", process::id()));
         fs::create_dir_all(&folder).expect("a folder of its own");
         let options = options.iter().map(ToString::to_string).collect();
-        let mut server = Self { child: None, address: free_port(), folder, options };
+        let mut server = Self { child: None, address, folder, options, inside };
         server.start_again();
         server
     }
@@ -39,8 +51,16 @@ impl Server {
     pub fn start_again(&mut self) {
         assert!(self.child.is_none(), "it runs");
         let program = env::var_os(PROGRAM).unwrap_or_else(|| "redis-server".into());
-        let mut command = Command::new(&program);
-        command.args(&self.options).args(["--save", "", "--appendonly", "no", "--bind", "127.0.0.1"]);
+        let mut command = match self.inside.split_first() {
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(&program).arg("--unixsocket").arg(self.door());
+                command
+            }
+            None => Command::new(&program),
+        };
+        command.args(&self.options).args(["--save", "", "--appendonly", "no", "--bind"]);
+        command.arg(self.address.ip().to_string());
         command.args(["--port", &self.address.port().to_string(), "--dir"]);
         command.arg(&self.folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn();
@@ -53,7 +73,7 @@ impl Server {
         self.child = Some(child);
         let until = Instant::now() + START;
         loop {
-            let answer = Connection::open(self.address).and_then(|mut it| it.run(&[b"PING".to_vec()]));
+            let answer = self.reach().and_then(|mut it| it.run(&[b"PING".to_vec()]));
             match answer {
                 Ok(Word::Text(_)) => return,
                 _ if self.has_ended() => panic!("{} has ended: does it know its options?", program.display()),
@@ -70,7 +90,30 @@ impl Server {
 
     /// A connection of its own.
     pub fn connect(&self) -> Connection {
-        Connection::open(self.address).unwrap_or_else(|error| panic!("{}: {error}", self.address))
+        self.reach().unwrap_or_else(|error| panic!("{}: {error}", self.address))
+    }
+
+    fn reach(&self) -> std::io::Result<Connection> {
+        if self.inside.is_empty() {
+            Connection::open(self.address)
+        } else {
+            Connection::open_file(&self.door())
+        }
+    }
+
+    fn door(&self) -> PathBuf {
+        self.folder.join("door")
+    }
+
+    /// How many scripts it has run since it was started.
+    pub fn scripts_run(&self) -> u64 {
+        let stats = self.connect().ok("INFO commandstats").text();
+        let calls = |name: &str| -> u64 {
+            let line = stats.lines().find_map(|line| line.strip_prefix(name));
+            let count = line.and_then(|line| line.split(['=', ',']).nth(1));
+            count.map_or(0, |count| count.parse().expect("a count"))
+        };
+        calls("cmdstat_evalsha:") + calls("cmdstat_eval:")
     }
 
     /// `kill -9`: whatever it held is lost.

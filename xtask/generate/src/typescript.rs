@@ -40,38 +40,18 @@ pub fn text() -> String {
 
 /// What the shell has to know of the table at run time.
 fn constants(text: &mut String) {
-    let listed = |wanted: fn(Domain) -> bool| {
-        let keys = tidegate::TABLE.iter().filter(move |key| wanted(key.domain));
-        keys.map(|key| format!("\"{}\"", key.path)).collect::<Vec<_>>()
-    };
-    let mut set = |doc: &str, name: &str, items: &[String]| {
-        let _ = write!(text, "\n/** {doc} */\n");
-        assign(text, &format!("export const {name}: ReadonlySet<string> = new Set(["), items, "]);");
-    };
-    set("Keys that take a span.", "SPANS", &listed(|domain| matches!(domain, Domain::Span { .. })));
-    set("Keys that take true or false.", "FLAGS", &listed(|domain| matches!(domain, Domain::Flag)));
-    set(
-        "Keys that take a list.",
-        "LISTS",
-        &listed(|domain| matches!(domain, Domain::Statuses | Domain::Words(_) | Domain::KindWords(_))),
-    );
-    let tables: Vec<_> = preset_tables().map(|path| format!("\"{path}\"")).collect();
-    set("The components of which presets set keys.", "PRESET_TABLES", &tables);
-    let mut names: Vec<_> = tidegate::TABLE.iter().flat_map(|key| key.path.split('.')).collect();
-    names.retain(|name| name.contains('_'));
-    names.sort_unstable();
-    names.dedup();
-    let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
-    set("Names that are others in JavaScript.", "NAMES", &names);
-    *text += "\n/** The pair that says that a component is there where all its keys are left to core. */\n";
-    *text += "export const PRESENCE: Readonly<Record<string, readonly [string, number | string]>> = {\n";
+    *text += "\n/**\n * The pair that says that a component is there where all its keys are left to core; not beside a preset where that sets keys\n * of it.\n */\n";
+    *text +=
+        "export const PRESENCE: Readonly<Record<string, readonly [string, number | string, boolean]>> = {\n";
     for (path, _) in TABLES {
         let Some((key, value)) = presence(path) else { continue };
         let value = match value {
             Value::Number(number) => number.to_string(),
             Value::Text(word) => format!("\"{word}\""),
         };
-        let _ = writeln!(text, "  {}: [\"{key}\", {value}],", property(path));
+        let preset = preset_tables().any(|table| table == *path);
+        let key = &key[path.len() + 1..];
+        let _ = writeln!(text, "  {}: [\"{key}\", {value}, {preset}],", property(path));
     }
     *text +=
         "};\n\n/** The kinds of pools, in the order of their numbers, and the tables of their keys. */\n";
@@ -201,20 +181,6 @@ fn union(text: &mut String, doc: &str, name: &str, words: &[&str]) {
     } else {
         let _ = writeln!(text, "export type {name} =\n  | {};", words.join("\n  | "));
     }
-}
-
-/// Items between brackets: on one line where they fit, else one a line.
-fn assign(text: &mut String, open: &str, items: &[String], close: &str) {
-    let line = format!("{open}{}{close}", items.join(", "));
-    if line.len() <= WIDTH {
-        let _ = writeln!(text, "{line}");
-        return;
-    }
-    let _ = writeln!(text, "{open}");
-    for item in items {
-        let _ = writeln!(text, "  {item},");
-    }
-    let _ = writeln!(text, "{close}");
 }
 
 /// A comment above a field, in lines of at most [`WIDTH`] characters.

@@ -5,6 +5,7 @@
 
 mod host;
 mod parts;
+mod rates;
 mod shared;
 mod stacks;
 
@@ -56,6 +57,7 @@ fn main() {
     let args: Vec<String> = args().skip(1).collect();
     let mut rows = parts::rows();
     rows.extend(stacks::rows());
+    rows.extend(rates::rows());
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => {
             versions();

@@ -24,7 +24,7 @@ use tower::{Service, ServiceBuilder, ServiceExt as _, service_fn};
 const SYNC: &str = "the full pipeline, sync";
 pub const ASYNC: &str = "the full pipeline, async";
 pub const RETRY: &str = "the full pipeline, async, one retry without a wait";
-const RATE: &str = "rate limit alone, async";
+pub const RATE: &str = "rate limit alone, async";
 
 /// What fails.
 #[derive(Clone, Copy, Debug)]
@@ -38,14 +38,14 @@ impl std::fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-type Tokens = RateLimiter<
+pub type Tokens = RateLimiter<
     governor::state::NotKeyed,
     governor::state::InMemoryState,
     governor::clock::MonotonicClock,
     governor::middleware::NoOpMiddleware<std::time::Instant>,
 >;
 
-fn tokens() -> Tokens {
+pub fn tokens() -> Tokens {
     let quota = Quota::per_second(1_000_000_000.try_into().expect("not zero"));
     RateLimiter::direct_with_clock(quota, governor::clock::MonotonicClock)
 }

@@ -68,15 +68,20 @@ private func word(_ kind: Kind, _ retryAfter: Duration? = nil) -> UInt64 {
 extension Policy {
     /// The outcome of an attempt, at its place in a word.
     func judge(_ result: Result<any Sendable, any Error>, default known: UInt64? = nil) -> UInt64 {
-        if let classify, let answer = classify(result) {
-            if let kind = kinds[answer.kind] {
-                return Wire.outcome(kind, opinion: answer.opinion?.rawValue ?? 0, retryAfter: answer.retryAfter)
-            }
-            complain(answer.kind)
-        }
+        if let own = judged(result) { return own }
         if let known { return known }
         if case .failure(let error) = result { return outcome(of: error) }
         return 0
+    }
+
+    /// What the policy's `classify` says of an attempt, at its place in a word; nil where it says nothing that can be.
+    func judged(_ result: Result<any Sendable, any Error>) -> UInt64? {
+        guard let classify, let answer = classify(result) else { return nil }
+        guard let kind = kinds[answer.kind] else {
+            complain(answer.kind)
+            return nil
+        }
+        return Wire.outcome(kind, opinion: answer.opinion?.rawValue ?? 0, retryAfter: answer.retryAfter)
     }
 
     /// Says once that an answer of the policy's `classify` is ignored: no callback can break a call.

@@ -1,4 +1,4 @@
-/// Which errors a fallback stands in for, where its caller chooses them. Never for a cancellation.
+/// Which errors a fallback stands in for. Never for a cancellation.
 public typealias FallbackOn = @Sendable (any Error) -> Bool
 
 extension Policy {
@@ -6,8 +6,8 @@ extension Policy {
     /// cancellation. That it stood in is counted in metrics and told as an event.
     ///
     /// - Parameters:
-    ///   - on: Which errors it stands in for. Left out: refusals, what ran out of time, and failures that may pass; of others, which
-    ///     may be bugs, those that the policy's `classify` has judged.
+    ///   - on: Which errors it stands in for. Where nothing is said: refusals, what ran out of its time, and failures that may pass,
+    ///     as in every language. A failure that nothing has judged may be a bug, which it would hide; `classify` says otherwise.
     ///   - fallback: What the caller gets in the place of the error. What it throws is the caller's, as it is.
     public func run<T: Sendable>(
         _ options: CallOptions = CallOptions(), on: FallbackOn? = nil,
@@ -24,7 +24,8 @@ extension Policy {
         _ operation: @escaping @Sendable (Attempt) async throws -> T
     ) async -> Ended<T> {
         let ended = await ended(options, operation)
-        guard case .failure(let error) = ended.result, !Task.isCancelled, ended.report.reason != .cancelled, on?(error) ?? fallsBack(on: error)
+        guard case .failure(let error) = ended.result, !Task.isCancelled, ended.report.reason != .cancelled,
+            on?(error) ?? fallsBack(error)
         else { return ended }
         let result: Result<T, any Error>
         do { result = .success(try await fallback(error)) } catch { result = .failure(error) }
@@ -34,19 +35,17 @@ extension Policy {
         return Ended(result: result, report: ended.report, replaced: error, call: ended.call)
     }
 
-    /// Is it this error's turn, where nobody has chosen? Core decides, as in every language.
-    private func fallsBack(on error: any Error) -> Bool {
+    /// Does it stand in for this end of a call, where its caller has not said for which? Core says so.
+    private func fallsBack(_ error: any Error) -> Bool {
         if let ours = error as? any TidegateError, !(error is AttemptTimeout) {
-            guard let reason = ours.reason else { return false }
-            return fallsBack(reason, nil, judged: false)
+            return ours.reason.map { asked($0, failure: nil, judged: false) } ?? false
         }
-        let judged = classify?(.failure(error)).flatMap { kinds[$0.kind] }
-        return fallsBack(.attempts, judged ?? outcome(of: error) >> 11 & 31, judged: judged != nil)
+        let own = judged(.failure(error))
+        return asked(.attempts, failure: (own ?? outcome(of: error)) >> 11 & 31, judged: own != nil)
     }
 
-    private func fallsBack(_ reason: Verdict, _ failure: UInt64?, judged: Bool) -> Bool {
-        guard let verdict = Verdict.allCases.firstIndex(of: reason) else { return false }
-        let failure = failure.map { UInt8(truncatingIfNeeded: $0) }
-        return engine.native.fallsBack(policy: number, verdict: UInt8(verdict), failure: failure, judged: judged)
+    private func asked(_ verdict: Verdict, failure kind: UInt64?, judged: Bool) -> Bool {
+        let place = UInt8(Verdict.allCases.firstIndex(of: verdict) ?? 0)
+        return engine.native.fallsBack(policy: number, verdict: place, failure: kind.map(UInt8.init), judged: judged)
     }
 }

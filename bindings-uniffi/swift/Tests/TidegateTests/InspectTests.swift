@@ -89,9 +89,9 @@ import TidegateTesting
 
     @Test func fallbacksAreCounted() async throws {
         let policy = try policy(1)
-        _ = await policy.ended(fallback: { _ in 1 }) { _ -> Int in throw Broken() }
-        _ = await policy.ended(fallback: { _ in 1 }) { _ -> Int in throw Broken() }
-        _ = await policy.ended(fallback: { _ in throw Broken() }) { _ -> Int in throw Broken() }
+        _ = await policy.ended(on: { _ in true }, fallback: { _ in 1 }) { _ -> Int in throw Broken() }
+        _ = await policy.ended(on: { _ in true }, fallback: { _ in 1 }) { _ -> Int in throw Broken() }
+        _ = await policy.ended(on: { _ in true }, fallback: { _ in throw Broken() }) { _ -> Int in throw Broken() }
         let counts = try #require(engine.snapshot().policies["p"])
         #expect((counts.fallbacks, counts.fallbackFailures) == (2, 1))
     }

@@ -186,8 +186,8 @@ private enum Tag {
     }
 
     @Test func aFallbackGetsTheError() async throws {
-        let policy = try Policy("p", retry: Retry(maxAttempts: 1), classify: transient, engine: engine)
-        let value = try await policy.run(fallback: { error in "\(error)" }) { _ -> String in throw Broken(number: 4) }
+        let policy = try Policy("p", retry: Retry(), engine: engine)
+        let value = try await policy.run(on: { _ in true }, fallback: { error in "\(error)" }) { _ -> String in throw Broken(number: 4) }
         #expect(value.contains("4"))
     }
 

@@ -176,15 +176,19 @@ impl Engine {
         }
     }
 
-    /// The store has told the fleet's state.
+    /// The store has told the fleet's state, in answer to a question of `sent`. What is left of a break counts from the
+    /// question: however late the answer, no break is prolonged, and what is sent at the break's end arrives after it, as the
+    /// question arrived after it was sent.
     pub(super) fn breaker_told(
         &mut self,
         route: u32,
-        (command, op): (CommandId, Op),
+        (command, op, sent): (CommandId, Op, Time),
         answer: &[u64],
         now: Time,
     ) {
         let &[state, remaining, epoch, _votes] = answer else { return };
+        let remaining = remaining.saturating_sub(now.since(sent).as_micros());
+        let state = if state == 1 && remaining == 0 { 2 } else { state };
         let before = self.levels(route);
         let it = &mut self.routes[route];
         let (Some(guard), Some(breaker)) = (&mut it.guard, &mut it.breaker) else { return };
@@ -202,9 +206,10 @@ impl Engine {
                 breaker.open_for(Duration::from_micros(remaining), now);
                 (guard.epoch, guard.theirs) = (epoch, true);
             }
-            2 if epoch != guard.epoch => {
-                // The break is over, and nobody's probe has come back yet. Whoever is closed has not seen it: it probes too.
-                if own == BreakerState::Closed {
+            2 if epoch != guard.epoch || guard.theirs && own == BreakerState::Open => {
+                // The break is over, and nobody's probe has come back yet. Whoever is closed has not seen it: it probes too,
+                // and so does who took it for a longer one.
+                if own == BreakerState::Closed || guard.theirs && own == BreakerState::Open {
                     breaker.open_for(Duration::ZERO, now);
                 }
                 (guard.epoch, guard.theirs) = (epoch, true);

@@ -1,5 +1,6 @@
 //! Commands as they are written, and replies as they are read.
 
+use core::ops::Range;
 use std::fmt::Write as _;
 
 use super::super::Engine;
@@ -131,6 +132,12 @@ impl Pending {
         let words = self.tail.iter().skip(8);
         words.filter_map(|word| core::str::from_utf8(word).ok()?.parse().ok()).collect()
     }
+
+    /// How long the leases are that a command about slots asks for or renews.
+    pub fn lease(&self) -> Duration {
+        let word = self.tail.get(6).and_then(|word| core::str::from_utf8(word).ok()?.parse().ok());
+        Duration::from_micros(word.unwrap_or(0))
+    }
 }
 
 /// Why the store is taken for gone.
@@ -231,6 +238,23 @@ impl Engine {
         let Some(fleet) = &mut self.fleet else { return };
         let due = now.after(pending.within);
         let command = fleet.command(Pending { by_name: false, overdue: false, sent: now, due, ..pending });
+        self.commands.push(command);
+    }
+
+    /// Gives back what a command has acquired, by the keys of that command: its route may be gone.
+    pub(super) fn send_release(&mut self, of: &Pending, fences: Range<u64>, now: Time) {
+        let Some(fleet) = &mut self.fleet else { return };
+        let (op, count) = (slots::Op::Release, (fences.end - fences.start) as u32);
+        let number = |number: u64| number.to_string().into_bytes();
+        let mut tail = of.tail.clone();
+        tail.truncate(7);
+        tail[3] = number(op as u64);
+        tail.push(number(u64::from(count)));
+        tail.extend(fences.map(number));
+        let subject = Subject::Slots { op, count };
+        let due = now.after(of.within);
+        let pending = Pending { subject, tail, sent: now, due, overdue: false, by_name: true, ..of.clone() };
+        let command = fleet.command(pending);
         self.commands.push(command);
     }
 

@@ -1,5 +1,8 @@
 //! Latencies of the whole fleet (semantics 10.1): each process sends how many calls took how long since it last did, in the
 //! buckets of a sketch, and is told the quantile of all. That stands in for the process's own estimate while it is fresh.
+//!
+//! A slowness is cut for once. Whatever was measured before a cut has left the store after [`Digest::memory`]: until then no
+//! answer counts, and the limit neither shrinks nor grows by one.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +10,7 @@ use super::super::Engine;
 use super::command::Subject;
 use crate::fleet::{DIGEST, MOST_ITEMS};
 use crate::full::Part;
-use crate::limit::AimdSettings;
+use crate::limit::{AimdSettings, Outside};
 use crate::outcome::Class;
 use crate::policy::{Bulkhead, LimitSettings};
 use crate::quantile::{shared_bucket, shared_value};
@@ -19,18 +22,28 @@ const WARM: u64 = 20;
 /// An estimate is good for so many exchanges.
 const FRESH: u64 = 3;
 
+/// Latencies that have waited for more exchanges than this to be sent are not sent as new.
+const KEPT: u64 = 2;
+
 /// What a bulkhead's limit follows, where that is shared.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct Digest {
     settings: AimdSettings,
     quantile: f64,
-    /// Calls since the last exchange, by bucket.
+    /// Calls since the last exchange, by bucket, and when the first of them ended.
     counts: BTreeMap<i32, u64>,
+    since: Time,
     asked_at: Option<Time>,
     out: bool,
     /// The fleet's quantile, in microseconds, and how long it is good for.
     estimate: Option<(f64, Time)>,
+    /// The limit's last cut that is known here. Where the fleet's quantile has made it, nothing is known until an answer
+    /// without what was before it comes, or this long.
+    cut: Option<Time>,
+    unknown_until: Time,
+    /// `store_exchange` and `store_timeout`, as the last call's policy has them.
     every: Duration,
+    within: Duration,
 }
 
 impl Digest {
@@ -41,10 +54,14 @@ impl Digest {
             settings: *settings,
             quantile: settings.latency_quantile?,
             counts: BTreeMap::new(),
+            since: Time::default(),
             asked_at: None,
             out: false,
             estimate: None,
+            cut: None,
+            unknown_until: Time::default(),
             every: Duration::ZERO,
+            within: Duration::ZERO,
         };
         Some(Part::new(it, settings.full()))
     }
@@ -55,9 +72,50 @@ impl Digest {
         self.out = false;
     }
 
-    /// How long a slice of the store's is: what is older than two of them is forgotten. A cut has had its effect by then.
+    /// How long a slice of the store's is: what is older than two of them is forgotten.
     fn slice(&self) -> Duration {
-        self.settings.cooldown.clamp(Duration::from_secs(1), Duration::from_secs(60))
+        let half = Duration::from_micros(self.settings.cooldown.as_micros() / 2);
+        half.clamp(Duration::from_millis(500), Duration::from_secs(60))
+    }
+
+    fn exchanges(&self, count: u64) -> Duration {
+        Duration::from_micros(self.every.as_micros().saturating_mul(count))
+    }
+
+    /// So long after a moment the store tells nothing that was measured before it: two slices after the last process has
+    /// sent it, and that command has arrived.
+    fn memory(&self) -> Duration {
+        let slices = Duration::from_micros(self.slice().as_micros() * 2);
+        slices.plus(self.exchanges(KEPT)).plus(self.within)
+    }
+
+    /// Counts a call, where it says something about latency. What was measured while the store was gone, or has waited for
+    /// long, says nothing about now and is dropped.
+    fn count(&mut self, latency: Option<Duration>, up: bool, now: Time) {
+        if !up || now.since(self.since) > self.exchanges(KEPT) {
+            self.counts.clear();
+        }
+        let Some(latency) = latency.filter(|_| up) else { return };
+        if self.counts.is_empty() {
+            self.since = now;
+        }
+        *self.counts.entry(shared_bucket(latency.as_micros() as f64)).or_default() += 1;
+    }
+
+    /// What the limit follows, where its last cut was at `cut`.
+    fn outside(&mut self, cut: Option<Time>, up: bool, now: Time) -> Outside {
+        if cut != self.cut {
+            self.cut = cut;
+            let until = self.estimate.take().map_or(self.unknown_until, |(_, until)| until);
+            if cut.is_some_and(|cut| cut < until) {
+                self.unknown_until = now.after(self.memory()).after(self.exchanges(FRESH));
+            }
+        }
+        match self.estimate.filter(|(_, until)| now < *until) {
+            Some((quantile, _)) => Outside::Quantile(quantile),
+            None if up && now < self.unknown_until => Outside::Unknown,
+            None => Outside::Own,
+        }
     }
 }
 
@@ -73,22 +131,19 @@ impl Engine {
     ) {
         let (every, within) = (self.settings(slot).store_exchange, self.settings(slot).store_timeout);
         self.watch_store(now);
-        let Some(digest) = &mut self.routes[home].digest else { return };
-        digest.every = every;
+        let up = self.store_up();
+        let it = &mut self.routes[home];
+        let (Some(digest), Some(pool)) = (&mut it.digest, &mut it.pool) else { return };
+        (digest.every, digest.within) = (every, within);
         let latency = now.since(started);
         let counts = match class {
             Class::Ok => true,
             Class::Transient | Class::Permanent => latency > digest.settings.latency_threshold,
             _ => false,
         };
-        if counts {
-            *digest.counts.entry(shared_bucket(latency.as_micros() as f64)).or_default() += 1;
-        }
+        digest.count(counts.then_some(latency), up, now);
         let due = digest.asked_at.is_none_or(|asked| now.since(asked) >= every) && !digest.out;
-        let estimate = digest.estimate.filter(|(_, until)| now < *until).map(|it| it.0);
-        if let Some(pool) = &mut self.routes[home].pool {
-            pool.limiter.follow(estimate);
-        }
+        pool.limiter.follow(digest.outside(pool.limiter.last_cut(), up, now));
         if !due || !self.may_send(now) {
             return;
         }
@@ -109,10 +164,16 @@ impl Engine {
         }
     }
 
-    /// The store has told the fleet's quantile.
-    pub(super) fn digest_told(&mut self, home: u32, answer: &[u64], now: Time) {
-        let (Some(digest), &[count, bucket]) = (&mut self.routes[home].digest, answer) else { return };
-        let until = now.after(Duration::from_micros(digest.every.as_micros().saturating_mul(FRESH)));
+    /// The store has told the fleet's quantile, in answer to a question of `sent`.
+    pub(super) fn digest_told(&mut self, home: u32, sent: Time, answer: &[u64], now: Time) {
+        let it = &mut self.routes[home];
+        let (Some(digest), &[count, bucket]) = (&mut it.digest, answer) else { return };
+        let cut = it.pool.as_ref().and_then(|pool| pool.limiter.last_cut());
+        if cut.is_some_and(|cut| sent < cut.after(digest.memory())) {
+            return; // it may count calls of before the cut
+        }
+        let until = sent.after(digest.exchanges(FRESH));
+        digest.unknown_until = now;
         let bucket = i32::try_from(bucket).ok().filter(|_| count >= WARM);
         digest.estimate = bucket.map(|bucket| (shared_value(bucket), until));
     }

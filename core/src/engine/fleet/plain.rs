@@ -231,10 +231,7 @@ impl Engine {
         let Some(guard) = &self.routes[route].guard else { return };
         let known = guard.epoch();
         let told = match (link, answer) {
-            (Link::Name { epoch }, [1]) => {
-                let passed = now.since(pending.sent);
-                [1, duration.as_micros().saturating_sub(passed.as_micros()), epoch, 0]
-            }
+            (Link::Name { epoch }, [1]) => [1, duration.as_micros(), epoch, 0],
             // There is one already.
             (Link::Name { .. }, _) if goes_on => {
                 return self.send_link(route, (Link::Left, op), pending, now);
@@ -256,6 +253,6 @@ impl Engine {
             (Link::Named { .. }, [0, _]) | (Link::Clear, _) => [0, 0, known, 0],
             _ => return,
         };
-        self.breaker_told(route, (command, op), &told, now);
+        self.breaker_told(route, (command, op, pending.sent), &told, now);
     }
 }

@@ -348,7 +348,8 @@ impl Engine {
     ) {
         let again = self.jitter(AGAIN);
         let Some(slots) = &mut self.routes[home].slots else { return };
-        let ends = pending.sent.after(slots.settings.ttl);
+        // As long as the command has said, whatever the settings have become since.
+        let ends = pending.sent.after(pending.lease());
         let mut refused = false;
         match (op, answer) {
             (Op::Acquire, &[granted, first, used, _reaped]) => {
@@ -381,6 +382,16 @@ impl Engine {
         }
         self.ask_slots(home, now);
         self.wake_next(home, now);
+    }
+
+    /// Slots have come for a route that is gone, or whose permits are its own by now: nobody would renew them or give them
+    /// back, so nobody in the fleet would have them before their leases end.
+    pub(super) fn slots_unclaimed(&mut self, pending: &Pending, count: u32, answer: &[u64], now: Time) {
+        let &[granted, first, ..] = answer else { return };
+        let granted = granted.min(u64::from(count));
+        if granted > 0 && self.may_send(now) {
+            self.send_release(pending, first..first.saturating_add(granted), now);
+        }
     }
 
     /// The fleet is full: now the queue's bound counts, and who will not wait at all is refused.

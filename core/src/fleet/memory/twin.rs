@@ -139,25 +139,26 @@ pub(super) fn slots(
     }
     let fences = (6..=args.0.len()).map(|place| args.number(place)).collect::<Answer<Vec<u64>>>()?;
     keys.members(slots)?;
-    let last = keys
-        .text(fence)?
-        .and_then(|text| whole(text))
-        .filter(|last| *last <= MOST - MOST_ITEMS as u64)
-        .unwrap_or(0);
+    let (last, longest) = keys.text(fence)?.and_then(|text| pair(text)).unwrap_or_default();
+    let last = last.filter(|last| *last <= MOST - MOST_ITEMS as u64).unwrap_or(0);
+    let longest = longest.unwrap_or(0).max(ttl);
     let member = |fence: u64| [args.0[1].as_slice(), b":", fence.to_string().as_bytes()].concat();
-    let (until, ttl_ms) = ((now + ttl).cast_signed(), ttl.div_ceil(1_000) + 1_000);
+    let keep = |keys: &mut Keys, last: u64, longest: u64| {
+        let left = longest.div_ceil(1_000) + 1_000;
+        keys.expire(slots, left);
+        keys.put(fence, Value::Text(format!("{last} {longest}").into_bytes()), Some(left));
+    };
+    let (until, latest) = ((now + ttl).cast_signed(), (now + longest).cast_signed());
     match op {
         0 => {
-            let reaped = reap(keys, slots, now, until)?;
+            let reaped = reap(keys, slots, now, latest)?;
             let used = keys.members(slots)?;
             let (granted, mut first) = (n.min(limit.saturating_sub(used)), 0);
             if granted > 0 {
                 first = (last + 1).max(now);
                 let set = keys.make_sorted(slots)?;
                 set.extend((first..first + granted).map(|fence| (member(fence), until)));
-                let last = (first + granted - 1).to_string().into_bytes();
-                keys.put(fence, Value::Text(last), Some(ttl_ms));
-                keys.expire(slots, ttl_ms);
+                keep(keys, first + granted - 1, if used == 0 { ttl } else { longest });
             }
             Ok(format!("{granted} {first} {} {reaped}", used + granted))
         }
@@ -184,13 +185,12 @@ pub(super) fn slots(
                 }
             }
             if renewed > 0 {
-                keys.expire(slots, ttl_ms);
-                keys.expire(fence, ttl_ms);
+                keep(keys, last, longest);
             }
             Ok(format!("{renewed} {}{gone}", keys.members(slots)?))
         }
         3 => {
-            let reaped = reap(keys, slots, now, until)?;
+            let reaped = reap(keys, slots, now, latest)?;
             Ok(format!("{reaped} {}", keys.members(slots)?))
         }
         _ => Err(error("op is none of 0 to 3")),
@@ -267,6 +267,14 @@ fn reap(keys: &mut Keys, slots: &[u8], now: u64, until: i64) -> Answer<u64> {
         late.into_iter().take(MOST_ITEMS).for_each(|(_, score)| *score = until);
     }
     keys.drop_members(slots, |score| score <= now.cast_signed())
+}
+
+/// Two numbers parted by a blank, of which each may be none that is taken.
+fn pair(text: &[u8]) -> Option<(Option<u64>, Option<u64>)> {
+    let (left, right) = text.split_at(text.iter().position(|byte| *byte == b' ')?);
+    let right = &right[1..];
+    let digits = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    (digits(left) && digits(right)).then(|| (whole(left), whole(right)))
 }
 
 fn before(now: u64, span: u64) -> i64 {

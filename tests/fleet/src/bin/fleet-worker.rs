@@ -14,6 +14,12 @@ use tidegate_fleet_tests::Process;
 /// How long an upstream that has failed stays so, in microseconds.
 const FAILING: u64 = 300_000;
 
+/// The 99th percentile, in microseconds.
+fn percentile(mut waits: Vec<Duration>) -> Option<u64> {
+    waits.sort_unstable();
+    waits.get(waits.len() * 99 / 100).map(|wait| wait.as_micros() as u64)
+}
+
 #[tokio::main(flavor = "multi_thread", worker_threads = 1)]
 async fn main() {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -69,13 +75,16 @@ async fn main() {
             .filter_map(|record| record.change.map(|(_, to)| (record.at.as_micros(), to as u64)))
             .collect();
         let waits = seen.waits_within(0, until);
+        let (down, up) = (told(RecordType::StoreDegraded), told(RecordType::StoreRecovered));
+        let alone: Vec<Duration> =
+            down.iter().zip(&up).flat_map(|(from, to)| seen.waits_within(*from, *to)).collect();
         let ended = |verdict| seen.ends.get(&verdict).copied().unwrap_or(0);
         json!({
             "language": "rust", "begun": seen.begun, "starts": starts, "commands": seen.commands,
             "rate_limited": ended(Verdict::RateLimited), "breaker_open": ended(Verdict::BreakerOpen),
-            "breaker": states, "degraded": told(RecordType::StoreDegraded),
-            "recovered": told(RecordType::StoreRecovered),
-            "wait_p99_us": waits.get(waits.len() * 99 / 100).map(|wait| wait.as_micros() as u64),
+            "breaker": states, "degraded": down, "recovered": up, "ended": seen.ends.values().sum::<u64>(),
+            "wait_p99_us": percentile(waits), "alone": alone.len(), "alone_wait_p99_us": percentile(alone),
+            "wait_longest_us": seen.waits.iter().map(|wait| wait.1.as_micros() as u64).max(),
         })
     });
     println!("{line}");

@@ -1,0 +1,159 @@
+//! The body of a failed answer, read before the next attempt where it is small: that keeps its connection, and the answer.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Buf;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::http::BoxError;
+
+/// The largest body that is read to its end.
+const MOST: usize = 64 * 1024;
+/// How long that may take.
+const TIME: Duration = Duration::from_millis(500);
+
+/// A body of which a part may have been read already.
+pub struct Buffered<B: Body> {
+    frames: VecDeque<Frame<B::Data>>,
+    size: usize,
+    rest: Option<B>,
+    error: Option<BoxError>,
+}
+
+impl<B: Body> Buffered<B> {
+    /// A body of which nothing has been read.
+    pub(crate) fn new(body: B) -> Self {
+        Self { frames: VecDeque::new(), size: 0, rest: Some(body), error: None }
+    }
+
+    /// Is all of it here?
+    pub(crate) fn is_whole(&self) -> bool {
+        self.rest.is_none()
+    }
+}
+
+impl<B: Body + Unpin> Buffered<B>
+where
+    B::Error: Into<BoxError>,
+{
+    /// Reads on, until all of it is here or it is too much.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while let Some(rest) = &mut self.rest
+            && self.size <= MOST
+        {
+            match std::task::ready!(Pin::new(rest).poll_frame(cx)) {
+                Some(Ok(frame)) => {
+                    self.size += frame.data_ref().map_or(0, Buf::remaining);
+                    self.frames.push_back(frame);
+                    continue;
+                }
+                // It is here as far as it has come; its reader meets the error where it stood.
+                Some(Err(error)) => self.error = Some(error.into()),
+                None => {}
+            }
+            self.rest = None;
+        }
+        Poll::Ready(())
+    }
+}
+
+// It is read in place, and what has been read is never pinned.
+impl<B: Body + Unpin> Unpin for Buffered<B> {}
+
+impl<B: Body + Unpin> Body for Buffered<B>
+where
+    B::Error: Into<BoxError>,
+{
+    type Data = B::Data;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
+        let this = &mut *self;
+        if let Some(frame) = this.frames.pop_front() {
+            this.size -= frame.data_ref().map_or(0, Buf::remaining);
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        if let Some(error) = this.error.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        match &mut this.rest {
+            Some(rest) => Pin::new(rest).poll_frame(cx).map_err(Into::into),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.frames.is_empty() && self.error.is_none() && self.rest.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let here = self.size as u64;
+        match &self.rest {
+            None if self.error.is_none() => SizeHint::with_exact(here),
+            None => SizeHint::new(),
+            Some(rest) => {
+                // The upper bound first: a lower one above it is a panic.
+                let (of, mut hint) = (rest.size_hint(), SizeHint::new());
+                if let Some(upper) = of.upper() {
+                    hint.set_upper(upper.saturating_add(here));
+                }
+                hint.set_lower(of.lower().saturating_add(here));
+                hint
+            }
+        }
+    }
+}
+
+impl<B: Body> fmt::Debug for Buffered<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffered").field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+pin_project! {
+    /// Reads a small body to its end. What is larger, or slow, is left where it was.
+    pub(crate) struct Draining<B: Body> {
+        body: Option<Buffered<B>>,
+        until: Instant,
+        #[pin]
+        sleep: Option<Sleep>,
+    }
+}
+
+impl<B: Body> Draining<B> {
+    pub fn new(body: B) -> Self {
+        Self { body: Some(Buffered::new(body)), until: Instant::now() + TIME, sleep: None }
+    }
+}
+
+impl<B: Body + Unpin> Future for Draining<B>
+where
+    B::Error: Into<BoxError>,
+{
+    type Output = Buffered<B>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let body = this.body.as_mut().expect("polled until its end");
+        let large = body.rest.as_ref().is_some_and(|rest| rest.size_hint().lower() > MOST as u64);
+        if !large && body.poll_read(cx).is_pending() {
+            if this.sleep.is_none() {
+                this.sleep.set(Some(sleep_until(*this.until)));
+            }
+            if this.sleep.as_pin_mut().is_some_and(|sleep| sleep.poll(cx).is_pending()) {
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(this.body.take().expect("it was there"))
+    }
+}

@@ -1,0 +1,486 @@
+//! HTTP over tower: what the layer for any service leaves to its user, done for services of `http::Request`.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use http::header::HeaderValue;
+use http::{HeaderMap, Method, Request, Response, StatusCode, response};
+use http_body::Body;
+use pin_project_lite::pin_project;
+use tidegate::{Class, Opinion, Outcome};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::{Cloned, Facts, Requests, Sending, Sent, unready};
+use crate::classify::{Judge, Judgement, of_chain};
+use crate::drain::{Buffered, Draining};
+use crate::error::Error;
+use crate::http::{BoxError, GuardedBody, KEY, RETRY, fresh_key, has_body, outcome_of};
+use crate::policy::{Caller, Policy, Site};
+use crate::run::{Run, Tailed};
+
+type Opine = dyn Fn(StatusCode, &HeaderMap) -> Option<Outcome> + Send + Sync;
+
+/// What an error of an HTTP client means to a policy. Functions of `&E` are.
+pub trait Errors<E> {
+    /// The outcome of an attempt that ended with this error.
+    fn outcome(&self, error: &E) -> Outcome;
+}
+
+impl<E, F: Fn(&E) -> Outcome> Errors<E> for F {
+    fn outcome(&self, error: &E) -> Outcome {
+        self(error)
+    }
+}
+
+/// The default: by the first error among its causes that is known (`io::Error`, one of ours); others may pass, as most of
+/// what goes wrong between two machines does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ByCauses;
+
+impl<E: StdError + 'static> Errors<E> for ByCauses {
+    fn outcome(&self, error: &E) -> Outcome {
+        match of_chain(error) {
+            unknown if unknown.kind == Class::Permanent.into() => Outcome::of(Class::Transient),
+            known => known,
+        }
+    }
+}
+
+/// Puts services of `http::Request`, such as hyper's client, under a policy with the rules of every HTTP adapter.
+///
+/// - The last answer is the caller's whatever its status; its extensions have the [`Report`](crate::Report) where it was not
+///   answered at once.
+/// - A request is repeated where its method is idempotent, where it has an `Idempotency-Key`, or where nothing of it was sent.
+///   Bodies are cloned; [`HttpLayer::requests`] takes another idea of them, such as [`Once`](super::Once) for what can be sent once.
+/// - A failed answer that may be repeated is read first where it is small (64 KiB), which keeps its connection; a large one is closed.
+/// - Slot and deadline last until the body has been read or dropped (`slot_until = "headers"` ends them before).
+/// - Repeats carry `Retry-Attempt: n`. The route is the request's scheme and authority, unless its caller has one.
+///
+/// ```
+/// use bytes::Bytes;
+/// use http::{Request, Response};
+/// use http_body_util::Full;
+/// use tidegate_tokio::Policy;
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let shop = Policy::builder("shop").preset("http").build().unwrap();
+/// // In the place of a client: an answer that is worth a repeat, and then a good one.
+/// let client = service_fn(|request: Request<Full<Bytes>>| async move {
+///     let status = if request.headers().contains_key("retry-attempt") { 200 } else { 503 };
+///     Ok::<_, std::io::Error>(Response::builder().status(status).body(Full::<Bytes>::default()).unwrap())
+/// });
+/// let client = shop.http_layer().layer(client);
+/// let response = client.oneshot(Request::get("http://shop.example/orders/7").body(Full::default()).unwrap()).await.unwrap();
+/// assert_eq!(response.status(), 200);
+/// assert_eq!(response.extensions().get::<tidegate_tokio::Report>().unwrap().attempts, 2);
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct HttpLayer<R = Cloned, C = ByCauses> {
+    caller: Caller,
+    says: Says,
+    requests: R,
+    errors: C,
+}
+
+/// What is said of all requests of a layer.
+#[derive(Clone)]
+struct Says {
+    idempotent: Option<bool>,
+    retry_header: bool,
+    make_key: bool,
+    opine: Option<Arc<Opine>>,
+}
+
+impl Policy {
+    /// This policy as a layer for HTTP clients: see [`HttpLayer`].
+    pub fn http_layer(&self) -> HttpLayer {
+        self.caller().http_layer()
+    }
+}
+
+impl Caller {
+    /// This caller as a layer for HTTP clients: see [`HttpLayer`]. Its route, where it has one, stands for the requests' origins.
+    pub fn http_layer(&self) -> HttpLayer {
+        let says = Says { idempotent: None, retry_header: true, make_key: false, opine: None };
+        HttpLayer { caller: self.clone(), says, requests: Cloned, errors: ByCauses }
+    }
+}
+
+impl<R, C> HttpLayer<R, C> {
+    /// With another idea of its requests: how they are sent again, and what they say of themselves on top of what HTTP says.
+    #[must_use]
+    pub fn requests<Q>(self, requests: Q) -> HttpLayer<Q, C> {
+        HttpLayer { caller: self.caller, says: self.says, requests, errors: self.errors }
+    }
+
+    /// With another idea of what errors mean. One that panics takes them for permanent.
+    #[must_use]
+    pub fn errors<D>(self, errors: D) -> HttpLayer<R, D> {
+        HttpLayer { caller: self.caller, says: self.says, requests: self.requests, errors }
+    }
+
+    /// Is a repeat harmless, whatever a request's method?
+    #[must_use]
+    pub fn idempotent(mut self, idempotent: bool) -> Self {
+        self.says.idempotent = Some(idempotent);
+        self
+    }
+
+    /// Do repeats carry `Retry-Attempt: n`? True if nothing is said.
+    #[must_use]
+    pub fn retry_header(mut self, retry_header: bool) -> Self {
+        self.says.retry_header = retry_header;
+        self
+    }
+
+    /// Is every request without one given an `Idempotency-Key` of its own, the same on each attempt? False if nothing is said.
+    #[must_use]
+    pub fn idempotency_key(mut self, idempotency_key: bool) -> Self {
+        self.says.make_key = idempotency_key;
+        self
+    }
+
+    /// Says what an answer means, where its status does not; `None` for no opinion. One that panics has none. It may be asked twice
+    /// of one answer.
+    #[must_use]
+    pub fn classify(
+        mut self,
+        opine: impl Fn(StatusCode, &HeaderMap) -> Option<Outcome> + Send + Sync + 'static,
+    ) -> Self {
+        self.says.opine = Some(Arc::new(opine));
+        self
+    }
+}
+
+impl<R, C> fmt::Debug for HttpLayer<R, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpLayer").field("caller", &self.caller).finish_non_exhaustive()
+    }
+}
+
+impl<S, R: Clone, C: Clone> Layer<S> for HttpLayer<R, C> {
+    type Service = HttpService<S, R, C>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        HttpService { inner, layer: self.clone() }
+    }
+}
+
+/// An HTTP client under a policy: see [`HttpLayer`].
+#[derive(Clone)]
+pub struct HttpService<S, R = Cloned, C = ByCauses> {
+    inner: S,
+    layer: HttpLayer<R, C>,
+}
+
+impl<S, R, C> fmt::Debug for HttpService<S, R, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpService").field("caller", &self.layer.caller).finish_non_exhaustive()
+    }
+}
+
+impl<S, R, C, B, A> Service<Request<B>> for HttpService<S, R, C>
+where
+    S: Service<Request<B>, Response = Response<A>> + Clone,
+    R: Requests<Request<B>> + Clone,
+    C: Errors<S::Error> + Clone,
+    A: Body + Unpin,
+    A::Error: Into<BoxError>,
+{
+    type Response = Response<GuardedBody<Buffered<A>>>;
+    type Error = Error<S::Error>;
+    type Future = HttpFuture<S, B, R, C, A>;
+
+    /// Ready where the inner service is; nothing is reserved.
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx).map_err(unready)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let HttpLayer { caller, says, requests, errors } = &self.layer;
+        let site = site(caller, says, requests, &mut request);
+        let path = request.uri().path_and_query().map(|path| path.as_str().into());
+        let keep = if site.policy.repeats() { Some(requests.replay(&request)) } else { None };
+        let replayable = !matches!(keep, Some(None));
+        let judge = HttpJudge {
+            repeats: replayable && site.request.idempotent && site.request.replayable,
+            head: *request.method() == Method::HEAD,
+            site: Arc::clone(&site),
+            opine: says.opine.clone(),
+            errors: errors.clone(),
+        };
+        let sending = Sending {
+            service: Some(Answers { inner: self.inner.clone(), judge: judge.clone() }),
+            first: None,
+            keep: keep.flatten(),
+            requests: Numbered { requests: requests.clone(), header: says.retry_header },
+        };
+        let mut run = Run::new(site, replayable, path, judge.clone(), sending);
+        if run.begin() {
+            run.start_first(|| Sent::Called { future: Answering::new(self.inner.call(request), judge, 1) });
+        } else {
+            // What the service inside has reserved is for others meanwhile.
+            let fresh = self.inner.clone();
+            self.inner = fresh;
+            run.work_mut().first = Some(request);
+        }
+        HttpFuture { run }
+    }
+}
+
+/// Where a request's call is made; the request has its key then.
+fn site<B, R: Requests<Request<B>>>(
+    caller: &Caller,
+    says: &Says,
+    requests: &R,
+    request: &mut Request<B>,
+) -> Arc<Site> {
+    if says.make_key && !request.headers().contains_key(KEY) {
+        // Hexadecimal digits are a header's value.
+        if let Ok(key) = HeaderValue::from_str(&fresh_key()) {
+            request.headers_mut().insert(KEY, key);
+        }
+    }
+    let mut site = (*caller.site).clone();
+    site.request.idempotent = says.idempotent.unwrap_or_else(|| {
+        request.headers().contains_key(KEY) || site.retries_method(request.method().as_str())
+    });
+    site.request.slot_until_body = site.policy.slot_until_body();
+    if let (false, Some(authority)) = (caller.has_route(), request.uri().authority()) {
+        let scheme = request.uri().scheme_str().unwrap_or("http");
+        site.aim(format!("{scheme}://{authority}").into());
+    }
+    requests.facts(request, Facts::new(&Arc::new(site))).site()
+}
+
+/// Requests whose repeats say which they are.
+struct Numbered<R> {
+    requests: R,
+    header: bool,
+}
+
+/// The number of a repeat's attempt, for the span around it.
+#[derive(Clone, Copy)]
+struct Number(u8);
+
+impl<B, R: Requests<Request<B>>> Requests<Request<B>> for Numbered<R> {
+    fn replay(&self, request: &Request<B>) -> Option<Request<B>> {
+        self.requests.replay(request)
+    }
+
+    fn repeat(&self, request: &mut Request<B>, attempt: u8) {
+        if self.header {
+            request.headers_mut().insert(RETRY, HeaderValue::from(u16::from(attempt - 1)));
+        }
+        request.extensions_mut().insert(Number(attempt));
+        self.requests.repeat(request, attempt);
+    }
+}
+
+/// Judges answers by their status, and errors by what they are.
+#[derive(Clone)]
+struct HttpJudge<C> {
+    site: Arc<Site>,
+    opine: Option<Arc<Opine>>,
+    errors: C,
+    head: bool,
+    /// May a failed answer be followed by another attempt?
+    repeats: bool,
+}
+
+impl<C> HttpJudge<C> {
+    fn of(&self, status: StatusCode, headers: &HeaderMap) -> Outcome {
+        // Asked twice of a failed answer: before it is read, and when it is told.
+        let opine =
+            |opine: &Arc<Opine>| catch_unwind(AssertUnwindSafe(|| opine(status, headers))).ok().flatten();
+        let said = self.opine.as_ref().and_then(opine);
+        said.unwrap_or_else(|| outcome_of(&self.site, status.as_u16(), headers))
+    }
+}
+
+impl<A: Body, E, C: Errors<E>> Judge<Response<Buffered<A>>, E> for HttpJudge<C>
+where
+    Buffered<A>: Body,
+{
+    fn judge(&self, result: &Result<Response<Buffered<A>>, E>) -> Judgement {
+        let response = match result {
+            Ok(response) => response,
+            Err(error) => {
+                let said = catch_unwind(AssertUnwindSafe(|| self.errors.outcome(error)));
+                return Judgement::Outcome(said.unwrap_or_else(|_| Outcome::of(Class::Permanent)));
+            }
+        };
+        let outcome = self.of(response.status(), response.headers());
+        let follows = !self.head && has_body(response.status(), response.body().size_hint().exact());
+        if outcome.kind == Class::Ok.into() && follows && self.site.request.slot_until_body {
+            Judgement::Head
+        } else {
+            Judgement::Outcome(outcome)
+        }
+    }
+
+    /// A small answer has been read, and is kept; a large one is closed before the next attempt.
+    fn release(&self, result: Result<Response<Buffered<A>>, E>) -> Option<Result<Response<Buffered<A>>, E>> {
+        match result {
+            Ok(response) if !response.body().is_whole() => None,
+            kept => Some(kept),
+        }
+    }
+}
+
+/// The client, whose failed answers are read before the policy hears of them.
+#[derive(Clone)]
+struct Answers<S, C> {
+    inner: S,
+    judge: HttpJudge<C>,
+}
+
+impl<S, B, A, C> Service<Request<B>> for Answers<S, C>
+where
+    S: Service<Request<B>, Response = Response<A>>,
+    A: Body + Unpin,
+    A::Error: Into<BoxError>,
+    C: Clone,
+{
+    type Response = Response<Buffered<A>>;
+    type Error = S::Error;
+    type Future = Answering<S::Future, A, C>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let number = request.extensions().get().map_or(1, |Number(number)| *number);
+        Answering::new(self.inner.call(request), self.judge.clone(), number)
+    }
+}
+
+pin_project! {
+    /// An attempt.
+    struct Answering<F, A: Body, C> {
+        #[pin]
+        stage: Stage<F, A>,
+        judge: HttpJudge<C>,
+    }
+}
+
+pin_project! {
+    #[project = StageProjection]
+    enum Stage<F, A: Body> {
+        Sending { #[pin] future: Spanned<F> },
+        Draining { parts: Option<response::Parts>, #[pin] body: Draining<A> },
+    }
+}
+
+/// A future in the span that repeats have for those who trace.
+#[cfg(feature = "tracing")]
+type Spanned<F> = tracing::instrument::Instrumented<F>;
+#[cfg(not(feature = "tracing"))]
+type Spanned<F> = F;
+
+#[cfg(feature = "tracing")]
+fn spanned<F>(future: F, number: u8) -> Spanned<F> {
+    tracing::Instrument::instrument(future, crate::http::repeat_span(number))
+}
+
+#[cfg(not(feature = "tracing"))]
+fn spanned<F>(future: F, _: u8) -> Spanned<F> {
+    future
+}
+
+impl<F, A: Body, C> Answering<F, A, C> {
+    fn new(future: F, judge: HttpJudge<C>, number: u8) -> Self {
+        Self { stage: Stage::Sending { future: spanned(future, number) }, judge }
+    }
+}
+
+impl<F, A, C, E> Future for Answering<F, A, C>
+where
+    F: Future<Output = Result<Response<A>, E>>,
+    A: Body + Unpin,
+    A::Error: Into<BoxError>,
+{
+    type Output = Result<Response<Buffered<A>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            match this.stage.as_mut().project() {
+                StageProjection::Sending { future } => {
+                    let response = match ready!(future.poll(cx)) {
+                        Ok(response) => response,
+                        Err(error) => return Poll::Ready(Err(error)),
+                    };
+                    let outcome = this.judge.of(response.status(), response.headers());
+                    let fails = outcome.kind != Class::Ok.into() && outcome.opinion != Opinion::DoNot;
+                    if !this.judge.repeats || !fails {
+                        return Poll::Ready(Ok(response.map(Buffered::new)));
+                    }
+                    let (parts, body) = response.into_parts();
+                    this.stage.set(Stage::Draining { parts: Some(parts), body: Draining::new(body) });
+                }
+                StageProjection::Draining { parts, body } => {
+                    let body = ready!(body.poll(cx));
+                    let Some(parts) = parts.take() else { return Poll::Pending };
+                    return Poll::Ready(Ok(Response::from_parts(parts, body)));
+                }
+            }
+        }
+    }
+}
+
+type HttpRun<S, B, R, C, A> = Run<
+    Arc<Site>,
+    Sending<Answers<S, C>, Request<B>, Numbered<R>>,
+    Sent<Answers<S, C>, Request<B>, Answering<<S as Service<Request<B>>>::Future, A, C>>,
+    HttpJudge<C>,
+    Response<Buffered<A>>,
+    <S as Service<Request<B>>>::Error,
+    Tailed,
+>;
+
+pin_project! {
+    /// The future of an [`HttpService`].
+    #[must_use = "futures do nothing unless they are polled"]
+    pub struct HttpFuture<S: Service<Request<B>>, B, R, C, A: Body> {
+        #[pin]
+        run: HttpRun<S, B, R, C, A>,
+    }
+}
+
+impl<S, B, R, C, A> Future for HttpFuture<S, B, R, C, A>
+where
+    S: Service<Request<B>, Response = Response<A>> + Clone,
+    R: Requests<Request<B>>,
+    C: Errors<S::Error> + Clone,
+    A: Body + Unpin,
+    A::Error: Into<BoxError>,
+{
+    type Output = Result<Response<GuardedBody<Buffered<A>>>, Error<S::Error>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let (ended, tail) = ready!(self.project().run.poll(cx));
+        Poll::Ready(ended.result.map(|mut response| {
+            if ended.report.attempts > 1 || ended.report.note().is_some() {
+                response.extensions_mut().insert(ended.report);
+            }
+            response.map(|body| GuardedBody::new(body, tail))
+        }))
+    }
+}
+
+impl<S: Service<Request<B>>, B, R, C, A: Body> fmt::Debug for HttpFuture<S, B, R, C, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpFuture").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,52 @@
+/** What a call says about itself, as `begin` takes it. */
+
+import { checkWhole, outOfRange } from "./errors.js";
+import type { CallOptions } from "./policy.js";
+import {
+  COST_UNIT,
+  CRITICALITIES,
+  type Criticality,
+  IDEMPOTENT,
+  packRemaining,
+  REPLAYABLE,
+  SOLO,
+} from "./wire.js";
+
+/** The flags of a request that says this about itself. */
+export function flagsOf(options: CallOptions): number {
+  const { cost = 1 } = options;
+  checkWhole("cost", cost, 0, 0xffff);
+  return (
+    criticalityOf(options.criticality ?? "normal") |
+    (cost * COST_UNIT) |
+    (options.idempotent === false ? 0 : IDEMPOTENT) |
+    (options.replayable === false ? 0 : REPLAYABLE) |
+    (options.solo === true ? SOLO : 0)
+  );
+}
+
+/** A deadline as `begin` takes it. */
+export function limitOf(deadline: number | undefined): number {
+  if (deadline === undefined) return 0;
+  checkDeadline(deadline);
+  return packRemaining(deadline);
+}
+
+/** The earlier of two limits; 0 is none. */
+export function least(one: number, other: number): number {
+  return one === 0 ? other : other === 0 ? one : Math.min(one, other);
+}
+
+/** Makes sure that a deadline is one. */
+export function checkDeadline(deadline: unknown): asserts deadline is number {
+  if (typeof deadline !== "number" || Number.isNaN(deadline)) {
+    outOfRange("deadline", deadline, "a number of milliseconds");
+  }
+}
+
+/** The number of a criticality. */
+export function criticalityOf(name: Criticality): number {
+  const number = CRITICALITIES.indexOf(name);
+  if (number < 0) outOfRange("criticality", name, `one of ${CRITICALITIES.join(", ")}`);
+  return number;
+}
