@@ -15,7 +15,7 @@ import java.util.concurrent.atomic.AtomicBoolean
 /** A body under watch: the call is told once when it has been read to its end, closed, or has failed. */
 internal class GuardedSource(
     body: Source,
-    private val late: () -> Boolean,
+    private val isLate: () -> Boolean,
     private val deadline: (Throwable) -> IOException,
     private val end: (outcome: Long) -> Unit,
 ) : ForwardingSource(body) {
@@ -27,7 +27,7 @@ internal class GuardedSource(
             if (read < 0) once(Wire.OK)
             return read
         } catch (error: IOException) {
-            if (!late()) {
+            if (!isLate()) {
                 once(Outcomes.of(error))
                 throw error
             }
@@ -35,6 +35,9 @@ internal class GuardedSource(
             throw deadline(error)
         }
     }
+
+    /** The deadline has passed, though nobody may be reading: a body that is forgotten keeps no slot. */
+    fun late() = once(Wire.TIMEOUT)
 
     override fun close() {
         try {

@@ -258,6 +258,7 @@ private class OkHttpRun(
             watchdog.stop()
             tell(Wire.finished(attempts, outcome))
         }
+        watchdog.afterwards(guarded::late)
         val made = response.newBuilder().body(guarded.asBody(body.contentType(), body.contentLength())).build()
         return if (attempts <= 1) made else made.with(Report(attempts, Verdict.OK, null, null))
     }
@@ -289,8 +290,17 @@ private class Watchdog(private val call: Call) : AsyncTimeout() {
         entered = false
     }
 
+    @Volatile private var last: (() -> Unit)? = null
+
+    /** What is to be done then beside, also where it has been already. */
+    fun afterwards(work: () -> Unit) {
+        last = work
+        if (fired) work()
+    }
+
     override fun timedOut() {
         fired = true
         call.cancel()
+        last?.invoke()
     }
 }

@@ -252,6 +252,17 @@ abstract class Rules {
     }
 
     @Test
+    fun `rule 8, a body that nobody reads gives its slot back at the deadline`() {
+        Origin.script("default" to mapOf("body_bytes" to 200_000))
+        val client = using(http { deadline = 1.seconds; bulkhead { maxConcurrency = 1 } })
+        val (_, close) = client.open()
+        assertEquals(1u, engine.snapshot().live)
+        until { engine.snapshot().live == 0u }
+        assertEquals(200, client.send().status)
+        runCatching { close() }
+    }
+
+    @Test
     fun `rule 9, a policy around makes this one's attempts one`() {
         Origin.sequence(503)
         val own = engine
