@@ -35,7 +35,7 @@ const LONGEST_NAMESPACE: usize = 100;
 
 /// While the store is down it is tried again after this, then twice that, at most [`RAREST`]; half more or less.
 const PROBED: Duration = Duration::from_secs(1);
-const RAREST: Duration = Duration::from_secs(5);
+const RAREST: Duration = Duration::from_secs(2);
 
 /// An answer that has not come for so long will not come: the host has forgotten the command.
 const FORGOTTEN: Duration = Duration::from_secs(60);
@@ -332,6 +332,9 @@ impl Engine {
             return false;
         }
         fleet.down = None;
+        for home in self.fleet_rates() {
+            self.ease_rate(home, now);
+        }
         self.note(move |it| it.tell_store(RecordType::StoreRecovered, now));
         true
     }

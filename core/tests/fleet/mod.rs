@@ -235,7 +235,7 @@ impl Sim {
 
     /// Runs until this moment.
     pub fn run_to(&mut self, moment: u64) {
-        self.until = self.until.max(moment);
+        self.until = self.until.max(moment + 1); // a call that begins at this very moment is followed by others
         while self.agenda.first_key_value().is_some_and(|(key, _)| key.0 <= moment) {
             self.step();
         }

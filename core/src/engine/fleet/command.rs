@@ -229,8 +229,9 @@ impl Engine {
             }
         }
         let Some(fleet) = &mut self.fleet else { return };
-        let due = now.after(pending.within);
-        let command = fleet.command(Pending { by_name: false, overdue: false, sent: now, due, ..pending });
+        // Whoever waits for the answer does not wait longer for it because it takes two commands.
+        let within = pending.due.since(now);
+        let command = fleet.command(Pending { by_name: false, sent: now, within, ..pending });
         self.commands.push(command);
     }
 

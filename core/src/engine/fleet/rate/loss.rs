@@ -1,4 +1,4 @@
-//! The queue of a fleet's rate when its store is gone, and when it is back; and the books.
+//! The queue of a fleet's rate when its store is gone; and the books.
 
 use super::MOST_LEASES;
 use crate::action::Verdict;
@@ -36,14 +36,6 @@ impl Engine {
         }
         self.lease_out(home, now);
         self.wake_head(home);
-    }
-
-    /// The store is back: it is asked for those who have waited for the process's share.
-    pub(in crate::engine::fleet) fn rate_with_store(&mut self, home: u32, now: Time) {
-        if self.rate_queue(home).0 > 0 {
-            self.ask_store(home, None, now);
-            self.wake_head(home);
-        }
     }
 
     /// A command is out again, with its script.
