@@ -45,7 +45,7 @@ pub(super) enum Subject {
 }
 
 /// What of a route a command is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Part {
     Rate,
     Breaker,
@@ -73,7 +73,7 @@ impl Subject {
         (fits && (least..=most).contains(&numbers.len())).then_some(numbers)
     }
 
-    fn part(self) -> Part {
+    pub fn part(self) -> Part {
         match self {
             Self::Window { link: plain::Link::Repair, .. } | Self::Mark { link: plain::Link::Repair, .. } => {
                 Part::Upkeep
@@ -130,23 +130,6 @@ impl Pending {
     pub fn fences(&self) -> Vec<u64> {
         let words = self.tail.iter().skip(8);
         words.filter_map(|word| core::str::from_utf8(word).ok()?.parse().ok()).collect()
-    }
-}
-
-/// Why the store is taken for gone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Trouble {
-    /// No answer.
-    Lost,
-    /// An answer that is none.
-    Garbled,
-    /// An error.
-    Error,
-}
-
-impl Trouble {
-    pub fn of(_text: &[u8]) -> Self {
-        Self::Error
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::super::Engine;
-use super::command::Subject;
+use super::command::{self, Subject};
 use crate::fleet::{DIGEST, MOST_ITEMS};
 use crate::full::Part;
 use crate::limit::AimdSettings;
@@ -89,7 +89,7 @@ impl Engine {
         if let Some(pool) = &mut self.routes[home].pool {
             pool.limiter.follow(estimate);
         }
-        if !due || !self.may_send(now) {
+        if !due || !self.may_send(home, command::Part::Digest, now) {
             return;
         }
         let Some(digest) = &mut self.routes[home].digest else { return };

@@ -11,7 +11,7 @@
 
 use super::super::Engine;
 use super::breaker::Op;
-use super::command::{Pending, Subject};
+use super::command::{Part as Place, Pending, Subject};
 use crate::action::CallId;
 use crate::fleet::StoreKind;
 use crate::limit::RateSettings;
@@ -137,7 +137,7 @@ impl Engine {
         answer: &[u64],
         now: Time,
     ) {
-        let goes_on = self.store_up() && !pending.overdue;
+        let goes_on = self.store_up(home, Place::Rate) && !pending.overdue;
         let left = pending.due.since(now);
         let Some(share) = self.share_mut(home) else { return };
         let ((limit, span), within) = (window(share.settings()), share.within());
@@ -235,7 +235,7 @@ impl Engine {
         now: Time,
     ) {
         let (command, pending) = of;
-        let goes_on = self.store_up() && !pending.overdue;
+        let goes_on = self.store_up(route, Place::Breaker) && !pending.overdue;
         let Some(guard) = &self.routes[route].guard else { return };
         let known = guard.epoch();
         let told = match (link, answer) {

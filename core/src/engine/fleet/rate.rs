@@ -271,7 +271,7 @@ impl Engine {
         if self.is_above_burst(slot, home) {
             return Answer::Refuse(Verdict::CostAboveBurst, None); // since it began, the burst has become smaller
         }
-        if !self.store_up() {
+        if !self.store_up(home, Part::Rate) {
             self.ask_store(home, None, now); // where it is due, that is the probe
             return self.without_store(slot, home, queued, now);
         }
@@ -325,14 +325,14 @@ impl Engine {
 
     /// What `on_loss` says to a call that cannot have the store's answer.
     fn without_store(&mut self, slot: u32, home: u32, queued: bool, now: Time) -> Answer {
-        let back = self.store_back_in(now);
+        let back = self.store_back_in(home, Part::Rate, now);
         let call = &self.calls[slot];
         let (cost, parks, deadline) = (u32::from(call.cost), call.has(flag::MAY_PARK), call.deadline);
         let limit = self.settings(slot).rate_limit.as_ref();
         let (waits, max_wait, most) =
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
         let (waiting, _, tokens) = self.rate_queue(home);
-        let down = !self.store_up();
+        let down = !self.store_up(home, Part::Rate);
         self.count_fallback(self.calls[slot].policy);
         let Some(share) = self.share_mut(home) else { return Answer::Pass };
         match share.fleet.on_loss {
@@ -366,7 +366,7 @@ impl Engine {
         let cost = u32::from(call.cost);
         let id = self.routes.id(home);
         let due = self.fleet.as_ref().and_then(|fleet| fleet.due(id, Part::Rate));
-        let (up, is_head) = (self.store_up(), self.rate_queue(home).1 == Some(slot));
+        let (up, is_head) = (self.store_up(home, Part::Rate), self.rate_queue(home).1 == Some(slot));
         let Some(share) = self.share_mut(home) else { return wait(Wait::Rate, until, now) };
         let why = if up && share.asked > 0 { Wait::Store } else { Wait::Rate };
         if is_head {
@@ -385,7 +385,7 @@ impl Engine {
 
     /// Leased tokens, or those of the process's share, for the heads that can have them. True if there is a new head.
     pub(in crate::engine) fn lease_out(&mut self, home: u32, now: Time) -> bool {
-        let up = self.store_up();
+        let up = self.store_up(home, Part::Rate);
         let mut moved = false;
         while let Some(slot) = self.rate_queue(home).1 {
             let (cost, deadline) = (u32::from(self.calls[slot].cost), self.calls[slot].deadline);
@@ -400,7 +400,7 @@ impl Engine {
                 match share.fleet.on_loss {
                     OnLoss::Closed => {
                         self.count_fallback(self.calls[slot].policy);
-                        let back = self.store_back_in(now);
+                        let back = self.store_back_in(home, Part::Rate, now);
                         self.turn_away_from(slot, Verdict::StoreUnavailable, back, now);
                     }
                     OnLoss::Local if share.local.try_take(cost, now).is_err() => break,
@@ -468,7 +468,7 @@ impl Engine {
         }
         let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
         let cost = u64::from(self.calls[slot].cost);
-        if waits || !self.store_up() {
+        if waits || !self.store_up(home, Part::Rate) {
             let turn = self.share_mut(home).map(|share| share.turn(cost, now));
             return Answer::Refuse(Verdict::RateLimited, turn);
         }

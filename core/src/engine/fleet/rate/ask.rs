@@ -2,7 +2,7 @@
 
 use super::super::super::Engine;
 use super::super::super::arena::{NONE, State, flag};
-use super::super::command::Subject;
+use super::super::command::{Part, Subject};
 use super::super::plain::{self, Link};
 use super::LEAST_WAIT;
 use crate::action::{CallId, Verdict};
@@ -19,7 +19,7 @@ impl Engine {
         let (waiting, head, queued) = self.rate_queue(home);
         let of = call.and_then(|call| self.calls.find(call)).or(head);
         let cost = of.map_or(1, |slot| u32::from(self.calls[slot].cost));
-        let up = self.store_up();
+        let up = self.store_up(home, Part::Rate);
         if up {
             self.pay_debt(home, now);
         }
@@ -57,7 +57,7 @@ impl Engine {
 
     /// One command for tokens, which also brings back those that nobody wants.
     pub(super) fn send_rate(&mut self, home: u32, (want, need): (u32, u32), call: Option<CallId>, now: Time) {
-        if !self.may_send(now) {
+        if !self.may_send(home, Part::Rate, now) {
             return;
         }
         let Some(share) = self.share_mut(home) else { return };

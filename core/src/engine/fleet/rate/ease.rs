@@ -6,7 +6,7 @@
 //! store count what it has sent by its share alone; else there would be a new burst for everybody.
 
 use super::super::super::Engine;
-use super::super::RAREST;
+use super::super::health::RAREST;
 use super::Share;
 use crate::policy::OnLoss;
 use crate::time::{Duration, Time};

@@ -22,7 +22,7 @@ impl Engine {
             next = (after != NONE).then_some(after);
             let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
             let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
-            let back = self.store_back_in(now);
+            let back = self.store_back_in(home, Part::Rate, now);
             let Some(share) = self.share_mut(home) else { return };
             let fits = cost <= share.local.settings().burst;
             let turn = share.local.wait_for(ahead + u64::from(cost), now);
