@@ -16,6 +16,7 @@ final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     private static let drained = 64 * 1024
 
     private let lock = NSLock()
+    private let session: URLSession
     private var task: URLSessionDataTask?
     private var response: URLResponse?
     private var chunks: [Data] = []
@@ -26,10 +27,15 @@ final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
     init(_ session: URLSession, _ request: URLRequest) {
+        #if canImport(FoundationNetworking)
+        self.session = Twins.streaming(session)
+        #else
+        self.session = session
+        #endif
         super.init()
         #if canImport(FoundationNetworking)
         // There, tasks have no delegates of their own: a session of the same configuration has one that knows them all.
-        task = Streams.task(session, request, self)
+        task = Twins.task(session, request, self)
         #else
         let task = session.dataTask(with: request)
         task.delegate = self
@@ -79,7 +85,7 @@ final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Sendable {
             defer { self.waiting = [] }
             return (self.waiting, running)
         }
-        task?.cancel()
+        task.map(session.end)
         for each in waiting { each.resume() }
     }
 
@@ -141,53 +147,3 @@ final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         }
     }
 }
-
-#if canImport(FoundationNetworking)
-/// Sessions for transfers, one for each of a user's sessions, as long as that is there.
-private final class Streams: NSObject, URLSessionDataDelegate, @unchecked Sendable {
-    private struct Entry {
-        weak var of: URLSession?
-        let session: URLSession
-        let streams: Streams
-    }
-
-    private static let all = Locked<[ObjectIdentifier: Entry]>([:])
-    private let transfers = Locked<[Int: Transfer]>([:])
-
-    static func task(_ of: URLSession, _ request: URLRequest, _ transfer: Transfer) -> URLSessionDataTask {
-        let (entry, gone) = all.withLock { all in
-            let gone = all.filter { $0.value.of == nil }
-            for id in gone.keys { all[id] = nil }
-            if let known = all[ObjectIdentifier(of)] { return (known, gone) }
-            let streams = Streams()
-            let session = URLSession(configuration: of.configuration, delegate: streams, delegateQueue: nil)
-            let entry = Entry(of: of, session: session, streams: streams)
-            all[ObjectIdentifier(of)] = entry
-            return (entry, gone)
-        }
-        for each in gone.values { each.session.finishTasksAndInvalidate() }
-        let task = entry.session.dataTask(with: request)
-        entry.streams.transfers.withLock { $0[task.taskIdentifier] = transfer }
-        return task
-    }
-
-    private func transfer(_ task: URLSessionTask) -> Transfer? { transfers.withLock { $0[task.taskIdentifier] } }
-
-    func urlSession(
-        _ session: URLSession, dataTask: URLSessionDataTask, didReceive response: URLResponse,
-        completionHandler: @escaping @Sendable (URLSession.ResponseDisposition) -> Void
-    ) {
-        guard let transfer = transfer(dataTask) else { return completionHandler(.cancel) }
-        transfer.urlSession(session, dataTask: dataTask, didReceive: response, completionHandler: completionHandler)
-    }
-
-    func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
-        transfer(dataTask)?.urlSession(session, dataTask: dataTask, didReceive: data)
-    }
-
-    func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
-        let transfer = transfers.withLock { $0.removeValue(forKey: task.taskIdentifier) }
-        transfer?.urlSession(session, task: task, didCompleteWithError: error)
-    }
-}
-#endif

@@ -64,7 +64,12 @@ extension URLSession {
         for request: URLRequest, fromFile file: URL, policy: Policy, options: RequestOptions = RequestOptions()
     ) async -> Ended<Answer> {
         await answer(for: request, policy: policy, options: options) { session, request, done in
+            #if canImport(FoundationNetworking)
+            // There a file is read beside the transfer, and what is read after that has ended ends the process.
+            session.uploadTask(with: request, from: try Data(contentsOf: file), completionHandler: done)
+            #else
             session.uploadTask(with: request, fromFile: file, completionHandler: done)
+            #endif
         }
     }
 
@@ -81,7 +86,7 @@ extension URLSession {
 
     private func answer(
         for request: URLRequest, policy: Policy, options: RequestOptions,
-        make: @escaping @Sendable (URLSession, URLRequest, @escaping Done) -> URLSessionTask
+        make: @escaping @Sendable (URLSession, URLRequest, @escaping Done) throws -> URLSessionTask
     ) async -> Ended<Answer> {
         let plan = Plan(request, options, policy)
         let path = policy.setting("retry.hold") == 1 ? plan.path : nil
@@ -94,25 +99,41 @@ extension URLSession {
 
     /// One attempt. Cancelling its task cancels the transfer.
     private func send(
-        _ request: URLRequest, _ make: @Sendable (URLSession, URLRequest, @escaping Done) -> URLSessionTask
+        _ request: URLRequest, _ make: @Sendable (URLSession, URLRequest, @escaping Done) throws -> URLSessionTask
     ) async throws -> Answer {
         let transfer = Locked<URLSessionTask?>(nil)
+        #if canImport(FoundationNetworking)
+        let session = Twins.cancellable(self)
+        #else
+        let session = self
+        #endif
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
-                let task = make(self, request) { data, response, error in
+                let done: Done = { data, response, error in
                     if let response, error == nil {
                         continuation.resume(returning: Answer(data: data ?? Data(), response: response))
                     } else {
                         continuation.resume(throwing: error ?? URLError(.unknown))
                     }
                 }
+                let task: URLSessionTask
+                do { task = try make(session, request, done) } catch { return continuation.resume(throwing: error) }
                 transfer.withLock { $0 = task }
                 task.resume()
-                if Task.isCancelled { task.cancel() }
+                if Task.isCancelled { session.end(task) }
             }
         } onCancel: {
-            transfer.withLock { $0 }?.cancel()
+            transfer.withLock { $0 }.map(session.end)
         }
+    }
+
+    /// Cancels a task. On Linux in the turn of what is told of it: there one that is cancelled while its end is told ends the process.
+    func end(_ task: URLSessionTask) {
+        #if canImport(FoundationNetworking)
+        delegateQueue.addOperation { task.cancel() }
+        #else
+        task.cancel()
+        #endif
     }
 }
 

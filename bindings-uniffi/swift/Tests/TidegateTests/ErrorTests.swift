@@ -192,7 +192,7 @@ private enum ShopError: Error, Equatable {
     }
 
     @Test func aFallbackIsTold() async throws {
-        let policy = try Policy("p", retry: Retry(maxAttempts: 1), classify: transient, engine: engine)
+        let policy = try Policy("p", retry: Retry(maxAttempts: 1), engine: engine)
         var events = engine.events([.fallback]).makeAsyncIterator()
         _ = await policy.ended(CallOptions(route: "eu"), on: { _ in true }, fallback: { _ in 1 }) { _ -> Int in throw Broken() }
         _ = await policy.ended(CallOptions(route: "eu"), on: { _ in true }, fallback: { _ in throw Broken() }) { _ -> Int in throw Broken() }

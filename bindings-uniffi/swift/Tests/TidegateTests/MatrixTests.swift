@@ -182,6 +182,23 @@ enum Adapter: String, CaseIterable, CustomTestStringConvertible {
         try await nothingIsLeft()
     }
 
+    /// Foundation on Linux has ended the process here: a cancelled task was looked for where it was no more, or its file went on being read.
+    @Test(arguments: Adapter.allCases) func rule6ATransferMayBeCancelledAtAnyMoment(_ adapter: Adapter) async throws {
+        let url = try await origin.scripted("{\"status\": 200, \"body_bytes\": 2000}", "{\"fault\": \"reset\"}", status(503))
+        let policy = try http(attempts: 2)
+        await withTaskGroup(of: Void.self) { group in
+            for number in 0..<200 {
+                group.addTask {
+                    let call = Task { await send(adapter, url, policy) }
+                    try? await Task.sleep(for: .microseconds(number * 37 % 4_000))
+                    call.cancel()
+                    _ = await call.value
+                }
+            }
+        }
+        try await nothingIsLeft()
+    }
+
     @Test(arguments: Adapter.allCases) func rule14NothingIsLeftOfManyCallsThatEndAnyhow(_ adapter: Adapter) async throws {
         let url = try await origin.scripted(
             status(200), status(503), "{\"fault\": \"reset\"}", "{\"fault\": \"truncate\", \"body_bytes\": 500}",
