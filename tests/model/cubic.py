@@ -44,19 +44,20 @@ class Cubic:
         if not self.enabled:
             return True
         self.refill(now)
-        if self.tokens < cost - HAIR:
+        if cost - HAIR - self.tokens > 0.0:
             return False
         self.tokens = max(0.0, self.tokens - cost)
         return True
 
     def wait_for(self, tokens: int, now: int) -> int:
-        """(tokens queued − tokens there) / rate, rounded up to whole µs; never 0 where there are too few."""
+        """(tokens queued − tokens there) / rate, rounded up to whole µs but for a hair; never 0 where there are too few."""
         if not self.enabled:
             return 0
         self.refill(now)
-        if self.tokens >= tokens - HAIR:
+        missing = tokens - HAIR - self.tokens
+        if missing <= 0.0:
             return 0
-        return max(1, math.ceil((tokens - self.tokens) / self.fill * 1e6))
+        return max(1, math.ceil(missing / self.fill * 1e6))
 
     def response(self, throttled: bool, now: int) -> None:
         """A throttle cuts it, any other lets it grow, to at most twice the rate that is measured."""

@@ -12,7 +12,8 @@ const MIN_RATE: f64 = 0.5;
 const MIN_CAPACITY: f64 = 1.0;
 /// The send rate is measured in half-second buckets.
 const BUCKET: u64 = 500_000;
-/// What rounding may leave missing from a token that was waited for: a loop of waits of a microsecond helps nobody.
+/// What rounding may leave missing from a token that was waited for: a loop of waits of a microsecond helps nobody, and a wait
+/// that is whole microseconds but for the rounding is not one longer.
 const HAIR: f64 = 1e-9;
 
 /// A token bucket whose rate follows the server's throttles. Off, and free, until the first one.
@@ -76,7 +77,7 @@ impl CubicRate {
             return Ok(());
         }
         // Rounded up and never zero: a wait of nothing would come back for another.
-        let micros = ((1.0 - self.tokens) / self.fill * 1e6).ceil() as u64;
+        let micros = ((1.0 - HAIR - self.tokens) / self.fill * 1e6).ceil() as u64;
         Err(Duration::from_micros(micros.max(1)))
     }
 
@@ -86,8 +87,8 @@ impl CubicRate {
             return Duration::ZERO;
         }
         self.refill(now);
-        let missing = sends as f64 - self.tokens;
-        if missing <= HAIR {
+        let missing = sends as f64 - HAIR - self.tokens;
+        if missing <= 0.0 {
             return Duration::ZERO;
         }
         Duration::from_micros(((missing / self.fill * 1e6).ceil() as u64).max(1))
@@ -189,8 +190,9 @@ fn flat_after(last_max: f64) -> f64 {
     cube_root(last_max * (1.0 - BETA) / SCALE)
 }
 
-/// The cube root by Newton's method: a fixed number of steps in `+ − × ÷`, so that it is the same everywhere. Starts
-/// within a factor of two by the exponent; six steps reach the last bit.
+/// The float nearest to the cube root, by `+ − × ÷` alone, so that it is the same everywhere: Newton's method, a fixed number of
+/// steps from within a factor of two by the exponent, is off by one in the last place for a quarter of all numbers; one more step
+/// with the exact remainder is not.
 fn cube_root(x: f64) -> f64 {
     if x <= 0.0 || !x.is_finite() {
         return 0.0;
@@ -199,7 +201,20 @@ fn cube_root(x: f64) -> f64 {
     for _ in 0..6 {
         y = (2.0 * y + x / (y * y)) / 3.0;
     }
-    y
+    let (square, beyond) = product(y, y);
+    let (cube, rest) = product(square, y);
+    y + ((x - cube) - (rest + beyond * y)) / (3.0 * square)
+}
+
+/// A product and what rounding took from it (Dekker 1971, by Veltkamp's halves).
+fn product(a: f64, b: f64) -> (f64, f64) {
+    let halves = |x: f64| {
+        let wide = 134_217_729.0 * x; // 2^27 + 1
+        let high = wide - (wide - x);
+        (high, x - high)
+    };
+    let (whole, (ah, al), (bh, bl)) = (a * b, halves(a), halves(b));
+    (whole, ((ah * bh - whole) + ah * bl + al * bh) + al * bl)
 }
 
 #[cfg(test)]
@@ -239,6 +254,15 @@ mod tests {
         fn the_cube_root_is_one(x in 1e-12f64..1e12) {
             let y = cube_root(x);
             prop_assert!((y * y * y / x - 1.0).abs() < 1e-14, "{y}");
+            // Nearest: the cubes of the midpoints to its neighbours lie on either side of `x`.
+            let ulp = |y: f64| f64::from_bits(y.to_bits() + 1) - y;
+            let beside = |half: f64| {
+                // (y + half)³ − x, where half is tiny: exact but for terms far below it.
+                let (square, beyond) = product(y, y);
+                let (cube, rest) = product(square, y);
+                (cube - x) + (rest + beyond * y) + 3.0 * square * half
+            };
+            prop_assert!(beside(ulp(y) / 2.0) >= 0.0 && beside(-ulp(y) / 2.0) <= 0.0, "{y}");
         }
 
         /// Whatever happens, the rate is finite, at least the minimum, and the wait that is told is enough.
