@@ -132,7 +132,7 @@ impl World {
         self.engine.snapshot(Time::from_micros(self.now)).store.unwrap().up
     }
 
-    fn fallbacks(&self) -> u64 {
+    fn decided(&self) -> u64 {
         self.engine.snapshot(Time::from_micros(self.now)).policies[0].1.store_fallbacks
     }
 }
