@@ -166,7 +166,7 @@ fn tuple<'py>(py: Python<'py>, record: &Record, names: Names) -> PyResult<Bound<
         record.attempt.into_pyobject(py)?.into_any(),
         record.hedge.into_pyobject(py)?.to_owned().into_any(),
         kind.into_pyobject(py)?,
-        record.verdict.map(tidegate::Verdict::name).into_pyobject(py)?,
+        record.reason().into_pyobject(py)?,
         record.why.map(tidegate::Wait::name).into_pyobject(py)?,
         record.wait.map(seconds).into_pyobject(py)?,
         record.elapsed.map(seconds).into_pyobject(py)?,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
+use tidegate::fleet::Loss;
 use tidegate::{CallId, Meter, Record, RecordType, Verdict, Wait};
 use tokio::sync::mpsc;
 
@@ -48,6 +49,8 @@ pub struct Event {
     pub quiet: bool,
     /// What has changed: from, to. Of a breaker 0 closed, 1 open, 2 half-open; of a limit permits; of a throttle the probability.
     pub change: Option<(f64, f64)>,
+    /// Of a `store_degraded`: why the store is taken for gone.
+    pub loss: Option<Loss>,
 }
 
 impl Event {
@@ -70,9 +73,10 @@ impl Event {
             why: record.why,
             wait: record.wait.map(crate::clock::std),
             elapsed: record.elapsed.map(crate::clock::std),
-            suppressed: record.suppressed,
+            suppressed: record.suppressed.into(),
             quiet: record.quiet,
             change: record.change,
+            loss: record.loss,
         }
     }
 }
@@ -108,6 +112,9 @@ impl fmt::Display for Event {
                 self.place(f)?;
                 if let Some(reason) = self.reason {
                     write!(f, ": {}", reason.name())?;
+                }
+                if let Some(loss) = self.loss {
+                    write!(f, ": {}", loss.name())?;
                 }
                 match self.change {
                     Some((from, to)) if what == RecordType::BreakerChanged => {

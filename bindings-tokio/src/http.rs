@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::header::HeaderName;
-use http::{HeaderMap, StatusCode};
+use http::header::{HeaderName, HeaderValue};
+use http::{HeaderMap, Method, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tidegate::{Class, Outcome};
@@ -19,8 +19,8 @@ use crate::error::Stopped;
 use crate::policy::Site;
 use crate::run::Tail;
 
-pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-pub(crate) const RETRY: HeaderName = HeaderName::from_static("retry-attempt");
+const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const RETRY: HeaderName = HeaderName::from_static("retry-attempt");
 
 /// An error of any kind.
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
@@ -49,9 +49,41 @@ pub(crate) fn outcome_of(site: &Site, status: u16, headers: &HeaderMap) -> Outco
     site.outcome_of(status, headers)
 }
 
-/// A key that no other request has: 128 bits.
-pub(crate) fn fresh_key() -> String {
-    format!("{:016x}{:016x}", random(), random())
+/// What is said of all requests of an adapter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Says {
+    pub idempotent: Option<bool>,
+    pub retry_header: bool,
+    pub make_key: bool,
+}
+
+impl Says {
+    /// What holds if nothing is said.
+    pub const fn new() -> Self {
+        Self { idempotent: None, retry_header: true, make_key: false }
+    }
+
+    /// Where a request's call is made, but for its route. The request has its key then.
+    pub fn site(self, site: &Site, method: &Method, headers: &mut HeaderMap) -> Site {
+        let mut site = site.clone();
+        if self.make_key && !headers.contains_key(KEY) {
+            // 128 bits that no other request has. Hexadecimal digits are a header's value.
+            if let Ok(key) = HeaderValue::from_str(&format!("{:016x}{:016x}", random(), random())) {
+                headers.insert(KEY, key);
+            }
+        }
+        let may = || headers.contains_key(KEY) || site.retries_method(method.as_str());
+        site.request.idempotent = self.idempotent.unwrap_or_else(may);
+        site.request.slot_until_body = site.policy.slot_until_body();
+        site
+    }
+
+    /// Marks a repeat.
+    pub fn number(self, headers: &mut HeaderMap, attempt: u8) {
+        if self.retry_header && attempt > 1 {
+            headers.insert(RETRY, HeaderValue::from(u16::from(attempt - 1)));
+        }
+    }
 }
 
 /// Does an answer of this status and length have a body to be read, unless its request was a HEAD?

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use http::header::{CONTENT_LENGTH, HeaderValue};
+use http::header::CONTENT_LENGTH;
 use reqwest::{Body, Request, RequestBuilder, Response, ResponseBuilderExt};
 use tidegate::{Class, Criticality, Opinion, Outcome};
 
@@ -37,7 +37,7 @@ use crate::Failure;
 use crate::classify::{Judge, Judgement, of_chain};
 use crate::drain::Draining;
 use crate::error::Error;
-use crate::http::{GuardedBody, KEY, RETRY, fresh_key, has_body, outcome_of};
+use crate::http::{GuardedBody, Says, has_body, outcome_of};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Attempt, Optional, Run, Tailed};
 
@@ -49,9 +49,7 @@ type Make = dyn Fn() -> Body + Send + Sync;
 pub struct Guard {
     caller: Caller,
     own_route: bool,
-    idempotent: Option<bool>,
-    retry_header: bool,
-    make_key: bool,
+    says: Says,
     opine: Option<Arc<Opine>>,
     make: Option<Arc<Make>>,
 }
@@ -59,60 +57,52 @@ pub struct Guard {
 impl Guard {
     /// A guard of this policy.
     pub fn new(policy: &Policy) -> Self {
-        Self {
-            caller: policy.caller(),
-            own_route: false,
-            idempotent: None,
-            retry_header: true,
-            make_key: false,
-            opine: None,
-            make: None,
-        }
+        Self { caller: policy.caller(), own_route: false, says: Says::new(), opine: None, make: None }
     }
 
     /// The key that state is kept under; the request's origin if nothing is said.
     #[must_use]
     pub fn route(mut self, key: &str) -> Self {
         self.own_route = true;
-        self.says(|caller| caller.route(key))
+        self.with(|caller| caller.route(key))
     }
 
     /// Time for the whole call, the reading of the body included; the earlier of this, the policy's and what is around the call wins.
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
-        self.says(|caller| caller.deadline(deadline))
+        self.with(|caller| caller.deadline(deadline))
     }
 
     /// How much it matters to queues.
     #[must_use]
     pub fn criticality(self, criticality: Criticality) -> Self {
-        self.says(|caller| caller.criticality(criticality))
+        self.with(|caller| caller.criticality(criticality))
     }
 
     /// Tokens of a rate limit that it takes.
     #[must_use]
     pub fn cost(self, cost: u16) -> Self {
-        self.says(|caller| caller.cost(cost))
+        self.with(|caller| caller.cost(cost))
     }
 
     /// Is a repeat harmless, whatever its method?
     #[must_use]
     pub fn idempotent(mut self, idempotent: bool) -> Self {
-        self.idempotent = Some(idempotent);
+        self.says.idempotent = Some(idempotent);
         self
     }
 
     /// Do repeats carry `Retry-Attempt: n`? True if nothing is said.
     #[must_use]
     pub fn retry_header(mut self, retry_header: bool) -> Self {
-        self.retry_header = retry_header;
+        self.says.retry_header = retry_header;
         self
     }
 
     /// Is every request without one given an `Idempotency-Key` of its own, the same on each attempt?
     #[must_use]
     pub fn idempotency_key(mut self, idempotency_key: bool) -> Self {
-        self.make_key = idempotency_key;
+        self.says.make_key = idempotency_key;
         self
     }
 
@@ -131,7 +121,7 @@ impl Guard {
         self
     }
 
-    fn says(self, what: impl FnOnce(Caller) -> Caller) -> Self {
+    fn with(self, what: impl FnOnce(Caller) -> Caller) -> Self {
         Self { caller: what(self.caller), ..self }
     }
 
@@ -159,9 +149,7 @@ impl Guard {
         let mut first = Some(request);
         let work = |attempt: Attempt| {
             let mut request = first.take().or_else(|| self.again(keep.as_ref()?))?;
-            if attempt.number > 1 && self.retry_header {
-                request.headers_mut().insert(RETRY, HeaderValue::from(u16::from(attempt.number - 1)));
-            }
+            self.says.number(request.headers_mut(), attempt.number);
             let (sent, judge) = (send(request), &judge);
             #[cfg(feature = "tracing")]
             let sent = tracing::Instrument::instrument(sent, crate::http::repeat_span(attempt.number));
@@ -188,17 +176,8 @@ impl Guard {
 
     /// Where the request's call is made; the request has its key then.
     fn site(&self, request: &mut Request) -> Arc<Site> {
-        let mut site = (*self.caller.site).clone();
-        if self.make_key && !request.headers().contains_key(KEY) {
-            // Hexadecimal digits are a header's value.
-            if let Ok(key) = HeaderValue::from_str(&fresh_key()) {
-                request.headers_mut().insert(KEY, key);
-            }
-        }
-        site.request.idempotent = self.idempotent.unwrap_or_else(|| {
-            request.headers().contains_key(KEY) || site.retries_method(request.method().as_str())
-        });
-        site.request.slot_until_body = site.policy.slot_until_body();
+        let method = request.method().clone();
+        let mut site = self.says.site(&self.caller.site, &method, request.headers_mut());
         if !self.own_route {
             site.aim(request.url().origin().ascii_serialization().into());
         }

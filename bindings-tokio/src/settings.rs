@@ -366,7 +366,7 @@ impl Builder {
     }
 
     /// `rate_limit.lease`: fleet: tokens that a process takes from the store at a time; 1 asks for every call. Absent: what 50 ms
-    /// of the rate bring, at least 1.
+    /// of the rate bring, at least 1, which is so below 40 a second.
     ///
     /// A whole number from 1 to 1000000000; default: off.
     pub fn rate_limit_lease(self, value: u32) -> Self {

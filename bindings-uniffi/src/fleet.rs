@@ -1,7 +1,10 @@
 //! The fleet's store: commands out, replies in. Conversions and nothing else. Swift has no host for it
 //! (`docs/swift.md` says why), and the JVM's is `dev.tidegate.fleet`.
 
-use tidegate::fleet::{CommandId, Reply, StoreKind};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tidegate::fleet::{CommandId, MemoryStore as Core, Reply, StoreKind};
 
 use crate::{Engine, Invalid, time};
 
@@ -73,5 +76,31 @@ impl Engine {
         let flags = state.core.on_reply(CommandId::from_word(command), reply, time(now));
         state.drain(flags);
         flags.commands
+    }
+}
+
+/// A store in memory: what Redis would answer to an engine's commands.
+#[derive(Debug, Default, uniffi::Object)]
+pub struct MemoryStore(Mutex<Core>);
+
+#[uniffi::export]
+impl MemoryStore {
+    /// An empty one.
+    #[uniffi::constructor]
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Carries out one command, at a moment of the clock that stands for the server's.
+    pub fn execute(&self, words: Vec<Vec<u8>>, now_us: u64) -> StoreReply {
+        match self.0.lock().execute(&words, now_us) {
+            Ok(bytes) => StoreReply::Answer { bytes },
+            Err(text) => StoreReply::Error { text },
+        }
+    }
+
+    /// What it holds: a line a key.
+    pub fn describe(&self, now_us: u64) -> Vec<String> {
+        self.0.lock().describe(now_us)
     }
 }

@@ -105,7 +105,7 @@ function write(file, lines) {
 }
 
 /**
- * The module for pages is packed by a crate of ours (packer), a fifth smaller than with LZMA; what unpacks it is a module
+ * The module for pages is packed by a crate of ours (packer), a sixth smaller than with LZMA; what unpacks it is a module
  * too. A page that cannot unpack has nothing, so it is tried here.
  */
 async function inlinePacked(file, code, flags) {

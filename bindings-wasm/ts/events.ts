@@ -48,7 +48,7 @@ export interface TidegateEvent {
   readonly hedge?: boolean;
   /** How the attempt or the call ended: a class, or the number of a kind that the policy declares. */
   readonly kind?: Class | number;
-  /** Why a call ended or was refused: a verdict. */
+  /** Why a call ended or was refused: a verdict. Of a `store_degraded`: why the store is taken for gone. */
   readonly reason?: string;
   /** What a call waits for. */
   readonly why?: string;

@@ -186,7 +186,7 @@ export interface RateLimit {
   store?: "local" | "fleet" | undefined;
   /**
    * fleet: tokens that a process takes from the store at a time; 1 asks for every call. Absent: what 50 ms of
-   * the rate bring, at least 1. 1 to 1000000000; default: off.
+   * the rate bring, at least 1, which is so below 40 a second. 1 to 1000000000; default: off.
    */
   lease?: number | undefined;
   /**

@@ -1,5 +1,5 @@
 /**
- * The module that pages load, as it stands in the source: packed by a crate of ours (packer), a fifth smaller than with LZMA.
+ * The module that pages load, as it stands in the source: packed by a crate of ours (packer), a sixth smaller than with LZMA.
  * What unpacks it is a module too, because a page's JavaScript starts slowly.
  */
 

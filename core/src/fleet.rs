@@ -14,7 +14,7 @@ mod reason;
 mod scripts;
 
 pub use memory::MemoryStore;
-pub use reason::reason;
+pub use reason::{Loss, reason};
 pub use scripts::{BREAKER, DIGEST, MOST_ITEMS, PROLOGUE, RATE, SCRIPTS, SLOTS, Script};
 
 use crate::time::Duration;

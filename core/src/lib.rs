@@ -55,6 +55,7 @@ mod state;
 mod text;
 mod throttle;
 mod time;
+mod wide;
 mod window;
 pub mod wire;
 

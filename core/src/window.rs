@@ -2,6 +2,7 @@
 
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
+use crate::wide;
 
 /// How a window of counts moves on with time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -185,14 +186,14 @@ impl CountWindow {
     /// The number of the slice that `moment` lies in.
     fn slice_of(&self, moment: Time) -> u64 {
         let elapsed = u128::from(moment.since(self.anchor).as_micros());
-        let number = elapsed * self.kind.slices() as u128 / u128::from(self.length.as_micros());
+        let number = wide::div(elapsed * self.kind.slices() as u128, self.length.as_micros().into());
         u64::try_from(number).unwrap_or(u64::MAX)
     }
 
     /// The first moment that is past this slice.
     fn end_of(&self, number: u64) -> Time {
         let span = (u128::from(number) + 1) * u128::from(self.length.as_micros());
-        let end = u128::from(self.anchor.as_micros()) + span.div_ceil(self.kind.slices() as u128);
+        let end = u128::from(self.anchor.as_micros()) + wide::div_ceil(span, self.kind.slices() as u128);
         Time::from_micros(u64::try_from(end).unwrap_or(u64::MAX))
     }
 }

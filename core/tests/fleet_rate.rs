@@ -145,3 +145,24 @@ fn under_any_faults_nothing_is_spent_that_was_not_granted_or_decided_by_on_loss(
         }
     }
 }
+
+/// In strict mode whoever asks first is served first. That is even where calls come at random moments; where every process calls
+/// at a steady beat, the same ones come just after a token has flowed in, round after round (ADR 0012).
+#[test]
+fn strict_mode_is_even_where_calls_come_at_random_moments() {
+    for seed in seeds(3) {
+        let pairs = rate(400.0, &[("rate_limit.lease", Number(1.0)), ("rate_limit.burst", Number(100.0))]);
+        let parts = |between: (u64, u64)| {
+            let mut sim = Sim::new(seed, 8, &pairs, Faults::none());
+            sim.load(between, (1, 1), 0);
+            sim.run(20 * SECOND);
+            let parts: Vec<usize> = sim.processes.iter().map(|it| it.started.len()).collect();
+            let all: usize = parts.iter().sum();
+            assert!((8_000..=8_100).contains(&all), "seed {seed}: {all} of 8,100");
+            parts
+        };
+        let (random, steady) = (parts((1_000, 19_000)), parts((10_000, 10_000)));
+        println!("seed {seed}: at random {random:?}, at a steady beat {steady:?}");
+        assert!(random.iter().all(|part| (800..=1_220).contains(part)), "seed {seed}: {random:?}");
+    }
+}

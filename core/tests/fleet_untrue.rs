@@ -155,3 +155,41 @@ fn a_lease_is_renewed_through_a_backoff() {
     it.now = Time::from_micros(5_000_000);
     assert!(matches!(it.engine.on(call, Event::Timer, it.now).action, Action::Attempt { .. }));
 }
+
+/// `store_timeout` is the whole wait for an answer, however many commands it takes.
+#[test]
+fn a_store_that_needs_two_commands_or_three_has_no_more_time_than_for_one() {
+    let at = |millis: u64| Time::from_micros(millis * 1_000);
+    // Who waits for the rate would wait for long; the store's answer is waited for no longer than that.
+    let mut pairs = rate(5.0);
+    pairs.extend([("rate_limit.wait", Number(1.0)), ("rate_limit.max_wait", Number(9e6))]);
+    let stories: [(StoreKind, &[Reply<'_>]); 2] = [
+        (StoreKind::Lua, &[Reply::Error(b"NOSCRIPT No matching script")]),
+        (StoreKind::Plain, &[Reply::Bytes(b"OK"), Reply::Bytes(b"99")]),
+    ];
+    for (kind, replies) in stories {
+        let mut engine = Engine::new(1, Options::default());
+        let _ = engine.attach_store(kind, "", at(0));
+        let policy = engine.policy(Policy::from_pairs("api", &pairs).unwrap()).unwrap();
+        let route = engine.route(policy, "eu", at(0));
+        let (call, step) = engine.begin(route, &Request::default(), at(0));
+        assert!(matches!(step.action, Action::Wait { why: Wait::Store }) && step.flags.commands);
+        let mut millis = 0;
+        for reply in replies {
+            let mut commands = Vec::new();
+            engine.take_commands(&mut commands);
+            assert_eq!(commands[0].within, Duration::from_millis(50 - millis), "{kind:?}");
+            millis += 20;
+            let _ = engine.on_reply(commands[0].id, *reply, at(millis));
+        }
+        let up = |engine: &Engine, millis| engine.snapshot(at(millis)).store.unwrap().up;
+        let step = engine.on(call, Event::Timer, at(49));
+        assert!(
+            matches!(step.action, Action::Wait { why: Wait::Store }) && up(&engine, 49),
+            "{kind:?}: {step:?}"
+        );
+        let step = engine.on(call, Event::Timer, at(50));
+        assert!(matches!(step.action, Action::Attempt { .. }), "{kind:?}, by its share: {step:?}");
+        assert!(!up(&engine, 50));
+    }
+}

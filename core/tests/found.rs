@@ -185,3 +185,41 @@ fn a_bulkhead_that_comes_while_calls_wait_for_a_rate_gives_them_no_permits_of_it
     }
     assert_eq!(host.engine.snapshot(at(SECOND)).routes[0].pool.unwrap().in_flight, 0);
 }
+
+#[test]
+fn a_call_that_costs_more_than_a_retuned_rate_holds_is_refused_and_waits_for_nothing() {
+    let rate = |permits: f64| {
+        let pairs = [
+            ("rate_limit.permits", Number(permits)),
+            ("rate_limit.per", Number(1e6)),
+            ("rate_limit.unit", Text("attempt")),
+            ("rate_limit.wait", Number(1.0)),
+            ("rate_limit.max_wait", Number(60e6)),
+            ("retry.max_attempts", Number(3.0)),
+            ("retry.backoff.base", Number(0.0)),
+        ];
+        Policy::from_pairs("p", &pairs).unwrap()
+    };
+    let mut engine = Engine::new(1, Options::default());
+    let policy = engine.policy(rate(5.0)).unwrap();
+    let route = engine.route(policy, "a", at(0));
+    let cost = |cost| Request { cost, idempotent: true, replayable: true, ..Request::default() };
+    let (running, step) = engine.begin(route, &cost(5), at(0));
+    assert!(matches!(step.action, Action::Attempt { .. }));
+    let (dear, step) = engine.begin(route, &cost(5), at(0));
+    assert!(matches!(step.action, Action::Wait { why: Wait::Rate }));
+    let (cheap, _) = engine.begin(route, &cost(1), at(0));
+    let flags = engine.retune(policy, rate(4.0), at(0)).unwrap();
+    assert!(flags.wakes);
+    let step = engine.on(dear, Event::Poll, at(0));
+    assert_eq!(verdict(step), Verdict::CostAboveBurst);
+    let step = engine.on(cheap, Event::Poll, at(SECOND / 4));
+    assert!(matches!(step.action, Action::Attempt { .. }), "who stood behind it goes on: {step:?}");
+    // One that has begun before asks for its next attempt.
+    let failed = Event::Finished { attempt: 1, outcome: of(Class::Transient) };
+    let mut step = engine.on(running, failed, at(9 * SECOND));
+    if let Action::Wait { .. } = step.action {
+        step = engine.on(running, Event::Timer, at(10 * SECOND));
+    }
+    assert_eq!(verdict(step), Verdict::Readmission, "{step:?}");
+}

@@ -35,6 +35,7 @@ const limited = policy({
   rateLimit: {
     permits: number("rate"), per: 1000, burst: number("burst"), lease: number("lease"), store: "fleet",
   },
+  ...("store-timeout" in args ? { storeTimeout: number("store-timeout") } : {}),
   ...(number("breaker") ? { breaker: { consecutive: 5, breakDuration: 1000, store: "fleet" } } : {}),
 });
 const api = limited.at({ route: "eu" });

@@ -28,6 +28,7 @@ def settings() -> argparse.Namespace:
     for name in ("start", "seconds", "load", "rate", "burst", "lease", "breaker"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--failing", type=int)
+    parser.add_argument("--store-timeout", type=int, default=50)
     return parser.parse_args()
 
 
@@ -40,7 +41,8 @@ async def main() -> None:
     attach(RedisStore(redis.asyncio.Redis(host=host, port=int(port))), engine=engine)
     rate = {"permits": args.rate, "per": 1, "burst": args.burst, "lease": args.lease, "store": "fleet"}
     breaker = {"consecutive": 5, "break_duration": 1, "store": "fleet"} if args.breaker else None
-    policy = tidegate.Policy("api", rate_limit=rate, breaker=breaker, engine=engine)
+    patience = args.store_timeout / 1000
+    policy = tidegate.Policy("api", rate_limit=rate, breaker=breaker, store_timeout=patience, engine=engine)
     call = policy.at(route="eu")
     line: dict[str, list[int] | list[list[int]]] = {"breaker": [], "degraded": [], "recovered": []}
     starts = [0] * (int(args.seconds / BUCKET) + 1)

@@ -198,7 +198,7 @@ def slots(store: Store, names: list[str], args: list[str]) -> str:
     last, longest = last if last <= MOST - 512 else 0, max(longest, ttl)
 
     def keep() -> None:
-        """As long as the longest lease that may be out, whose it ever is."""
+        """As long as the longest lease that may be out, whosever it is."""
         store.make(names[1], "string").held["text"] = f"{last} {longest}"
         for name in names:
             store.keep(name, longest)

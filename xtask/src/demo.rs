@@ -29,9 +29,39 @@ pub fn demo(shop: &Shop, args: &[String]) -> Result {
 /// `cargo xtask demo fleet [arguments]`: eight processes in the languages that are here, and a Redis that dies and comes
 /// back. A language that cannot be built is left out, and the output says why.
 pub fn fleet(shop: &Shop, args: &[String]) -> Result {
-    let script = present(shop, "examples/fleet/demo.py")?;
     let server = redis::program(shop)?;
     let venv = package(shop)?;
+    let javascript = step("javascript: build the package", || js::built(shop));
+    if let Err(why) = &javascript {
+        println!("   without JavaScript: {why}");
+    }
+    let out = shop.root.join("target/demo");
+    perform(shop, (&server, &venv, javascript.ok().as_deref()), &out, args)?;
+    println!("figures and plots: {}", out.display());
+    Ok(())
+}
+
+/// The fleet in three languages, for some seconds and nothing fails: the declared rate is granted, strictly to 1 %, and with
+/// leases to one of each process. The packages are those that the steps before have built.
+pub fn short_fleet(shop: &Shop, venv: &Venv, package: &Path) -> Result {
+    let server = redis::program(shop)?;
+    let out = shop.scratch("fleet")?;
+    for (lease, seconds) in [("1", "10"), ("20", "5")] {
+        // A machine that is busy for 50 ms is no loss here.
+        let args = ["--steady", "--lease", lease, "--seconds", seconds, "--store-timeout", "2000"];
+        perform(shop, (&server, venv, Some(package)), &out, &args.map(String::from))?;
+    }
+    Ok(())
+}
+
+/// Runs it with the workers that there are.
+fn perform(
+    shop: &Shop,
+    (server, venv, javascript): (&Path, &Venv, Option<&Path>),
+    out: &Path,
+    args: &[String],
+) -> Result {
+    let script = present(shop, "examples/fleet/demo.py")?;
     let worker = ["build", "--quiet", "--release", "-p", "tidegate-fleet-tests", "--bin", "fleet-worker"];
     step("rust: build the worker", || cargo(shop).args(worker).quiet())?;
     let folder = script.with_file_name("");
@@ -39,21 +69,14 @@ pub fn fleet(shop: &Shop, args: &[String]) -> Result {
         format!("rust={}", shop.target.join("release/fleet-worker").display()),
         format!("python={} {}", venv.bin("python").display(), folder.join("worker.py").display()),
     ];
-    match step("javascript: build the package", || js::built(shop)) {
-        Ok(package) => {
-            let worker = folder.join("worker.mjs");
-            workers.push(format!("javascript=node {} {}", worker.display(), package.display()));
-        }
-        Err(why) => println!("   without JavaScript: {why}"),
-    }
-    let out = shop.root.join("target/demo");
-    fs::create_dir_all(&out).map_err(Error::at("make", &out))?;
+    workers.extend(javascript.map(|package| {
+        format!("javascript=node {} {}", folder.join("worker.mjs").display(), package.display())
+    }));
+    fs::create_dir_all(out).map_err(Error::at("make", out))?;
     println!("── demo");
-    let demo = venv.script(&script).arg("--redis-server").arg(server).arg("--out").arg(&out);
+    let demo = venv.script(&script).arg("--redis-server").arg(server).arg("--out").arg(out);
     let demo = workers.iter().fold(demo, |demo, worker| demo.arg("--worker").arg(worker));
-    demo.args(args).inherit()?;
-    println!("figures and plots: {}", out.display());
-    Ok(())
+    demo.args(args).inherit()
 }
 
 /// `cargo xtask bench [arguments]`: one run beside the peers, in an environment that has them.

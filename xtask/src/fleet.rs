@@ -9,6 +9,8 @@ use crate::{js, redis, wheel};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The part of the tests' report that it belongs to.
+pub const PART: &str = "Fleet";
 const WORKER: &str = "tidegate-bench-fleet";
 
 /// `cargo xtask bench fleet [arguments]`: the fleet's bench alone.

@@ -9,8 +9,8 @@ use std::{env, fs};
 
 const JS: &str = "JavaScript";
 
-/// The steps of the tests.
-pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
+/// The steps of the tests. Returns the folder of the package, where it is built.
+pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<PathBuf> {
     let ready = report.step(JS, "environment", || match prerequisites(shop) {
         Ok(()) => Verdict::check(packages(shop, &folder(shop))),
         Err(Error(why)) => Verdict::NotRun(why),
@@ -45,6 +45,7 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
         with_build(&|| Verdict::tests(node(shop, "scripts/package.mjs").stream(), Counts::from_cargo))
     });
     outside(shop, origin, built, report);
+    built.then(|| folder(shop))
 }
 
 /// The package from outside: linters of packages, other runtimes, a browser. What they take is large and other people's, so

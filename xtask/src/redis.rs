@@ -4,14 +4,14 @@ use crate::cargo;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result};
 use crate::setup::Shop;
-use std::env;
 use std::path::PathBuf;
+use std::{env, process};
 
 /// Names the program; tests take `redis-server` of the path where it is not set.
 pub const PROGRAM: &str = "TIDEGATE_REDIS_SERVER";
 /// Set where there has to be a server: a test that needs one then fails without it, where it would be skipped otherwise.
 const REQUIRED: &str = "TIDEGATE_REDIS_REQUIRED";
-/// The part of the report that the fleet has.
+/// How the summary calls all that needs one.
 pub const FLEET: &str = "Fleet";
 /// What Debian and its descendants call it.
 const PACKAGE: &str = "redis-server";
@@ -34,6 +34,28 @@ pub fn steps(shop: &Shop, report: &mut Report) {
         }
         None => Verdict::NotRun("there is no Redis server".into()),
     });
+    report.step(FLEET, "a partition between network namespaces", || match (&found, namespaces()) {
+        (None, _) => Verdict::NotRun("there is no Redis server".into()),
+        (Some(_), Err(Error(why))) => Verdict::NotRun(why),
+        (Some(program), Ok(())) => {
+            let partition = ["-p", "tidegate-fleet-tests", "--test", "partition", "--", "--ignored"];
+            let tests = cargo(shop).args(["test", "--no-fail-fast"]).args(partition);
+            Verdict::tests(tests.env(PROGRAM, program).stream(), Counts::from_cargo)
+        }
+    });
+}
+
+/// May this process make network namespaces, lay a cable into one, and drop what would go through it?
+fn namespaces() -> Result {
+    let name = format!("tidegate-look-{}", process::id());
+    let ip = |words: &[&str]| Cmd::new("ip").args(words).capture()?.ok().map(drop);
+    let refused = |Error(why)| Error(format!("this needs network namespaces (Linux, iproute2, root): {why}"));
+    ip(&["netns", "add", &name]).map_err(refused)?;
+    let looked = ip(&["-n", &name, "link", "add", "a", "type", "veth", "peer", "name", "b"])
+        .and_then(|()| ip(&["-n", &name, "route", "add", "blackhole", "10.77.2.2/32"]))
+        .and_then(|()| ip(&["netns", "exec", &name, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"]));
+    ip(&["netns", "del", &name])?;
+    looked.map_err(refused)
 }
 
 /// A command of tests that start servers of their own: with the program, installed here if need be. Without one they are skipped

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything CI runs. A failure does not stop what comes after; the end lists it all.
 
 use crate::cargo;
-use crate::demo::build_origin;
+use crate::demo::{build_origin, short_fleet};
 use crate::gate;
 use crate::generate::check_stub;
 use crate::report::{Counts, Report, Verdict};
@@ -33,9 +33,14 @@ pub fn test(shop: &Shop) -> ExitCode {
     rust(shop, &mut report);
     let mut origin = None;
     report.step(ORIGIN, "build the program (release)", || keep(build_origin(shop), &mut origin));
-    python(shop, origin.as_deref(), &mut report);
-    js::steps(shop, origin.as_deref(), &mut report);
-    report.step(redis::FLEET, "its bench keeps its promises", || fleet::check(shop));
+    let venv = python(shop, origin.as_deref(), &mut report);
+    let package = js::steps(shop, origin.as_deref(), &mut report);
+    report.step(fleet::PART, "its bench keeps its promises", || fleet::check(shop));
+    report.step(redis::FLEET, "eight processes in three languages, shortened", || match (&venv, &package) {
+        _ if redis::program(shop).is_err() => Verdict::NotRun("there is no Redis server".into()),
+        (Some(venv), Some(package)) => Verdict::check(short_fleet(shop, venv, package)),
+        _ => Verdict::NotRun("one of the packages is not built, so there are not three".into()),
+    });
     jvm::steps(shop, origin.as_deref(), &mut report);
     swift::steps(shop, origin.as_deref(), &mut report);
     report.close()
@@ -98,7 +103,8 @@ fn rust(shop: &Shop, report: &mut Report) {
     report.step(CORE, "a call costs the same beside many", || gate::growth(shop));
 }
 
-fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
+/// Returns the environment, where the wheel is installed in it.
+fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<Venv> {
     let (mut venv, mut built) = (None, None);
     report.step(PYTHON, "environment", || keep(python_environment(shop), &mut venv));
     report.step(PYTHON, "build the wheel (release)", || match &venv {
@@ -151,7 +157,7 @@ fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
     report.step(MODEL, "mypy --strict", || with_venv(&|venv| Verdict::check(model_types(shop, venv))));
 
     let main = venv.as_ref().and_then(|_| find_python().ok());
-    let Some((built, main)) = built.zip(main) else { return };
+    let (built, main) = built.zip(main)?;
     report.step(PYTHON, "published wheel with httpx, in a new environment", || {
         if !shop.install {
             return Verdict::NotRun("--no-install: httpx would have to be fetched".into());
@@ -164,6 +170,7 @@ fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
             None => Verdict::NotRun(format!("python{minor} is not on this machine")),
         });
     }
+    venv.filter(|_| installed)
 }
 
 /// Installs the wheel, and makes sure that it is what `import tidegate` finds.

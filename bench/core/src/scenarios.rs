@@ -207,7 +207,14 @@ impl World {
     /// # Panics
     /// The pairs are no policy.
     pub fn new(pairs: &[(&str, Value<'_>)]) -> Self {
-        let mut engine = Engine::new(7, Options::default().max_routes(1 << 19));
+        Self::within(Engine::new(7, Options::default().max_routes(1 << 19)), pairs)
+    }
+
+    /// The same in an engine that has been made.
+    ///
+    /// # Panics
+    /// The pairs are no policy.
+    pub fn within(mut engine: Engine, pairs: &[(&str, Value<'_>)]) -> Self {
         let policy =
             engine.policy(Policy::from_pairs("p", pairs).expect("a good policy")).expect("the only one");
         let route = engine.route(policy, "https://api.example:443", Time::from_micros(0));

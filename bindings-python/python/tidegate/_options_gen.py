@@ -287,7 +287,8 @@ class RateLimit(Options):
         store: Whose rate it is: each process's own, or the whole fleet's through the store that the engine is
             attached to. `"local"` (default), `"fleet"`.
         lease: fleet: tokens that a process takes from the store at a time; 1 asks for every call. Absent:
-            what 50 ms of the rate bring, at least 1. 1 to 1,000,000,000; off by default.
+            what 50 ms of the rate bring, at least 1, which is so below 40 a second. 1 to 1,000,000,000; off
+            by default.
         on_loss: fleet: what holds while the store is gone: local is the process's share of the rate, open
             lets all calls pass, closed refuses them. `"local"` (default), `"open"`, `"closed"`.
     """

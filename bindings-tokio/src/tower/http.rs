@@ -8,7 +8,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use http::header::HeaderValue;
 use http::{HeaderMap, Method, Request, Response, StatusCode, response};
 use http_body::Body;
 use pin_project_lite::pin_project;
@@ -20,7 +19,7 @@ use super::{Cloned, Facts, Requests, Sending, Sent, unready};
 use crate::classify::{Judge, Judgement, of_chain};
 use crate::drain::{Buffered, Draining};
 use crate::error::Error;
-use crate::http::{BoxError, GuardedBody, KEY, RETRY, fresh_key, has_body, outcome_of};
+use crate::http::{BoxError, GuardedBody, Says, has_body, outcome_of};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Run, Tailed};
 
@@ -87,17 +86,9 @@ impl<E: StdError + 'static> Errors<E> for ByCauses {
 pub struct HttpLayer<R = Cloned, C = ByCauses> {
     caller: Caller,
     says: Says,
+    opine: Option<Arc<Opine>>,
     requests: R,
     errors: C,
-}
-
-/// What is said of all requests of a layer.
-#[derive(Clone)]
-struct Says {
-    idempotent: Option<bool>,
-    retry_header: bool,
-    make_key: bool,
-    opine: Option<Arc<Opine>>,
 }
 
 impl Policy {
@@ -110,8 +101,7 @@ impl Policy {
 impl Caller {
     /// This caller as a layer for HTTP clients: see [`HttpLayer`]. Its route, where it has one, stands for the requests' origins.
     pub fn http_layer(&self) -> HttpLayer {
-        let says = Says { idempotent: None, retry_header: true, make_key: false, opine: None };
-        HttpLayer { caller: self.clone(), says, requests: Cloned, errors: ByCauses }
+        HttpLayer { caller: self.clone(), says: Says::new(), opine: None, requests: Cloned, errors: ByCauses }
     }
 }
 
@@ -119,13 +109,13 @@ impl<R, C> HttpLayer<R, C> {
     /// With another idea of its requests: how they are sent again, and what they say of themselves on top of what HTTP says.
     #[must_use]
     pub fn requests<Q>(self, requests: Q) -> HttpLayer<Q, C> {
-        HttpLayer { caller: self.caller, says: self.says, requests, errors: self.errors }
+        HttpLayer { caller: self.caller, says: self.says, opine: self.opine, requests, errors: self.errors }
     }
 
     /// With another idea of what errors mean. One that panics takes them for permanent.
     #[must_use]
     pub fn errors<D>(self, errors: D) -> HttpLayer<R, D> {
-        HttpLayer { caller: self.caller, says: self.says, requests: self.requests, errors }
+        HttpLayer { caller: self.caller, says: self.says, opine: self.opine, requests: self.requests, errors }
     }
 
     /// Is a repeat harmless, whatever a request's method?
@@ -156,7 +146,7 @@ impl<R, C> HttpLayer<R, C> {
         mut self,
         opine: impl Fn(StatusCode, &HeaderMap) -> Option<Outcome> + Send + Sync + 'static,
     ) -> Self {
-        self.says.opine = Some(Arc::new(opine));
+        self.opine = Some(Arc::new(opine));
         self
     }
 }
@@ -206,8 +196,8 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let HttpLayer { caller, says, requests, errors } = &self.layer;
-        let site = site(caller, says, requests, &mut request);
+        let HttpLayer { caller, says, opine, requests, errors } = &self.layer;
+        let site = site(caller, *says, requests, &mut request);
         let path = request.uri().path_and_query().map(|path| path.as_str().into());
         let keep = if site.policy.repeats() { Some(requests.replay(&request)) } else { None };
         let replayable = !matches!(keep, Some(None));
@@ -215,14 +205,14 @@ where
             repeats: replayable && site.request.idempotent && site.request.replayable,
             head: *request.method() == Method::HEAD,
             site: Arc::clone(&site),
-            opine: says.opine.clone(),
+            opine: opine.clone(),
             errors: errors.clone(),
         };
         let sending = Sending {
             service: Some(Answers { inner: self.inner.clone(), judge: judge.clone() }),
             first: None,
             keep: keep.flatten(),
-            requests: Numbered { requests: requests.clone(), header: says.retry_header },
+            requests: Numbered { requests: requests.clone(), says: *says },
         };
         let mut run = Run::new(site, replayable, path, judge.clone(), sending);
         if run.begin() {
@@ -240,21 +230,12 @@ where
 /// Where a request's call is made; the request has its key then.
 fn site<B, R: Requests<Request<B>>>(
     caller: &Caller,
-    says: &Says,
+    says: Says,
     requests: &R,
     request: &mut Request<B>,
 ) -> Arc<Site> {
-    if says.make_key && !request.headers().contains_key(KEY) {
-        // Hexadecimal digits are a header's value.
-        if let Ok(key) = HeaderValue::from_str(&fresh_key()) {
-            request.headers_mut().insert(KEY, key);
-        }
-    }
-    let mut site = (*caller.site).clone();
-    site.request.idempotent = says.idempotent.unwrap_or_else(|| {
-        request.headers().contains_key(KEY) || site.retries_method(request.method().as_str())
-    });
-    site.request.slot_until_body = site.policy.slot_until_body();
+    let method = request.method().clone();
+    let mut site = says.site(&caller.site, &method, request.headers_mut());
     if let (false, Some(authority)) = (caller.has_route(), request.uri().authority()) {
         let scheme = request.uri().scheme_str().unwrap_or("http");
         site.aim(format!("{scheme}://{authority}").into());
@@ -265,7 +246,7 @@ fn site<B, R: Requests<Request<B>>>(
 /// Requests whose repeats say which they are.
 struct Numbered<R> {
     requests: R,
-    header: bool,
+    says: Says,
 }
 
 /// The number of a repeat's attempt, for the span around it.
@@ -278,9 +259,7 @@ impl<B, R: Requests<Request<B>>> Requests<Request<B>> for Numbered<R> {
     }
 
     fn repeat(&self, request: &mut Request<B>, attempt: u8) {
-        if self.header {
-            request.headers_mut().insert(RETRY, HeaderValue::from(u16::from(attempt - 1)));
-        }
+        self.says.number(request.headers_mut(), attempt);
         request.extensions_mut().insert(Number(attempt));
         self.requests.repeat(request, attempt);
     }

@@ -101,7 +101,7 @@ impl Gradient2 {
         self.0.lock().exact()
     }
 
-    /// The long-term latency in microseconds, once there has been a sample.
+    /// The long-term latency in seconds, once there has been a sample.
     pub fn baseline(&self) -> Option<f64> {
         self.0.lock().baseline().map(|micros| micros / 1e6)
     }

@@ -1,7 +1,7 @@
 //! What the next byte of a module is, and what came before it. A mistake here costs bytes and no more: both ways make it.
 
+use crate::hash;
 use crate::model::CONTEXTS;
-use crate::{Bytes, SIZE, hash};
 
 /// Stands for the head of a function: its size, and how many kinds of locals it has, each with how many there are and a type.
 const HEAD: u32 = 0xff;
@@ -23,16 +23,10 @@ pub struct Grammar {
     shift: u32,
     /// Functions so far; 0 before and behind them.
     functions: u32,
-    /// Where what comes has perhaps stood before, and how much has been the same.
-    like: u32,
-    same: u32,
-    /// The last five bytes in one number, and by that, where they stood before.
-    key: u32,
     /// The last instructions.
-    ops: [u32; 5],
+    ops: [u32; 4],
     /// By instruction, its last operand.
     operands: [u32; 256],
-    found: [u32; 1 << 16],
 }
 
 impl Grammar {
@@ -52,23 +46,22 @@ impl Grammar {
 
     /// The class of the next byte, and what it may depend on.
     #[inline(never)]
-    pub fn look(&self, output: &Bytes, contexts: &mut [u32; CONTEXTS]) -> usize {
-        let like = if self.same > 0 { self.same.min(15) << 8 | byte(output, self.like) } else { 0 };
+    pub fn look(&self, contexts: &mut [u32; CONTEXTS]) -> usize {
         let outside = u32::from(self.functions == 0);
         let kind = if self.left > 0 { self.op * 2 + self.operand.min(1) + 2 } else { outside };
         let part = self.value ^ self.shift << 24;
-        let mut chain = [hash(kind, part); 6];
-        for n in 0..5 {
+        let mut chain = [hash(kind, part); 5];
+        for n in 0..4 {
             chain[n + 1] = hash(chain[n], self.ops[n]);
         }
         if self.left == 0 {
-            *contexts = [chain[1], chain[2], chain[3], chain[5], hash(chain[0] ^ 1, self.token), like];
+            *contexts = [chain[1], chain[2], chain[4], hash(chain[0] ^ 1, self.token)];
             return outside as usize;
         }
         let alike = self.alike();
         let here = hash(hash(chain[0] ^ 1, self.functions), self.ops[0]);
         let last = hash(chain[0] ^ 2, self.operands[alike as usize % 256]);
-        *contexts = [hash(alike, part), chain[1], chain[4], here, last, like];
+        *contexts = [hash(alike, part), chain[3], here, last];
         match alike {
             0x20 => 2,
             0x28 => 3,
@@ -79,11 +72,10 @@ impl Grammar {
         }
     }
 
-    /// Takes in a byte, which is the output's last.
+    /// Takes in a byte.
     #[inline(never)]
-    pub fn add(&mut self, output: &Bytes, read: u32) {
+    pub fn add(&mut self, read: u32) {
         self.at += 1;
-        self.find(output, read);
         if self.left == 0 {
             self.op = read;
             self.token = read;
@@ -105,7 +97,7 @@ impl Grammar {
             }
         }
         if self.left == 0 {
-            self.ops = [self.op, self.ops[0], self.ops[1], self.ops[2], self.ops[3]];
+            self.ops = [self.op, self.ops[0], self.ops[1], self.ops[2]];
             if self.at == self.end {
                 self.op = HEAD;
                 self.operand = 0;
@@ -133,22 +125,4 @@ impl Grammar {
         self.value = 0;
         self.shift = 0;
     }
-
-    /// Where the last bytes stood before, if anywhere.
-    fn find(&mut self, output: &Bytes, read: u32) {
-        self.same = if self.same > 0 && byte(output, self.like) == read { self.same + 1 } else { 0 };
-        self.like += 1;
-        // What is six bytes back has left the word.
-        self.key = self.key.wrapping_add(read + 1).wrapping_mul(0x0f0b_4c40);
-        let found = &mut self.found[(self.key >> 16) as usize];
-        if self.same == 0 && *found > 0 {
-            self.like = *found;
-            self.same = 1;
-        }
-        *found = self.at;
-    }
-}
-
-fn byte(output: &Bytes, at: u32) -> u32 {
-    output[at as usize % SIZE].into()
 }

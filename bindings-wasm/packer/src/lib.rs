@@ -1,11 +1,12 @@
-//! Packs a WebAssembly module for the source of a page, a fifth smaller than LZMA does.
+//! Packs a WebAssembly module for the source of a page, a sixth smaller than LZMA does.
 //!
 //! What comes next in a module is guessed by what it is (an instruction, the number of a local, an offset) and by what came
 //! before; a bit costs as much as it surprises. Unpacking makes the same guesses, so both are one function: packing is
-//! unpacking with a [`Coder`] that knows the answers. The half that unpacks is itself a module of three kilobytes, because
+//! unpacking with a [`Coder`] that knows the answers. The half that unpacks is itself a module of two and a half kilobytes, because
 //! the JavaScript of a page starts slowly (`docs/adr/0015-two-modules.md`).
 //!
-//! Floats are added, multiplied, divided and rounded, and nothing else: those are exact to the bit in WebAssembly and here.
+//! Chances are integers. A table of logarithms is filled with floats that are multiplied and divided, and nothing else: those are
+//! exact to the bit in WebAssembly and here.
 
 mod code;
 mod grammar;
@@ -51,7 +52,7 @@ impl Mind {
     fn unpack(&mut self, size: usize, coder: &mut impl Coder) {
         self.model.start();
         for at in 0..size {
-            let class = self.grammar.look(&self.output, &mut self.model.contexts);
+            let class = self.grammar.look(&mut self.model.contexts);
             let mut bit = |node| {
                 let chance = self.model.guess(class, node);
                 let bit = coder.bit(&self.packed, chance);
@@ -60,7 +61,7 @@ impl Mind {
             };
             let byte = self.codes.byte(&self.packed, class, &mut bit);
             self.output[at % SIZE] = byte as u8;
-            self.grammar.add(&self.output, byte);
+            self.grammar.add(byte);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! How likely the next bit is: guesses by six contexts, mixed by how well each has done.
+//! How likely the next bit is: guesses by four contexts, mixed by how well each has done.
 
 #![allow(clippy::cast_possible_wrap)] // chances have 16 bits, and logarithms fewer
 
 use crate::code::CLASSES;
 
 /// How many contexts guess.
-pub const CONTEXTS: usize = 6;
+pub const CONTEXTS: usize = 4;
 /// Places for what has been seen, as a power of two.
 const SLOTS: u32 = 19;
 /// How often something was seen, and then as often as that or more.
@@ -13,7 +13,7 @@ const COUNTS: usize = 8;
 /// The bits of a slot that tell contexts apart.
 const CHECK: u32 = 0xfff8;
 /// What each context weighs at first, in 65,536.
-const WEIGHT: i32 = 14_418;
+const WEIGHT: i32 = 22_000;
 /// By how often something was seen, how fast its chance follows: 256 / (times + 1.35), a byte each, and a bit less at last.
 const RATES: u64 = 0x1623_2830_3b4c_6dbe;
 
@@ -89,7 +89,7 @@ impl Model {
         for n in 0..CONTEXTS {
             let Told { place, slot, said } = self.told[n];
             let count = slot % COUNTS as u32;
-            self.weights[self.class % CLASSES][n][count as usize] += (miss * said * 3) >> 16;
+            self.weights[self.class % CLASSES][n][count as usize] += (miss * said) >> 14;
             let chance = (slot >> 16) as i32;
             let chance = chance + (((was - chance) * (RATES >> (count * 8) & 255) as i32) >> 8);
             self.slots[place as usize % (1 << SLOTS)] =

@@ -124,10 +124,9 @@ fn code_of(module: &[u8]) -> Option<[u32; 2]> {
 /// Each byte's class.
 fn classes(module: &[u8], span: [u32; 2]) -> Vec<usize> {
     let mut mind = mind(&[], span);
-    mind.output[..module.len()].copy_from_slice(module);
     let look = |byte: &u8| {
-        let class = mind.grammar.look(&mind.output, &mut [0; CONTEXTS]);
-        mind.grammar.add(&mind.output, u32::from(*byte));
+        let class = mind.grammar.look(&mut [0; CONTEXTS]);
+        mind.grammar.add(u32::from(*byte));
         class
     };
     module.iter().map(look).collect()
@@ -225,5 +224,10 @@ mod tests {
     fn what_is_always_the_same_costs_next_to_nothing() {
         assert!(comes_back(&vec![0; 100_000]) < 400);
         assert!(comes_back(&noise(50_000, 3)) < 10_800);
+    }
+    #[test]
+    fn what_has_stood_before_costs_little() {
+        let once = noise(3000, 256);
+        assert!(comes_back(&once.repeat(2)) < comes_back(&once) + 300);
     }
 }

@@ -62,8 +62,7 @@ impl Engine {
         }
         if stages & stage::RATE != 0 {
             let home = self.routes[call.route].rate_at;
-            let burst = self.routes[home].rate.as_deref().and_then(super::pace::Pace::burst);
-            if burst.is_some_and(|burst| u32::from(call.cost) > burst) {
+            if self.is_above_burst(slot, home) {
                 return self.refuse(slot, Verdict::CostAboveBurst, None, now);
             }
         }

@@ -1,7 +1,7 @@
 //! The fleet's store as the engine sees it: commands out, replies in, and whether it is there (semantics 10).
 //!
-//! The store is never on the way of a call that can do without it. One health for the whole engine: the first loss takes
-//! it down, then nobody waits for it, and one command a second or less, carried by whatever is due, tries it again.
+//! The store is never on the way of a call that can do without it. The first loss takes it down, then nobody waits for it, and
+//! one command a second or less, carried by whatever is due, tries it again (`health.rs`).
 //!
 //! `command.rs` writes commands and reads replies, `rate.rs` is the rate limit, `breaker.rs` the circuit breaker, `slots.rs` the
 //! bulkhead, `digest.rs` the latencies; `plain.rs` does what it can of these with a store that runs no scripts.
@@ -9,6 +9,7 @@
 pub(super) mod breaker;
 mod command;
 pub(super) mod digest;
+mod health;
 mod plain;
 pub(super) mod rate;
 mod reap;
@@ -16,26 +17,21 @@ pub(super) mod slots;
 
 use std::collections::BTreeMap;
 
-use super::record::RecordType;
-use super::view::StoreView;
 use super::{Engine, Input};
 use crate::action::Flags;
-use crate::fleet::{CommandId, Reply, StoreCommand, StoreKind};
+use crate::fleet::{CommandId, Loss, Reply, StoreCommand, StoreKind};
 use crate::full::{self, Full};
 use crate::policy::Policy;
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
-use command::{Pending, Subject, Trouble, escaped};
+use command::{Pending, Subject, escaped};
+use health::Health;
 
 /// The namespace of keys where none is given.
 const NAMESPACE: &str = "tidegate";
 
 /// The longest namespace, in bytes.
 const LONGEST_NAMESPACE: usize = 100;
-
-/// While the store is down it is tried again after this, then twice that, at most [`RAREST`]; half more or less.
-const PROBED: Duration = Duration::from_secs(1);
-const RAREST: Duration = Duration::from_secs(5);
 
 /// An answer that has not come for so long will not come: the host has forgotten the command.
 const FORGOTTEN: Duration = Duration::from_secs(60);
@@ -53,21 +49,12 @@ pub(super) struct Fleet {
     pending: BTreeMap<CommandId, Pending>,
     /// When the first of them is overdue.
     first_due: Time,
-    /// None while it is there; else since which command it is not, and when it is tried again.
-    down: Option<Down>,
+    /// Whether the store is there.
+    health: Health,
     /// Numbers drawn for probes, and for those who ask again.
     draws: u64,
     /// Processes in the fleet, as a rate's answer last said; far too many while none has.
     processes: u32,
-}
-
-/// A store that is gone.
-#[derive(Clone, Copy, Debug)]
-struct Down {
-    /// Answers to this command and those before it say nothing about now.
-    since: u64,
-    probe_at: Time,
-    interval: Duration,
 }
 
 impl Fleet {
@@ -79,7 +66,7 @@ impl Fleet {
             last: 0,
             pending: BTreeMap::new(),
             first_due: Time::NEVER,
-            down: None,
+            health: Health::default(),
             draws: 0,
             processes: u32::MAX,
         }
@@ -174,22 +161,16 @@ impl Engine {
     }
 
     fn answered(&mut self, command: CommandId, pending: Pending, reply: Reply<'_>, now: Time) {
-        let trouble = match reply {
+        let why = match reply {
             Reply::Bytes(bytes) => match pending.subject.read(bytes) {
                 Some(answer) => {
-                    let is_back = self.store_answered(command, now);
+                    let place = (pending.home, pending.subject.part());
+                    let back = self.store_answered(command, place, now);
                     self.fleet_told(command, &pending, &answer, now);
-                    if is_back {
-                        for home in self.fleet_rates() {
-                            self.rate_with_store(home, now);
-                        }
-                        for home in self.fleet_slots() {
-                            self.slots_with_store(home, now);
-                        }
-                    }
+                    self.store_is_back(back, &pending, now);
                     return;
                 }
-                None => Trouble::Garbled,
+                None => Loss::GARBLED,
             },
             Reply::Error(text) if text.starts_with(b"NOSCRIPT") && pending.by_name => {
                 // Nothing has been done. Where it comes too late, whoever asked has gone on.
@@ -198,12 +179,12 @@ impl Engine {
                 }
                 return;
             }
-            Reply::Error(text) => Trouble::of(text),
-            Reply::Lost => Trouble::Lost,
+            Reply::Error(text) => Loss::of_error(text),
+            // Whoever gives up does so when the time is over; a client without a connection knows at once.
+            Reply::Lost if pending.due <= now => Loss::TIMEOUT,
+            Reply::Lost => Loss::CONNECTION,
         };
-        if !pending.overdue {
-            self.store_lost(trouble, now);
-        }
+        self.store_objected(command, &pending, why, now);
     }
 
     /// What a command asked for has been answered.
@@ -251,31 +232,6 @@ impl Engine {
         self.fleet.as_ref().map_or(u32::MAX, |fleet| fleet.processes)
     }
 
-    /// Is the store there?
-    #[inline]
-    pub(super) fn store_up(&self) -> bool {
-        self.fleet.as_ref().is_some_and(|fleet| fleet.down.is_none())
-    }
-
-    /// When a store that is down is tried again.
-    pub(super) fn store_back_in(&self, now: Time) -> Option<Duration> {
-        self.fleet.as_ref()?.down.map(|down| down.probe_at.since(now))
-    }
-
-    /// May a command go out now? While the store is down, one that may is the probe.
-    fn may_send(&mut self, now: Time) -> bool {
-        let seed = self.seed;
-        let Some(fleet) = &mut self.fleet else { return false };
-        let Some(down) = fleet.down else { return true };
-        if now < down.probe_at {
-            return false;
-        }
-        let longer = Duration::from_micros(down.interval.as_micros() * 2).min(RAREST);
-        let wait = fleet.jittered(longer, seed);
-        fleet.down = Some(Down { probe_at: now.after(wait), interval: longer, ..down });
-        true
-    }
-
     /// Looks whether an answer is overdue. Every event that has to do with the store comes by here, so no call waits for
     /// longer than it was told to, whatever the host does.
     pub(super) fn watch_store(&mut self, now: Time) {
@@ -296,8 +252,8 @@ impl Engine {
         for pending in &late {
             self.settled(pending);
         }
-        if !late.is_empty() {
-            self.store_lost(Trouble::Lost, now);
+        for pending in &late {
+            self.store_lost(pending, Loss::TIMEOUT, now);
         }
     }
 
@@ -310,42 +266,6 @@ impl Engine {
         {
             oldest.remove();
         }
-    }
-
-    /// The store has not answered, or with an error: nobody waits for it from now on.
-    fn store_lost(&mut self, trouble: Trouble, now: Time) {
-        let seed = self.seed;
-        let Some(fleet) = &mut self.fleet else { return };
-        if fleet.down.is_some() {
-            return;
-        }
-        let wait = fleet.jittered(PROBED, seed);
-        fleet.down = Some(Down { since: fleet.last, probe_at: now.after(wait), interval: PROBED });
-        let _ = trouble;
-        self.note(move |it| it.tell_store(RecordType::StoreDegraded, now));
-        for home in self.fleet_rates() {
-            self.rate_without_store(home, now);
-        }
-        for home in self.fleet_slots() {
-            self.slots_without_store(home, now);
-        }
-    }
-
-    /// The store has answered. If it was down, it is back, unless the command is older than that: true then.
-    fn store_answered(&mut self, command: CommandId, now: Time) -> bool {
-        let Some(fleet) = &mut self.fleet else { return false };
-        if fleet.down.is_none_or(|down| command.to_word() <= down.since) {
-            return false;
-        }
-        fleet.down = None;
-        self.note(move |it| it.tell_store(RecordType::StoreRecovered, now));
-        true
-    }
-
-    pub(super) fn store_view(&self) -> Option<StoreView> {
-        let fleet = self.fleet.as_ref()?;
-        let commands = fleet.pending.values().filter(|it| !it.overdue).count() as u32;
-        Some(StoreView { up: fleet.down.is_none(), commands })
     }
 
     /// The rule that stands against a policy, where it wants what the store cannot give.

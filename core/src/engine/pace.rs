@@ -6,7 +6,7 @@
 
 use super::Engine;
 use super::admit::Answer;
-use super::arena::{Arena, State, flag};
+use super::arena::{Arena, NONE, State, flag};
 use super::call::{MAX_PARK, wait};
 use super::fleet::rate::Share;
 use super::queue::List;
@@ -39,8 +39,10 @@ impl Bucket {
     }
 
     /// Goes on with other settings, and the tokens that are there. What becomes the process's own again begins with its
-    /// share.
-    pub fn retune(&mut self, to: &RateLimit, now: Time) {
+    /// share. True if it has become the fleet's, or is so no more: then those who wait are told anew ([`Engine::rate_retuned`]).
+    #[must_use]
+    pub fn retune(&mut self, to: &RateLimit, now: Time) -> bool {
+        let was = matches!(self, Self::Fleet(_));
         match (&mut *self, to.fleet) {
             (Self::Tokens(bucket), None) => bucket.retune(to.bucket, now),
             (Self::Fleet(share), Some(fleet)) => share.retune(to.bucket, *fleet, now),
@@ -51,6 +53,7 @@ impl Bucket {
             }
             (Self::Tokens(_) | Self::Cubic(_), _) => *self = Self::of(to, now),
         }
+        was != matches!(self, Self::Fleet(_))
     }
 
     fn try_take(&mut self, cost: u32, now: Time) -> bool {
@@ -66,8 +69,7 @@ impl Bucket {
         match self {
             Self::Tokens(bucket) => bucket.wait_for(tokens, now),
             Self::Cubic(rate) => rate.wait_for(tokens, now),
-            Self::Fleet(share) if tokens <= u64::from(share.tokens(now)) => Duration::ZERO,
-            Self::Fleet(share) => share.turn(tokens, now),
+            Self::Fleet(share) => share.wait_for(tokens, now),
         }
     }
 }
@@ -127,7 +129,7 @@ impl Pace {
     pub fn has(&mut self, cost: u32, now: Time) -> bool {
         // Of the fleet's rate only what is leased is there; when the store may have more says its `turn`.
         let there = match &mut self.bucket {
-            Bucket::Fleet(share) => share.tokens(now) >= cost,
+            Bucket::Fleet(share) => share.has(cost, now),
             bucket => bucket.wait_for(u64::from(cost), now) == Duration::ZERO,
         };
         self.waiting.len() == 0 && there
@@ -176,6 +178,10 @@ impl Engine {
         if pace.take(cost, now) {
             return Answer::Pass;
         }
+        let home = self.routes[route].rate_at;
+        if !sending && self.is_above_burst(slot, home) {
+            return Answer::Refuse(Verdict::CostAboveBurst, None); // since it began, the burst has become smaller
+        }
         let limit = self.policies[usize::from(self.calls[slot].policy)].policy.rate_limit.as_ref();
         let (waits, max_wait, most) = match limit {
             _ if sending => (true, Duration::MAX, MOST_SENDERS),
@@ -202,6 +208,61 @@ impl Engine {
         }
         self.note_course(move |it| it.tell_queued(slot, Wait::Rate, now.after(turn), now));
         Answer::Wait(self.wait_paced(slot, now))
+    }
+
+    /// A rate has other settings. Who waits and costs more than the rate can hold now would wait for ever: it is refused.
+    ///
+    /// If the rate has become the fleet's, or the process's own again, each waiter is told anew, because its moment is the end
+    /// of its patience in the one queue and its turn in the other: whoever waits now for the fleet's has `max_wait` from here;
+    /// whoever would not wait for the process's own, or in vain, is refused.
+    pub(super) fn rate_retuned(&mut self, home: u32, moved: bool, now: Time) {
+        let head = |it: &mut Self| it.routes[home].rate.as_deref_mut().and_then(|pace| pace.waiting.head());
+        let (mut ahead, mut next, mut left) = (0, head(self), false);
+        while let Some(slot) = next {
+            let call = &self.calls[slot];
+            let (id, deadline, give_up) =
+                (self.calls.id(slot), call.deadline, call.moment.min(call.deadline));
+            let (cost, after) = (u64::from(call.cost), call.links().1);
+            next = (after != NONE).then_some(after);
+            if self.is_above_burst(slot, home) {
+                self.turn_away_from(slot, Verdict::CostAboveBurst, None, now);
+                left = true;
+                continue;
+            }
+            if !moved {
+                continue;
+            }
+            let limit = self.settings(slot).rate_limit.as_ref();
+            let patience = limit.filter(|limit| limit.wait).map(|limit| limit.max_wait);
+            let Some(pace) = self.routes[home].rate.as_deref_mut() else { return };
+            pace.restless = true;
+            if let Bucket::Fleet(_) = pace.bucket {
+                self.calls[slot].moment = patience.map_or(now, |patience| now.after(patience)).min(deadline);
+                self.wakes.push(id);
+                continue;
+            }
+            let turn = pace.bucket.wait_for(ahead + cost, now);
+            if turn > Duration::ZERO && (patience.is_none() || now.after(turn) >= give_up) {
+                self.turn_away_from(slot, Verdict::RateLimited, Some(turn), now);
+            } else {
+                ahead += cost;
+                self.calls[slot].moment = now.after(turn);
+                self.wakes.push(id);
+            }
+        }
+        // Those behind have their turns sooner than they were told.
+        if let Some(slot) = head(self).filter(|_| left) {
+            self.wakes.push(self.calls.id(slot));
+            if let Some(pace) = self.routes[home].rate.as_deref_mut() {
+                pace.restless = true;
+            }
+        }
+    }
+
+    /// Does a call cost more than its rate can ever hold?
+    pub(super) fn is_above_burst(&self, slot: u32, home: u32) -> bool {
+        let burst = self.routes[home].rate.as_deref().and_then(Pace::burst);
+        burst.is_some_and(|burst| u32::from(self.calls[slot].cost) > burst)
     }
 
     fn wait_paced(&self, slot: u32, now: Time) -> Step {

@@ -95,9 +95,10 @@ impl Engine {
             pool.retune(bulkhead, now);
         }
         if let (Some(pace), Some(limit)) = (&mut route.rate, &policy.rate_limit) {
-            pace.bucket.retune(limit, now);
+            let moved = pace.bucket.retune(limit, now);
+            self.recount_rate(at);
+            self.rate_retuned(at, moved, now);
         }
-        self.recount_rate(at);
         self.retune_slots(at, policy.bulkhead.as_ref(), now);
         self.retune_digest(at, policy.bulkhead.as_ref());
         for user in self.routes.users_of(at) {

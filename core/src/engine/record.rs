@@ -7,6 +7,7 @@ use core::fmt;
 
 use super::Engine;
 use crate::action::{CallId, PolicyId, RouteId, Verdict, Wait};
+use crate::fleet::Loss;
 use crate::full::FULL;
 use crate::outcome::Kind;
 use crate::time::{Duration, Time};
@@ -60,8 +61,8 @@ types! {
     HoldChanged = "hold_changed", "The number of a route's holds has changed.";
     DeadlineExceeded = "deadline_exceeded", "A deadline ended a call: before it began, while it waited, or during an attempt.";
     LeaseReclaimed = "lease_reclaimed", "A permit, place or attempt was taken back, because its host did not report.";
-    StoreDegraded = "store_degraded", "The shared store is gone; what `on_loss` says holds.";
-    StoreRecovered = "store_recovered", "The shared store is back.";
+    StoreDegraded = "store_degraded", "The shared store is gone, for a route if one is named, else for all; what `on_loss` says holds. `reason` says why.";
+    StoreRecovered = "store_recovered", "The shared store is back, for a route if one is named, else for all.";
     PolicyRetuned = "policy_retuned", "A policy or a pool has other settings.";
     ForcedOpen = "forced_open", "An operator refuses all calls of a policy, or of one of its routes.";
     ForcedCleared = "forced_cleared", "An operator lets them through again.";
@@ -107,12 +108,21 @@ pub struct Record {
     /// Time since the call began; of an `attempt_done`, since the attempt started.
     pub elapsed: Option<Duration>,
     /// Of a `rejected`: how many like it, of one kind on one route, were left out since the one before.
-    pub suppressed: u64,
+    pub suppressed: u32,
     /// Of a `call_done`: its rejection was left out, so a listener that logs leaves this out too.
     pub quiet: bool,
     /// What has changed: from, to. Of a breaker 0 closed, 1 open, 2 half-open; of a limit permits, 4,294,967,295 for
     /// no limit; of a throttle the probability; of holds their number on the route.
     pub change: Option<(f64, f64)>,
+    /// Of a `store_degraded`: why the store is taken for gone.
+    pub loss: Option<Loss>,
+}
+
+impl Record {
+    /// Why, in one word, the same in every language: of a call's end or refusal its verdict, of a `store_degraded` the loss.
+    pub fn reason(&self) -> Option<&'static str> {
+        self.verdict.map(Verdict::name).or(self.loss.map(Loss::name))
+    }
 }
 
 impl fmt::Display for Record {
@@ -138,8 +148,8 @@ impl fmt::Display for Record {
                 None => write!(f, ",\"kind\":{}", kind.number())?,
             }
         }
-        if let Some(verdict) = self.verdict {
-            write!(f, ",\"reason\":\"{}\"", verdict.name())?;
+        if let Some(reason) = self.reason() {
+            write!(f, ",\"reason\":\"{reason}\"")?;
         }
         if let Some(why) = self.why {
             write!(f, ",\"why\":\"{}\"", why.name())?;
@@ -172,7 +182,7 @@ impl fmt::Display for Record {
 struct Sample {
     route: RouteId,
     last: Time,
-    suppressed: u64,
+    suppressed: u32,
 }
 
 /// Types that a call has which just works, or waits: whoever listens to none of them costs such a call nothing.
@@ -230,12 +240,12 @@ impl Notes {
     }
 
     /// Is a rejection told? Then how many like it were not, since the last.
-    pub fn sample(&mut self, slot: u32, route: RouteId, verdict: Verdict, now: Time) -> Option<u64> {
+    pub fn sample(&mut self, slot: u32, route: RouteId, verdict: Verdict, now: Time) -> Option<u32> {
         let fresh = Sample { route, last: now, suppressed: 0 };
         match self.samples.get_mut(&(slot, verdict as u8)) {
             Some(sample) if sample.route == route => {
                 if now.since(sample.last) < SAMPLED {
-                    sample.suppressed += 1;
+                    sample.suppressed = sample.suppressed.saturating_add(1);
                     return None;
                 }
                 let suppressed = sample.suppressed;
@@ -400,6 +410,7 @@ mod tests {
             suppressed: 0,
             quiet: false,
             change: None,
+            loss: None,
         }
     }
 

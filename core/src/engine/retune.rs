@@ -149,9 +149,10 @@ impl Engine {
             _ => it.hedger = fresh.hedger,
         }
         // A queue that calls wait in stays, and so does what they wait for.
+        let mut moved = None;
         match (&mut it.rate, &policy.rate_limit) {
             (Some(pace), Some(to)) if it.rate_at == route => {
-                pace.bucket.retune(to, now);
+                moved = Some(pace.bucket.retune(to, now));
             }
             (Some(pace), _) if pace.waiting.len() > 0 => {}
             (rate, _) => *rate = fresh.rate,
@@ -167,6 +168,9 @@ impl Engine {
         it.set_stages(&policy, forced);
         self.routes.set_leased(route);
         self.recount_rate(route);
+        if let Some(moved) = moved {
+            self.rate_retuned(route, moved, now);
+        }
         let it = &mut self.routes[route];
         if it.budget_at == route {
             self.retune_budget_of(route, policy.retry.budget);

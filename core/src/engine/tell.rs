@@ -7,6 +7,7 @@ use super::record::{Record, RecordType};
 use super::side::Racer;
 use crate::action::{Lane, PolicyId, RouteId, Verdict, Wait};
 use crate::breaker::BreakerState;
+use crate::fleet::Loss;
 use crate::outcome::{Class, Kind};
 use crate::time::{Duration, Time};
 
@@ -38,6 +39,7 @@ impl Engine {
             suppressed: 0,
             quiet: false,
             change: None,
+            loss: None,
         }
     }
 
@@ -291,11 +293,12 @@ impl Engine {
         self.tell_holds(None, route, before.holds, now);
     }
 
-    /// The store is gone, or back.
+    /// The store is gone, or back; for one route or pool, or for all.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_store(&mut self, what: RecordType, now: Time) {
-        self.notes.push(Self::blank(what, now));
+    pub(super) fn tell_store(&mut self, what: RecordType, route: Option<u32>, loss: Option<Loss>, now: Time) {
+        let record = route.map_or_else(|| Self::blank(what, now), |route| self.about_route(what, route, now));
+        self.notes.push(Record { loss, ..record });
     }
 
     /// Something that the store has told about a route or a pool.

@@ -47,6 +47,52 @@ pub fn reason(error: &[u8]) -> &'static str {
     first.or_else(wrapped).unwrap_or("ERR")
 }
 
+/// Why the store was taken for gone: a closed set of words, for records and labels.
+///
+/// ```
+/// use tidegate::fleet::Loss;
+/// assert_eq!(Loss::TIMEOUT.name(), "timeout");
+/// assert_eq!(Loss::of_error(b"READONLY You can't write against a read only replica.").name(), "READONLY");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Loss(u8);
+
+/// The words that are no server's.
+const OURS: [&str; 4] = ["timeout", "connection", "garbled", "ERR"];
+
+impl Loss {
+    /// No answer within `store_timeout`.
+    pub const TIMEOUT: Self = Self(0);
+    /// The host knew sooner that there would be none: refused, broken, closed.
+    pub const CONNECTION: Self = Self(1);
+    /// An answer that makes no sense.
+    pub const GARBLED: Self = Self(2);
+
+    /// A server's error, as [`reason`] reads it.
+    pub fn of_error(error: &[u8]) -> Self {
+        let word = reason(error);
+        let place = WORDS.iter().position(|known| *known == word).map_or(3, |place| OURS.len() + place);
+        Self(place as u8)
+    }
+
+    /// The word: `timeout`, `connection`, `garbled`, or what the server's error begins with (`READONLY`, `OOM` and their like, else
+    /// `ERR`).
+    pub fn name(self) -> &'static str {
+        let place = usize::from(self.0);
+        OURS.get(place).or_else(|| WORDS.get(place - OURS.len())).copied().unwrap_or("ERR")
+    }
+
+    /// Does it say nothing about the server, but only about the key?
+    pub(crate) fn is_of_key(self) -> bool {
+        self == Self::GARBLED || self.is_of_server_there()
+    }
+
+    /// A key of another type: the server is there, and says so.
+    pub(crate) fn is_of_server_there(self) -> bool {
+        self.name() == "WRONGTYPE"
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +115,11 @@ mod tests {
         ] {
             assert_eq!(reason(error.as_bytes()), word, "{error}");
         }
+        assert_eq!(OURS[3], "ERR");
+        for word in WORDS {
+            assert_eq!(Loss::of_error(word.as_bytes()).name(), word);
+        }
+        assert_eq!(Loss::of_error(b"what").name(), "ERR");
         let far = [b"ERR Error running script ".as_slice(), &[b' '; READ], b"OOM"].concat();
         assert_eq!(reason(&far), "ERR", "no more than {READ} bytes are read");
         assert_eq!(reason(&[0xff; 1_000]), "ERR");

@@ -2,6 +2,7 @@
 
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
+use crate::wide;
 
 /// The settings of a rate limit.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -70,11 +71,11 @@ impl TokenBucket {
         self.refill(now);
         // Both factors are below 2^64, so the product fits.
         let missing = (u128::from(tokens) * part(self.settings)).saturating_sub(self.level);
-        match missing.checked_div(u128::from(self.settings.permits)) {
+        match self.settings.permits {
             _ if missing == 0 => Duration::ZERO,
-            None => Duration::MAX,
-            Some(_) => {
-                let micros = missing.div_ceil(u128::from(self.settings.permits));
+            0 => Duration::MAX,
+            permits => {
+                let micros = wide::div_ceil(missing, permits.into());
                 let behind = self.filled.since(now);
                 behind.plus(Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX)))
             }

@@ -177,7 +177,7 @@ pub const TABLE: &[Key] = &[
     #[cfg(not(tidegate_small))]
     key("rate_limit.store", STORE, "local", "Whose rate it is: each process's own, or the whole fleet's through the store that the engine is attached to."),
     #[cfg(not(tidegate_small))]
-    key("rate_limit.lease", count(1, 1_000_000_000), "", "fleet: tokens that a process takes from the store at a time; 1 asks for every call. Absent: what 50 ms of the rate bring, at least 1."),
+    key("rate_limit.lease", count(1, 1_000_000_000), "", "fleet: tokens that a process takes from the store at a time; 1 asks for every call. Absent: what 50 ms of the rate bring, at least 1, which is so below 40 a second."),
     #[cfg(not(tidegate_small))]
     key("rate_limit.on_loss", ON_LOSS, "local", "fleet: what holds while the store is gone: local is the process's share of the rate, open lets all calls pass, closed refuses them."),
     key("bulkhead.kind", BULKHEADS, "fixed", "What sets the limit of concurrent calls: fixed is max_concurrency, aimd follows a latency threshold, gradient2 the change of latency."),

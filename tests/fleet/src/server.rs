@@ -116,6 +116,16 @@ impl Server {
         calls("cmdstat_evalsha:") + calls("cmdstat_eval:")
     }
 
+    /// Keys of ours that would stay for ever.
+    pub fn keys_without_end(&self) -> Vec<String> {
+        let mut connection = self.connect();
+        let Word::List(keys) = connection.ok("KEYS tidegate:*") else { panic!("a list") };
+        assert!(!keys.is_empty(), "no keys at all");
+        let stays =
+            |key: &String| connection.run(&crate::words(&format!("PTTL {key}"))).unwrap().text() == "-1";
+        keys.iter().map(Word::text).filter(stays).collect()
+    }
+
     /// `kill -9`: whatever it held is lost.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

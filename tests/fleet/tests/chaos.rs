@@ -1,9 +1,28 @@
 //! Engines on a real Redis that is lost, paused, slow, full, demoted or gone: what holds meanwhile, and that it comes back.
+//!
+//! What each fault is held to, beside an end of every call, waits within `store_timeout`, one record a change, and the rate again
+//! at the end. Noticed: by all within 600 ms, with a p99 of the waits below 5 ms from then on. Share: about the rate on local
+//! shares, and at most a burst more. Loss: so many times a burst and the leases that were out (10.6).
+//!
+//! | Fault | noticed | share | loss | charged once | keys end |
+//! |---|---|---|---|---|---|
+//! | killed, back empty | yes | yes | 2 | yes | yes |
+//! | paused | yes | yes | 1 | yes | yes |
+//! | slow, answers lost, silent, refused, garbage | yes | yes | 1 | yes | yes |
+//! | a partition (`partition.rs`: either way, and the cable) | yes | yes | 1 | yes | yes |
+//! | slow within the timeout | no loss | | 0 | yes | yes |
+//! | FLUSHALL, SCRIPT FLUSH | no loss | | 3 for three | yes | yes |
+//! | OOM | yes | yes | 1 | yes | yes |
+//! | wrong types, after a FLUSHALL | yes | yes | 2 | yes | yes |
+//! | READONLY, with a resync | yes | yes | 2 | yes | yes |
+//! | failover | yes | yes | 2 | yes | yes |
+//!
+//! That a script decides whole or not at all is in `whole.rs` and in the vectors; slots are in `chaos_slots.rs`.
 
 use std::time::{Duration, Instant};
 
 use tidegate::{Class, RecordType, Value, Verdict};
-use tidegate_fleet_tests::{Process, Proxy, Server, Way, Word, words};
+use tidegate_fleet_tests::{Process, Proxy, Server, Way};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -152,16 +171,6 @@ impl World {
         println!("{given} commands given to the clients, {run} carried out");
         assert!(run > 0 && run <= given, "{run} were carried out, {given} given");
     }
-
-    fn check_keys_end(&self, server: &Server) {
-        let mut connection = server.connect();
-        let Word::List(keys) = connection.ok("KEYS tidegate:*") else { panic!("a list") };
-        for key in keys {
-            let left: i64 =
-                connection.run(&words(&format!("PTTL {}", key.text()))).unwrap().text().parse().unwrap();
-            assert!(left > 0 || left == -2, "{} lives {left}", key.text());
-        }
-    }
 }
 
 /// For how long a process has gone on alone after the store was back, in microseconds.
@@ -188,7 +197,7 @@ fn without_a_fault_the_rate_is_kept_and_few_calls_touch_the_store() {
         world.load().join_all().await;
         world.check(0, FAULTY);
         world.check_charged_once(&world.server, 0);
-        world.check_keys_end(&world.server);
+        assert_eq!(world.server.keys_without_end(), [""; 0]);
         assert_eq!(world.total(|seen| seen.told(RecordType::StoreDegraded).len() as u64), 0);
     });
 }
@@ -208,7 +217,7 @@ fn killed_and_started_again_empty() {
         world.check_local_share(FAULTY);
         world.check(2, FAULTY);
         world.check_charged_once(&world.server, before);
-        world.check_keys_end(&world.server);
+        assert_eq!(world.server.keys_without_end(), [""; 0]);
     });
 }
 
@@ -226,7 +235,7 @@ fn paused_and_resumed() {
         world.check_local_share(FAULTY);
         world.check(1, FAULTY);
         world.check_charged_once(&world.server, 0);
-        world.check_keys_end(&world.server);
+        assert_eq!(world.server.keys_without_end(), [""; 0]);
     });
 }
 
@@ -244,7 +253,7 @@ fn bad_way(way: Way) {
         world.check_local_share(FAULTY);
         world.check(1, FAULTY);
         world.check_charged_once(&world.server, 0);
-        world.check_keys_end(&world.server);
+        assert_eq!(world.server.keys_without_end(), [""; 0]);
     });
 }
 
@@ -286,7 +295,7 @@ fn slow_but_within_the_timeout() {
         load.join_all().await;
         world.check(0, FAULTY);
         world.check_charged_once(&world.server, 0);
-        world.check_keys_end(&world.server);
+        assert_eq!(world.server.keys_without_end(), [""; 0]);
     });
 }
 
@@ -304,7 +313,7 @@ fn data_and_scripts_are_lost() {
         load.join_all().await;
         world.check(3, FAULTY);
         world.check_charged_once(&world.server, 0);
-        world.check_keys_end(&world.server);
+        assert_eq!(world.server.keys_without_end(), [""; 0]);
         assert_eq!(
             world.total(|seen| seen.told(RecordType::StoreDegraded).len() as u64),
             0,
@@ -332,7 +341,7 @@ fn bad_answers(begin: &'static [&'static str], end: &'static [&'static str], eve
         world.check_local_share(FAULTY);
         world.check(events, FAULTY);
         world.check_charged_once(&world.server, 0);
-        world.check_keys_end(&world.server);
+        assert_eq!(world.server.keys_without_end(), [""; 0]);
     });
 }
 
@@ -367,7 +376,7 @@ fn a_replica_that_takes_no_writes() {
         // It has taken over the empty data of the other: two events.
         world.check(2, FAULTY);
         world.check_charged_once(&world.server, 0);
-        world.check_keys_end(&world.server);
+        assert_eq!(world.server.keys_without_end(), [""; 0]);
     });
 }
 
@@ -396,7 +405,7 @@ fn a_failover_to_a_replica() {
         world.check_local_share(FAULTY);
         world.check(2, FAULTY);
         world.check_charged_once(&replica, before);
-        world.check_keys_end(&replica);
+        assert_eq!(replica.keys_without_end(), [""; 0]);
     });
 }
 

@@ -58,6 +58,7 @@ fn tell(wall: Wall) -> Story {
     moment(TO);
     network.lower(wall);
     let lines = crew.join();
+    assert_eq!(server.keys_without_end(), [""; 0]);
     Story { lines, carried_out, all: server.scripts_run() }
 }
 

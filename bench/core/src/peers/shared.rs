@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 
 use super::Shared;
 use super::parts::{Clock, breaker, failsafe, recloser};
+use super::sharded::{self, BREAKER, RATE, SLOTS};
 use super::stacks::sync_call;
 use failsafe::CircuitBreaker as _;
 use governor::clock::MonotonicClock;
@@ -35,6 +36,11 @@ pub fn rows() -> Vec<Shared> {
     let (failsafe, recloser, semaphore) = (failsafe(), recloser(), Semaphore::new(100));
     vec![
         shared("tidegate, the full pipeline", engine(FULL)),
+        shared("… an engine a thread, nothing shared", sharded::calls(&[], now)),
+        shared("… an engine a thread, a store for the rate", sharded::calls(&[RATE], now)),
+        shared("… an engine a thread, a store for the breaker", sharded::calls(&[BREAKER], now)),
+        shared("… an engine a thread, a store for the slots", sharded::calls(&[SLOTS], now)),
+        shared("… an engine a thread, a store for all three", sharded::calls(&[RATE, BREAKER, SLOTS], now)),
         shared("tidegate, a deadline alone", engine(bare)),
         shared("tidegate, CircuitBreaker behind a mutex", move |calls| {
             for _ in 0..calls {

@@ -365,7 +365,7 @@ public struct RateLimit: Sendable, Hashable {
     /// attached to. `.local`, `.fleet`; default: `.local`.
     public var store: Store?
     /// fleet: tokens that a process takes from the store at a time; 1 asks for every call. Absent: what 50 ms
-    /// of the rate bring, at least 1. 1 to 1000000000; default: off.
+    /// of the rate bring, at least 1, which is so below 40 a second. 1 to 1000000000; default: off.
     public var lease: Int?
     /// fleet: what holds while the store is gone: local is the process's share of the rate, open lets all
     /// calls pass, closed refuses them. `.local`, `.open`, `.closed`; default: `.local`.

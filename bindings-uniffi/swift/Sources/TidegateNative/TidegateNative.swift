@@ -3484,7 +3484,7 @@ public func FfiConverterTypeGcra_lower(_ value: Gcra) -> UInt64 {
 public protocol Gradient2Protocol: AnyObject, Sendable {
 
     /**
-     * The long-term latency in microseconds, once there has been a sample.
+     * The long-term latency in seconds, once there has been a sample.
      */
     func baseline()  -> Double?
 
@@ -3593,7 +3593,7 @@ public convenience init(pairs: [Pair])throws  {
 
 
     /**
-     * The long-term latency in microseconds, once there has been a sample.
+     * The long-term latency in seconds, once there has been a sample.
      */
 open func baseline() -> Double?  {
     return try!  FfiConverterOptionDouble.lift(try! rustCall() {
@@ -3736,6 +3736,166 @@ public func FfiConverterTypeGradient2_lift(_ handle: UInt64) throws -> Gradient2
 #endif
 public func FfiConverterTypeGradient2_lower(_ value: Gradient2) -> UInt64 {
     return FfiConverterTypeGradient2.lower(value)
+}
+
+
+
+
+
+
+/**
+ * A store in memory: what Redis would answer to an engine's commands.
+ */
+public protocol MemoryStoreProtocol: AnyObject, Sendable {
+
+    /**
+     * What it holds: a line a key.
+     */
+    func describe(nowUs: UInt64)  -> [String]
+
+    /**
+     * Carries out one command, at a moment of the clock that stands for the server's.
+     */
+    func execute(words: [Data], nowUs: UInt64)  -> StoreReply
+
+}
+/**
+ * A store in memory: what Redis would answer to an engine's commands.
+ */
+open class MemoryStore: MemoryStoreProtocol, @unchecked Sendable {
+    fileprivate let handle: UInt64
+
+    /// Used to instantiate a [FFIObject] without an actual handle, for fakes in tests, mostly.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public struct NoHandle {
+        public init() {}
+    }
+
+    // TODO: We'd like this to be `private` but for Swifty reasons,
+    // we can't implement `FfiConverter` without making this `required` and we can't
+    // make it `required` without making it `public`.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    required public init(unsafeFromHandle handle: UInt64) {
+        self.handle = handle
+    }
+
+    // This constructor can be used to instantiate a fake object.
+    // - Parameter noHandle: Placeholder value so we can have a constructor separate from the default empty one that may be implemented for classes extending [FFIObject].
+    //
+    // - Warning:
+    //     Any object instantiated with this constructor cannot be passed to an actual Rust-backed object. Since there isn't a backing handle the FFI lower functions will crash.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public init(noHandle: NoHandle) {
+        self.handle = 0
+    }
+
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public func uniffiCloneHandle() -> UInt64 {
+        return try! rustCall { uniffi_tidegate_uniffi_fn_clone_memorystore(self.handle, $0) }
+    }
+    /**
+     * An empty one.
+     */
+public convenience init() {
+    let handle =
+        try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_constructor_memorystore_new(uniffiCallStatus
+    )
+}
+    self.init(unsafeFromHandle: handle)
+}
+
+    deinit {
+        if handle == 0 {
+            // Mock objects have handle=0 don't try to free them
+            return
+        }
+
+        try! rustCall { uniffi_tidegate_uniffi_fn_free_memorystore(handle, $0) }
+    }
+
+
+
+
+    /**
+     * What it holds: a line a key.
+     */
+open func describe(nowUs: UInt64) -> [String]  {
+    return try!  FfiConverterSequenceString.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_memorystore_describe(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt64.lower(nowUs),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * Carries out one command, at a moment of the clock that stands for the server's.
+     */
+open func execute(words: [Data], nowUs: UInt64) -> StoreReply  {
+    return try!  FfiConverterTypeStoreReply_lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_memorystore_execute(
+            self.uniffiCloneHandle(),
+        FfiConverterSequenceData.lower(words),
+        FfiConverterUInt64.lower(nowUs),uniffiCallStatus
+    )
+})
+}
+
+
+
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeMemoryStore: FfiConverter {
+    typealias FfiType = UInt64
+    typealias SwiftType = MemoryStore
+
+    public static func lift(_ handle: UInt64) throws -> MemoryStore {
+        return MemoryStore(unsafeFromHandle: handle)
+    }
+
+    public static func lower(_ value: MemoryStore) -> UInt64 {
+        return value.uniffiCloneHandle()
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> MemoryStore {
+        let handle: UInt64 = try readInt(&buf)
+        return try lift(handle)
+    }
+
+    public static func write(_ value: MemoryStore, into buf: inout [UInt8]) {
+        writeInt(&buf, lower(value))
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeMemoryStore_lift(_ handle: UInt64) throws -> MemoryStore {
+    return try FfiConverterTypeMemoryStore.lift(handle)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeMemoryStore_lower(_ value: MemoryStore) -> UInt64 {
+    return FfiConverterTypeMemoryStore.lower(value)
 }
 
 
@@ -10576,6 +10736,12 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_engine_time() != 27728) {
         return InitializationResult.apiChecksumMismatch
     }
+    if (uniffi_tidegate_uniffi_checksum_method_memorystore_describe() != 20034) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_memorystore_execute() != 5558) {
+        return InitializationResult.apiChecksumMismatch
+    }
     if (uniffi_tidegate_uniffi_checksum_method_circuitbreaker_admit() != 23065) {
         return InitializationResult.apiChecksumMismatch
     }
@@ -10750,7 +10916,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_codel_should_shed() != 52892) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_gradient2_baseline() != 4822) {
+    if (uniffi_tidegate_uniffi_checksum_method_gradient2_baseline() != 4197) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_gradient2_copy() != 48521) {
@@ -10931,6 +11097,9 @@ private let initializationResult: InitializationResult = {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_constructor_engine_new() != 52355) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_constructor_memorystore_new() != 35056) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_constructor_circuitbreaker_new() != 35088) {

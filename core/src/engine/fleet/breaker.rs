@@ -7,7 +7,7 @@
 
 use super::super::Engine;
 use super::super::admit::Answer;
-use super::command::Subject;
+use super::command::{self, Subject};
 use crate::action::Verdict;
 use crate::breaker::BreakerState;
 use crate::fleet::{BREAKER, CommandId};
@@ -93,10 +93,10 @@ impl Engine {
     pub(in crate::engine) fn consult_fleet(&mut self, route: u32, early: bool, now: Time) -> Option<Answer> {
         self.watch_store(now);
         self.exchange(route, now);
-        if self.store_up() {
+        if self.store_up(route, command::Part::Breaker) {
             return None;
         }
-        let back = self.store_back_in(now);
+        let back = self.store_back_in(route, command::Part::Breaker, now);
         let it = &self.routes[route];
         let (policy, on_loss) = (it.policy, it.guard.as_ref()?.settings.on_loss);
         let answer = match on_loss {
@@ -122,7 +122,7 @@ impl Engine {
     }
 
     fn send_breaker(&mut self, route: u32, op: Op, now: Time) {
-        if !self.may_send(now) {
+        if !self.may_send(route, command::Part::Breaker, now) {
             return;
         }
         let it = &mut self.routes[route];

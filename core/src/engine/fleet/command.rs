@@ -46,7 +46,7 @@ pub(super) enum Subject {
 }
 
 /// What of a route a command is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Part {
     Rate,
     Breaker,
@@ -74,7 +74,7 @@ impl Subject {
         (fits && (least..=most).contains(&numbers.len())).then_some(numbers)
     }
 
-    fn part(self) -> Part {
+    pub fn part(self) -> Part {
         match self {
             Self::Window { link: plain::Link::Repair, .. } | Self::Mark { link: plain::Link::Repair, .. } => {
                 Part::Upkeep
@@ -137,23 +137,6 @@ impl Pending {
     pub fn lease(&self) -> Duration {
         let word = self.tail.get(6).and_then(|word| core::str::from_utf8(word).ok()?.parse().ok());
         Duration::from_micros(word.unwrap_or(0))
-    }
-}
-
-/// Why the store is taken for gone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Trouble {
-    /// No answer.
-    Lost,
-    /// An answer that is none.
-    Garbled,
-    /// An error.
-    Error,
-}
-
-impl Trouble {
-    pub fn of(_text: &[u8]) -> Self {
-        Self::Error
     }
 }
 
@@ -236,8 +219,9 @@ impl Engine {
             }
         }
         let Some(fleet) = &mut self.fleet else { return };
-        let due = now.after(pending.within);
-        let command = fleet.command(Pending { by_name: false, overdue: false, sent: now, due, ..pending });
+        // Whoever waits for the answer does not wait longer for it because it takes two commands.
+        let within = pending.due.since(now);
+        let command = fleet.command(Pending { by_name: false, sent: now, within, ..pending });
         self.commands.push(command);
     }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::super::Engine;
-use super::command::Subject;
+use super::command::{self, Subject};
 use crate::fleet::{DIGEST, MOST_ITEMS};
 use crate::full::Part;
 use crate::limit::{AimdSettings, Outside};
@@ -131,7 +131,7 @@ impl Engine {
     ) {
         let (every, within) = (self.settings(slot).store_exchange, self.settings(slot).store_timeout);
         self.watch_store(now);
-        let up = self.store_up();
+        let up = self.store_up(home, command::Part::Digest);
         let it = &mut self.routes[home];
         let (Some(digest), Some(pool)) = (&mut it.digest, &mut it.pool) else { return };
         (digest.every, digest.within) = (every, within);
@@ -144,7 +144,7 @@ impl Engine {
         digest.count(counts.then_some(latency), up, now);
         let due = digest.asked_at.is_none_or(|asked| now.since(asked) >= every) && !digest.out;
         pool.limiter.follow(digest.outside(pool.limiter.last_cut(), up, now));
-        if !due || !self.may_send(now) {
+        if !due || !self.may_send(home, command::Part::Digest, now) {
             return;
         }
         let Some(digest) = &mut self.routes[home].digest else { return };

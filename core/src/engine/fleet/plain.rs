@@ -11,7 +11,7 @@
 
 use super::super::Engine;
 use super::breaker::Op;
-use super::command::{Pending, Subject};
+use super::command::{Part as Place, Pending, Subject};
 use crate::action::CallId;
 use crate::fleet::StoreKind;
 use crate::limit::RateSettings;
@@ -106,10 +106,17 @@ impl Engine {
         self.fleet.as_ref().is_some_and(|fleet| fleet.kind == StoreKind::Plain)
     }
 
-    /// One command about a rate's window: the first of a chain, or the next. It is the caller that counts it as out.
-    pub(super) fn send_window(&mut self, home: u32, link: Link, wanted: Wanted, now: Time) {
+    /// One command about a rate's window: the first of a chain, or the next, whose answer is due when the first one's would
+    /// have been. It is the caller that counts it as out.
+    pub(super) fn send_window(
+        &mut self,
+        home: u32,
+        (link, wanted): (Link, Wanted),
+        within: Duration,
+        now: Time,
+    ) {
         let Some(share) = self.share_mut(home) else { return };
-        let ((_, span), within) = (window(share.settings()), share.within());
+        let (_, span) = window(share.settings());
         let millis = (span.as_micros() / 1_000).to_string();
         let want = wanted.0.to_string();
         let (name, args): (_, &[&str]) = match link {
@@ -130,15 +137,16 @@ impl Engine {
         answer: &[u64],
         now: Time,
     ) {
-        let goes_on = self.store_up() && !pending.overdue;
+        let goes_on = self.store_up(home, Place::Rate) && !pending.overdue;
+        let left = pending.due.since(now);
         let Some(share) = self.share_mut(home) else { return };
-        let (limit, span) = window(share.settings());
+        let ((limit, span), within) = (window(share.settings()), share.within());
         let (want, need, _) = wanted;
         match (link, answer) {
             (Link::Begin, [is_new]) if goes_on => {
                 let begun = (*is_new == 1).then_some(pending.sent);
                 self.rate_sent(home);
-                self.send_window(home, Link::Count { begun }, wanted, now);
+                self.send_window(home, (Link::Count { begun }, wanted), left, now);
             }
             (Link::Count { begun }, &[all]) => {
                 let before = all.saturating_sub(u64::from(want));
@@ -147,18 +155,18 @@ impl Engine {
                 // The window has ended between the two commands: the counter that has begun with this one has no end.
                 let endless = before == 0 && begun.is_none_or(|begun| now.since(begun) >= span);
                 if endless {
-                    self.send_window(home, Link::Repair, wanted, now);
+                    self.send_window(home, (Link::Repair, wanted), within, now);
                 }
                 if granted >= u64::from(need) {
                     self.rate_told(home, wanted, &[granted, 0, u64::from(processes)], now);
                 } else if goes_on {
                     self.rate_sent(home);
-                    self.send_window(home, Link::Left, wanted, now);
+                    self.send_window(home, (Link::Left, wanted), left, now);
                 }
             }
             (Link::Left, &[kind, left]) => {
                 if kind == 1 {
-                    self.send_window(home, Link::Repair, wanted, now);
+                    self.send_window(home, (Link::Repair, wanted), within, now);
                 }
                 let wait = match kind {
                     0 => 0,
@@ -227,7 +235,7 @@ impl Engine {
         now: Time,
     ) {
         let (command, pending) = of;
-        let goes_on = self.store_up() && !pending.overdue;
+        let goes_on = self.store_up(route, Place::Breaker) && !pending.overdue;
         let Some(guard) = &self.routes[route].guard else { return };
         let known = guard.epoch();
         let told = match (link, answer) {

@@ -6,20 +6,21 @@
 //! N-th of the rate, N the number of processes the store last told. It is charged by every token that is spent, also while
 //! the store is there, so that a loss gives nobody a new burst.
 
+mod ask;
+mod ease;
 mod loss;
 
 use std::collections::VecDeque;
 
 use super::super::Engine;
 use super::super::admit::Answer;
-use super::super::arena::{NONE, State, flag};
+use super::super::arena::{State, flag};
 use super::super::call::{MAX_PARK, wait};
 use super::super::pace::Bucket;
 use super::super::view::FleetRateView;
-use super::command::{Part, Subject};
-use super::plain::{self, Link};
-use crate::action::{CallId, Step, Verdict, Wait};
-use crate::fleet::RATE;
+use super::command::Part;
+use super::plain;
+use crate::action::{Step, Verdict, Wait};
 use crate::limit::{RateSettings, TokenBucket};
 use crate::policy::{FleetRate, OnLoss};
 use crate::time::{Duration, Time};
@@ -52,6 +53,10 @@ pub(in crate::engine) struct Share {
     back: u32,
     /// The store has said that there are not so many tokens before this moment.
     empty: Option<(u32, Time)>,
+    /// Until then the own share is a bound too, because the store has just come back.
+    eased: Time,
+    /// Tokens spent while it was gone.
+    alone: u32,
     /// How long answers are waited for, as the last call's policy has it.
     within: Duration,
     /// What it has had of the window, in a store without scripts.
@@ -69,6 +74,8 @@ impl Share {
             asked: 0,
             back: 0,
             empty: None,
+            eased: Time::default(),
+            alone: 0,
             within: Duration::from_millis(50),
             part: plain::Part::default(),
         }
@@ -124,7 +131,7 @@ impl Share {
     }
 
     pub fn is_fresh(&mut self, now: Time) -> bool {
-        self.leased.is_empty() && self.asked == 0 && self.local.is_fresh(now)
+        self.leased.is_empty() && self.asked == 0 && !self.is_eased(now) && self.local.is_fresh(now)
     }
 
     /// Tokens that have not been spent in time go back with the next command.
@@ -139,10 +146,15 @@ impl Share {
         self.back = self.back.saturating_add(tokens).min(self.settings.burst);
     }
 
+    /// Is there something at hand for a call of this cost?
+    pub fn has(&mut self, cost: u32, now: Time) -> bool {
+        self.tokens(now) >= cost && self.allows(cost, now)
+    }
+
     /// Takes leased tokens, the oldest first.
     pub fn take(&mut self, cost: u32, now: Time) -> bool {
         self.expire(now);
-        if self.tokens(now) < cost {
+        if !self.has(cost, now) {
             return false;
         }
         let mut left = cost;
@@ -179,8 +191,22 @@ impl Share {
         Duration::from_micros(u64::try_from(lease).unwrap_or(u64::MAX)).min(PAUSE)
     }
 
-    /// How long until the store may have so many tokens more, as far as it has said.
-    pub fn turn(&self, tokens: u64, now: Time) -> Duration {
+    /// How long until so many tokens more may be had, as far as the store has said, and the own share is a bound.
+    pub fn turn(&mut self, tokens: u64, now: Time) -> Duration {
+        let own = self.own_turn(tokens, 0, now);
+        self.store_turn(tokens, now).max(own)
+    }
+
+    /// How long until so many tokens can be taken.
+    pub fn wait_for(&mut self, tokens: u64, now: Time) -> Duration {
+        if tokens <= u64::from(self.tokens(now)) {
+            self.own_turn(tokens, 0, now)
+        } else {
+            self.turn(tokens, now)
+        }
+    }
+
+    fn store_turn(&self, tokens: u64, now: Time) -> Duration {
         let (need, from) = self.empty.unwrap_or((0, now));
         let more = u128::from(tokens.saturating_sub(u64::from(need)));
         let flow = more * u128::from(self.settings.per.as_micros().max(1));
@@ -242,7 +268,10 @@ impl Engine {
             self.ask_store(home, None, now);
             return Answer::Pass;
         }
-        if !self.store_up() {
+        if self.is_above_burst(slot, home) {
+            return Answer::Refuse(Verdict::CostAboveBurst, None); // since it began, the burst has become smaller
+        }
+        if !self.store_up(home, Part::Rate) {
             self.ask_store(home, None, now); // where it is due, that is the probe
             return self.without_store(slot, home, queued, now);
         }
@@ -253,11 +282,13 @@ impl Engine {
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
         let (waiting, _, tokens) = self.rate_queue(home);
         let Some(share) = self.share_mut(home) else { return Answer::Pass };
-        if !share.strict() && share.asked == 0 {
-            // Where the store has said that there is nothing yet, nobody asks before that.
+        // Where the store has said that there is nothing yet, nobody asks before that; nor where the own share has nothing.
+        let empty = !share.strict() && share.asked == 0 && share.empty_for(cost, now).is_some();
+        let lacks = share.own_turn(tokens, cost, now) > Duration::ZERO;
+        if empty || lacks {
             let turn = share.turn(tokens + u64::from(cost), now);
             let in_vain = turn > max_wait || now.after(turn) >= deadline;
-            if share.empty_for(cost, now).is_some() && (!waits || in_vain) {
+            if !waits || in_vain {
                 return Answer::Refuse(Verdict::RateLimited, Some(turn));
             }
         }
@@ -271,7 +302,7 @@ impl Engine {
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
         }
         self.queue_for_tokens(slot, home, if waits { max_wait } else { within }, now);
-        self.ask_store(home, Some(id), now);
+        self.ask_store(home, if lacks { None } else { Some(id) }, now);
         self.note_course(move |it| {
             let until = it.calls[slot].moment.min(it.calls[slot].deadline);
             it.tell_queued(slot, Wait::Store, until, now);
@@ -294,14 +325,14 @@ impl Engine {
 
     /// What `on_loss` says to a call that cannot have the store's answer.
     fn without_store(&mut self, slot: u32, home: u32, queued: bool, now: Time) -> Answer {
-        let back = self.store_back_in(now);
+        let back = self.store_back_in(home, Part::Rate, now);
         let call = &self.calls[slot];
         let (cost, parks, deadline) = (u32::from(call.cost), call.has(flag::MAY_PARK), call.deadline);
         let limit = self.settings(slot).rate_limit.as_ref();
         let (waits, max_wait, most) =
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
         let (waiting, _, tokens) = self.rate_queue(home);
-        let down = !self.store_up();
+        let down = !self.store_up(home, Part::Rate);
         self.count_fallback(self.calls[slot].policy);
         let Some(share) = self.share_mut(home) else { return Answer::Pass };
         match share.fleet.on_loss {
@@ -310,6 +341,7 @@ impl Engine {
             OnLoss::Local => {}
         }
         if !queued && share.local.try_take(cost, now).is_ok() {
+            share.spend_alone(if down { cost } else { 0 });
             return Answer::Pass;
         }
         if cost > share.local.settings().burst {
@@ -331,17 +363,20 @@ impl Engine {
     fn wait_for_tokens(&mut self, slot: u32, home: u32, now: Time) -> Step {
         let call = &self.calls[slot];
         let mut until = call.moment.min(call.deadline).min(now.after(MAX_PARK));
-        let cost = u64::from(call.cost);
+        let cost = u32::from(call.cost);
         let id = self.routes.id(home);
         let due = self.fleet.as_ref().and_then(|fleet| fleet.due(id, Part::Rate));
-        let (up, is_head) = (self.store_up(), self.rate_queue(home).1 == Some(slot));
+        let (up, is_head) = (self.store_up(home, Part::Rate), self.rate_queue(home).1 == Some(slot));
         let Some(share) = self.share_mut(home) else { return wait(Wait::Rate, until, now) };
         let why = if up && share.asked > 0 { Wait::Store } else { Wait::Rate };
         if is_head {
             let next = match why {
                 Wait::Store => due,
-                _ if up => share.empty.map(|it| it.1),
-                _ => Some(now.after(share.local.wait_for(cost, now))),
+                _ if up => {
+                    let own = share.is_eased(now).then(|| now.after(share.own_turn(0, cost, now)));
+                    own.max(share.empty.map(|it| it.1))
+                }
+                _ => Some(now.after(share.local.wait_for(u64::from(cost), now))),
             };
             until = next.map_or(until, |next| until.min(next.max(now)));
         }
@@ -350,7 +385,7 @@ impl Engine {
 
     /// Leased tokens, or those of the process's share, for the heads that can have them. True if there is a new head.
     pub(in crate::engine) fn lease_out(&mut self, home: u32, now: Time) -> bool {
-        let up = self.store_up();
+        let up = self.store_up(home, Part::Rate);
         let mut moved = false;
         while let Some(slot) = self.rate_queue(home).1 {
             let (cost, deadline) = (u32::from(self.calls[slot].cost), self.calls[slot].deadline);
@@ -365,11 +400,12 @@ impl Engine {
                 match share.fleet.on_loss {
                     OnLoss::Closed => {
                         self.count_fallback(self.calls[slot].policy);
-                        let back = self.store_back_in(now);
+                        let back = self.store_back_in(home, Part::Rate, now);
                         self.turn_away_from(slot, Verdict::StoreUnavailable, back, now);
                     }
                     OnLoss::Local if share.local.try_take(cost, now).is_err() => break,
                     OnLoss::Local | OnLoss::Open => {
+                        share.spend_alone(cost);
                         self.count_fallback(self.calls[slot].policy);
                         self.grant_tokens(slot, now);
                     }
@@ -391,7 +427,13 @@ impl Engine {
     }
 
     /// Refuses a waiter; its owner is told when it comes, and when another try makes sense.
-    fn turn_away_from(&mut self, slot: u32, verdict: Verdict, retry_in: Option<Duration>, now: Time) {
+    pub(in crate::engine) fn turn_away_from(
+        &mut self,
+        slot: u32,
+        verdict: Verdict,
+        retry_in: Option<Duration>,
+        now: Time,
+    ) {
         self.unlist(slot);
         self.turn_away(slot, verdict, now);
         self.calls[slot].moment = now.after(retry_in.unwrap_or(Duration::ZERO));
@@ -426,7 +468,7 @@ impl Engine {
         }
         let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
         let cost = u64::from(self.calls[slot].cost);
-        if waits || !self.store_up() {
+        if waits || !self.store_up(home, Part::Rate) {
             let turn = self.share_mut(home).map(|share| share.turn(cost, now));
             return Answer::Refuse(Verdict::RateLimited, turn);
         }
@@ -434,159 +476,5 @@ impl Engine {
         self.leave_queue(slot, now);
         self.calls[slot].go(State::Passing);
         self.without_store(slot, home, false, now)
-    }
-
-    /// Asks the store for what the queue needs and for a lease, where the last is nearly used up; unless it has been asked,
-    /// or has said that there is nothing yet. In strict mode for this call alone; or, where a queue waits for the rate, for the whole of it.
-    fn ask_store(&mut self, home: u32, call: Option<CallId>, now: Time) {
-        let (waiting, head, queued) = self.rate_queue(home);
-        let of = call.and_then(|call| self.calls.find(call)).or(head);
-        let cost = of.map_or(1, |slot| u32::from(self.calls[slot].cost));
-        let up = self.store_up();
-        let Some(share) = self.share_mut(home) else { return };
-        let strict = share.strict();
-        let alone = if strict && up { call } else { None };
-        if alone.is_none() && share.asked > 0 {
-            return;
-        }
-        // Nobody waits: a lease is asked for when a quarter of the last is left; a store that is gone, to see whether it is
-        // back.
-        let low = !strict && u64::from(share.tokens(now)) * 4 < u64::from(share.fleet.lease);
-        let idle = waiting == 0 && !low;
-        if up && alone.is_none() && (idle || share.empty_for(cost, now).is_some()) {
-            return;
-        }
-        if strict && waiting == 0 && alone.is_none() {
-            // Only to see whether the store is back.
-            return self.send_rate(home, (0, 0), None, now);
-        }
-        let lease = if strict { 0 } else { u64::from(share.fleet.lease) };
-        let all = if alone.is_some() { u64::from(cost) } else { queued + lease };
-        let burst = share.settings.burst;
-        let need = cost.clamp(1, burst.max(1));
-        let want = u32::try_from(all).unwrap_or(u32::MAX).clamp(need, burst.max(need));
-        self.send_rate(home, (want, need), alone, now);
-    }
-
-    /// One command for tokens, which also brings back those that nobody wants.
-    fn send_rate(&mut self, home: u32, (want, need): (u32, u32), call: Option<CallId>, now: Time) {
-        if !self.may_send(now) {
-            return;
-        }
-        let Some(share) = self.share_mut(home) else { return };
-        share.expire(now);
-        share.asked += 1;
-        let back = core::mem::take(&mut share.back);
-        let RateSettings { permits, per, burst } = share.settings;
-        let within = share.within;
-        if self.is_plain() {
-            // What is not wanted is lost there until the window ends.
-            let link = if want > 0 { Link::Begin } else { Link::Left };
-            return self.send_window(home, link, (want, need, call), now);
-        }
-        let args = [
-            u64::from(permits),
-            per.as_micros().max(1),
-            u64::from(burst),
-            u64::from(want),
-            u64::from(need),
-            u64::from(back),
-        ];
-        self.send(&RATE, (home, Subject::Rate { want, need, call }), (None, &args), within, now);
-    }
-
-    /// The store has answered.
-    pub(super) fn rate_told(
-        &mut self,
-        home: u32,
-        (want, need, call): (u32, u32, Option<CallId>),
-        answer: &[u64],
-        now: Time,
-    ) {
-        let &[granted, wait, processes] = answer else { return };
-        // More than was asked for is nothing that a script of ours grants: to keep it would be to mint it.
-        let granted = u32::try_from(granted).unwrap_or(u32::MAX).min(want);
-        let processes = u32::try_from(processes).unwrap_or(u32::MAX).max(1);
-        if let Some(fleet) = &mut self.fleet {
-            fleet.processes = processes;
-        }
-        let Some(share) = self.share_mut(home) else { return };
-        if processes != share.processes {
-            share.processes = processes;
-            let own = share_of(share.settings, processes);
-            share.local.retune(own, now);
-        }
-        let pause = now.after(share.pause());
-        if granted > 0 {
-            share.put(granted, now);
-            share.empty = (granted < want && !share.strict()).then_some((1, pause));
-        } else if need > 0 {
-            // No honest wait is longer than a burst takes to flow; a store that says so is asked again after that.
-            // And none is shorter than a millisecond: with "none there, come back at once" it would be asked for ever.
-            let wait = Duration::from_micros(wait).min(plain::window(share.settings).1).max(LEAST_WAIT);
-            share.empty = Some((need, now.after(wait).max(pause)));
-        }
-        self.lease_out(home, now);
-        if granted < want {
-            // There is no more: those that are left are told so. Who is behind them may have what they were too dear for.
-            let need = if granted == 0 { need } else { 1 };
-            self.rate_refused(home, (need, call), now);
-            self.lease_out(home, now);
-        }
-        self.give_back_unasked(home, now);
-        self.ask_store(home, None, now);
-        self.wake_head(home);
-    }
-
-    /// The store has nothing: who cannot wait for it is refused, and who would wait in vain.
-    fn rate_refused(&mut self, home: u32, (need, call): (u32, Option<CallId>), now: Time) {
-        let Some(share) = self.share_mut(home) else { return };
-        let (strict, asked) = (share.strict(), share.asked);
-        let (waiting, head, _) = self.rate_queue(home);
-        // In strict mode the answer is that of the call that asked. Where another's token has served that one already,
-        // one is left that has asked and been answered: the head stands for it.
-        let waits_here = |slot: &u32| {
-            let call = &self.calls[*slot];
-            call.state == State::Paced && !call.has(flag::TOKENS) && !call.has(flag::SENDING)
-        };
-        let asked_by = call.and_then(|call| self.calls.find(call)).filter(waits_here);
-        let asked_by = asked_by.or(head.filter(|_| waiting > asked));
-        let alone = strict && call.is_some();
-        let mut ahead = 0;
-        let mut next = self.rate_queue(home).1;
-        while let Some(slot) = next {
-            let call = &self.calls[slot];
-            let after = call.links().1;
-            next = (after != NONE).then_some(after);
-            let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
-            let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
-            let Some(share) = self.share_mut(home) else { return };
-            let turn = share.turn(ahead + u64::from(cost), now);
-            let concerned = if alone && !waits { asked_by == Some(slot) } else { cost >= need };
-            if concerned && (!waits || now.after(turn) >= give_up) {
-                self.turn_away_from(slot, Verdict::RateLimited, Some(turn), now);
-            } else {
-                ahead += u64::from(cost);
-            }
-        }
-    }
-
-    /// In strict mode what no call takes is no lease: it goes back by a command of its own.
-    fn give_back_unasked(&mut self, home: u32, now: Time) {
-        let (waiting, ..) = self.rate_queue(home);
-        let plain = self.is_plain();
-        let Some(share) = self.share_mut(home) else { return };
-        if !share.strict() || waiting > 0 {
-            return;
-        }
-        while let Some((tokens, _)) = share.leased.pop_front() {
-            share.give_back(tokens);
-        }
-        if plain {
-            share.back = 0;
-        }
-        if share.back > 0 {
-            self.send_rate(home, (0, 0), None, now);
-        }
     }
 }

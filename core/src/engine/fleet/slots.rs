@@ -142,7 +142,7 @@ impl Engine {
         }
         self.watch_store(now);
         self.keep_slots(home, now);
-        if !self.store_up() {
+        if !self.store_up(home, Part::Slots) {
             self.ask_slots(home, now); // where it is due, that is the probe
             return self.permit_without_store(slot, home, now);
         }
@@ -190,12 +190,12 @@ impl Engine {
         let (Some(slots), Some(pool)) = (&self.routes[home].slots, &self.routes[home].pool) else {
             return wait(Wait::Queue, until, now);
         };
-        let why = if slots.asking && self.store_up() { Wait::Store } else { Wait::Queue };
+        let why = if slots.asking && self.store_up(home, Part::Slots) { Wait::Store } else { Wait::Queue };
         if pool.next(&self.calls, now) == Some(slot) {
             let due = self.fleet.as_ref().and_then(|fleet| fleet.due(self.routes.id(home), Part::Slots));
             let next = if why == Wait::Store { due } else { slots.again_at };
             // While the store is gone, its own events move the queue.
-            let next = next.filter(|_| self.store_up());
+            let next = next.filter(|_| self.store_up(home, Part::Slots));
             until = next.map_or(until, |next| until.min(next.max(now)));
         }
         wait(why, until, now)
@@ -208,7 +208,7 @@ impl Engine {
         self.watch_store(now);
         self.keep_slots(home, now);
         let due = self.routes[home].slots.as_ref().is_some_and(|it| it.again_at.is_none_or(|at| at <= now));
-        if due || !self.store_up() {
+        if due || !self.store_up(home, Part::Slots) {
             self.ask_slots(home, now);
         }
         let own = self.calls.id(slot);
@@ -236,7 +236,7 @@ impl Engine {
             self.ask_slots(home, now); // for who runs without one now
         }
         let Some(slots) = &self.routes[home].slots else { return };
-        if slots.renewing || slots.renewal() > now || !self.store_up() {
+        if slots.renewing || slots.renewal() > now || !self.store_up(home, Part::Slots) {
             return;
         }
         let fences: Vec<u64> = slots.fences.iter().map(|fence| fence.0).collect();
@@ -268,7 +268,7 @@ impl Engine {
     /// Lets the permits be as many as the slots leased, or as `on_loss` says; hands out what there is, and gives back what
     /// nobody waits for.
     fn fit_slots(&mut self, home: u32, now: Time) {
-        let (up, processes) = (self.store_up(), self.fleet_size());
+        let (up, processes) = (self.store_up(home, Part::Slots), self.fleet_size());
         let it = &mut self.routes[home];
         let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
         pool.set_limit(if up { slots.held() } else { slots.share(processes) });
@@ -289,7 +289,7 @@ impl Engine {
 
     /// Asks for as many slots as are wanting: for who waits, and for who runs without one.
     fn ask_slots(&mut self, home: u32, now: Time) {
-        let up = self.store_up();
+        let up = self.store_up(home, Part::Slots);
         let it = &self.routes[home];
         let (Some(slots), Some(pool)) = (&it.slots, &it.pool) else { return };
         if slots.asking || up && slots.again_at.is_some_and(|at| now < at) {
@@ -306,7 +306,7 @@ impl Engine {
     }
 
     fn send_slots(&mut self, home: u32, op: Op, count: u32, fences: &[u64], now: Time) {
-        if !self.may_send(now) {
+        if !self.may_send(home, Part::Slots, now) {
             return;
         }
         let Some(slots) = &mut self.routes[home].slots else { return };
@@ -389,7 +389,7 @@ impl Engine {
     pub(super) fn slots_unclaimed(&mut self, pending: &Pending, count: u32, answer: &[u64], now: Time) {
         let &[granted, first, ..] = answer else { return };
         let granted = granted.min(u64::from(count));
-        if granted > 0 && self.may_send(now) {
+        if granted > 0 {
             self.send_release(pending, first..first.saturating_add(granted), now);
         }
     }
@@ -493,10 +493,10 @@ impl Engine {
         if out < slots.out as usize {
             return Err(format!("route {home}: {} commands about slots noted, {out} out", slots.out));
         }
-        if self.store_up() && pool.limit != slots.held() {
+        if self.store_up(home, Part::Slots) && pool.limit != slots.held() {
             return Err(format!("route {home}: {} permits for {} slots", pool.limit, slots.held()));
         }
-        if self.store_up() && pool.waiters() == 0 && slots.held() > pool.in_flight {
+        if self.store_up(home, Part::Slots) && pool.waiters() == 0 && slots.held() > pool.in_flight {
             return Err(format!("route {home}: {} slots for {} permits", slots.held(), pool.in_flight));
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
+use crate::wide;
 
 /// The settings of a windowed budget.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -202,7 +203,8 @@ impl RetryBudget {
         let anchor = *self.anchor.get_or_insert(now);
         let ttl = u128::from(self.settings.ttl.as_micros());
         let number = self.slice_of(now).max(self.current);
-        let end = u128::from(anchor.as_micros()) + ((u128::from(number) + 1) * ttl).div_ceil(SLICES as u128);
+        let span = wide::div_ceil((u128::from(number) + 1) * ttl, SLICES as u128);
+        let end = u128::from(anchor.as_micros()) + span;
         self.current_ends = Time::from_micros(u64::try_from(end).unwrap_or(u64::MAX));
         for before in (self.current..number).rev().take(SLICES) {
             let slice = core::mem::take(&mut self.slices[(before + 1) as usize % SLICES]);
@@ -215,7 +217,8 @@ impl RetryBudget {
     /// The number of the slice that `moment` lies in, counted from the first moment seen.
     fn slice_of(&self, moment: Time) -> u64 {
         let elapsed = moment.since(self.anchor.unwrap_or(moment)).as_micros();
-        let number = u128::from(elapsed) * SLICES as u128 / u128::from(self.settings.ttl.as_micros().max(1));
+        let ttl = self.settings.ttl.as_micros().max(1);
+        let number = wide::div(u128::from(elapsed) * SLICES as u128, ttl.into());
         u64::try_from(number).unwrap_or(u64::MAX)
     }
 }

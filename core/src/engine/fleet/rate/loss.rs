@@ -1,4 +1,4 @@
-//! The queue of a fleet's rate when its store is gone, and when it is back; and the books.
+//! The queue of a fleet's rate when its store is gone; and the books.
 
 use super::MOST_LEASES;
 use crate::action::Verdict;
@@ -22,7 +22,7 @@ impl Engine {
             next = (after != NONE).then_some(after);
             let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
             let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
-            let back = self.store_back_in(now);
+            let back = self.store_back_in(home, Part::Rate, now);
             let Some(share) = self.share_mut(home) else { return };
             let fits = cost <= share.local.settings().burst;
             let turn = share.local.wait_for(ahead + u64::from(cost), now);
@@ -36,14 +36,6 @@ impl Engine {
         }
         self.lease_out(home, now);
         self.wake_head(home);
-    }
-
-    /// The store is back: it is asked for those who have waited for the process's share.
-    pub(in crate::engine::fleet) fn rate_with_store(&mut self, home: u32, now: Time) {
-        if self.rate_queue(home).0 > 0 {
-            self.ask_store(home, None, now);
-            self.wake_head(home);
-        }
     }
 
     /// A command is out again, with its script.

@@ -560,7 +560,7 @@ public class RateLimit internal constructor(settings: Table) : Options(settings)
 
     /**
      * fleet: tokens that a process takes from the store at a time; 1 asks for every call. Absent: what 50 ms
-     * of the rate bring, at least 1. 1 to 1000000000; default: off.
+     * of the rate bring, at least 1, which is so below 40 a second. 1 to 1000000000; default: off.
      */
     public var lease: Int?
         get() = settings.count("rate_limit.lease")

@@ -3,11 +3,6 @@ package dev.tidegate
 import dev.tidegate.fleet.RedisStore
 import dev.tidegate.fleet.Store
 import dev.tidegate.fleet.StoreException
-import io.lettuce.core.ClientOptions
-import io.lettuce.core.RedisClient
-import io.lettuce.core.RedisURI
-import io.lettuce.core.SocketOptions
-import io.lettuce.core.codec.ByteArrayCodec
 import kotlinx.coroutines.CompletableDeferred
 import kotlinx.coroutines.CoroutineDispatcher
 import kotlinx.coroutines.ExperimentalCoroutinesApi
@@ -18,53 +13,12 @@ import kotlinx.coroutines.test.currentTime
 import kotlinx.coroutines.test.runCurrent
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertTrue
-import org.junit.jupiter.api.Assumptions.assumeTrue
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.Timeout
 import org.junit.jupiter.api.assertThrows
-import java.io.File
 import java.io.IOException
-import java.net.ServerSocket
-import java.net.Socket
-import java.util.concurrent.TimeUnit
 import kotlin.coroutines.ContinuationInterceptor
 import kotlin.time.Duration.Companion.minutes
-
-/** A Redis of its own, on a port that was free. */
-private class Redis(val port: Int = ServerSocket(0).use { it.localPort }) : AutoCloseable {
-    private val process = ProcessBuilder(program!!, "--port", "$port", "--save", "", "--appendonly", "no", "--bind", "127.0.0.1")
-        .redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.DISCARD).start()
-    private val client = RedisClient.create(RedisURI.create("redis://127.0.0.1:$port"))
-
-    init {
-        val until = System.nanoTime() + 10_000_000_000
-        while (!answers()) check(System.nanoTime() < until && process.isAlive) { "redis-server does not come up" }
-        val rejecting = ClientOptions.builder().disconnectedBehavior(ClientOptions.DisconnectedBehavior.REJECT_COMMANDS)
-        client.options = rejecting.socketOptions(SocketOptions.builder().keepAlive(true).build()).build()
-    }
-
-    private fun answers(): Boolean = try {
-        Socket("127.0.0.1", port).use { it.getOutputStream().write("PING\r\n".encodeToByteArray()); it.getInputStream().read() == '+'.code }
-    } catch (_: IOException) {
-        Thread.sleep(5)
-        false
-    }
-
-    fun connection() = client.connect(ByteArrayCodec.INSTANCE)!!
-
-    fun kill() {
-        process.destroyForcibly().waitFor(5, TimeUnit.SECONDS)
-    }
-
-    override fun close() {
-        client.shutdown(0, 1, TimeUnit.SECONDS)
-        kill()
-    }
-
-    companion object {
-        val program: String? = System.getenv("PATH").split(File.pathSeparator).map { File(it, "redis-server") }.firstOrNull { it.canExecute() }?.path
-    }
-}
 
 @Timeout(60)
 @OptIn(ExperimentalCoroutinesApi::class)
@@ -78,11 +32,6 @@ class FleetTest {
     }
 
     private fun TestScope.dispatcher() = coroutineContext[ContinuationInterceptor] as CoroutineDispatcher
-
-    private fun redis(): Redis {
-        assumeTrue(Redis.program != null, "redis-server is not on this machine")
-        return Redis()
-    }
 
     /** Of the script `rate`: how many tokens are wanted. */
     private fun wanted(words: List<ByteArray>) = words[9].decodeToString()
@@ -100,7 +49,7 @@ class FleetTest {
     }
 
     @Test
-    fun `two engines share one rate through Redis`() = redis().use { redis ->
+    fun `two engines share one rate through Redis`() = Redis.start().use { redis ->
         redis.connection().use { connection ->
             val (one, other) = List(2) { Engine().also { it.attach(RedisStore(connection)) }.limited() }
             val there = passed(one, 6)
@@ -113,7 +62,7 @@ class FleetTest {
 
     @Test
     fun `a store that is killed is gone at once, and comes back by itself`() {
-        val redis = redis()
+        val redis = Redis.start()
         val told = java.util.concurrent.CopyOnWriteArrayList<String>()
         val engine = Engine()
         engine.listen(setOf("store_degraded", "store_recovered")) { told += it.kind }
@@ -125,7 +74,7 @@ class FleetTest {
         val soon = System.nanoTime() + 5_000_000_000 // another thread may be telling
         while (told.isEmpty() && System.nanoTime() < soon) Thread.sleep(1)
         assertEquals(listOf("store_degraded"), told.toList())
-        Redis(redis.port).use {
+        Redis.start(redis.port).use {
             val until = System.nanoTime() + 30_000_000_000
             while (told.size < 2 && System.nanoTime() < until) {
                 passed(policy, 1)

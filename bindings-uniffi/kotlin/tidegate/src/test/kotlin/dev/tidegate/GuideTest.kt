@@ -1,6 +1,8 @@
 package dev.tidegate
 
+import dev.tidegate.fleet.MemoryStore
 import dev.tidegate.fleet.RedisStore
+import dev.tidegate.fleet.Store
 import dev.tidegate.ktor.Tidegate
 import dev.tidegate.okhttp.okHttpInterceptor
 import dev.tidegate.okhttp.tidegate
@@ -93,6 +95,47 @@ class GuideTest {
             rateLimit { permits = 100; per = 1.seconds; store = RateLimitStore.FLEET; onLoss = RateLimitOnLoss.LOCAL }
         }
         shared.call { }
+    }
+
+    /** A client of somebody's own. */
+    private class Client {
+        val memory = MemoryStore()
+
+        suspend fun execute(words: List<ByteArray>): Any? = memory.execute(words, 1)
+    }
+
+    @Test
+    fun `a store of one's own is one function`() {
+        val jedis = Client()
+        val own = Store { words, _ -> jedis.execute(words) }
+        val apart = Engine()
+        apart.attach(own, namespace = "apart")
+        val limited = policy("limited") {
+            engine = apart
+            storeTimeout = 2.seconds
+            rateLimit { permits = 5; per = 1.seconds; store = RateLimitStore.FLEET }
+        }
+        assertEquals("through", limited.call { "through" })
+        assertTrue(jedis.memory.describe().first().startsWith("apart:{r|limited|default}:rl"))
+    }
+
+    @Test
+    fun `the fleet of the guide shares its rate`() {
+        runTest {
+            val memory = MemoryStore(testTimeSource)
+            val (here, there) = List(2) { seed ->
+                val member = Engine(seed = seed.toLong(), timeSource = testTimeSource)
+                member.attach(memory)
+                policy("partner") {
+                    engine = member
+                    rateLimit { permits = 10; per = 1.seconds; store = RateLimitStore.FLEET; lease = 1 }
+                }
+            }
+            repeat(5) { here.run { }; there.run { } }
+            val refused = runCatching { here.run { } }.exceptionOrNull()
+            assertTrue(refused is RateLimited)
+            memory.up = false // and both go on without it
+        }
     }
 
     @Test

@@ -3,6 +3,7 @@ package dev.tidegate.internal
 import dev.tidegate.Engine
 import dev.tidegate.ffi.StoreCommand
 import dev.tidegate.ffi.StoreReply
+import dev.tidegate.fleet.MemoryStore
 import dev.tidegate.fleet.Store
 import dev.tidegate.fleet.StoreException
 import kotlinx.coroutines.CoroutineDispatcher
@@ -11,6 +12,7 @@ import kotlinx.coroutines.CoroutineStart
 import kotlinx.coroutines.DelicateCoroutinesApi
 import kotlinx.coroutines.SupervisorJob
 import kotlinx.coroutines.cancel
+import kotlinx.coroutines.isActive
 import kotlinx.coroutines.launch
 import kotlinx.coroutines.withTimeoutOrNull
 
@@ -22,6 +24,10 @@ internal class Carrier(private val engine: Engine, private val store: Store, dis
     @OptIn(DelicateCoroutinesApi::class)
     fun send() {
         for (command in engine.native.engine.takeCommands()) {
+            if (store is MemoryStore) {
+                engine.answered(command.id, if (scope.isActive) store.answer(command.words) else StoreReply.Lost)
+                continue
+            }
             // It begins also where this has been closed, so that the engine hears of every command: that it was lost.
             scope.launch(start = CoroutineStart.ATOMIC) { engine.answered(command.id, answer(command)) }
         }

@@ -1,0 +1,275 @@
+//! Is the store there (semantics 10.4)? For the engine as a whole, and for one key of it.
+//!
+//! A key of a wrong type, or an answer that makes no sense, says something about that key. No answer, or an error of the
+//! server's, says something about the server; unless others have been answered meanwhile, as where a cluster has lost one
+//! shard of many. The first then takes only its own part of its own route to `on_loss`, the second all of them.
+//!
+//! What took all of them is a suspect until it has been answered itself: it tries the store on a schedule of its own, so that
+//! it cannot take the turn of those whose shard is there, and when they have brought the store back, its next loss is its own.
+
+use std::collections::BTreeMap;
+
+use super::super::Engine;
+use super::super::record::RecordType;
+use super::super::view::StoreView;
+use super::command::{Part, Pending};
+use crate::action::RouteId;
+use crate::fleet::{CommandId, Loss};
+use crate::time::{Duration, Time};
+
+/// While the store is down it is tried again after this, then twice that, at most [`RAREST`]; half more or less.
+const PROBED: Duration = Duration::from_secs(1);
+/// Often enough that a fleet is together again soon: until it is, all go by their own shares.
+pub(super) const RAREST: Duration = Duration::from_secs(2);
+
+/// The map of keys is looked through for routes that are gone when it has grown to this, and then to twice what is left.
+const LOOKED_THROUGH: usize = 16;
+
+/// A part of a route, or of a pool: what has a key of its own.
+type Place = (RouteId, Part);
+
+/// A store that is gone.
+#[derive(Clone, Copy, Debug)]
+struct Down {
+    /// Answers to this command and those before it say nothing about now.
+    since: CommandId,
+    probe_at: Time,
+    interval: Duration,
+}
+
+/// A place that has lost the store.
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    down: Down,
+    /// Is it gone for this place alone? Else the place is what took it down for all.
+    alone: bool,
+}
+
+/// What is known of the store's health.
+#[derive(Debug)]
+pub(super) struct Health {
+    /// Gone for all.
+    all: Option<Down>,
+    /// Gone for some, and suspects.
+    some: BTreeMap<Place, Own>,
+    look_through: usize,
+    /// Whose command was answered last, and when; and the last of all others.
+    heard: [Option<(RouteId, Time)>; 2],
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self { all: None, some: BTreeMap::new(), look_through: LOOKED_THROUGH, heard: [None; 2] }
+    }
+}
+
+impl Health {
+    fn is_up(&self, place: Place) -> bool {
+        self.all.is_none() && (self.some.is_empty() || self.some.get(&place).is_none_or(|own| !own.alone))
+    }
+
+    fn hear(&mut self, home: RouteId, now: Time) {
+        if self.heard[0].is_none_or(|last| last.0 != home) {
+            self.heard[1] = self.heard[0];
+        }
+        self.heard[0] = Some((home, now));
+    }
+
+    /// Has anybody else been answered since?
+    fn others_heard(&self, home: RouteId, since: Time) -> bool {
+        self.heard.iter().flatten().any(|(other, at)| *other != home && *at > since)
+    }
+
+    /// Until when nobody sends at this place; none where anybody may.
+    fn closed(&mut self, place: Place) -> Option<&mut Down> {
+        let everywhere = self.all.is_some();
+        match self.some.get_mut(&place).filter(|own| own.alone || everywhere) {
+            Some(own) => Some(&mut own.down),
+            None => self.all.as_mut(),
+        }
+    }
+}
+
+/// For whom an answer has brought the store back.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Back {
+    all: bool,
+    alone: bool,
+}
+
+impl Engine {
+    /// Is the store there for this part of a route?
+    #[inline]
+    pub(super) fn store_up(&self, home: u32, part: Part) -> bool {
+        self.fleet.as_ref().is_some_and(|fleet| fleet.health.is_up((self.routes.id(home), part)))
+    }
+
+    /// When a store that is down is tried again for it.
+    pub(super) fn store_back_in(&mut self, home: u32, part: Part, now: Time) -> Option<Duration> {
+        let place = (self.routes.id(home), part);
+        self.fleet.as_mut()?.health.closed(place).map(|down| down.probe_at.since(now))
+    }
+
+    /// May a command go out now? While the store is down, one that may is the probe.
+    pub(super) fn may_send(&mut self, home: u32, part: Part, now: Time) -> bool {
+        let (seed, place) = (self.seed, (self.routes.id(home), part));
+        let Some(fleet) = self.fleet.as_deref_mut() else { return false };
+        let Some(down) = fleet.health.closed(place).copied() else { return true };
+        if now < down.probe_at {
+            return false;
+        }
+        let interval = Duration::from_micros(down.interval.as_micros() * 2).min(RAREST);
+        let probe_at = now.after(fleet.jittered(interval, seed));
+        if let Some(it) = fleet.health.closed(place) {
+            *it = Down { probe_at, interval, ..down };
+        }
+        // A host that takes no commands: what is overdue need not be sent any more, and would else heap up.
+        let pending = &fleet.pending;
+        self.commands.retain(|command| pending.get(&command.id).is_some_and(|it| !it.overdue));
+        true
+    }
+
+    /// A command has not been answered, or with an error: nobody waits for the store from now on, or nobody there.
+    pub(super) fn store_lost(&mut self, pending: &Pending, why: Loss, now: Time) {
+        let (seed, place) = (self.seed, (pending.home, pending.subject.part()));
+        let there = self.routes.find(pending.home);
+        let Some(fleet) = self.fleet.as_deref_mut() else { return };
+        let known = fleet.health.some.get(&place).copied();
+        if fleet.health.all.is_some() || known.is_some_and(|own| own.alone) {
+            return;
+        }
+        let alone = why.is_of_key() || known.is_some() || fleet.health.others_heard(place.0, pending.sent);
+        // Nobody waits for upkeep.
+        let there = there.filter(|_| place.1 != Part::Upkeep);
+        if alone && there.is_none() {
+            return;
+        }
+        let probe_at = now.after(fleet.jittered(PROBED, seed));
+        let down = Down { since: CommandId::new(fleet.last), probe_at, interval: PROBED };
+        if there.is_some() {
+            fleet.health.some.insert(place, Own { down, alone });
+        }
+        if alone {
+            self.note(move |it| it.tell_store(RecordType::StoreDegraded, there, Some(why), now));
+            if let Some(home) = there {
+                self.part_lost(home, place.1, now);
+            }
+        } else {
+            let probe_at = now.after(fleet.jittered(PROBED, seed));
+            fleet.health.all = Some(Down { probe_at, ..down });
+            self.note(move |it| it.tell_store(RecordType::StoreDegraded, None, Some(why), now));
+            for (home, part) in self.fleet_parts() {
+                let own = (self.routes.id(home), part);
+                let known = self.fleet.as_ref().and_then(|fleet| fleet.health.some.get(&own));
+                if known.is_none_or(|own| !own.alone) {
+                    self.part_lost(home, part, now);
+                }
+            }
+        }
+        self.forget_places();
+    }
+
+    /// A command has been answered. For whom is the store back? Not by an answer to what was sent before it was lost.
+    pub(super) fn store_answered(&mut self, command: CommandId, place: Place, now: Time) -> Back {
+        let Some(fleet) = self.fleet.as_deref_mut() else { return Back::default() };
+        fleet.health.hear(place.0, now);
+        let newer = |own: &Own| command > own.down.since;
+        let own = fleet.health.some.get(&place).copied().filter(newer);
+        if own.is_some() {
+            fleet.health.some.remove(&place);
+        }
+        let all = self.server_answered(command, now);
+        let alone = own.is_some_and(|own| own.alone);
+        let there = self.routes.find(place.0);
+        if alone {
+            self.note(move |it| it.tell_store(RecordType::StoreRecovered, there, None, now));
+        }
+        if let Some(home) = there.filter(|_| alone && place.1 == Part::Rate) {
+            self.ease_rate(home, now);
+        }
+        Back { all, alone }
+    }
+
+    /// The server has answered, if only to say that a key is of a wrong type: is it back by that?
+    fn server_answered(&mut self, command: CommandId, now: Time) -> bool {
+        let Some(fleet) = self.fleet.as_deref_mut() else { return false };
+        if fleet.health.all.is_none_or(|down| command <= down.since) {
+            return false;
+        }
+        fleet.health.all = None;
+        self.note(move |it| it.tell_store(RecordType::StoreRecovered, None, None, now));
+        for home in self.fleet_rates() {
+            if self.store_up(home, Part::Rate) {
+                self.ease_rate(home, now);
+            }
+        }
+        true
+    }
+
+    /// A key is of a wrong type: that says that its server is there.
+    pub(super) fn store_objected(&mut self, command: CommandId, pending: &Pending, why: Loss, now: Time) {
+        if why.is_of_server_there() {
+            let all = self.server_answered(command, now);
+            // First its own, so that it does not wait for what it will not get.
+            self.store_lost(pending, why, now);
+            self.store_is_back(Back { all, alone: false }, pending, now);
+        } else if !pending.overdue {
+            self.store_lost(pending, why, now);
+        }
+    }
+
+    /// The store is back, and what it said first has been read.
+    pub(super) fn store_is_back(&mut self, back: Back, pending: &Pending, now: Time) {
+        if back.all {
+            for (home, part) in self.fleet_parts() {
+                if self.store_up(home, part) {
+                    self.part_back(home, part, now);
+                }
+            }
+        } else if let Some(home) = self.routes.find(pending.home).filter(|_| back.alone) {
+            let part = pending.subject.part();
+            if self.store_up(home, part) {
+                self.part_back(home, part, now);
+            }
+        }
+    }
+
+    /// What waits for the store: rates first, then slots. Breakers and latencies wait for nothing.
+    fn fleet_parts(&self) -> Vec<(u32, Part)> {
+        let rates = self.fleet_rates().into_iter().map(|home| (home, Part::Rate));
+        rates.chain(self.fleet_slots().into_iter().map(|home| (home, Part::Slots))).collect()
+    }
+
+    fn part_lost(&mut self, home: u32, part: Part, now: Time) {
+        match part {
+            Part::Rate => self.rate_without_store(home, now),
+            Part::Slots => self.slots_without_store(home, now),
+            Part::Breaker | Part::Digest | Part::Upkeep => {}
+        }
+    }
+
+    fn part_back(&mut self, home: u32, part: Part, now: Time) {
+        match part {
+            Part::Rate => self.rate_with_store(home, now),
+            Part::Slots => self.slots_with_store(home, now),
+            Part::Breaker | Part::Digest | Part::Upkeep => {}
+        }
+    }
+
+    /// Places of routes that are gone, now and then.
+    fn forget_places(&mut self) {
+        let Some(fleet) = self.fleet.as_deref_mut() else { return };
+        let health = &mut fleet.health;
+        if health.some.len() >= health.look_through {
+            let routes = &self.routes;
+            health.some.retain(|place, _| routes.find(place.0).is_some());
+            health.look_through = (2 * health.some.len()).max(LOOKED_THROUGH);
+        }
+    }
+
+    pub(in crate::engine) fn store_view(&self) -> Option<StoreView> {
+        let fleet = self.fleet.as_ref()?;
+        let commands = fleet.pending.values().filter(|it| !it.overdue).count() as u32;
+        Some(StoreView { up: fleet.health.all.is_none(), commands })
+    }
+}

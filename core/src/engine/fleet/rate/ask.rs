@@ -1,0 +1,182 @@
+//! What a fleet's rate asks the store, and what becomes of its answers.
+
+use super::super::super::Engine;
+use super::super::super::arena::{NONE, State, flag};
+use super::super::command::{Part, Subject};
+use super::super::plain::{self, Link};
+use super::LEAST_WAIT;
+use crate::action::{CallId, Verdict};
+use crate::fleet::RATE;
+use crate::limit::RateSettings;
+use crate::time::{Duration, Time};
+
+use super::share_of;
+
+impl Engine {
+    /// Asks the store for what the queue needs and for a lease, where the last is nearly used up; unless it has been asked,
+    /// or has said that there is nothing yet. In strict mode for this call alone; or, where a queue waits for the rate, for the whole of it.
+    pub(super) fn ask_store(&mut self, home: u32, call: Option<CallId>, now: Time) {
+        let (waiting, head, queued) = self.rate_queue(home);
+        let of = call.and_then(|call| self.calls.find(call)).or(head);
+        let cost = of.map_or(1, |slot| u32::from(self.calls[slot].cost));
+        let up = self.store_up(home, Part::Rate);
+        if up {
+            self.pay_debt(home, now);
+        }
+        let Some(share) = self.share_mut(home) else { return };
+        let strict = share.strict();
+        let alone = if strict && up { call } else { None };
+        if alone.is_none() && share.asked > 0 {
+            return;
+        }
+        // Nobody waits: a lease is asked for when a quarter of the last is left; a store that is gone, to see whether it is
+        // back.
+        let at_once = share.lease(now);
+        let low = !strict && u64::from(share.tokens(now)) * 4 < u64::from(at_once);
+        let idle = waiting == 0 && !low;
+        if up && alone.is_none() && (idle || share.empty_for(cost, now).is_some()) {
+            return;
+        }
+        if strict && waiting == 0 && alone.is_none() {
+            // Only to see whether the store is back.
+            return self.send_rate(home, (0, 0), None, now);
+        }
+        let lease = if strict { 0 } else { u64::from(at_once) };
+        let all = if alone.is_some() { u64::from(cost) } else { queued + lease };
+        let burst = share.settings.burst;
+        let need = cost.clamp(1, burst.max(1));
+        let room = share.room(now);
+        // Where the own share is a bound, what it does not allow is not asked for.
+        let in_vain = !share.allows(cost, now) || room == 0 && waiting == 0 && alone.is_none();
+        if up && in_vain {
+            return;
+        }
+        let want = u32::try_from(all).unwrap_or(u32::MAX).min(room).clamp(need, burst.max(need));
+        self.send_rate(home, (want, need), alone, now);
+    }
+
+    /// One command for tokens, which also brings back those that nobody wants.
+    pub(super) fn send_rate(&mut self, home: u32, (want, need): (u32, u32), call: Option<CallId>, now: Time) {
+        if !self.may_send(home, Part::Rate, now) {
+            return;
+        }
+        let Some(share) = self.share_mut(home) else { return };
+        share.expire(now);
+        share.asked += 1;
+        let back = core::mem::take(&mut share.back);
+        let RateSettings { permits, per, burst } = share.settings;
+        let within = share.within;
+        if self.is_plain() {
+            // What is not wanted is lost there until the window ends.
+            let link = if want > 0 { Link::Begin } else { Link::Left };
+            return self.send_window(home, (link, (want, need, call)), within, now);
+        }
+        let args = [
+            u64::from(permits),
+            per.as_micros().max(1),
+            u64::from(burst),
+            u64::from(want),
+            u64::from(need),
+            u64::from(back),
+        ];
+        self.send(&RATE, (home, Subject::Rate { want, need, call }), (None, &args), within, now);
+    }
+
+    /// The store has answered.
+    pub(in crate::engine::fleet) fn rate_told(
+        &mut self,
+        home: u32,
+        (want, need, call): (u32, u32, Option<CallId>),
+        answer: &[u64],
+        now: Time,
+    ) {
+        let &[granted, wait, processes] = answer else { return };
+        // More than was asked for is nothing that a script of ours grants: to keep it would be to mint it.
+        let granted = u32::try_from(granted).unwrap_or(u32::MAX).min(want);
+        let Some(share) = self.share_mut(home) else { return };
+        let processes = share.sharers(u32::try_from(processes).unwrap_or(u32::MAX).max(1), now);
+        if let Some(fleet) = &mut self.fleet {
+            fleet.processes = processes;
+        }
+        let Some(share) = self.share_mut(home) else { return };
+        if processes != share.processes {
+            share.processes = processes;
+            let own = share_of(share.settings, processes);
+            share.local.retune(own, now);
+        }
+        let pause = now.after(share.pause());
+        if need == 0 {
+            // The store has counted what was spent without it, or was only to be seen.
+        } else if granted > 0 {
+            share.put(granted, now);
+            share.empty = (granted < want && !share.strict()).then_some((1, pause));
+        } else {
+            // No honest wait is longer than a burst takes to flow; a store that says so is asked again after that.
+            // And none is shorter than a millisecond: with "none there, come back at once" it would be asked for ever.
+            let wait = Duration::from_micros(wait).min(plain::window(share.settings).1).max(LEAST_WAIT);
+            share.empty = Some((need, now.after(wait).max(pause)));
+        }
+        self.lease_out(home, now);
+        if granted < want && need > 0 {
+            // There is no more: those that are left are told so. Who is behind them may have what they were too dear for.
+            let need = if granted == 0 { need } else { 1 };
+            self.rate_refused(home, (need, call), now);
+            self.lease_out(home, now);
+        }
+        self.give_back_unasked(home, now);
+        self.ask_store(home, None, now);
+        self.wake_head(home);
+    }
+
+    /// The store has nothing: who cannot wait for it is refused, and who would wait in vain.
+    fn rate_refused(&mut self, home: u32, (need, call): (u32, Option<CallId>), now: Time) {
+        let Some(share) = self.share_mut(home) else { return };
+        let (strict, asked) = (share.strict(), share.asked);
+        let (waiting, head, _) = self.rate_queue(home);
+        // In strict mode the answer is that of the call that asked. Where another's token has served that one already,
+        // one is left that has asked and been answered: the head stands for it.
+        let waits_here = |slot: &u32| {
+            let call = &self.calls[*slot];
+            call.state == State::Paced && !call.has(flag::TOKENS) && !call.has(flag::SENDING)
+        };
+        let asked_by = call.and_then(|call| self.calls.find(call)).filter(waits_here);
+        let asked_by = asked_by.or(head.filter(|_| waiting > asked));
+        let alone = strict && call.is_some();
+        let mut ahead = 0;
+        let mut next = self.rate_queue(home).1;
+        while let Some(slot) = next {
+            let call = &self.calls[slot];
+            let after = call.links().1;
+            next = (after != NONE).then_some(after);
+            let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
+            let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
+            let Some(share) = self.share_mut(home) else { return };
+            let turn = share.turn(ahead + u64::from(cost), now);
+            let concerned = if alone && !waits { asked_by == Some(slot) } else { cost >= need };
+            if concerned && (!waits || now.after(turn) >= give_up) {
+                self.turn_away_from(slot, Verdict::RateLimited, Some(turn), now);
+            } else {
+                ahead += u64::from(cost);
+            }
+        }
+    }
+
+    /// In strict mode what no call takes is no lease: it goes back by a command of its own.
+    fn give_back_unasked(&mut self, home: u32, now: Time) {
+        let (waiting, ..) = self.rate_queue(home);
+        let plain = self.is_plain();
+        let Some(share) = self.share_mut(home) else { return };
+        if !share.strict() || waiting > 0 {
+            return;
+        }
+        while let Some((tokens, _)) = share.leased.pop_front() {
+            share.give_back(tokens);
+        }
+        if plain {
+            share.back = 0;
+        }
+        if share.back > 0 {
+            self.send_rate(home, (0, 0), None, now);
+        }
+    }
+}

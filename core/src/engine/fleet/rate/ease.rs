@@ -1,0 +1,98 @@
+//! The first seconds after the store is back (semantics 10.4).
+//!
+//! Processes find it back one after the other. Were those that have found it to take the whole rate at once, the fleet
+//! would send that and the shares of the others. So for as long as others may not have found it, a process takes tokens
+//! from the store, as always, and is held to its own share besides: all shares together are the rate. After that it lets the
+//! store count what it has sent by its share alone; else there would be a new burst for everybody.
+
+use super::super::super::Engine;
+use super::super::health::RAREST;
+use super::Share;
+use crate::policy::OnLoss;
+use crate::time::{Duration, Time};
+
+impl Share {
+    /// The store is back: since others may still go by their shares, this one is a bound for a while too.
+    pub(super) fn begin_easing(&mut self, now: Time) {
+        if self.fleet.on_loss == OnLoss::Local {
+            // The rarest probe, half more, and its answer: by then all have found it that have calls.
+            let latest = Duration::from_micros(RAREST.as_micros() * 3 / 2).plus(self.within);
+            self.eased = now.after(latest);
+        }
+    }
+
+    /// Is the own share a bound beside the store's tokens?
+    pub(super) fn is_eased(&self, now: Time) -> bool {
+        now < self.eased
+    }
+
+    /// Processes among which the rate is shared: while some may not have found the store, no fewer than before.
+    pub(super) fn sharers(&self, told: u32, now: Time) -> u32 {
+        if self.is_eased(now) { told.max(self.processes) } else { told }
+    }
+
+    /// As many tokens as are of use beside those at hand: where the own share is a bound, what it holds. More would lie about,
+    /// and be spent at once when the bound ends.
+    pub(super) fn room(&mut self, now: Time) -> u32 {
+        if self.is_eased(now) { self.local.level(now).saturating_sub(self.tokens(now)) } else { u32::MAX }
+    }
+
+    /// Tokens to take from the store at a time. Where the own share is a bound, only a part of a lease.
+    pub(super) fn lease(&self, now: Time) -> u32 {
+        let parts = if self.is_eased(now) { self.processes.max(1) } else { 1 };
+        (self.fleet.lease / parts).max(1)
+    }
+
+    /// How long until the own share allows a call of this cost behind so many tokens; what never fits waits for the whole share.
+    pub(super) fn own_turn(&mut self, ahead: u64, cost: u32, now: Time) -> Duration {
+        if !self.is_eased(now) {
+            return Duration::ZERO;
+        }
+        let cost = cost.min(self.local.settings().burst);
+        self.local.wait_for(ahead.saturating_add(u64::from(cost)), now).min(self.eased.since(now))
+    }
+
+    /// May a call of this cost have leased tokens?
+    pub(super) fn allows(&mut self, cost: u32, now: Time) -> bool {
+        self.own_turn(0, cost, now) == Duration::ZERO
+    }
+
+    /// So many tokens have been spent while there was no store to grant them.
+    pub(super) fn spend_alone(&mut self, cost: u32) {
+        self.alone = self.alone.saturating_add(cost);
+    }
+
+    /// What of that the store would not have by now, had it been there: no more than the share lacks.
+    fn take_debt(&mut self, now: Time) -> u32 {
+        let lacks = self.local.settings().burst.saturating_sub(self.local.level(now));
+        core::mem::take(&mut self.alone).min(lacks)
+    }
+}
+
+impl Engine {
+    /// The store is back, and its answer not yet read: own shares hold from here on.
+    pub(in crate::engine::fleet) fn ease_rate(&mut self, home: u32, now: Time) {
+        if let Some(share) = self.share_mut(home) {
+            share.begin_easing(now);
+        }
+    }
+
+    /// The store is back: it is asked for those who have waited for the process's share.
+    pub(in crate::engine::fleet) fn rate_with_store(&mut self, home: u32, now: Time) {
+        if self.rate_queue(home).0 > 0 {
+            self.ask_store(home, None, now);
+            self.wake_head(home);
+        }
+    }
+
+    /// All are back: the store counts what was sent without it.
+    pub(super) fn pay_debt(&mut self, home: u32, now: Time) {
+        let Some(share) = self.share_mut(home).filter(|share| share.alone > 0 && !share.is_eased(now)) else {
+            return;
+        };
+        let debt = share.take_debt(now);
+        if debt > 0 {
+            self.send_rate(home, (debt, 0), None, now);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! A decision is made whole or not at all: whatever the server refuses in a script, nothing of it is half done.
+
+use tidegate::fleet::{BREAKER, DIGEST, RATE, SLOTS, Script};
+use tidegate_fleet_tests::{Connection, Server, Word, words};
+
+/// What a script is asked, by the first of all keys and the second.
+fn ask(connection: &mut Connection, script: Script, args: &str) -> Word {
+    let mut command = vec![b"EVAL".to_vec(), script.source.into(), b"2".to_vec()];
+    command.extend(script.keys.iter().map(|end| key(script, end)));
+    command.extend(words(args));
+    connection.run(&command).unwrap()
+}
+
+fn key(script: Script, end: &str) -> Vec<u8> {
+    format!("t:{{{}}}{end}", script.name).into_bytes()
+}
+
+/// All that is stored, but for how long it lives.
+fn stored(connection: &mut Connection) -> Vec<String> {
+    let Word::List(keys) = connection.ok("KEYS *") else { panic!("a list") };
+    let mut found: Vec<String> = keys
+        .iter()
+        .map(|key| {
+            let name = key.text();
+            let read = match connection.ok(&format!("TYPE {name}")).text().as_str() {
+                "hash" => format!("HGETALL {name}"),
+                "zset" => format!("ZRANGE {name} 0 -1 WITHSCORES"),
+                _ => format!("GET {name}"),
+            };
+            format!("{name}: {:?}", connection.ok(&read))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// Every question that writes, of a script that has been used before.
+fn questions() -> Vec<(Script, Vec<&'static str>, &'static str)> {
+    vec![
+        (RATE, vec!["a 10 1000000 20 5 1 0"], "b 10 1000000 20 3 1 2"),
+        (RATE, vec!["a 10 1000000 20 20 1 0"], "b 10 1000000 20 3 1 0"),
+        // A vote, and an opening.
+        (BREAKER, vec!["1 a 0 1000000 3 60000000"], "1 b 0 1000000 3 60000000"),
+        (BREAKER, vec!["1 a 0 1000000 3 60000000"], "1 b 0 1000000 1 60000000"),
+        (SLOTS, vec!["0 a 3 30000000 2"], "0 b 3 30000000 5"),
+        (SLOTS, vec!["0 a 3 30000000 2"], "0 b 9 90000000 5"),
+        (DIGEST, vec!["a 60000000 500000 5 1 7 2"], "b 60000000 500000 5 3 6 1 7 1 8 1"),
+    ]
+}
+
+/// The server is made so by these commands, and refuses with this word. Redis asks for memory before a script's first write
+/// only, and not where that takes none: what goes on then is carried out whole.
+fn refused(make: &[&str], unmake: &[&str], word: &str) {
+    let server = Server::start(&[]);
+    let mut connection = server.connect();
+    for (script, before, question) in questions() {
+        connection.ok("FLUSHALL");
+        for args in before {
+            assert!(matches!(ask(&mut connection, script, args), Word::Text(_)), "{}: {args}", script.name);
+        }
+        let was = stored(&mut connection);
+        assert!(!was.is_empty(), "{}", script.name);
+        for command in make {
+            connection.ok(command);
+        }
+        let answer = ask(&mut connection, script, question);
+        let is = stored(&mut connection);
+        for command in unmake {
+            connection.ok(command);
+        }
+        if let (Word::Text(reply), "OOM") = (&answer, word) {
+            let all = match script.name {
+                "slots" => connection.ok("ZCARD t:{slots}:bh").text(),
+                "digest" => "9".into(), // 3 of before, and 6
+                other => panic!("{other}: {answer:?}"),
+            };
+            let told = String::from_utf8_lossy(reply).into_owned();
+            let place = if script.name == "slots" { 2 } else { 0 };
+            assert_eq!(told.split(' ').nth(place), Some(&*all), "{}: all of it, or nothing", script.name);
+            continue;
+        }
+        assert!(
+            matches!(&answer, Word::Error(text) if text.contains(word)),
+            "{} {question}: {answer:?}",
+            script.name
+        );
+        assert_eq!(is, was, "{} {question}: {answer:?}", script.name);
+        assert!(
+            matches!(ask(&mut connection, script, question), Word::Text(_)),
+            "{} {question}",
+            script.name
+        );
+        assert_ne!(stored(&mut connection), was, "{} {question}: it does write", script.name);
+    }
+}
+
+#[test]
+fn a_full_server_does_nothing_by_halves() {
+    refused(
+        &["CONFIG SET maxmemory-policy noeviction", "CONFIG SET maxmemory 1"],
+        &["CONFIG SET maxmemory 0"],
+        "OOM",
+    );
+}
+
+#[test]
+fn a_replica_does_nothing_by_halves() {
+    refused(&["REPLICAOF 127.0.0.1 1"], &["REPLICAOF NO ONE"], "READONLY");
+}
+
+/// Either of a script's keys is somebody else's: the other stays as it is.
+#[test]
+fn another_type_under_one_key_leaves_the_other_alone() {
+    let server = Server::start(&[]);
+    let mut connection = server.connect();
+    for (script, before, question) in questions() {
+        for place in 0..2 {
+            connection.ok("FLUSHALL");
+            for args in &before {
+                assert!(matches!(ask(&mut connection, script, args), Word::Text(_)), "{args}");
+            }
+            let theirs = String::from_utf8(key(script, script.keys[place])).unwrap();
+            connection.ok(&format!("DEL {theirs}"));
+            connection.ok(&format!("RPUSH {theirs} mine"));
+            let other = String::from_utf8(key(script, script.keys[1 - place])).unwrap();
+            let was = connection.run(&words(&format!("DUMP {other}"))).unwrap();
+            let answer = ask(&mut connection, script, question);
+            assert!(
+                matches!(&answer, Word::Error(text) if text.contains("WRONGTYPE")),
+                "{}: {answer:?}",
+                script.name
+            );
+            assert_eq!(connection.run(&words(&format!("DUMP {other}"))).unwrap(), was, "{}", script.name);
+            assert_eq!(
+                connection.ok(&format!("LRANGE {theirs} 0 -1")),
+                Word::List(vec![Word::Text(b"mine".to_vec())])
+            );
+        }
+    }
+}
