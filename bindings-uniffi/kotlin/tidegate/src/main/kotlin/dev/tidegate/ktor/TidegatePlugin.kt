@@ -37,6 +37,7 @@ import kotlinx.coroutines.Job
 import kotlinx.coroutines.cancel
 import kotlinx.coroutines.currentCoroutineContext
 import kotlinx.coroutines.delay
+import kotlinx.coroutines.isActive
 import kotlinx.coroutines.job
 import kotlinx.coroutines.launch
 import kotlinx.coroutines.withTimeoutOrNull
@@ -154,9 +155,13 @@ private class KtorRun(
             return proceed(made)
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
             own.cancel()
-            throw error
+            throw if (currentCoroutineContext().isActive) reason(error) else error
         }
     }
+
+    /** Ktor's own timeout of a request cancels its job: what it was is the cause, which is what Ktor tells its caller, too. */
+    private fun reason(error: Throwable): Throwable =
+        generateSequence(error) { (it as? CancellationException)?.cause }.take(10).firstOrNull { it !is CancellationException } ?: error
 
     override fun judge(lane: Attempt): Long {
         val response = (lane.result() as HttpClientCall? ?: return super.judge(lane)).response

@@ -11,6 +11,7 @@ import io.ktor.client.engine.cio.CIO
 import io.ktor.client.engine.cio.endpoint
 import io.ktor.client.engine.mock.MockEngine
 import io.ktor.client.engine.mock.respond
+import io.ktor.client.plugins.HttpTimeout
 import io.ktor.client.plugins.api.SendingRequest
 import io.ktor.client.plugins.api.createClientPlugin
 import io.ktor.client.request.HttpRequestBuilder
@@ -85,6 +86,18 @@ class KtorTest : MoreRules() {
             }
         }
         client.close()
+    }
+
+    @Test
+    fun `Ktor's own timeout of a request is that of an attempt, where it is installed after`() {
+        Origin.sequence(mapOf("fault" to "hang"), 200)
+        val of = http()
+        val client = HttpClient(CIO) {
+            install(Tidegate) { policy = of }
+            install(HttpTimeout) { requestTimeoutMillis = 300 }
+        }
+        assertEquals(200, client.use { runBlocking { it.get(Origin.url + "/x").status.value } })
+        assertEquals(2, attempts().size)
     }
 
     override fun trials(count: Int, make: (Engine) -> Policy): List<Duration> {
