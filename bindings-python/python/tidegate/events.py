@@ -33,7 +33,8 @@ class Record(NamedTuple):
             call, how many it made.
         hedge: Whether the attempt started beside another one.
         kind: How the attempt ended: a class, or a kind that the policy declares.
-        reason: Why a call ended, or was refused: the verdict. Of a `store_degraded`: why the store is taken for gone.
+        reason: Why a call ended, or was refused: the verdict. Of a `store_degraded`: why the store is
+            taken for gone.
         why: What a call waits for, or waited for: `backoff`, `hold`, `rate`, `queue` …
         wait_s: Seconds of the wait that this begins, at most, or that it ended; of what ends a call, when
             another try would make sense.
