@@ -62,7 +62,7 @@ impl Engine {
         }
         if stages & stage::RATE != 0 {
             let home = self.routes[call.route].rate_at;
-            if self.is_above_burst(slot, home) {
+            if self.is_above_burst(u32::from(call.cost), home) {
                 return self.refuse(slot, Verdict::CostAboveBurst, None, now);
             }
         }

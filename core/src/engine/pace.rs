@@ -164,31 +164,32 @@ impl Engine {
 
     /// Asks for the tokens of a call, or of its next attempt.
     pub(super) fn ask_pace(&mut self, slot: u32, sending: bool, now: Time) -> Answer {
-        if !sending && self.in_fleet(slot) {
+        let call = &self.calls[slot];
+        let (route, policy, deadline, may_park) =
+            (call.route, call.policy, call.deadline, call.has(flag::MAY_PARK));
+        let cost = if sending { 1 } else { u32::from(call.cost) };
+        let Some(mut pace) = self.pace_mut(route, sending) else { return Answer::Pass };
+        if let Bucket::Fleet(_) = pace.bucket {
             return self.ask_fleet(slot, now);
         }
-        let call = &self.calls[slot];
-        let (route, deadline, may_park) = (call.route, call.deadline, call.has(flag::MAY_PARK));
-        let cost = if sending { 1 } else { u32::from(call.cost) };
-        let Some(pace) = self.pace_mut(route, sending) else { return Answer::Pass };
         if pace.waiting.len() > 0 {
             self.pace_out(route, sending, now);
+            let Some(again) = self.pace_mut(route, sending) else { return Answer::Pass };
+            pace = again;
         }
-        let Some(pace) = self.pace_mut(route, sending) else { return Answer::Pass };
         if pace.take(cost, now) {
             return Answer::Pass;
         }
-        let home = self.routes[route].rate_at;
-        if !sending && self.is_above_burst(slot, home) {
-            return Answer::Refuse(Verdict::CostAboveBurst, None); // since it began, the burst has become smaller
-        }
-        let limit = self.policies[usize::from(self.calls[slot].policy)].policy.rate_limit.as_ref();
+        let limit = self.policies[usize::from(policy)].policy.rate_limit.as_ref();
         let (waits, max_wait, most) = match limit {
             _ if sending => (true, Duration::MAX, MOST_SENDERS),
             Some(limit) => (limit.wait, limit.max_wait, limit.max_waiters),
             None => (false, Duration::ZERO, 0),
         };
         let Some(pace) = self.pace_mut(route, sending) else { return Answer::Pass };
+        if !sending && pace.burst().is_some_and(|burst| cost > burst) {
+            return Answer::Refuse(Verdict::CostAboveBurst, None); // since it began, the burst has become smaller
+        }
         let turn = pace.bucket.wait_for(pace.queued + u64::from(cost), now);
         let in_vain = turn > max_wait || now.after(turn) >= deadline;
         if !waits || !may_park || pace.waiting.len() >= most || in_vain {
@@ -222,9 +223,9 @@ impl Engine {
             let call = &self.calls[slot];
             let (id, deadline, give_up) =
                 (self.calls.id(slot), call.deadline, call.moment.min(call.deadline));
-            let (cost, after) = (u64::from(call.cost), call.links().1);
+            let (cost, after) = (u32::from(call.cost), call.links().1);
             next = (after != NONE).then_some(after);
-            if self.is_above_burst(slot, home) {
+            if self.is_above_burst(cost, home) {
                 self.turn_away_from(slot, Verdict::CostAboveBurst, None, now);
                 left = true;
                 continue;
@@ -241,11 +242,11 @@ impl Engine {
                 self.wakes.push(id);
                 continue;
             }
-            let turn = pace.bucket.wait_for(ahead + cost, now);
+            let turn = pace.bucket.wait_for(ahead + u64::from(cost), now);
             if turn > Duration::ZERO && (patience.is_none() || now.after(turn) >= give_up) {
                 self.turn_away_from(slot, Verdict::RateLimited, Some(turn), now);
             } else {
-                ahead += cost;
+                ahead += u64::from(cost);
                 self.calls[slot].moment = now.after(turn);
                 self.wakes.push(id);
             }
@@ -260,9 +261,8 @@ impl Engine {
     }
 
     /// Does a call cost more than its rate can ever hold?
-    pub(super) fn is_above_burst(&self, slot: u32, home: u32) -> bool {
-        let burst = self.routes[home].rate.as_deref().and_then(Pace::burst);
-        burst.is_some_and(|burst| u32::from(self.calls[slot].cost) > burst)
+    pub(super) fn is_above_burst(&self, cost: u32, home: u32) -> bool {
+        self.routes[home].rate.as_deref().and_then(Pace::burst).is_some_and(|burst| cost > burst)
     }
 
     fn wait_paced(&self, slot: u32, now: Time) -> Step {

@@ -268,7 +268,7 @@ impl Engine {
             self.ask_store(home, None, now);
             return Answer::Pass;
         }
-        if self.is_above_burst(slot, home) {
+        if self.is_above_burst(cost, home) {
             return Answer::Refuse(Verdict::CostAboveBurst, None); // since it began, the burst has become smaller
         }
         if !self.store_up(home, Part::Rate) {
