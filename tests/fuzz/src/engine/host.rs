@@ -398,7 +398,7 @@ impl Host {
         if self.edge {
             return;
         }
-        for round in 0..2_000_u32 {
+        for round in 0..4_000_u32 {
             let Some(n) = (0..self.calls.len()).find(|n| !self.calls[*n].done) else { break };
             if let Some(attempt) = self.calls[n].running.first().copied() {
                 self.send(n, Event::Finished { attempt, outcome: Outcome::of(Class::Ok) });
@@ -419,7 +419,7 @@ impl Host {
             self.check();
         }
         for n in 0..self.calls.len() {
-            assert!(self.calls[n].done, "no end within 2,000 rounds: {:?}", self.calls[n].last);
+            assert!(self.calls[n].done, "no end within 4,000 rounds: {:?}", self.calls[n].last);
             for attempt in self.calls[n].running.clone() {
                 self.send(n, Event::Finished { attempt, outcome: Outcome::of(Class::Ok) });
             }
