@@ -51,7 +51,7 @@ fn namespaces() -> Result {
     let ip = |words: &[&str]| Cmd::new("ip").args(words).capture()?.ok().map(drop);
     let refused = |Error(why)| Error(format!("this needs network namespaces (Linux, iproute2, root): {why}"));
     ip(&["netns", "add", &name]).map_err(refused)?;
-    let looked = ip(&["-n", &name, "link", "add", "a", "type", "veth", "peer", "name", "b"])
+    let looked = ip(&["-n", &name, "link", "add", "name", "tide0", "type", "veth", "peer", "name", "tide1"])
         .and_then(|()| ip(&["-n", &name, "route", "add", "blackhole", "10.77.2.2/32"]))
         .and_then(|()| ip(&["netns", "exec", &name, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"]));
     ip(&["netns", "del", &name])?;
