@@ -150,6 +150,14 @@ def test_connections_are_the_store_s_own_and_can_be_closed(redis_server: RedisSe
     assert policy.call(int) == 0
 
 
+def test_what_is_left_of_a_time_has_no_connection_of_its_own(redis_server: RedisServer) -> None:
+    store = RedisStore(redis.Redis(port=redis_server.port))
+    for us in range(13_000, 50_000, 500):
+        assert store.carry([b"GET", b"nothing"], 1, us / 1e6) == b""
+    assert redis_server.clients() == 1
+    store.close()
+
+
 def test_loops_and_threads_on_one_engine_have_one_thread_and_no_task(redis_server: RedisServer) -> None:
     store = RedisStore(redis.asyncio.Redis(port=redis_server.port))
     engine = tidegate.Engine(seed=1, store=store)

@@ -58,8 +58,8 @@ class RedisStore:
             else if there was no answer.
 
             Of a client of a single node, or behind Sentinel, only the settings are used: the store makes
-            connections of its own, to the sentinels too, with the time that each command has as their timeout
-            and without retries.
+            connections of its own, to the sentinels too, with the time that a command has as their timeout,
+            or with up to four times it if there are such already, and without retries.
             A cluster's client is used as it is, and so is one with a class of connections of your own: give
             it a `socket_timeout`, and no retries; if it is asynchronous, it is the store's alone.
         namespace: What keys begin with. Fleets that share a server and nothing else have different ones.
@@ -133,7 +133,11 @@ class RedisStore:
             return own  # type: ignore[no-any-return]
         client = self._own.get(seconds)
         if client is None:
-            client = self._own[seconds] = twin(self._given, seconds)
+            # What is left of a time is never twice the same, and each client has connections of its own.
+            near = min((it for it in list(self._own) if seconds <= it <= _NEAR * seconds), default=seconds)
+            client = self._own.get(near)
+            if client is None:
+                client = self._own[near] = twin(self._given, near)
         return partial(_call, client)
 
     def _awaited(self, answer: Any, seconds: float) -> Any:
@@ -188,6 +192,10 @@ def attach(store: Any, *, engine: Engine | None = None) -> None:
 
 _USUAL: Final = 0.05
 """`store_timeout` where nobody says another: its client is made at once, with all that it imports."""
+
+_NEAR: Final = 4
+"""A client with up to so many times the time that a command has left is taken for it: calls go by the
+engine's clock anyway."""
 
 _loop: Final[list[Any]] = []
 """The loop of clients that need one, in the thread of stores; made when it is first needed."""
