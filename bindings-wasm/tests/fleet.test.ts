@@ -93,7 +93,8 @@ test.each([
       const [clock, store, [lab], [some]] = fleet(1, settings as PolicyOptions);
       store.how = how;
       const events: string[] = [];
-      const listening = some?.on("*", ({ type }) => events.push(type));
+      const own: string[] = [];
+      const listening = some?.on("*", ({ type }) => own.push(type));
       lab?.listen(({ type }) => {
         if (type.startsWith("store_")) events.push(type);
       });
@@ -106,6 +107,8 @@ test.each([
       await clock.run(Promise.resolve(some?.run(() => "again").catch((error: Error) => error)));
       expect(clock.now()).toBe(at);
       expect(events.filter((type) => type === "store_degraded")).toHaveLength(1);
+      // What makes no sense is the matter of its own route; no answer is that of all, so of no policy.
+      expect(own.filter((type) => type === "store_degraded")).toHaveLength(how === "garbles" ? 1 : 0);
       // It comes back by itself, told once.
       store.how = "works";
       for (let n = 0; n < 20; n += 1) {
