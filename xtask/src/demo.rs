@@ -1,7 +1,7 @@
 //! The commands that show something: `demo`, `bench`.
 
 use crate::cargo;
-use crate::run::{Error, Result, step};
+use crate::run::{Error, Result, quoted, step};
 use crate::setup::{Shop, Venv, python_environment};
 use crate::{fleet, js, jvm, redis, swift, wheel};
 use std::env::consts::EXE_SUFFIX;
@@ -66,11 +66,16 @@ fn perform(
     step("rust: build the worker", || cargo(shop).args(worker).quiet())?;
     let folder = script.with_file_name("");
     let mut workers = vec![
-        format!("rust={}", shop.target.join("release/fleet-worker").display()),
-        format!("python={} {}", venv.bin("python").display(), folder.join("worker.py").display()),
+        format!("rust={}", quoted(shop.target.join("release/fleet-worker").as_os_str())),
+        format!(
+            "python={} {}",
+            quoted(venv.bin("python").as_os_str()),
+            quoted(folder.join("worker.py").as_os_str())
+        ),
     ];
     workers.extend(javascript.map(|package| {
-        format!("javascript=node {} {}", folder.join("worker.mjs").display(), package.display())
+        let script = folder.join("worker.mjs");
+        format!("javascript=node {} {}", quoted(script.as_os_str()), quoted(package.as_os_str()))
     }));
     fs::create_dir_all(out).map_err(Error::at("make", out))?;
     println!("── demo");

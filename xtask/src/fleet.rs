@@ -3,7 +3,7 @@
 use crate::cargo;
 use crate::demo::{PEERS, present};
 use crate::report::Verdict;
-use crate::run::{Cmd, Error, Result, step};
+use crate::run::{Cmd, Error, Result, quoted, step};
 use crate::setup::{Shop, Venv, environment, python_environment};
 use crate::{js, redis, wheel};
 use std::fs;
@@ -31,8 +31,7 @@ pub fn with_peers(shop: &Shop) -> Result<Venv> {
 pub fn beside_peers(shop: &Shop, venv: &Venv, args: &[String]) -> Result {
     let server = redis::program(shop)?;
     step("rust: build the worker", || cargo(shop).args(["build", "-q", "--release", "-p", WORKER]).quiet())?;
-    let mut workers =
-        vec![python(shop, venv)?, shop.target.join("release").join(WORKER).display().to_string()];
+    let mut workers = vec![python(shop, venv)?, quoted(shop.target.join("release").join(WORKER).as_os_str())];
     match step("javascript: build the package", || js::built(shop).and_then(|_| js::peers(shop))) {
         Ok(()) => workers.push(javascript(shop)?),
         Err(why) => println!("   without JavaScript: {why}"),
@@ -59,7 +58,7 @@ pub fn check(shop: &Shop) -> Verdict {
     };
     let check = || {
         cargo(shop).args(["build", "-q", "-p", WORKER]).quiet()?;
-        let rust = shop.target.join("debug").join(WORKER).display().to_string();
+        let rust = quoted(shop.target.join("debug").join(WORKER).as_os_str());
         let workers = [python(shop, &venv)?, javascript(shop)?, rust];
         run(shop, &venv, &server, &workers)?.arg("--check").stream()?.ok().map(drop)
     };
@@ -73,11 +72,12 @@ fn run(shop: &Shop, venv: &Venv, server: &Path, workers: &[String]) -> Result<Cm
 }
 
 fn python(shop: &Shop, venv: &Venv) -> Result<String> {
-    Ok(format!("{} {}", venv.bin("python").display(), script(shop, "worker.py")?.display()))
+    let (program, script) = (venv.bin("python"), script(shop, "worker.py")?);
+    Ok(format!("{} {}", quoted(program.as_os_str()), quoted(script.as_os_str())))
 }
 
 fn javascript(shop: &Shop) -> Result<String> {
-    Ok(format!("node {}", script(shop, "worker.mjs")?.display()))
+    Ok(format!("node {}", quoted(script(shop, "worker.mjs")?.as_os_str())))
 }
 
 fn script(shop: &Shop, name: &str) -> Result<PathBuf> {

@@ -1,6 +1,7 @@
 //! What `cargo xtask test` found: counts read from the runners' closing lines, and the summary at the end.
 
 use crate::run::{Error, Output, Result, seconds};
+use crate::times::{Times, Took, cpu_time};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -30,13 +31,29 @@ pub enum Verdict {
 #[derive(Default)]
 pub struct Report {
     steps: Vec<Step>,
+    /// How long each step took the last time it ran on this machine.
+    times: Times,
+    /// Names of the steps to come, where a plan was made.
+    planned: Vec<String>,
+    /// True while the steps are only listed, not run.
+    planning: bool,
 }
 
 struct Step {
     group: &'static str,
     title: String,
     verdict: Verdict,
-    took: Duration,
+    took: Took,
+}
+
+impl Step {
+    fn name(&self) -> String {
+        name(self.group, &self.title)
+    }
+}
+
+fn name(group: &str, title: &str) -> String {
+    format!("{}: {title}", group.to_lowercase())
 }
 
 impl Counts {
@@ -148,25 +165,54 @@ impl Verdict {
 }
 
 impl Report {
-    /// Announces a step, does it, notes and prints its verdict. Returns whether it passed.
+    /// Lists the steps without running them, prints what is to come and how long it took last time, and returns the report
+    /// that runs them. `steps` is called once here, and again by the caller with the report returned.
+    pub fn planned(times: Times, steps: impl FnOnce(&mut Self)) -> Self {
+        let mut plan = Self { times, planning: true, ..Self::default() };
+        steps(&mut plan);
+        println!("{}", plan.times.announcement(&plan.planned));
+        Self { planning: false, ..plan }
+    }
+
+    /// Announces a step, runs it, records and prints its verdict. Returns whether it passed.
     pub fn step(&mut self, group: &'static str, title: &str, work: impl FnOnce() -> Verdict) -> bool {
-        println!("\n── {}: {title}", group.to_lowercase());
-        let started = Instant::now();
+        if self.planning {
+            self.planned.push(name(group, title));
+            return false;
+        }
+        println!("\n── {}{}", name(group, title), self.progress(&name(group, title)));
+        let (started, cpu) = (Instant::now(), cpu_time());
         let verdict = work();
-        let took = started.elapsed();
+        let took = Took { clock: started.elapsed(), cpu: cpu_time().saturating_sub(cpu) };
         match &verdict {
-            Verdict::Passed(_) => println!("   passed in {}", seconds(took)),
-            Verdict::Failed(_, why) => println!("   FAILED after {}: {why}", seconds(took)),
+            Verdict::Passed(_) => println!("   passed in {}", seconds(took.clock)),
+            Verdict::Failed(_, why) => println!("   FAILED after {}: {why}", seconds(took.clock)),
             Verdict::NotRun(why) => println!("   not run: {why}"),
         }
         let passed = matches!(verdict, Verdict::Passed(_));
+        if passed {
+            self.times.record(&name(group, title), took);
+        }
         self.steps.push(Step { group, title: title.to_owned(), verdict, took });
         passed
     }
 
-    /// Prints the summary. The exit code is a success if nothing failed.
+    /// Where this step is in the plan, how long it took last time, and how long the rest may take.
+    fn progress(&self, step: &str) -> String {
+        let Some(place) = self.planned.iter().position(|planned| planned == step) else {
+            return String::new();
+        };
+        let left = self.times.sum(&self.planned[place..]).clock;
+        let last = self.times.of(step).map(|took| format!(", last time {}", seconds(took.clock)));
+        let left = (left > Duration::ZERO).then(|| format!(", about {} left", seconds(left)));
+        let (last, left) = (last.unwrap_or_default(), left.unwrap_or_default());
+        format!("   ({} of {}{last}{left})", place + 1, self.planned.len())
+    }
+
+    /// Prints the summary, and keeps the times of this run for the next. The exit code is a success if nothing failed.
     pub fn close(&self) -> ExitCode {
         println!("\n{}", self.summary());
+        self.times.keep();
         let failed = self.steps.iter().any(|step| matches!(step.verdict, Verdict::Failed(..)));
         if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
@@ -174,14 +220,22 @@ impl Report {
     /// Every step with its time, a line per language, what failed, what was not run, and the counts on a line alone.
     fn summary(&self) -> String {
         let mut lines = vec![String::from("── summary")];
-        for Step { group, title, verdict, took } in &self.steps {
-            let word = match verdict {
+        for step in &self.steps {
+            let word = match step.verdict {
                 Verdict::Passed(_) => "passed",
                 Verdict::Failed(..) => "FAILED",
                 Verdict::NotRun(_) => "not run",
             };
-            lines.push(format!("{word:<8} {:>12}  {}: {title}", seconds(*took), group.to_lowercase()));
+            let Took { clock, cpu } = step.took;
+            lines.push(format!(
+                "{word:<8} {:>12}  CPU {:>12}  {}",
+                seconds(clock),
+                seconds(cpu),
+                step.name()
+            ));
         }
+        let whole = self.steps.iter().fold(Took::default(), |sum, step| sum.plus(step.took));
+        lines.push(format!("{:<8} {:>12}  CPU {:>12}", "in all", seconds(whole.clock), seconds(whole.cpu)));
         lines.push(format!("\n{:<16}{:<9}{:>8}{:>8}{:>9}   steps", "", "", "passed", "failed", "skipped"));
         let mut groups: Vec<&str> = Vec::new();
         for step in &self.steps {
@@ -195,14 +249,10 @@ impl Report {
             lines.push(line);
             total.add(counts);
         }
-        for Step { group, title, verdict, .. } in &self.steps {
-            match verdict {
-                Verdict::Failed(_, why) => {
-                    lines.push(format!("\nFAILED   {}: {title}\n   {why}", group.to_lowercase()));
-                }
-                Verdict::NotRun(why) => {
-                    lines.push(format!("\nnot run  {}: {title}\n   {why}", group.to_lowercase()));
-                }
+        for step in &self.steps {
+            match &step.verdict {
+                Verdict::Failed(_, why) => lines.push(format!("\nFAILED   {}\n   {why}", step.name())),
+                Verdict::NotRun(why) => lines.push(format!("\nnot run  {}\n   {why}", step.name())),
                 Verdict::Passed(_) => {}
             }
         }
@@ -322,6 +372,40 @@ mod tests {
             report.step(group, "tests", || Verdict::Passed(counts(1, 0, 0)));
         }
         assert_eq!(report.summary().lines().last(), Some("3 passed, 0 failed"));
+    }
+
+    #[test]
+    fn a_plan_lists_the_steps_and_runs_none() {
+        let steps = |report: &mut Report, ran: &mut u32| {
+            let built = report.step("Rust core", "build", || {
+                *ran += 1;
+                Verdict::Passed(counts(0, 0, 0))
+            });
+            report.step("Rust core", "tests", || {
+                *ran += 1;
+                if built { Verdict::Passed(counts(1, 0, 0)) } else { Verdict::NotRun("not built".into()) }
+            });
+        };
+        let mut ran = 0;
+        let mut report = Report::planned(Times::default(), |plan| steps(plan, &mut ran));
+        assert_eq!(ran, 0);
+        assert_eq!(report.planned, ["rust core: build", "rust core: tests"]);
+        steps(&mut report, &mut ran);
+        assert_eq!(ran, 2);
+        assert_eq!(report.summary().lines().last(), Some("1 passed, 0 failed"));
+    }
+
+    #[test]
+    fn a_step_says_its_place_its_last_time_and_what_is_left() {
+        let mut times = Times::default();
+        let took = |clock| Took { clock: Duration::from_secs(clock), cpu: Duration::ZERO };
+        times.record("a: first", took(2));
+        times.record("a: second", took(60));
+        let planned = ["a: first", "a: second", "a: third"].map(String::from).to_vec();
+        let report = Report { times, planned, ..Report::default() };
+        assert_eq!(report.progress("a: second"), "   (2 of 3, last time 1 min 00 s, about 1 min 00 s left)");
+        assert_eq!(report.progress("a: third"), "   (3 of 3)");
+        assert_eq!(report.progress("b: unplanned"), "");
     }
 
     #[test]

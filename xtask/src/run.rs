@@ -166,8 +166,8 @@ fn copy(
     })
 }
 
-/// The argument as one would type it.
-fn quoted(arg: &OsStr) -> String {
+/// The argument as one would type it in a shell.
+pub fn quoted(arg: &OsStr) -> String {
     let text = arg.to_string_lossy();
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

@@ -43,24 +43,28 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
         }
         Err(Error(why)) => Verdict::NotRun(why),
     });
-    let Some(root) = root else { return };
-    let built = report.step(SWIFT, "the static library (release)", || Verdict::check(library(shop)));
-    report.step(SWIFT, "tests", || match origin {
+    let built = report.step(SWIFT, "the static library (release)", || match &root {
+        Some(_) => Verdict::check(library(shop)),
+        None => Verdict::NotRun("there is no compiler".into()),
+    });
+    report.step(SWIFT, "tests", || match (&root, origin) {
+        (None, _) => Verdict::NotRun("there is no compiler".into()),
         _ if !built => Verdict::NotRun("there is no library".into()),
-        None => Verdict::NotRun("there is no origin".into()),
-        Some(program) => match supply(shop, program) {
+        (_, None) => Verdict::NotRun("there is no origin".into()),
+        (Some(root), Some(program)) => match supply(shop, program) {
             Ok(()) => {
                 let swift = "swift test --disable-xctest --scratch-path /scratch/tests";
-                let tests = inside(shop, &root, "bindings-uniffi/swift", swift);
+                let tests = inside(shop, root, "bindings-uniffi/swift", swift);
                 Verdict::tests(tests.and_then(Cmd::stream), Counts::from_swift)
             }
             Err(Error(why)) => Verdict::Failed(Counts::default(), why),
         },
     });
-    report.step(SWIFT, "the example", || match origin {
+    report.step(SWIFT, "the example", || match (&root, origin) {
+        (None, _) => Verdict::NotRun("there is no compiler".into()),
         _ if !built => Verdict::NotRun("there is no library".into()),
-        None => Verdict::NotRun("there is no origin".into()),
-        Some(_) => Verdict::check(example(shop, &root)),
+        (_, None) => Verdict::NotRun("there is no origin".into()),
+        (Some(root), Some(_)) => Verdict::check(example(shop, root)),
     });
 }
 

@@ -1,12 +1,14 @@
-//! `cargo xtask test`: everything CI runs. A failure does not stop what comes after; the end lists it all.
+//! `cargo xtask test`: everything CI runs, and `--quick`: the engine alone. A failure does not stop what comes after; the end
+//! lists it all.
 
 use crate::cargo;
 use crate::demo::{build_origin, short_fleet};
 use crate::gate;
 use crate::generate::check_stub;
 use crate::report::{Counts, Report, Verdict};
-use crate::run::{Cmd, Error, Result};
+use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::{Python, Shop, Venv, create, find_minor, find_python, python_environment};
+use crate::times::Times;
 use crate::{fleet, js, jvm, redis, swift, wasm, wheel};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,28 +29,87 @@ const TYPED: &str = "bindings-python/tests/typed.py";
 /// What a user's first minute looks like.
 pub const SMOKE: &str = "bindings-python/tests/smoke_wheel.py";
 
-/// Runs everything and prints the summary.
+/// Says what will run and about how long it takes, runs everything, and prints the summary.
 pub fn test(shop: &Shop) -> ExitCode {
-    let mut report = Report::default();
-    rust(shop, &mut report);
+    run(shop, everything)
+}
+
+/// Checks the engine alone, with a debug build and no installation but of crates: an answer in minutes on a new machine.
+pub fn quick(shop: &Shop) -> ExitCode {
+    run(shop, engine)
+}
+
+fn run(shop: &Shop, steps: fn(&Shop, &mut Report)) -> ExitCode {
+    match shop.scratch("times") {
+        Ok(folder) => {
+            let times = Times::read(folder.join("steps.txt"));
+            let mut report = Report::planned(times, |plan| steps(shop, plan));
+            steps(shop, &mut report);
+            report.close()
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn engine(shop: &Shop, report: &mut Report) {
+    let check = |args: &[&str]| Verdict::check(cargo(shop).args(args).stream().and_then(Output::ok));
+    report.step(RUST, "format", || check(&["fmt", "--all", "--check"]));
+    report.step(CORE, "clippy", || {
+        check(&["clippy", "-p", "tidegate", "--all-targets", "--", "-D", "warnings"])
+    });
+    report.step(CORE, "tests", || rust_tests(shop, &["-p", "tidegate"]));
+    report.step(TOOLS, "generated files are current", || rust_tests(shop, &["-p", "tidegate-generate"]));
+    report.step(MODEL, "vectors are what the model says", || match find_python() {
+        Ok(python) => Verdict::check(vectors_with(shop, &python)),
+        Err(Error(why)) => Verdict::NotRun(why),
+    });
+    let path = shop.root.join("tests/model");
+    report.step(MODEL, "1,000 random traces, step by step", || match find_python() {
+        Ok(python) => Verdict::check(few_traces(shop, &python, &path)),
+        Err(Error(why)) => Verdict::NotRun(why),
+    });
+}
+
+/// The model needs nothing but an interpreter.
+fn vectors_with(shop: &Shop, python: &Python) -> Result {
+    let script = shop.root.join("tests/model/generate.py");
+    Cmd::new(&python.exe).arg("-s").arg(script).arg("--check").cwd(&shop.root).stream()?.ok().map(drop)
+}
+
+/// A debug build of the engine beside the model.
+fn few_traces(shop: &Shop, python: &Python, model: &Path) -> Result {
+    cargo(shop).args(["build", "--quiet", "-p", "tidegate", "--example", "traces"]).quiet()?;
+    let compare = Cmd::new(&python.exe).arg("-s").arg(model.join("compare.py"));
+    let compare = compare.args(["--count", "1000", "--jobs", "2", "--traces"]);
+    compare.arg(shop.target.join("debug/examples/traces")).cwd(&shop.root).stream()?.ok().map(drop)
+}
+
+fn everything(shop: &Shop, report: &mut Report) {
+    rust(shop, report);
     let mut origin = None;
     report.step(ORIGIN, "build the program (release)", || keep(build_origin(shop), &mut origin));
-    let venv = python(shop, origin.as_deref(), &mut report);
-    let package = js::steps(shop, origin.as_deref(), &mut report);
+    let venv = python(shop, origin.as_deref(), report);
+    let package = js::steps(shop, origin.as_deref(), report);
     report.step(fleet::PART, "its bench keeps its promises", || fleet::check(shop));
     report.step(redis::FLEET, "eight processes in three languages, shortened", || match (&venv, &package) {
         _ if redis::program(shop).is_err() => Verdict::NotRun("there is no Redis server".into()),
         (Some(venv), Some(package)) => Verdict::check(short_fleet(shop, venv, package)),
         _ => Verdict::NotRun("one of the packages is not built, so there are not three".into()),
     });
-    jvm::steps(shop, origin.as_deref(), &mut report);
-    swift::steps(shop, origin.as_deref(), &mut report);
-    report.close()
+    jvm::steps(shop, origin.as_deref(), report);
+    swift::steps(shop, origin.as_deref(), report);
+}
+
+/// `cargo test` with these arguments; a failure does not stop the other test programs.
+fn rust_tests(shop: &Shop, args: &[&str]) -> Verdict {
+    Verdict::tests(cargo(shop).args(["test", "--no-fail-fast"]).args(args).stream(), Counts::from_cargo)
 }
 
 fn rust(shop: &Shop, report: &mut Report) {
-    let check =
-        |args: &[&str]| Verdict::check(cargo(shop).args(args).stream().and_then(crate::run::Output::ok));
+    let check = |args: &[&str]| Verdict::check(cargo(shop).args(args).stream().and_then(Output::ok));
     report.step(RUST, "format", || check(&["fmt", "--all", "--check"]));
     // With the benches' peers, which no other step compiles.
     let everything = ["clippy", "--workspace", "--all-targets", "--features", "tidegate-bench-core/peers"];
@@ -71,9 +132,7 @@ fn rust(shop: &Shop, report: &mut Report) {
         let name = if feature.is_empty() { "no feature" } else { feature };
         report.step(TOKIO, &format!("clippy with {name} alone"), || check(&alone));
     }
-    let tests = |args: &[&str]| {
-        Verdict::tests(cargo(shop).args(["test", "--no-fail-fast"]).args(args).stream(), Counts::from_cargo)
-    };
+    let tests = |args: &[&str]| rust_tests(shop, args);
     report.step(CORE, "tests", || tests(&["-p", "tidegate"]));
     let million =
         ["--profile", "checked", "-p", "tidegate", "--test", "rules", "--", "--ignored", "--nocapture"];
@@ -156,18 +215,20 @@ fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<Ven
     });
     report.step(MODEL, "mypy --strict", || with_venv(&|venv| Verdict::check(model_types(shop, venv))));
 
-    let main = venv.as_ref().and_then(|_| find_python().ok());
-    let (built, main) = built.zip(main)?;
-    report.step(PYTHON, "published wheel with httpx, in a new environment", || {
-        if !shop.install {
-            return Verdict::NotRun("--no-install: httpx would have to be fetched".into());
-        }
-        Verdict::check(published(shop, &main, &built, Some("httpx"), origin))
+    let main = find_python().ok();
+    let ours = built.as_ref().zip(main.as_ref());
+    report.step(PYTHON, "published wheel with httpx, in a new environment", || match ours {
+        None => Verdict::NotRun("there is no wheel".into()),
+        Some(_) if !shop.install => Verdict::NotRun("--no-install: httpx would have to be fetched".into()),
+        Some((built, main)) => Verdict::check(published(shop, main, built, Some("httpx"), origin)),
     });
-    for minor in MINORS.into_iter().filter(|minor| *minor != main.minor()) {
-        report.step(PYTHON, &format!("the same wheel on CPython {minor}"), || match find_minor(minor) {
-            Some(other) => Verdict::check(published(shop, &other, &built, None, origin)),
-            None => Verdict::NotRun(format!("python{minor} is not on this machine")),
+    for minor in MINORS.into_iter().filter(|minor| main.as_ref().is_none_or(|main| *minor != main.minor())) {
+        report.step(PYTHON, &format!("the same wheel on CPython {minor}"), || {
+            match (&built, find_minor(minor)) {
+                (None, _) => Verdict::NotRun("there is no wheel".into()),
+                (_, None) => Verdict::NotRun(format!("python{minor} is not on this machine")),
+                (Some(built), Some(other)) => Verdict::check(published(shop, &other, built, None, origin)),
+            }
         });
     }
     venv.filter(|_| installed)
@@ -188,7 +249,7 @@ fn ruff(shop: &Shop, venv: &Venv, args: &[&str]) -> Verdict {
         .filter(|folder| shop.root.join(folder).is_dir());
     let ruff =
         Cmd::new(venv.bin("ruff")).cwd(&shop.root).env("RUFF_CACHE_DIR", shop.target.join("xtask/ruff"));
-    Verdict::check(ruff.args(args).args(folders).stream().and_then(crate::run::Output::ok))
+    Verdict::check(ruff.args(args).args(folders).stream().and_then(Output::ok))
 }
 
 /// mypy on the installed package, never on the source folder; and on what its users write.
