@@ -1,15 +1,16 @@
-//! `cargo xtask deep`: what takes minutes and nightly. libFuzzer on every target of `tests/fuzz`, and Miri on the engine's
-//! own books. What is missing is installed, or the step says "not run".
+//! `cargo xtask deep`: what takes minutes and nightly. libFuzzer on every target of `tests/fuzz`, the lab's tables with many
+//! seeds, and Miri on the engine's own books. What is missing is installed, or the step says "not run".
 
 use crate::cargo;
 use crate::report::{Counts, Report, Verdict};
-use crate::run::{Cmd, Error, Result};
+use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::Shop;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs};
 
 const FUZZ: &str = "Fuzzing";
+const LAB: &str = "Lab";
 const MIRI: &str = "Miri";
 const CARGO_FUZZ: &str = "0.13.2";
 /// What Miri looks at: the tests of the arena, the blocks beside calls and the lists through them. More would take hours.
@@ -35,6 +36,12 @@ pub fn deep(shop: &Shop, minutes: u32) -> ExitCode {
             None => Verdict::NotRun("there is no fuzzer".into()),
         });
     }
+    // A run of 100 seeds simulates 600 million calls.
+    let seeds = (20 * minutes).min(100).to_string();
+    report.step(LAB, &format!("all tables, {seeds} seeds"), || {
+        let run = ["run", "--profile", "checked", "-p", "tidegate-lab", "--", "all", "--seeds", &seeds];
+        Verdict::check(cargo(shop).args(run).stream().and_then(Output::ok))
+    });
     report.step(MIRI, "the engine's unit tests", || match component(shop, "miri") {
         Ok(()) => miri(shop),
         Err(Error(why)) => Verdict::NotRun(why),
@@ -159,8 +166,7 @@ fn fuzzer(shop: &Shop) -> Result<PathBuf> {
 }
 
 fn nightly(shop: &Shop) -> Result {
-    let there =
-        || Cmd::new("rustc").args(["+nightly", "--version"]).capture().and_then(crate::run::Output::ok);
+    let there = || Cmd::new("rustc").args(["+nightly", "--version"]).capture().and_then(Output::ok);
     if there().is_ok() {
         return Ok(());
     }

@@ -38,7 +38,7 @@ usage: cargo xtask <command> [--no-install] [arguments]
   bench [arguments]   what a call costs: core, then core and Python side by side with peers, then Kotlin and Swift, then the fleet
                       bench fleet: a rate limit that processes share, beside peers on the same Redis, and nothing else
   gate [--accept]     instructions per call in core against the accepted figures; with --accept writes the new ones
-  deep [minutes]      minutes (1) of libFuzzer for each target of tests/fuzz, then Miri; on nightly
+  deep [minutes]      minutes (1) of libFuzzer for each target of tests/fuzz, the lab's tables, then Miri; on nightly
   dist [--host]       source distribution and the wheels of every platform, into dist/, each looked at, and run where it can
                       be; with --host this machine's alone
 

@@ -19,6 +19,7 @@ const CORE: &str = "Rust core";
 const ORIGIN: &str = "Rust origin";
 const TOKIO: &str = "Rust host";
 const FUZZ: &str = "Fuzz targets";
+const LAB: &str = "Lab";
 const TOOLS: &str = "Rust tools";
 const PYTHON: &str = "Python";
 const MODEL: &str = "Model";
@@ -152,8 +153,14 @@ fn rust(shop: &Shop, report: &mut Report) {
         "tidegate-fuzz",
         "--exclude",
         "tidegate-fleet-tests",
+        "--exclude",
+        "tidegate-lab",
     ];
     report.step(TOOLS, "tests", || tests(&rest));
+    // Optimised, because it simulates some twenty million calls.
+    report.step(LAB, "published experiments, a few seeds", || {
+        tests(&["--profile", "checked", "-p", "tidegate-lab"])
+    });
     // Optimised, because it looks at a hundred thousand random inputs beside the corpus.
     report.step(FUZZ, "corpora and random inputs", || tests(&["--release", "-p", "tidegate-fuzz"]));
     redis::steps(shop, report);

@@ -1,0 +1,78 @@
+//! The tables with few seeds, so that every change is checked; `cargo xtask deep` runs them whole.
+
+use tidegate_lab::experiments::{cost, e1, e2, e4, e6, e7, e15, harm, lone, recovery, slow};
+use tidegate_lab::recovery::{Cell, Trigger};
+use tidegate_lab::rules;
+use tidegate_lab::table::Table;
+
+#[test]
+fn e1_retry_strategies() {
+    e1(1).check();
+}
+
+#[test]
+fn e2_number_of_clients() {
+    e2(5).check();
+}
+
+#[test]
+fn e4_jitter_under_contention() {
+    e4(100).check();
+}
+
+#[test]
+fn e6_vulnerability_map() {
+    e6(3).check();
+}
+
+#[test]
+fn e7_full_queue() {
+    e7(5).check();
+}
+
+#[test]
+fn e15_layers() {
+    e15(1).check();
+}
+
+/// Promise 4 on the whole grid, with one seed in each cell; a hundred are run by hand (`docs/explanation/experiments.md`).
+#[test]
+fn the_default_recovers() {
+    let http = rules::preset("http");
+    recovery(&http, 1, rules::earned_is_default()).check();
+    slow(&http, 1, rules::earned_is_default()).check();
+}
+
+/// The lab can tell: the default before (a window with ten free retries a second per process) stays dead in most runs.
+#[test]
+fn the_window_with_its_floor_does_not() {
+    let window = rules::timed(rules::window(), 3.0);
+    let dead = Cell::safe(&window, 10, 66.7, Trigger::Pulse(20)).runs(3);
+    assert_eq!((dead.runs, dead.dead), (3, 3));
+}
+
+#[test]
+fn a_lone_client_gets_its_retries() {
+    lone(4).check();
+}
+
+#[test]
+fn what_the_default_costs() {
+    if rules::earned_is_default() {
+        cost(3).check();
+    }
+}
+
+#[test]
+fn promise_5_no_harm() {
+    let table: Table = harm(1_000_000);
+    table.check();
+    assert_eq!(table.rows.len(), 14, "all presets, and components beside them");
+}
+
+#[test]
+fn a_run_repeats_itself() {
+    let cell = Cell::safe(&rules::timed(rules::attempts(3), 3.0), 10, 20.0, Trigger::Cut);
+    assert_eq!(cell.run(7), cell.run(7));
+    assert_ne!(cell.run(7), cell.run(8));
+}
