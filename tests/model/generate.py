@@ -1,4 +1,4 @@
-"""Writes the vectors in ``tests/vectors`` from the model; ``--check`` says whether they are up to date."""
+"""Writes ``tests/vectors`` and ``tests/scenarios`` from the model; ``--check`` says whether they are current."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import protection
 import quantile_vectors
 import retry_after
 import rng
+import scenarios
 import script_vectors
 import scripts
 import wire
@@ -386,11 +387,11 @@ def files() -> dict[str, str]:
 def main() -> None:
     """Writes the files, or compares them."""
     stale = []
-    for name, text in files().items():
-        path = VECTORS / name
+    written = {VECTORS / name: text for name, text in files().items()}
+    for path, text in {**written, scenarios.FILE: scenarios.text()}.items():
         if "--check" in sys.argv:
             if not path.exists() or path.read_text() != text:
-                stale.append(name)
+                stale.append(path.name)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)

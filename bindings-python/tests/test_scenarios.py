@@ -1,0 +1,85 @@
+"""The scenarios that every language plays (`tests/README.md`), through the public interface on a fake clock."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+import tidegate
+from tidegate.testing import FakeClock, assert_idle
+
+FILE = Path(__file__).parents[2] / "tests" / "scenarios" / "scenarios.json"
+SCENARIOS = json.loads(FILE.read_text("utf-8"))["scenarios"]
+ENDS = {
+    tidegate.RateLimited: "rate_limited",
+    tidegate.BulkheadFull: "bulkhead_full",
+    tidegate.BreakerOpen: "breaker_open",
+    tidegate.Throttled: "throttled",
+    tidegate.AttemptTimeout: "attempt_timeout",
+    tidegate.DeadlineExceeded: "deadline",
+}
+
+
+class Failed(Exception):
+    """The scripted end of an attempt."""
+
+    def __init__(self, kind, after=None):
+        super().__init__(kind)
+        self.kind, self.after = kind, after
+
+
+def classify(subject):
+    if not isinstance(subject, Failed):
+        return None
+    after = None if subject.after is None else subject.after / 1000
+    return tidegate.Outcome(subject.kind, retry_after=after)
+
+
+async def play(scenario):
+    clock = FakeClock(autojump=True)
+    engine = tidegate.Engine(seed=scenario["seed"], clock=clock)
+    document = json.dumps(scenario["document"])
+    policies = tidegate.loads(document, form="json", classify=classify, engine=engine)
+
+    def now():
+        return round(clock.now() * 1000)
+
+    async def one(given):
+        await clock.sleep(given["at"] / 1000)
+        starts = []
+
+        async def attempt():
+            starts.append(now())
+            takes, kind, *after = given["attempts"][min(len(starts), len(given["attempts"])) - 1]
+            await clock.sleep(takes / 1000)
+            if kind != "ok":
+                raise Failed(kind, *after)
+
+        caller = policies[given["policy"]].at(criticality=given.get("criticality"))
+        try:
+            await caller.acall(attempt)
+            end = "ok"
+        except Failed:
+            end = "failure"
+        except tidegate.TidegateError as error:
+            end = ENDS[type(error)]
+        return {"starts": starts, "ended": now(), "end": end}
+
+    found = await asyncio.gather(*map(one, scenario["calls"]))
+    assert_idle(engine)
+    return found
+
+
+def agree(found, given, tolerance):
+    """Does a call end as expected, within `tolerance` milliseconds?"""
+    moments = zip([*found["starts"], found["ended"]], [*given["starts"], given["ended"]], strict=True)
+    return found["end"] == given["end"] and all(abs(at - due) <= tolerance for at, due in moments)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario["name"])
+def test_scenario(scenario):
+    calls = asyncio.run(play(scenario))
+    for given, found in zip(scenario["calls"], calls, strict=True):
+        assert len(found["starts"]) == len(given["starts"]), (given, found)
+        assert agree(found, given, scenario["tolerance"]), (given, found)

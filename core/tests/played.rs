@@ -1,0 +1,220 @@
+//! The scenarios that every language plays (`tests/scenarios`), here with the smallest host: one that only does what steps say.
+#![allow(clippy::disallowed_methods, reason = "a test reads its scenarios")]
+
+use serde_json::Value as Json;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::path::PathBuf;
+use tidegate::{
+    Action, CallId, Class, Criticality, Document, Duration, Engine, Event, Lane, Options, Outcome, Request,
+    Time, Verdict,
+};
+
+const MS: u64 = 1_000;
+
+/// What is due, in this order where moments are equal.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Begin(usize),
+    Timer(usize, u64),
+    Attempt(usize, u8),
+}
+
+/// A call that has begun.
+#[derive(Default)]
+struct Playing {
+    call: Option<CallId>,
+    running: Vec<u8>,
+    stopped: Vec<u8>,
+    starts: Vec<u64>,
+    timer: u64,
+    end: Option<(u64, &'static str)>,
+}
+
+struct Host<'a> {
+    given: &'a [Json],
+    engine: Engine,
+    document: Document,
+    calls: Vec<Playing>,
+    due: BinaryHeap<Reverse<(u64, u64, Due)>>,
+    sequence: u64,
+}
+
+fn list(json: &Json) -> &[Json] {
+    json.as_array().expect("a list")
+}
+
+fn number(json: &Json) -> u64 {
+    json.as_u64().unwrap_or_else(|| panic!("a whole number, not {json}"))
+}
+
+fn class(name: &str) -> Class {
+    match name {
+        "ok" => Class::Ok,
+        "transient" => Class::Transient,
+        "throttled" => Class::Throttled,
+        other => panic!("no scenario has the class {other}"),
+    }
+}
+
+impl<'a> Host<'a> {
+    fn new(scenario: &'a Json) -> Self {
+        let mut engine = Engine::new(number(&scenario["seed"]), Options::default());
+        let document = Document::from_json(&scenario["document"].to_string()).expect("a valid document");
+        for pool in document.pools() {
+            engine.pool(pool.clone(), Time::from_micros(0)).expect("its name is free");
+        }
+        for policy in document.policies() {
+            engine.policy(policy.clone()).expect("its name is free");
+        }
+        let given = list(&scenario["calls"]);
+        let calls = given.iter().map(|_| Playing::default()).collect();
+        let mut host = Self { given, engine, document, calls, due: BinaryHeap::new(), sequence: 0 };
+        for (place, call) in given.iter().enumerate() {
+            host.at(number(&call["at"]) * MS, Due::Begin(place));
+        }
+        host
+    }
+
+    fn at(&mut self, moment: u64, what: Due) {
+        self.sequence += 1;
+        self.due.push(Reverse((moment, self.sequence, what)));
+    }
+
+    fn play(&mut self) {
+        while let Some(Reverse((now, _, what))) = self.due.pop() {
+            match what {
+                Due::Begin(place) => self.begin(place, now),
+                Due::Timer(place, timer) => {
+                    let playing = &self.calls[place];
+                    if playing.end.is_none() && playing.timer == timer {
+                        self.tell(place, Event::Timer, now);
+                    }
+                }
+                Due::Attempt(place, attempt) if self.calls[place].running.contains(&attempt) => {
+                    self.calls[place].running.retain(|running| *running != attempt);
+                    let script = self.script(place, attempt);
+                    let mut outcome = Outcome::of(class(script[1].as_str().expect("a class")));
+                    if let Some(after) = script.get(2) {
+                        outcome = outcome.retry_after(Duration::from_millis(number(after)));
+                    }
+                    self.tell(place, Event::Finished { attempt, outcome }, now);
+                }
+                Due::Attempt(..) => {}
+            }
+        }
+    }
+
+    /// What an attempt does. The last one of the script is every later one, too.
+    fn script(&self, place: usize, attempt: u8) -> &'a [Json] {
+        let attempts = list(&self.given[place]["attempts"]);
+        list(&attempts[usize::from(attempt).min(attempts.len()) - 1])
+    }
+
+    fn begin(&mut self, place: usize, now: u64) {
+        let given = &self.given[place];
+        let policy = self.document.policy(given["policy"].as_str().expect("a name")).expect("it is declared");
+        let policy = self.engine.policy_named(policy.name()).expect("it was taken in");
+        let route = self.engine.route(policy, "default", Time::from_micros(now));
+        let criticality = match given["criticality"].as_str() {
+            Some("critical") => Criticality::Critical,
+            Some("best_effort") => Criticality::BestEffort,
+            _ => Criticality::Normal,
+        };
+        let request = Request { criticality, ..Request::default() };
+        let (call, step) = self.engine.begin(route, &request, Time::from_micros(now));
+        self.calls[place].call = Some(call);
+        self.follow(place, step, now);
+    }
+
+    fn tell(&mut self, place: usize, event: Event, now: u64) {
+        let call = self.calls[place].call.expect("it has begun");
+        let step = self.engine.on(call, event, Time::from_micros(now));
+        self.follow(place, step, now);
+    }
+
+    fn follow(&mut self, place: usize, step: tidegate::Step, now: u64) {
+        let mut woken = Vec::new();
+        self.engine.take_wakes(&mut woken);
+        let playing = &mut self.calls[place];
+        let gone: Vec<u8> = playing
+            .running
+            .iter()
+            .copied()
+            .filter(|attempt| step.stop & Lane::of(*attempt).bit() != 0)
+            .collect();
+        playing.running.retain(|attempt| !gone.contains(attempt));
+        playing.stopped.extend(&gone);
+        playing.timer += 1;
+        match step.action {
+            _ if playing.end.is_some() => {}
+            Action::Done { verdict, result, .. } => {
+                let stopped = result
+                    .is_some_and(|lane| playing.stopped.iter().any(|attempt| Lane::of(*attempt) == lane));
+                playing.end = Some((now, ended(verdict, stopped)));
+            }
+            action => {
+                let timer = playing.timer;
+                if let Action::Attempt { attempt, .. } = action {
+                    playing.starts.push(now);
+                    playing.running.push(attempt);
+                    let takes = number(&self.script(place, attempt)[0]) * MS;
+                    self.at(now + takes, Due::Attempt(place, attempt));
+                }
+                if let Some(next) = step.next {
+                    self.at(now + next.as_micros(), Due::Timer(place, timer));
+                }
+            }
+        }
+        for attempt in gone {
+            self.tell(place, Event::Finished { attempt, outcome: Outcome::of(Class::Cancelled) }, now);
+        }
+        for call in woken {
+            let place = self.calls.iter().position(|playing| playing.call == Some(call)).expect("it is ours");
+            self.tell(place, Event::Poll, now);
+        }
+    }
+}
+
+/// How a call ends for its caller.
+fn ended(verdict: Verdict, stopped: bool) -> &'static str {
+    match verdict {
+        Verdict::Ok => "ok",
+        Verdict::RateLimited => "rate_limited",
+        Verdict::QueueFull | Verdict::AcquireTimeout | Verdict::QueueShed | Verdict::Displaced => {
+            "bulkhead_full"
+        }
+        Verdict::BreakerOpen => "breaker_open",
+        Verdict::Throttled => "throttled",
+        Verdict::Deadline | Verdict::DeadlineBefore | Verdict::DeadlineQueued => "deadline",
+        _ if stopped => "attempt_timeout",
+        _ => "failure",
+    }
+}
+
+#[test]
+fn every_scenario_is_played_as_the_model_says() {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/scenarios/scenarios.json");
+    let json: Json = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let scenarios = list(&json["scenarios"]);
+    assert!(scenarios.len() >= 20);
+    for scenario in scenarios {
+        let mut host = Host::new(scenario);
+        host.play();
+        let mut ends: BTreeMap<&str, u32> = BTreeMap::new();
+        for (playing, given) in host.calls.iter().zip(host.given) {
+            let starts: Vec<u64> = playing.starts.iter().map(|start| start.div_ceil(MS)).collect();
+            let expected: Vec<u64> = list(&given["starts"]).iter().map(number).collect();
+            let (at, end) = playing.end.expect("every call ends");
+            assert_eq!(starts, expected, "{}: starts of {given}", scenario["name"]);
+            assert_eq!(
+                (at.div_ceil(MS), end),
+                (number(&given["ended"]), given["end"].as_str().unwrap()),
+                "{}: {given}",
+                scenario["name"]
+            );
+            *ends.entry(end).or_default() += 1;
+        }
+        println!("{}: {ends:?}", scenario["name"]);
+    }
+}
