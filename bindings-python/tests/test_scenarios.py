@@ -1,4 +1,4 @@
-"""The scenarios that every language plays (`tests/README.md`), through the public interface on a fake clock."""
+"""The scenarios that every language plays (`tests/README.md`), through the public interface."""
 
 import asyncio
 import json

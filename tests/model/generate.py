@@ -1,4 +1,4 @@
-"""Writes ``tests/vectors`` and ``tests/scenarios`` from the model; ``--check`` says whether they are current."""
+"""Writes ``tests/vectors`` and ``tests/scenarios`` from the model; ``--check``: are they current?"""
 
 from __future__ import annotations
 

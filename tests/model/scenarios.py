@@ -1,8 +1,8 @@
 """Whole calls against a scripted service, as a host plays them: ``tests/scenarios/scenarios.json``.
 
-A vector of the family `engine` gives a host's native half its events one by one. A scenario gives the host's public
-interface a policy document and calls, and expects when each attempt starts, when the call ends, and how. Each language plays
-the file on its own clock: Python, JavaScript, Kotlin, Swift, Rust, and core itself.
+A vector of the family `engine` gives a host's native half its events one by one. A scenario gives the host's
+public interface a policy document and calls, and expects when each attempt starts, when the call ends, and
+how. Each language plays the file on its own clock: Python, JavaScript, Kotlin, Swift, Rust, and core itself.
 
 What the file expects is the model's; ``generate.py`` writes it.
 """
@@ -38,7 +38,7 @@ ENDS = {
 """How a call ends that we refused or cut, by its verdict. Any other end is the last attempt's."""
 
 Attempt = list[Any]
-"""Milliseconds that it takes, and `ok` or the class of its failure; after a third item, milliseconds of Retry-After."""
+"""Milliseconds that it takes; `ok` or the class of its failure; perhaps milliseconds of Retry-After."""
 
 Scenario = dict[str, Any]
 
@@ -173,7 +173,7 @@ def calls(count: int, every: int, *attempts: Attempt, start: int = 0, **rest: An
 def scenario(
     name: str, spec: str, document: dict[str, Any], given: list[dict[str, Any]], tolerance: int = 0
 ) -> Scenario:
-    """A scenario of one policy `p`, or of a whole document. The tolerance is in milliseconds, for timers that round."""
+    """A scenario of one policy `p`, or of a whole document; with milliseconds for timers that round."""
     whole = document if "policy" in document else {"policy": {"p": document}}
     ordered = sorted(given, key=lambda call: call["at"])
     head = {"name": name, "spec": spec.split(), "seed": 7, "tolerance": tolerance}
