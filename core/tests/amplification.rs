@@ -2,12 +2,16 @@
 //! the bound, and never over it. That the bound holds for any schedule is in `rules.rs`.
 
 use Value::{Number, Text};
-use tidegate::{Action, CallId, Class, Engine, Event, Options, Outcome, Policy, Request, Time, Value};
+use tidegate::{
+    Action, CallId, Class, Engine, Event, Opinion, Options, Outcome, Policy, PolicyId, Request, RouteId,
+    Time, Value,
+};
 
 /// A world in which every retry is at once, so that only the budget bounds it.
 struct Adversary {
     engine: Engine,
-    route: tidegate::RouteId,
+    policy: PolicyId,
+    route: RouteId,
     now: u64,
     calls: u64,
     attempts: u64,
@@ -21,11 +25,16 @@ impl Adversary {
         let mut engine = Engine::new(3, Options::default());
         let policy = engine.policy(Policy::from_pairs("p", &pairs).unwrap()).unwrap();
         let route = engine.route(policy, "r", Time::from_micros(0));
-        Self { engine, route, now: 0, calls: 0, attempts: 0 }
+        Self { engine, policy, route, now: 0, calls: 0, attempts: 0 }
     }
 
     /// One call, each attempt of which ends as the script says; beyond its end, as its last word.
     fn call(&mut self, script: &[Class]) {
+        self.call_of(&script.iter().map(|class| Outcome::of(*class)).collect::<Vec<_>>());
+    }
+
+    /// The same with whole outcomes.
+    fn call_of(&mut self, script: &[Outcome]) {
         let now = Time::from_micros(self.now);
         let (call, step) = self.engine.begin(self.route, &Request::default(), now);
         self.calls += 1;
@@ -39,8 +48,8 @@ impl Adversary {
         assert!(matches!(action, Action::Done { .. }), "{action:?}");
     }
 
-    fn finish(&mut self, call: CallId, attempt: u8, class: Class) -> Action {
-        let event = Event::Finished { attempt, outcome: Outcome::of(class) };
+    fn finish(&mut self, call: CallId, attempt: u8, outcome: Outcome) -> Action {
+        let event = Event::Finished { attempt, outcome };
         self.engine.on(call, event, Time::from_micros(self.now)).action
     }
 
@@ -50,6 +59,37 @@ impl Adversary {
         let attempts = self.attempts as f64;
         assert!(attempts <= bound + 1e-6, "{attempts} attempts, bound {bound}");
         assert!(attempts >= 0.99 * bound, "{attempts} attempts are not within 1 % of {bound}");
+    }
+}
+
+impl Adversary {
+    /// Begins a call and polls once, so that a hedge without delay starts. The call, and the attempts that run.
+    fn race(&mut self) -> (CallId, Vec<u8>) {
+        let now = Time::from_micros(self.now);
+        let (call, step) = self.engine.begin(self.route, &Request::default(), now);
+        self.calls += 1;
+        let mut running = Vec::new();
+        for action in [step.action, self.engine.on(call, Event::Poll, now).action] {
+            if let Action::Attempt { attempt, .. } = action {
+                running.push(attempt);
+                self.attempts += 1;
+            }
+        }
+        (call, running)
+    }
+
+    /// Ends an attempt; if another one follows at once, that counts and succeeds.
+    fn end(&mut self, call: CallId, attempt: u8, class: Class) {
+        if let Action::Attempt { attempt, .. } = self.finish(call, attempt, Outcome::of(class)) {
+            self.attempts += 1;
+            self.finish(call, attempt, Outcome::of(Class::Ok));
+        }
+    }
+
+    /// The bound as it is printed: that of `engine.explain_policy`.
+    fn bound(&self) -> f64 {
+        let load = self.engine.explain_policy(self.policy).unwrap().load;
+        load.per_call * self.calls as f64 + load.per_second * self.now as f64 / 1e6 + load.burst
     }
 }
 
@@ -120,4 +160,93 @@ fn share_and_none_are_bounded_by_max_attempts_alone() {
         (0..100).for_each(|_| world.call(FAIL));
         world.is_tight(3.0, 0.0, 0.0);
     }
+}
+
+/// Each kind that bounds attempts by calls alone, with its settings.
+const KINDS: [&[(&str, Value<'_>)]; 4] = [
+    &[("retry.budget.kind", Text("window")), ("retry.budget.min_retries_per_sec", Number(1.0))],
+    &[
+        ("retry.budget.kind", Text("ratio")),
+        ("retry.budget.ratio", Number(0.1)),
+        ("retry.budget.min_throughput", Number(20.0)),
+    ],
+    &[
+        ("retry.budget.kind", Text("tokens")),
+        ("retry.budget.max", Number(10.0)),
+        ("retry.budget.ratio", Number(0.1)),
+    ],
+    &[("retry.budget.kind", Text("quota")), ("retry.budget.capacity", Number(50.0))],
+];
+
+#[test]
+fn an_opinion_that_overrides_the_class_is_charged_as_any_retry_is() {
+    // A server answers 400, 404 or 418 with `x-should-retry: true`, or a predicate says so: permanent, ignored, and kinds of
+    // failure that `retry_on` leaves out.
+    for budget in KINDS {
+        for class in [Class::Permanent, Class::Ignored, Class::Conflict] {
+            let mut world = Adversary::new(budget, 5.0);
+            let asked = Outcome { opinion: Opinion::Retry, ..Outcome::of(class) };
+            for _ in 0..2_000 {
+                world.call_of(&[asked]);
+                world.call_of(&[asked, Outcome::of(Class::Ok)]);
+                world.now += 1_000;
+            }
+            let (attempts, bound) = (world.attempts as f64, world.bound());
+            assert!(attempts <= bound, "{budget:?} {class:?}: {attempts} attempts, bound {bound}");
+            assert!(attempts > world.calls as f64, "{budget:?} {class:?}: no retry at all");
+        }
+    }
+}
+
+const HEDGED: [(&str, Value<'_>); 3] = [
+    ("retry.budget.kind", Text("tokens")),
+    ("hedge.delay", Number(0.0)),
+    ("hedge.budget.kind", Text("shared")),
+];
+
+#[test]
+fn hedges_from_tokens_reach_the_printed_bound_and_no_more() {
+    for max in [1.0, 2.0, 5.0, 10.0] {
+        // A success is worth next to nothing, so the burst shows: half of the tokens, and the one that is just above half.
+        let budget =
+            [&HEDGED[..], &[("retry.budget.max", Number(max)), ("retry.budget.ratio", Number(1e-3))]];
+        let mut world = Adversary::new(&budget.concat(), 2.0);
+        for place in 0..10 {
+            let (call, running) = world.race();
+            let class = if place == 8 { Class::Ok } else { Class::Cancelled };
+            world.end(call, running[0], class);
+        }
+        let whole = if max == 1.0 { 11.0 } else { world.bound().floor() };
+        assert_eq!(world.attempts as f64, whole, "max {max}: bound {}", world.bound());
+        // Every call is raced, and its first attempt wins.
+        let budget = [&HEDGED[..], &[("retry.budget.max", Number(max)), ("retry.budget.ratio", Number(0.1))]];
+        let mut world = Adversary::new(&budget.concat(), 2.0);
+        for _ in 0..5_000 {
+            let (call, running) = world.race();
+            world.end(call, running[0], Class::Ok);
+        }
+        let (attempts, bound) = (world.attempts as f64, world.bound());
+        assert!((bound * 0.99..=bound).contains(&attempts), "max {max}: {attempts} attempts, bound {bound}");
+    }
+}
+
+#[test]
+fn a_retry_that_a_hedge_decides_is_charged_as_any_other() {
+    // All first attempts fail while no token is left, successes fill the tokens again, then the hedges fail.
+    let budget = [&HEDGED[..], &[("retry.budget.max", Number(10.0)), ("retry.budget.ratio", Number(0.1))]];
+    let mut world = Adversary::new(&budget.concat(), 3.0);
+    let mut races = Vec::new();
+    for _ in 0..2_000 {
+        let (call, running) = world.race();
+        match running[..] {
+            [_, _] => races.push((call, running)),
+            _ => world.end(call, running[0], Class::Ok),
+        }
+    }
+    assert!(races.len() > 150, "{}", races.len());
+    races.iter().for_each(|(call, running)| world.end(*call, running[0], Class::Transient));
+    (0..60).for_each(|_| world.call(&[Class::Ok]));
+    races.iter().for_each(|(call, running)| world.end(*call, running[1], Class::Transient));
+    let (attempts, bound) = (world.attempts as f64, world.bound());
+    assert!(attempts <= bound, "{attempts} attempts, bound {bound}");
 }

@@ -22,8 +22,11 @@ class NoBudget:
     def deposit(self, now: int) -> None:
         """A call starts its first attempt."""
 
-    def withdraw(self, now: int, kind: str, calls: int) -> Charge | None:
-        """A retry after a failure of class `kind` is decided, with `calls` in flight; None refuses it."""
+    def withdraw(self, now: int, kind: str, calls: int, counted: bool = True) -> Charge | None:
+        """A retry after a failure of class `kind` is decided, with `calls` in flight; None refuses it.
+
+        `counted`: this budget has counted that failure as a retryable one (`tokens`).
+        """
         return Charge(0, now)
 
     def withdraw_hedge(self, now: int, calls: int) -> Charge | None:
@@ -81,7 +84,7 @@ class Window(NoBudget):
         self.slice_of(now)
         self.deposits.append(now)
 
-    def withdraw(self, now: int, kind: str, calls: int) -> Charge | None:
+    def withdraw(self, now: int, kind: str, calls: int, counted: bool = True) -> Charge | None:
         """One withdrawal per retry."""
         if self.recent(self.withdrawals, now) >= self.limit(now):
             return None
@@ -115,7 +118,7 @@ class Ratio(NoBudget):
         self.calls += 1
         self.balance = min(self.cap(), self.balance + self.micros())
 
-    def withdraw(self, now: int, kind: str, calls: int) -> Charge | None:
+    def withdraw(self, now: int, kind: str, calls: int, counted: bool = True) -> Charge | None:
         """A retry costs one token, or nothing while there were few calls."""
         if self.calls <= self.min_throughput:
             return Charge(0, now)
@@ -137,7 +140,7 @@ class Share(NoBudget):
     min_retries: int = 3
     flying: int = 0
 
-    def withdraw(self, now: int, kind: str, calls: int) -> Charge | None:
+    def withdraw(self, now: int, kind: str, calls: int, counted: bool = True) -> Charge | None:
         """This retry counts as in flight from now on."""
         if self.flying + 1 > max(self.min_retries, math.floor(self.share * calls)):
             return None
@@ -165,16 +168,25 @@ class Tokens(NoBudget):
         """It starts full."""
         self.balance = self.maximum * MICRO
 
-    def withdraw(self, now: int, kind: str, calls: int) -> Charge | None:
-        """A retry takes nothing: failures do."""
-        return Charge(0, now) if 2 * self.balance > self.maximum * MICRO else None
+    def withdraw(self, now: int, kind: str, calls: int, counted: bool = True) -> Charge | None:
+        """As written: "A retry is paid with the token that its failure took, or takes one itself"."""
+        left = self.balance if counted else self.balance - MICRO
+        if 2 * left <= self.maximum * MICRO:
+            return None
+        paid = Charge(self.balance - left, now)
+        self.balance = left
+        return paid
 
     def withdraw_hedge(self, now: int, calls: int) -> Charge | None:
-        """As written: "From `tokens` it takes the one that a failure would"."""
-        charge = self.withdraw(now, "transient", calls)
-        if charge is not None:
-            self.failure()
-        return charge
+        """As written: "while more than half is left, and a whole one"."""
+        if 2 * self.balance <= self.maximum * MICRO or self.balance < MICRO:
+            return None
+        self.balance -= MICRO
+        return Charge(MICRO, now)
+
+    def refund(self, charge: Charge, now: int) -> None:
+        """What the retry itself took comes back; what its failure took does not."""
+        self.balance = min(self.maximum * MICRO, self.balance + charge.cost)
 
     def success(self, last: Charge | None) -> None:
         """Ratio per success."""
@@ -199,7 +211,7 @@ class Quota(NoBudget):
         """It starts full."""
         self.balance = self.capacity
 
-    def withdraw(self, now: int, kind: str, calls: int) -> Charge | None:
+    def withdraw(self, now: int, kind: str, calls: int, counted: bool = True) -> Charge | None:
         """The price depends on what went wrong."""
         cost = {"timeout": self.timeout_cost, "throttled": self.throttled_cost}.get(kind, self.cost)
         if cost > self.balance:

@@ -72,7 +72,10 @@ def decide(
     if breaker is not None and asked and breaker.state == "open" and breaker.until > now + delay:  # 0.2
         return over("readmission")
     ledger = call.route.ledger
-    charge = ledger.budget.withdraw(now, outcome.kind, ledger.calls)
+    # "A hedge's own failure takes none", and one that only an opinion makes retryable is no failure
+    free = attempt.hedge and ledger is call.route.hedge_ledger
+    counted = outcome.kind in RETRYABLE and not free
+    charge = ledger.budget.withdraw(now, outcome.kind, ledger.calls, counted)
     if charge is None:
         return over("budget")
     call.pending = Paid(ledger, charge)

@@ -60,7 +60,7 @@ impl Engine {
                 let step = raced.unwrap_or_else(|| self.evaluate(slot, now));
                 return Step { stop: stop | step.stop, ..step };
             }
-            Ok(()) => match self.another(slot, class, outcome, stop, now) {
+            Ok(()) => match self.another(slot, racer.hedge, (outcome, class), stop, now) {
                 Ok(step) => return step,
                 Err(verdict) => verdict,
             },
@@ -77,8 +77,8 @@ impl Engine {
     fn another(
         &mut self,
         slot: u32,
-        class: Class,
-        outcome: Outcome,
+        hedge: bool,
+        (outcome, class): (Outcome, Class),
         stop: u8,
         now: Time,
     ) -> Result<Step, Verdict> {
@@ -103,7 +103,9 @@ impl Engine {
         }
         let retry_after = self.largest_retry_after(slot, outcome.retry_after);
         let delay = self.next_delay(slot, class, retry_after, now)?;
-        let Charge::Granted(charge) = self.charge(slot, class, now) else { return Err(Verdict::Budget) };
+        let Charge::Granted(charge) = self.charge(slot, class, hedge, now) else {
+            return Err(Verdict::Budget);
+        };
         let call = &mut self.calls[slot];
         call.charge = charge;
         call.set_since(now);

@@ -59,14 +59,18 @@ impl Counts {
 }
 
 impl Engine {
-    /// Pays for the next attempt of a call.
+    /// Pays for the next attempt of a call, after a failure of this class; `hedge` says that a hedge has failed.
+    ///
+    /// The class is the outcome's own: an opinion may have made it retryable, and the retry costs as much all the same.
     #[inline]
-    pub(super) fn charge(&mut self, slot: u32, class: Class, now: Time) -> Charge {
+    pub(super) fn charge(&mut self, slot: u32, class: Class, hedge: bool, now: Time) -> Charge {
+        // What `count_outcome` told the budget: a hedge that paid it takes nothing more when it fails.
+        let counted = class.retryable() && !(hedge && self.shares_budget(slot));
         let home = self.routes[self.calls[slot].route].budget_at;
         let route = &mut self.routes[home];
         let calls = route.in_flight();
         let Some(budget) = &mut route.budget else { return Charge::Granted(0) };
-        budget.try_charge(class, calls, now).map_or(Charge::Refused, Charge::Granted)
+        budget.try_charge(class, counted, calls, now).map_or(Charge::Refused, Charge::Granted)
     }
 
     /// Pays for a hedge, from the hedges' own budget or from the retries'.

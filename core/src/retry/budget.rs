@@ -99,7 +99,10 @@ impl Budget {
     }
 
     /// Pays for a retry after a failure of this class; `calls` are in flight. The charge, if there was enough.
-    pub(crate) fn try_charge(&mut self, class: Class, calls: u32, now: Time) -> Option<u16> {
+    ///
+    /// `counted` says that [`on_outcome`](Self::on_outcome) has just counted this failure as a retryable one: the token
+    /// that it took from `tokens` is then the retry's, else the retry takes its own.
+    pub(crate) fn try_charge(&mut self, class: Class, counted: bool, calls: u32, now: Time) -> Option<u16> {
         match self {
             Self::Window(budget) => budget.try_withdraw(now).then_some(1),
             Self::Ratio(budget) => {
@@ -107,19 +110,18 @@ impl Budget {
                 budget.try_withdraw().then_some(paid)
             }
             Self::Share(budget) => budget.try_acquire(calls).then_some(1),
-            Self::Tokens(budget) => budget.allows().then_some(1),
+            Self::Tokens(budget) if counted => budget.allows().then_some(0),
+            Self::Tokens(budget) => budget.try_take().then_some(1),
             Self::Quota(budget) => budget.try_acquire(class),
         }
     }
 
-    /// Pays for a hedge. Nothing has failed yet, so that tokens, which only failures take, are taken for it here; its own
-    /// failure takes none then.
+    /// Pays for a hedge, as after a transient failure. Its own failure takes no further token from `tokens`.
     pub(crate) fn try_charge_hedge(&mut self, calls: u32, now: Time) -> Option<u16> {
-        let charge = self.try_charge(Class::Transient, calls, now)?;
-        if let Self::Tokens(budget) = self {
-            budget.on_failure();
+        match self {
+            Self::Tokens(budget) => budget.try_hedge().then_some(1),
+            _ => self.try_charge(Class::Transient, false, calls, now),
         }
-        Some(charge)
     }
 
     /// The retry charged at `charged` will not start.
@@ -128,7 +130,7 @@ impl Budget {
             Self::Window(budget) => budget.refund(charged, now),
             Self::Ratio(budget) => budget.refund(),
             Self::Share(budget) => budget.on_end(charge != 0),
-            Self::Tokens(..) => {}
+            Self::Tokens(budget) => budget.refund(charge),
             Self::Quota(budget) => budget.refund(charge),
         }
     }

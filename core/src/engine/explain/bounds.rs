@@ -83,8 +83,10 @@ pub(super) fn load(policy: &Policy, budget: Option<&BudgetSettings>) -> Load {
         None | Some(HedgeBudget::Shared) => None,
         Some(HedgeBudget::Own(budget)) => Some(budget),
     };
-    for budget in [retries.then_some(budget), hedges.as_ref().map(Option::as_ref)].into_iter().flatten() {
-        let Some(more) = budget.and_then(|budget| added(budget, most)) else { return unbounded };
+    let shared = policy.hedge.is_some() && hedges.is_none();
+    let own = hedges.as_ref().map(|budget| (budget.as_ref(), true));
+    for (budget, hedged) in [retries.then_some((budget, shared)), own].into_iter().flatten() {
+        let Some(more) = budget.and_then(|budget| added(budget, most, hedged)) else { return unbounded };
         load.per_call += more.per_call;
         load.per_second += more.per_second;
         load.burst += more.burst;
@@ -92,8 +94,8 @@ pub(super) fn load(policy: &Policy, budget: Option<&BudgetSettings>) -> Load {
     load
 }
 
-/// What a budget lets retries add; `None` where it bounds only those in flight.
-fn added(budget: &BudgetSettings, most: u8) -> Option<Load> {
+/// What a budget lets retries add, and hedges where they draw on it; `None` where it bounds only those in flight.
+fn added(budget: &BudgetSettings, most: u8, hedged: bool) -> Option<Load> {
     Some(match budget {
         BudgetSettings::Window(window) => {
             let ttl = window.ttl.as_micros() as f64 / 1e6;
@@ -111,7 +113,9 @@ fn added(budget: &BudgetSettings, most: u8) -> Option<Load> {
             burst: f64::from(ratio.min_throughput) * f64::from(most - 1),
         },
         BudgetSettings::Tokens(tokens) => {
-            Load { per_call: tokens.ratio, per_second: 0.0, burst: f64::from(tokens.max) / 2.0 }
+            // A retry leaves more than half of the tokens, a hedge may take the one that is above half.
+            let last = if hedged { 1.0 } else { 0.0 };
+            Load { per_call: tokens.ratio, per_second: 0.0, burst: f64::from(tokens.max) / 2.0 + last }
         }
         BudgetSettings::Quota(quota) => {
             let cost = quota.cost.min(quota.timeout_cost).min(quota.throttled_cost).max(1);

@@ -15,6 +15,9 @@ pub struct TokenSettings {
 /// Starts full; each retryable failure takes 1, each success gives `ratio`; a retry is allowed while more than half
 /// of `max` is left. Clamped to [0, max], so that no day of success buys an hour of storm.
 ///
+/// Every retry costs one whole token: the one that its failure took, or else one taken by [`try_take`](Self::try_take)
+/// when the retry is decided.
+///
 /// ```
 /// use tidegate::{TokenBudget, TokenSettings};
 /// let mut budget = TokenBudget::new(TokenSettings { max: 10, ratio: 0.1 });
@@ -50,6 +53,30 @@ impl TokenBudget {
     /// May there be a retry now?
     pub fn allows(&self) -> bool {
         self.tokens > self.max / 2
+    }
+
+    /// Takes the token of a retry whose failure took none, because an opinion and not its class made it retryable, or
+    /// because it was a hedge's. As after a failure, more than half must be left afterwards.
+    pub fn try_take(&mut self) -> bool {
+        let granted = self.tokens > self.max / 2 + TOKEN;
+        if granted {
+            self.tokens -= TOKEN;
+        }
+        granted
+    }
+
+    /// Takes the token of a hedge, while retries are allowed and a whole one is left.
+    pub fn try_hedge(&mut self) -> bool {
+        let granted = self.allows() && self.tokens >= TOKEN;
+        if granted {
+            self.tokens -= TOKEN;
+        }
+        granted
+    }
+
+    /// Gives back `count` tokens that retries took and that never started.
+    pub fn refund(&mut self, count: u16) {
+        self.tokens = self.tokens.saturating_add(u64::from(count) * TOKEN).min(self.max);
     }
 
     /// Failures that would still leave retries allowed.
