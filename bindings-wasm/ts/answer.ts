@@ -32,8 +32,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
   /** Ends it, wherever it is: one that waits for a connection is not sent when it gets one. */
   stop(reason: Error): void {
     this.#stopped = reason;
+    this.#reject(reason); // first: what aborting throws is not what became of it
     this.#controller?.abort(reason);
-    this.#reject(reason);
   }
 
   onRequestStart(controller: Controller): void {
@@ -49,6 +49,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
   ): void {
     if (status < 200) {
       this.informed(status, headers, message);
+      return;
+    }
+    if (this.#stopped !== undefined) {
+      controller.abort(this.#stopped); // what sends it has not listened, and nobody waits for it any more
       return;
     }
     controller.pause();

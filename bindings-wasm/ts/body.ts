@@ -22,6 +22,34 @@ export function isReplayable(body: unknown): boolean {
   );
 }
 
+/** A body of `fetch`, or one of Node's streams, which node-fetch and undici's `request` give. */
+interface Body {
+  getReader?: unknown;
+  cancel?: (reason?: unknown) => Promise<void>;
+  destroy?: (reason?: unknown) => void;
+  listenerCount?: (event: string) => number;
+}
+
+/** Can it be read as `fetch` says: is it a web stream? */
+export function isWebStream(body: unknown): body is ReadableStream<Uint8Array> {
+  return typeof (body as Body | null | undefined)?.getReader === "function";
+}
+
+/** Closes a body of whatever kind, and with it its connection. What is no body is left alone. */
+export function closeBody(body: unknown, reason?: unknown): void {
+  try {
+    const stream = body as Body | null | undefined;
+    if (typeof stream?.cancel === "function") {
+      Promise.resolve(stream.cancel(reason)).catch(() => undefined); // one that is locked has a reader
+    } else if (typeof stream?.destroy === "function") {
+      // An error that nobody listens for would end the process.
+      stream.destroy((stream.listenerCount?.("error") ?? 0) > 0 ? reason : undefined);
+    }
+  } catch {
+    // not a stream after all
+  }
+}
+
 /** The same answer with another body. What no constructor takes is put on it. */
 export function rebuilt(response: Response, body: BodyInit | null): Response {
   const { status, statusText, headers } = response;
@@ -49,13 +77,13 @@ export type Limited = (timed: Timed, us: number) => () => void;
  */
 export async function drained(response: Response, limit: Limited): Promise<Response | undefined> {
   const { body } = response;
-  if (body === null || response.bodyUsed) return response;
-  const length = Number(response.headers.get("content-length") ?? 0);
-  const reader = body.getReader();
-  if (length > DRAIN_BYTES) {
-    await reader.cancel().catch(() => undefined);
+  if (body === null || body === undefined || response.bodyUsed) return response;
+  const length = Number(response.headers?.get?.("content-length") ?? 0);
+  if (length > DRAIN_BYTES || !isWebStream(body)) {
+    closeBody(body);
     return undefined;
   }
+  const reader = body.getReader();
   let late = false;
   const cut = () => {
     late = true;
@@ -103,14 +131,15 @@ export class Guard {
   #controller: ReadableByteStreamController | undefined;
   #started = false;
 
-  private constructor(body: ReadableStream<Uint8Array>, told: Reader) {
-    this.#reader = body.getReader();
+  private constructor(reader: ReadableStreamDefaultReader<Uint8Array>, told: Reader) {
+    this.#reader = reader;
     this.#told = told;
   }
 
-  /** The same answer, whose body is under watch. */
+  /** The same answer, whose body is under watch. One that no `Response` can stand for is left as it is, and this throws. */
   static of(response: Response, told: Reader): [guarded: Response, guard: Guard] {
-    const guard = new Guard(response.body as ReadableStream<Uint8Array>, told);
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+    const guard = new Guard(reader, told);
     const stream = new ReadableStream({
       type: "bytes",
       start: (controller) => {
@@ -119,9 +148,14 @@ export class Guard {
       pull: () => guard.#pull(),
       cancel: (reason) => guard.#cancel(reason),
     });
-    const guarded = rebuilt(response, stream);
-    unread?.register(guarded, new WeakRef(guard));
-    return [guarded, guard];
+    try {
+      const guarded = rebuilt(response, stream);
+      unread?.register(guarded, new WeakRef(guard));
+      return [guarded, guard];
+    } catch (error) {
+      reader.releaseLock();
+      throw error;
+    }
   }
 
   async #pull(): Promise<void> {

@@ -40,8 +40,16 @@ const PASSING =
 const NETWORK =
   /^(?:Failed to fetch|Load failed|NetworkError when attempting to fetch resource\.|The network connection was lost\.|Network request failed|terminated|network error|The Internet connection appears to be offline\.)/i;
 
-/** The outcome of an error. */
+/** The outcome of an error. One that cannot be looked at (a getter that throws) is taken for a mistake, as any other value is. */
 export function ofError(error: unknown): number {
+  try {
+    return ofReadable(error);
+  } catch {
+    return PERMANENT;
+  }
+}
+
+function ofReadable(error: unknown): number {
   if (typeof error !== "object" || error === null) return PERMANENT;
   if (error instanceof TidegateError) return ofOurs(error);
   const { name, message, code, cause, retryable, overloaded } = error as {
@@ -90,7 +98,16 @@ const warned = new WeakSet<object>();
 export function warn(broken: object, what: string, error: unknown, then = "is ignored"): void {
   if (warned.has(broken)) return;
   warned.add(broken);
-  console.warn(`tidegate: ${what} failed, and ${then} where it does:`, error);
+  complain(`${what} failed, and ${then} where it does`, error);
+}
+
+/** Warns of an error that is nobody's result. One that cannot be printed breaks nothing. */
+export function complain(text: string, error: unknown, level: "warn" | "error" = "warn"): void {
+  try {
+    console[level](`tidegate: ${text}:`, error);
+  } catch {
+    console[level](`tidegate: ${text}`);
+  }
 }
 
 /** The outcome with what the request's own predicate thinks; a broken one has no opinion. */

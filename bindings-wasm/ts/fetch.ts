@@ -1,6 +1,6 @@
 /** `fetch` under a policy: what of a request can be repeated, what is sent on each attempt, what an answer means. */
 
-import { drained, Guard, isReplayable } from "./body.js";
+import { closeBody, drained, Guard, isReplayable, isWebStream } from "./body.js";
 import { by, CANCELLED, ofError, opinionOf, type Predicate } from "./classify.js";
 import type { Core } from "./core.js";
 import { StandIn } from "./fallback.js";
@@ -186,14 +186,14 @@ class HttpRun extends Run<Response> {
     const before = this.#releasing;
     this.#releasing = (async () => {
       await before;
-      const kept = await drained(response, limit);
-      if (kept === undefined) this.#closed.add(response);
+      const kept = await drained(response, limit).catch(() => closeBody(response.body));
+      if (!kept) this.#closed.add(response);
       else if (lane.value === response) lane.value = kept;
     })();
   }
 
   protected override discard(value: unknown): void {
-    if (isOpen(value as Response)) (value as Response).body?.cancel().catch(() => undefined);
+    closeBody((value as Response).body);
   }
 
   protected override intact(value: unknown): boolean {
@@ -215,11 +215,14 @@ class HttpRun extends Run<Response> {
     this.#guard?.fail(error);
   }
 
-  /** The response. Reading it has to end by the deadline too. */
+  /** The response. Reading it has to end by the deadline too, and so has what node-fetch gives, whose body nobody watches. */
   protected override deliver(value: unknown, tell: (what: unknown) => void): Response | Promise<Response> {
     const response = value as Response;
     const { ticker } = this.core.engine;
-    if (!this.#plan.asked.untilBody || this.#plan.asked.until === Infinity || !isOpen(response)) {
+    const body = response.body as { once?: (event: "close", end: () => void) => void } | null | undefined;
+    const web = isOpen(response);
+    const bounded = this.#plan.asked.untilBody && this.#plan.asked.until < Infinity;
+    if (!bounded || !(web || typeof body?.once === "function")) {
       tell(response);
       return response;
     }
@@ -228,19 +231,22 @@ class HttpRun extends Run<Response> {
       if (place >= 0) ticker.drop(place);
       place = -1;
     };
-    const [guarded, guard] = Guard.of(response, { read: end, failed: end });
+    const [given, guard] = web ? Guard.of(response, { read: end, failed: end }) : [response];
     const tick = () => {
       end();
-      guard.fail(this.refuse("deadline"));
+      const error = this.refuse("deadline");
+      if (guard === undefined) closeBody(body, error);
+      else guard.fail(error);
     };
     place = ticker.add({ tick }, this.#plan.asked.until);
     ticker.weaken(place);
-    tell(guarded);
-    return guarded;
+    if (guard === undefined) body?.once?.("close", end);
+    tell(given);
+    return given;
   }
 }
 
-/** Has it a body that somebody has to read or close? */
+/** Has it a body that can be watched and that nobody has read? */
 function isOpen(response: Response): boolean {
-  return response.body !== null && response.body !== undefined && !response.bodyUsed;
+  return isWebStream(response.body) && !response.bodyUsed;
 }

@@ -3,6 +3,7 @@
  * and journals.
  */
 
+import { complain } from "./classify.js";
 import { Standing } from "./clock.js";
 import { Engine, type RareEngine, type Restored, type SavedState } from "./engine.js";
 import {
@@ -105,7 +106,7 @@ const ENGINE: Omit<RareEngine, "inherit"> & ThisType<Engine> = {
         try {
           listener(event);
         } catch (error) {
-          console.error("tidegate: a listener failed:", error);
+          complain("a listener failed", error, "error");
         }
       }
     }

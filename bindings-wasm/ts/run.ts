@@ -5,13 +5,15 @@
  * and the step that comes back is carried out.
  */
 
-import { by, CANCELLED, ofError, TIMEOUT } from "./classify.js";
+import { closeBody } from "./body.js";
+import { by, CANCELLED, complain, ofError, PERMANENT, TIMEOUT } from "./classify.js";
 import type { Core } from "./core.js";
 import type { Engine, Waiter } from "./engine.js";
 import { AttemptTimeout, type TidegateError } from "./errors.js";
 import { Lane } from "./lane.js";
 import { noteOf, refusal, report } from "./notes.js";
 import type { Scope } from "./scope.js";
+import { onAbort } from "./signals.js";
 import type { Timed } from "./ticker.js";
 import {
   ATTEMPT,
@@ -59,6 +61,10 @@ export abstract class Run<T> implements Timed, Waiter {
   ended = false;
   #lanes: (Lane | undefined)[] = [];
   #place = -1;
+  /** Stops following the caller's signal. */
+  #unfollow: (() => void) | undefined;
+  /** The result that the caller has got. An attempt that ends later with the same object does not close it. */
+  #given: unknown;
   #resolve!: (value: T | PromiseLike<T>) => void;
   #reject!: (error: unknown) => void;
   #parked = false;
@@ -82,7 +88,7 @@ export abstract class Run<T> implements Timed, Waiter {
     return this.#drive(() => {
       this.call = call;
       if (this.core.hedges) this.#remember();
-      this.#outside?.addEventListener("abort", this.#aborted);
+      if (this.#outside !== undefined) this.#unfollow = onAbort(this.#outside, this.#aborted);
       this.engine.after(step);
       this.#carry(step);
     });
@@ -115,8 +121,45 @@ export abstract class Run<T> implements Timed, Waiter {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
-      work();
+      this.#bounded(work);
     });
+  }
+
+  /**
+   * The error boundary: whatever throws here (a host's callback, an odd response, our own code) ends this call alone, with that
+   * error. A throw must never reach a timer, another call's turn, or nobody.
+   */
+  #bounded(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.#broken(error);
+    }
+  }
+
+  #broken(error: unknown): void {
+    if (!this.ended) {
+      this.ended = true;
+      this.#leave();
+      try {
+        const step = this.engine.tell(this.call, CANCEL);
+        this.#stop((step >>> 4) & 0xff, step);
+      } catch (also) {
+        complain("the engine failed", also, "error");
+      }
+    }
+    if (this.#answered) this.#closeBody(error);
+    this.#drop(undefined);
+    this.#reject(error);
+  }
+
+  /** A part of an adapter that may fail on an odd response: `otherwise` where it does. */
+  #attempted<R>(work: () => R, otherwise?: R): R | undefined {
+    try {
+      return work();
+    } catch {
+      return otherwise;
+    }
   }
 
   /** Its moment has come. */
@@ -132,7 +175,7 @@ export abstract class Run<T> implements Timed, Waiter {
   /** An event that comes from elsewhere: what it starts belongs to what was around the call all the same. */
   #event(event: number): void {
     if (this.ended) return;
-    const work = () => this.#carry(this.engine.tell(this.call, event));
+    const work = () => this.#bounded(() => this.#carry(this.engine.tell(this.call, event)));
     if (this.#inside === undefined) work();
     else this.#inside(work);
   }
@@ -142,12 +185,13 @@ export abstract class Run<T> implements Timed, Waiter {
   }
 
   readonly #aborted = (): void => {
-    if (!this.ended) this.#carry(this.engine.tell(this.call, CANCEL));
+    if (!this.ended) this.#bounded(() => this.#carry(this.engine.tell(this.call, CANCEL)));
   };
 
   /** Ends a call whose body has been read, or not. */
   protected finish(outcome: number): void {
-    if (!this.ended) this.#carry(this.engine.tell(this.call, finished(this.attempts, outcome)));
+    if (this.ended) return;
+    this.#bounded(() => this.#carry(this.engine.tell(this.call, finished(this.attempts, outcome))));
   }
 
   /** Carries out a step. */
@@ -176,7 +220,7 @@ export abstract class Run<T> implements Timed, Waiter {
       this.#aim(us);
       if ((step & WAIT_MASK) === WAIT_BODY) {
         if (this.#place >= 0) ticker.weaken(this.#place);
-        if (!this.#answered) this.body();
+        if (!this.#answered) this.#body();
       } else if (((step >>> 12) & 0xf) > 1 && !this.#parked) {
         this.#remember();
         this.#parked = true;
@@ -184,6 +228,29 @@ export abstract class Run<T> implements Timed, Waiter {
       }
       return;
     }
+  }
+
+  /** Gives the caller an answer whose body is watched; one that cannot be watched ends the call here. */
+  #body(): void {
+    try {
+      this.body();
+    } catch {
+      this.answer(this.held()?.value as T);
+      this.finish(0);
+    }
+  }
+
+  /** Breaks off a body that is being read, and reports its end: until then its attempt holds a permit (R12). */
+  #closeBody(error: unknown): void {
+    this.#attempted(() => this.bodyEnded(error));
+    this.engine.tell(this.call, finished(this.attempts, CANCELLED));
+  }
+
+  /** Nothing may wake this call any more. */
+  #leave(): void {
+    this.#unpark();
+    this.#aim(-1);
+    this.#unfollow?.();
   }
 
   #unpark(): void {
@@ -231,25 +298,32 @@ export abstract class Run<T> implements Timed, Waiter {
     let made: unknown;
     try {
       made = this.engine.enter(this.call, this.scope, () => this.start(lane));
+      if (isThenable(made)) {
+        // A thenable of somebody's own may throw, or call back twice or at once: `resolve` sees to all that.
+        Promise.resolve(made).then(
+          (value) => this.#settle(lane, true, value),
+          (error: unknown) => this.#settle(lane, false, error),
+        );
+        return;
+      }
     } catch (error) {
       this.#settle(lane, false, error);
       return;
     }
-    if (isThenable(made)) {
-      made.then(
-        (value) => this.#settle(lane, true, value),
-        (error: unknown) => this.#settle(lane, false, error),
-      );
-    } else this.#settle(lane, true, made);
+    this.#settle(lane, true, made);
   }
 
   /** An attempt has come to its end. Those that were stopped are reported too: until then they hold their permit (R12). */
   #settle(lane: Lane, ok: boolean, value: unknown): void {
-    const { engine } = this;
     lane.settled = true;
+    this.#bounded(() => this.#settled(lane, ok, value));
+  }
+
+  #settled(lane: Lane, ok: boolean, value: unknown): void {
+    const { engine } = this;
     if (this.ended) {
+      if (ok && value !== this.#given) this.#attempted(() => this.discard(value));
       engine.tell(this.call, finished(lane.attempt, CANCELLED));
-      if (ok) this.discard(value);
       return;
     }
     if (lane.stopped && !ok) {
@@ -258,7 +332,8 @@ export abstract class Run<T> implements Timed, Waiter {
       return;
     }
     lane.hold(ok, value);
-    const outcome = this.judge(ok, value);
+    const otherwise = ok ? 0 : PERMANENT;
+    const outcome = this.#attempted(() => this.judge(ok, value), otherwise) ?? otherwise;
     if (outcome === HEAD && !lane.stopped) {
       this.attempts = lane.attempt; // its body is what is reported from here on
       this.#carry(engine.tell(this.call, HEADERS + lane.attempt * ATTEMPT_UNIT));
@@ -266,7 +341,7 @@ export abstract class Run<T> implements Timed, Waiter {
     }
     const step = engine.tell(this.call, finished(lane.attempt, Math.max(outcome, 0)));
     if ((step & 3) === WAIT) this.#remember();
-    if (ok && (step & 3) !== DONE) this.release(lane);
+    if (ok && (step & 3) !== DONE) this.#attempted(() => this.release(lane));
     this.#carry(step);
   }
 
@@ -320,14 +395,12 @@ export abstract class Run<T> implements Timed, Waiter {
 
   #end(step: number): void {
     this.ended = true;
-    this.#unpark();
-    this.#aim(-1);
-    this.#outside?.removeEventListener("abort", this.#aborted);
+    this.#leave();
     const verdict = VERDICTS[(step >>> 12) & 63] as Verdict;
     if (this.#answered) {
       this.#lanes = [];
-      if (verdict === "cancelled") this.bodyEnded(this.#outside?.reason);
-      else if (verdict !== "ok" && verdict !== "not_retryable") this.bodyEnded(this.refuse(verdict));
+      if (verdict === "cancelled") this.#closeBody(this.#outside?.reason);
+      else if (verdict !== "ok" && verdict !== "not_retryable") this.#closeBody(this.refuse(verdict));
       return;
     }
     if (verdict === "cancelled") {
@@ -341,7 +414,7 @@ export abstract class Run<T> implements Timed, Waiter {
     const last = this.held();
     const decided =
       lane !== 0 ? this.#lanes[lane & 7] : verdict === "stale" || verdict === "lost" ? last : undefined;
-    if (decided?.held !== true || (decided.ok && !this.intact(decided.value))) {
+    if (decided?.held !== true || (decided.ok && !this.#attempted(() => this.intact(decided.value), true))) {
       const failure = last?.ok === false ? last.value : undefined;
       const cause = verdict === "deadline" && failure instanceof AttemptTimeout ? failure.cause : failure;
       const error = this.refuse(verdict, retryIn, cause);
@@ -350,6 +423,7 @@ export abstract class Run<T> implements Timed, Waiter {
       this.#reject(error);
       return;
     }
+    this.#given = decided.value;
     this.#drop(decided);
     const { value, ok } = decided;
     const tell = (what: unknown = value) => {
@@ -359,7 +433,7 @@ export abstract class Run<T> implements Timed, Waiter {
       report(what, { attempts: this.attempts, reason: verdict, note, retryAt });
       this.engine.ended(what, this.call);
     };
-    if (ok) this.#resolve(this.deliver(value, tell));
+    if (ok) this.#resolve(this.#attempted(() => this.deliver(value, tell)) ?? (value as T));
     else {
       tell();
       this.#reject(value);
@@ -369,7 +443,8 @@ export abstract class Run<T> implements Timed, Waiter {
   /** Forgets the results of all attempts but one, and gives back what they hold. */
   #drop(keep: Lane | undefined): void {
     for (const lane of this.#lanes) {
-      if (lane !== undefined && lane !== keep && lane.held && lane.ok) this.discard(lane.value);
+      if (lane === undefined || lane === keep || !lane.held || !lane.ok) continue;
+      if (lane.value !== this.#given) this.#attempted(() => this.discard(lane.value));
     }
     this.#lanes = [];
   }
@@ -397,5 +472,11 @@ export class FunctionRun<T> extends Run<T> {
 
   protected start(lane: Lane): unknown {
     return this.#fn(lane);
+  }
+
+  /** A late or superseded answer of `fetch` or of undici would keep its connection until it is collected. */
+  protected override discard(value: unknown): void {
+    const { headers, body } = value as { headers?: unknown; body?: unknown };
+    if (typeof headers === "object") closeBody(body);
   }
 }

@@ -1,5 +1,6 @@
 /** One timer for all calls of an engine: moments in a typed array, and one `setTimeout`. */
 
+import { complain } from "./classify.js";
 import type { Clock, Due } from "./clock.js";
 import { isBrowser } from "./platform.js";
 
@@ -131,15 +132,24 @@ export class Ticker implements Due, Moments {
     this.#timer = undefined;
     this.next = Infinity;
     this.#firing = true;
-    const now = this.#now();
-    const count = this.#owners.length;
-    for (let place = 0; place < count; place += 1) {
-      if ((this.#dues[place] as number) <= now) {
-        this.#dues[place] = Infinity;
-        this.#owners[place]?.tick();
+    try {
+      const now = this.#now();
+      const count = this.#owners.length;
+      for (let place = 0; place < count; place += 1) {
+        if ((this.#dues[place] as number) <= now) {
+          this.#dues[place] = Infinity;
+          const owner = this.#owners[place];
+          if (owner !== undefined) ticked(owner);
+        }
       }
+    } finally {
+      this.#firing = false;
+      this.#again();
     }
-    this.#firing = false;
+  }
+
+  /** Sets the timer for the earliest moment. */
+  #again(): void {
     let next = Infinity;
     for (const due of this.#dues) if (due < next) next = due;
     if (next < Infinity) this.#schedule(Math.max(next, this.#now() + COALESCE * 1000 * this.#owners.length));
@@ -164,6 +174,15 @@ export class Ticker implements Due, Moments {
     // Timers of one kind are cleared by their own: what another made is not ours to clear.
     if (this.#with === globalThis.setTimeout) globalThis.clearTimeout(this.#timer as never);
     this.#timer = undefined;
+  }
+}
+
+/** Tells an owner that its moment has come. An owner that throws keeps nobody else from theirs. */
+export function ticked(owner: Timed): void {
+  try {
+    owner.tick();
+  } catch (error) {
+    complain("a timer failed", error, "error");
   }
 }
 

@@ -3,7 +3,7 @@
  * wake nobody else's call.
  */
 
-import { LONGEST, type Moments, type Timed } from "./ticker.js";
+import { LONGEST, type Moments, type Timed, ticked } from "./ticker.js";
 
 interface Kept {
   readonly owner: Timed;
@@ -60,7 +60,7 @@ export class Timers implements Moments {
         return;
       }
       kept.due = Infinity;
-      kept.owner.tick();
+      ticked(kept.owner);
     }, ms);
   }
 

@@ -119,7 +119,11 @@ function send(
     informed: (status, headers, message) => handler.onResponseStart?.(front, status, headers, message),
   });
   begun(sending, run, route, sent.path, asked).then(
-    (answer) => answer.play(handler, front),
+    (answer) => {
+      if (front.aborted) answer.close(); // its caller gave up in this moment
+      if (front.aborted) handler.onResponseError?.(front, front.reason as Error);
+      else answer.play(handler, front);
+    },
     (error: Error) => handler.onResponseError?.(front, error),
   );
 }

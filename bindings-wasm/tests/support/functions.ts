@@ -26,6 +26,11 @@ export function script<T>(...answers: (T | Error)[]): () => Promise<T> {
   };
 }
 
+/** A function that ends when it is stopped, and not before. */
+export function hang({ signal }: Attempt): Promise<never> {
+  return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+}
+
 /** What a promise that has to fail fails with. */
 export async function failure(promise: Promise<unknown>): Promise<unknown> {
   const settled = await promise.then(

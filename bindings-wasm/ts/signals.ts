@@ -1,0 +1,34 @@
+/** Signals of callers: however many calls follow one, it gets one listener. */
+
+interface Followers {
+  readonly works: Set<() => void>;
+  readonly listener: () => void;
+}
+
+const followed = new WeakMap<AbortSignal, Followers>();
+
+/**
+ * Runs `work` when the signal is aborted. Node warns of a leak at the eleventh listener of one signal, so all calls share one
+ * listener, which is removed with the last of them.
+ *
+ * @returns A function that ends it.
+ */
+export function onAbort(signal: AbortSignal, work: () => void): () => void {
+  let found = followed.get(signal);
+  if (found === undefined) {
+    const works = new Set<() => void>();
+    const listener = () => {
+      for (const each of [...works]) each();
+    };
+    found = { works, listener };
+    followed.set(signal, found);
+    signal.addEventListener("abort", listener);
+  }
+  const { works, listener } = found;
+  works.add(work);
+  return () => {
+    if (!works.delete(work) || works.size > 0) return;
+    followed.delete(signal);
+    signal.removeEventListener("abort", listener);
+  };
+}
