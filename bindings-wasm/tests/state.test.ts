@@ -5,7 +5,7 @@ import { describe, expect, test, vi } from "vitest";
 import * as tidegate from "../ts/node.js";
 import { policy, reportOf } from "../ts/node.js";
 import { FakeClock } from "../ts/testing.js";
-import { failure, gate, reset, script } from "./support/functions.js";
+import { failure, gate, hang, reset, script } from "./support/functions.js";
 import { engine, turns } from "./support/setup.js";
 
 describe("around and inside", () => {
@@ -49,9 +49,9 @@ describe("around and inside", () => {
         seen.push(`${user} retry ${attempt} ${users.getStore()}`);
         if (attempt === 1) throw reset();
       });
-      await hedging.run(({ attempt }) => {
-        seen.push(`${user} hedge ${attempt} ${users.getStore()}`);
-        return attempt === 1 ? new Promise<void>(() => undefined) : undefined;
+      await hedging.run((attempt) => {
+        seen.push(`${user} hedge ${attempt.attempt} ${users.getStore()}`);
+        return attempt.attempt === 1 ? hang(attempt) : undefined;
       });
       await queueing.run(async () => {
         await clock.sleep(100);

@@ -4,6 +4,7 @@ import FakeTimers from "@sinonjs/fake-timers";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { policy } from "../ts/node.js";
 import { Ticker } from "../ts/ticker.js";
+import { hang } from "./support/functions.js";
 import { engine, turns } from "./support/setup.js";
 
 /** What moves the time of a test. */
@@ -54,10 +55,9 @@ describe.each(movers)("%s's fake timers", (_, mover) => {
       bulkhead: { maxConcurrency: 1, maxQueue: 2, acquireTimeout: 30_000 },
       retry: { maxAttempts: 2, backoff: { base: 5000, jitter: "none" } },
     });
-    const hang = () => new Promise<never>(() => undefined);
     const seen: string[] = [];
     const told = (name: string) => (error: Error) => seen.push(`${name}: ${error.name}`);
-    const first = some.run((_attempt) => hang()).catch(told("first"));
+    const first = some.run(hang).catch(told("first"));
     const second = some.run(() => seen.push("second")).catch(told("second"));
     await mover.advance(24_999);
     expect(seen).toEqual([]);
@@ -66,12 +66,12 @@ describe.each(movers)("%s's fake timers", (_, mover) => {
     expect(seen.sort()).toEqual(["first: AttemptTimeout", "second"]);
 
     const hedged = policy({ engine: lab, hedge: { delay: 7000 } });
-    const race = hedged.run(({ attempt }) => (attempt === 1 ? hang() : attempt));
+    const race = hedged.run((attempt) => (attempt.attempt === 1 ? hang(attempt) : attempt.attempt));
     await mover.advance(7000);
     expect(await race).toBe(2);
 
     const bounded = policy({ engine: lab, deadline: 50_000 });
-    const late = bounded.run((_attempt) => hang()).catch(told("late"));
+    const late = bounded.run(hang).catch(told("late"));
     await mover.advance(50_000);
     await late;
     expect(seen[2]).toBe("late: DeadlineExceeded");
@@ -80,7 +80,6 @@ describe.each(movers)("%s's fake timers", (_, mover) => {
 
   test("may come and go between the calls of one engine", async () => {
     const some = policy({ engine: engine(), attemptTimeout: 40 });
-    const hang = (_: unknown) => new Promise<never>(() => undefined);
     await expect(some.run(hang)).rejects.toThrow(/attemptTimeout/);
     mover.install();
     const fake = expect(some.run(hang)).rejects.toThrow(/attemptTimeout/);

@@ -16,7 +16,6 @@ export class Core implements Refused {
   #settings = new Map<string, number | string | null>();
   #methods = new Map<string, boolean>();
   #hedges = false;
-  #stops = false;
 
   constructor(engine: Engine, name: string, number: number, classify: Classify | undefined) {
     this.engine = engine;
@@ -31,9 +30,7 @@ export class Core implements Refused {
     this.#seen = this.engine.tunings;
     this.#kinds = this.engine.kinds(this.number);
     this.#settings.clear();
-    const has = (key: string) => this.engine.setting(this.number, key) !== null;
-    this.#hedges = has("hedge.delay");
-    this.#stops = this.#hedges || has("deadline") || has("attempt_timeout");
+    this.#hedges = this.engine.setting(this.number, "hedge.delay") !== null;
     this.#methods.clear();
   }
 
@@ -47,12 +44,6 @@ export class Core implements Refused {
   get hedges(): boolean {
     this.#refresh();
     return this.#hedges;
-  }
-
-  /** May attempts be stopped, by the policy itself? */
-  get stops(): boolean {
-    this.#refresh();
-    return this.#stops;
   }
 
   /** The value of a key that is in force: spans in microseconds. */

@@ -66,8 +66,8 @@ export interface RunOptions extends CallOptions {
   /** The caller's own signal: once it is aborted the call ends with its reason. */
   readonly signal?: AbortSignal | null | undefined;
   /**
-   * Does the function stop when its signal says so? If left out: it does if it takes a parameter. What cannot be stopped holds
-   * its slot until it has ended.
+   * Does the function end at once when its signal is aborted? Its slot is then free in that moment. If left out, an attempt that
+   * was stopped keeps its slot until its promise settles, at most 60 s, so that the limit counts what really runs.
    */
   readonly abortable?: boolean | undefined;
 }
@@ -137,9 +137,7 @@ export class Caller {
     let flags = this.#flags;
     let limit = this.#limit;
     let parent = 0;
-    // A function's length takes longer to read than all else here, and without times, hedges and signals nothing is ever stopped.
-    const stops = core.stops || limit !== 0 || around !== undefined || signal !== undefined;
-    if (abortable ?? (stops && work.length > 0)) flags |= ABORTABLE;
+    if (abortable === true) flags |= ABORTABLE;
     if (around !== undefined) {
       ({ flags, limit, parent } = engine.inherit(
         around,

@@ -7,7 +7,7 @@ import type { FetchOptions } from "./fetch.js";
 import type { PolicyOptions } from "./policy.js";
 import type { Run } from "./run.js";
 import type { Scope } from "./scope.js";
-import { ABORTABLE, IDEMPOTENT, isStaleRoute, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY } from "./wire.js";
+import { IDEMPOTENT, isStaleRoute, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY } from "./wire.js";
 
 const OPTIONS = new Set(
   "policy route deadline idempotent criticality cost solo predicate bodyFactory retryHeader".split(" "),
@@ -84,7 +84,7 @@ export function askedFor(sending: Sending, options: FetchOptions, known: Known):
   }
   const untilBody = core.setting("slot_until") !== "headers";
   let flags = flagsOf(options) & ~(IDEMPOTENT | REPLAYABLE);
-  flags |= ABORTABLE | (engine.queues ? MAY_PARK : 0) | (untilBody ? SLOT_UNTIL_BODY : 0);
+  flags |= (engine.queues ? MAY_PARK : 0) | (untilBody ? SLOT_UNTIL_BODY : 0);
   flags |= (idempotent ? IDEMPOTENT : 0) | (replayable ? REPLAYABLE : 0);
   let limit = limitOf(options.deadline);
   let parent = 0;
