@@ -74,7 +74,7 @@ test("a mistake is told with key, value and rule, and numbers are as they were g
 });
 
 test("memory that has been given back is used again, and what is large is served", async () => {
-  const some = policy({ retry: {}, bulkhead: { maxConcurrency: 3, maxQueue: 5000 } });
+  const some = policy({ retry: {}, bulkhead: { maxConcurrency: 3, maxQueue: 5000, acquireTimeout: 60_000 } });
   const size = () => some.engine.native.memory.buffer.byteLength;
   const round = async () => {
     const answers = await Promise.all(

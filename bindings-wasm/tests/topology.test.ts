@@ -286,9 +286,7 @@ describe.skipIf(PROGRAM === undefined)("behind Sentinel (needs redis-server)", (
         store: "fleet" as const,
         onLoss: "open" as const,
       };
-      const all = engines.map((lab) =>
-        policy({ name: "partner", engine: lab, rateLimit, storeTimeout: 200 }),
-      );
+      const all = engines.map((lab) => policy({ name: "partner", engine: lab, rateLimit, ...patient }));
       for (const some of all) expect(await through(some, 5)).toBe(5);
       expect(told).toEqual([]);
       expect(await servers.primary.command("KEYS", "*")).toContain("shop:{r|partner|default}:rl");

@@ -123,10 +123,10 @@ test("4: a failed response is read or closed before the next attempt: a pool of 
   expect(new Set((await log()).map(({ connection }) => connection)).size).toBe(1);
   const large = await origin({ status: 503, body_bytes: 1_000_000 }, 200);
   expect((await ask(large, {}, http(), one)).text).toBe("OK\n");
-  const slow = await origin({ status: 503, fault: "slow_body", body_bytes: 1000, chunk_every: 100 }, 200);
+  const slow = await origin({ status: 503, fault: "slow_body", body_bytes: 10_000, chunk_every: 100 }, 200);
   const began = performance.now();
   expect((await ask(slow, {}, http(), one)).text).toBe("OK\n");
-  expect(performance.now() - began).toBeLessThan(2000);
+  expect(performance.now() - began, "not the minute that it takes").toBeLessThan(20_000);
 });
 
 describe("5: Retry-After is not cut short", () => {
@@ -156,7 +156,7 @@ describe("6: every wait is cancellable", () => {
     const began = performance.now();
     controller.abort(why);
     expect(await call).toBe(why);
-    expect(performance.now() - began).toBeLessThan(50);
+    expect(performance.now() - began).toBeLessThan(5000); // and not the 10 s, or for ever
     await until(async () => (await stats()).in_flight === 0);
   });
 

@@ -58,7 +58,7 @@ export async function stats(): Promise<{ requests: number; connections_open: num
 }
 
 /** Waits until something is so. */
-export async function until(so: () => Promise<boolean> | boolean, ms = 5000): Promise<void> {
+export async function until(so: () => Promise<boolean> | boolean, ms = 60_000): Promise<void> {
   const end = performance.now() + ms;
   while (!(await so())) {
     if (performance.now() > end) throw new Error(`not within ${ms} ms: ${so}`);
