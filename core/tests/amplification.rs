@@ -3,8 +3,8 @@
 
 use Value::{Number, Text};
 use tidegate::{
-    Action, CallId, Class, Engine, Event, Opinion, Options, Outcome, Policy, PolicyId, Request, RouteId,
-    Time, Value,
+    Action, CallId, Class, Engine, Event, Opinion, Options, Outcome, Policy, PolicyId, Pool, PoolKind,
+    Request, RouteId, Time, Value,
 };
 
 /// A world in which every retry is at once, so that only the budget bounds it.
@@ -249,4 +249,136 @@ fn a_retry_that_a_hedge_decides_is_charged_as_any_other() {
     races.iter().for_each(|(call, running)| world.end(*call, running[1], Class::Transient));
     let (attempts, bound) = (world.attempts as f64, world.bound());
     assert!(attempts <= bound, "{attempts} attempts, bound {bound}");
+}
+
+#[test]
+fn an_explicit_budget_bounds_hedges_of_a_policy_without_retries() {
+    for budget in KINDS {
+        let hedge = [("hedge.delay", Number(0.0))];
+        let mut world = Adversary::new(&[budget, &hedge].concat(), 1.0);
+        for _ in 0..500 {
+            let (call, running) = world.race();
+            world.end(call, running[0], Class::Permanent);
+        }
+        let (attempts, bound) = (world.attempts as f64, world.bound());
+        assert!(attempts <= bound, "{budget:?}: {attempts} attempts, bound {bound}");
+        let with_retries = Adversary::new(&[budget, &hedge].concat(), 2.0).bound();
+        world.calls = 0;
+        assert_eq!(world.bound(), with_retries, "{budget:?}");
+    }
+}
+
+impl Adversary {
+    /// Gives the policy, or its pool, other settings.
+    fn retune(&mut self, budget: &[(&str, Value<'_>)], pooled: bool) {
+        let now = Time::from_micros(self.now);
+        if pooled {
+            let flags = self.engine.retune_pool(pool(budget), now).unwrap();
+            assert!(!flags.wakes);
+            return;
+        }
+        let mut pairs = vec![("retry.backoff.base", Number(0.0)), ("retry.max_attempts", Number(5.0))];
+        pairs.extend_from_slice(budget);
+        let flags = self.engine.retune(self.policy, Policy::from_pairs("p", &pairs).unwrap(), now).unwrap();
+        assert!(!flags.wakes);
+    }
+
+    /// One whose budget is a pool.
+    fn pooled(budget: &[(&str, Value<'_>)]) -> Self {
+        let pairs = [
+            ("retry.backoff.base", Number(0.0)),
+            ("retry.max_attempts", Number(5.0)),
+            ("retry.budget.pool", Text("b")),
+        ];
+        let mut engine = Engine::new(3, Options::default());
+        engine.pool(pool(budget), Time::from_micros(0)).unwrap();
+        let policy = engine.policy(Policy::from_pairs("p", &pairs).unwrap()).unwrap();
+        let route = engine.route(policy, "r", Time::from_micros(0));
+        Self { engine, policy, route, now: 0, calls: 0, attempts: 0 }
+    }
+}
+
+fn pool(budget: &[(&str, Value<'_>)]) -> Pool {
+    let own: Vec<_> = budget.iter().map(|(key, value)| (&key["retry.budget.".len()..], *value)).collect();
+    Pool::from_pairs("b", PoolKind::Budget, &own).unwrap()
+}
+
+/// Settings of one budget, large and small, and of others, that an operator goes to and fro between.
+fn settings() -> Vec<Vec<(&'static str, Value<'static>)>> {
+    let of = |kind, more: &[(&'static str, f64)]| {
+        let more = more.iter().map(|(key, value)| (*key, Number(*value)));
+        [("retry.budget.kind", Text(kind))].into_iter().chain(more).collect()
+    };
+    let tokens = |max| of("tokens", &[("retry.budget.max", max), ("retry.budget.ratio", 0.1)]);
+    let quota = |capacity| of("quota", &[("retry.budget.capacity", capacity)]);
+    let ratio =
+        |ratio, free| of("ratio", &[("retry.budget.ratio", ratio), ("retry.budget.min_throughput", free)]);
+    let window =
+        |ttl, floor| of("window", &[("retry.budget.ttl", ttl), ("retry.budget.min_retries_per_sec", floor)]);
+    vec![
+        tokens(100.0),
+        tokens(1.0),
+        quota(500.0),
+        quota(1.0),
+        ratio(0.1, 50.0),
+        ratio(0.2, 0.0),
+        window(10e6, 10.0),
+        window(9e6, 0.0),
+    ]
+}
+
+#[test]
+fn settings_that_shrink_and_grow_again_never_fill_a_budget() {
+    let all = settings();
+    for pooled in [false, true] {
+        for pair in 0..all.len() * all.len() {
+            // A pool is retuned as a policy is: half of the pairs are enough.
+            if pooled && pair % 2 == 0 {
+                continue;
+            }
+            let (one, other) = (&all[pair / all.len()], &all[pair % all.len()]);
+            let mut world = if pooled { Adversary::pooled(one) } else { Adversary::new(one, 5.0) };
+            // The bound is that of the settings that allow more, each in its own terms.
+            let (mut per_call, mut per_second, mut burst) = (0_f64, 0_f64, 0_f64);
+            for (place, budget) in [one, other].into_iter().cycle().take(60).enumerate() {
+                if place > 0 {
+                    world.retune(budget, pooled);
+                }
+                if place < 2 {
+                    let load = world.engine.explain_policy(world.policy).unwrap().load;
+                    (per_call, per_second) = (per_call.max(load.per_call), per_second.max(load.per_second));
+                    burst = burst.max(load.burst);
+                }
+                // All fails, then three succeed, the first of them after a retry.
+                (0..5).for_each(|_| world.call(FAIL));
+                world.call(&[Class::Transient, Class::Ok]);
+                (0..2).for_each(|_| world.call(&[Class::Ok]));
+                world.now += 20_000;
+            }
+            let bound = per_call * world.calls as f64 + per_second * world.now as f64 / 1e6 + burst;
+            let attempts = world.attempts;
+            assert!(
+                attempts as f64 <= bound,
+                "{one:?} to {other:?}, pool {pooled}: {attempts}, bound {bound}"
+            );
+        }
+    }
+}
+
+#[test]
+fn retries_in_flight_stay_counted_where_a_share_shrinks_and_grows() {
+    let share = |least| [("retry.budget.kind", Text("share")), ("retry.budget.min_retries", Number(least))];
+    let mut world = Adversary::new(&share(3.0), 5.0);
+    let calls: Vec<_> = (0..9).map(|_| world.race()).collect();
+    let retried = |world: &mut Adversary, at: usize| {
+        let (call, running) = &calls[at];
+        matches!(world.finish(*call, running[0], Outcome::of(Class::Transient)), Action::Attempt { .. })
+    };
+    assert_eq!((0..4).filter(|at| retried(&mut world, *at)).count(), 3);
+    world.retune(&share(0.0), false);
+    assert!(!retried(&mut world, 4));
+    world.retune(&share(3.0), false);
+    assert!(!retried(&mut world, 5), "the three are still in flight");
+    world.retune(&share(4.0), false);
+    assert!(retried(&mut world, 6) && !retried(&mut world, 7));
 }

@@ -235,7 +235,7 @@ fn old_settings_are_forgotten_when_their_calls_have_ended() {
 }
 
 #[test]
-fn a_budget_keeps_its_window_where_the_ttl_stays() {
+fn a_budget_keeps_what_it_has_counted_where_the_ttl_changes() {
     let left = |host: &Host| host.engine.snapshot(at(1_000)).routes[0].budget;
     let mut host = Host::new(&budget(10e6, 0.3));
     for _ in 0..2 {
@@ -248,6 +248,8 @@ fn a_budget_keeps_its_window_where_the_ttl_stays() {
     host.retune(&budget(10e6, 0.1), 10);
     assert_eq!(left(&host), Some(0));
     host.retune(&budget(20e6, 0.1), 10);
+    assert_eq!(left(&host), Some(0), "two of two, and both count for 20 s from now on");
+    host.retune(&budget(20e6, 0.2), 10);
     assert_eq!(left(&host), Some(2));
     host.retune(&vec![("retry.budget.kind", Text("none"))], 10);
     assert_eq!(left(&host), None);
@@ -300,7 +302,17 @@ fn a_retry_paid_to_a_budget_that_is_gone_is_not_refunded_by_the_next() {
     let mut host = Host::new(&budget(10e6, 0.1));
     let old = host.start(0);
     assert_eq!(host.finish(old, 1, Class::Transient, 0).action, Action::Wait { why: Wait::Backoff });
-    host.retune(&budget(20e6, 0.05), 0);
+    let quota = ("retry.budget.capacity", Number(5.0));
+    host.retune(&vec![("retry.budget.kind", Text("quota")), quota], 0);
+    assert_eq!(
+        host.engine.snapshot(at(0)).routes[0].budget,
+        Some(0),
+        "another kind starts without its burst"
+    );
+    for _ in 0..5 {
+        let call = host.start(0);
+        assert_eq!(verdict(host.finish(call, 1, Class::Ok, 0)), Verdict::Ok);
+    }
     let new = host.start(0);
     assert_eq!(host.finish(new, 1, Class::Transient, 0).action, Action::Wait { why: Wait::Backoff });
     assert_eq!(verdict(host.engine.on(old, Event::Cancel, at(0))), Verdict::Cancelled);

@@ -129,12 +129,12 @@ class Engine:
     def new_route(self, policy: Policy, key: str, now: int) -> Route:
         """State per (policy, key), and what its pools share."""
         hedge, retries = policy.hedge, policy.max_attempts > 1
-        ledger = Ledger(new_budget(policy.budget or {}, retries and policy.budget is not None))
+        # "shared" is the retry budget, with the settings that it has there, retries or none
+        shared = hedge is not None and hedge.budget.get("kind", "shared") == "shared"
+        ledger = Ledger(new_budget(policy.budget or {}, retries or shared))
         if policy.budget_pool is not None:
             ledger = self.shared(policy.budget_pool, now)
-        shares = retries or policy.budget_pool is not None
-        own = hedge is not None and (hedge.budget.get("kind", "shared") != "shared" or not shares)
-        hedge_ledger = Ledger(new_budget(hedge.budget)) if hedge is not None and own else ledger
+        hedge_ledger = ledger if hedge is None or shared else Ledger(new_budget(hedge.budget))
         route = Route(policy, key, ledger, hedge_ledger)
         if policy.rate is not None:
             pool = policy.rate.pool

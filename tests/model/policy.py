@@ -153,7 +153,7 @@ def new_budget(given: Given, exists: bool = True) -> budgets.NoBudget:
         return float(given.get(key, default))
 
     kind = given.get("kind", "window") if exists else "none"
-    if kind in ("window", "shared"):
+    if kind == "window":
         return budgets.Window(
             int(number("ttl", 10 * SECOND)),
             number("min_retries_per_sec", 10.0),

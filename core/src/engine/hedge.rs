@@ -40,16 +40,15 @@ impl Hedger {
         Self { latencies, quantile: settings.quantile, budget }
     }
 
-    pub fn retune(&mut self, to: &Hedge) {
-        let kept = match (&mut self.budget, &to.budget) {
-            (Some(budget), HedgeBudget::Own(Some(to))) => budget.retune(to),
-            (None, HedgeBudget::Shared | HedgeBudget::Own(None)) => true,
-            _ => false,
-        };
-        let fresh = Self::new(to);
-        if !kept {
-            self.budget = fresh.budget;
+    pub fn retune(&mut self, to: &Hedge, now: Time) {
+        match (&mut self.budget, &to.budget) {
+            (Some(budget), HedgeBudget::Own(Some(to))) => {
+                budget.retune(to, now);
+            }
+            (budget, HedgeBudget::Own(Some(to))) => *budget = Budget::spent(to, now),
+            (budget, HedgeBudget::Shared | HedgeBudget::Own(None)) => *budget = None,
         }
+        let fresh = Self::new(to);
         if self.quantile != to.quantile {
             (self.latencies, self.quantile) = (fresh.latencies, fresh.quantile);
         }

@@ -104,7 +104,7 @@ impl Engine {
         for user in self.routes.users_of(at) {
             self.routes.set_leased(user);
         }
-        self.retune_budget_of(at, policy.retry.budget);
+        self.retune_budget_of(at, policy.retry.budget, now);
         self.note(move |it| it.tell_policy(RecordType::PolicyRetuned, None, Some(at), now));
         self.note(move |it| it.tell_levels(at, before, now));
         self.hand_out(at, now);

@@ -21,8 +21,8 @@ impl Engine {
     /// Gives a policy other settings. Calls that have begun finish under the old ones, except for what they share with
     /// others: a bulkhead's limit and a budget change at once. A limit that grows admits waiters in this step; one that
     /// shrinks lets work in flight finish and admits nobody until it has. A bulkhead that is new counts the calls in
-    /// flight; one that is gone admits all that wait. A budget of the same kind and `ttl` keeps its window, another one
-    /// starts empty.
+    /// flight; one that is gone admits all that wait. A budget keeps what it has counted; one
+    /// of another kind, or where there was none, starts without its burst.
     ///
     /// Drain the wakes under the same lock, as after a step. Cost: one pass over calls and routes.
     ///
@@ -145,7 +145,7 @@ impl Engine {
             _ => it.throttle = fresh.throttle,
         }
         match (&mut it.hedger, &policy.hedge) {
-            (Some(hedger), Some(to)) => hedger.retune(to),
+            (Some(hedger), Some(to)) => hedger.retune(to, now),
             _ => it.hedger = fresh.hedger,
         }
         // A queue that calls wait in stays, and so does what they wait for.
@@ -173,7 +173,7 @@ impl Engine {
         }
         let it = &mut self.routes[route];
         if it.budget_at == route {
-            self.retune_budget_of(route, policy.retry.budget);
+            self.retune_budget_of(route, policy.retry.budget, now);
         }
     }
 
@@ -195,16 +195,18 @@ impl Engine {
         slots.len() as u32
     }
 
-    pub(super) fn retune_budget_of(&mut self, route: u32, to: Option<BudgetSettings>) {
+    pub(super) fn retune_budget_of(&mut self, route: u32, to: Option<BudgetSettings>, now: Time) {
         let kept = match (&mut self.routes[route].budget, to) {
             (None, None) => true,
-            (Some(budget), Some(to)) => budget.retune(&to),
-            _ => false,
+            (Some(budget), Some(to)) => budget.retune(&to, now),
+            (budget, to) => {
+                *budget = to.as_ref().and_then(|to| Budget::spent(to, now));
+                false
+            }
         };
         if kept {
             return;
         }
-        self.routes[route].budget = to.as_ref().and_then(Budget::new);
         // What was paid to the budget that is gone is not refunded by the one that is there now.
         let here = |call: &Call| {
             self.routes[call.route].budget_at == route && (call.charge != 0 || call.is_racing())

@@ -73,8 +73,8 @@ impl Settings {
             max_retry_after: self.span(self.or("retry.max_retry_after", "retry.backoff.max")),
             backoff: self.backoff(),
             throttled_base: self.span(self.or("retry.backoff.throttled_base", "retry.backoff.base")),
-            // A policy that makes one attempt keeps no books on retries.
-            budget: if retries { self.budget("retry.budget") } else { None },
+            // A policy that makes one attempt needs a budget only for hedges that draw on it.
+            budget: if retries || self.hedges_share() { self.budget("retry.budget") } else { None },
             // A pool has the books of all calls of all who name it.
             budget_pool: self.pool("retry.budget.pool"),
             hold: (FULL && self.flag("retry.hold")).then(|| self.whole("retry.max_held")),
@@ -109,8 +109,7 @@ impl Settings {
         let (whole, real) = (|name: &str| self.whole(&key(name)), |name: &str| self.real(&key(name)));
         let throttled = if self.given(&key("throttled_cost")) { "throttled_cost" } else { "cost" };
         Some(match self.word(&key("kind")) {
-            // A policy that shares its retry budget with hedges, and has none, gives them the default one.
-            "window" | "shared" => BudgetSettings::Window(WindowSettings {
+            "window" => BudgetSettings::Window(WindowSettings {
                 ttl: self.span(&key("ttl")),
                 min_retries_per_sec: real("min_retries_per_sec"),
                 percent_can_retry: real("percent_can_retry"),
@@ -286,21 +285,23 @@ impl Settings {
 
     fn hedge(&self) -> Hedge {
         let quantile = "hedge.adaptive_delay_quantile";
-        let retries = self.uses("retry.") && self.whole("retry.max_attempts") > 1;
         Hedge {
             delay: self.span("hedge.delay"),
             max_attempts: self.whole("hedge.max_attempts") as u8,
             quantile: self.given(quantile).then(|| self.real(quantile)),
             delay_min: self.span("hedge.delay_min"),
             delay_max: self.span_or_none("hedge.delay_max"),
-            budget: if self.word("hedge.budget.kind") == "shared"
-                && (retries || self.given("retry.budget.pool"))
-            {
+            budget: if self.hedges_share() {
                 HedgeBudget::Shared
             } else {
                 HedgeBudget::Own(self.budget("hedge.budget"))
             },
         }
+    }
+
+    /// Do hedges draw on the retry budget?
+    fn hedges_share(&self) -> bool {
+        FULL && self.uses("hedge.") && self.word("hedge.budget.kind") == "shared"
     }
 
     /// The kinds that a list counts: those it names, and those based on a class that it names, unless the other list

@@ -14,7 +14,7 @@ impl Policy {
         self.retry.backoff
     }
 
-    /// The retry budget of a policy that retries, if it has one of its own.
+    /// The retry budget of a policy that retries, or whose hedges draw on it, if it has one of its own.
     pub fn budget(&self) -> Option<BudgetSettings> {
         self.retry.budget
     }

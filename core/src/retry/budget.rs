@@ -146,18 +146,38 @@ impl Budget {
         }
     }
 
-    /// Goes on with other settings of the same kind, with what it has counted; false, and nothing changes, where its
-    /// counts would mean something else.
-    pub(crate) fn retune(&mut self, to: &BudgetSettings) -> bool {
-        match (self, to) {
-            (Self::Window(budget), BudgetSettings::Window(to)) => return budget.retune(*to),
+    /// Goes on with other settings, and with all that it has counted. A budget of another kind starts without its burst:
+    /// counts do not translate, and what is owed must not be forgiven. False where what was paid so far was paid to a
+    /// budget that is gone.
+    pub(crate) fn retune(&mut self, to: &BudgetSettings, now: Time) -> bool {
+        match (&mut *self, to) {
+            (Self::Window(budget), BudgetSettings::Window(to)) => budget.retune(*to, now),
             (Self::Ratio(budget), BudgetSettings::Ratio(to)) => budget.retune(*to),
             (Self::Share(budget), BudgetSettings::Share(to)) => budget.retune(*to),
             (Self::Tokens(budget), BudgetSettings::Tokens(to)) => budget.retune(*to),
             (Self::Quota(budget), BudgetSettings::Quota(to)) => budget.retune(*to),
-            _ => return false,
+            _ => {
+                if let Some(spent) = Self::spent(to, now) {
+                    *self = spent;
+                }
+                return false;
+            }
         }
         true
+    }
+
+    /// A budget of these settings that has its burst behind it, so that every retry has to be earned.
+    pub(crate) fn spent(settings: &BudgetSettings, now: Time) -> Option<Self> {
+        if let BudgetSettings::Window(settings) = settings {
+            return Some(Self::Window(RetryBudget::spent(*settings, now)));
+        }
+        let full = Full::here()?;
+        Some(match settings {
+            BudgetSettings::Ratio(settings) => Self::Ratio(Rare::new(RatioBudget::spent(*settings), full)),
+            BudgetSettings::Tokens(settings) => Self::Tokens(Rare::new(TokenBudget::spent(*settings), full)),
+            BudgetSettings::Quota(settings) => Self::Quota(Rare::new(RetryQuota::spent(*settings), full)),
+            BudgetSettings::Window(_) | BudgetSettings::Share(_) => return Self::new(settings),
+        })
     }
 
     /// Is it as if new?

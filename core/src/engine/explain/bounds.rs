@@ -85,7 +85,7 @@ pub(super) fn load(policy: &Policy, budget: Option<&BudgetSettings>) -> Load {
     };
     let shared = policy.hedge.is_some() && hedges.is_none();
     let own = hedges.as_ref().map(|budget| (budget.as_ref(), true));
-    for (budget, hedged) in [retries.then_some((budget, shared)), own].into_iter().flatten() {
+    for (budget, hedged) in [(retries || shared).then_some((budget, shared)), own].into_iter().flatten() {
         let Some(more) = budget.and_then(|budget| added(budget, most, hedged)) else { return unbounded };
         load.per_call += more.per_call;
         load.per_second += more.per_second;
@@ -170,7 +170,10 @@ pub(super) fn warnings(policy: &Policy, bulkhead: &Policy, budgeted: bool) -> Ve
         ),
         (retries && !budgeted, "retry without a budget: in an outage every call makes max_attempts attempts"),
         (
-            policy.hedge.as_ref().is_some_and(|it| it.budget == HedgeBudget::Own(None)),
+            policy.hedge.as_ref().is_some_and(|it| match it.budget {
+                HedgeBudget::Own(budget) => budget.is_none(),
+                HedgeBudget::Shared => !retries && !budgeted,
+            }),
             "hedge without a budget: where everything is slow, every call is sent more than once",
         ),
         (

@@ -37,13 +37,22 @@ impl Default for QuotaSettings {
 #[derive(Clone, Debug)]
 pub struct RetryQuota {
     settings: QuotaSettings,
-    available: u32,
+    /// What is missing to the full. More than `capacity` after a retune to a smaller one.
+    spent: u32,
 }
+
+/// The largest capacity that a policy may name, and so the largest debt.
+const MOST: u32 = 1_000_000_000;
 
 impl RetryQuota {
     /// A full quota.
     pub fn new(settings: QuotaSettings) -> Self {
-        Self { settings, available: settings.capacity }
+        Self { settings, spent: 0 }
+    }
+
+    /// An empty quota: retries have to be earned from the first on.
+    pub(crate) fn spent(settings: QuotaSettings) -> Self {
+        Self { settings, spent: settings.capacity }
     }
 
     /// Pays for a retry after a failure of this class; the cost, if there was enough.
@@ -53,8 +62,9 @@ impl RetryQuota {
             Class::Throttled => self.settings.throttled_cost,
             _ => self.settings.cost,
         };
-        self.available = self.available.checked_sub(u32::from(cost))?;
-        Some(cost)
+        let enough = self.available() >= u32::from(cost);
+        self.spent += if enough { u32::from(cost) } else { 0 };
+        enough.then_some(cost)
     }
 
     /// A call has succeeded, whose last retry cost `cost`: 0 if there was none.
@@ -64,39 +74,37 @@ impl RetryQuota {
 
     /// Gives a charge back.
     pub fn refund(&mut self, cost: u16) {
-        self.available = self.available.saturating_add(u32::from(cost)).min(self.settings.capacity);
+        self.spent = self.spent.saturating_sub(u32::from(cost));
     }
 
     /// Tokens left.
     pub fn available(&self) -> u32 {
-        self.available
+        self.settings.capacity.saturating_sub(self.spent)
     }
 
     pub(crate) fn balance(&self) -> u64 {
-        u64::from(self.available) / u64::from(self.settings.cost.max(1))
+        u64::from(self.available()) / u64::from(self.settings.cost.max(1))
     }
 
-    /// Goes on with other settings: what is missing to the full stays missing.
+    /// Goes on with other settings: what is missing to the full stays missing, also where that is more than all.
     pub(crate) fn retune(&mut self, to: QuotaSettings) {
-        let missing = self.settings.capacity - self.available;
-        *self = Self { settings: to, available: to.capacity.saturating_sub(missing) };
+        self.settings = to;
     }
 
     pub(crate) fn is_fresh(&self) -> bool {
-        self.available == self.settings.capacity
+        self.spent == 0
     }
 
     /// Writes what is missing to the full, as a retune keeps it.
     pub(crate) fn save(&self, to: &mut Saver) {
         if !self.is_fresh() {
             to.text("quota");
-            to.count(self.settings.capacity - self.available);
+            to.count(self.spent);
         }
     }
 
     pub(crate) fn load(from: &mut Loader<'_>, settings: QuotaSettings) -> Result<Self, Damage> {
-        let missing = from.count()?;
-        Ok(Self { settings, available: settings.capacity.saturating_sub(missing) })
+        Ok(Self { settings, spent: from.count()?.min(MOST) })
     }
 }
 

@@ -50,6 +50,11 @@ impl RatioBudget {
         }
     }
 
+    /// A budget that has no free retries any more.
+    pub(crate) fn spent(settings: RatioSettings) -> Self {
+        Self { calls: u64::from(settings.min_throughput) + 1, ..Self::new(settings) }
+    }
+
     /// Counts one call.
     pub fn on_call(&mut self) {
         self.calls = self.calls.saturating_add(1);

@@ -30,82 +30,95 @@ pub struct TokenSettings {
 pub struct TokenBudget {
     max: u64,
     gain: u64,
-    tokens: u64,
+    /// What is missing to the full. More than `max` after a retune to a smaller one: then there are no tokens, and
+    /// successes pay the debt first.
+    debt: u64,
 }
+
+/// The largest debt that any settings lead to.
+const MOST: u64 = 1_000 * TOKEN;
 
 impl TokenBudget {
     /// A full budget.
     pub fn new(settings: TokenSettings) -> Self {
         let max = u64::from(settings.max) * TOKEN;
-        Self { max, gain: micro_tokens(settings.ratio), tokens: max }
+        Self { max, gain: micro_tokens(settings.ratio), debt: 0 }
+    }
+
+    /// A budget without its burst: retries have to be earned from the first on.
+    pub(crate) fn spent(settings: TokenSettings) -> Self {
+        let full = Self::new(settings);
+        Self { debt: full.max - full.max / 2, ..full }
+    }
+
+    fn tokens(&self) -> u64 {
+        self.max.saturating_sub(self.debt)
     }
 
     /// A retryable failure, first attempts included.
     pub fn on_failure(&mut self) {
-        self.tokens = self.tokens.saturating_sub(TOKEN);
+        // Never below no tokens at all.
+        self.debt += TOKEN.min(self.tokens());
     }
 
     /// A success.
     pub fn on_success(&mut self) {
-        self.tokens = self.tokens.saturating_add(self.gain).min(self.max);
+        self.debt = self.debt.saturating_sub(self.gain);
     }
 
     /// May there be a retry now?
     pub fn allows(&self) -> bool {
-        self.tokens > self.max / 2
+        self.tokens() > self.max / 2
     }
 
     /// Takes the token of a retry whose failure took none, because an opinion and not its class made it retryable, or
     /// because it was a hedge's. As after a failure, more than half must be left afterwards.
     pub fn try_take(&mut self) -> bool {
-        let granted = self.tokens > self.max / 2 + TOKEN;
+        let granted = self.tokens() > self.max / 2 + TOKEN;
         if granted {
-            self.tokens -= TOKEN;
+            self.debt += TOKEN;
         }
         granted
     }
 
     /// Takes the token of a hedge, while retries are allowed and a whole one is left.
     pub fn try_hedge(&mut self) -> bool {
-        let granted = self.allows() && self.tokens >= TOKEN;
+        let granted = self.allows() && self.tokens() >= TOKEN;
         if granted {
-            self.tokens -= TOKEN;
+            self.debt += TOKEN;
         }
         granted
     }
 
     /// Gives back `count` tokens that retries took and that never started.
     pub fn refund(&mut self, count: u16) {
-        self.tokens = self.tokens.saturating_add(u64::from(count) * TOKEN).min(self.max);
+        self.debt = self.debt.saturating_sub(u64::from(count) * TOKEN);
     }
 
     /// Failures that would still leave retries allowed.
     pub fn balance(&self) -> u64 {
-        self.tokens.saturating_sub(self.max / 2).div_ceil(TOKEN)
+        self.tokens().saturating_sub(self.max / 2).div_ceil(TOKEN)
     }
 
-    /// Goes on with other settings: what is missing to the full stays missing.
+    /// Goes on with other settings: what is missing to the full stays missing, also where that is more than all.
     pub(crate) fn retune(&mut self, to: TokenSettings) {
-        let new = Self::new(to);
-        *self = Self { tokens: new.max.saturating_sub(self.max - self.tokens), ..new };
+        *self = Self { debt: self.debt, ..Self::new(to) };
     }
 
     pub(crate) fn is_fresh(&self) -> bool {
-        self.tokens == self.max
+        self.debt == 0
     }
 
     /// Writes what is missing to the full, as a retune keeps it.
     pub(crate) fn save(&self, to: &mut Saver) {
         if !self.is_fresh() {
             to.text("tokens");
-            to.whole(self.max - self.tokens);
+            to.whole(self.debt);
         }
     }
 
     pub(crate) fn load(from: &mut Loader<'_>, settings: TokenSettings) -> Result<Self, Damage> {
-        let new = Self::new(settings);
-        let missing = from.whole()?;
-        Ok(Self { tokens: new.max.saturating_sub(missing), ..new })
+        Ok(Self { debt: from.whole()?.min(MOST), ..Self::new(settings) })
     }
 }
 

@@ -90,6 +90,15 @@ impl RetryBudget {
         }
     }
 
+    /// A budget whose floor is used up until `ttl` has passed.
+    pub(crate) fn spent(settings: WindowSettings, now: Time) -> Self {
+        let mut it = Self::new(settings);
+        it.roll(now);
+        it.totals.withdrawals = u32::try_from(it.floor).unwrap_or(u32::MAX);
+        it.slices[it.current as usize % SLICES] = it.totals;
+        it
+    }
+
     /// Counts one call.
     #[inline]
     pub fn deposit(&mut self, now: Time) {
@@ -133,13 +142,19 @@ impl RetryBudget {
         (share as u64).saturating_add(self.floor).saturating_sub(u64::from(self.totals.withdrawals))
     }
 
-    /// Goes on with other settings and the same window; false, and nothing changes, where the window is another.
-    pub(crate) fn retune(&mut self, to: WindowSettings) -> bool {
-        let same = self.settings.ttl == to.ttl;
-        if same {
-            (self.floor, self.settings) = (Self::new(to).floor, to);
+    /// Goes on with other settings. Where `ttl` is another, all that counts now counts for the whole new one, calls and
+    /// retries alike: nothing is forgiven.
+    pub(crate) fn retune(&mut self, to: WindowSettings, now: Time) {
+        let mut new = Self::new(to);
+        if self.settings.ttl == to.ttl {
+            (self.floor, self.settings) = (new.floor, to);
+            return;
         }
-        same
+        self.roll(now);
+        new.roll(now);
+        new.totals = self.totals;
+        new.slices[new.current as usize % SLICES] = new.totals;
+        *self = new;
     }
 
     /// Is it as if new: nothing in the window?
