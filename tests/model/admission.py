@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from call import DEPTH, Call, Step, later
+from call import Call, Step, later
 from holds import Hold
 from queues import Permits
 
@@ -161,16 +161,18 @@ def guard(engine: Engine, call: Call, now: int) -> Step | None:
 
 
 def ancestors(call: Call) -> list[Call]:
-    """ADR 0005: "ancestry is looked up 32 levels deep"."""
+    """ADR 0005: "all calls around it, however deep"."""
     found: list[Call] = []
     parent = call.parent
-    while parent is not None and len(found) < DEPTH:
+    while parent is not None:
         found.append(parent)
         parent = parent.parent
     return found
 
 
 def holds(call: Call, permits: Permits) -> bool:
-    """Does a call, or an attempt of it, have a permit of this bulkhead?"""
+    """Does a call, or an attempt of it, have a permit of this bulkhead, or share one?"""
+    if call.shares and call.route.permits is permits:
+        return True
     attempts = [*call.live, *call.stopped]
     return call.permit is permits or any(attempt.permit is permits for attempt in attempts)

@@ -28,7 +28,6 @@ Path = tuple[str, ...]
 MAX_PARK = 1_000_000
 UNCLAIMED = 5_000_000
 OVERDUE = 60_000_000
-DEPTH = 32
 AT_ONCE = 4
 
 

@@ -250,10 +250,9 @@ impl Engine {
             let verdict = self.impatience(slot);
             return self.refuse(slot, verdict, None, now);
         }
-        if self.shares(slot) {
+        if self.share(slot) {
             // A call around it has a permit by now. To wait for another would be to wait for itself.
             self.leave_queue(slot, now);
-            self.calls[slot].flags |= flag::SHARES;
             self.calls[slot].go(State::Passing);
             return self.proceed(slot, Stage::Guard, now);
         }

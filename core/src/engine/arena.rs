@@ -305,6 +305,9 @@ pub(super) struct Arena {
     cursor: u32,
     live: u32,
     sides: Sides,
+    /// By slot: the nearest ancestor whose route has permits, or [`NONE`]. Meaningful where [`Call::parent`] is not
+    /// [`NONE`]; as long as the highest slot that ever was nested.
+    pooled_above: Vec<u32>,
 }
 
 impl Arena {
@@ -392,6 +395,44 @@ impl Arena {
             self.sides.insert(slot);
         }
         self.sides.get_mut(slot)
+    }
+
+    /// Nests a call in another. `pooled` says that the parent's route has permits, which its children may share.
+    pub fn nest(&mut self, slot: u32, parent: u32, pooled: bool) {
+        let above = if pooled { parent } else { self.pooled_above(parent).unwrap_or(NONE) };
+        self[slot].set_parent(parent);
+        self.set_pooled_above(slot, above);
+    }
+
+    /// The nearest call around this one that may hold or share a permit.
+    ///
+    /// Ancestors without permits are left out, and so is one whose permit a call shares from its first look on
+    /// ([`Arena::stand_in_for`]). An ancestor outlives its descendants (`settle`), so a slot in here is never another call's.
+    pub fn pooled_above(&self, slot: u32) -> Option<u32> {
+        if self[slot].parent() == NONE {
+            return None;
+        }
+        self.pooled_above.get(slot as usize).copied().filter(|above| *above != NONE)
+    }
+
+    /// A call shares the permit of the nearest call above it until it ends: calls within it need not look at both.
+    pub fn stand_in_for(&mut self, slot: u32, above: u32) {
+        let next = self.pooled_above(above).unwrap_or(NONE);
+        self.set_pooled_above(slot, next);
+    }
+
+    /// Leaves no ancestor out any more: a route without permits has got some.
+    pub fn look_at_all_parents(&mut self) {
+        for slot in 0..self.pooled_above.len() {
+            self.pooled_above[slot] = self.calls.get(slot).map_or(NONE, Call::parent);
+        }
+    }
+
+    fn set_pooled_above(&mut self, slot: u32, above: u32) {
+        if self.pooled_above.len() <= slot as usize {
+            self.pooled_above.resize(slot as usize + 1, NONE);
+        }
+        self.pooled_above[slot as usize] = above;
     }
 
     /// Calls in slots, those that linger included.

@@ -26,12 +26,13 @@ impl Engine {
         // Beyond 65,535 nested calls at once the next ones ask for permits of their own.
         let adopted = around.children.checked_add(1);
         around.children = adopted.unwrap_or(around.children);
-        let deadline = around.deadline;
+        let (deadline, route) = (around.deadline, around.route);
         let call = &mut self.calls[slot];
         call.flags |= nested;
         call.deadline = call.deadline.min(deadline); // the earlier wins (semantics 7.3)
         if adopted.is_some() {
-            call.set_parent(parent);
+            let pooled = self.routes[self.routes[route].pool_at].pool.is_some();
+            self.calls.nest(slot, parent, pooled);
         }
     }
 
@@ -91,7 +92,7 @@ impl Engine {
         }
         let call = &mut self.calls[slot];
         let route = call.route;
-        call.flags &= !(flag::HOLDS | flag::PER_LANE | flag::RACING);
+        call.flags &= !(flag::HOLDS | flag::SHARES | flag::PER_LANE | flag::RACING);
         (call.lanes, call.stopped) = (0, 0);
         call.moment = now.after(GRACE);
         call.go(State::Lost);

@@ -16,9 +16,6 @@ use crate::time::{Duration, Time};
 /// How long a grant may stay unclaimed; longer than a parked call's longest sleep.
 const CLAIM: Duration = Duration::from_secs(5);
 
-/// How far up a call looks for an ancestor's permit.
-const DEEPEST: u32 = 32;
-
 /// How the sojourn that a queue allows is scaled by criticality, best effort first (semantics 4.4).
 const ALLOWANCES: [f64; 4] = [0.25, 0.5, 1.0, 2.0];
 
@@ -317,8 +314,7 @@ impl Engine {
         home: u32,
         now: Time,
     ) -> Result<Permit, Verdict> {
-        if self.calls[slot].has(flag::SHARES) || self.shares(slot) {
-            self.calls[slot].flags |= flag::SHARES;
+        if self.calls[slot].has(flag::SHARES) || self.share(slot) {
             return Ok(Permit::Held);
         }
         self.revoke_overdue(home, now);
@@ -506,23 +502,26 @@ impl Engine {
         u32::from(call.has(flag::HOLDS)) + lanes.count_ones()
     }
 
-    /// Does a call around this one hold a permit of the same pool? Then it is shared: a call never waits for itself.
-    pub(super) fn shares(&self, slot: u32) -> bool {
-        let mut ancestor = self.calls[slot].parent();
-        if ancestor == NONE {
-            return false;
-        }
+    /// Shares the permit of a call around this one, where one of them holds or shares a permit of the same pool: a call
+    /// never waits for itself, however deep it is nested. True if it shares one now; it does until it ends.
+    ///
+    /// The first ancestor of the same pool answers, so recursion through one policy, or through a few in turn, looks at
+    /// as many calls as there are policies in the turn. See [`Arena::pooled_above`].
+    pub(super) fn share(&mut self, slot: u32) -> bool {
+        let Some(nearest) = self.calls.pooled_above(slot) else { return false };
         let home = self.routes[self.calls[slot].route].pool_at;
-        for _ in 0..DEEPEST {
-            if ancestor == NONE {
-                return false;
-            }
+        let mut next = Some(nearest);
+        while let Some(ancestor) = next {
             let call = &self.calls[ancestor];
-            let holds = call.has(flag::HOLDS) || call.has(flag::PER_LANE) && call.lanes != 0;
-            if holds && self.routes[call.route].pool_at == home {
+            let has_one = call.has(flag::HOLDS | flag::SHARES) || call.has(flag::PER_LANE) && call.lanes != 0;
+            if has_one && self.routes[call.route].pool_at == home {
+                self.calls[slot].flags |= flag::SHARES;
+                if ancestor == nearest {
+                    self.calls.stand_in_for(slot, nearest);
+                }
                 return true;
             }
-            ancestor = call.parent();
+            next = self.calls.pooled_above(ancestor);
         }
         false
     }

@@ -192,6 +192,7 @@ impl Engine {
         for slot in &slots {
             self.calls[*slot].flags |= flag::HOLDS;
         }
+        self.calls.look_at_all_parents();
         slots.len() as u32
     }
 
