@@ -125,8 +125,9 @@ struct Entry {
 
 /// The engine: a pure state machine for all calls of a process.
 ///
-/// `now` is always the last argument, on a monotonic clock of the host's, in microseconds; readings that run back are
-/// absorbed (R10). No method blocks, allocates per call in steady state, calls back, or panics.
+/// `now` is always the last argument, on a monotonic clock of the host's, in microseconds; readings that run back or
+/// swing neither stop it nor mint anything (R10). No method blocks, allocates per call in steady state, calls back, or
+/// panics.
 #[derive(Debug)]
 pub struct Engine {
     seed: u64,

@@ -139,15 +139,36 @@ impl WallTime {
     }
 }
 
-/// Inversions up to this long are two threads reading one clock; they are clamped. Longer ones are a clock set back.
-const INVERSION: u64 = 10_000;
+/// A reading up to this far below the highest one is a swing: time stands still until the clock is past it again. A
+/// reading further below means that the clock was set back.
+const SWING: u64 = 30_000_000;
 
-/// Makes the host's readings monotonic (rule R10): core's time never goes back, and a clock set back by hours
-/// makes no wait longer than configured, because the jump is absorbed by an offset.
+/// No clock runs this far between two readings (285 years): a reading beyond it is garbage, or has another origin.
+pub(crate) const TOO_FAR: u64 = 1 << 53;
+
+/// The greatest moment to begin with, so that moments in the future have room above it.
+const LATEST_START: u64 = 1 << 62;
+
+/// Makes the host's readings monotonic (rule R10): core's time advances only by what the clock gains on its highest
+/// reading, so a clock that swings to and fro mints nothing.
+///
+/// Invariants, each with a property test below. (1) Time never goes back. (2) While no reading is more than `SWING`
+/// below the highest, time has advanced by exactly (highest reading − first reading): the two differ by a constant,
+/// because each step adds to both what the reading is above the highest. (3) Between two readings time advances by no
+/// more than the clock does. (4) Time stands still for at most `SWING` of the clock's own running after the last set-back,
+/// because a reading is never more than `SWING` below `reading` without moving it.
+///
+/// A clock that jumps ahead cannot be told from a pause of the process, so a jump counts. It counts once: a clock that
+/// returns to the line on which it ran before it was set back (`mark`) gives only what it is beyond core's time on that
+/// line, so two clocks that are read in turn mint nothing, however far apart they are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
-    last: u64,
-    offset: u64,
+    /// The highest reading since the clock was last set back.
+    reading: u64,
+    /// Core's time at that reading.
+    now: u64,
+    /// A point of the line on which the clock ran before it was last set back: its reading, and core's time then.
+    mark: Option<(u64, u64)>,
     started: bool,
 }
 
@@ -155,20 +176,47 @@ impl Clock {
     /// Core's time for a reading of the host's clock.
     #[inline]
     pub(crate) fn observe(&mut self, reading: Time) -> Time {
-        let shifted = reading.0.saturating_add(self.offset);
-        if shifted >= self.last || !self.started {
-            self.started = true;
-            self.last = shifted;
-        } else if self.last - shifted > INVERSION {
-            // Readings as high as `last - offset` have been seen, so this cannot overflow by more than saturation.
-            self.offset = self.offset.saturating_add(self.last - shifted);
+        let (before, reading) = (self.reading, reading.0);
+        if reading >= before && reading - before <= SWING && self.started {
+            self.reading = reading;
+            self.now += reading - before;
+        } else {
+            self.jump(reading);
         }
-        Time(self.last)
+        Time(self.now)
+    }
+
+    /// The first reading, one below the highest, or one far above it.
+    #[inline(never)]
+    fn jump(&mut self, reading: u64) {
+        let (before, now) = (self.reading, self.now);
+        if !self.started {
+            (self.started, self.now) = (true, now.saturating_add(reading).min(LATEST_START));
+        } else if reading < before {
+            if before - reading <= SWING {
+                return;
+            }
+            if before - reading <= TOO_FAR {
+                self.mark = Some((before, now));
+            }
+        } else if reading - before <= TOO_FAR {
+            // What the line that the clock ran on before it was set back says, if this is that line again.
+            let line = self.mark.map(|(mark, then)| {
+                then.saturating_add(reading.saturating_sub(mark)).saturating_sub(mark.saturating_sub(reading))
+            });
+            if let Some(line) = line.filter(|line| line.saturating_add(SWING) >= now) {
+                self.now = now.max(line);
+                self.reading = reading.saturating_add(self.now - line);
+                return;
+            }
+            self.now = now.saturating_add(reading - before);
+        }
+        self.reading = reading;
     }
 
     /// The latest moment seen.
     pub(crate) fn now(self) -> Time {
-        Time(self.last)
+        Time(self.now)
     }
 
     /// What [`Clock::observe`] would answer, without remembering it (for snapshots).
@@ -179,50 +227,151 @@ impl Clock {
 
     /// Lets core's time jump ahead: every moment before it has a place then, whatever the origin of the host's clock.
     pub(crate) fn skip(&mut self, span: Duration) {
-        self.last = self.last.saturating_add(span.0);
-        self.offset = self.offset.saturating_add(span.0);
+        self.now = self.now.saturating_add(span.0);
+        if let Some((_, then)) = &mut self.mark {
+            *then = then.saturating_add(span.0);
+        }
     }
 
     /// The host's reading at which core's time is `moment`, as far as the host's clock has been seen.
     pub(crate) fn reading_of(self, moment: Time) -> Time {
-        Time(moment.0.saturating_sub(self.offset))
+        let ahead = moment.0.saturating_sub(self.now);
+        let behind = self.now.saturating_sub(moment.0);
+        Time(self.reading.saturating_add(ahead).saturating_sub(behind))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    const S: u64 = 1_000_000;
 
     fn at(clock: &mut Clock, micros: u64) -> u64 {
         clock.observe(Time(micros)).0
     }
 
-    #[test]
-    fn small_inversions_are_clamped_and_do_not_shift_time() {
+    /// Core's time after these readings, in the order given.
+    fn after(readings: impl IntoIterator<Item = u64>) -> u64 {
         let mut clock = Clock::default();
-        assert_eq!(at(&mut clock, 50_000), 50_000);
-        assert_eq!(at(&mut clock, 40_001), 50_000);
-        assert_eq!(at(&mut clock, 50_001), 50_001);
+        readings.into_iter().map(|reading| at(&mut clock, reading)).last().unwrap()
+    }
+
+    #[test]
+    fn readings_of_threads_that_overtake_each_other_do_not_shift_time() {
+        assert_eq!(after([50_000, 40_001]), 50_000);
+        assert_eq!(after([50_000, 40_001, 50_001]), 50_001);
     }
 
     #[test]
     fn a_clock_set_back_by_an_hour_goes_on_from_where_it_was() {
-        let mut clock = Clock::default();
-        let hour = 3_600_000_000;
-        assert_eq!(at(&mut clock, 2 * hour), 2 * hour);
-        assert_eq!(at(&mut clock, hour), 2 * hour);
-        assert_eq!(at(&mut clock, hour + 7), 2 * hour + 7);
+        let hour = 3_600 * S;
+        assert_eq!(after([2 * hour, hour]), 2 * hour);
+        assert_eq!(after([2 * hour, hour, hour + 7]), 2 * hour + 7);
+        // One set back by less than 30 s stands still until it is there again.
+        assert_eq!(after([100 * S, 70 * S, 99 * S]), 100 * S);
+        assert_eq!(after([100 * S, 70 * S, 101 * S]), 101 * S);
+    }
+
+    /// Museum 65: WSL2 steps its clock by ±11 s every few seconds.
+    #[test]
+    fn a_clock_that_swings_by_eleven_seconds_mints_no_time() {
+        let swings = (0..1_000).map(|n| 1_000 * S + n + if n % 2 == 0 { 11 * S } else { 0 });
+        assert_eq!(after(swings), 1_011 * S + 998, "1,000 readings within a millisecond");
+        let both_ways = (0..1_000).map(|n| 1_000 * S + n - 11 * S * (n % 3));
+        assert_eq!(after(both_ways), 1_000 * S + 999);
     }
 
     #[test]
-    fn extreme_origins_do_not_overflow() {
-        for origin in [0, 1, 1 << 63, u64::MAX - 1_000_000] {
+    fn a_clock_that_returns_to_where_it_was_counts_once() {
+        let hour = 3_600 * S;
+        let swings = (0..1_000).map(|n| 10 * hour + n * S + if n % 2 == 0 { hour } else { 0 });
+        // An hour for the first jump, which could have been a pause; then only true time, or the half that is seen.
+        assert!(after(swings) <= 11 * hour + 1_000 * S);
+    }
+
+    #[test]
+    fn a_reading_that_no_clock_has_neither_mints_nor_ends_time() {
+        for garbage in [u64::MAX, u64::MAX - 1, 1 << 63] {
+            let mut clock = Clock::default();
+            assert_eq!(at(&mut clock, 5 * S), 5 * S);
+            for n in 1..100 {
+                assert_eq!(at(&mut clock, garbage), 4 * S + n * S, "no time has passed");
+                assert_eq!(at(&mut clock, 5 * S + n * S), 4 * S + n * S, "the clock is right again");
+                assert_eq!(at(&mut clock, 6 * S + n * S), 5 * S + n * S, "and goes on");
+            }
+        }
+    }
+
+    #[test]
+    fn extreme_origins_leave_room_for_the_future() {
+        for origin in [0, 1, 1 << 62, 1 << 63, u64::MAX - S] {
             let mut clock = Clock::default();
             let first = at(&mut clock, origin);
-            assert_eq!(first, origin);
-            assert!(at(&mut clock, u64::MAX) >= first);
-            assert_eq!(at(&mut clock, 0), u64::MAX);
-            assert_eq!(at(&mut clock, u64::MAX), u64::MAX);
+            assert_eq!(first, origin.min(1 << 62));
+            assert_eq!(at(&mut clock, origin + S), first + S);
+            assert_eq!(clock.reading_of(Time(first + 2 * S)), Time(origin.saturating_add(2 * S)));
+            assert!(at(&mut clock, 0) < 1 << 63);
+        }
+    }
+
+    /// Readings of a true time that goes on, through a clock that is off by up to `off` µs, now so, now otherwise.
+    fn swinging(off: u64) -> impl Strategy<Value = Vec<(u64, u64)>> {
+        let step = (prop_oneof![Just(0), 0..2_000u64, 0..5 * S, 0..600 * S], 0..=off);
+        prop::collection::vec(step, 1..200).prop_map(|steps| {
+            let mut truth = 0;
+            let reading = |(gap, off)| {
+                truth += gap;
+                (truth, 3_600 * S + truth + off)
+            };
+            steps.into_iter().map(reading).collect()
+        })
+    }
+
+    proptest! {
+        /// Invariants 1 to 3, and what they are for: time advances by no more than what has truly passed, and the swing.
+        #[test]
+        fn a_swing_of_any_shape_mints_nothing(readings in swinging(SWING)) {
+            let mut clock = Clock::default();
+            let first = readings[0].1;
+            let (mut last, mut highest) = (0, first);
+            for (truth, reading) in readings {
+                let now = at(&mut clock, reading);
+                prop_assert!(now >= last);
+                prop_assert!(last == 0 || now - last <= reading.saturating_sub(highest));
+                highest = highest.max(reading);
+                prop_assert_eq!(now - first, highest - first);
+                prop_assert!(now - first <= truth + SWING);
+                last = now;
+            }
+        }
+
+        /// Museum 73: a clock that goes back by any amount, as often as it likes, along two lines.
+        #[test]
+        fn two_clocks_read_in_turn_mint_nothing(readings in swinging(1), apart in 0..10 * 3_600 * S, which: u64) {
+            let mut clock = Clock::default();
+            let mut first = None;
+            for (n, (truth, reading)) in readings.into_iter().enumerate() {
+                let now = at(&mut clock, reading + apart * (which >> (n % 64) & 1));
+                prop_assert!(now - *first.get_or_insert(now) <= truth + apart + SWING);
+            }
+        }
+
+        /// Any readings at all: time never goes back, never comes near its end, and runs again within 30 s.
+        #[test]
+        fn no_readings_stop_it(readings in prop::collection::vec(any::<u64>(), 1..100)) {
+            let mut clock = Clock::default();
+            let mut last = 0;
+            for reading in readings {
+                let now = at(&mut clock, reading);
+                prop_assert!(now >= last && now < 1 << 63);
+                let reading = reading.min(u64::MAX - 2 * SWING);
+                let (then, mut other) = (clock.now().0, clock);
+                at(&mut other, reading);
+                prop_assert!(at(&mut other, reading + SWING + 1) > then || clock.reading > reading);
+                last = now;
+            }
         }
     }
 

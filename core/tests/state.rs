@@ -62,7 +62,7 @@ proptest! {
             world
         };
         let (mut old, mut new) = (world(), world());
-        old.run(&Op::Pass(elapsed));
+        old.sleep(elapsed);
         let restored = new.restart(seed, elapsed, origin);
         prop_assert_eq!((restored.left_out, &restored.dropped[..], &restored.unknown[..]), (0, &[][..], &[][..]));
         prop_assert_eq!(old.saved(), new.saved());
@@ -72,8 +72,8 @@ proptest! {
             old.end_calls();
             new.end_calls();
             prop_assert_eq!(sorted(&old.saved()), sorted(&new.saved()));
-            old.run(&Op::Pass(*pause));
-            new.run(&Op::Pass(*pause));
+            old.sleep(*pause);
+            new.sleep(*pause);
         }
     }
 

@@ -197,7 +197,7 @@ class Breaker:
 
     def open_until(self) -> int | None:
         """The end of the break, on the host's clock; a moment is never before the clock's origin."""
-        return max(0, self.until - self.clock.offset) if self.state == "open" else None
+        return self.clock.reading_at(self.until) if self.state == "open" else None
 
     def counts(self, reading: int) -> tuple[int, int]:
         """Failures and throughput in the window."""

@@ -1,7 +1,7 @@
 //! The generic cell rate algorithm (semantics 3.3; I.371): a rate limit whose whole state is one moment.
 
 use super::rate::RateSettings;
-use crate::time::{Duration, Time};
+use crate::time::{Duration, TOO_FAR, Time};
 
 /// A rate limit kept as one moment: when, at the declared rate, all that has been granted will have been earned (the
 /// "theoretical arrival time"). It decides as a [`TokenBucket`](crate::TokenBucket) of the same settings, wherever
@@ -46,6 +46,11 @@ impl Gcra {
             return Err(Duration::MAX);
         };
         // 64 by 32 bits each: nothing here leaves 128 bits.
+        let debt = u128::from(interval) * u128::from(self.burst);
+        if u128::from(self.earned.since(now).as_micros()) > debt + u128::from(TOO_FAR) {
+            // What is owed is at most a burst; the rest was a reading that no clock has.
+            self.earned = now.after(Duration::from_micros(u64::try_from(debt).unwrap_or(u64::MAX)));
+        }
         let earned = u128::from(self.earned.max(now).as_micros()) + u128::from(interval) * u128::from(cost);
         let earliest = earned.saturating_sub(u128::from(interval) * u128::from(self.burst));
         let Ok(earned) = u64::try_from(earned) else {

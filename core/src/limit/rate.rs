@@ -1,7 +1,7 @@
 //! The token bucket (semantics 3.1, 3.2): a rate, and a burst that may go out at once.
 
 use crate::state::{Damage, Loader, Saver};
-use crate::time::{Duration, Time};
+use crate::time::{Duration, TOO_FAR, Time};
 use crate::wide;
 
 /// The settings of a rate limit.
@@ -141,6 +141,10 @@ impl TokenBucket {
     #[inline]
     fn refill(&mut self, now: Time) {
         let elapsed = now.since(self.filled).as_micros();
+        if elapsed > TOO_FAR || self.filled.since(now).as_micros() > TOO_FAR {
+            self.filled = now; // garbage, or another origin: nothing flows in, and nothing waits for its return
+            return;
+        }
         let came = u128::from(elapsed) * u128::from(self.settings.permits);
         self.level = (self.level + came).min(full(self.settings));
         self.filled = now.max(self.filled);

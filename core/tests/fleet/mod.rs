@@ -137,6 +137,8 @@ pub struct Sim {
     pub service: (u64, u64),
     /// The most attempts that ran at once, in all processes.
     pub peak: usize,
+    /// How far the clocks of the processes swing ahead of true time.
+    pub swing: u64,
 }
 
 /// The seed of a process's engine.
@@ -204,6 +206,7 @@ impl Sim {
             check: true,
             service: (500, 3_000),
             peak: 0,
+            swing: 0,
         }
     }
 
@@ -245,7 +248,7 @@ impl Sim {
     fn step(&mut self) -> bool {
         let Some(((at, _), what)) = self.agenda.pop_first() else { return false };
         self.now = at;
-        let now = Time::from_micros(at);
+        let now = self.reading();
         let of = match what {
             What::Begin(process) => {
                 let it = &self.processes[process];
@@ -317,8 +320,14 @@ impl Sim {
         true
     }
 
+    /// What a process's clock says now.
+    fn reading(&mut self) -> Time {
+        let ahead = if self.swing > 0 { self.dice.up_to(self.swing) } else { 0 };
+        Time::from_micros(self.now + ahead)
+    }
+
     pub fn begin(&mut self, process: usize, cost: u64) -> CallId {
-        let now = Time::from_micros(self.now);
+        let now = self.reading();
         let it = &mut self.processes[process];
         it.begun += 1;
         let request = Request { cost: cost as u16, ..Request::default() };
@@ -373,7 +382,7 @@ impl Sim {
     }
 
     fn drain(&mut self, process: usize) {
-        let now = Time::from_micros(self.now);
+        let now = self.reading();
         loop {
             let (mut wakes, mut commands) = (Vec::new(), Vec::new());
             let it = &mut self.processes[process];

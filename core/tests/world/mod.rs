@@ -2,12 +2,15 @@
 
 #![allow(missing_docs, unused_imports, dead_code)] // test support, not all of it used by each test
 
+#[path = "../clock/mod.rs"]
+mod clock;
 mod policies;
 #[allow(dead_code)] // of one test
 mod restart;
 
 use std::collections::BTreeMap;
 
+use clock::{Clock, SWING};
 pub use policies::POLICIES;
 use policies::{PLAIN, Pairs};
 use proptest::prelude::*;
@@ -109,6 +112,7 @@ pub struct World {
     by_id: BTreeMap<CallId, usize>,
     /// The host's clock, and the engine's time as it must be.
     reading: u64,
+    clock: Clock,
     time: u64,
     pub words: Vec<u64>,
     /// Calls, attempts and the first and last moment, by (policy, key), for the amplification bound.
@@ -137,6 +141,7 @@ impl World {
             calls: Vec::new(),
             by_id: BTreeMap::new(),
             reading: origin,
+            clock: Clock::new(origin),
             time: origin,
             words: Vec::new(),
             load: BTreeMap::new(),
@@ -146,6 +151,23 @@ impl World {
 
     pub fn now(&self) -> Time {
         Time::from_micros(self.reading)
+    }
+
+    /// The host's clock says this now. Seen by the engine at once, so that its time and ours agree.
+    fn read(&mut self, reading: u64) {
+        let before = self.clock.now();
+        self.reading = reading;
+        self.time += self.clock.read(reading) - before;
+        let step = self.engine.on(CallId::from_word(0), Event::Poll, self.now());
+        assert!(matches!(step.action, Action::Done { verdict: Verdict::Stale, .. }));
+    }
+
+    /// Lets so much of the engine's time pass, however much the clock has to gain for that.
+    pub fn sleep(&mut self, span: u64) {
+        let until = self.time + span;
+        while self.time < until {
+            self.run(&Op::Pass(until - self.time));
+        }
     }
 
     /// Carries out one operation and checks everything.
@@ -161,24 +183,13 @@ impl World {
                 let flags = self.engine.force_open(id, route, on, now);
                 self.words.push(u64::from(flags.wakes));
             }
-            Op::Pass(span) => {
-                self.reading += span;
-                self.time += span;
-                // Seen by the engine at once, so that its time and ours agree when the clock runs back.
-                let _ = self.engine.on(CallId::from_word(0), Event::Poll, self.now());
-            }
+            Op::Pass(span) => self.read(self.reading + span),
             Op::ClockBack(span) => {
-                // R10: small inversions are clamped until the clock is past them; large ones are absorbed.
-                let span = span.min(self.reading);
-                self.reading -= span;
-                if span <= 10_000 {
-                    self.reading += span;
-                    let early = Time::from_micros(self.reading - span);
-                    let step = self.engine.on(CallId::from_word(0), Event::Poll, early);
-                    assert!(matches!(step.action, Action::Done { verdict: Verdict::Stale, .. }));
-                } else {
-                    // The engine notices with its next event: make it notice now, so that both clocks agree.
-                    let _ = self.engine.on(CallId::from_word(0), Event::Poll, self.now());
+                let before = self.reading;
+                let span = span.min(before);
+                self.read(before - span);
+                if i128::from(span) <= SWING {
+                    self.read(before); // a thread whose reading came late; longer and the clock was set back
                 }
             }
             Op::Poll(n) => self.event(n, |_| Event::Poll),
@@ -543,7 +554,7 @@ impl World {
                 if self.calls[n].done.is_none() && self.calls[n].running.is_empty() {
                     let at = self.calls[n].next_at.expect("a wait without running attempts has a timer");
                     let span = at.saturating_sub(self.time).max(1);
-                    self.run(&Op::Pass(span));
+                    self.sleep(span);
                     self.send(n, Event::Timer);
                 }
             } else {
@@ -561,7 +572,7 @@ impl World {
         self.deliver_wakes();
         // What was lost and never told is recycled by the reaper.
         for _ in 0..4 {
-            self.run(&Op::Pass(61_000_000));
+            self.sleep(61_000_000);
             for _ in 0..self.calls.len() + 4 {
                 let _ = self.engine.route(self.policies[0], "reaper", self.now());
                 self.run(&Op::Begin {

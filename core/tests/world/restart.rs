@@ -2,6 +2,7 @@
 
 use tidegate::{Class, Duration, Engine, Event, Options, Outcome, Policy, Restored};
 
+use super::clock::Clock;
 use super::{Op, POLICIES, World};
 
 impl World {
@@ -38,6 +39,7 @@ impl World {
         let span = Duration::from_micros(elapsed);
         let lived = self.time + elapsed - self.born;
         (self.reading, self.time) = (origin, origin + lived);
+        self.clock = Clock::new(origin);
         self.born = origin;
         let restored = self.engine.restore(&saved, span, self.now()).unwrap();
         self.engine.check().unwrap();

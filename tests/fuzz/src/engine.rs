@@ -1,6 +1,8 @@
 //! A whole engine under any policies and any script of events: its own books, and every rule that a host can see
 //! (architecture, R1 to R12; semantics).
 
+#[path = "../../../core/tests/clock/mod.rs"]
+mod clock;
 mod host;
 mod settings;
 

@@ -7,6 +7,7 @@ use tidegate::{
     Step, TargetId, Time, Value, Verdict, Wait, wire,
 };
 
+use super::clock::Clock;
 use super::settings;
 use crate::input::Input;
 
@@ -47,7 +48,7 @@ pub struct Host {
     /// The host's clock, and the engine's time as it must be (R10).
     pub reading: u64,
     time: u64,
-    offset: u64,
+    clock: Clock,
     born: u64,
     /// Attempts, hedges and ends as seen from here.
     seen: (u64, u64, u64),
@@ -92,9 +93,9 @@ impl Host {
             calls: Vec::new(),
             by_id: BTreeMap::new(),
             reading: origin,
-            time: origin,
-            offset: 0,
-            born: origin,
+            time: Clock::new(origin).now(),
+            clock: Clock::new(origin),
+            born: Clock::new(origin).now(),
             seen: (0, 0, 0),
             taken: BTreeMap::new(),
             few_routes,
@@ -115,18 +116,20 @@ impl Host {
         self.look();
     }
 
-    /// Shows the engine the clock, and works out what its time is now: it never goes back; inversions of 10 ms and less
-    /// are clamped, longer ones absorbed (R10).
+    /// The clock goes on until so much of the engine's time has passed.
+    fn sleep(&mut self, span: u64) {
+        let until = self.time + span;
+        while self.time < until && !self.edge {
+            self.pass(until - self.time);
+        }
+    }
+
+    /// Shows the engine the clock, and works out what its time is now (R10).
     pub fn look(&mut self) {
         let step = self.engine.on(CallId::from_word(0), Event::Poll, self.now());
         assert!(matches!(step.action, Action::Done { verdict: Verdict::Stale, .. }));
-        let shifted = self.reading.saturating_add(self.offset);
-        if shifted >= self.time {
-            self.time = shifted;
-        } else if self.time - shifted > 10_000 {
-            self.offset = self.offset.saturating_add(self.time - shifted);
-        }
-        self.edge |= self.time > u64::MAX - (1 << 60);
+        self.time = self.clock.read(self.reading);
+        self.edge |= self.reading > u64::MAX - (1 << 60);
     }
 
     pub fn begin(
@@ -392,8 +395,8 @@ impl Host {
 
     /// A host that now behaves brings every call to its one end, and nothing is left behind (R1, R9, I1, I7).
     pub fn drain(&mut self) {
-        // A clock that is 10 ms behind catches up before any wait ends.
-        self.reading = self.reading.max(self.time.saturating_sub(self.offset));
+        // A clock that stands below its highest reading catches up before any wait ends.
+        self.reading = self.reading.max(self.clock.reading_at(self.time));
         self.look();
         if self.edge {
             return;
@@ -412,7 +415,7 @@ impl Host {
                     let at = self.calls[n].next_at.expect("a wait without running attempts has a timer");
                     // A turn may be years away, and a parked call looks every second: the host sleeps in.
                     let late = if round < 500 { 0 } else { 1 << (round / 50).min(46) };
-                    self.pass(at.saturating_sub(self.time).max(1) + late);
+                    self.sleep(at.saturating_sub(self.time).max(1) + late);
                     self.send(n, Event::Timer);
                 }
             }
@@ -438,7 +441,7 @@ impl Host {
         // What was forgotten, or lost and never told, is recycled by those that come later.
         let late = Request { remaining: Some(Duration::ZERO), ..Request::default() };
         for _ in 0..4 {
-            self.pass(61_000_000);
+            self.sleep(61_000_000);
             for _ in 0..self.calls.len().min(60) + 4 {
                 self.begin((0, 0), late, None, None);
                 assert!(self.calls.last().is_some_and(|call| call.done), "a call begins after its deadline");
