@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 #![allow(clippy::needless_pass_by_value)] // what uniffi has lifted is ours
 
+mod border;
 mod fleet;
 mod inspect;
 #[allow(unsafe_code)] // each use says why it is sound, here and below

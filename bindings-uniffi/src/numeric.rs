@@ -3,10 +3,20 @@
 //! The engine is known by the number that `Engine::handle` gave; whoever calls keeps the object until the call is back.
 //! `kotlin/` has the same through `jni.rs`; `swift/` declares these in a header of its own.
 
+use tidegate::{Action, Flags, Step, Verdict, wire};
+
 use crate::Engine;
+use crate::border::caught;
 
 /// No step, for a request or an event that there is none of: steps are below 2^53.
 pub const NO_WORD: u64 = u64::MAX;
+
+/// The step of a call that a bug of ours has ended: its host says that the call is lost. C has no exceptions.
+#[cold]
+fn lost() -> u64 {
+    let action = Action::Done { verdict: Verdict::Lost, result: None, retry_in: None };
+    wire::pack_step(Step { stop: 0, action, next: None, flags: Flags::default() })
+}
 
 /// The engine of a handle.
 ///
@@ -33,16 +43,19 @@ pub unsafe extern "C" fn tidegate_begin(
     now: u64,
     call: *mut u64,
 ) -> u64 {
-    // SAFETY: the caller's word, above.
-    let engine = unsafe { engine(handle) };
-    match engine.begin_word(route, flags, remaining, parent, target, now) {
-        Some((id, step)) => {
-            // SAFETY: the caller's word, above.
-            unsafe { call.write(id) };
-            step
+    caught(|| {
+        // SAFETY: the caller's word, above.
+        let engine = unsafe { engine(handle) };
+        match engine.begin_word(route, flags, remaining, parent, target, now) {
+            Some((id, step)) => {
+                // SAFETY: the caller's word, above.
+                unsafe { call.write(id) };
+                step
+            }
+            None => NO_WORD,
         }
-        None => NO_WORD,
-    }
+    })
+    .unwrap_or_else(|_| lost())
 }
 
 /// Tells a call what happened: the word of its next step, or [`NO_WORD`].
@@ -51,6 +64,22 @@ pub unsafe extern "C" fn tidegate_begin(
 /// As for [`engine`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_on(handle: u64, call: u64, event: u64, now: u64) -> u64 {
-    // SAFETY: the caller's word, above.
-    unsafe { engine(handle) }.on_word(call, event, now).unwrap_or(NO_WORD)
+    caught(|| {
+        // SAFETY: the caller's word, above.
+        unsafe { engine(handle) }.on_word(call, event, now).unwrap_or(NO_WORD)
+    })
+    .unwrap_or_else(|_| lost())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_call_that_is_lost() {
+        let step = caught(|| panic!("a bug")).unwrap_or_else(|_| lost());
+        let step = wire::unpack_step(step).expect("a step");
+        assert_eq!(step.action, Action::Done { verdict: Verdict::Lost, result: None, retry_in: None });
+        assert_eq!(step.stop, 0);
+    }
 }
