@@ -96,7 +96,8 @@ public final class Policy: Sendable {
 
     /// Makes a call: as many attempts of `operation` as the policy allows and needs.
     ///
-    /// When it returns, no attempt runs any more. Attempts are stopped by cancelling their task, and unwind before that. One that
+    /// When it returns, no attempt runs any more. Attempts are stopped by cancelling their task, and unwind before that; until then they
+    /// keep their slot, at most 60 s, so that a limit counts what really runs. One that
     /// has a timer, and every repeat, runs in a task of its own, which inherits priority and task-local values.
     ///
     /// - Returns: What `operation` returned.
@@ -131,7 +132,7 @@ public final class Policy: Sendable {
         }
         let key = options.route ?? "default"
         let around = Scope.current
-        var request = Request(flags: flags | Wire.abortable | Wire.mayPark, remaining: 0, parent: 0)
+        var request = Request(flags: flags | Wire.mayPark, remaining: 0, parent: 0)
         var criticality = options.criticality
         if let around {
             let from = around.inherited(engine)

@@ -71,7 +71,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
                 try await withTaskCancellationHandler {
                     try await attempt(1, nil)
                 } onCancel: {
-                    // Its permit goes on at once, whatever the operation does about it.
+                    // Its permit goes on when the operation has returned (R12), or after 60 s.
                     _ = self.engine.on(id, Wire.cancel)
                 })
         } catch {
@@ -327,6 +327,8 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         if streaming {
             streaming = false
             if let body { effects.failed = (body, refusal(Wire.verdict(step), nil, nil)) }
+            // The body is closed now; until that is reported its attempt holds a permit (R12).
+            effects.step |= engine.tell(call, Wire.finished(attempts, Wire.outcome(8)))
             return
         }
         // Attempts that nobody has started yet are not started any more.

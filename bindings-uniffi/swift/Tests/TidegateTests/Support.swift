@@ -28,7 +28,7 @@ final class Counter: @unchecked Sendable {
 
 /// Waits until something holds, for 10 s at most.
 func eventually(_ what: () async throws -> Bool) async throws {
-    for _ in 0..<10_000 {
+    for _ in 0..<60_000 {
         if try await what() { return }
         try await Task.sleep(for: .milliseconds(1))
     }
