@@ -201,6 +201,11 @@ impl CircuitBreaker {
         self.close();
     }
 
+    /// The longest break that its settings can give.
+    pub(crate) fn longest_break(&self) -> Duration {
+        self.settings.longest_break()
+    }
+
     /// Takes over a break that somebody else has decided on, as of another process: it is open for this long from now. With
     /// zero the next admission is a probe. Results of calls admitted before change nothing; the next break is as long as if
     /// this one had not been.

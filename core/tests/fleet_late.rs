@@ -5,7 +5,7 @@ mod fleet;
 
 use Value::{Number, Text};
 use fleet::{Faults, Pairs, SECOND, Sim};
-use tidegate::fleet::{MemoryStore, Reply, StoreCommand, StoreKind};
+use tidegate::fleet::{MemoryStore, Reply, SLOTS, StoreCommand, StoreKind};
 use tidegate::{
     Action, Class, Engine, Event, Options, Policy, PolicyId, RecordType, Request, RouteId, Time, Value,
 };
@@ -126,7 +126,7 @@ fn a_lease_lasts_as_long_as_it_was_asked_for() {
     it.now = 3 * SECOND + 1;
     let _ = it.engine.on(call, Event::Timer, it.time());
     let again = it.commands();
-    let acquires = |command: &&StoreCommand| command.words[5] == b"0";
+    let acquires = |command: &&StoreCommand| command.words[3 + SLOTS.keys.len()] == b"0";
     assert_eq!(
         again.iter().filter(acquires).count(),
         1,

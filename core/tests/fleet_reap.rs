@@ -19,11 +19,12 @@ fn the_command_takes_back_what_is_over_and_is_of_one_slot() {
     let text: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     assert_eq!(text[3], "a%7bb:{p|stripe%7d%7c}:bh");
     assert_eq!(text[4], "a%7bb:{p|stripe%7d%7c}:bh:f");
+    assert_eq!(text[5], "a%7bb:{p|stripe%7d%7c}:bh:w");
 
     let mut store = MemoryStore::new();
     assert_eq!(store.execute(&words, 0).unwrap(), b"0 0");
     let mut acquire = words.clone();
-    for (at, word) in [(5, "0"), (6, "00000000000000aa"), (7, "2"), (9, "2")] {
+    for (at, word) in [(6, "0"), (7, "00000000000000aa"), (8, "2"), (10, "2")] {
         acquire[at] = word.into();
     }
     assert!(store.execute(&acquire, 0).unwrap().starts_with(b"2 "), "two slots, for 30 s");

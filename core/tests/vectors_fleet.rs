@@ -29,8 +29,11 @@ fn the_store_in_memory_does_what_the_model_says() {
                 if step.get("do").is_some() {
                     assert!(store.execute(&words(&step["do"]), now).is_ok(), "{here}");
                 } else {
-                    let mut command = vec![b"EVAL".to_vec(), script.source.into(), b"2".to_vec()];
-                    command.extend([words(&case["keys"]), words(&step["args"])].concat());
+                    let keys = words(&case["keys"]);
+                    assert_eq!(keys.len(), script.keys.len(), "{here}");
+                    let count = keys.len().to_string().into_bytes();
+                    let mut command = vec![b"EVAL".to_vec(), script.source.into(), count];
+                    command.extend([keys, words(&step["args"])].concat());
                     match store.execute(&command, now) {
                         Ok(reply) => {
                             assert_eq!(step["reply"].as_str(), str::from_utf8(&reply).ok(), "{here}");
@@ -68,7 +71,9 @@ fn no_command_makes_the_store_panic() {
         if command[0].starts_with(b"EVAL") {
             let script = SCRIPTS[draw(4)];
             let source = if command[0] == b"EVAL" { script.source } else { script.sha };
-            command.extend([source, "2", "k", "q"].map(|word| word.as_bytes().to_vec()));
+            let keys =
+                if script.keys.len() == 3 { ["3", "k", "q", "w"].as_slice() } else { &["2", "k", "q"] };
+            command.extend([&[source], keys].concat().into_iter().map(|word| word.as_bytes().to_vec()));
         }
         command.extend((0..draw(12)).map(|_| words[draw(words.len())].as_bytes().to_vec()));
         let now = [0, 1, 1_800_000_000_000_000, 1 << 52, u64::MAX][draw(5)];

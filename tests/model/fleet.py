@@ -27,8 +27,6 @@ class Key:
     kind: str
     held: dict[str, int | str] = field(default_factory=dict)
     until: int | None = None
-    # The fraction of a bucket's tokens is more than the text of it says.
-    tokens: Fraction = Fraction(0)
 
 
 @dataclass
@@ -85,6 +83,8 @@ class Store:
         for name in sorted(self.keys):
             key = self.keys[name]
             if key.until is not None and self.ms > key.until:
+                # For good, also where the clock runs back.
+                del self.keys[name]
                 continue
             ttl = -1 if key.until is None else max(key.until - self.ms, 0)
             held = sorted(key.held.items(), key=lambda item: item[0].encode())
@@ -112,20 +112,21 @@ def rate(store: Store, names: list[str], args: list[str]) -> str:
     """A bucket: full at first and when it was forgotten; refills continuously; holds the burst at most."""
     now = store.now
     permits, per = max(argument(args, 1), 1), max(argument(args, 2), 1)
-    burst, want, need, back = (argument(args, place) for place in (3, 4, 5, 6))
+    burst, want, need, back, seen = (argument(args, place) for place in (3, 4, 5, 6, 7))
     if burst * per > MOST:
         raise Refused("ERR")
-    key = store.find(names[0], "hash")
-    store.find(names[1], "zset")
-    tokens, filled = Fraction(burst), now
-    if key:
-        level, then, unit = (number(key.held.get(name)) for name in "ltu")
-        if level is not None and then is not None and unit:
-            tokens, filled = Fraction(level, unit), then
-            # As many of the smallest parts as the settings of now have.
-            tokens = min(Fraction(math.floor(tokens * per), per), Fraction(burst))
+    key = store.find(names[0], "string")
+    tokens, filled, changed = Fraction(burst), now, False
+    words = [number(word) for word in str(key.held["text"]).split(" ")] if key else []
+    if len(words) == 4 and None not in words and words[2]:
+        level, then, unit, processes = (int(word or 0) for word in words)
+        tokens, filled, changed = Fraction(level, unit), then, unit != per
+        # As many of the smallest parts as the settings of now have.
+        tokens = min(Fraction(math.floor(tokens * per), per), Fraction(burst))
+    else:
+        processes = len(store.members(names[1]))
     if filled > now + SECOND:
-        filled = now
+        filled, changed = now, True
     if now > filled:
         tokens = min(tokens + Fraction((now - filled) * permits, per), Fraction(burst))
         filled = now
@@ -136,14 +137,16 @@ def rate(store: Store, names: list[str], args: list[str]) -> str:
     if want > there and need > there:
         missing = max(min(need, burst) - tokens, Fraction(0))
         wait = max(math.ceil(missing * per / permits) + filled - now, 1)
-    tokens -= granted
-    key = store.make(names[0], "hash")
-    key.held.update(l=int(tokens * per), t=filled, u=per)
-    store.keep(names[0], math.ceil((burst - tokens) * per / permits) + filled - now)
-    store.make(names[1], "zset").held[args[0]] = now
-    store.drop(names[1], now - 5 * SECOND, now + SECOND)
-    store.keep(names[1], 0, 10_000)
-    return f"{granted} {wait} {len(store.members(names[1]))}"
+    if seen:
+        store.make(names[1], "zset").held[args[0]] = now
+        store.drop(names[1], now - 5 * SECOND, now + SECOND)
+        store.keep(names[1], 0, 10_000)
+        processes = len(store.members(names[1]))
+    if seen or back or granted or changed:
+        tokens -= granted
+        store.keys[names[0]] = Key("string", {"text": f"{int(tokens * per)} {filled} {per} {processes}"})
+        store.keep(names[0], math.ceil((burst - tokens) * per / permits) + filled - now)
+    return f"{granted} {wait} {processes}"
 
 
 def breaker(store: Store, names: list[str], args: list[str]) -> str:
@@ -182,12 +185,76 @@ def breaker(store: Store, names: list[str], args: list[str]) -> str:
     return f"{['closed', 'open', 'half-open'].index(state)} {remaining} {known} {votes}"
 
 
+PATIENCE = 250_000
+
+
+@dataclass
+class Want:
+    """A process that wants more slots than it holds."""
+
+    pid: str
+    held: int
+    wanted: int
+    since: int
+
+    @property
+    def demand(self) -> int:
+        """All the slots it would use."""
+        return self.held + self.wanted
+
+
+def wish(store: Store, pid: str, text: int | str) -> tuple[int, Want] | None:
+    """Until when a process wants more slots; nothing where that is over or makes no sense."""
+    numbers = [number(word) for word in str(text).split(" ")]
+    until = numbers[0] if len(numbers) == 4 and None not in numbers else None
+    if until is None or not store.now < until <= store.now + PATIENCE:
+        return None
+    return until, Want(pid, *(int(word or 0) for word in numbers[1:]))
+
+
+def wishes(store: Store, name: str) -> dict[str, Want]:
+    """Who wants more slots; what does not count any more is forgotten."""
+    key = store.find(name, "hash")
+    found = {}
+    for pid, text in list(key.held.items()) if key else []:
+        known = wish(store, pid, text)
+        if known:
+            found[pid] = known[1]
+        else:
+            assert key
+            del key.held[pid]
+    if key and not key.held:
+        del store.keys[name]
+    return found
+
+
+def may_keep(me: Want, others: list[Want], limit: int, used: int, now: int) -> int:
+    """How many slots a process may keep: the fair level, and in its turn one of those that are left over."""
+    parties = [me, *others]
+    with_others = max(used - sum(want.held for want in parties), 0)
+    pot = max(limit - with_others, 0)
+    if not others or sum(want.demand for want in parties) <= pot:
+        return limit
+    # The highest level at which there is enough: nobody gets more than it wants.
+    level = 0
+    while sum(min(want.demand, level + 1) for want in parties) <= pot:
+        level += 1
+    left = pot - sum(min(want.demand, level) for want in parties)
+
+    def rank(want: Want) -> tuple[int, int, str]:
+        in_turn = want.held > level and now - want.since < PATIENCE
+        return (0 if in_turn else 1 if want.held <= level else 2, want.since, want.pid)
+
+    first = sorted((want for want in parties if want.demand > level or want is me), key=rank)[:left]
+    return level + (me in first)
+
+
 def slots(store: Store, names: list[str], args: list[str]) -> str:
     """Leases with fences that only grow; those that are over are reaped by who acquires, or on request."""
     now = store.now
     op, limit, ttl = (argument(args, place) for place in (0, 2, 3))
-    n = min(argument(args, 4), 512)
-    fences = [argument(args, place) for place in range(5, len(args))]
+    n, mine = min(argument(args, 4), 512), argument(args, 5)
+    fences = [argument(args, place) for place in range(6, len(args))]
     if len(fences) > 512 or op > 3:
         raise Refused("ERR")
     store.find(names[0], "zset")
@@ -200,7 +267,7 @@ def slots(store: Store, names: list[str], args: list[str]) -> str:
     def keep() -> None:
         """As long as the longest lease that may be out, whosever it is."""
         store.make(names[1], "string").held["text"] = f"{last} {longest}"
-        for name in names:
+        for name in names[:2]:
             store.keep(name, longest)
 
     def reap() -> int:
@@ -210,28 +277,50 @@ def slots(store: Store, names: list[str], args: list[str]) -> str:
         return store.drop(names[0], now, 2 * MOST)
 
     if op == 0:
+        pid = args[1]
+        wants = wishes(store, names[2])
         reaped = reap()
         used = len(store.members(names[0]))
-        granted = max(min(n, limit - used), 0)
+        own = wants.pop(pid, None)
+        me = Want(pid, mine, n, min(own.since, now) if own else now)
+        kept = may_keep(me, list(wants.values()), limit, used, now)
+        granted = max(min(n, limit - used, kept - mine), 0)
+        if granted < n:
+            since = now if granted else me.since
+            text = f"{now + PATIENCE} {mine + granted} {n - granted} {since}"
+            store.make(names[2], "hash").held[pid] = text
+            store.keep(names[2], 0)
+        elif own:
+            del store.keys[names[2]].held[pid]
+            if not wants:
+                del store.keys[names[2]]
         first = max(last + 1, now) if granted else 0
         if granted:
             for fence in range(first, first + granted):
-                store.make(names[0], "zset").held[f"{args[1]}:{fence}"] = now + ttl
+                store.make(names[0], "zset").held[f"{pid}:{fence}"] = now + ttl
             last, longest = first + granted - 1, longest if used else ttl
             keep()
-        return f"{granted} {first} {used + granted} {reaped}"
-    mine = [f"{args[1]}:{fence}" for fence in fences]
+        return f"{granted} {first} {used + granted} {reaped} {kept}"
+    mine_named = [f"{args[1]}:{fence}" for fence in fences]
     if op == 1:
-        released = len([slot for slot in mine if store.members(names[0]).pop(slot, None) is not None])
+        key = store.find(names[2], "hash")
+        known = wish(store, args[1], key.held.get(args[1], "")) if key else None
+        released = len(
+            [slot for slot in mine_named if store.members(names[0]).pop(slot, None) is not None]
+        )
         store.drop(names[0], -1, 2 * MOST)
+        if known and key and released:
+            # Who gives one back has had its turn.
+            key.held[args[1]] = f"{known[0]} {mine} {known[1].wanted} {now}"
+            store.keep(names[2], 0)
         return f"{released} {len(store.members(names[0]))}"
     if op == 2:
         held = store.members(names[0])
-        there = [slot for slot in mine if slot in held]
+        there = [slot for slot in mine_named if slot in held]
         held.update(dict.fromkeys(there, now + ttl))
         if there:
             keep()
-        gone = [str(fence) for fence, slot in zip(fences, mine, strict=True) if slot not in held]
+        gone = [str(fence) for fence, slot in zip(fences, mine_named, strict=True) if slot not in held]
         return " ".join([str(len(there)), str(len(held)), *gone])
     return f"{reap()} {len(store.members(names[0]))}"
 

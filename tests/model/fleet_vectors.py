@@ -11,7 +11,7 @@ Case = dict[str, Any]
 NAMES = {
     "rate": ("rl", "rl:p"),
     "breaker": ("br", "br:v"),
-    "slots": ("bh", "bh:f"),
+    "slots": ("bh", "bh:f", "bh:w"),
     "digest": ("dd:0", "dd:1"),
 }
 TAGS = {"rate": "{r|api|eu}", "breaker": "{r|api|eu}", "slots": "{p|db}", "digest": "{p|db}"}
@@ -21,7 +21,7 @@ HOUR = 3_600 * SECOND
 
 
 def keys(script: str) -> list[str]:
-    """The two keys of a script."""
+    """The keys of a script."""
     return [f"tidegate:{TAGS[script]}:{name}" for name in NAMES[script]]
 
 
@@ -108,44 +108,59 @@ def rate_cases() -> list[Case]:
     stories = []
 
     told = Told("rate", "what is there is granted, down to what is needed; else the wait")
-    told.expect("3 0 1", "a", *ten, 3, 1, 0).expect("1 0 1", "a", *ten, 3, 1, 0)
-    told.expect("0 100000 1", "a", *ten, 1, 1, 0).wait(99_999).expect("0 1 1", "a", *ten, 1, 1, 0)
-    told.wait(1).expect("1 0 1", "a", *ten, 4, 1, 0).expect("0 400000 1", "a", *ten, 4, 4, 0)
-    stories.append(told.wait(HOUR).expect("4 0 1", "a", *ten, 9, 1, 0))
+    told.expect("3 0 1", "a", *ten, 3, 1, 0, 1).expect("1 0 1", "a", *ten, 3, 1, 0, 1)
+    told.expect("0 100000 1", "a", *ten, 1, 1, 0, 1).wait(99_999).expect("0 1 1", "a", *ten, 1, 1, 0, 1)
+    told.wait(1).expect("1 0 1", "a", *ten, 4, 1, 0, 1).expect("0 400000 1", "a", *ten, 4, 4, 0, 1)
+    stories.append(told.wait(HOUR).expect("4 0 1", "a", *ten, 9, 1, 0, 1))
 
     told = Told("rate", "what is put back counts first, and never beyond a full bucket")
-    told.expect("4 0 1", "a", *ten, 4, 4, 0).expect("2 0 1", "a", *ten, 2, 2, 2)
-    told.expect("0 0 1", "a", *ten, 0, 0, 3).expect("3 0 1", "a", *ten, 9, 1, 0)
-    stories.append(told.expect("4 0 1", "a", *ten, 9, 1, 1_000_000))
+    told.expect("4 0 1", "a", *ten, 4, 4, 0, 1).expect("2 0 1", "a", *ten, 2, 2, 2, 1)
+    told.expect("0 0 1", "a", *ten, 0, 0, 3, 1).expect("3 0 1", "a", *ten, 9, 1, 0, 1)
+    stories.append(told.expect("4 0 1", "a", *ten, 9, 1, 1_000_000, 1))
 
     told = Told("rate", "who asked within five seconds is a process")
     for name in ("a", "b", "c"):
-        told.run(name, *ten, 1, 1, 0)
-    told.wait(2 * SECOND).expect("1 0 3", "a", *ten, 1, 1, 0)
-    told.wait(3 * SECOND - 1).expect("1 0 3", "a", *ten, 1, 1, 0)
-    stories.append(told.wait(1).expect("1 0 1", "a", *ten, 1, 1, 0))
+        told.run(name, *ten, 1, 1, 0, 1)
+    told.wait(2 * SECOND).expect("1 0 3", "a", *ten, 1, 1, 0, 1)
+    told.wait(3 * SECOND - 1).expect("1 0 3", "a", *ten, 1, 1, 0, 1)
+    stories.append(told.wait(1).expect("1 0 1", "a", *ten, 1, 1, 0, 1))
+
+    told = Told("rate", "a refusal writes nothing, and who does not say that it is there is not counted")
+    told.expect("1 0 0", "a", *ten, 1, 1, 0, 0).expect("3 0 1", "a", *ten, 9, 1, 0, 1)
+    told.expect("0 100000 1", "b", *ten, 1, 1, 0, 0).wait(60_000).expect("0 40000 1", "b", *ten, 1, 1, 0, 0)
+    told.wait(40_000).expect("1 0 1", "b", *ten, 1, 1, 0, 0).expect("0 100000 2", "b", *ten, 1, 1, 0, 1)
+    # What is missing is a full bucket; how many there are the set of processes says.
+    told.do("DEL", 0).expect("0 1 2", "c", *ten, 6, 6, 0, 0).expect("0 0 2", "c", *ten, 0, 0, 0, 0)
+    told.wait(6 * SECOND).expect("4 0 2", "a", *ten, 9, 1, 0, 0)
+    # A clock that has run back is written down by a refusal too, or time would stand still.
+    told.wait(-HOUR).expect("0 100000 2", "a", *ten, 1, 1, 0, 0)
+    told.wait(60_000).expect("0 40000 2", "a", *ten, 1, 1, 0, 0)
+    # Time since the last write flows by the settings of who asks; other parts of a token are written down.
+    told.wait(-60_000).expect("0 50000 2", "a", 20, SECOND, 4, 1, 1, 0, 0)
+    told.expect("0 50000 2", "a", 1, 50_000, 4, 1, 1, 0, 0)
+    stories.append(told.wait(50_000).expect("1 0 2", "a", 1, 50_000, 4, 9, 1, 0, 0))
 
     told = Told("rate", "a clock that runs back by less than a second mints nothing, and is waited for")
-    told.expect("4 0 1", "a", *ten, 4, 1, 0).wait(-400_000).expect("0 500000 1", "a", *ten, 1, 1, 0)
-    told.wait(400_000).expect("0 100000 1", "a", *ten, 1, 1, 0)
-    stories.append(told.wait(100_000).expect("1 0 1", "a", *ten, 1, 1, 0))
+    told.expect("4 0 1", "a", *ten, 4, 1, 0, 1).wait(-400_000).expect("0 500000 1", "a", *ten, 1, 1, 0, 1)
+    told.wait(400_000).expect("0 100000 1", "a", *ten, 1, 1, 0, 1)
+    stories.append(told.wait(100_000).expect("1 0 1", "a", *ten, 1, 1, 0, 1))
 
     told = Told("rate", "a clock that runs back by hours mints nothing, and nobody waits for hours")
-    told.expect("4 0 1", "a", *ten, 4, 1, 0).run("b", *ten, 1, 1, 0)
-    told.wait(-HOUR).expect("0 100000 1", "a", *ten, 1, 1, 0)
-    told.wait(100_000).expect("1 0 1", "a", *ten, 1, 1, 0)
-    stories.append(told.wait(HOUR).expect("4 0 1", "a", *ten, 4, 1, 0))
+    told.expect("4 0 1", "a", *ten, 4, 1, 0, 1).run("b", *ten, 1, 1, 0, 1)
+    told.wait(-HOUR).expect("0 100000 1", "a", *ten, 1, 1, 0, 1)
+    told.wait(100_000).expect("1 0 1", "a", *ten, 1, 1, 0, 1)
+    stories.append(told.wait(HOUR).expect("4 0 1", "a", *ten, 4, 1, 0, 1))
 
     told = Told("rate", "lost data is a full bucket, once")
-    told.expect("4 0 1", "a", *ten, 4, 1, 0).do("FLUSHALL").expect("4 0 1", "a", *ten, 4, 1, 0)
-    told.expect("0 100000 1", "a", *ten, 4, 1, 0).do("DEL", 0).expect("4 0 1", "a", *ten, 4, 1, 0)
+    told.expect("4 0 1", "a", *ten, 4, 1, 0, 1).do("FLUSHALL").expect("4 0 1", "a", *ten, 4, 1, 0, 1)
+    told.expect("0 100000 1", "a", *ten, 4, 1, 0, 1).do("DEL", 0).expect("4 0 1", "a", *ten, 4, 1, 0, 1)
     stories.append(told)
 
     told = Told("rate", "a key of another type is an error, and nothing has changed")
-    told.run("a", *ten, 1, 1, 0)
-    told.do("SET", 1, "mine").expect("WRONGTYPE", "a", *ten, 1, 1, 0).do("DEL", 1)
-    told.do("SET", 0, "mine").expect("WRONGTYPE", "a", *ten, 1, 1, 0).do("DEL", 0)
-    stories.append(told.expect("4 0 1", "a", *ten, 4, 1, 0))
+    told.run("a", *ten, 1, 1, 0, 1)
+    told.do("SET", 1, "mine").expect("WRONGTYPE", "a", *ten, 1, 1, 0, 1).do("DEL", 1)
+    told.do("DEL", 0).do("HSET", 0, "mine", "1").expect("WRONGTYPE", "a", *ten, 1, 1, 0, 1).do("DEL", 0)
+    stories.append(told.expect("4 0 1", "a", *ten, 4, 1, 0, 1))
 
     told = Told("rate", "contents that no script of ours has written are as if they were missing")
     for bad in (
@@ -161,35 +176,39 @@ def rate_cases() -> list[Case]:
         "9007199254740992",
         "12345678901234567",
     ):
-        told.run("a", *ten, 4, 1, 0)
-        told.do("HSET", 0, "ltu"[len(told.steps) % 3], bad).expect("4 0 1", "a", *ten, 4, 1, 0)
-    told.do("HSET", 0, "u", "0").expect("4 0 1", "a", *ten, 4, 1, 0)
-    told.do("HSET", 0, "l", "4503599627370496").expect("4 0 1", "a", *ten, 9, 1, 0)
+        told.run("a", *ten, 4, 1, 0, 1)
+        words = ["7", str(START), str(SECOND), "1"]
+        words[len(told.steps) % 4] = bad
+        told.do("SET", 0, " ".join(words)).expect("4 0 1", "a", *ten, 4, 1, 0, 1)
+    for bad in ("", "7", "7 8 9", f"7 {START} 1  1", f" 7 {START} 1 1", f"7 {START} 1 1 1", f"7 {START} 0 1"):
+        told.do("SET", 0, bad).expect("4 0 1", "a", *ten, 4, 1, 0, 1)
+    told.do("SET", 0, f"4503599627370496 {START} {SECOND} 7").expect("4 0 7", "a", *ten, 9, 1, 0, 0)
     stories.append(told)
 
     told = Told("rate", "arguments that are none are an error")
-    told.expect("ERR", "a", *ten, 1, 1).expect("ERR", "a", *ten, "x", 1, 0).expect("ERR", "a", *ten, -1, 1, 0)
-    told.expect("ERR", "a", 1, 2**26, 2**26 + 1, 1, 1, 0).expect("ERR", "a", 1, 2**53, 1, 1, 1, 0)
+    told.expect("ERR", "a", *ten, 1, 1).expect("ERR", "a", *ten, "x", 1, 0, 1).expect("ERR", "a", *ten, -1, 1, 0, 1)
+    told.expect("ERR", "a", *ten, 1, 1, 0).expect("ERR", "a", *ten, 1, 1, 0, "x")
+    told.expect("ERR", "a", 1, 2**26, 2**26 + 1, 1, 1, 0, 1).expect("ERR", "a", 1, 2**53, 1, 1, 1, 0, 1)
     stories.append(told)
 
     told = Told("rate", "settings that change keep the tokens")
-    told.expect("2 0 1", "a", *ten, 2, 1, 0).expect("1 0 1", "a", 600, MINUTE, 4, 1, 1, 0)
-    told.expect("1 0 1", "a", *ten, 9, 1, 0).wait(50_000).expect("0 5950000 1", "a", 10, MINUTE, 40, 1, 1, 0)
-    told.wait(3 * SECOND).run("a", 10, MINUTE, 40, 1, 1, 0)
-    told.expect("0 492 1", "a", 1_000, SECOND, 4, 1, 1, 0)
-    stories.append(told.wait(HOUR).expect("4 0 1", "a", *ten, 9, 1, 0))
+    told.expect("2 0 1", "a", *ten, 2, 1, 0, 1).expect("1 0 1", "a", 600, MINUTE, 4, 1, 1, 0, 1)
+    told.expect("1 0 1", "a", *ten, 9, 1, 0, 1).wait(50_000).expect("0 5950000 1", "a", 10, MINUTE, 40, 1, 1, 0, 1)
+    told.wait(3 * SECOND).run("a", 10, MINUTE, 40, 1, 1, 0, 1)
+    told.expect("0 492 1", "a", 1_000, SECOND, 4, 1, 1, 0, 1)
+    stories.append(told.wait(HOUR).expect("4 0 1", "a", *ten, 9, 1, 0, 1))
 
     told = Told("rate", "the farthest settings")
-    told.expect(f"{2**26} 0 1", "a", 1, 2**26, 2**26, 2**40, 1, 0)
-    told.expect(f"0 {2**26} 1", "a", 1, 2**26, 2**26, 1, 1, 0)
-    told.expect(f"0 {2**52} 1", "a", 1, 2**26, 2**26, 2**26, 2**26, 0)
-    told.do("FLUSHALL").expect("1 0 1", "a", 1, 2**52, 1, 1, 1, 0).wait(2**32)
-    told.expect(f"0 {2**52 - 2**32} 1", "a", 1, 2**52, 1, 1, 1, 0)
-    told.do("FLUSHALL").expect("1 0 1", "a", 2**32 - 1, 2**52, 1, 1, 1, 0).wait(2**20 - 1)
-    told.run("a", 2**32 - 1, 2**52, 1, 1, 1, 0)
-    told.wait(2).expect("1 0 1", "a", 2**32 - 1, 2**52, 1, 1, 1, 0)
-    told.do("FLUSHALL").expect("5 0 1", "a", 0, 0, 5, 9, 1, 0).expect("0 1 1", "a", 0, 0, 5, 9, 1, 0)
-    told.expect("0 1 1", "a", *ten, 9, 8, 9)
+    told.expect(f"{2**26} 0 1", "a", 1, 2**26, 2**26, 2**40, 1, 0, 1)
+    told.expect(f"0 {2**26} 1", "a", 1, 2**26, 2**26, 1, 1, 0, 1)
+    told.expect(f"0 {2**52} 1", "a", 1, 2**26, 2**26, 2**26, 2**26, 0, 1)
+    told.do("FLUSHALL").expect("1 0 1", "a", 1, 2**52, 1, 1, 1, 0, 1).wait(2**32)
+    told.expect(f"0 {2**52 - 2**32} 1", "a", 1, 2**52, 1, 1, 1, 0, 1)
+    told.do("FLUSHALL").expect("1 0 1", "a", 2**32 - 1, 2**52, 1, 1, 1, 0, 1).wait(2**20 - 1)
+    told.run("a", 2**32 - 1, 2**52, 1, 1, 1, 0, 1)
+    told.wait(2).expect("1 0 1", "a", 2**32 - 1, 2**52, 1, 1, 1, 0, 1)
+    told.do("FLUSHALL").expect("5 0 1", "a", 0, 0, 5, 9, 1, 0, 1).expect("0 1 1", "a", 0, 0, 5, 9, 1, 0, 1)
+    told.expect("0 1 1", "a", *ten, 9, 8, 9, 1)
     stories.append(told)
 
     for seed, (permits, per, burst) in enumerate(
@@ -199,7 +218,7 @@ def rate_cases() -> list[Case]:
         for _ in range(60):
             told.wait(jump(draw, 3 * per // permits + 1, 20 * SECOND))
             want = draw(0, min(2 * burst, 2**20))
-            told.run("abc"[draw(0, 2)], permits, per, burst, want, min(draw(0, want), burst), draw(0, 5) // 5)
+            told.run("abc"[draw(0, 2)], permits, per, burst, want, min(draw(0, want), burst), draw(0, 5) // 5, draw(0, 1))
         stories.append(told)
     return [told.case() for told in stories]
 
@@ -301,75 +320,123 @@ def slots_cases() -> list[Case]:
     stories = []
 
     told = Told("slots", "as many as there are, with fences in a row; back when they are released")
-    told.expect(f"2 {START} 2 0", acquire, "a", 3, ttl, 2).expect(
-        f"1 {START + 2} 3 0", acquire, "b", 3, ttl, 2
+    told.expect(f"2 {START} 2 0 3", acquire, "a", 3, ttl, 2, 0).expect(
+        f"1 {START + 2} 3 0 3", acquire, "b", 3, ttl, 2, 0
     )
-    told.expect("0 0 3 0", acquire, "c", 3, ttl, 1)
-    told.expect("1 2", release, "a", 3, ttl, 0, START, START + 2, 7).expect(
-        "0 2", release, "a", 3, ttl, 0, START
+    told.expect("0 0 3 0 0", acquire, "c", 3, ttl, 1, 0)
+    told.expect("1 2", release, "a", 3, ttl, 0, 0, START, START + 2, 7).expect(
+        "0 2", release, "a", 3, ttl, 0, 0, START
     )
-    told.wait(5).expect(f"1 {START + 5} 3 0", acquire, "c", 3, ttl, 9)
-    told.expect("0 0 3 0", acquire, "c", 2, ttl, 1).expect("0 3", reap, "c", 3, ttl, 0)
-    told.expect("1 2", release, "a", 3, ttl, 0, START + 1).expect("1 1", release, "b", 3, ttl, 0, START + 2)
-    stories.append(told.expect("1 0", release, "c", 3, ttl, 0, f"00{START + 5}"[-16:]))
+    told.wait(5).expect(f"1 {START + 5} 3 0 1", acquire, "c", 3, ttl, 9, 0)
+    told.expect("0 0 3 0 0", acquire, "c", 2, ttl, 1, 0).expect("0 3", reap, "c", 3, ttl, 0, 0)
+    told.expect("1 2", release, "a", 3, ttl, 0, 0, START + 1).expect("1 1", release, "b", 3, ttl, 0, 0, START + 2)
+    stories.append(told.expect("1 0", release, "c", 3, ttl, 0, 0, f"00{START + 5}"[-16:]))
 
     told = Told("slots", "a lease that nobody renews ends; one that is renewed goes on")
-    told.run(acquire, "a", 3, ttl, 2)
-    told.wait(20 * SECOND).expect("1 2", renew, "a", 3, ttl, 0, START)
-    told.wait(10 * SECOND).expect(f"2 {START + ttl} 3 1", acquire, "b", 3, ttl, 3)
-    told.expect(f"1 3 {START + 1}", renew, "a", 3, ttl, 0, START, START + 1)
-    told.wait(29 * SECOND).expect("0 3", renew, "c", 3, ttl, 0).expect("0 3 5 4", renew, "c", 3, ttl, 0, 5, 4)
-    told.wait(SECOND).expect("3 0", reap, "c", 3, ttl, 0)
-    stories.append(told.expect(f"0 0 {START}", renew, "a", 3, ttl, 0, START))
+    told.run(acquire, "a", 3, ttl, 2, 0)
+    told.wait(20 * SECOND).expect("1 2", renew, "a", 3, ttl, 0, 0, START)
+    told.wait(10 * SECOND).expect(f"2 {START + ttl} 3 1 3", acquire, "b", 3, ttl, 3, 0)
+    told.expect(f"1 3 {START + 1}", renew, "a", 3, ttl, 0, 0, START, START + 1)
+    told.wait(29 * SECOND).expect("0 3", renew, "c", 3, ttl, 0, 0).expect("0 3 5 4", renew, "c", 3, ttl, 0, 0, 5, 4)
+    told.wait(SECOND).expect("3 0", reap, "c", 3, ttl, 0, 0)
+    stories.append(told.expect(f"0 0 {START}", renew, "a", 3, ttl, 0, 0, START))
 
     told = Told("slots", "who comes late renews a lease that nobody has wanted")
-    told.run(acquire, "a", 1, ttl, 1)
-    told.wait(ttl + 500_000).expect("1 1", renew, "a", 1, ttl, 0, START)
-    told.expect("0 0 1 0", acquire, "b", 1, ttl, 1)
-    stories.append(told.wait(ttl + 1_002_000).expect(f"0 0 {START}", renew, "a", 1, ttl, 0, START))
+    told.run(acquire, "a", 1, ttl, 1, 0)
+    told.wait(ttl + 500_000).expect("1 1", renew, "a", 1, ttl, 0, 0, START)
+    told.expect("0 0 1 0 1", acquire, "b", 1, ttl, 1, 0)
+    stories.append(told.wait(ttl + 1_002_000).expect(f"0 0 {START}", renew, "a", 1, ttl, 0, 0, START))
 
     told = Told("slots", "lost data: one limit more, and no fence comes again")
-    told.run(acquire, "a", 3, ttl, 3)
-    told.do("FLUSHALL").wait(100).expect(f"3 {START + 100} 3 0", acquire, "b", 3, ttl, 3)
-    told.expect(f"0 3 {START} {START + 1} {START + 2}", renew, "a", 3, ttl, 0, START, START + 1, START + 2)
-    told.do("DEL", 1).wait(100).run(release, "b", 3, ttl, 0, START + 100)
-    stories.append(told.expect(f"1 {START + 200} 3 0", acquire, "c", 3, ttl, 1))
+    told.run(acquire, "a", 3, ttl, 3, 0)
+    told.do("FLUSHALL").wait(100).expect(f"3 {START + 100} 3 0 3", acquire, "b", 3, ttl, 3, 0)
+    told.expect(f"0 3 {START} {START + 1} {START + 2}", renew, "a", 3, ttl, 0, 0, START, START + 1, START + 2)
+    told.do("DEL", 1).wait(100).run(release, "b", 3, ttl, 0, 0, START + 100)
+    stories.append(told.expect(f"1 {START + 200} 3 0 3", acquire, "c", 3, ttl, 1, 0))
 
     told = Told("slots", "a clock that runs back leaves no lease longer than declared, and no fence twice")
-    told.run(acquire, "a", 3, ttl, 1)
-    told.wait(-HOUR).expect(f"1 {START + 1} 2 0", acquire, "b", 3, ttl, 1)
-    stories.append(told.wait(ttl).expect("2 0", reap, "b", 3, ttl, 0))
+    told.run(acquire, "a", 3, ttl, 1, 0)
+    told.wait(-HOUR).expect(f"1 {START + 1} 2 0 3", acquire, "b", 3, ttl, 1, 0)
+    stories.append(told.wait(ttl).expect("2 0", reap, "b", 3, ttl, 0, 0))
 
     told = Told("slots", "a lease is as long as its holder was promised, whatever others have been")
-    told.run(acquire, "a", 3, ttl, 1)
-    told.wait(SECOND).expect(f"1 {START + SECOND} 2 0", acquire, "b", 3, 5 * SECOND, 1)
-    told.wait(5 * SECOND).expect("1 1", reap, "b", 3, 5 * SECOND, 0)
-    told.wait(19 * SECOND).expect("1 1", renew, "a", 3, ttl, 0, START)
-    told.wait(29 * SECOND).expect(f"2 {START + 54 * SECOND} 3 0", acquire, "b", 3, 5 * SECOND, 3)
-    told.expect("1 3", renew, "b", 3, 90 * SECOND, 0, START + 54 * SECOND)
-    told.wait(SECOND).expect("1 2", reap, "b", 3, 5 * SECOND, 0)
-    told.wait(-HOUR).expect("0 2", reap, "b", 3, 5 * SECOND, 0)
-    stories.append(told.wait(90 * SECOND).expect("2 0", reap, "b", 3, 5 * SECOND, 0))
+    told.run(acquire, "a", 3, ttl, 1, 0)
+    told.wait(SECOND).expect(f"1 {START + SECOND} 2 0 3", acquire, "b", 3, 5 * SECOND, 1, 0)
+    told.wait(5 * SECOND).expect("1 1", reap, "b", 3, 5 * SECOND, 0, 0)
+    told.wait(19 * SECOND).expect("1 1", renew, "a", 3, ttl, 0, 0, START)
+    told.wait(29 * SECOND).expect(f"2 {START + 54 * SECOND} 3 0 3", acquire, "b", 3, 5 * SECOND, 3, 0)
+    told.expect("1 3", renew, "b", 3, 90 * SECOND, 0, 0, START + 54 * SECOND)
+    told.wait(SECOND).expect("1 2", reap, "b", 3, 5 * SECOND, 0, 0)
+    told.wait(-HOUR).expect("0 2", reap, "b", 3, 5 * SECOND, 0, 0)
+    stories.append(told.wait(90 * SECOND).expect("2 0", reap, "b", 3, 5 * SECOND, 0, 0))
 
     told = Told("slots", "what was the longest lease is forgotten with the last of them")
-    told.run(acquire, "a", 3, ttl, 1)
-    told.run(release, "a", 3, ttl, 0, START)
-    told.expect(f"1 {START + 1} 1 0", acquire, "b", 3, 5 * SECOND, 1).wait(-HOUR)
-    told.expect("0 1", reap, "a", 3, SECOND, 0)
-    stories.append(told.wait(5 * SECOND).expect("1 0", reap, "a", 3, SECOND, 0))
+    told.run(acquire, "a", 3, ttl, 1, 0)
+    told.run(release, "a", 3, ttl, 0, 0, START)
+    told.expect(f"1 {START + 1} 1 0 3", acquire, "b", 3, 5 * SECOND, 1, 0).wait(-HOUR)
+    told.expect("0 1", reap, "a", 3, SECOND, 0, 0)
+    stories.append(told.wait(5 * SECOND).expect("1 0", reap, "a", 3, SECOND, 0, 0))
+
+    told = Told("slots", "who has more than the fair level is not given more, and is told what it may keep")
+    told.expect(f"4 {START} 4 0 4", acquire, "a", 4, ttl, 8, 0)
+    told.wait(50_000).expect("0 0 4 0 2", acquire, "b", 4, ttl, 8, 0)
+    told.wait(10_000).expect("0 0 4 0 2", acquire, "a", 4, ttl, 8, 4)
+    told.run(release, "a", 4, ttl, 1, 3, START)
+    told.wait(10_000).expect("0 0 3 0 2", acquire, "a", 4, ttl, 8, 3)
+    told.wait(10_000).expect(f"1 {START + 80_000} 4 0 2", acquire, "b", 4, ttl, 8, 0)
+    told.run(release, "a", 4, ttl, 1, 2, START + 1)
+    told.wait(10_000).expect(f"1 {START + 90_000} 4 0 2", acquire, "b", 4, ttl, 7, 1)
+    told.wait(10_000).expect("0 0 4 0 2", acquire, "a", 4, ttl, 8, 2)
+    # Nobody asks again: what they wanted is forgotten, and one that wants little leaves the rest.
+    told.wait(250_000).expect("0 0 4 0 4", acquire, "a", 4, ttl, 8, 2)
+    told.wait(10_000).run(release, "b", 4, ttl, 2, 0, START + 80_000, START + 90_000)
+    told.expect(f"2 {START + 370_000 - 10_000} 4 0 4", acquire, "a", 4, ttl, 8, 2)
+    stories.append(told.wait(10_000).expect("0 0 4 0 3", acquire, "b", 4, ttl, 1, 0))
+    assert told.run(acquire, "a", 4, ttl, 8, 4).endswith(" 3"), "b wants one and no more"
+
+    told = Told("slots", "what cannot be divided goes round, a quarter of a second each")
+    told.expect(f"1 {START} 1 0 1", acquire, "a", 1, ttl, 3, 0)
+    told.wait(100_000).expect("0 0 1 0 0", acquire, "b", 1, ttl, 3, 0)
+    told.expect("0 0 1 0 1", acquire, "a", 1, ttl, 3, 1)
+    told.wait(149_999).expect("0 0 1 0 1", acquire, "a", 1, ttl, 3, 1)
+    told.wait(1).expect("0 0 1 0 0", acquire, "a", 1, ttl, 3, 1)
+    told.run(release, "a", 1, ttl, 1, 0, START)
+    told.expect("0 0 0 0 0", acquire, "a", 1, ttl, 3, 0).wait(20_000)
+    told.expect(f"1 {START + 270_000} 1 0 1", acquire, "b", 1, ttl, 3, 0)
+    told.expect("0 0 1 0 0", acquire, "a", 1, ttl, 3, 0).wait(1_000)
+    told.expect("0 0 1 0 0", acquire, "c", 1, ttl, 1, 0)
+    told.do("HSET", 2, "b", "x").do("HSET", 2, "c", "1 2 3").expect("0 0 1 0 1", acquire, "a", 1, ttl, 3, 0)
+    told.do("SET", 2, "mine").expect("WRONGTYPE", acquire, "a", 1, ttl, 1, 0).do("DEL", 2)
+    stories.append(told.expect("0 0 1 0 1", acquire, "c", 1, ttl, 1, 0))
 
     told = Told("slots", "keys of another type, and arguments that are none")
-    told.do("SET", 0, "mine").expect("WRONGTYPE", acquire, "a", 3, ttl, 1).do("DEL", 0)
-    told.do("HSET", 1, "mine", "1").expect("WRONGTYPE", acquire, "a", 3, ttl, 1).do("DEL", 1)
-    told.do("SET", 1, "mine").expect(f"1 {START} 1 0", acquire, "a", 3, ttl, 1)
-    told.do("SET", 1, f"{2**52 - 511} {ttl}").expect(f"2 {START} 3 0", acquire, "b", 3, ttl, 2)
-    told.expect("2 1", release, "b", 3, ttl, 0, START, START + 1)
-    told.expect("ERR", acquire, "a", 3, ttl).expect("ERR", release, "a", 3, ttl, 0, "x")
-    told.expect("ERR", 4, "a", 3, ttl, 0).expect("ERR", release, "a", 3, ttl, 0, *range(513))
-    told.expect("0 1", release, "a", 3, ttl, 0, *range(512))
+    told.do("SET", 0, "mine").expect("WRONGTYPE", acquire, "a", 3, ttl, 1, 0).do("DEL", 0)
+    told.do("HSET", 1, "mine", "1").expect("WRONGTYPE", acquire, "a", 3, ttl, 1, 0).do("DEL", 1)
+    told.do("SET", 1, "mine").expect(f"1 {START} 1 0 3", acquire, "a", 3, ttl, 1, 0)
+    told.do("SET", 1, f"{2**52 - 511} {ttl}").expect(f"2 {START} 3 0 3", acquire, "b", 3, ttl, 2, 0)
+    told.expect("2 1", release, "b", 3, ttl, 0, 0, START, START + 1)
+    told.expect("ERR", acquire, "a", 3, ttl, 1).expect("ERR", release, "a", 3, ttl, 0, 0, "x")
+    told.expect("ERR", 4, "a", 3, ttl, 0, 0).expect("ERR", release, "a", 3, ttl, 0, 0, *range(513))
+    told.expect("0 1", release, "a", 3, ttl, 0, 0, *range(512))
     for bad in ("", " ", "7", "7 ", " 7", "7  8", "7 8 9", "7 x", "-7 8", "7 12345678901234567"):
-        told.do("SET", 1, bad).expect("1 1", renew, "a", 3, ttl, 0, START)
+        told.do("SET", 1, bad).expect("1 1", renew, "a", 3, ttl, 0, 0, START)
     stories.append(told)
+
+    for seed, limit, gap in [(31, 1, 100), (32, 4, 50), (33, 7, 50), (34, 20, 30)]:
+        told, draw = Told("slots", f"many want more, drawn from the seed {seed}"), draws(seed)
+        leased: dict[str, list[int]] = {name: [] for name in "abcd"}
+        for _ in range(80):
+            name = "abcd"[draw(0, 3)]
+            mine = leased[name]
+            told.wait(draw(0, gap * 1_000))
+            if mine and draw(0, 2) == 0:
+                count = draw(1, len(mine))
+                told.run(release, name, limit, ttl, count, len(mine) - count, *mine[:count])
+                del mine[:count]
+            else:
+                reply = told.run(acquire, name, limit, ttl, draw(1, limit + 2), len(mine)).split()
+                mine.extend(range(int(reply[1]), int(reply[1]) + int(reply[0])))
+        stories.append(told)
 
     for seed, limit in [(21, 1), (22, 4), (23, 20)]:
         told, draw = Told("slots", f"drawn from the seed {seed}"), draws(seed)
@@ -382,7 +449,7 @@ def slots_cases() -> list[Case]:
             lease = ttl if limit < 20 or name == "a" else 5 * SECOND
             reply = [
                 int(text)
-                for text in told.run(op, name, limit + draw(0, 1), lease, draw(0, 4), *fences).split()
+                for text in told.run(op, name, limit + draw(0, 1), lease, draw(0, 4), len(mine), *fences).split()
             ]
             if op == acquire:
                 mine.extend(range(reply[1], reply[1] + reply[0]))

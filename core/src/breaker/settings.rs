@@ -64,6 +64,16 @@ impl BreakerSettings {
         self.half_open_max_calls.clamp(1, MAX_PLACES) as usize
     }
 
+    /// The longest break of all, after however many failed rounds.
+    pub(super) fn longest_break(&self) -> Duration {
+        if self.break_factor > 1.0 {
+            let most = self.max_break_duration.as_micros();
+            Duration::from_micros(most).plus(Duration::from_micros(most / 10))
+        } else {
+            self.break_duration
+        }
+    }
+
     /// One break after `failed` failed half-open rounds: d + U(0, d/10), d = `break_duration · break_factor^failed`, at
     /// most `max_break_duration`, in whole µs (semantics 5.2). `u64::MAX` as `bits` gives the longest.
     pub(super) fn break_span(&self, failed: u16, bits: u64) -> Duration {

@@ -22,7 +22,7 @@ use twin::{Args, integer};
 /// let words = |command: &str| command.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
 /// let mut store = MemoryStore::new();
 /// // Ten a second, a burst of two; this process wants five, and one would do.
-/// let tail = "2 t:{r|api|-}:rl t:{r|api|-}:rl:p 00000000000000aa 10 1000000 2 5 1 0";
+/// let tail = "2 t:{r|api|-}:rl t:{r|api|-}:rl:p 00000000000000aa 10 1000000 2 5 1 0 1";
 /// let by_name = words(&format!("EVALSHA {} {tail}", RATE.sha));
 /// assert!(store.execute(&by_name, 0).unwrap_err().starts_with("NOSCRIPT"));
 /// let mut by_source = by_name.clone();
@@ -105,20 +105,25 @@ impl MemoryStore {
 
     /// What follows the script in `EVAL` and `EVALSHA`: the number of keys, the keys, the arguments.
     fn run(&mut self, script: Script, words: &[Vec<u8>]) -> Result<Vec<u8>, String> {
-        let [count, first, second, args @ ..] = words else {
-            return Err(error("a script of ours has two keys"));
+        let count = script.keys.len();
+        let Some((number, rest)) = words.split_first().filter(|(_, rest)| rest.len() >= count) else {
+            return Err(error("a script of ours names all its keys"));
         };
-        if count != b"2" {
-            return Err(error("a script of ours has two keys"));
+        if *number != count.to_string().into_bytes() {
+            return Err(error("a script of ours names all its keys"));
         }
-        let run = match script.name {
-            name if name == RATE.name => twin::rate,
-            name if name == BREAKER.name => twin::breaker,
-            name if name == SLOTS.name => twin::slots,
-            name if name == DIGEST.name => twin::digest,
+        let (names, args) = rest.split_at(count);
+        let (keys, args, now) = (&mut self.keys, Args(args), self.now);
+        let answer = match (script.name, names) {
+            (name, [bucket, seen]) if name == RATE.name => twin::rate(keys, [bucket, seen], &args, now),
+            (name, [at, ballot]) if name == BREAKER.name => twin::breaker(keys, [at, ballot], &args, now),
+            (name, [even, odd]) if name == DIGEST.name => twin::digest(keys, [even, odd], &args, now),
+            (name, [slots, fence, wants]) if name == SLOTS.name => {
+                twin::slots(keys, [slots, fence, wants], &args, now)
+            }
             _ => return Err(error("a script without a twin")),
         };
-        run(&mut self.keys, [first, second], &Args(args), self.now).map(String::into_bytes)
+        answer.map(String::into_bytes)
     }
 
     fn plain(&mut self, name: &[u8], key: &[u8], rest: &[Vec<u8>]) -> Answer<Vec<u8>> {

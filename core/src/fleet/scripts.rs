@@ -17,8 +17,8 @@ pub struct Script {
     /// SHA-1 of `source` in lower-case hex, the name that `EVALSHA` takes. Written down, because core has no use for
     /// SHA-1 but here; a test computes it anew.
     pub sha: &'static str,
-    /// How its two keys end, after the hash tag of what it decides about.
-    pub keys: [&'static str; 2],
+    /// How its keys end, after the hash tag of what it decides about.
+    pub keys: &'static [&'static str],
 }
 
 /// A script from the file of its name, shortened while this is compiled: what is sent is what was read here.
@@ -33,17 +33,19 @@ macro_rules! script {
 /// How many items one command may carry: fences of a bulkhead, buckets of a digest. It bounds the loops of the scripts.
 pub const MOST_ITEMS: usize = 512;
 
-/// A token bucket. Arguments: pid, permits, per, burst, want, need, back. Reply: granted, wait, processes.
-pub const RATE: Script = script!("rate", "7315c2e408aff57bd00e087a6524b1fcff864643", [":rl", ":rl:p"]);
+/// A token bucket. Arguments: pid, permits, per, burst, want, need, back, seen (1 notes the process as one of the fleet).
+/// Reply: granted, wait, processes (0 where they are not known).
+pub const RATE: Script = script!("rate", "7cf0b1388fbb83e5b6d0350e2f1adb49ed925f42", &[":rl", ":rl:p"]);
 /// A circuit breaker. Arguments: op (0 look, 1 open, 2 close), pid, epoch, duration, quorum, window. Reply: state (0
 /// closed, 1 open, 2 half-open), remaining, epoch, votes.
-pub const BREAKER: Script = script!("breaker", "91c621f67ecb8d0d8fc477c455c6a1b9a5e1a134", [":br", ":br:v"]);
-/// Permits of a bulkhead. Arguments: op (0 acquire, 1 release, 2 renew, 3 reap), pid, limit, ttl, n, fences. Replies:
-/// granted, first fence, used, reaped; released, used; renewed, used, fences that are gone; reaped, used.
-pub const SLOTS: Script = script!("slots", "5693cd52bdf933ab81fd16f15a23da77d377771a", [":bh", ":bh:f"]);
+pub const BREAKER: Script = script!("breaker", "91c621f67ecb8d0d8fc477c455c6a1b9a5e1a134", &[":br", ":br:v"]);
+/// Permits of a bulkhead. Arguments: op (0 acquire, 1 release, 2 renew, 3 reap), pid, limit, ttl, n, held, fences. Replies:
+/// granted, first fence, used, reaped, slots to keep; released, used; renewed, used, fences that are gone; reaped, used.
+pub const SLOTS: Script =
+    script!("slots", "06e50777df0a53e0ce559938f13e35c6499ab04c", &[":bh", ":bh:f", ":bh:w"]);
 /// Latencies. Arguments: pid, length of a slice, quantile in millionths, then pairs of a bucket and a count. Reply: count,
 /// bucket.
-pub const DIGEST: Script = script!("digest", "c89f724274009877ab40f782358ce35ebacb860b", [":dd:0", ":dd:1"]);
+pub const DIGEST: Script = script!("digest", "c89f724274009877ab40f782358ce35ebacb860b", &[":dd:0", ":dd:1"]);
 
 /// All of them.
 pub const SCRIPTS: [Script; 4] = [RATE, BREAKER, SLOTS, DIGEST];

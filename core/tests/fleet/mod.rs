@@ -220,6 +220,11 @@ impl Sim {
         }
     }
 
+    /// From now on calls of this process come at other intervals.
+    pub fn load_of(&mut self, process: usize, between: (u64, u64)) {
+        self.processes[process].between = between;
+    }
+
     fn put(&mut self, after: u64, what: What) {
         self.number += 1;
         self.agenda.insert((self.now + after, self.number), what);
@@ -406,9 +411,14 @@ impl Sim {
     fn set_out(&mut self, process: usize, command: StoreCommand) {
         let it = &mut self.processes[process];
         it.commands += 1;
-        // The script of a rate brings back as many as its last argument says.
+        // The script of a rate brings back as many as its last argument but one says.
         if command.words[command.key as usize].ends_with(b":rl") && command.words[0] == b"EVALSHA" {
-            let back = command.words.last().map(|word| String::from_utf8_lossy(word).parse::<u64>().unwrap());
+            let back = command
+                .words
+                .iter()
+                .rev()
+                .nth(1)
+                .map(|word| String::from_utf8_lossy(word).parse::<u64>().unwrap());
             it.given_back += back.unwrap_or(0);
         }
         let faults = self.faults.clone();

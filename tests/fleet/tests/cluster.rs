@@ -8,21 +8,22 @@ const PID: &str = "00000000000000aa";
 /// Arguments that do what the script is for.
 fn arguments(script: Script) -> Vec<&'static str> {
     match script.name {
-        "rate" => vec![PID, "10", "1000000", "20", "5", "1", "0"],
+        "rate" => vec![PID, "10", "1000000", "20", "5", "1", "0", "1"],
         "breaker" => vec!["1", PID, "0", "1000000", "2", "500000"],
-        "slots" => vec!["0", PID, "9", "30000000", "2"],
+        "slots" => vec!["0", PID, "9", "30000000", "2", "0"],
         _ => vec![PID, "10000000", "900000", "-7", "3", "12", "1"],
     }
 }
 
-fn command(how: &str, script: Script, keys: &[String; 2]) -> Vec<Vec<u8>> {
+fn command(how: &str, script: Script, keys: &[String]) -> Vec<Vec<u8>> {
     let source = if how == "EVAL" { script.source } else { script.sha };
-    let head = [how, source, "2", &keys[0], &keys[1]].map(|word| word.as_bytes().to_vec());
-    head.into_iter().chain(arguments(script).iter().map(|word| word.as_bytes().to_vec())).collect()
+    let count = keys.len().to_string();
+    let words = [how, source, &count].into_iter().chain(keys.iter().map(String::as_str));
+    words.chain(arguments(script)).map(|word| word.as_bytes().to_vec()).collect()
 }
 
-fn keys(script: Script, entity: usize) -> [String; 2] {
-    script.keys.map(|end| format!("tidegate:{{r|api|tenant {entity}}}{end}"))
+fn keys(script: Script, entity: usize) -> Vec<String> {
+    script.keys.iter().map(|end| format!("tidegate:{{r|api|tenant {entity}}}{end}")).collect()
 }
 
 fn run(node: &mut Connection, words: &[Vec<u8>]) -> Result<String, String> {
@@ -54,7 +55,8 @@ fn every_decision_is_in_one_slot_and_a_node_that_lost_the_scripts_is_sent_them_a
     for (place, script) in SCRIPTS.into_iter().enumerate() {
         for entity in 0..40 {
             let keys = keys(script, entity);
-            assert_eq!(slot(keys[0].as_bytes()), slot(keys[1].as_bytes()), "{keys:?}");
+            let home = slot(keys[0].as_bytes());
+            assert!(keys.iter().all(|key| slot(key.as_bytes()) == home), "{keys:?}");
             let home = cluster.node_of(keys[0].as_bytes());
             let (by_name, by_source) = (command("EVALSHA", script, &keys), command("EVAL", script, &keys));
             if used[home] & (1 << place) == 0 {
@@ -122,14 +124,14 @@ fn keys_end_by_themselves() {
     let mut connection = server.connect();
     for (script, args) in [
         // Full again after 10 ms; gone a second later. The processes stay for ten seconds.
-        (SCRIPTS[0], [PID, "100", "1000000", "5", "1", "1", "0"].as_slice()),
+        (SCRIPTS[0], [PID, "100", "1000000", "5", "1", "1", "0", "1"].as_slice()),
         // A lease of a millisecond.
-        (SCRIPTS[2], &["0", PID, "9", "1000", "2"]),
+        (SCRIPTS[2], &["0", PID, "9", "1000", "12", "0"]),
         // Two slices of a millisecond.
         (SCRIPTS[3], &[PID, "1000", "900000", "-7", "3"]),
     ] {
         let mut words = command("EVAL", script, &keys(script, 1));
-        words.truncate(5);
+        words.truncate(3 + script.keys.len());
         words.extend(args.iter().map(|word| word.as_bytes().to_vec()));
         assert!(run(&mut connection, &words).is_ok());
         assert!(no_key_stays(&mut connection) > 0);

@@ -186,7 +186,8 @@ fn the_twin_in_memory_answers_and_keeps_what_the_scripts_do() {
             (command.clone(), command)
         } else {
             let args = arguments(script, &mut draw, epoch, &fences);
-            let mut ours = vec![b"EVAL".to_vec(), script.source.into(), b"2".to_vec()];
+            let count = keys.len().to_string().into_bytes();
+            let mut ours = vec![b"EVAL".to_vec(), script.source.into(), count];
             ours.extend(keys.iter().chain(&args).cloned());
             (timed(script, &keys, &args, now), ours)
         };
@@ -203,7 +204,7 @@ fn the_twin_in_memory_answers_and_keeps_what_the_scripts_do() {
                 let numbers: Vec<u64> = text(found).split(' ').filter_map(|it| it.parse().ok()).collect();
                 match (script.name, numbers.as_slice()) {
                     ("breaker", [_, _, current, _]) => epoch = *current,
-                    ("slots", [granted, first, _, _]) => fences.extend(*first..first + granted),
+                    ("slots", [granted, first, _, _, _]) => fences.extend(*first..first + granted),
                     _ => {}
                 }
                 let old = fences.len().saturating_sub(12);
@@ -236,7 +237,9 @@ fn arguments(script: Script, draw: &mut Draw, epoch: u64, fences: &[u64]) -> Vec
                 (100, 1_000_000, 20)
             };
             let want = draw.below(2 * burst.min(30));
-            let numbers = [permits, per, burst, want, draw.below(want.min(burst) + 1), draw.below(12) / 10];
+            let (need, back, seen) =
+                (draw.below(want.min(burst) + 1), draw.below(12) / 10, draw.below(4) / 3);
+            let numbers = [permits, per, burst, want, need, back, seen];
             args.push(pid);
             args.extend(numbers.map(|it| it.to_string()));
         }
@@ -249,7 +252,8 @@ fn arguments(script: Script, draw: &mut Draw, epoch: u64, fences: &[u64]) -> Vec
         "slots" => {
             let op = draw.one(&[0, 0, 1, 2, 3]);
             args.extend([op.to_string(), pid, draw.below(12).to_string()]);
-            args.extend([draw.one(&[500_000, 1_000_000]).to_string(), draw.below(5).to_string()]);
+            args.extend([draw.one(&[500_000, 1_000_000]).to_string(), draw.below(9).to_string()]);
+            args.push(draw.below(5).to_string());
             let count = if op == 0 || op == 3 { 0 } else { draw.below(6) };
             args.extend((0..count).map(|_| draw.one(fences).to_string()));
         }
@@ -275,7 +279,7 @@ fn arguments(script: Script, draw: &mut Draw, epoch: u64, fences: &[u64]) -> Vec
 /// What others do to our keys.
 fn mischief(draw: &mut Draw, keys: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (key, value) = (
-        keys[draw.below(2) as usize].clone(),
+        keys[draw.below(keys.len() as u64) as usize].clone(),
         draw.one(&[
             "",
             "x",
@@ -290,9 +294,11 @@ fn mischief(draw: &mut Draw, keys: &[Vec<u8>]) -> Vec<Vec<u8>> {
             "7 500000",
             "4503599627369985 4503599627370496",
             "7 x",
+            "1800000000250000 1 2 1800000000000000",
+            "5000000 1800000000000000 1000000 3",
         ]),
     );
-    let field = draw.one(&["l", "t", "u", "e", "d", "s", "n", "3", "-3", "junk"]);
+    let field = draw.one(&["a", "b", "e", "u", "d", "s", "n", "3", "-3", "junk"]);
     match draw.below(10) {
         0 => vec![b"FLUSHALL".to_vec()],
         1 => vec![b"SET".to_vec(), key, value.into()],

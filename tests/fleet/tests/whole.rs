@@ -5,7 +5,7 @@ use tidegate_fleet_tests::{Connection, Server, Word, words};
 
 /// What a script is asked, by the first of all keys and the second.
 fn ask(connection: &mut Connection, script: Script, args: &str) -> Word {
-    let mut command = vec![b"EVAL".to_vec(), script.source.into(), b"2".to_vec()];
+    let mut command = vec![b"EVAL".to_vec(), script.source.into(), script.keys.len().to_string().into()];
     command.extend(script.keys.iter().map(|end| key(script, end)));
     command.extend(words(args));
     connection.run(&command).unwrap()
@@ -37,13 +37,13 @@ fn stored(connection: &mut Connection) -> Vec<String> {
 /// Every question that writes, of a script that has been used before.
 fn questions() -> Vec<(Script, Vec<&'static str>, &'static str)> {
     vec![
-        (RATE, vec!["a 10 1000000 20 5 1 0"], "b 10 1000000 20 3 1 2"),
-        (RATE, vec!["a 10 1000000 20 20 1 0"], "b 10 1000000 20 3 1 0"),
+        (RATE, vec!["a 10 1000000 20 5 1 0 1"], "b 10 1000000 20 3 1 2 1"),
+        (RATE, vec!["a 10 1000000 20 20 1 0 1"], "b 10 1000000 20 3 1 0 1"),
         // A vote, and an opening.
         (BREAKER, vec!["1 a 0 1000000 3 60000000"], "1 b 0 1000000 3 60000000"),
         (BREAKER, vec!["1 a 0 1000000 3 60000000"], "1 b 0 1000000 1 60000000"),
-        (SLOTS, vec!["0 a 3 30000000 2"], "0 b 3 30000000 5"),
-        (SLOTS, vec!["0 a 3 30000000 2"], "0 b 9 90000000 5"),
+        (SLOTS, vec!["0 a 3 30000000 2 0", "0 c 3 30000000 2 0"], "0 b 3 30000000 5 0"),
+        (SLOTS, vec!["0 a 3 30000000 2 0", "0 c 3 30000000 2 0"], "0 b 9 90000000 5 0"),
         (DIGEST, vec!["a 60000000 500000 5 1 7 2"], "b 60000000 500000 5 3 6 1 7 1 8 1"),
     ]
 }
@@ -114,7 +114,7 @@ fn another_type_under_one_key_leaves_the_other_alone() {
     let server = Server::start(&[]);
     let mut connection = server.connect();
     for (script, before, question) in questions() {
-        for place in 0..2 {
+        for place in 0..script.keys.len() {
             connection.ok("FLUSHALL");
             for args in &before {
                 assert!(matches!(ask(&mut connection, script, args), Word::Text(_)), "{args}");
@@ -122,15 +122,19 @@ fn another_type_under_one_key_leaves_the_other_alone() {
             let theirs = String::from_utf8(key(script, script.keys[place])).unwrap();
             connection.ok(&format!("DEL {theirs}"));
             connection.ok(&format!("RPUSH {theirs} mine"));
-            let other = String::from_utf8(key(script, script.keys[1 - place])).unwrap();
-            let was = connection.run(&words(&format!("DUMP {other}"))).unwrap();
+            let dump = |connection: &mut Connection| -> Vec<Word> {
+                let others = script.keys.iter().enumerate().filter(|(other, _)| *other != place);
+                let names = others.map(|(_, end)| String::from_utf8(key(script, end)).unwrap());
+                names.map(|name| connection.run(&words(&format!("DUMP {name}"))).unwrap()).collect()
+            };
+            let was = dump(&mut connection);
             let answer = ask(&mut connection, script, question);
             assert!(
                 matches!(&answer, Word::Error(text) if text.contains("WRONGTYPE")),
                 "{}: {answer:?}",
                 script.name
             );
-            assert_eq!(connection.run(&words(&format!("DUMP {other}"))).unwrap(), was, "{}", script.name);
+            assert_eq!(dump(&mut connection), was, "{}", script.name);
             assert_eq!(
                 connection.ok(&format!("LRANGE {theirs} 0 -1")),
                 Word::List(vec![Word::Text(b"mine".to_vec())])

@@ -7,11 +7,15 @@ use std::collections::BTreeSet;
 use tidegate::Value::{Number, Text};
 use tidegate::fleet::{CommandId, MemoryStore, Reply, StoreCommand, StoreKind};
 use tidegate::{
-    Action, CallId, Class, Engine, Event, Options, Outcome, Policy, PolicyId, Request, RouteId, Step, Time,
-    Value,
+    Action, CallId, Class, Duration, Engine, Event, Options, Outcome, Policy, PolicyId, Request, RouteId,
+    Step, Time, Value,
 };
 
 use crate::input::Input;
+
+/// Of every policy here; and the longest break: ten times a second, and a tenth by chance.
+const BURST: u32 = 20;
+const LONGEST_BREAK: Duration = Duration::from_micros(11_000_000);
 
 struct Host {
     engine: Engine,
@@ -140,8 +144,35 @@ impl Host {
 
     fn reply(&mut self, command: CommandId, reply: Reply<'_>) {
         let now = self.time();
+        let before = self.leased(now);
         let _ = self.engine.on_reply(command, reply, now);
+        let after = self.leased(now);
+        for (route, before) in after.iter().zip(before) {
+            assert!(*route <= before + BURST, "one answer brings a burst at most: {before}, then {route}");
+        }
+        self.bounded(now);
         self.drain();
+    }
+
+    /// Tokens at hand, by route.
+    fn leased(&self, now: Time) -> Vec<u32> {
+        self.engine
+            .snapshot(now)
+            .routes
+            .iter()
+            .map(|route| route.rate.map_or(0, |rate| rate.tokens))
+            .collect()
+    }
+
+    /// What a store has said leaves the policy's own numbers as they are (semantics 10.11).
+    fn bounded(&self, now: Time) {
+        for route in &self.engine.snapshot(now).routes {
+            let processes = route.rate.and_then(|rate| rate.fleet).map_or(1, |fleet| fleet.processes);
+            assert!((1..=10_000).contains(&processes), "{processes} processes");
+            let left = route.breaker.and_then(|breaker| breaker.retry_in).unwrap_or(Duration::ZERO);
+            assert!(left <= LONGEST_BREAK, "a break of {left:?}");
+            assert!(route.pool.is_none_or(|pool| (1..=5).contains(&pool.limit)), "{:?}", route.pool);
+        }
     }
 
     fn answer(&mut self, input: &mut Input<'_>) {

@@ -187,7 +187,9 @@ impl Engine {
         now: Time,
     ) {
         let &[state, remaining, epoch, _votes] = answer else { return };
-        let remaining = remaining.saturating_sub(now.since(sent).as_micros());
+        // No break is longer than the policy's longest, whatever the store says.
+        let longest = self.routes[route].breaker.as_ref().map_or(Duration::ZERO, |it| it.longest_break());
+        let remaining = remaining.min(longest.as_micros()).saturating_sub(now.since(sent).as_micros());
         let state = if state == 1 && remaining == 0 { 2 } else { state };
         let before = self.levels(route);
         let it = &mut self.routes[route];

@@ -7,11 +7,14 @@ use super::super::Engine;
 use super::Fleet;
 use super::{breaker, plain, slots};
 use crate::action::{CallId, RouteId};
-use crate::fleet::{CommandId, Script, StoreCommand};
+use crate::fleet::{CommandId, SLOTS, Script, StoreCommand};
 use crate::time::{Duration, Time};
 
 /// Integers in replies are below this: a double holds them exactly.
 const MOST: u64 = 1 << 53;
+
+/// Where the fences begin in the `tail` of a command about slots: behind the number of keys, the keys and six arguments.
+const FENCES: usize = 1 + SLOTS.keys.len() + 6;
 
 /// What a command is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,9 +63,15 @@ impl Subject {
     /// The integers of its answer; `None` of anything else.
     pub fn read(self, bytes: &[u8]) -> Option<Vec<u64>> {
         let (least, most) = match self {
-            Self::Window { link, .. } | Self::Mark { link, .. } => return link.read(bytes, integer),
+            Self::Window { link, wanted } => {
+                let counted =
+                    |it: &Vec<u64>| !link.counts() || it.iter().all(|all| *all >= u64::from(wanted.0));
+                return link.read(bytes, integer).filter(counted);
+            }
+            Self::Mark { link, .. } => return link.read(bytes, integer),
             Self::Rate { .. } => (3, 3),
-            Self::Breaker { .. } | Self::Slots { op: slots::Op::Acquire, .. } => (4, 4),
+            Self::Breaker { .. } => (4, 4),
+            Self::Slots { op: slots::Op::Acquire, .. } => (5, 5),
             Self::Slots { op: slots::Op::Renew, count } => (2, 2 + count as usize),
             Self::Slots { op: slots::Op::Release | slots::Op::Reap, .. } | Self::Digest => (2, 2),
         };
@@ -70,7 +79,8 @@ impl Subject {
         // Epochs and fences go back to the store, whose scripts take no number above this: one that did would be an error
         // each time.
         let returns = matches!(self, Self::Breaker { .. } | Self::Slots { .. });
-        let fits = !returns || numbers.iter().all(|number| *number <= MOST / 2);
+        let known = !matches!(self, Self::Breaker { .. }) || numbers.first().is_some_and(|state| *state <= 2);
+        let fits = known && (!returns || numbers.iter().all(|number| *number <= MOST / 2));
         (fits && (least..=most).contains(&numbers.len())).then_some(numbers)
     }
 
@@ -129,19 +139,19 @@ impl Pending {
 
     /// The fences that a command about slots names.
     pub fn fences(&self) -> Vec<u64> {
-        let words = self.tail.iter().skip(8);
+        let words = self.tail.iter().skip(FENCES);
         words.filter_map(|word| core::str::from_utf8(word).ok()?.parse().ok()).collect()
     }
 
     /// How long the leases are that a command about slots asks for or renews.
     pub fn lease(&self) -> Duration {
-        let word = self.tail.get(6).and_then(|word| core::str::from_utf8(word).ok()?.parse().ok());
+        let word = self.tail.get(FENCES - 3).and_then(|word| core::str::from_utf8(word).ok()?.parse().ok());
         Duration::from_micros(word.unwrap_or(0))
     }
 }
 
 impl Engine {
-    /// Sends a script, by name; its two keys belong to the route or pool. What it is asked to do, where it does several
+    /// Sends a script, by name; its keys belong to the route or pool. What it is asked to do, where it does several
     /// things, stands before the process.
     pub(super) fn send(
         &mut self,
@@ -154,8 +164,8 @@ impl Engine {
         let entity = self.entity(home);
         let home = self.routes.id(home);
         let Some(fleet) = &mut self.fleet else { return };
-        let mut tail = Vec::with_capacity(4 + args.len());
-        tail.push(b"2".to_vec());
+        let mut tail = Vec::with_capacity(6 + args.len());
+        tail.push(script.keys.len().to_string().into_bytes());
         for part in script.keys {
             tail.push(format!("{}:{{{entity}}}{part}", fleet.namespace).into_bytes());
         }
@@ -231,9 +241,10 @@ impl Engine {
         let (op, count) = (slots::Op::Release, (fences.end - fences.start) as u32);
         let number = |number: u64| number.to_string().into_bytes();
         let mut tail = of.tail.clone();
-        tail.truncate(7);
-        tail[3] = number(op as u64);
+        tail.truncate(FENCES - 2);
+        tail[FENCES - 6] = number(op as u64);
         tail.push(number(u64::from(count)));
+        tail.push(number(0));
         tail.extend(fences.map(number));
         let subject = Subject::Slots { op, count };
         let due = now.after(of.within);

@@ -19,6 +19,9 @@ use crate::time::{Duration, Time};
 /// Fewer samples than this are no estimate, as with the process's own.
 const WARM: u64 = 20;
 
+/// The longest latency that a fleet's quantile can be.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3_600);
+
 /// An estimate is good for so many exchanges.
 const FRESH: u64 = 3;
 
@@ -175,7 +178,9 @@ impl Engine {
         let until = sent.after(digest.exchanges(FRESH));
         digest.unknown_until = now;
         let bucket = i32::try_from(bucket).ok().filter(|_| count >= WARM);
-        digest.estimate = bucket.map(|bucket| (shared_value(bucket), until));
+        // No latency is below a microsecond or beyond the longest span that a policy knows.
+        let value = |bucket| shared_value(bucket).clamp(1.0, LONGEST.as_micros() as f64);
+        digest.estimate = bucket.map(|bucket| (value(bucket), until));
     }
 
     /// A bulkhead has other settings.

@@ -12,6 +12,7 @@
 use super::super::Engine;
 use super::breaker::Op;
 use super::command::{Part as Place, Pending, Subject};
+use super::rate::MOST_PROCESSES;
 use crate::action::CallId;
 use crate::fleet::StoreKind;
 use crate::limit::RateSettings;
@@ -48,6 +49,11 @@ pub(in crate::engine) enum Link {
 }
 
 impl Link {
+    /// Is its answer a sum that holds what was just added?
+    pub fn counts(self) -> bool {
+        matches!(self, Self::Count { .. })
+    }
+
     /// The numbers that an answer says; `None` where it says none that this command has.
     pub fn read(self, bytes: &[u8], number: impl FnOnce(&[u8]) -> Option<u64>) -> Option<Vec<u64>> {
         let small = |most: u64| move |it: &u64| *it <= most;
@@ -96,7 +102,7 @@ impl Part {
         let before = core::mem::replace(self, if is_new { Self::default() } else { *self });
         (self.mine, self.all) = (self.mine + wanted, all);
         let parts = before.all.checked_div(before.mine).filter(|_| is_new)?;
-        Some(u32::try_from(parts).unwrap_or(u32::MAX).max(1))
+        Some(u32::try_from(parts.min(MOST_PROCESSES)).unwrap_or(1).max(1))
     }
 }
 

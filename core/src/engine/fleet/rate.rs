@@ -28,6 +28,12 @@ use crate::time::{Duration, Time};
 /// Leased tokens that are not spent within this are given back.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// A process says this often that it is one of the fleet; the store forgets it after five such times.
+const SEEN: Duration = Duration::from_secs(1);
+
+/// No fleet has more processes: what a store says beyond that is an error, and would leave a process no share of its own.
+pub(super) const MOST_PROCESSES: u64 = 10_000;
+
 /// The shortest wait that a store's "not now" means.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// The longest time that nobody asks a store that has less than was wanted.
@@ -57,6 +63,8 @@ pub(in crate::engine) struct Share {
     eased: Time,
     /// Tokens spent while it was gone.
     alone: u32,
+    /// When the store was last told that this process is one of the fleet.
+    seen: Option<Time>,
     /// How long answers are waited for, as the last call's policy has it.
     within: Duration,
     /// What it has had of the window, in a store without scripts.
@@ -76,6 +84,7 @@ impl Share {
             empty: None,
             eased: Time::default(),
             alone: 0,
+            seen: None,
             within: Duration::from_millis(50),
             part: plain::Part::default(),
         }
@@ -117,7 +126,7 @@ impl Share {
     /// After a fork: leases and commands are the parent's.
     pub fn forget(&mut self) {
         self.leased.clear();
-        (self.asked, self.back, self.empty) = (0, 0, None);
+        (self.asked, self.back, self.empty, self.seen) = (0, 0, None, None);
     }
 
     /// Does every call ask for itself?

@@ -15,8 +15,8 @@ impl Engine {
         let fleet = self.fleet.as_ref()?;
         let ttl = self.pool_of(pool)?.policy().bulkhead.as_ref()?.fleet?.ttl;
         let keys = SLOTS.keys.iter().map(|part| format!("{}:{{p|{}}}{part}", fleet.namespace, escaped(pool)));
-        let args = [Op::Reap as u64, 0, 1, ttl.as_micros(), 0].map(|number| number.to_string());
-        let words = ["EVAL".to_owned(), SLOTS.source.to_owned(), "2".to_owned()];
+        let args = [Op::Reap as u64, 0, 1, ttl.as_micros(), 0, 0].map(|number| number.to_string());
+        let words = ["EVAL".to_owned(), SLOTS.source.to_owned(), SLOTS.keys.len().to_string()];
         Some(words.into_iter().chain(keys).chain(args).map(String::into_bytes).collect())
     }
 }

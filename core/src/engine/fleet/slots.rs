@@ -2,8 +2,9 @@
 //! store, with a fence (a number that is never given twice) and an end; the process renews those it holds.
 //!
 //! To the pool of permits, the slots leased are its limit. So a permit that comes free goes to the next local waiter with
-//! no round trip, as always (R2), and is given back to the fleet only where nobody waits. A call that finds none stands in
-//! the queue while the store is asked; only when the store has said no does the queue's bound count.
+//! no round trip, as always (R2). It goes back to the fleet where nobody waits, and where the process holds more slots than
+//! it may keep: with each answer the store says how many those are, while other processes want some. A call that finds no
+//! slot stands in the queue while the store is asked; only when the store has said no does the queue's bound count.
 
 use std::collections::VecDeque;
 
@@ -22,6 +23,9 @@ use crate::time::{Duration, Time};
 
 /// How long a queue waits before it asks a full store again, half more or less: slots come free without a word to others.
 const AGAIN: Duration = Duration::from_millis(50);
+
+/// How long the store's word about the slots to keep counts, beyond the time in which it is asked again.
+const KEPT: Duration = Duration::from_millis(250);
 
 /// What the script is asked to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,8 +54,8 @@ pub(in crate::engine) struct Slots {
     again_at: Option<Time>,
     /// Those leased when the store was lost: as many permits there are until it is back, though their leases end.
     at_loss: u32,
-    /// Slots of the fleet in use, as the store last said.
-    pub used: u32,
+    /// How many slots the process may keep while others want some, as the store last said, and how long that counts.
+    keep: (u32, Time),
     /// How long answers are waited for, as the last call's policy has it.
     within: Duration,
 }
@@ -70,7 +74,7 @@ impl Slots {
             renewed_at: Time::default(),
             again_at: None,
             at_loss: 0,
-            used: 0,
+            keep: (0, Time::default()),
             within: Duration::from_millis(50),
         };
         Some(full::Part::new(it, settings.full()))
@@ -80,10 +84,16 @@ impl Slots {
     pub fn forget(&mut self) {
         self.fences.clear();
         (self.out, self.asking, self.renewing, self.again_at, self.at_loss) = (0, false, false, None, 0);
+        self.keep.1 = Time::default();
     }
 
     fn held(&self) -> u32 {
         self.fences.len() as u32
+    }
+
+    /// How many slots the process may keep: no more than the limit, and fewer while others want some.
+    fn keeps(&self, now: Time) -> u32 {
+        if now < self.keep.1 { self.keep.0.min(self.limit) } else { self.limit }
     }
 
     /// A lease that has ended may be somebody else's: what was not renewed in time is given up.
@@ -271,20 +281,36 @@ impl Engine {
         let (up, processes) = (self.store_up(home, Part::Slots), self.fleet_size());
         let it = &mut self.routes[home];
         let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
-        pool.set_limit(if up { slots.held() } else { slots.share(processes) });
-        self.hand_out(home, now);
         if !up {
-            return;
+            pool.set_limit(slots.share(processes));
+            return self.hand_out(home, now);
         }
+        // What is above the slots to keep goes back before anybody here gets it.
+        let above = slots.held().saturating_sub(slots.keeps(now).max(pool.in_flight));
+        self.give_slots_back(home, above, now);
         let it = &mut self.routes[home];
         let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
-        let spare = slots.held().saturating_sub(pool.in_flight).min(MOST_ITEMS as u32);
-        if spare == 0 || pool.waiters() > 0 {
+        pool.set_limit(slots.held());
+        self.hand_out(home, now);
+        let it = &mut self.routes[home];
+        let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
+        if pool.waiters() == 0 {
+            let spare = slots.held().saturating_sub(pool.in_flight);
+            self.give_slots_back(home, spare, now);
+        }
+    }
+
+    /// Gives so many slots back to the fleet, at most as many as a command carries.
+    fn give_slots_back(&mut self, home: u32, count: u32, now: Time) {
+        let count = count.min(MOST_ITEMS as u32);
+        let it = &mut self.routes[home];
+        let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
+        if count == 0 {
             return;
         }
-        let fences: Vec<u64> = slots.fences.drain(..spare as usize).map(|fence| fence.0).collect();
+        let fences: Vec<u64> = slots.fences.drain(..count as usize).map(|fence| fence.0).collect();
         pool.set_limit(slots.held());
-        self.send_slots(home, Op::Release, spare, &fences, now);
+        self.send_slots(home, Op::Release, count, &fences, now);
     }
 
     /// Asks for as many slots as are wanting: for who waits, and for who runs without one.
@@ -313,7 +339,7 @@ impl Engine {
         slots.out += 1;
         slots.asking |= op == Op::Acquire;
         let (limit, ttl, within) = (slots.limit, slots.settings.ttl, slots.within);
-        let args = [u64::from(limit), ttl.as_micros(), u64::from(count)];
+        let args = [u64::from(limit), ttl.as_micros(), u64::from(count), u64::from(slots.held())];
         let args = [&args, fences].concat();
         self.send(&SLOTS, (home, Subject::Slots { op, count }), (Some(op as u64), &args), within, now);
     }
@@ -352,20 +378,29 @@ impl Engine {
         let ends = pending.sent.after(pending.lease());
         let mut refused = false;
         match (op, answer) {
-            (Op::Acquire, &[granted, first, used, _reaped]) => {
+            (Op::Acquire, &[granted, first, _used, _reaped, keep]) => {
                 let granted = granted.min(u64::from(count));
                 if slots.fences.is_empty() {
                     slots.renewed_at = pending.sent;
                 }
-                slots.fences.extend((first..first.saturating_add(granted)).map(|fence| (fence, ends)));
-                slots.used = u32::try_from(used).unwrap_or(u32::MAX);
+                // No more than the limit, and no slot twice, whatever the store says.
+                let room = u64::from(slots.limit.saturating_sub(slots.held()));
+                let newest = slots.fences.iter().map(|fence| fence.0).max().unwrap_or(0);
+                let held = |fence: &u64| *fence <= newest && slots.fences.iter().any(|it| it.0 == *fence);
+                let new: Vec<u64> = (first..first + granted).filter(|fence| !held(fence)).collect();
+                let (taken, surplus) = new.split_at((new.len() as u64).min(room) as usize);
+                slots.fences.extend(taken.iter().map(|fence| (*fence, ends)));
+                slots.keep = (u32::try_from(keep).unwrap_or(u32::MAX), now.after(KEPT).after(slots.within));
                 refused = granted < u64::from(count);
                 slots.again_at = refused.then(|| now.after(again));
+                if !surplus.is_empty() {
+                    self.send_slots(home, Op::Release, surplus.len() as u32, surplus, now);
+                }
             }
             (Op::Renew, [_renewed, _used, gone @ ..]) => {
                 let asked = pending.fences();
                 let before = slots.fences.len();
-                slots.fences.retain(|fence| !gone.contains(&fence.0));
+                slots.fences.retain(|fence| !(gone.contains(&fence.0) && asked.contains(&fence.0)));
                 for fence in slots.fences.iter_mut().filter(|fence| asked.contains(&fence.0)) {
                     fence.1 = fence.1.max(ends);
                 }
@@ -373,7 +408,6 @@ impl Engine {
                     self.note(move |it| it.tell_store_about(RecordType::LeaseReclaimed, home, now));
                 }
             }
-            (_, [_, used]) => slots.used = u32::try_from(*used).unwrap_or(u32::MAX),
             _ => {}
         }
         self.fit_slots(home, now);
@@ -492,6 +526,12 @@ impl Engine {
         // A command from before a retune that made the slots anew is out, and not noted.
         if out < slots.out as usize {
             return Err(format!("route {home}: {} commands about slots noted, {out} out", slots.out));
+        }
+        let mut fences: Vec<u64> = slots.fences.iter().map(|fence| fence.0).collect();
+        fences.sort_unstable();
+        fences.dedup();
+        if fences.len() != slots.fences.len() {
+            return Err(format!("route {home}: a slot is held twice: {fences:?}"));
         }
         if self.store_up(home, Part::Slots) && pool.limit != slots.held() {
             return Err(format!("route {home}: {} permits for {} slots", pool.limit, slots.held()));

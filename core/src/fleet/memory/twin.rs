@@ -31,15 +31,17 @@ pub(super) fn rate(
     now: u64,
 ) -> Answer<String> {
     let (permits, per) = (args.number(2)?.max(1), args.number(3)?.max(1));
-    let (burst, want, need, back) = (args.number(4)?, args.number(5)?, args.number(6)?, args.number(7)?);
+    let (burst, want, need) = (args.number(4)?, args.number(5)?, args.number(6)?);
+    let (back, seen_now) = (args.number(7)?, args.number(8)? > 0);
     let full = burst.checked_mul(per).filter(|full| *full <= MOST);
     let full = full.ok_or_else(|| error("burst times per is above 2^52"))?;
-    let held = (keys.whole(bucket, "l")?, keys.whole(bucket, "t")?, keys.whole(bucket, "u")?);
-    keys.members(processes)?;
-    let (mut level, mut filled, unit) = match held {
-        (Some(level), Some(filled), Some(unit)) if unit > 0 => (u128::from(level), filled, unit),
-        _ => (u128::from(full), now, per),
+    let held = keys.text(bucket)?.and_then(|text| four(text)).filter(|held| held[2] > 0);
+    let [level, mut filled, unit, mut count] = match held {
+        Some(held) => held,
+        None => [full, now, per, keys.members(processes)?],
     };
+    let mut writes = seen_now || back > 0 || unit != per;
+    let mut level = u128::from(level);
     if unit != per {
         let rest = level % u128::from(unit);
         let scaled = (rest as f64 / unit as f64 * per as f64).floor() as u128;
@@ -47,7 +49,7 @@ pub(super) fn rate(
     }
     let mut level = level.min(u128::from(full)) as u64;
     if filled > now + SECOND {
-        filled = now;
+        (filled, writes) = (now, true);
     }
     if now > filled {
         let came = u128::from(now - filled) * u128::from(permits);
@@ -64,14 +66,17 @@ pub(super) fn rate(
     } else {
         wait = ((need.min(burst) * per).saturating_sub(level).div_ceil(permits) + behind).max(1);
     }
-    level -= granted * per;
-    for (field, number) in [("l", level), ("t", filled), ("u", per)] {
-        keys.set_field(bucket, field, number)?;
+    if seen_now {
+        seen(keys, processes, args.text(1)?, now, 5 * SECOND)?;
+        keys.expire(processes, 10_000);
+        count = keys.members(processes)?;
     }
-    keys.expire(bucket, ((full - level).div_ceil(permits) + behind).div_ceil(1_000) + 1_000);
-    seen(keys, processes, args.text(1)?, now, 5 * SECOND)?;
-    keys.expire(processes, 10_000);
-    Ok(format!("{granted} {wait} {}", keys.members(processes)?))
+    if writes || granted > 0 {
+        level -= granted * per;
+        let left = ((full - level).div_ceil(permits) + behind).div_ceil(1_000) + 1_000;
+        keys.put(bucket, Value::Text(format!("{level} {filled} {per} {count}").into_bytes()), Some(left));
+    }
+    Ok(format!("{granted} {wait} {count}"))
 }
 
 /// `breaker.lua`.
@@ -125,25 +130,68 @@ pub(super) fn breaker(
     Ok(format!("{state} {} {known} {votes}", if state == 1 { till - now } else { 0 }))
 }
 
+/// How long a process that wants more slots counts as one, and how long a slot above the fair level is kept.
+const PATIENCE: u64 = 250_000;
+
+/// A process that wants more slots than it holds.
+struct Want<'a> {
+    pid: &'a [u8],
+    held: u64,
+    wish: u64,
+    since: u64,
+}
+
+impl Want<'_> {
+    /// The order in which those that want more than the fair level get one slot above it.
+    fn place(&self, level: u64, now: u64) -> (u8, u64, &[u8]) {
+        let class = match self.held > level {
+            true if now < self.since.saturating_add(PATIENCE) => 0,
+            true => 2,
+            false => 1,
+        };
+        (class, self.since, self.pid)
+    }
+}
+
+/// How many slots the first of these may keep: the fair level, or one more. `None` where there are enough for all.
+fn keep(wants: &[Want<'_>], pot: u64, now: u64) -> Option<u64> {
+    let (mut level, mut rest) = (pot / wants.len() as u64, 0);
+    for _ in 0..8 {
+        let taken: u64 = wants.iter().map(|want| want.wish.min(level)).sum();
+        let hungry = wants.iter().filter(|want| want.wish > level).count() as u64;
+        rest = pot.saturating_sub(taken);
+        if hungry == 0 {
+            return None;
+        }
+        if rest < hungry {
+            break;
+        }
+        level += rest / hungry;
+    }
+    let own = wants[0].place(level, now);
+    let before = wants[1..].iter().filter(|want| want.wish > level && want.place(level, now) < own).count();
+    Some(level + u64::from((before as u64) < rest))
+}
+
 /// `slots.lua`.
 pub(super) fn slots(
     keys: &mut Keys,
-    [slots, fence]: [&[u8]; 2],
+    [slots, fence, wants]: [&[u8]; 3],
     args: &Args<'_>,
     now: u64,
 ) -> Answer<String> {
     let (op, limit, ttl) = (args.number(1)?, args.number(3)?, args.number(4)?);
-    let n = args.number(5)?.min(MOST_ITEMS as u64);
-    if args.0.len() > 5 + MOST_ITEMS {
+    let (n, mine) = (args.number(5)?.min(MOST_ITEMS as u64), args.number(6)?);
+    if args.0.len() > 6 + MOST_ITEMS {
         return Err(error("more than 512 fences"));
     }
-    let fences = (6..=args.0.len()).map(|place| args.number(place)).collect::<Answer<Vec<u64>>>()?;
+    let fences = (7..=args.0.len()).map(|place| args.number(place)).collect::<Answer<Vec<u64>>>()?;
     keys.members(slots)?;
     let (last, longest) = keys.text(fence)?.and_then(|text| pair(text)).unwrap_or_default();
     let last = last.filter(|last| *last <= MOST - MOST_ITEMS as u64).unwrap_or(0);
     let longest = longest.unwrap_or(0).max(ttl);
     let member = |fence: u64| [args.0[1].as_slice(), b":", fence.to_string().as_bytes()].concat();
-    let keep = |keys: &mut Keys, last: u64, longest: u64| {
+    let remember = |keys: &mut Keys, last: u64, longest: u64| {
         let left = longest.div_ceil(1_000) + 1_000;
         keys.expire(slots, left);
         keys.put(fence, Value::Text(format!("{last} {longest}").into_bytes()), Some(left));
@@ -151,24 +199,51 @@ pub(super) fn slots(
     let (until, latest) = ((now + ttl).cast_signed(), (now + longest).cast_signed());
     match op {
         0 => {
+            let pid = args.text(2)?;
+            let others = take_wants(keys, wants, now)?;
             let reaped = reap(keys, slots, now, latest)?;
             let used = keys.members(slots)?;
-            let (granted, mut first) = (n.min(limit.saturating_sub(used)), 0);
+            let (own, mut others): (Vec<_>, Vec<_>) = others.iter().partition(|it| it.0 == pid);
+            others.truncate(MOST_ITEMS - 1);
+            let since = own.first().map_or(now, |it| it.1[3].min(now));
+            let theirs: u64 = others.iter().map(|it| it.1[1]).sum();
+            let mut all = vec![Want { pid, held: mine, wish: mine + n, since }];
+            all.extend(others.iter().map(|(pid, it)| Want {
+                pid,
+                held: it[1],
+                wish: it[1] + it[2],
+                since: it[3],
+            }));
+            let pot = limit.saturating_sub(used.saturating_sub(mine).saturating_sub(theirs));
+            let keep = if others.is_empty() { None } else { keep(&all, pot, now) };
+            let keep = keep.unwrap_or(limit);
+            let (granted, mut first) = (n.min(limit.saturating_sub(used)).min(keep.saturating_sub(mine)), 0);
+            if granted < n {
+                let since = if granted > 0 { now } else { since };
+                note(keys, wants, pid, [now + PATIENCE, mine + granted, n - granted, since])?;
+            } else if !own.is_empty() {
+                drop_field(keys, wants, pid)?;
+            }
             if granted > 0 {
                 first = (last + 1).max(now);
                 let set = keys.make_sorted(slots)?;
                 set.extend((first..first + granted).map(|fence| (member(fence), until)));
-                keep(keys, first + granted - 1, if used == 0 { ttl } else { longest });
+                remember(keys, first + granted - 1, if used == 0 { ttl } else { longest });
             }
-            Ok(format!("{granted} {first} {} {reaped}", used + granted))
+            Ok(format!("{granted} {first} {} {reaped} {keep}", used + granted))
         }
         1 => {
+            let pid = args.text(2)?;
+            let want = keys.field(wants, pid)?.and_then(|text| want(&text, now));
             let mut released = 0;
             for fence in fences {
                 released +=
                     u64::from(keys.sorted(slots)?.is_some_and(|set| set.remove(&member(fence)).is_some()));
             }
             keys.drop_members(slots, |_| false)?;
+            if let Some([until, _, wanted, _]) = want.filter(|_| released > 0) {
+                note(keys, wants, pid, [until, mine, wanted, now])?;
+            }
             Ok(format!("{released} {}", keys.members(slots)?))
         }
         2 => {
@@ -185,7 +260,7 @@ pub(super) fn slots(
                 }
             }
             if renewed > 0 {
-                keep(keys, last, longest);
+                remember(keys, last, longest);
             }
             Ok(format!("{renewed} {}{gone}", keys.members(slots)?))
         }
@@ -195,6 +270,44 @@ pub(super) fn slots(
         }
         _ => Err(error("op is none of 0 to 3")),
     }
+}
+
+/// The processes that want more slots, each with four numbers; what no longer counts is removed.
+fn take_wants(keys: &mut Keys, wants: &[u8], now: u64) -> Answer<Vec<(Vec<u8>, [u64; 4])>> {
+    let mut found = Vec::new();
+    let mut stale = Vec::new();
+    for (pid, text) in keys.hash(wants)?.into_iter().flatten() {
+        match want(text, now) {
+            Some(numbers) => found.push((pid.clone(), numbers)),
+            None => stale.push(pid.clone()),
+        }
+    }
+    for pid in stale {
+        drop_field(keys, wants, &pid)?;
+    }
+    Ok(found)
+}
+
+/// What a process wants, where that counts.
+fn want(text: &[u8], now: u64) -> Option<[u64; 4]> {
+    four(text).filter(|it| it[0] > now && it[0] <= now + PATIENCE)
+}
+
+fn note(keys: &mut Keys, wants: &[u8], pid: &[u8], numbers: [u64; 4]) -> Answer<()> {
+    let text = numbers.map(|number| number.to_string()).join(" ");
+    keys.make_hash(wants)?.insert(pid.to_vec(), text.into_bytes());
+    keys.expire(wants, 1_000);
+    Ok(())
+}
+
+/// Removes a field of a hash. An empty hash is no key.
+fn drop_field(keys: &mut Keys, key: &[u8], field: &[u8]) -> Answer<()> {
+    let Some(hash) = keys.hash(key)? else { return Ok(()) };
+    hash.remove(field);
+    if hash.is_empty() {
+        keys.remove(key);
+    }
+    Ok(())
 }
 
 /// `digest.lua`.
@@ -267,6 +380,12 @@ fn reap(keys: &mut Keys, slots: &[u8], now: u64, until: i64) -> Answer<u64> {
         late.into_iter().take(MOST_ITEMS).for_each(|(_, score)| *score = until);
     }
     keys.drop_members(slots, |score| score <= now.cast_signed())
+}
+
+/// Four numbers parted by single blanks.
+fn four(text: &[u8]) -> Option<[u64; 4]> {
+    let numbers: Option<Vec<u64>> = text.split(|byte| *byte == b' ').map(whole).collect();
+    numbers.and_then(|it| it.try_into().ok())
 }
 
 /// Two numbers parted by a blank, of which each may be none that is taken.

@@ -4,7 +4,7 @@ use super::super::super::Engine;
 use super::super::super::arena::{NONE, State, flag};
 use super::super::command::{Part, Subject};
 use super::super::plain::{self, Link};
-use super::LEAST_WAIT;
+use super::{LEAST_WAIT, MOST_PROCESSES, SEEN};
 use crate::action::{CallId, Verdict};
 use crate::fleet::RATE;
 use crate::limit::RateSettings;
@@ -71,6 +71,11 @@ impl Engine {
             let link = if want > 0 { Link::Begin } else { Link::Left };
             return self.send_window(home, (link, (want, need, call)), within, now);
         }
+        let Some(share) = self.share_mut(home) else { return };
+        let unseen = share.seen.is_none_or(|seen| now.since(seen) >= SEEN);
+        if unseen {
+            share.seen = Some(now);
+        }
         let args = [
             u64::from(permits),
             per.as_micros().max(1),
@@ -78,6 +83,7 @@ impl Engine {
             u64::from(want),
             u64::from(need),
             u64::from(back),
+            u64::from(unseen),
         ];
         self.send(&RATE, (home, Subject::Rate { want, need, call }), (None, &args), within, now);
     }
@@ -94,7 +100,9 @@ impl Engine {
         // More than was asked for is nothing that a script of ours grants: to keep it would be to mint it.
         let granted = u32::try_from(granted).unwrap_or(u32::MAX).min(want);
         let Some(share) = self.share_mut(home) else { return };
-        let processes = share.sharers(u32::try_from(processes).unwrap_or(u32::MAX).max(1), now);
+        // 0: the store does not know, since its data is new.
+        let told = if processes == 0 { share.processes } else { processes.min(MOST_PROCESSES) as u32 };
+        let processes = share.sharers(told, now);
         if let Some(fleet) = &mut self.fleet {
             fleet.processes = processes;
         }
