@@ -5,6 +5,8 @@
 
 mod sim;
 
+use std::collections::VecDeque;
+
 use sim::{Limiter, Window, World, mean, range};
 use tidegate::{Aimd, AimdSettings, Duration, Gradient2, Gradient2Settings, Gradient2Variant, Time};
 
@@ -110,6 +112,64 @@ fn steady_gradient2_stays_within_twice_its_limit_when_the_server_is_slower_by_fo
             let late = mean(&after[150..], |window| window.throughput);
             assert!(late >= 0.9 * load.min(1.0), "{slots}/{seed} at {load}: {late}");
         }
+    }
+}
+
+/// What a limit does whose latency does not follow it: `rtt` at each moment, and calls in flight that are `load` of the
+/// latency, or the limit where that is less. The limit at the end of each second.
+fn open_loop(
+    limiter: &mut Gradient2,
+    load: f64,
+    from: u64,
+    seconds: u64,
+    rtt: impl Fn(u64) -> u64,
+) -> Vec<f64> {
+    let (mut now, mut limits) = (from * 1_000_000, Vec::new());
+    let mut out: VecDeque<(u64, u64)> = VecDeque::new();
+    for second in from..from + seconds {
+        while now < (second + 1) * 1_000_000 {
+            now += 1_000;
+            while let Some((started, _)) = out.pop_front_if(|(_, ends)| *ends <= now) {
+                let latency = Duration::from_micros(now - started);
+                let (started, busy) = (Time::from_micros(started), out.len() as u32 + 1);
+                limiter.on_latency(latency, started, busy, Time::from_micros(now));
+            }
+            // Calls come at a rate that asks nobody; what is beyond the limit is refused.
+            let due = (load * now as f64 / 1e3) as u64 - (load * (now - 1_000) as f64 / 1e3) as u64;
+            for _ in 0..due.min(u64::from(limiter.limit()).saturating_sub(out.len() as u64)) {
+                out.push_back((now, now + rtt(now)));
+            }
+        }
+        limits.push(limiter.exact());
+    }
+    limits
+}
+
+/// Museum 77 and S15: a latency that is 1.8 times what it was, whatever the concurrency. It went from 108 to its maximum
+/// of 1,000 within 20 s.
+#[test]
+fn steady_gradient2_stays_within_twice_its_limit_for_ten_minutes_of_an_open_loop() {
+    // Calls a millisecond: as many as the limit lets in, and some 100 in flight.
+    for (load, slower) in [(20.0, 1.8), (20.0, 2.5), (20.0, 10.0), (1.0, 1.8), (1.0, 4.0)] {
+        let mut limiter = gradient2(Gradient2Variant::Steady, 1_000, 1.5);
+        let mut start = 0;
+        while limiter.exact() < 108.0 {
+            open_loop(&mut limiter, load, start, 1, |_| 100_000);
+            start += 1;
+            assert!(start < 60, "it grows while calls are fast: {}", limiter.exact());
+        }
+        let before = limiter.exact();
+        let slow = (100_000.0 * slower) as u64;
+        let limits = open_loop(&mut limiter, load, start, 600, |now| slow + now % 7_000);
+        let high = limits.iter().copied().fold(0.0, f64::max);
+        assert!(high <= 2.0 * before, "{load}, {slower}: {before} before, {high} after");
+        assert!(high <= 1.55 * before, "no drift either: {high} is not 1.5 times {before}");
+        // What is ten times as slow takes ten minutes to learn, at ten samples a decision.
+        let late = limits[500..].iter().copied().fold(f64::MAX, f64::min);
+        assert!(late >= before / 4.0, "{load}, {slower}: the server is not starved: {late} of {before}");
+        // As fast as ever: it goes on from there.
+        let again = open_loop(&mut limiter, load, start + 600, 60, |_| 100_000);
+        assert!(again[59] >= before, "{load}, {slower}: {} of {before}", again[59]);
     }
 }
 

@@ -124,6 +124,8 @@ class Steady(Gradient2):
     began: int | None = None
     epoch: list[tuple[int, int]] = field(default_factory=list)
     after_cut: bool = False
+    slow: tuple[float, float] | None = None
+    """Baseline and limit before the first cut, for as long as calls are slower than then."""
 
     def latency(self, rtt: int, started: int, in_flight: int, now: int) -> None:
         """One sample; those of calls that started before the epoch did are not counted."""
@@ -135,6 +137,8 @@ class Steady(Gradient2):
             return
         mean = float(sum(rtt for rtt, _ in self.epoch)) / count
         saturated = max(busy for _, busy in self.epoch) >= self.limit / 2.0
+        if self.slow is not None and not (saturated and mean > self.slow[0] * 1.05):
+            self.slow = None
         old = mean if self.rtts == 0 else self.long
         self.rtts += 1
         if mean < old or not saturated:
@@ -148,15 +152,21 @@ class Steady(Gradient2):
             self.long *= 0.95
         after_cut = False
         if saturated and self.settings["rtt_tolerance"] * self.long < mean:
+            self.slow = self.slow or (self.long, self.limit)
             self.limit = self.bound(self.limit * clamp(0.9 * self.long / mean, 0.5, 1.0))
             after_cut = True
         elif saturated:
-            self.limit = self.bound(self.limit + max(0.2 * self.settings["headroom"], self.limit / 32.0))
+            grown = self.limit + max(0.2 * self.settings["headroom"], self.limit / 32.0)
+            if self.slow is not None:  # "no further than 1.5 times the limit of before"
+                grown = min(grown, max(self.limit, self.slow[1] * 1.5))
+            self.limit = self.bound(grown)
         self.open(now, after_cut)
 
     def drop(self, started: int, in_flight: int, now: int) -> None:
         """Halves at once, once per epoch."""
         if (self.began is None or started > self.began) and in_flight >= self.limit / 2.0:
+            if self.slow is None and self.rtts > 0:
+                self.slow = (self.long, self.limit)
             self.limit = self.bound(self.limit * 0.5)
             self.open(now, True)
 

@@ -177,11 +177,13 @@ def gradient2_cases() -> list[Case]:
         "reference: a first RTT of 0": (base, [0] * 3 + [1_000] * 60, False),
         "a baseline from a bad time recovers": (base, [90_000] * 15 + [1_000] * 80, False),
     }
-    return [
+    cases = [
         gradient2_case(variant, settings, name, rtts, drops)
         for name, (settings, rtts, drops) in stories.items()
         for variant in VARIANTS
     ]
+    slower = [100] * 120 + [180] * 700 + [100] * 150
+    return [*cases, gradient2_case("steady", base, "museum 77: slower whatever the limit", slower)]
 
 
 # ---- codel (4.4) ----

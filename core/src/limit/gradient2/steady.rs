@@ -17,6 +17,10 @@ const RISE: f64 = 1.05;
 /// It grows by this part where that is more than a step, so that a large limit is reached in as many decisions as a
 /// small one, and noise that costs a large limit a cut now and then is made good.
 const PART: f64 = 32.0;
+/// While calls stay slower than before the first cut, the limit grows to this many times what it was then, no further: a
+/// latency that does not follow the limit (an open loop) would otherwise raise the baseline first and the limit to its
+/// maximum after that. Below 2, which is the promise (semantics 4.3), because the epoch of the first cut comes late.
+const MOST: f64 = 1.5;
 
 /// The epoch under way: the calls that started after the last decision.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -26,6 +30,14 @@ pub(super) struct Steady {
     sum: u64,
     busiest: u32,
     after_cut: bool,
+    slow: Option<Slow>,
+}
+
+/// What held before calls became slow: the baseline, and the limit that it had justified.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Slow {
+    baseline: f64,
+    limit: f64,
 }
 
 impl Steady {
@@ -35,6 +47,10 @@ impl Steady {
         to.whole(self.sum);
         to.count(self.busiest);
         to.flag(self.after_cut);
+        if let Some(slow) = self.slow {
+            to.real(slow.baseline);
+            to.real(slow.limit);
+        }
     }
 
     pub(super) fn load(from: &mut Loader<'_>) -> Result<Self, Damage> {
@@ -44,6 +60,11 @@ impl Steady {
             sum: from.whole()?,
             busiest: from.count()?,
             after_cut: from.flag()?,
+            slow: if from.has_more() {
+                Some(Slow { baseline: from.positive()?, limit: from.positive()? })
+            } else {
+                None
+            },
         })
     }
 }
@@ -58,30 +79,36 @@ impl Gradient2 {
         epoch.count = epoch.count.saturating_add(1);
         epoch.sum = epoch.sum.saturating_add(micros);
         epoch.busiest = epoch.busiest.max(in_flight);
-        let Steady { count, sum, busiest, after_cut, .. } = *epoch;
+        let Steady { count, sum, busiest, after_cut, slow, .. } = *epoch;
         if count < LEAST || f64::from(count) < self.limit / 2.0 {
             return;
         }
         let mean = sum as f64 / f64::from(count);
         let busy = self.is_busy(busiest);
+        // As fast as before, or slow although there is room: then it is not us, and nothing is to be feared from growth.
+        let mut slow = slow.filter(|slow| busy && mean > slow.baseline * RISE);
         self.learn(mean, count, busy, after_cut);
         let long = self.baseline.long;
         let cut = busy && self.settings.rtt_tolerance * long < mean;
         if cut {
+            slow = slow.or(Some(Slow { baseline: long, limit: self.limit }));
             let g = between(BELOW_THE_KNEE * long / mean, DEEPEST, 1.0);
             self.limit = self.range.bound(self.limit * g);
         } else if busy {
             let step = (SMOOTHING * self.settings.headroom).max(self.limit / PART);
-            self.limit = self.range.bound(self.limit + step);
+            let most = slow.map_or(f64::INFINITY, |slow| self.limit.max(slow.limit * MOST));
+            self.limit = self.range.bound(between(self.limit + step, 0.0, most));
         }
-        self.steady = Steady { began: Some(now), after_cut: cut, ..Steady::default() };
+        self.steady = Steady { began: Some(now), after_cut: cut, slow, ..Steady::default() };
     }
 
     /// A drop waits for no mean: it halves, once per epoch.
     pub(super) fn steady_drop(&mut self, started: Time, in_flight: u32, now: Time) {
         if self.steady.began.is_none_or(|began| started > began) && self.is_busy(in_flight) {
+            let slow = Slow { baseline: self.baseline.long, limit: self.limit };
+            let slow = self.steady.slow.or((self.baseline.count > 0).then_some(slow));
             self.limit = self.range.bound(self.limit * DEEPEST);
-            self.steady = Steady { began: Some(now), after_cut: true, ..Steady::default() };
+            self.steady = Steady { began: Some(now), after_cut: true, slow, ..Steady::default() };
         }
     }
 
