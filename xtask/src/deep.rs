@@ -1,5 +1,6 @@
-//! `cargo xtask deep`: what takes minutes and nightly. libFuzzer on every target of `tests/fuzz`, the lab's tables with many
-//! seeds, and Miri on the engine's own books. What is missing is installed, or the step says "not run".
+//! `cargo xtask deep`: what takes minutes and nightly. libFuzzer on every target of `tests/fuzz`, the guided
+//! search, the lab's tables with many seeds, and Miri on the engine's own books. What is missing is installed, or the step
+//! says "not run".
 
 use crate::cargo;
 use crate::report::{Counts, Report, Verdict};
@@ -7,11 +8,13 @@ use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::Shop;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs};
 
 const FUZZ: &str = "Fuzzing";
 const LAB: &str = "Lab";
 const MIRI: &str = "Miri";
+const SEARCH: &str = "Guided search";
 const CARGO_FUZZ: &str = "0.13.2";
 /// What Miri looks at: the tests of the arena, the blocks beside calls and the lists through them. More would take hours.
 const UNDER_MIRI: &str = "engine::";
@@ -36,6 +39,9 @@ pub fn deep(shop: &Shop, minutes: u32) -> ExitCode {
             None => Verdict::NotRun("there is no fuzzer".into()),
         });
     }
+    report.step(SEARCH, &format!("schedules against the printed bound, {minutes} min"), || {
+        search(shop, minutes)
+    });
     // A run of 100 seeds simulates 600 million calls.
     let seeds = (20 * minutes).min(100).to_string();
     report.step(LAB, &format!("all tables, {seeds} seeds"), || {
@@ -47,6 +53,17 @@ pub fn deep(shop: &Shop, minutes: u32) -> ExitCode {
         Err(Error(why)) => Verdict::NotRun(why),
     });
     report.close()
+}
+
+/// Looks for schedules that break the printed bound, from a seed that is printed.
+fn search(shop: &Shop, minutes: u32) -> Verdict {
+    let run = ["test", "--profile", "checked", "-p", "tidegate", "--test", "search", "--"];
+    let run = cargo(shop).args(run).args(["--ignored", "--nocapture"]);
+    // Others each time: the day is enough.
+    let day = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |span| span.as_secs() / 86_400);
+    let run = run.env("TIDEGATE_SEARCH_SEED", day.to_string());
+    let run = run.env("TIDEGATE_SEARCH_SECONDS", (60 * u64::from(minutes)).to_string());
+    Verdict::tests(run.stream(), Counts::from_cargo)
 }
 
 /// The targets, which are the folders of the corpus; a test keeps it so.

@@ -135,9 +135,11 @@ fn rust(shop: &Shop, report: &mut Report) {
     }
     let tests = |args: &[&str]| rust_tests(shop, args);
     report.step(CORE, "tests", || tests(&["-p", "tidegate"]));
-    let million =
-        ["--profile", "checked", "-p", "tidegate", "--test", "rules", "--", "--ignored", "--nocapture"];
-    report.step(CORE, "a million steps of the state machine (optimised)", || tests(&million));
+    let checked = ["--profile", "checked", "-p", "tidegate", "--test", "rules", "--test", "search"];
+    let million = [&checked[..], &["--", "--ignored", "--nocapture"]].concat();
+    report.step(CORE, "a million steps, and 10,000 schedules of the guided search (optimised)", || {
+        tests(&million)
+    });
     report.step(ORIGIN, "tests", || tests(&["-p", "tidegate-origin"]));
     // Whatever else the workspace holds, so that a new crate is tested without a change here. Not the Python binding: it
     // is an extension module, which only an interpreter can load; clippy compiles it, pytest runs it.
