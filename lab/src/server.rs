@@ -41,6 +41,48 @@ pub enum Order {
     Expiring(u64),
 }
 
+/// When a server fails everything.
+#[derive(Clone, Debug)]
+pub enum Outages {
+    /// Never.
+    Never,
+    /// For `length` µs at the end of each `period` µs.
+    Every {
+        /// From one outage's end to the next one's.
+        period: u64,
+        /// Of an outage.
+        length: u64,
+    },
+    /// Exponential times up and down with these means in µs; begins up.
+    Random {
+        /// Between outages.
+        up: f64,
+        /// Of an outage.
+        down: f64,
+        /// Until when the present state holds, and whether it is an outage. Begin with `(0, true)`.
+        state: (u64, bool),
+        /// Its own, so that every policy meets the same outages.
+        dice: Dice,
+    },
+}
+
+impl Outages {
+    /// Is this moment in an outage?
+    fn hold(&mut self, now: u64) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Every { period, length } => now % *period >= *period - *length,
+            Self::Random { up, down, state: (until, is_down), dice } => {
+                while now >= *until {
+                    *is_down = !*is_down;
+                    *until += dice.exponential(if *is_down { *down } else { *up });
+                }
+                *is_down
+            }
+        }
+    }
+}
+
 /// A server.
 #[derive(Clone, Debug)]
 pub enum Server {
@@ -48,8 +90,8 @@ pub enum Server {
     Failing {
         /// Probability that an attempt fails.
         probability: f64,
-        /// It fails everything for `length` µs at the end of each `period` µs; (0, 0): never.
-        bursts: (u64, u64),
+        /// When it fails everything.
+        outages: Outages,
         /// Mean of the exponential latency, in µs.
         latency: f64,
     },
@@ -133,8 +175,8 @@ impl Server {
     /// An attempt arrives.
     pub fn arrive(&mut self, job: Job, dice: &mut Dice, now: u64) -> Reply {
         match self {
-            Self::Failing { probability, bursts: (period, length), latency } => {
-                let down = *period > 0 && now % *period >= *period - *length;
+            Self::Failing { probability, outages, latency } => {
+                let down = outages.hold(now);
                 let fails = dice.chance(*probability) || down;
                 let class = if fails { Class::Transient } else { Class::Ok };
                 Reply::After(dice.exponential(*latency), class)

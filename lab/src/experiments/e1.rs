@@ -1,7 +1,7 @@
 //! E1 and E2: retry strategies and numbers of clients (Brooker, "Fixing retries with token buckets and circuit breakers", 2022).
 
 use crate::rules;
-use crate::server::Server;
+use crate::server::{Outages, Server};
 use crate::table::{Figure, Table};
 use crate::world::{Load, Rule, World};
 
@@ -16,7 +16,7 @@ pub fn failing(
 ) -> (f64, f64) {
     let (mut success, mut load) = (0.0, 0.0);
     for seed in 1..=seeds {
-        let server = Server::Failing { probability, bursts: (0, 0), latency: 20_000.0 };
+        let server = Server::Failing { probability, outages: Outages::Never, latency: 20_000.0 };
         let mut world = World::new(rule, clients, server, seed);
         world.run(&Load::steady(rate, seconds));
         let (begun, succeeded, attempts) = world.totals(0, seconds + 1);

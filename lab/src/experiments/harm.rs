@@ -1,7 +1,7 @@
 //! Promise 5: with a healthy downstream a policy does no harm.
 
 use crate::rules;
-use crate::server::Server;
+use crate::server::{Outages, Server};
 use crate::table::{Figure, Table};
 use crate::world::{Load, Rule, World};
 use tidegate::Value::{Number, Text};
@@ -42,7 +42,7 @@ pub fn harm(calls: u64) -> Table {
     );
     let mut table = Table::new(&title, &["policy", "not ok", "extra attempts", "p99 / p99 without a policy"]);
     let p99 = |rule: &Rule, seed: u64| {
-        let server = Server::Failing { probability: 0.0, bursts: (0, 0), latency: 20_000.0 };
+        let server = Server::Failing { probability: 0.0, outages: Outages::Never, latency: 20_000.0 };
         let mut world = World::new(rule, 4, server, seed);
         world.latencies = Some(Vec::with_capacity(each as usize));
         let seconds = each.div_ceil(1_000);

@@ -1,9 +1,10 @@
 //! The figures behind the default budget (issue 14, item 3): it recovers, and what it costs.
 
+use crate::dice::Dice;
 use crate::experiments::e1::failing;
 use crate::recovery::{Cell, RATIO, Summary, grid, slow_grid};
 use crate::rules;
-use crate::server::Server;
+use crate::server::{Outages, Server};
 use crate::table::{Figure, Table};
 use crate::world::{Bound, Load, Rule, World};
 use tidegate::Verdict;
@@ -77,7 +78,7 @@ pub fn lone(seeds: u64) -> Table {
         for (rate, seconds) in [(1.0, 5_000), (0.1, 50_000), (1.0 / 60.0, 300_000)] {
             let (mut paid, mut wanted) = (0.0, 0.0);
             for seed in 1..=seeds {
-                let server = Server::Failing { probability: 0.1, bursts: (0, 0), latency: 20_000.0 };
+                let server = Server::Failing { probability: 0.1, outages: Outages::Never, latency: 20_000.0 };
                 let mut world = World::new(&rule, 1, server, seed);
                 world.run(&Load::steady(rate, seconds));
                 let counts = world.counts();
@@ -92,43 +93,45 @@ pub fn lone(seeds: u64) -> Table {
     table
 }
 
-/// Success of a warm fleet at a server that is down for `length` of every `period` µs.
-fn bursts(rule: &Rule, clients: u32, rate: f64, (period, length): (u64, u64), seeds: u64) -> f64 {
+/// Success of a warm fleet at a server with outages.
+fn through(rule: &Rule, clients: u32, rate: f64, outages: impl Fn(u64) -> Outages, seeds: u64) -> f64 {
     let mut success = 0.0;
     for seed in 1..=seeds {
-        let server = Server::Failing { probability: 0.0, bursts: (period, length), latency: 20_000.0 };
+        let server = Server::Failing { probability: 0.0, outages: outages(seed), latency: 20_000.0 };
         let mut world = World::new(rule, clients, server, seed);
         world.warm(30.max((15.0 * rate / f64::from(clients)) as u32), rate);
-        world.run(&Load::steady(rate, 100));
-        success += world.goodput(0, 100) / seeds as f64;
+        world.run(&Load::steady(rate, 200));
+        success += world.goodput(0, 200) / seeds as f64;
     }
     success
 }
 
-/// What the default budget costs beside the one before: success at few failures, even ones and bursts.
+/// What the default budget costs beside the one before: success at few failures, even ones and in outages, which are 5 %
+/// of the time.
 pub fn cost(seeds: u64) -> Table {
     let columns = ["failures", "http", "http, window", "difference"];
-    let mut table =
-        Table::new("Success with the default budget and with the window, at few failures", &columns);
+    let mut table = Table::new("Success with the default budget and with the window, at few failures", &columns);
     let (ours, window) = (rules::preset("http"), rules::window());
-    let mut add = |label: String, ours: f64, window: f64, most: f64| {
-        let difference = window - ours;
-        table.row(label, vec![Figure::shown(ours), Figure::shown(window), Figure::at_most(difference, most)]);
+    let mut add = |label: String, of: &dyn Fn(&Rule) -> f64, most: f64| {
+        let (ours, window) = (of(&ours), of(&window));
+        let difference = Figure::at_most(window - ours, most);
+        table.row(label, vec![Figure::shown(ours), Figure::shown(window), difference]);
     };
     for (clients, rate) in [(1, 100.0), (10, 100.0), (100, 1_000.0)] {
         for percent in [1.0, 2.0, 5.0] {
             let of = |rule: &Rule| failing(rule, clients, rate, 100, percent / 100.0, seeds).0;
-            let label = format!("{clients} clients, {rate}/s, even {percent} %");
-            add(label, of(&ours), of(&window), 0.0005);
+            add(format!("{clients} clients, {rate}/s, even {percent} %"), &of, 0.0005);
         }
-        for (period, length) in [(2_000_000, 100_000), (20_000_000, 1_000_000)] {
-            let of = |rule: &Rule| bursts(rule, clients, rate, (period, length), seeds);
-            let label = format!(
-                "{clients} clients, {rate}/s, down {} s of every {} s",
-                length as f64 / 1e6,
-                period / 1_000_000
-            );
-            add(label, of(&ours), of(&window), 0.005);
+        for length in [100_000, 1_000_000] {
+            let of = |rule: &Rule| {
+                through(rule, clients, rate, |_| Outages::Every { period: 20 * length, length }, seeds)
+            };
+            let seconds = length as f64 / 1e6;
+            add(format!("{clients} clients, {rate}/s, {seconds} s of every {} s", 20.0 * seconds), &of, 0.005);
+            let (up, down) = (19.0 * length as f64, length as f64);
+            let random = |seed: u64| Outages::Random { up, down, state: (0, true), dice: Dice::new(!seed) };
+            let of = |rule: &Rule| through(rule, clients, rate, random, seeds);
+            add(format!("{clients} clients, {rate}/s, at random, {seconds} s on average"), &of, 0.005);
         }
     }
     table
