@@ -110,7 +110,8 @@ fn through(rule: &Rule, clients: u32, rate: f64, outages: impl Fn(u64) -> Outage
 /// of the time.
 pub fn cost(seeds: u64) -> Table {
     let columns = ["failures", "http", "http, window", "difference"];
-    let mut table = Table::new("Success with the default budget and with the window, at few failures", &columns);
+    let mut table =
+        Table::new("Success with the default budget and with the window, at few failures", &columns);
     let (ours, window) = (rules::preset("http"), rules::window());
     let mut add = |label: String, of: &dyn Fn(&Rule) -> f64, most: f64| {
         let (ours, window) = (of(&ours), of(&window));
@@ -127,7 +128,11 @@ pub fn cost(seeds: u64) -> Table {
                 through(rule, clients, rate, |_| Outages::Every { period: 20 * length, length }, seeds)
             };
             let seconds = length as f64 / 1e6;
-            add(format!("{clients} clients, {rate}/s, {seconds} s of every {} s", 20.0 * seconds), &of, 0.005);
+            add(
+                format!("{clients} clients, {rate}/s, {seconds} s of every {} s", 20.0 * seconds),
+                &of,
+                0.005,
+            );
             let (up, down) = (19.0 * length as f64, length as f64);
             let random = |seed: u64| Outages::Random { up, down, state: (0, true), dice: Dice::new(!seed) };
             let of = |rule: &Rule| through(rule, clients, rate, random, seeds);
