@@ -101,6 +101,11 @@ impl CircuitBreaker {
         if self.phase == Phase::Closed { None } else { self.refusal(self.clock.peek(now)) }
     }
 
+    /// Is a break under way, so that it refuses calls?
+    pub(crate) fn is_open(&self, now: Time) -> bool {
+        matches!(self.phase, Phase::Open { until } if self.clock.peek(now) < until)
+    }
+
     /// Lets a call through. Where the state was [`BreakerState::Open`], this has made it half-open.
     ///
     /// # Errors

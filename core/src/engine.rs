@@ -159,7 +159,7 @@ impl Engine {
             ordinal: 0,
             policies: Vec::new(),
             by_name: Map::new(),
-            routes: route::Routes::new(options.max_routes),
+            routes: route::Routes::new(options.max_routes, seed),
             calls: arena::Arena::default(),
             pools: Map::new(),
             targets: hold::Targets::default(),
@@ -220,7 +220,8 @@ impl Engine {
 
     /// The route of a key under a policy. Total: a policy that this engine does not have gives a route that is stale.
     ///
-    /// Keys are cut at 512 bytes. Where `max_routes` are in use, new keys share the policy's `overflow` route.
+    /// Of keys above 512 bytes the beginning and a hash of the whole are kept. Where `max_routes` are in use, new keys share
+    /// the policy's `overflow` route.
     pub fn route(&mut self, policy: PolicyId, key: &str, now: Time) -> RouteId {
         self.write(|| Input::Route { policy, key: key.into(), now });
         let now = self.clock.observe(now);

@@ -26,7 +26,7 @@ pub enum Purpose {
 
 /// One output of `SplitMix64` started at `state`.
 #[inline]
-fn split_mix(state: u64) -> u64 {
+pub(crate) fn split_mix(state: u64) -> u64 {
     SplitMix64::seed_from_u64(state).next_u64()
 }
 

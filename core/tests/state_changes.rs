@@ -312,10 +312,10 @@ fn where_there_is_too_little_room_the_least_recently_used_routes_stay_out() {
     let keys = |engine: &Engine| {
         engine.snapshot(at(1)).routes.into_iter().map(|route| route.key).collect::<Vec<_>>()
     };
-    assert_eq!(keys(&new), ["early", "b", "open", "d"]);
+    assert_eq!(keys(&new), ["early", "b", "d", "open"]);
     // A new key takes the place of the oldest that is neither open nor in use.
     new.route(id, "new", at(1));
-    assert_eq!(keys(&new), ["new", "b", "open", "d"]);
+    assert_eq!(keys(&new), ["new", "b", "d", "open"]);
     new.check().unwrap();
 }
 
@@ -326,7 +326,9 @@ fn the_overflow_route_goes_on_as_itself() {
         Policy::from_pairs(
             "p",
             &[
-                ("retry.budget.kind", Text("quota")),
+                ("retry.budget.kind", Text("ratio")),
+                ("retry.budget.ratio", Number(0.1)),
+                ("retry.budget.min_throughput", Number(5.0)),
                 ("breaker.consecutive", Number(5.0)),
                 ("breaker.break_duration", Number(1e6)),
             ],

@@ -153,7 +153,8 @@ def guard(engine: Engine, call: Call, now: int) -> Step | None:
             return refuse(engine, call, "breaker_open", ticket, now)
         call.ticket, call.probe = ticket, ticket.probe
     throttle_keys = call.route.policy.throttle
-    if throttle_keys is not None and asked(call, throttle_keys.per_attempt):
+    guarded = call.route.throttle is not None  # an overflow route has none
+    if guarded and throttle_keys is not None and asked(call, throttle_keys.per_attempt):
         if not engine.throttle_admits(call, now):
             return refuse(engine, call, "throttled", throttle_keys.probe_interval, now)
         call.counted = True

@@ -6,6 +6,15 @@ import math
 from dataclasses import dataclass, field
 
 MICRO = 1_000_000
+NEVER = 2**64 - 1
+
+Debt = tuple[int, int]
+"""What a budget owes, in its own unit, and until when time alone has paid it."""
+
+
+def owed(debt: Debt, now: int) -> bool:
+    """Is there anything to pay?"""
+    return debt[0] > 0 and debt[1] > now
 
 
 @dataclass
@@ -44,6 +53,13 @@ class NoBudget:
 
     def retry_over(self, charge: Charge) -> None:
         """A retry that had started is over."""
+
+    def debt(self, now: int) -> Debt:
+        """0.5: what is remembered when the route is evicted."""
+        return 0, 0
+
+    def owe(self, debt: Debt, now: int) -> None:
+        """0.5: it owes at least this much from here on; only called where something is owed."""
 
 
 @dataclass
@@ -95,6 +111,29 @@ class Window(NoBudget):
         """To the slice charged; where that counts no longer, neither does the debt."""
         self.withdrawals.remove(charge.at)
 
+    def forgotten(self, at: int) -> int:
+        """When a withdrawal leaves the window."""
+        assert self.first is not None
+        return self.first - (-(self.slice_of(at) + 10) * self.ttl // 10)
+
+    def counted(self, now: int) -> list[int]:
+        """The withdrawals in the window."""
+        here = self.slice_of(now)
+        return [at for at in self.withdrawals if here - self.slice_of(at) < 10]
+
+    def debt(self, now: int) -> Debt:
+        """The withdrawals, until the newest of them leaves the window."""
+        counted = [] if self.first is None else self.counted(now)
+        return (len(counted), self.forgotten(max(counted))) if counted else (0, 0)
+
+    def owe(self, debt: Debt, now: int) -> None:
+        """A new one has them at its beginning; another one is charged now for those that it has not."""
+        if self.first is None:
+            self.first = max(0, debt[1] - self.ttl)
+            self.withdrawals = [self.first] * debt[0]
+        lasting = [at for at in self.counted(now) if self.forgotten(at) >= debt[1]]
+        self.withdrawals += [now] * (debt[0] - len(lasting))
+
 
 @dataclass
 class Ratio(NoBudget):
@@ -130,6 +169,14 @@ class Ratio(NoBudget):
     def refund(self, charge: Charge, now: int) -> None:
         """What was paid comes back."""
         self.balance = min(self.cap(), self.balance + charge.cost)
+
+    def debt(self, now: int) -> Debt:
+        """The calls that it has had, where some are free."""
+        return (self.calls if self.min_throughput else 0), NEVER
+
+    def owe(self, debt: Debt, now: int) -> None:
+        """So many calls are no longer free."""
+        self.calls = max(self.calls, debt[0])
 
 
 @dataclass
@@ -196,6 +243,14 @@ class Tokens(NoBudget):
         """One per failure."""
         self.balance = max(0, self.balance - MICRO)
 
+    def debt(self, now: int) -> Debt:
+        """What is missing to the full."""
+        return self.maximum * MICRO - self.balance, NEVER
+
+    def owe(self, debt: Debt, now: int) -> None:
+        """At least so much is missing."""
+        self.balance = min(self.balance, max(0, self.maximum * MICRO - debt[0]))
+
 
 @dataclass
 class Quota(NoBudget):
@@ -226,3 +281,11 @@ class Quota(NoBudget):
     def success(self, last: Charge | None) -> None:
         """Refunds the last retry, or adds one for a first try."""
         self.balance = min(self.capacity, self.balance + (1 if last is None else last.cost))
+
+    def debt(self, now: int) -> Debt:
+        """What is missing to the full."""
+        return self.capacity - self.balance, NEVER
+
+    def owe(self, debt: Debt, now: int) -> None:
+        """At least so much is missing."""
+        self.balance = min(self.balance, max(0, self.capacity - debt[0]))

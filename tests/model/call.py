@@ -7,6 +7,7 @@ out), lost, gone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,12 @@ from classify import Outcome
 if TYPE_CHECKING:
     import breaker
     import budgets
+    from budgets import Debt
     from holds import Hold, Holds
     from policy import Policy
     from quantile import WindowedP2
     from queues import Permits
+    from rate import Bucket
     from rates import Tokens
     from throttle import Throttle
 
@@ -55,7 +58,7 @@ class Ledger:
     calls: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class Route:
     """State per (policy, key) (0.4). What a pool shares is the same object on several routes."""
 
@@ -70,6 +73,29 @@ class Route:
     send: Tokens | None = None
     holds: Holds | None = None
     latencies: WindowedP2 | None = None
+    active: int = 0  # calls in it, those that linger included
+    own_rate: Bucket | None = None  # the bucket of its rate limit, if that is not a pool's
+    is_forced: Callable[[], bool] = lambda: False
+
+    def debtors(self) -> dict[str, Any]:
+        """What it owes by itself: what pools have spent is theirs (0.5)."""
+        found: dict[str, Any] = {} if self.own_rate is None else {"rate": self.own_rate}
+        if self.policy.budget_pool is None:
+            found["budget"] = self.ledger.budget
+        if self.hedge_ledger is not self.ledger:
+            found["hedges"] = self.hedge_ledger.budget
+        return found
+
+    def owed(self, now: int) -> dict[str, Debt]:
+        """Its debts."""
+        return {owner: it.debt(now) for owner, it in self.debtors().items()}
+
+    def owe(self, debts: dict[str, Debt], now: int) -> None:
+        """It owes at least this much from here on."""
+        for owner, it in self.debtors().items():
+            debt = debts.get(owner, (0, 0))
+            if debt[0] and debt[1] > now:
+                it.owe(debt, now)
 
     def ledgers(self) -> list[Ledger]:
         """Each once."""

@@ -27,6 +27,7 @@ def enter(engine: Engine, call: Call, now: int) -> None:
     else:
         call.slot = len(engine.arena)
         engine.arena.append(call)
+    engine.routes.enter(call.route)
     for ledger in call.route.ledgers():
         ledger.calls += 1
 
@@ -79,6 +80,7 @@ def release(engine: Engine, call: Call, now: int) -> None:
     for ledger in call.route.ledgers():
         ledger.calls -= 1
     pass_on(engine, call, now)
+    engine.routes.leave(call.route, now)
     if call.parent is not None:
         call.parent.children -= 1
         settle(engine, call.parent, now)

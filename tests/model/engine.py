@@ -40,6 +40,7 @@ from policy import Policy, Pool, new_budget
 from quantile import WindowedP2
 from queues import Permits, impatient, out_of_patience, overdue
 from rates import RateBucket, Tokens
+from routes import OVERFLOW, Routes
 from throttle import Settings as ThrottleSettings
 from throttle import Throttle
 
@@ -50,14 +51,14 @@ LATENCIES = 512
 class Engine:
     """begin, on, target and force, with calls as objects in place of ids."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, max_routes: int = 10_000) -> None:
         self.seed = seed
         self.begun = 0
         self.clock = Clock()
         self.arena: list[Call | None] = []
         self.free: list[int] = []
         self.cursor = 0
-        self.routes: dict[tuple[str, str], Route] = {}
+        self.routes = Routes(seed, max_routes, self.pinned)
         self.pools: dict[str, Pool] = {}
         self.pooled: dict[str, Any] = {}
         self.forced_open: set[tuple[str, str | None]] = set()
@@ -72,9 +73,13 @@ class Engine:
     def route(self, policy: Policy, key: str, reading: int) -> Route:
         """The route of this key, made where there is none."""
         now = self.clock(reading)
-        if (policy.name, key) not in self.routes:
-            self.routes[policy.name, key] = self.new_route(policy, key, now)
-        return self.routes[policy.name, key]
+        return self.routes.find(policy, key, now, lambda name: self.new_route(policy, name, now))
+
+    def pinned(self, route: Route, now: int) -> bool:
+        """0.5: is a break under way, is it forced open, or is it the overflow route?"""
+        breaker = route.breaker
+        is_open = breaker is not None and breaker.state == "open" and now < breaker.until
+        return is_open or self.forced(route) or route.key == OVERFLOW
 
     def target(self, text: str | None) -> Path | None:
         """2.19."""
@@ -104,9 +109,11 @@ class Engine:
         """0.6. `key` None is all routes, those to come too; clearing all clears each."""
         now = self.clock(reading)
         if key is not None:
-            self.route(policy, key, reading)
+            key = self.route(policy, key, reading).key
         routes = [
-            route for (name, at), route in self.routes.items() if name == policy.name and key in (None, at)
+            route
+            for (name, at), route in self.routes.there.items()
+            if name == policy.name and key in (None, at)
         ]
         if on:
             self.forced_open.add((policy.name, key))
@@ -136,23 +143,30 @@ class Engine:
             ledger = self.shared(policy.budget_pool, now)
         hedge_ledger = ledger if hedge is None or shared else Ledger(new_budget(hedge.budget))
         route = Route(policy, key, ledger, hedge_ledger)
+        route.is_forced = lambda: self.forced(route)
         if policy.rate is not None:
             pool = policy.rate.pool
             keys = policy.rate
-            route.rate = self.shared(pool, now) if pool else new_rate(keys.permits, keys.per, keys.burst, now)
+            if pool:
+                route.rate = self.shared(pool, now)
+            else:
+                bucket = RateBucket(keys.permits, keys.per, keys.burst, now)
+                route.rate, route.own_rate = Tokens(bucket, keys.burst), bucket.exact
         if policy.bulkhead is not None:
             pool = policy.bulkhead.pool
             route.permits = self.shared(pool, now) if pool else Permits(policy.bulkhead, now)
-        if policy.breaker is not None:
+        # 0.5: an overflow route has nothing that refuses one key's calls because of another's failures
+        guarded = key != OVERFLOW
+        if policy.breaker is not None and guarded:
             route.breaker = new_breaker(policy)
-        if policy.throttle is not None:
+        if policy.throttle is not None and guarded:
             t = policy.throttle
             settings = ThrottleSettings(
                 t.k, t.window, t.window_kind, t.min_throughput, t.max_reject, t.probe_interval
             )
             route.throttle = Throttle(settings, now)
         route.send = Tokens(Cubic(now), None, restless=True) if policy.send_rate else None
-        route.holds = Holds() if policy.hold else None
+        route.holds = Holds() if policy.hold and guarded else None
         if hedge is not None and hedge.quantile is not None:
             route.latencies = WindowedP2(hedge.quantile, LATENCIES)
         return route

@@ -94,7 +94,10 @@ def start(engine: Engine, call: Call, now: int) -> Step | None:
         assert not isinstance(admitted, int)
         ticket = admitted
     counted = (
-        policy.throttle is not None and policy.throttle.per_attempt and engine.throttle_admits(call, now)
+        route.throttle is not None
+        and policy.throttle is not None
+        and policy.throttle.per_attempt
+        and engine.throttle_admits(call, now)
     )
     call.no_hedge = False
     attempt, step = engine.attempt(call, True, now)

@@ -56,6 +56,17 @@ class Bucket:
         self.refill(now)
         return math.floor(self.tokens)
 
+    def debt(self, now: int) -> tuple[int, int]:
+        """0.5: the moment when nothing is missing."""
+        wait = self.wait_for(self.burst, now)
+        return int(wait > 0), min(NEVER, now + wait)
+
+    def owe(self, debt: tuple[int, int], now: int) -> None:
+        """0.5: it will be full at that moment, or later."""
+        self.refill(now)
+        missing = Fraction(max(0, debt[1] - self.now) * self.permits, self.per)
+        self.tokens = min(self.tokens, max(Fraction(0), self.burst - missing))
+
     def retune(self, permits: int, per: int, burst: int, now: int) -> None:
         """The tokens stay, capped at the new burst; what is less than 1/per of a token is dropped."""
         self.refill(now)

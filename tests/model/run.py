@@ -45,7 +45,7 @@ class World:
     """The engine of the model, and the names that a vector has for its policies and calls."""
 
     def __init__(self, vector: Vector) -> None:
-        self.engine = Engine(vector["seed"])
+        self.engine = Engine(vector["seed"], vector.get("max_routes", 10_000))
         self.policies: dict[str, Policy] = {}
         self.calls: dict[str, Call] = {}
         for given in vector.get("pools", []):

@@ -213,7 +213,7 @@ class Host:
     def rules(self) -> None:
         """About all state."""
         calls = [call for call in self.engine.arena if call is not None]
-        routes = list(self.engine.routes.values())
+        routes = list(self.engine.routes.there.values())
         for permits in {id(route.permits): route.permits for route in routes if route.permits}.values():
             self.permits(permits, calls)
         for route in routes:
@@ -287,7 +287,7 @@ class Host:
                 self.act({"on": name, "event": wire.event_word({**event, "retry_after_us": None})})
         assert all(self.done.get(name) == 1 for name in self.world.calls), "R1: every call ends once"
         assert not any(self.engine.arena), "every slot is free"
-        for route in self.engine.routes.values():
+        for route in self.engine.routes.there.values():
             assert not route.permits or (route.permits.in_flight == 0 and not route.permits.queue), "permits"
             assert not route.rate or not route.rate.queue, "the rate's queue"
             assert not route.send or not route.send.queue, "the send rate's queue"

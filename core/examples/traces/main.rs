@@ -14,9 +14,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 
 use serde_json::{Value as Json, json};
-use tidegate::{
-    CallId, Engine, Options, Policy, PolicyId, Pool, PoolKind, RouteId, TargetId, Time, Value, rng, wire,
-};
+use tidegate::{CallId, Engine, Options, Policy, PolicyId, Pool, PoolKind, TargetId, Time, Value, rng, wire};
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -45,13 +43,12 @@ fn main() {
 struct World {
     engine: Engine,
     policies: BTreeMap<String, PolicyId>,
-    routes: BTreeMap<(String, String), RouteId>,
     calls: BTreeMap<String, CallId>,
 }
 
 impl World {
-    fn new(seed: u64, pools: &[Json], policies: &[Json]) -> Option<Self> {
-        let mut engine = Engine::new(seed, Options::default());
+    fn new(seed: u64, max_routes: u32, pools: &[Json], policies: &[Json]) -> Option<Self> {
+        let mut engine = Engine::new(seed, Options::default().max_routes(max_routes));
         let mut known = BTreeMap::new();
         for pool in pools {
             let kind = PoolKind::ALL.into_iter().find(|kind| pool["kind"] == kind.name())?;
@@ -63,7 +60,7 @@ impl World {
             let built = Policy::from_pairs(&name, &pairs(policy)).ok()?;
             known.insert(name, engine.policy(built).ok()?);
         }
-        Some(Self { engine, policies: known, routes: BTreeMap::new(), calls: BTreeMap::new() })
+        Some(Self { engine, policies: known, calls: BTreeMap::new() })
     }
 
     /// Carries out one entry of a script and writes its step and its wakes into it.
@@ -74,12 +71,8 @@ impl World {
             let parent = words[2].as_str().and_then(|name| self.calls.get(name)).map_or(0, |id| id.to_word());
             let word = |place: usize| words[place].as_u64().expect("a number");
             let request = wire::unpack_request(word(0), word(1), parent, word(3)).expect("a request");
-            let name = (text(&begin["policy"]), text(&begin["route"]));
-            let route = match self.routes.get(&name) {
-                Some(route) => *route,
-                None => self.engine.route(self.policies[&name.0], &name.1, now),
-            };
-            self.routes.insert(name, route);
+            let policy = self.policies[&text(&begin["policy"])];
+            let route = self.engine.route(policy, &text(&begin["route"]), now);
             let target = begin.get("path").and_then(Json::as_str);
             let target = target.map_or(TargetId::NONE, |path| self.engine.target(route, path, now));
             let request = tidegate::Request { target, ..request };
@@ -88,10 +81,7 @@ impl World {
             wire::pack_step(step)
         } else if let Json::Object(force) = &entry["force"] {
             let policy = self.policies[&text(&force["policy"])];
-            let route = force["route"].as_str().map(|route| {
-                let name = (text(&force["policy"]), route.to_owned());
-                *self.routes.entry(name).or_insert_with_key(|(_, key)| self.engine.route(policy, key, now))
-            });
+            let route = force["route"].as_str().map(|key| self.engine.route(policy, key, now));
             let on = force["on"].as_bool().expect("a flag");
             let _ = self.engine.force_open(policy, route, on, now);
             2 // it is nobody's end
@@ -132,7 +122,8 @@ fn replay(vector: &Json) -> Json {
     let policies = vector["policies"].as_array().cloned().unwrap_or_default();
     let pools = vector["pools"].as_array().cloned().unwrap_or_default();
     let seed = vector["seed"].as_u64().unwrap_or(0);
-    let mut world = World::new(seed, &pools, &policies).expect("valid policies");
+    let max_routes = vector["max_routes"].as_u64().unwrap_or(10_000) as u32;
+    let mut world = World::new(seed, max_routes, &pools, &policies).expect("valid policies");
     for entry in vector["script"].as_array_mut().expect("a script") {
         world.act(entry);
     }
@@ -185,7 +176,12 @@ struct Trace {
     /// Policies with every component.
     rich: bool,
     routes: &'static [&'static str],
+    /// 1 to 8 in some traces, in which there are more keys than that: routes are evicted, and keys share the overflow route.
+    max_routes: u32,
 }
+
+/// The keys of traces in which routes are evicted: two that come often, and others that make room scarce.
+const MANY: [&str; 16] = ["r", "r", "r", "r", "s", "s", "a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
 
 /// Spans that meet each other often.
 const SPANS: [u64; 10] = [0, 1, 999, 1_000, 10_000, 50_000, 100_000, 200_000, 1_000_000, 3_000_000];
@@ -197,8 +193,12 @@ impl Trace {
         let (silent, jumpy, nested) = (dice.chance(20), dice.chance(10), dice.chance(40));
         let stubborn = dice.chance(15);
         let rich = !stubborn && dice.chance(65);
-        let routes: &[_] = if rich { &["r", "r", "r", "r", "s"] } else { &["r", "r", "r", "s"] };
-        Self { dice, now, calls: Vec::new(), silent, jumpy, nested, stubborn, rich, routes }
+        let mut routes: &[_] = if rich { &["r", "r", "r", "r", "s"] } else { &["r", "r", "r", "s"] };
+        let mut max_routes = 10_000;
+        if dice.chance(35) {
+            (routes, max_routes) = (&MANY, 1 + dice.below(8) as u32);
+        }
+        Self { dice, now, calls: Vec::new(), silent, jumpy, nested, stubborn, rich, routes, max_routes }
     }
 
     fn run(mut self) -> Json {
@@ -216,7 +216,7 @@ impl Trace {
                     }
                 })
                 .collect();
-            if let Some(world) = World::new(seed, &pools, &policies) {
+            if let Some(world) = World::new(seed, self.max_routes, &pools, &policies) {
                 break (seed, pools, policies, world);
             }
         };
@@ -229,7 +229,7 @@ impl Trace {
             script.push(entry);
         }
         let name = format!("trace {} of seed {}", self.dice.trace, self.dice.seed);
-        json!({ "name": name, "seed": seed, "pools": pools, "policies": policies, "script": script })
+        json!({ "name": name, "seed": seed, "max_routes": self.max_routes, "pools": pools, "policies": policies, "script": script })
     }
 
     fn policy(&mut self, name: &str) -> Json {

@@ -86,11 +86,6 @@ impl Hedger {
         }
         Ok(())
     }
-
-    pub fn is_fresh(&mut self, now: Time) -> bool {
-        self.latencies.as_ref().is_none_or(|latencies| latencies.count() == 0)
-            && self.budget.as_mut().is_none_or(|budget| budget.is_fresh(now))
-    }
 }
 
 impl Engine {

@@ -256,10 +256,6 @@ impl Holds {
         self.gates.iter().any(|gate| gate.taken > 0 || gate.waiting.len() > 0)
     }
 
-    pub fn is_fresh(&self, now: Time) -> bool {
-        self.gates.iter().all(|gate| gate.key.is_none() || gate.until <= now)
-    }
-
     /// Holds that are not over at this moment.
     pub fn open_at(&self, now: Time) -> u32 {
         let there = |gate: &&Gate| gate.key.is_some();

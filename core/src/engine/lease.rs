@@ -56,7 +56,7 @@ impl Engine {
             if holds {
                 self.release(route, 1, now);
             }
-            self.routes.leave(route);
+            self.routes.leave(route, now);
             if parent == NONE {
                 return;
             }

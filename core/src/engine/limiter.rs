@@ -47,15 +47,6 @@ impl Limiter {
         }
     }
 
-    /// Has it learned nothing yet?
-    pub fn is_fresh(&self, now: Time) -> bool {
-        match self {
-            Self::Fixed(_) => true,
-            Self::Aimd(aimd) => aimd.is_fresh(now),
-            Self::Gradient2(gradient) => gradient.is_fresh(),
-        }
-    }
-
     /// Another kind starts anew, the same goes on from where it is.
     pub fn retune(&mut self, to: &LimitSettings) {
         match (&mut *self, to) {

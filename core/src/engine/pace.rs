@@ -11,6 +11,7 @@ use super::call::{MAX_PARK, wait};
 use super::fleet::rate::Share;
 use super::queue::List;
 use crate::action::{Step, Verdict, Wait};
+use crate::debt::Debt;
 use crate::full::{Part, Rare};
 use crate::limit::TokenBucket;
 use crate::policy::RateLimit;
@@ -97,11 +98,24 @@ impl Pace {
         }
     }
 
-    pub fn is_fresh(&mut self, now: Time) -> bool {
+    /// What its rate limit owes. A send rate owes nothing: its rate is an estimate.
+    pub fn debt(&mut self, now: Time) -> Debt {
+        self.limit_mut().map_or(Debt::NONE, |bucket| bucket.debt(now))
+    }
+
+    /// Owes at least this much from here on.
+    pub fn owe(&mut self, debt: Debt, now: Time) {
+        if let Some(bucket) = self.limit_mut().filter(|_| debt.is_owed(now)) {
+            bucket.owe(debt, now);
+        }
+    }
+
+    /// The bucket that this process fills: of the fleet's rate, its own share, which holds while the store is lost.
+    fn limit_mut(&mut self) -> Option<&mut TokenBucket> {
         match &mut self.bucket {
-            Bucket::Tokens(bucket) => bucket.is_fresh(now),
-            Bucket::Cubic(rate) => rate.rate().is_none(),
-            Bucket::Fleet(share) => share.is_fresh(now),
+            Bucket::Tokens(bucket) => Some(bucket),
+            Bucket::Cubic(_) => None,
+            Bucket::Fleet(share) => Some(share.local_mut()),
         }
     }
 

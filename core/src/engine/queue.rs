@@ -153,11 +153,6 @@ impl Pool {
         self.waiters
     }
 
-    /// Is its limit as if nothing had been learned?
-    pub fn is_fresh(&self, now: Time) -> bool {
-        self.limiter.is_fresh(now)
-    }
-
     /// Forgets all calls, after a fork.
     pub fn forget_calls(&mut self) {
         (self.in_flight, self.over, self.waiters) = (0, 0, 0);

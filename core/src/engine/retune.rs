@@ -54,6 +54,7 @@ impl Engine {
             }
             let entry = &mut self.policies[usize::from(number)];
             entry.again = stage::asked_again(&to);
+            self.routes.retune_debts(number, &entry.policy, &to, now);
             entry.policy = to;
             self.note(move |it| it.tell_policy(RecordType::PolicyRetuned, Some(number), None, now));
             let routes = self.routes.iter().filter(|(_, route)| route.policy == number);
@@ -165,6 +166,7 @@ impl Engine {
             Some(holds) if policy.retry.hold.is_some() || holds.in_use() => {}
             holds => *holds = fresh.holds,
         }
+        it.without_guards();
         it.set_stages(&policy, forced);
         self.routes.set_leased(route);
         self.recount_rate(route);

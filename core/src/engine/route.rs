@@ -1,7 +1,14 @@
 //! Routes: the keys that state is kept under, bounded in number.
 //!
-//! A route is pinned while it has calls. When the map is full, the least recently used idle route goes, routes that
-//! are as good as new before others; when none is idle, new keys share the policy's counted `overflow` route.
+//! A route is pinned while it has calls, while its breaker's break is under way, and while it is forced open. When the map
+//! is full, a new key takes the place of one of the least recently used idle routes, if it can of one that owes nothing;
+//! what an evicted route owes is remembered (`route/debts.rs`). Where all routes are pinned, new keys share the policy's
+//! `overflow` route: it has rate limits, bulkhead and budgets, and nothing that refuses one key's calls because of
+//! another's failures.
+
+mod debts;
+mod evict;
+pub(super) mod stage;
 
 use crate::map::Map;
 
@@ -14,56 +21,22 @@ use super::hold::Holds;
 use super::pace::{Bucket, Pace};
 use super::queue::Pool;
 use crate::action::RouteId;
-use crate::breaker::{BreakerState, CircuitBreaker};
+use crate::breaker::CircuitBreaker;
 use crate::full::{Full, Part, Rare};
 use crate::policy::{Policy, Throttle};
 use crate::retry::{Budget, CubicRate};
 use crate::throttle::AdaptiveThrottle;
 use crate::time::Time;
+use crate::{hash, rng, text};
+use debts::Debts;
+use evict::Ends;
 
-/// How many idle routes an eviction looks at, oldest first, for one that is as good as new. It bounds the work of a
-/// new key; the oldest idle route is the likeliest to be fresh.
-const LOOKED_AT: usize = 32;
-
-/// Keys longer than this are cut: a key names a place, not a payload.
+/// Keys longer than this, in bytes, are hashed: a key names a place, not a payload.
 const LONGEST_KEY: usize = 512;
 
 /// The key of a policy's overflow route. The control character keeps it apart from every key a host can give: those are
 /// cleaned of them.
 const OVERFLOW: &str = "\u{0}overflow";
-
-/// What a call meets on its way under a route, a bit each: a route without any costs nothing to pass.
-pub(super) mod stage {
-    use crate::full::FULL;
-    use crate::policy::{Policy, Unit};
-
-    pub const HOLD: u8 = rare(1);
-    pub const RATE: u8 = 1 << 1;
-    pub const POOL: u8 = 1 << 2;
-    pub const BREAKER: u8 = 1 << 3;
-    pub const THROTTLE: u8 = rare(1 << 4);
-    pub const SEND: u8 = rare(1 << 5);
-    /// Its permits are leases of the fleet's, which are renewed.
-    pub const LEASED: u8 = rare(1 << 6);
-    pub const FORCED: u8 = 1 << 7;
-
-    /// A stage that only a full engine has.
-    const fn rare(bit: u8) -> u8 {
-        if FULL { bit } else { 0 }
-    }
-
-    /// The stages that a further attempt of a call passes: those whose unit is the attempt, and the send rate.
-    pub fn asked_again(policy: &Policy) -> u8 {
-        let guard = policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit));
-        let by_attempt = |unit: Option<Unit>, bits: u8| if unit == Some(Unit::Attempt) { bits } else { 0 };
-        SEND | by_attempt(policy.rate_limit.as_ref().map(|limit| limit.unit), RATE)
-            | by_attempt(policy.bulkhead.as_ref().map(|bulkhead| bulkhead.unit), POOL)
-            | by_attempt(guard, BREAKER | THROTTLE)
-    }
-
-    /// Those that may refuse a call or make it wait.
-    pub const GATES: u8 = HOLD | RATE | POOL | BREAKER | THROTTLE | SEND;
-}
 
 /// Where the parts of a policy that can be shared are kept: in a pool, or in each route ([`NONE`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,9 +83,11 @@ pub(super) struct Route {
     pub active: u32,
     /// Calls of other routes whose retry budget is here.
     pub guests: u32,
-    /// Its neighbours among the idle routes, while it is idle.
+    /// Its neighbours among the routes without calls, while it is one.
     before: u32,
     after: u32,
+    /// Which list it is in, while it is idle.
+    parked: bool,
     overflow: bool,
     free: bool,
     is_pool: bool,
@@ -124,24 +99,36 @@ pub(super) struct Routes {
     slots: Vec<Route>,
     free: Vec<u32>,
     by_key: Map<(u16, Box<str>), u32>,
-    /// The ends of the list of routes without calls, least recently used first.
-    oldest: u32,
-    newest: u32,
+    /// Routes without calls, least recently used first: those that may be evicted, and those that were pinned when they
+    /// were seen last.
+    idle: Ends,
+    parked: Ends,
+    /// Routes of keys: all but overflow routes and pools.
+    kept: u32,
     max: u32,
+    debts: Debts,
+    /// Routes that evictions have looked at.
+    #[cfg(test)]
+    looks: u64,
     /// How often a key had to share its policy's overflow route.
     pub overflows: u64,
     pub evictions: u64,
 }
 
 impl Routes {
-    pub fn new(max: u32) -> Self {
+    pub fn new(max: u32, seed: u64) -> Self {
+        let max = max.clamp(1, 1 << 19);
         Self {
             slots: Vec::new(),
             free: Vec::new(),
             by_key: Map::new(),
-            oldest: NONE,
-            newest: NONE,
-            max: max.clamp(1, 1 << 19),
+            idle: Ends::EMPTY,
+            parked: Ends::EMPTY,
+            kept: 0,
+            max,
+            debts: Debts::new(rng::split_mix(seed), max),
+            #[cfg(test)]
+            looks: 0,
             overflows: 0,
             evictions: 0,
         }
@@ -155,19 +142,19 @@ impl Routes {
         key: &str,
         now: Time,
     ) -> RouteId {
-        let key = cut(key);
-        if let Some(slot) = self.by_key.get(&(number, Box::from(key))) {
+        let entry = (number, name_of(key));
+        if let Some(slot) = self.by_key.get(&entry) {
             return self.id(*slot);
         }
-        let overflow = self.by_key.len() as u32 >= self.max && !self.evict(now);
-        if overflow {
-            self.overflows += 1;
-            if let Some(slot) = self.of_key(number, None) {
-                return self.id(slot);
-            }
+        let name = entry.1;
+        if self.kept >= self.max && !self.evict(now) {
+            return self.share((number, &name), (policy, homes, forced), now);
         }
-        let name = if overflow { OVERFLOW } else { key };
+        let hash = if self.debts.is_empty() { None } else { Some(self.debts.hash(&name)) };
         let slot = self.add(number, (policy, homes, forced), name, now);
+        if let Some(hash) = hash {
+            self.inherit(slot, hash, now);
+        }
         self.id(slot)
     }
 
@@ -176,17 +163,20 @@ impl Routes {
         &mut self,
         number: u16,
         (policy, homes, forced): (&Policy, Homes, bool),
-        name: &str,
+        name: Box<str>,
         now: Time,
     ) -> u32 {
-        let slot = self.insert(Route::new(number, policy, homes, name.into(), now));
-        self.by_key.insert((number, name.into()), slot);
+        let overflow = &*name == OVERFLOW;
+        let slot = self.insert(Route::new(number, policy, homes, name.clone(), now));
+        self.by_key.insert((number, name), slot);
         self.pools_in(slot, homes);
         let route = &mut self.slots[slot as usize];
-        (route.overflow, route.forced) = (name == OVERFLOW, forced);
+        (route.overflow, route.forced) = (overflow, forced);
+        route.without_guards();
         route.set_stages(policy, forced);
+        self.kept += u32::from(!overflow);
         self.set_leased(slot);
-        self.link(slot);
+        self.link(slot, false);
         slot
     }
 
@@ -217,28 +207,32 @@ impl Routes {
     ) -> u32 {
         if let Some(slot) = self.of_key(number, key) {
             self.unlink(slot);
-            self.link(slot);
+            self.link(slot, false);
             return slot;
         }
-        self.add(number, policy, key.map_or(OVERFLOW, cut), now)
+        self.add(number, policy, key.map_or_else(|| OVERFLOW.into(), name_of), now)
     }
 
     /// The route of a key, if it is there.
     pub fn of_key(&self, number: u16, key: Option<&str>) -> Option<u32> {
-        self.by_key.get(&(number, key.map_or(OVERFLOW, cut).into())).copied()
+        self.by_key.get(&(number, key.map_or_else(|| OVERFLOW.into(), name_of))).copied()
     }
 
     /// How many more there may be without an eviction.
     pub fn room(&self) -> usize {
-        (self.max as usize).saturating_sub(self.by_key.len())
+        self.max.saturating_sub(self.kept) as usize
     }
 
     /// All routes that calls go by, least recently used first, those with calls last.
     pub fn by_use(&self) -> impl Iterator<Item = &Route> {
-        let idle = core::iter::successors(self.slots.get(self.oldest as usize), |route| {
-            self.slots.get(route.after as usize)
-        });
-        idle.chain(self.slots.iter().filter(|route| route.active > 0 && !route.is_pool))
+        let list = |ends: Ends| {
+            core::iter::successors(self.slots.get(ends.oldest as usize), |route| {
+                self.slots.get(route.after as usize)
+            })
+        };
+        list(self.idle)
+            .chain(list(self.parked))
+            .chain(self.slots.iter().filter(|route| route.active > 0 && !route.is_pool))
     }
 
     /// A pool: a route that holds its component for others, and never goes.
@@ -268,56 +262,6 @@ impl Routes {
         }
     }
 
-    /// Puts a route without calls at the recently used end.
-    fn link(&mut self, slot: u32) {
-        let newest = core::mem::replace(&mut self.newest, slot);
-        let route = &mut self.slots[slot as usize];
-        (route.before, route.after) = (newest, NONE);
-        match newest {
-            NONE => self.oldest = slot,
-            newest => self.slots[newest as usize].after = slot,
-        }
-    }
-
-    fn unlink(&mut self, slot: u32) {
-        let Route { before, after, .. } = self.slots[slot as usize];
-        match before {
-            NONE => self.oldest = after,
-            before => self.slots[before as usize].after = after,
-        }
-        match after {
-            NONE => self.newest = before,
-            after => self.slots[after as usize].before = before,
-        }
-    }
-
-    /// Makes room for one; false when every route has calls.
-    fn evict(&mut self, now: Time) -> bool {
-        let (mut slot, mut victim) = (self.oldest, None);
-        for _ in 0..LOOKED_AT {
-            let Some(route) = self.slots.get_mut(slot as usize) else { break };
-            if !route.overflow && !route.is_pinned() {
-                victim.get_or_insert(slot);
-                if route.is_fresh(now) {
-                    victim = Some(slot);
-                    break;
-                }
-            }
-            slot = route.after;
-        }
-        let Some(slot) = victim else { return false };
-        self.unlink(slot);
-        let route = &mut self.slots[slot as usize];
-        self.by_key.remove(&(route.policy, core::mem::take(&mut route.key)));
-        route.free = true;
-        self.evictions += 1;
-        if route.generation < RouteId::GENERATIONS {
-            route.generation += 1;
-            self.free.push(slot);
-        }
-        true
-    }
-
     #[inline]
     pub fn find(&self, id: RouteId) -> Option<u32> {
         let route = self.slots.get(id.slot() as usize)?;
@@ -342,9 +286,9 @@ impl Routes {
         }
     }
 
-    /// One call less; with the last one it becomes the most recently used idle route.
+    /// One call less; with the last one it becomes the most recently used one without calls.
     #[inline]
-    pub fn leave(&mut self, slot: u32) {
+    pub fn leave(&mut self, slot: u32, now: Time) {
         let route = &mut self.slots[slot as usize];
         route.active -= 1;
         let (idle, home) = (route.active == 0, route.budget_at);
@@ -352,7 +296,9 @@ impl Routes {
             self.slots[home as usize].guests -= 1;
         }
         if idle {
-            self.link(slot);
+            let route = &self.slots[slot as usize];
+            let parked = route.stages & (stage::FORCED | stage::BREAKER) != 0 && route.is_pinned(now);
+            self.link(slot, parked);
         }
     }
 
@@ -396,7 +342,7 @@ impl Routes {
             route.guests = 0;
             if route.active > 0 {
                 route.active = 0;
-                self.link(slot);
+                self.link(slot, false);
             }
         }
     }
@@ -441,6 +387,7 @@ impl Route {
             guests: 0,
             before: NONE,
             after: NONE,
+            parked: false,
             overflow: false,
             free: false,
             is_pool: false,
@@ -451,11 +398,11 @@ impl Route {
     pub fn set_stages(&mut self, policy: &Policy, forced: bool) {
         let mut stages = if forced || self.forced { stage::FORCED } else { 0 };
         for (there, bit) in [
-            (policy.retry.hold.is_some(), stage::HOLD),
+            (policy.retry.hold.is_some() && !self.overflow, stage::HOLD),
             (policy.rate_limit.is_some(), stage::RATE),
             (policy.bulkhead.is_some() || self.pool.is_some(), stage::POOL),
-            (policy.breaker.is_some(), stage::BREAKER),
-            (policy.throttle.is_some(), stage::THROTTLE),
+            (policy.breaker.is_some() && !self.overflow, stage::BREAKER),
+            (policy.throttle.is_some() && !self.overflow, stage::THROTTLE),
             (policy.retry.send_rate, stage::SEND),
         ] {
             stages |= if there { bit } else { 0 };
@@ -476,27 +423,6 @@ impl Route {
     /// Calls whose retries its budget pays for.
     pub fn in_flight(&self) -> u32 {
         self.active.saturating_add(self.guests)
-    }
-
-    /// Must it stay: is it forced open, or its breaker not closed?
-    fn is_pinned(&self) -> bool {
-        self.is_forced()
-            || self
-                .breaker
-                .as_ref()
-                .is_some_and(|breaker| breaker.state(Time::from_micros(0)) != BreakerState::Closed)
-    }
-
-    /// Is it as if new?
-    fn is_fresh(&mut self, now: Time) -> bool {
-        self.budget.as_mut().is_none_or(|budget| budget.is_fresh(now))
-            && self.rate.as_mut().is_none_or(|rate| rate.is_fresh(now))
-            && self.send.as_mut().is_none_or(|rate| rate.is_fresh(now))
-            && self.breaker.as_mut().is_none_or(|breaker| breaker.is_fresh(now))
-            && self.throttle.as_mut().is_none_or(|throttle| throttle.is_fresh(now))
-            && self.hedger.as_mut().is_none_or(|hedger| hedger.is_fresh(now))
-            && self.holds.as_mut().is_none_or(|holds| holds.is_fresh(now))
-            && self.pool.as_ref().is_none_or(|pool| pool.is_fresh(now))
     }
 
     /// Is it the policy's overflow route?
@@ -531,11 +457,17 @@ impl core::ops::IndexMut<u32> for Routes {
     }
 }
 
-/// A key without its tail beyond the longest, and never the overflow route's own name.
-fn cut(key: &str) -> &str {
+/// The name that a key's state is kept under, never the overflow route's own. Of a key that is too long it is the beginning
+/// and the hash of the whole, so that no two long keys share state because they begin alike.
+fn name_of(key: &str) -> Box<str> {
     let key = key.trim_start_matches('\u{0}');
-    match key.char_indices().find(|(place, c)| place + c.len_utf8() > LONGEST_KEY) {
-        Some((end, _)) => &key[..end],
-        None => key,
+    if key.len() <= LONGEST_KEY {
+        return key.into();
     }
+    let hash = hash::hex(key.as_bytes());
+    let mut end = LONGEST_KEY - 1 - hash.len();
+    while !key.is_char_boundary(end) {
+        end -= 1;
+    }
+    text::of(&[&key[..end], "~", &hash]).into()
 }

@@ -1,5 +1,6 @@
 //! The token bucket (semantics 3.1, 3.2): a rate, and a burst that may go out at once.
 
+use crate::debt::Debt;
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, TOO_FAR, Time};
 use crate::wide;
@@ -99,6 +100,25 @@ impl TokenBucket {
     pub fn is_fresh(&mut self, now: Time) -> bool {
         self.refill(now);
         self.level == full(self.settings)
+    }
+
+    /// What is missing to a full bucket, as the moment when it will be full.
+    pub(crate) fn debt(&mut self, now: Time) -> Debt {
+        match self.wait_for(self.settings.burst.into(), now) {
+            Duration::ZERO => Debt::NONE,
+            wait => Debt { amount: 1, until: now.after(wait) },
+        }
+    }
+
+    /// Takes tokens until at least this much is missing.
+    pub(crate) fn owe(&mut self, debt: Debt, now: Time) {
+        self.refill(now);
+        let wait = u128::from(debt.until.since(self.filled).as_micros());
+        let missing = match self.settings.permits {
+            0 if wait > 0 => full(self.settings),
+            permits => wait * u128::from(permits),
+        };
+        self.level = self.level.min(full(self.settings).saturating_sub(missing));
     }
 
     /// Goes on with other settings and the tokens that are there, capped at the new burst. A larger burst fills at the

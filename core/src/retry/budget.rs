@@ -13,6 +13,7 @@ pub use share::{ShareBudget, ShareSettings};
 pub use tokens::{TokenBudget, TokenSettings};
 pub use window::{RetryBudget, Rounding, WindowSettings};
 
+use crate::debt::Debt;
 use crate::full::{Full, Rare};
 use crate::outcome::Class;
 use crate::state::{Damage, Loader, Saver};
@@ -180,14 +181,29 @@ impl Budget {
         })
     }
 
-    /// Is it as if new?
-    pub(crate) fn is_fresh(&mut self, now: Time) -> bool {
+    /// What it owes, to be remembered when the budget itself is not. A share owes nothing: its retries are in flight, and
+    /// so is their route.
+    pub(crate) fn debt(&mut self, now: Time) -> Debt {
         match self {
-            Self::Window(budget) => budget.is_fresh(now),
-            Self::Ratio(budget) => budget.is_fresh(),
-            Self::Share(budget) => budget.is_fresh(),
-            Self::Tokens(budget) => budget.is_fresh(),
-            Self::Quota(budget) => budget.is_fresh(),
+            Self::Window(budget) => budget.debt(now),
+            Self::Ratio(budget) => Debt::lasting(budget.debt()),
+            Self::Share(..) => Debt::NONE,
+            Self::Tokens(budget) => Debt::lasting(budget.debt()),
+            Self::Quota(budget) => Debt::lasting(budget.debt()),
+        }
+    }
+
+    /// Owes at least this much from here on: a debt of a budget of this kind, of the same key or of several.
+    pub(crate) fn owe(&mut self, debt: Debt, now: Time) {
+        if !debt.is_owed(now) {
+            return;
+        }
+        match self {
+            Self::Window(budget) => budget.owe(debt, now),
+            Self::Ratio(budget) => budget.owe(debt.amount),
+            Self::Share(..) => {}
+            Self::Tokens(budget) => budget.owe(debt.amount),
+            Self::Quota(budget) => budget.owe(debt.amount),
         }
     }
 

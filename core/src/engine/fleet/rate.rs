@@ -116,6 +116,10 @@ impl Share {
         &self.local
     }
 
+    pub fn local_mut(&mut self) -> &mut TokenBucket {
+        &mut self.local
+    }
+
     /// Goes on with other settings; what is leased stays.
     pub fn retune(&mut self, settings: RateSettings, fleet: FleetRate, now: Time) {
         (self.settings, self.fleet) = (settings, fleet);
@@ -137,10 +141,6 @@ impl Share {
     /// Leased tokens that have not expired.
     pub fn tokens(&self, now: Time) -> u32 {
         self.leased.iter().filter(|it| now < it.1).fold(0, |sum, it| sum.saturating_add(it.0))
-    }
-
-    pub fn is_fresh(&mut self, now: Time) -> bool {
-        self.leased.is_empty() && self.asked == 0 && !self.is_eased(now) && self.local.is_fresh(now)
     }
 
     /// Tokens that have not been spent in time go back with the next command.

@@ -1,6 +1,6 @@
 //! The parts of one route or pool: each written under its name, and read by the settings that hold now.
 
-use crate::breaker::{BreakerState, CircuitBreaker};
+use crate::breaker::CircuitBreaker;
 use crate::engine::arena::NONE;
 use crate::engine::hedge::Hedger;
 use crate::engine::hold::Holds;
@@ -154,9 +154,8 @@ impl Parts {
     }
 
     /// Would an eviction spare a route of these parts?
-    pub fn is_pinned(&self) -> bool {
-        let closed = |breaker: &CircuitBreaker| breaker.state(Time::default()) == BreakerState::Closed;
-        self.forced || self.breaker.as_ref().is_some_and(|breaker| !closed(breaker))
+    pub fn is_pinned(&self, now: Time) -> bool {
+        self.forced || self.breaker.as_ref().is_some_and(|breaker| breaker.is_open(now))
     }
 }
 

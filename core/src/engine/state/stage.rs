@@ -139,13 +139,13 @@ impl Engine {
     pub(super) fn place(&mut self, routes: Vec<Staged<'_>>, restored: &mut Restored, now: Time) {
         let is_new = |staged: &Staged<'_>| self.routes.of_key(staged.number, staged.key).is_none();
         let new = |pinned: bool| {
-            routes.iter().filter(|staged| is_new(staged) && staged.parts.is_pinned() == pinned).count()
+            routes.iter().filter(|staged| is_new(staged) && staged.parts.is_pinned(now) == pinned).count()
         };
         let (pinned, others) = (new(true), new(false));
         let room = self.routes.room();
         let mut too_many = [others.saturating_sub(room.saturating_sub(pinned)), pinned.saturating_sub(room)];
         for Staged { number, key, parts } in routes {
-            let too_many = &mut too_many[usize::from(parts.is_pinned())];
+            let too_many = &mut too_many[usize::from(parts.is_pinned(now))];
             let is_new = self.routes.of_key(number, key).is_none();
             if *too_many > 0 && is_new {
                 *too_many -= 1;
@@ -158,6 +158,7 @@ impl Engine {
             // A new route takes after its policy; whether it is forced by itself, the saved state knows.
             route.forced &= !is_new;
             route.go_on_from(parts);
+            route.without_guards();
             route.set_stages(&entry.policy, entry.forced);
             restored.routes += 1;
         }

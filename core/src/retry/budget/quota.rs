@@ -91,6 +91,16 @@ impl RetryQuota {
         self.settings = to;
     }
 
+    /// What is missing to the full.
+    pub(crate) fn debt(&self) -> u64 {
+        self.spent.into()
+    }
+
+    /// Takes tokens until at least this much is missing.
+    pub(crate) fn owe(&mut self, missing: u64) {
+        self.spent = self.spent.max(u32::try_from(missing).unwrap_or(u32::MAX).min(MOST));
+    }
+
     pub(crate) fn is_fresh(&self) -> bool {
         self.spent == 0
     }

@@ -94,6 +94,16 @@ impl RatioBudget {
         *self = Self { calls: self.calls, tokens: self.tokens.min(new.cap), ..new };
     }
 
+    /// Calls that count against the free retries; what has been earned is no debt.
+    pub(crate) fn debt(&self) -> u64 {
+        if self.min_throughput == 0 { 0 } else { self.calls }
+    }
+
+    /// Counts at least this many calls as made.
+    pub(crate) fn owe(&mut self, calls: u64) {
+        self.calls = self.calls.max(calls);
+    }
+
     pub(crate) fn is_fresh(&self) -> bool {
         self.calls == 0
     }

@@ -58,10 +58,6 @@ impl ShareBudget {
         self.settings = to;
     }
 
-    pub(crate) fn is_fresh(&self) -> bool {
-        self.in_flight == 0
-    }
-
     pub(crate) fn forget_calls(&mut self) {
         self.in_flight = 0;
     }

@@ -105,6 +105,16 @@ impl TokenBudget {
         *self = Self { debt: self.debt, ..Self::new(to) };
     }
 
+    /// What is missing to the full, in micro-tokens.
+    pub(crate) fn debt(&self) -> u64 {
+        self.debt
+    }
+
+    /// Takes tokens until at least this much is missing.
+    pub(crate) fn owe(&mut self, missing: u64) {
+        self.debt = self.debt.max(missing.min(MOST));
+    }
+
     pub(crate) fn is_fresh(&self) -> bool {
         self.debt == 0
     }

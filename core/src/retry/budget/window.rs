@@ -1,5 +1,6 @@
 //! The windowed retry budget (semantics 2.10; Finagle's `RetryBudget`).
 
+use crate::debt::Debt;
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 use crate::wide;
@@ -157,10 +158,50 @@ impl RetryBudget {
         *self = new;
     }
 
-    /// Is it as if new: nothing in the window?
-    pub(crate) fn is_fresh(&mut self, now: Time) -> bool {
+    /// The withdrawals in the window, until the newest of them leaves it. Deposits are no debt: without them fewer retries
+    /// are allowed, never more.
+    pub(crate) fn debt(&mut self, now: Time) -> Debt {
+        if self.anchor.is_none() {
+            return Debt::NONE; // a look is no first use
+        }
         self.roll(now);
-        self.totals.deposits == 0 && self.totals.withdrawals == 0
+        let recent = (self.current.saturating_sub(SLICES as u64 - 1)..=self.current).rev();
+        let newest = recent.into_iter().find(|number| self.slice(*number).withdrawals > 0);
+        newest.map_or(Debt::NONE, |number| Debt {
+            amount: self.totals.withdrawals.into(),
+            until: self.forgotten(number),
+        })
+    }
+
+    /// Counts withdrawals until at least so many stay in the window until then.
+    pub(crate) fn owe(&mut self, debt: Debt, now: Time) {
+        let owed = u32::try_from(debt.amount).unwrap_or(u32::MAX);
+        if self.anchor.is_none() {
+            // They stand in the first slice, which ends with the debt: being evicted again does not prolong it.
+            let begin = debt.until.as_micros().saturating_sub(self.settings.ttl.as_micros());
+            self.anchor = Some(Time::from_micros(begin));
+            (self.slices[0].withdrawals, self.totals.withdrawals) = (owed, owed);
+        }
+        self.roll(now);
+        let recent = self.current.saturating_sub(SLICES as u64 - 1)..=self.current;
+        let counted = recent
+            .filter(|number| self.forgotten(*number) >= debt.until)
+            .fold(0_u32, |sum, number| sum.saturating_add(self.slice(number).withdrawals));
+        let missing = owed.saturating_sub(counted).min(u32::MAX - self.totals.withdrawals);
+        self.slices[self.current as usize % SLICES].withdrawals += missing;
+        self.totals.withdrawals += missing;
+    }
+
+    fn slice(&self, number: u64) -> Slice {
+        self.slices[number as usize % SLICES]
+    }
+
+    /// When what is in a slice leaves the window.
+    fn forgotten(&self, number: u64) -> Time {
+        let ttl = u128::from(self.settings.ttl.as_micros());
+        let span = wide::div_ceil((u128::from(number) + SLICES as u128) * ttl, SLICES as u128);
+        let end = u128::from(self.anchor.unwrap_or_default().as_micros()) + span;
+        Time::from_micros(u64::try_from(end).unwrap_or(u64::MAX))
     }
 
     /// Writes its length, where its slices begin, and what is in them, if anything. Once a moment has been seen, slices

@@ -1,0 +1,38 @@
+//! Debts: what a component has spent and not yet earned back, in a form that outlives the component.
+
+use crate::time::Time;
+
+/// What a component owes. A larger amount and a later end are the stricter debt, so the greater of both fields of two
+/// debts is a debt that satisfies either.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Debt {
+    /// In the component's own unit; 0 is no debt.
+    pub amount: u64,
+    /// When time alone has paid it; [`Time::NEVER`] where only successes do.
+    pub until: Time,
+}
+
+impl Debt {
+    pub const NONE: Self = Self { amount: 0, until: Time::from_micros(0) };
+
+    /// A debt that time does not pay.
+    pub const fn lasting(amount: u64) -> Self {
+        Self { amount, until: Time::NEVER }
+    }
+
+    pub fn is_owed(self, now: Time) -> bool {
+        self.amount > 0 && self.until > now
+    }
+
+    /// The debt that satisfies both; one that has been paid does not count.
+    #[must_use]
+    pub fn with(self, other: Self, now: Time) -> Self {
+        if !self.is_owed(now) {
+            return other;
+        }
+        if !other.is_owed(now) {
+            return self;
+        }
+        Self { amount: self.amount.max(other.amount), until: self.until.max(other.until) }
+    }
+}

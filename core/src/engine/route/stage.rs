@@ -1,0 +1,31 @@
+//! What a call meets on its way under a route, a bit each: a route without any costs nothing to pass.
+
+use crate::full::FULL;
+use crate::policy::{Policy, Unit};
+
+pub const HOLD: u8 = rare(1);
+pub const RATE: u8 = 1 << 1;
+pub const POOL: u8 = 1 << 2;
+pub const BREAKER: u8 = 1 << 3;
+pub const THROTTLE: u8 = rare(1 << 4);
+pub const SEND: u8 = rare(1 << 5);
+/// Its permits are leases of the fleet's, which are renewed.
+pub const LEASED: u8 = rare(1 << 6);
+pub const FORCED: u8 = 1 << 7;
+
+/// A stage that only a full engine has.
+const fn rare(bit: u8) -> u8 {
+    if FULL { bit } else { 0 }
+}
+
+/// The stages that a further attempt of a call passes: those whose unit is the attempt, and the send rate.
+pub fn asked_again(policy: &Policy) -> u8 {
+    let guard = policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit));
+    let by_attempt = |unit: Option<Unit>, bits: u8| if unit == Some(Unit::Attempt) { bits } else { 0 };
+    SEND | by_attempt(policy.rate_limit.as_ref().map(|limit| limit.unit), RATE)
+        | by_attempt(policy.bulkhead.as_ref().map(|bulkhead| bulkhead.unit), POOL)
+        | by_attempt(guard, BREAKER | THROTTLE)
+}
+
+/// Those that may refuse a call or make it wait.
+pub const GATES: u8 = HOLD | RATE | POOL | BREAKER | THROTTLE | SEND;
