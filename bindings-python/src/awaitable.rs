@@ -202,7 +202,7 @@ impl<'py> This<'_, 'py> {
         let caller = self.caller()?;
         let settings = caller.get().settings()?;
         let around = scope::around(py, globals)?;
-        let Ok(mut begun) = settings.begin(caller.as_any(), around.scope.as_ref(), true) else {
+        let Ok(mut begun) = settings.begin(caller.as_any(), around.scope.as_ref()) else {
             let error = Raised.take(py);
             self.end();
             return Err(error.into());

@@ -212,7 +212,7 @@ fn call<'py>(
     let globals = scope::globals(py)?;
     let around = scope::around(py, globals)?;
     let greenlets = has_greenlets(py, globals)?;
-    let mut begun = settings.begin(caller, around.scope.as_ref(), false)?;
+    let mut begun = settings.begin(caller, around.scope.as_ref())?;
     if begun.woken.is_some() || !begun.is_first_attempt() || !settings.is_fast() {
         let mut shell = || from_the_start(caller, settings, &around, &mut begun, function, args);
         return Ok(Python::attach(|_| shell())?);

@@ -92,10 +92,8 @@ impl Settings {
         &self,
         caller: &Bound<'py, PyAny>,
         scope: Option<&Bound<'py, PyAny>>,
-        abortable: bool,
     ) -> Result<Begun, Raised> {
         let mut request = self.request;
-        request.abortable = abortable;
         if let Some(scope) = scope {
             let around = inherited(caller, scope)?;
             (request.remaining, request.parent, request.criticality) =

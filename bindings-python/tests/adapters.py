@@ -85,9 +85,13 @@ class Adapter:
         *,
         one_connection: bool = False,
         on_attempt: Callable[[], None] | None = None,
+        on_answer: Callable[[], Any] | None = None,
         **rest: Any,
     ) -> Any:
-        """Opens the client; `on_attempt` is called before each request that leaves."""
+        """Opens the client; `on_attempt` is called before each request that leaves.
+
+        `on_answer` is called, and in an event loop awaited, after each head, before the adapter sees it.
+        """
         raise NotImplementedError
 
     def run(self, value: Any) -> Any:
@@ -136,7 +140,13 @@ class Httpx(Adapter):
             self.loop = asyncio.new_event_loop()
 
     def open(
-        self, policy: Any = None, *, one_connection: bool = False, on_attempt: Any = None, **rest: Any
+        self,
+        policy: Any = None,
+        *,
+        one_connection: bool = False,
+        on_attempt: Any = None,
+        on_answer: Any = None,
+        **rest: Any,
     ) -> Any:
         module = self.module
         limits = module.Limits(max_connections=1) if one_connection else module.Limits()
@@ -153,6 +163,23 @@ class Httpx(Adapter):
                 return send(request)
 
             setattr(inner, "handle_async_request" if self.is_async else "handle_request", spying)
+        if on_answer is not None and self.is_async:
+
+            async def answered(request: Any) -> Any:
+                response = await send(request)
+                await on_answer()
+                return response
+
+            inner.handle_async_request = answered
+        elif on_answer is not None:
+
+            def answering(request: Any) -> Any:
+                response = send(request)
+                on_answer()
+                return response
+
+            inner.handle_request = answering
+        self.pool = inner._pool
         kind = tidegate.httpx.AsyncTransport if self.is_async else tidegate.httpx.Transport
         client = module.AsyncClient if self.is_async else module.Client
         self.client = client(transport=kind(inner, policy, **rest), timeout=5)
@@ -221,15 +248,23 @@ class Requests(Adapter):
     timeout_error, error = requests.Timeout, requests.RequestException
 
     def open(
-        self, policy: Any = None, *, one_connection: bool = False, on_attempt: Any = None, **rest: Any
+        self,
+        policy: Any = None,
+        *,
+        one_connection: bool = False,
+        on_attempt: Any = None,
+        on_answer: Any = None,
+        **rest: Any,
     ) -> Any:
         kind = tidegate.requests.Adapter
-        if on_attempt is not None:
+        if on_attempt is not None or on_answer is not None:
 
             class Spied(requests.adapters.HTTPAdapter):
                 def send(self, *args: Any, **kwargs: Any) -> Any:
-                    on_attempt()
-                    return super().send(*args, **kwargs)
+                    (on_attempt or nothing)()
+                    response = super().send(*args, **kwargs)
+                    (on_answer or nothing)()
+                    return response
 
             kind = type("Adapter", (tidegate.requests.Adapter, Spied), {})
         pool = {"pool_maxsize": 1, "pool_block": True} if one_connection else {}
@@ -265,16 +300,24 @@ class Urllib3(Adapter):
     timeout_error, error = urllib3.exceptions.TimeoutError, urllib3.exceptions.HTTPError
 
     def open(
-        self, policy: Any = None, *, one_connection: bool = False, on_attempt: Any = None, **rest: Any
+        self,
+        policy: Any = None,
+        *,
+        one_connection: bool = False,
+        on_attempt: Any = None,
+        on_answer: Any = None,
+        **rest: Any,
     ) -> Any:
         pool = {"maxsize": 1, "block": True} if one_connection else {}
         self.manager = urllib3.PoolManager(**pool)
-        if on_attempt is not None:
+        if on_attempt is not None or on_answer is not None:
 
             class Spied(urllib3.HTTPConnectionPool):
                 def urlopen(self, *args: Any, **kwargs: Any) -> Any:
-                    on_attempt()
-                    return super().urlopen(*args, **kwargs)
+                    (on_attempt or nothing)()
+                    response = super().urlopen(*args, **kwargs)
+                    (on_answer or nothing)()
+                    return response
 
             self.manager.pool_classes_by_scheme = {"http": Spied}
         tidegate.urllib3.guard(self.manager, policy, **rest)
@@ -313,17 +356,26 @@ class Aiohttp(Adapter):
         self.session: Any = None
 
     def open(
-        self, policy: Any = None, *, one_connection: bool = False, on_attempt: Any = None, **rest: Any
+        self,
+        policy: Any = None,
+        *,
+        one_connection: bool = False,
+        on_attempt: Any = None,
+        on_answer: Any = None,
+        **rest: Any,
     ) -> Any:
         async def spying(request: Any, handler: Any) -> Any:
-            on_attempt()
-            return await handler(request)
+            (on_attempt or nothing)()
+            response = await handler(request)
+            if on_answer is not None:
+                await on_answer()
+            return response
 
         async def opening() -> None:
             guarded = tidegate.aiohttp.middleware(policy, **rest)
             self.session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=1 if one_connection else 100),
-                middlewares=[guarded] if on_attempt is None else [guarded, spying],
+                middlewares=[guarded, spying] if on_attempt or on_answer else [guarded],
             )
 
         self.run(opening())
@@ -357,6 +409,10 @@ class Aiohttp(Adapter):
         if self.session is not None:
             self.run(self.session.close())
         close_loop(self.loop)
+
+
+def nothing() -> None:
+    """What a spy does that nobody has asked for."""
 
 
 async def once(chunks: list[bytes]) -> Any:

@@ -224,7 +224,9 @@ def test_a_file_that_was_still_being_sent_is_sent_whole_again(engine: tidegate.E
         async with server:
             port = server.sockets[0].getsockname()[1]
             answer = await client.send("PUT", f"http://127.0.0.1:{port}/", body=io.BytesIO(whole))
-            await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()}, timeout=5)
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            if others:  # the server's, on a busy machine
+                await asyncio.wait(others, timeout=5)
             return int(answer.status)
 
     assert client.run(put()) == 200

@@ -259,7 +259,7 @@ def test_callers_keep_what_at_has_said() -> None:
     )
     for one in (caller, policy.at(fallback=None), policy.bulkhead()._caller):
         twin = pickle.loads(pickle.dumps(one))
-        for name in ("_route_key", "_flags", "_aflags", "_limit", "_passing", "_urgent", "_bare"):
+        for name in ("_route_key", "_flags", "_limit", "_passing", "_urgent", "_bare"):
             assert getattr(twin, name) == getattr(one, name)
         assert (twin._fallback is None) == (one._fallback is None)
         assert twin._policy._config == policy._config

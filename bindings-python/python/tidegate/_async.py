@@ -5,16 +5,22 @@ Which loop it is, asyncio's or trio's, only the timers know.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from ._classify import CANCELLED
 from ._deadline import SCOPE, leave
 from ._run import COROUTINES, awaited
-from ._timers import arm, timers_of
+from ._timers import arm, in_trio, timers_of
 from ._wire import ATTEMPT, ATTEMPT_SHIFT, DONE, FINISHED, LOW, POLL, SPAN_SHIFT, WAIT, WAIT_BODY
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from ._run import Run
     from ._timers import Timers
+
+CLOSE_SECONDS: Final = 0.5
+"""How long closing an answer that nobody gets may take, and as long again once that is cancelled."""
 
 
 async def drive(run: Run, step: int) -> Any:
@@ -35,8 +41,9 @@ async def drive(run: Run, step: int) -> Any:
                 return run.stream(step)
             else:
                 step = await park(run, step)
-    except BaseException:
+    except BaseException as error:
         run.abandon()
+        await discard_held(run, error)
         raise
 
 
@@ -49,10 +56,86 @@ async def resume(
             step = await _settle(run, attempt, ok, value, timers)
         else:
             step = run.failed(attempt, value, step)
-    except BaseException:
+    except BaseException as error:
         run.abandon()
+        await discard_held(run, error)
         raise
     return await drive(run, step)
+
+
+async def discard_held(run: Run, error: BaseException | None = None) -> None:
+    """Closes the answers that nobody gets of a call that ends with an error."""
+    for value in run.undelivered():
+        await discard(run, value, error)
+
+
+async def discard(run: Run, value: Any, error: BaseException | None = None) -> None:
+    """Closes an answer that nobody gets, in `2 * CLOSE_SECONDS` at most, also for a caller who is cancelled.
+
+    Args:
+        run: The call.
+        value: The answer.
+        error: What the call is ending with; a coroutine that is thrown away may await nothing more.
+    """
+    try:
+        closing = run.discard(value)
+    except Exception:
+        return  # nobody waits for it
+    if closing is not None:
+        await close(closing, error)
+
+
+async def close(closing: Any, error: BaseException | None = None) -> None:
+    """Awaits what closes an answer; `discard` says how."""
+    if isinstance(error, GeneratorExit):
+        _begin(closing)
+    elif in_trio():
+        import trio
+
+        with trio.move_on_after(CLOSE_SECONDS, shield=True):
+            await _quietly(closing)
+    else:
+        await _shielded(closing)
+
+
+def _begin(closing: Any) -> None:
+    """Runs a coroutine up to where it would wait: a coroutine that is thrown away can do no more."""
+    try:
+        closing.send(None)
+        closing.close()
+    except Exception:  # noqa: S110 - the end of the coroutine among them
+        pass
+
+
+async def _quietly(closing: Awaitable[object]) -> None:
+    try:
+        await closing
+    except Exception:  # noqa: S110 - nobody waits for it
+        pass
+
+
+async def _shielded(closing: Awaitable[object]) -> None:
+    """Awaits in asyncio, in a task of its own: whoever cancels us waits for it, and is obeyed afterwards."""
+    from asyncio import CancelledError, ensure_future, get_running_loop, wait
+
+    task = ensure_future(_quietly(closing))
+    until = get_running_loop().time() + CLOSE_SECONDS
+    cancelled: CancelledError | None = None
+    stopped = False
+    while not task.done():
+        left = until - get_running_loop().time()
+        if left <= 0:
+            if stopped:
+                break
+            task.cancel()
+            stopped, left = True, CLOSE_SECONDS
+            until += CLOSE_SECONDS
+        try:
+            await wait({task}, timeout=left)
+        except CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
 
 
 async def _attempt(run: Run, step: int) -> int:
@@ -96,7 +179,9 @@ def settle(run: Run, attempt: int, ok: bool, value: Any, timers: Timers | None) 
     if foreign:
         raise value  # the caller's own end, or the program's: no attempt of ours to repeat
     run.stopped(attempt, value)
-    return step if step & 3 == DONE else run.engine.on(run.call, POLL)
+    # It has unwound: from here on its permit is somebody else's (R12).
+    after = run.engine.on(run.call, FINISHED | attempt << ATTEMPT_SHIFT | CANCELLED)
+    return step if step & 3 == DONE else after
 
 
 async def park(run: Run, step: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ._async import discard_held as discard_held
     from ._async import drive as drive
     from ._async import park as park
     from ._async import resume as resume
@@ -20,7 +21,8 @@ else:
         from . import _async, _timers
 
         globals().update(arm=_timers.arm, leave=_async.leave)
-        globals().update({part: getattr(_async, part) for part in ("drive", "park", "resume", "settle")})
+        parts = ("discard_held", "drive", "park", "resume", "settle")
+        globals().update({part: getattr(_async, part) for part in parts})
         try:
             return globals()[name]
         except KeyError:

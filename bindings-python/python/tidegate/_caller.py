@@ -13,7 +13,7 @@ from ._clock import to_us
 from ._deadline import criticality_of, current, inherited
 from ._run import Run, abandon, awaited, not_async, nothing
 from ._sync import drive, resume
-from ._wire import ABORTABLE, DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SOLO, STALE_ROUTE, pack_remaining
+from ._wire import DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SOLO, STALE_ROUTE, pack_remaining
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -47,7 +47,6 @@ class Caller(_native.Runner):
     """
 
     __slots__ = (
-        "_aflags",
         "_bare",
         "_begin",
         "_classify",
@@ -101,7 +100,6 @@ class Caller(_native.Runner):
         self._route_key = route
         self._route = engine.native.route(policy._number, route)
         self._flags = flags | MAY_PARK
-        self._aflags = flags | MAY_PARK | ABORTABLE
         self._limit = limit
         self._classify = policy._classify_by
         self._passing = passing
@@ -142,7 +140,7 @@ class Caller(_native.Runner):
             AttemptTimeout: If the last attempt ran out of `attempt_timeout`.
             DeadlineExceeded: If the deadline passed.
             asyncio.CancelledError: If the caller was cancelled (`trio.Cancelled` under trio); nothing is
-                counted, and a slot goes on at once.
+                counted, and its slot is free once the attempt has unwound.
             BaseException: The function's own exception, the same object, with a note that says why we
                 stopped.
         """
@@ -200,7 +198,7 @@ class Caller(_native.Runner):
         kwargs: dict[str, Any] | None,
     ) -> Coroutine[Any, Any, Any]:
         """Carries out a call from its first step on, awaited."""
-        going = lazy.drive(*self._fresh(scope, call, step, self._aflags, fn, args or (), kwargs))
+        going = lazy.drive(*self._fresh(scope, call, step, self._flags, fn, args or (), kwargs))
         return going if self._fallback is None else self._fallback.agive(self, going)
 
     def _afailed(
@@ -333,7 +331,7 @@ class Caller(_native.Runner):
     def _start(self, awaits: bool, more: int = 0) -> tuple[Run, int]:
         """Begins a call whose attempts somebody else makes: its run and its first step."""
         scope = current()
-        flags = (self._aflags if awaits else self._flags) | SOLO | more  # its attempts are made in one place
+        flags = self._flags | SOLO | more  # its attempts are made in one place
         call, step = self._engine.begun(self._begin(self._route, *self._around(scope, flags), 0))
         try:
             return self._fresh(scope, call, step, flags, nothing, (), {})

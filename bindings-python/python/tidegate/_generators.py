@@ -11,11 +11,12 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from . import _async_lazy as lazy
+from ._classify import CANCELLED
 from ._deadline import SCOPE, leave
 from ._native import within
 from ._open import Open
 from ._run import HEAD, Run
-from ._sync import park, settle
+from ._sync import discard_held, park, settle
 from ._wire import ATTEMPT, DONE, LOW, SLOT_UNTIL_BODY, SPAN_SHIFT, WAIT_BODY
 
 if TYPE_CHECKING:
@@ -42,6 +43,12 @@ class _GeneratorRun(Run):
     def judge(self, ok: bool, value: Any) -> int:
         """The outcome of an attempt that has brought an item, or has ended without one."""
         return HEAD if type(value) is _First else super().judge(ok, value)
+
+    def discard(self, value: Any) -> Any:
+        """Closes a generator whose first item came too late (async: an awaitable)."""
+        if type(value) is _First:
+            return (value.inner.aclose if hasattr(value.inner, "aclose") else value.inner.close)()
+        return None
 
     def judge_error(self, error: BaseException) -> int:
         """The outcome of an exception after the first item."""
@@ -82,6 +89,7 @@ def generating(caller: Caller, fn: Callable[..., Iterator[Any]]) -> Callable[...
                 result = run.conclude(step)
         except BaseException:
             run.abandon()
+            discard_held(run)
             raise
         if type(result) is not _First:
             return result
@@ -152,8 +160,9 @@ def agenerating(caller: Caller, fn: Callable[..., AsyncIterator[Any]]) -> Callab
             if step & 3 == DONE:
                 run.call = 0
                 result = run.conclude(step)
-        except BaseException:
+        except BaseException as error:
             run.abandon()
+            await lazy.discard_held(run, error)
             raise
         if type(result) is not _First:
             return
@@ -203,7 +212,7 @@ async def _next(run: _GeneratorRun, opened: Open, go_on: Callable[[Any], Any], v
     stopped = None if timers is None else timers.disarm(call, failure)
     try:
         if stopped is not None:
-            opened._call = 0
+            opened._end(CANCELLED)  # it has unwound: the slot goes on (R12)
             if stopped[1] and failure is not None:
                 raise failure
             raise run.refuse("deadline") from failure

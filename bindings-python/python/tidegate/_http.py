@@ -16,6 +16,7 @@ from ._errors import TidegateError
 from ._http_errors import as_http
 from ._http_options import opinion
 from ._notes import note_of
+from ._open import MARGIN
 from ._run import HEAD, Run
 from ._wire import ATTEMPT_SHIFT, DONE, FINISHED, OPINIONS, SPAN_SHIFT, STOPS, TIMER
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from ._http_front import Front, Origin
 
 _REFUSED: Final = OPINIONS["do_not"] << 16
-MARGIN: Final = 0.001
-"""A client's own timeout is this much longer than the time left: when it fires, the engine agrees."""
 
 
 def is_seekable(file: Any) -> bool:
@@ -207,20 +206,27 @@ class HttpRun(Run):
     def stream(self, step: int) -> Any:
         """The answer whose body follows: the attempt's timeout ends here, the deadline goes on (7.1)."""
         response = self.held[(self.attempts - 1) & 7][1]
-        self.held = {}  # no cycle with its body: thrown away unread, it gives its slot back at once
         self.guard(response, step)
-        return self.deliver(response, "ok", None, None)
+        self._inform(response, "ok", None, None)
+        self.held = {}  # no cycle with its body: thrown away unread, it gives its slot back at once
+        return response
 
     def deliver(self, value: Any, verdict: str, note: str | None, retry_in: float | None) -> Any:
-        """The response, with what happened."""
+        """The response, with what happened. Of one whose call has ended the deadline goes on."""
+        # A good one is here if its attempt had been stopped when it came.
+        if (verdict != "ok" or self.until_body) and self.until is not None and self.streams(value):
+            us = max(self.until - self.engine.native.now(), 0)
+            self.guard(value, us + 1 << SPAN_SHIFT)
+        self._inform(value, verdict, note, retry_in)
+        return value
+
+    def _inform(self, value: Any, verdict: str, note: str | None, retry_in: float | None) -> None:
+        """Tells the caller of a response what happened."""
         retry_at = None
         if retry_in is not None:
             from datetime import datetime, timedelta, timezone
 
             retry_at = datetime.now(timezone.utc) + timedelta(seconds=retry_in)
-        if verdict != "ok" and self.until is not None and self.streams(value):
-            us = max(self.until - self.engine.native.now(), 0)
-            self.guard(value, us + 1 << SPAN_SHIFT)
         info = {
             "attempts": self.made or self.attempts,
             "reason": verdict,
@@ -228,7 +234,6 @@ class HttpRun(Run):
             "retry_at": retry_at,
         }
         self.attach(value, info)
-        return value
 
     def note(self, verdict: str, note: str | None) -> str | None:
         """The note of a verdict; a file that could not be rewound has the body's."""

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import _classify
 from ._open import Open
+from ._until import bounded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 
 class SyncBody(Open):
-    """A body that is read in a thread; its deadline is looked at between chunks, as no read can be cut."""
+    """A body that is read in a thread: each receive gets the time that is left."""
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            for chunk in self._inner:
+            chunks = iter(self._inner)
+            while True:
+                with bounded(self._left()):
+                    chunk = next(chunks, None)
+                if chunk is None:
+                    break
                 late = self._late()
                 if late is not None:
+                    self._close_quietly()
                     raise late
                 yield chunk
             self._end(0)
@@ -26,9 +34,17 @@ class SyncBody(Open):
         except BaseException as error:
             late = self._late()
             if late is not None:
+                self._close_quietly()
                 raise late from error
             self._end(self._run.judge_error(error))
             raise
+
+    def _close_quietly(self) -> None:
+        """Closes an answer whose time is up: its reader gets an error, and may not think of closing it."""
+        try:
+            self._inner.close()
+        except Exception:  # noqa: S110 - that its time is up matters more
+            pass
 
     def close(self) -> None:
         """Closes the answer; one that is closed early was a good one."""
@@ -42,6 +58,7 @@ class AsyncBody(Open):
     """A body that is read in an event loop: a read that outlives the deadline is stopped."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        from ._async import close
         from ._timers import arm
 
         run = self._run
@@ -51,6 +68,7 @@ class AsyncBody(Open):
                 call = self._call
                 late = self._late()
                 if late is not None:
+                    await close(self._inner.aclose())
                     raise late
                 timers = None
                 if call and self._until is not None:
@@ -63,15 +81,17 @@ class AsyncBody(Open):
                     failure = error
                 stopped = None if timers is None else timers.disarm(call, failure)
                 if stopped is not None:
-                    self._call = 0
+                    self._end(_classify.CANCELLED)  # the read has unwound: the slot goes on (R12)
                     if stopped[1] and failure is not None:
                         raise failure
+                    await close(self._inner.aclose())
                     raise run.refuse("deadline") from failure
                 if isinstance(failure, StopAsyncIteration):
                     break
                 if failure is not None:
                     late = None if call else self._late()
                     if late is not None:
+                        await close(self._inner.aclose())
                         raise late from failure
                     self._end(run.judge_error(failure))
                     raise failure

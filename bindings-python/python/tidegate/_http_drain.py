@@ -8,6 +8,8 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
+from ._until import bounded
+
 if TYPE_CHECKING:
     from ._httpx_run import Family
 
@@ -18,7 +20,7 @@ DRAIN_SECONDS: Final = 0.25
 
 
 def drain(response: Any, family: Family, timeouts: dict[str, Any] | None, left: float) -> None:
-    """Empties and closes a response in a thread; its last read can outlast the limit once."""
+    """Empties and closes a response in a thread."""
     stream = response.stream
     if isinstance(stream, family.bytes):
         return
@@ -26,11 +28,12 @@ def drain(response: Any, family: Family, timeouts: dict[str, Any] | None, left: 
     kept = _Kept(response, limit)
     try:
         if kept.worth_it:
-            for chunk in stream:
-                if not kept.take(chunk):
-                    break
-            else:
-                kept.whole = True
+            with bounded(limit):
+                for chunk in stream:
+                    if not kept.take(chunk):
+                        break
+                else:
+                    kept.whole = True
     except Exception:  # noqa: S110 - it failed already; the next attempt tells
         pass
     finally:

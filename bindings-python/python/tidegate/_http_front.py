@@ -29,23 +29,21 @@ class Front:
         policy: The policy; a fresh one of the preset `http` if None.
         policies: More of them by name, for requests that name theirs.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
-        flags: What all its calls have in common, in the words of `begin`.
 
     Raises:
         TypeError: If `policy` is no Policy.
     """
 
-    __slots__ = ("_facts", "_methods", "_routes", "flags", "policies", "policy", "retry_header")
+    __slots__ = ("_facts", "_methods", "_routes", "policies", "policy", "retry_header")
 
     def __init__(
-        self, policy: Policy | None, policies: Mapping[str, Policy] | None, retry_header: bool, flags: int
+        self, policy: Policy | None, policies: Mapping[str, Policy] | None, retry_header: bool
     ) -> None:
         if policy is not None and not isinstance(policy, Policy):
             raise TypeError(f"tidegate: policy = {policy!r}: must be a Policy")
         self.policy = Policy(preset="http") if policy is None else policy
         self.policies: Mapping[str, Policy] = {} if policies is None else policies
         self.retry_header = retry_header
-        self.flags = flags | MAY_PARK
         self._routes: dict[tuple[Policy, Any], tuple[int, str]] = {}
         self._methods: dict[tuple[Policy, str], tuple[int, bool]] = {}
         self._facts: dict[Policy, tuple[int, int | None, int]] = {}
@@ -72,7 +70,7 @@ class Front:
         """Begins the call of a request: its first step."""
         policy, engine = run.policy, run.engine
         native = engine.native
-        flags, limit = self.flags, 0
+        flags, limit = MAY_PARK, 0
         if options is NONE:
             flags |= NORMAL
         else:

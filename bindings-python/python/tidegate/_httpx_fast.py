@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from . import _caller
 from ._async_lazy import resume as aresume
 from ._caller import Caller
-from ._http import MARGIN
 from ._http_front import key_of
 from ._http_options import AROUND, NONE, NORMAL
 from ._httpx_run import PHASES
 from ._native import scope
-from ._sync import drive, settle
-from ._wire import ABORTABLE, IDEMPOTENT, REPLAYABLE
+from ._open import MARGIN
+from ._sync import discard_held, drive, settle
+from ._wire import IDEMPOTENT, MAY_PARK, REPLAYABLE
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -106,6 +106,7 @@ class Quick(Caller):
                 step = settle(run, attempt, False, failure)
         except BaseException:
             run.abandon()
+            discard_held(run)
             raise
         finally:
             del failure  # no cycle: exception, traceback, frame, exception
@@ -130,7 +131,7 @@ class Quick(Caller):
 
     def _run(self, scope: Any, call: int, fn: Any, args: Any, kwargs: Any) -> HttpxRun:
         """The run of a request: sent as `sent`, and begun at `began` on the engine's clock."""
-        request, sent, began = args
+        request, sent, began, _ = args
         front = self._front
         run: HttpxRun = self._kind(front, request, NONE, self._family, self._inner)
         run.call, run.scope, run.route = call, scope, self._route_key
@@ -198,7 +199,7 @@ class Plans:
         quick.span = min(spans) if spans else None
         quick.left = (quick.span or 0) / 1e6 + MARGIN
         quick.tunings = policy.engine.tunings
-        flags = front.flags & ~ABORTABLE | NORMAL | REPLAYABLE | slot
+        flags = MAY_PARK | NORMAL | REPLAYABLE | slot
         quick.repeats = front.retries(policy, request.method)
         if quick.repeats:
             flags |= IDEMPOTENT

@@ -9,6 +9,8 @@ from . import _classify
 from ._http import HttpRun, is_seekable
 from ._http_body import AsyncBody, SyncBody
 from ._http_drain import drain, drain_async
+from ._open import MARGIN
+from ._until import bounded
 from ._wire import SPAN_SHIFT
 
 if TYPE_CHECKING:
@@ -220,7 +222,9 @@ class SyncRun(HttpxRun):
 
     def start(self, attempt: int, us: int) -> Any:
         """Sends the request."""
-        return self.inner.handle_request(self.outgoing(attempt, us))
+        request = self.outgoing(attempt, us)
+        with bounded(us / 1e6 + MARGIN if us >= 0 else None):
+            return self.inner.handle_request(request)
 
     def release(self, value: Any) -> None:
         """Reads a small failed answer to its end, which keeps its connection; closes a large one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from . import _classify
 from ._wire import ATTEMPT_SHIFT, DEADLINE, DONE, FINISHED, SPAN_SHIFT, TIMER
@@ -10,6 +10,10 @@ from ._wire import ATTEMPT_SHIFT, DEADLINE, DONE, FINISHED, SPAN_SHIFT, TIMER
 if TYPE_CHECKING:
     from ._engine import Engine
     from ._errors import TidegateError
+
+
+MARGIN: Final = 0.001
+"""A client's own timeout is this much longer than the time left: when it fires, the engine agrees."""
 
 
 class OpenRun(Protocol):
@@ -51,6 +55,12 @@ class Open:
             run = self._run
             outcome = _classify.CANCELLED if outcome < 0 else outcome
             run.engine.on(call, FINISHED | run.attempts << ATTEMPT_SHIFT | outcome)
+
+    def _left(self) -> float | None:
+        """Seconds that are left for reading, None without end."""
+        if self._until is None:
+            return None
+        return max(self._until - self._run.engine.native.now(), 0) / 1e6 + MARGIN
 
     def _late(self) -> TidegateError | None:
         """The error of a deadline that has passed, if the engine says that it has."""

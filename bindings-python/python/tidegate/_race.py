@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from ._async import discard, discard_held
 from ._classify import CANCELLED
 from ._deadline import SCOPE
 from ._run import COROUTINES, Run, awaited
 from ._timers import in_trio, timers_of
-from ._wire import ATTEMPT, ATTEMPT_SHIFT, DONE, FINISHED, POLL, SPAN_SHIFT, WAIT_BODY
+from ._wire import ATTEMPT, ATTEMPT_SHIFT, CANCEL, DONE, FINISHED, POLL, SPAN_SHIFT, WAIT, WAIT_BODY
 
 if TYPE_CHECKING:
     from asyncio import Task
@@ -53,7 +54,7 @@ async def race(run: Run, step: int) -> Any:
             answer = await contest.decided(step)
         except BaseException as error:
             failure = error
-            await contest.called_off()
+            await contest.called_off(error)
     if failure is None:
         return answer
     try:
@@ -95,21 +96,22 @@ class _Race:
         lane.attempts, run.call, lane.call = run.made, 0, 0
         return lane.conclude(step)
 
-    async def called_off(self) -> None:
-        """The call ends with an error: permits go on first, then all is waited for."""
+    async def called_off(self, error: BaseException) -> None:
+        """The call ends with an error: attempts keep their permits until they have unwound (R12)."""
         run = self.run
-        for attempt in self.out:
+        for attempt in self.out - self.stopped:  # a second cancellation would cut its clean-up short
             self.crew.stop(attempt)
-        run.abandon()
+        if run.call:
+            run.engine.on(run.call, CANCEL)
         try:
             await self.crew.join()
         except BaseException:  # noqa: S110 - there is an error already, and this one was the same
             pass
-        for attempt, (ok, value) in [(0, kept) for kept in run.held.values()]:
-            if ok:
-                await self._discard(attempt, value)
         await self._sweep(-1)
-        run.held.clear()
+        for attempt in range(1, run.made):  # one whose report was interrupted is nowhere any more
+            run.engine.on(run.id, FINISHED | attempt << ATTEMPT_SHIFT | CANCELLED)
+        run.abandon()
+        await discard_held(run, error)
 
     async def _drive(self, step: int) -> int:
         """Carries out steps up to the one that ends the race."""
@@ -122,6 +124,8 @@ class _Race:
             if action == ATTEMPT:
                 self._start(step >> 12 & 0xFF)
             us = (step >> SPAN_SHIFT) - 1
+            if action == WAIT and self.out and self.out <= self.stopped:
+                us = -1  # all are being stopped: nothing starts before they have unwound (R3, R12)
             if us and not self.ended:
                 self.timers.park(run.call, self.parked.future, us)
                 await self.parked.future
@@ -207,12 +211,7 @@ class _Race:
                 await self._discard(attempt, value)
 
     async def _discard(self, attempt: int, value: Any) -> None:
-        try:
-            discarded = self.lanes.get((attempt - 1) & 7, self.run).discard(value)
-            if discarded is not None:
-                await discarded
-        except Exception:  # noqa: S110 - nobody waits for it
-            pass
+        await discard(self.lanes.get((attempt - 1) & 7, self.run), value)
 
 
 def _is_end(error: BaseException) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ._classify import CANCELLED
 from ._native import within
 from ._run import COROUTINES, Run, not_async
+from ._sync import discard_held
 from ._wire import ATTEMPT, ATTEMPT_SHIFT, CANCEL, DONE, FINISHED, POLL, SPAN_SHIFT, WAIT_BODY
 
 if TYPE_CHECKING:
@@ -36,17 +37,23 @@ def race(run: Run, step: int) -> Any:
         reply = engine.native.on(call, CANCEL)
         if not isinstance(reply, int):
             engine.wake(reply[1])
+        discard_held(run)
         raise
     finally:
         engine.waiters.pop(call, None)
         contest.close()
     lane = contest.lanes.get(won, run)
     lane.made = run.made
-    if step & 3 != DONE:
-        lane.attempts = run.attempts
-        return lane.stream(step)
-    lane.attempts, run.call, lane.call = run.made, 0, 0
-    return lane.conclude(step)
+    try:
+        if step & 3 != DONE:
+            lane.attempts = run.attempts
+            return lane.stream(step)
+        lane.attempts, run.call, lane.call = run.made, 0, 0
+        return lane.conclude(step)
+    except BaseException:
+        lane.abandon()
+        discard_held(lane)
+        raise
 
 
 class _Race:

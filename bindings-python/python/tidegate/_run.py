@@ -11,6 +11,7 @@ from ._notes import add_note, note_of, refusal
 from ._wire import (
     ATTEMPT_SHIFT,
     DEADLINE,
+    DONE,
     FINISHED,
     HEADERS,
     LOST,
@@ -147,7 +148,12 @@ class Run:
         """Gives back what a failed result holds, before anything else (async: an awaitable or None)."""
 
     def discard(self, value: Any) -> Any:
-        """Gives back what the answer of a loser holds, which nobody gets (async: an awaitable or None)."""
+        """Gives back what an answer holds that nobody gets (async: an awaitable or None)."""
+
+    def undelivered(self) -> list[Any]:
+        """Takes the answers that are still held after the call has raised: its shell discards them."""
+        held, self.held = self.held, {}
+        return [value for ok, value in held.values() if ok]
 
     def lane(self) -> Run:
         """A run for one attempt of a race: its own in everything but its answers."""
@@ -171,13 +177,17 @@ class Run:
 
     def report(self, attempt: int, ok: bool, value: Any) -> int:
         """Tells the engine how an attempt ended; answers its step."""
+        self.held[(attempt - 1) & 7] = (ok, value)  # first: whatever interrupts us, the shell discards it
         outcome = self.judge(ok, value)
         if outcome == _classify.STOPPED:
-            self.abandon()
+            if not self.races:  # a race waits for the others first
+                self.abandon()
             raise value
-        self.held[(attempt - 1) & 7] = (ok, value)
         event = HEADERS if outcome == HEAD else FINISHED | outcome
-        return self.engine.report(self.call, event | attempt << ATTEMPT_SHIFT, self.fn, value)
+        step = self.engine.report(self.call, event | attempt << ATTEMPT_SHIFT, self.fn, value)
+        if outcome == HEAD and step & 3 == DONE:  # the head came too late: nobody reads the body
+            self.engine.on(self.call, FINISHED | attempt << ATTEMPT_SHIFT | _classify.CANCELLED)
+        return step
 
     def failed(self, attempt: int, failure: BaseException, step: int) -> int:
         """Takes over after an attempt whose failure the engine has been told; answers what it said."""
@@ -186,7 +196,7 @@ class Run:
         return step
 
     def abandon(self) -> None:
-        """The caller gave up: permits go on at once, also those of an attempt that nothing can stop (R12)."""
+        """The caller gave up, and the attempt has unwound: the permit goes on."""
         if self.call:
             abandon(self.engine, self.call, self.attempts)
             self.call = 0
@@ -217,7 +227,7 @@ class Run:
                 return self.deliver(value, name, note, retry_in)
             add_note(value, self.note(name, note))
             error = value
-        self.held = {}
+        self.held = {lane: kept for lane, kept in self.held.items() if kept[0]}  # answers that nobody gets
         if self.engine.journals:
             self.engine.mark(error, self.id)
         try:

@@ -33,7 +33,17 @@ def drive(run: Run, step: int) -> Any:
                 step = park(run, step)
     except BaseException:
         run.abandon()
+        discard_held(run)
         raise
+
+
+def discard_held(run: Run) -> None:
+    """Closes the answers that nobody gets of a call that ends with an error."""
+    for value in run.undelivered():
+        try:
+            run.discard(value)
+        except Exception:  # noqa: S110 - the call has an error already, and that one matters
+            pass
 
 
 def resume(run: Run, attempt: int, step: int | None, failure: BaseException) -> Any:
@@ -42,6 +52,7 @@ def resume(run: Run, attempt: int, step: int | None, failure: BaseException) -> 
         step = settle(run, attempt, False, failure) if step is None else run.failed(attempt, failure, step)
     except BaseException:
         run.abandon()
+        discard_held(run)
         raise
     return drive(run, step)
 

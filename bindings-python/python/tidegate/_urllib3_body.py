@@ -13,8 +13,8 @@ from weakref import ref
 
 from . import _classify
 from ._errors import TidegateError
-from ._http import MARGIN
 from ._open import Open
+from ._until import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,9 +74,7 @@ class Body(Open):
         late = self._late()
         if late is not None:
             raise late
-        if self._until is None:
-            return None
-        return max(self._until - self._run.engine.native.now(), 0) / 1e6 + MARGIN
+        return self._left()
 
 
 class _Receiver(io.RawIOBase):
@@ -104,7 +102,8 @@ class _Receiver(io.RawIOBase):
                 self._own if left is None else left if self._own is None else min(self._own, left)
             )
         try:
-            count: int = self._inner.readinto1(buffer)
+            with bounded(left):
+                count: int = self._inner.readinto1(buffer)
         except OSError as error:
             raise self._body.failed(error) from None
         self._ended = count == 0

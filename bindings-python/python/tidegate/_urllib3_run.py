@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from . import _classify
 from ._http import HttpRun, is_seekable
 from ._http_drain import DRAIN_BYTES, DRAIN_SECONDS
+from ._open import MARGIN
+from ._until import bounded
 from ._urllib3_body import guard, is_open, socket_of
 
 if TYPE_CHECKING:
@@ -99,6 +101,10 @@ class Urllib3Run(HttpRun):
 
         return isinstance(error, exceptions.TimeoutError) and not isinstance(error, never_sent(exceptions))
 
+    def within(self, us: int) -> bounded:
+        """What keeps the sending of an attempt in the time that it has."""
+        return bounded(us / 1e6 + MARGIN if us >= 0 else None)
+
     def timeout(self, own: Any, us: int) -> Any:
         """A `urllib3.Timeout`: the caller's own, in the time that the attempt has."""
         import urllib3
@@ -146,16 +152,17 @@ def _drain(raw: Any, limit: float) -> bool:
     chunks: list[bytes] = []
     size = 0
     try:
-        while not original.isclosed():
-            chunk = original.read1(_PIECE)
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > DRAIN_BYTES or monotonic() > until:
-                return False
-            if not chunk or original.length == 0:  # before Python 3.13 `read1` does not close by itself
-                if original.length:
-                    return False  # cut short
-                original.close()
+        with bounded(limit):
+            while not original.isclosed():
+                chunk = original.read1(_PIECE)
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > DRAIN_BYTES or monotonic() > until:
+                    return False
+                if not chunk or original.length == 0:  # before Python 3.13 `read1` does not close by itself
+                    if original.length:
+                        return False  # cut short
+                    original.close()
     except Exception:
         return False  # it failed already; the next attempt tells
     raw.release_conn()

@@ -34,7 +34,6 @@ from ._aiohttp_body import Body, drain, is_open
 from ._http import HttpRun, is_seekable
 from ._http_front import Front
 from ._http_options import RequestOptions, gathered, options
-from ._wire import ABORTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -75,7 +74,7 @@ def middleware(
         session = aiohttp.ClientSession(middlewares=[tidegate.aiohttp.middleware(policy)])
         ```
     """
-    front = Front(policy, policies, retry_header, ABORTABLE)
+    front = Front(policy, policies, retry_header)
     resent: list[tuple[Any, BaseException]] = []
 
     async def guarded(request: aiohttp.ClientRequest, handler: Handler) -> aiohttp.ClientResponse:

@@ -37,7 +37,7 @@ from ._http_options import RequestOptions, gathered, options
 from ._httpx_fast import Plans, Unread
 from ._httpx_run import AsyncRun, HttpxRun, SyncRun, family_of, sided
 from ._sync import drive
-from ._wire import ABORTABLE
+from ._until import bound_transport, bounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,6 @@ class _Shared:
 
     _base = ""
     _default = ""
-    _flags = 0
     _kind: type[HttpxRun]
 
     def __new__(
@@ -79,7 +78,9 @@ class _Shared:
         family = family_of(inner, module)
         self._family = family
         self._inner = getattr(family.module, self._default)() if inner is None else inner
-        self._front = Front(policy, policies, retry_header, self._flags)
+        if self._kind is SyncRun:
+            bound_transport(self._inner)
+        self._front = Front(policy, policies, retry_header)
         self._plans = Plans(self._front, family, self._inner, self._kind)
         self._bytes = family.bytes
         self._whole = False
@@ -120,15 +121,19 @@ class Transport(_Shared, _SyncBase):
         quick = self._plans.of(request)
         if quick is not None:
             if quick.span is None:
-                return quick.call(self._send, request, request, 0)
+                return quick.call(self._send, request, request, 0, None)
             sent = quick.outgoing(request, self._whole)
             if sent is not None:
-                return quick.call(self._send, request, *sent)
+                return quick.call(self._send, request, *sent, quick.left)
         return drive(*self._start(SyncRun, request))
 
-    def _send(self, request: Any, sent: Any, began: int) -> Any:
+    def _send(self, request: Any, sent: Any, began: int, left: float | None) -> Any:
         """A first attempt: an answer that is a happy end, or `Unread` with one that is not."""
-        response = self._inner.handle_request(sent)
+        if left is None:
+            response = self._inner.handle_request(sent)
+        else:
+            with bounded(left):
+                response = self._inner.handle_request(sent)
         whole = self._whole = type(response.stream) is self._bytes
         if response.status_code >= 400 or not whole:
             raise Unread(response)
@@ -164,7 +169,6 @@ class AsyncTransport(_Shared, _AsyncBase):
     _base = "AsyncBaseTransport"
     _default = "AsyncHTTPTransport"
     _kind = AsyncRun
-    _flags = ABORTABLE
 
     async def handle_async_request(self, request: Any) -> Any:
         """Sends a request under the policy.
@@ -178,15 +182,15 @@ class AsyncTransport(_Shared, _AsyncBase):
         quick = self._plans.of(request)
         if quick is not None:
             if quick.span is None:
-                return await quick.acall(self._send, request, request, 0)
+                return await quick.acall(self._send, request, request, 0, None)
             sent = quick.outgoing(request, self._whole)
             if sent is not None:
-                return await quick.acall(self._send, request, *sent)
+                return await quick.acall(self._send, request, *sent, quick.left)
         from ._async import drive as drive_async
 
         return await drive_async(*self._start(AsyncRun, request))
 
-    async def _send(self, request: Any, sent: Any, began: int) -> Any:
+    async def _send(self, request: Any, sent: Any, began: int, left: float | None) -> Any:
         """A first attempt: an answer that is a happy end, or `Unread` with one that is not."""
         response = await self._inner.handle_async_request(sent)
         whole = self._whole = type(response.stream) is self._bytes

@@ -32,6 +32,7 @@ from . import _classify
 from ._http_front import Front
 from ._http_options import RequestOptions, gathered, options
 from ._sync import drive
+from ._until import bound_pool
 from ._urllib3_run import Urllib3Run, replay_of
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Adapter(HTTPAdapter):
         pool_maxsize: int = DEFAULT_POOLSIZE,
         pool_block: bool = DEFAULT_POOLBLOCK,
     ) -> None:
-        self._made = Front(policy, policies, retry_header, 0)
+        self._made = Front(policy, policies, retry_header)
         self._policy, self._policies = self._made.policy, policies
         self._retry_header = retry_header
         super().__init__(pool_connections, pool_maxsize, 0, pool_block)
@@ -88,18 +89,21 @@ class Adapter(HTTPAdapter):
         """Made anew on the other side of a pickle, which leaves it behind."""
         made: Front | None = self.__dict__.get("_made")
         if made is None:
-            made = self._made = Front(self._policy, self._policies, self._retry_header, 0)
+            made = self._made = Front(self._policy, self._policies, self._retry_header)
         return made
 
     def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **more: Any) -> None:
         """Makes the pools, as requests asks for it; a wait for one that is full has an end."""
         super().init_poolmanager(connections, maxsize, block, **more)  # type: ignore[no-untyped-call,unused-ignore]
-        if block:
-            manager = self.poolmanager
-            manager.pool_classes_by_scheme = {
-                scheme: type(kind.__name__, (_Patient, kind), {"__module__": kind.__module__})
-                for scheme, kind in manager.pool_classes_by_scheme.items()
-            }
+        _bound(self.poolmanager, block)
+
+    def proxy_manager_for(self, proxy: str, **more: Any) -> Any:
+        """The pools of a proxy, as requests asks for them; their waits have an end too."""
+        known = proxy in self.proxy_manager
+        manager = super().proxy_manager_for(proxy, **more)  # type: ignore[no-untyped-call,unused-ignore]
+        if not known:
+            _bound(manager, self._pool_block)
+        return manager
 
     def send(
         self,
@@ -124,6 +128,18 @@ class Adapter(HTTPAdapter):
         run = _Run(front, request, given, super().send, timeout, how)
         response: requests.Response = drive(run, front.begin(run, given))
         return response
+
+
+def _bound(manager: Any, block: bool) -> None:
+    """Makes the pools of a manager, none of which there is yet, end their waits in time."""
+    manager.pool_classes_by_scheme = {
+        scheme: type(
+            kind.__name__,
+            (_Patient, kind) if block else (kind,),
+            {"__module__": kind.__module__, **bound_pool(kind)},
+        )
+        for scheme, kind in manager.pool_classes_by_scheme.items()
+    }
 
 
 class _Patient:
@@ -196,7 +212,8 @@ class _Run(Urllib3Run):
                 request.headers.pop("Transfer-Encoding", None)
                 request.prepare_body(body, None)
         try:
-            response = self.sends(request, timeout=timeout, **self.how)
+            with self.within(us):
+                response = self.sends(request, timeout=timeout, **self.how)
         except EmptyPoolError as error:
             raise requests.exceptions.ConnectTimeout(error, request=self.request) from error
         response.request = self.request  # a repeat's header is not for whoever copies the request

@@ -24,6 +24,7 @@ from urllib3.util import parse_url
 from ._http_front import Front
 from ._http_options import RequestOptions, gathered, options
 from ._sync import drive
+from ._until import bound_pool
 from ._urllib3_run import Urllib3Run, replay_of
 
 if TYPE_CHECKING:
@@ -68,10 +69,14 @@ def guard(
     classes = manager.pool_classes_by_scheme
     if any(issubclass(kind, _Guarded) for kind in classes.values()):
         raise TypeError("tidegate: the manager is guarded already")
-    front = Front(policy, policies, retry_header, 0)
+    front = Front(policy, policies, retry_header)
     manager.clear()
     manager.pool_classes_by_scheme = {
-        scheme: type(kind.__name__, (_Guarded, kind), {"__module__": kind.__module__, "_front": front})
+        scheme: type(
+            kind.__name__,
+            (_Guarded, kind),
+            {"__module__": kind.__module__, "_front": front, **bound_pool(kind)},
+        )
         for scheme, kind in classes.items()
     }
     return manager
@@ -200,4 +205,5 @@ class _Run(Urllib3Run):
                 headers["Retry-Attempt"] = str(attempt - 1)
             if self.factory is not None:
                 body = self.factory()
-        return self.sends(request.method, request.url, body, headers, timeout=timeout, **how)
+        with self.within(us):
+            return self.sends(request.method, request.url, body, headers, timeout=timeout, **how)

@@ -12,7 +12,7 @@ from tidegate import _classify
 from tidegate._errors import Unsupported
 from tidegate._run import Run, abandon
 from tidegate._sync import park
-from tidegate._wire import ABORTABLE, DONE, FINISHED_1, VERDICTS, WAIT
+from tidegate._wire import DONE, FINISHED_1, VERDICTS, WAIT
 from tidegate.compat._call import REPEATABLE
 from tidegate.compat._checks import number, whole
 from tidegate.compat._errors import joined
@@ -83,7 +83,7 @@ class Bulkhead:
         self._held: list[int] = []
 
     async def __aenter__(self) -> Bulkhead:
-        run, step, began = self._begin(REPEATABLE | ABORTABLE)
+        run, step, began = self._begin(REPEATABLE)
         try:
             if step & 3 == WAIT:
                 step = await lazy.park(run, step)

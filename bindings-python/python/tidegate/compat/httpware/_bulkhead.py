@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tidegate._engine import Engine
 from tidegate._policy import Policy
 from tidegate._sync import drive
-from tidegate._wire import ABORTABLE
 from tidegate.compat._call import REPEATABLE, ChainRun, Start
 from tidegate.compat._checks import number, whole
 from tidegate.compat._errors import joined
@@ -148,7 +147,7 @@ class AsyncBulkhead(_Bulkhead):
         """
         from tidegate._async import drive as drive_async
 
-        return await drive_async(*self._begin(REPEATABLE | ABORTABLE, request, next))
+        return await drive_async(*self._begin(REPEATABLE, request, next))
 
 
 def _sharing(kind: type[_B], other: _Bulkhead) -> _B:

@@ -12,7 +12,6 @@ from tidegate._engine import Engine, default_engine
 from tidegate._policy import Policy
 from tidegate._sync import drive
 from tidegate._wire import (
-    ABORTABLE,
     ATTEMPT,
     DONE,
     IDEMPOTENT,
@@ -355,7 +354,7 @@ class AsyncRetry(_Retry):
             asyncio.CancelledError: If the caller was cancelled; a retry not yet begun is given back.
             Exception: The last attempt's own, the same object, with a note that says why we stopped.
         """
-        run, step = self._begin(PLAIN | ABORTABLE, request, next)
+        run, step = self._begin(PLAIN, request, next)
         if self._clock is not None and self._sleep is not None:
             return await _drive_asleep(run, step, self._clock, self._sleep)
         from tidegate._async import drive as drive_async

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._engine import Engine
 from tidegate._policy import Policy
-from tidegate._wire import ABORTABLE
 from tidegate.compat._call import REPEATABLE, ChainRun, Start
 from tidegate.compat._checks import number
 from tidegate.compat._errors import joined
@@ -77,5 +76,5 @@ class AsyncTimeout:
         """
         from tidegate._async import drive as drive_async
 
-        call, step, scope = self._start(REPEATABLE | ABORTABLE)
+        call, step, scope = self._start(REPEATABLE)
         return await drive_async(_Run(self, call, scope, request, next), step)

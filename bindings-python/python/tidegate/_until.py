@@ -1,0 +1,210 @@
+"""Until when blocking reads and writes of a thread may go on, and what makes clients keep to it.
+
+A client's own timeout holds for each receive: a server that sends a byte a second keeps a thread for ever.
+Here each receive, send, connect and handshake gets the time that is left of the attempt (or of the body, or
+of a drain), and none begins once that has passed. No watchdog thread: the reader looks at the clock itself.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from contextvars import ContextVar
+from http.client import HTTPConnection, HTTPResponse
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from contextvars import Token
+    from types import TracebackType
+
+UNTIL: Final[ContextVar[float | None]] = ContextVar("tidegate.until", default=None)
+"""A moment on the process's monotonic clock in seconds, or None for no end."""
+
+_PIECE: Final = 64 * 1024
+"""Bytes that are sent before the clock is looked at again."""
+_LEAST: Final = 1e-3
+"""A socket timeout of 0 would make the socket non-blocking."""
+
+
+class bounded:  # noqa: N801 - it reads as a statement: `with bounded(0.5):`
+    """Blocking operations inside end within so many seconds from here; None sets no end."""
+
+    __slots__ = ("_seconds", "_token")
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._token: Token[float | None] | None = None
+
+    def __enter__(self) -> None:
+        self._token = UNTIL.set(None if self._seconds is None else monotonic() + self._seconds)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            UNTIL.reset(self._token)
+
+
+def spare(own: float | None) -> float | None:
+    """The seconds that an operation may take whose own timeout is `own`, above 0.
+
+    Raises:
+        TimeoutError: If no time is left.
+    """
+    until = UNTIL.get()
+    if until is None:
+        return own
+    left = until - monotonic()
+    if left <= 0:
+        raise TimeoutError("timed out")
+    left = max(left, _LEAST)
+    return left if own is None else min(own, left)
+
+
+# httpx and httpx2: the network backend of the transport's pool.
+
+
+def bound_transport(inner: object) -> None:
+    """Makes the connections that an `HTTPTransport` will open keep to the time that is left.
+
+    A transport of another kind has no pool to look into: it keeps to the timeouts of its requests itself.
+    """
+    pool = getattr(inner, "_pool", None)
+    backend = getattr(pool, "_network_backend", None)
+    core = sys.modules.get(type(pool).__module__.partition(".")[0])
+    if hasattr(backend, "connect_tcp") and type(backend) is not _Network and hasattr(core, "ReadTimeout"):
+        pool._network_backend = _Network(backend, core)  # type: ignore[union-attr]
+
+
+class _Network:
+    """A network backend of httpcore's whose streams keep to the time that is left."""
+
+    def __init__(self, inner: Any, core: Any) -> None:
+        self._inner = inner
+        self._core = core
+
+    def connect_tcp(self, *args: Any, timeout: float | None = None, **more: Any) -> _Stream:
+        left = _left(timeout, self._core.ConnectTimeout)
+        return _Stream(self._inner.connect_tcp(*args, timeout=left, **more), self._core)
+
+    def connect_unix_socket(self, *args: Any, timeout: float | None = None, **more: Any) -> _Stream:
+        left = _left(timeout, self._core.ConnectTimeout)
+        return _Stream(self._inner.connect_unix_socket(*args, timeout=left, **more), self._core)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class _Stream:
+    """A connection of httpcore's that keeps to the time that is left."""
+
+    def __init__(self, inner: Any, core: Any) -> None:
+        self._inner = inner
+        self._core = core
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> Any:
+        return self._inner.read(max_bytes, timeout=_left(timeout, self._core.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        write, late = self._inner.write, self._core.WriteTimeout
+        for start in range(0, len(buffer), _PIECE):
+            piece = buffer if len(buffer) <= _PIECE else buffer[start : start + _PIECE]
+            write(piece, timeout=_left(timeout, late))
+
+    def start_tls(self, *args: Any, timeout: float | None = None, **more: Any) -> _Stream:
+        left = _left(timeout, self._core.ConnectTimeout)
+        return _Stream(self._inner.start_tls(*args, timeout=left, **more), self._core)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def _left(own: float | None, late: type[Exception]) -> float | None:
+    try:
+        return spare(own)
+    except TimeoutError as error:
+        raise late(*error.args) from None
+
+
+# urllib3, and requests through it: the connections of its pools.
+
+_connections: Final[dict[type, type]] = {}
+
+
+def bound_pool(kind: type) -> dict[str, Any]:
+    """What a subclass of a urllib3 pool needs so that its connections keep to the time that is left."""
+    connection = getattr(kind, "ConnectionCls", None)
+    if not isinstance(connection, type) or not issubclass(connection, HTTPConnection):
+        return {}
+    if issubclass(connection, _Connection):
+        return {}
+    if connection not in _connections:
+        body = {"__module__": connection.__module__, "__qualname__": connection.__qualname__}
+        _connections[connection] = type(connection.__name__, (_Connection, connection), body)
+    return {"ConnectionCls": _connections[connection]}
+
+
+class _Connection:
+    """A connection of urllib3's that keeps to the time that is left."""
+
+    sock: Any
+    timeout: Any
+    response_class: type
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.response_class = _Response
+
+    def _new_conn(self) -> Any:
+        if UNTIL.get() is not None:
+            own = self.timeout
+            self.timeout = spare(own if isinstance(own, (int, float)) else None)
+        sock = super()._new_conn()  # type: ignore[misc]
+        if UNTIL.get() is not None and hasattr(sock, "settimeout"):
+            sock.settimeout(spare(sock.gettimeout()))  # for a handshake, or a proxy's answer
+        return sock
+
+    def send(self, data: Any) -> None:
+        if self.sock is not None and UNTIL.get() is not None:
+            self.sock.settimeout(spare(self.sock.gettimeout()))
+        super().send(data)  # type: ignore[misc]
+
+
+class _Response(HTTPResponse):
+    """An answer whose head is read in the time that is left."""
+
+    def __init__(self, sock: Any, *args: Any, **more: Any) -> None:
+        super().__init__(sock, *args, **more)
+        raw = self.fp.detach()
+        self.fp = io.BufferedReader(_Received(raw, sock))
+
+
+class _Received(io.RawIOBase):
+    """The socket's own file, one receive at a time."""
+
+    def __init__(self, inner: Any, sock: Any) -> None:
+        self._inner = inner
+        self._sock = sock
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return int(self._inner.fileno())
+
+    def readinto(self, buffer: Any) -> Any:
+        if UNTIL.get() is None:
+            return self._inner.readinto(buffer)
+        own = self._sock.gettimeout()
+        self._sock.settimeout(spare(own))
+        try:
+            return self._inner.readinto(buffer)
+        finally:
+            if self._sock.fileno() >= 0:
+                self._sock.settimeout(own)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._inner.close()
