@@ -40,7 +40,8 @@ pub fn failed<'py>(
     if !settings.is_judged_by_type() {
         return Ok(After::Unjudged);
     }
-    let Some(outcome) = outcome(&failure.get_type())? else { return Ok(After::Unjudged) };
+    // A metaclass that cannot be hashed leaves the judgement to the Python half.
+    let Ok(Some(outcome)) = outcome(&failure.get_type()) else { return Ok(After::Unjudged) };
     let engine = settings.engine();
     let (step, woken, now) = engine.on_at(py, call, Event::Finished { attempt, outcome });
     if let Some(woken) = woken

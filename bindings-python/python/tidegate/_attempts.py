@@ -124,7 +124,7 @@ class Attempt:
             owner.close()
             if raised is not error:
                 raise
-            raised.__traceback__ = traceback
+            BaseException.with_traceback(raised, traceback)  # whatever the exception's own `__setattr__` does
             return False
         else:
             return True

@@ -26,7 +26,7 @@ CANCELLED: Final = pack_outcome(KINDS["cancelled"])
 STOPPED: Final = -1
 """The caller gave up: no outcome but a Cancel event, and the exception goes on untouched."""
 
-_ASK: Final = -2
+ASK: Final = -2
 """What `of_type` answers where the exception itself says more."""
 
 _TIMEOUTS: Final = {"asyncio.exceptions", "concurrent.futures._base", "socket"}
@@ -61,18 +61,23 @@ Classify: TypeAlias = "Callable[[Any], str | Outcome | None]"
 def of_exception(error: BaseException) -> int:
     """The outcome of an exception that a plain callable raised."""
     outcome = of_type(type(error))
-    if outcome == _ASK:
-        return pack_outcome(KINDS["throttled"], retry_after=error.retry_in)  # type: ignore[attr-defined]
+    if outcome == ASK:
+        try:
+            return pack_outcome(KINDS["throttled"], retry_after=error.retry_in)  # type: ignore[attr-defined]
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            return pack_outcome(KINDS["throttled"])  # a subclass that says nothing of use
     return outcome
 
 
 def of_type(kind: type[BaseException]) -> int:
-    """What exceptions of this type say; `_ASK` if it depends on the exception. The native half asks once."""
+    """What exceptions of this type say; `ASK` if it depends on the exception. The native half asks once."""
     if not issubclass(kind, Exception):
         return STOPPED
     if issubclass(kind, Rejected):
         # An inner policy's refusal: retryable, and no evidence about the far side (semantics 1.4).
-        return _ASK if issubclass(kind, (RateLimited, Throttled)) else CONFLICT
+        return ASK if issubclass(kind, (RateLimited, Throttled)) else CONFLICT
     if issubclass(kind, OSError):
         if issubclass(kind, ConnectionRefusedError):
             return NEVER_SENT
@@ -94,7 +99,9 @@ def by(classify: Classify, subject: Any, default: int, kinds: Mapping[str, int] 
         if isinstance(answer, str):
             return pack_outcome(_number(answer, kinds))
         return pack_outcome(_number(answer.kind, kinds), OPINIONS[answer.opinion], answer.retry_after)
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
         warn_once(classify, error)
         return default
 
@@ -103,16 +110,20 @@ def _number(name: str, kinds: Mapping[str, int]) -> int:
     number = kinds.get(name)
     if number is None:
         known = ", ".join(kinds)
-        raise LookupError(f"{name!r} is no class, and no kind that the policy declares; there are {known}")
+        raise _Unknown(f"{name!r} is no class, and no kind that the policy declares; there are {known}")
     return number
+
+
+class _Unknown(LookupError):
+    """A judge's answer that is no kind."""
 
 
 _warned: dict[int, object] = {}
 """By id, which another may have once this one is gone: its weak reference takes it out again."""
 
 
-def warn_once(judge: Any, error: Exception, name: str = "classify") -> None:
-    """Says once of each broken judge that it is ignored."""
+def warn_once(judge: Any, error: BaseException, name: str = "classify") -> None:
+    """Says once of each broken judge that it is ignored. Not with what: its error may quote an answer."""
     key = id(judge)
     if key in _warned:
         return
@@ -123,11 +134,15 @@ def warn_once(judge: Any, error: Exception, name: str = "classify") -> None:
     import warnings
 
     try:
+        where = f"{judge.__module__}.{judge.__qualname__}"
+    except Exception:
+        where = type(judge).__name__
+    why = f": {error}" if isinstance(error, _Unknown) else ""
+    try:
         warnings.warn(
-            f"tidegate: {name}={judge!r} failed, and is ignored where it does:"
-            f" {type(error).__name__}: {error}",
+            f"tidegate: {name}={where} failed, and is ignored where it does: {type(error).__name__}{why}",
             RuntimeWarning,
             stacklevel=2,
         )
-    except RuntimeWarning:
-        pass  # a warning that somebody turned into an error may not break the call either
+    except Exception:  # noqa: S110 - a warning that somebody turned into an error may not break the call either
+        pass

@@ -205,12 +205,19 @@ class Engine:
         """Notes on an exception which call it ended. Numbers, so that it can still be pickled."""
         try:
             error.__tidegate__ = (self._token, call)  # type: ignore[attr-defined]
-        except (AttributeError, TypeError):
-            pass  # one without a dict
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # noqa: S110 - one without a dict, or one that refuses attributes
+            pass
 
     def call_of(self, error: BaseException) -> int | None:
         """The call that an exception ended, if it was one of this engine's."""
-        token, call = getattr(error, "__tidegate__", (None, None))
+        try:
+            token, call = getattr(error, "__tidegate__", (None, None))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            return None  # one whose attributes raise
         return call if token == self._token else None
 
     def journal(self, *, take: bool = False) -> str:

@@ -35,12 +35,12 @@ class Fallback:
     def stands_in_for(self, caller: Caller, error: Exception) -> bool:
         """Is it this error's turn? Never a cancellation's, which is no `Exception`."""
         on = self.on
-        if isinstance(on, (type, tuple)):
-            return isinstance(error, on)
         if on is not None:
             try:
-                return bool(on(error))
-            except Exception as broken:
+                return isinstance(error, on) if isinstance(on, (type, tuple)) else bool(on(error))
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as broken:
                 _classify.warn_once(on, broken, "fallback_on")
                 return False
         policy, native = caller._policy, caller._engine.native
@@ -99,5 +99,8 @@ class Fallback:
 
 def _chain(failure: BaseException, error: Exception) -> None:
     """The failure of a fallback keeps the error that it was to stand in for."""
-    if failure is not error and failure.__cause__ is None and isinstance(failure, Exception):
-        failure.__cause__ = error
+    try:
+        if failure is not error and failure.__cause__ is None and isinstance(failure, Exception):
+            failure.__cause__ = error
+    except Exception:  # noqa: S110 - an exception that refuses attributes goes on without
+        pass

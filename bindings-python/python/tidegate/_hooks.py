@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from . import _native
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ._engine import Engine
     from .events import Record
 
+_Told = TypeVar("_Told")
 TYPES: Final[Mapping[str, str]] = dict(_native.record_types())
 """The types of records, a closed list: name → what it tells (`docs/telemetry.md`)."""
 
@@ -168,8 +169,11 @@ class Hooks:
         if known is None:
             return None, None, None
         function, value = known
-        error = type(value).__qualname__ if isinstance(value, BaseException) else None
-        return _status(value), _name(function), error
+        try:
+            error = type(value).__qualname__ if isinstance(value, BaseException) else None
+            return _asked(_status, value), _asked(_name, function), error
+        except Exception:
+            return None, None, None  # a metaclass of the user's
 
 
 _GOES_ON: Final = frozenset({"attempt_started", "call_done"})
@@ -184,16 +188,23 @@ def _leave(hook: Hook, held: Any) -> None:
         hook.complain()
 
 
+def _asked(ask: Callable[[Any], _Told], of: Any) -> _Told | None:
+    """What is asked of something of the user's; None where its attributes raise."""
+    try:
+        return ask(of)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        return None
+
+
 def _status(value: Any) -> int | None:
     """The status of an HTTP answer, or of the one that an exception carries, in the words of any client."""
-    try:
-        for of in (value, getattr(value, "response", None)):
-            for name in ("status_code", "status"):
-                status = getattr(of, name, None)
-                if isinstance(status, int) and not isinstance(status, bool):
-                    return int(status)
-    except Exception:  # a property of the user's
-        return None
+    for of in (value, getattr(value, "response", None)):
+        for name in ("status_code", "status"):
+            status = getattr(of, name, None)
+            if isinstance(status, int) and not isinstance(status, bool):
+                return int(status)
     return None
 
 

@@ -144,14 +144,11 @@ class HttpRun(Run):
 
     def judge(self, ok: bool, value: Any) -> int:
         """The outcome of a response or an exception, and whether its body could be sent again."""
-        if ok:
-            status, headers = self.answer(value)
-            outcome = 0
-            if status >= 400:
-                wall = int(time.time() * 1e6)
-                outcome = self.engine.native.classify(self.policy._number, status, headers(), wall)
-        else:
-            outcome = self.judge_error(value)
+        try:
+            outcome = self._judge_answer(value) if ok else self.judge_error(value)
+        except Exception:  # an answer or an exception whose attributes raise is what its type says
+            outcome = 0 if ok else _classify.of_type(type(value))
+            outcome = _classify.TRANSIENT if outcome == _classify.ASK else outcome
         if outcome != _classify.STOPPED:
             if self.classify is not None:
                 outcome = _classify.by(self.classify, value, outcome, self.policy._kinds)
@@ -163,6 +160,14 @@ class HttpRun(Run):
             self.body_lost = True
             return outcome & ~(3 << 16) | _REFUSED
         return outcome
+
+    def _judge_answer(self, value: Any) -> int:
+        """The outcome of a response, by its status and headers."""
+        status, headers = self.answer(value)
+        if status < 400:
+            return 0
+        wall = int(time.time() * 1e6)
+        return self.engine.native.classify(self.policy._number, status, headers(), wall)
 
     def judge_error(self, error: BaseException) -> int:
         """The outcome of an exception."""
@@ -233,7 +238,10 @@ class HttpRun(Run):
             "note": self.note(verdict, note),
             "retry_at": retry_at,
         }
-        self.attach(value, info)
+        try:
+            self.attach(value, info)
+        except Exception:  # noqa: S110 - an answer that refuses attributes is delivered without
+            pass
 
     def note(self, verdict: str, note: str | None) -> str | None:
         """The note of a verdict; a file that could not be rewound has the body's."""

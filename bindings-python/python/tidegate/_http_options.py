@@ -169,11 +169,14 @@ def opinion(predicate: Callable[[Any], bool | None], subject: Any, outcome: int)
     """The outcome with what the request's own predicate thinks; a broken one has no opinion."""
     try:
         answer = predicate(subject)
-    except Exception as error:
+        told = None if answer is None else bool(answer)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
         _classify.warn_once(predicate, error, "predicate")
         return outcome
-    if answer is None:
+    if told is None:
         return outcome
-    if answer:
+    if told:
         return (outcome or _classify.TRANSIENT) & ~(3 << 16) | OPINIONS["retry"] << 16
     return outcome if outcome == 0 else outcome & ~(3 << 16) | OPINIONS["do_not"] << 16

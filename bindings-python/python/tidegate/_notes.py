@@ -62,7 +62,7 @@ def note_of(verdict: str, attempts: int, retry_in: float | None, max_retry_after
 
 
 def add_note(error: BaseException, note: str | None) -> None:
-    """`error.add_note`, also where Python 3.10 has none; a frozen exception stays as it is."""
+    """`error.add_note`, also where Python 3.10 has none; an exception that takes no note stays as it is."""
     if note is None:
         return
     try:
@@ -71,7 +71,9 @@ def add_note(error: BaseException, note: str | None) -> None:
             add(note)
         else:
             error.__dict__.setdefault("__notes__", []).append(note)
-    except (AttributeError, TypeError):
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # noqa: S110 - whatever its attributes do, the exception itself matters more
         pass
 
 
