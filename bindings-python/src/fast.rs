@@ -177,10 +177,30 @@ pub fn is_coroutine(value: &Bound<'_, PyAny>, globals: &Globals) -> bool {
     kind == globals.coroutine.as_ptr() || kind == globals.awaitable.as_ptr()
 }
 
-/// Greenlets share a thread and switch at any moment, each with its own context: there only the variable tells.
+/// Must the context variable be set for a call of this thread? Frames of a thread are cheaper, but are seen on that thread only.
+///
+/// Greenlets share a thread and switch at any moment, each with its own context; and what hands contexts to other threads
+/// (executors, anyio's and asgiref's portals) takes the variable along.
 #[inline(always)]
-fn has_greenlets(py: Python<'_>, globals: &Globals) -> Result<bool, Raised> {
-    has_module(py, globals, &globals.seen_for_greenlets, intern!(py, "greenlet"))
+fn needs_variable(py: Python<'_>, globals: &Globals) -> Result<bool, Raised> {
+    let count = globals.modules.bind(py).len();
+    if count == globals.seen_for_contexts.load(Ordering::Relaxed) {
+        return Ok(globals.needs_variable.load(Ordering::Relaxed));
+    }
+    look_for_contexts(py, globals, count)
+}
+
+#[cold]
+fn look_for_contexts(py: Python<'_>, globals: &Globals, count: usize) -> Result<bool, Raised> {
+    const NAMES: [&str; 4] = ["greenlet", "concurrent.futures.thread", "anyio.from_thread", "asgiref.sync"];
+    let modules = globals.modules.bind(py);
+    let mut found = false;
+    for name in NAMES {
+        found = found || modules.contains(name)?;
+    }
+    globals.needs_variable.store(found, Ordering::Relaxed);
+    globals.seen_for_contexts.store(count, Ordering::Relaxed);
+    Ok(found)
 }
 
 /// Has a module been imported? It is looked for whenever the number of modules has changed since `seen`.
@@ -211,7 +231,7 @@ fn call<'py>(
     let py = caller.py();
     let globals = scope::globals(py)?;
     let around = scope::around(py, globals)?;
-    let greenlets = has_greenlets(py, globals)?;
+    let variable = needs_variable(py, globals)?;
     let mut begun = settings.begin(caller, around.scope.as_ref())?;
     if begun.woken.is_some() || !begun.is_first_attempt() || !settings.is_fast() {
         let mut shell = || from_the_start(caller, settings, &around, &mut begun, function, args);
@@ -220,7 +240,7 @@ fn call<'py>(
     let (call, owner) = (begun.call, settings.owner.bind(py));
     let mut attempt = 1;
     loop {
-        let result = if greenlets {
+        let result = if variable {
             within_variable(settings, globals, &around, call, function, args)
         } else {
             scope::enter(call.to_word(), owner, &around);

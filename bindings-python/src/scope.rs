@@ -8,7 +8,7 @@
 //! (a task of an older loop with a deadline, say) is not mistaken for the inside of a call on the same thread.
 
 use std::cell::RefCell;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -19,8 +19,10 @@ use crate::{awaitable, fast, inside};
 
 /// What is looked up once.
 pub struct Globals {
-    /// How many modules there were when `greenlet` was looked for, and `trio`.
-    pub seen_for_greenlets: AtomicUsize,
+    /// How many modules there were when what moves contexts between threads was looked for, and whether it was there.
+    pub seen_for_contexts: AtomicUsize,
+    pub needs_variable: AtomicBool,
+    /// How many there were when `trio` was looked for.
     pub seen_for_trio: AtomicUsize,
     variable: Py<PyAny>,
     get: Py<PyAny>,
@@ -51,7 +53,8 @@ fn make_globals<'a>(py: Python<'_>, place: &'a PyOnceLock<Globals>) -> PyResult<
         let variable = variable.call(("tidegate.scope",), Some(&default))?;
         let coroutine = py.import("types")?.getattr("CoroutineType")?;
         Ok(Globals {
-            seen_for_greenlets: AtomicUsize::new(0),
+            seen_for_contexts: AtomicUsize::new(0),
+            needs_variable: AtomicBool::new(false),
             seen_for_trio: AtomicUsize::new(0),
             get: variable.getattr("get")?.unbind(),
             set: variable.getattr("set")?.unbind(),

@@ -17,6 +17,19 @@ from tidegate.testing import FakeClock
 
 # What is around a call.
 
+MOVERS = ("greenlet", "concurrent.futures.thread", "anyio.from_thread", "asgiref.sync")
+"""Modules that move contexts to other threads or stacks: where one is loaded, calls set the variable."""
+
+
+@pytest.fixture(autouse=True, params=["frames", "variable"])
+def told_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each test twice: with the frames of a thread, and with the context variable."""
+    for name in MOVERS:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    if request.param == "variable":
+        monkeypatch.setitem(sys.modules, "greenlet", types.ModuleType("greenlet"))
+    return str(request.param)
+
 
 def tries_of(call: Any) -> int:
     made: list[int] = []
@@ -149,19 +162,21 @@ def test_siblings_are_not_nested_while_a_call_is_suspended(engine: tidegate.Engi
     asyncio.run(main())
 
 
-def test_where_there_are_greenlets_the_variable_tells(
-    engine: tidegate.Engine, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("mover", MOVERS)
+def test_where_contexts_are_moved_the_variable_tells(
+    engine: tidegate.Engine, monkeypatch: pytest.MonkeyPatch, mover: str, told_by: str
 ) -> None:
     outer, inner = quicker(engine), quicker(engine)
     before = SCOPE.get()
-    assert outer.call(SCOPE.get) is before
-    monkeypatch.setitem(sys.modules, "greenlet", types.ModuleType("greenlet"))
+    assert (outer.call(SCOPE.get) is before) == (told_by == "frames")
+    monkeypatch.setitem(sys.modules, mover, types.ModuleType(mover))
     assert outer.call(SCOPE.get)[0] is engine
     assert outer.call(lambda: tries_of(inner.call)) == 1
     assert tries_of(outer.call) == 3
     assert outer.call(lambda: contextless(tries_of, inner.call)) == 3
     assert SCOPE.get() is before
-    monkeypatch.undo()
+    for name in MOVERS:
+        monkeypatch.delitem(sys.modules, name, raising=False)
     assert outer.call(SCOPE.get) is before
 
 

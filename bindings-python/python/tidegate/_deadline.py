@@ -104,7 +104,7 @@ class deadline:  # noqa: N801 - it reads as a statement: `with tidegate.deadline
     """Everything inside has to end within `span` from here; the earlier of nested deadlines wins.
 
     It holds for all policies, follows the context (tasks, `asyncio.to_thread`), and is not seen by threads
-    that do not inherit one (`loop.run_in_executor`, `threading.Thread` before 3.14).
+    that get no copy of it (`loop.run_in_executor`, `threading.Thread` before 3.14).
 
     Args:
         span: Seconds, or a `timedelta`. Zero or less refuses every call.
