@@ -70,6 +70,9 @@ pub struct Cell {
     pub trigger: Trigger,
     /// Seconds between the trigger's end and the measurement.
     pub patience: u64,
+    /// Is it enough that the run has recovered by then, at some time? In the half hour that slow clients have, noise may
+    /// push a small server over again.
+    pub by_then: bool,
     /// What is checked at every attempt.
     pub bound: Option<Bound>,
 }
@@ -79,6 +82,8 @@ pub struct Cell {
 pub struct Run {
     /// Successes per call, from `patience` after the trigger on.
     pub goodput: f64,
+    /// Seconds after the trigger's end from which on [`MEASURED`] seconds were good, if that was so before `patience`.
+    pub recovered: Option<u64>,
     /// Attempts per call, at the same time.
     pub attempts: f64,
     /// Attempts over the bound, at any time.
@@ -101,7 +106,16 @@ impl Cell {
     /// A cell at the safe load of the default budget.
     pub fn safe(rule: &Rule, clients: u32, capacity: f64, trigger: Trigger) -> Self {
         let load = safe_load(capacity, RATIO);
-        Self { rule: rule.clone(), clients, capacity, load, trigger, patience: 100, bound: None }
+        Self {
+            rule: rule.clone(),
+            clients,
+            capacity,
+            load,
+            trigger,
+            patience: 100,
+            by_then: false,
+            bound: None,
+        }
     }
 
     /// Seconds between two calls of one client, on average.
@@ -143,7 +157,10 @@ impl Cell {
         let (begun, _, attempts) = world.totals(from, until);
         let calls = world.ends.iter().sum();
         let attempts = attempts as f64 / begun.max(1) as f64;
-        Run { goodput: world.goodput(from, until), attempts, broken: world.broken, calls }
+        let over = self.trigger.over();
+        let good = |after: &u64| world.goodput(over + after, over + after + MEASURED) >= DEAD;
+        let recovered = (0..=self.patience).step_by(5).find(good);
+        Run { goodput: world.goodput(from, until), recovered, attempts, broken: world.broken, calls }
     }
 
     /// Runs it with the seeds 1 to `seeds`.
@@ -152,8 +169,10 @@ impl Cell {
         for seed in 1..=seeds {
             let run = self.run(seed);
             sum.runs += 1;
-            sum.dead += u64::from(run.goodput < DEAD);
+            let alive = if self.by_then { run.recovered.is_some() } else { run.goodput >= DEAD };
+            sum.dead += u64::from(!alive);
             sum.worst = sum.worst.min(run.goodput);
+            sum.slowest = sum.slowest.max(run.recovered.unwrap_or(self.patience));
             sum.attempts = sum.attempts.max(run.attempts);
             sum.broken += run.broken;
             sum.calls += run.calls;
@@ -171,6 +190,8 @@ pub struct Summary {
     pub dead: u64,
     /// The lowest goodput.
     pub worst: f64,
+    /// The longest time until a run had recovered, in seconds.
+    pub slowest: u64,
     /// The most attempts per call.
     pub attempts: f64,
     /// Attempts over the bound.
@@ -181,7 +202,7 @@ pub struct Summary {
 
 impl Default for Summary {
     fn default() -> Self {
-        Self { runs: 0, dead: 0, worst: 1.0, attempts: 0.0, broken: 0, calls: 0 }
+        Self { runs: 0, dead: 0, worst: 1.0, slowest: 0, attempts: 0.0, broken: 0, calls: 0 }
     }
 }
 
@@ -193,6 +214,7 @@ impl Summary {
             runs: self.runs + other.runs,
             dead: self.dead + other.dead,
             worst: self.worst.min(other.worst),
+            slowest: self.slowest.max(other.slowest),
             attempts: self.attempts.max(other.attempts),
             broken: self.broken + other.broken,
             calls: self.calls + other.calls,
@@ -232,7 +254,7 @@ pub fn slow_grid(rule: &Rule) -> Vec<Cell> {
                 let cell = Cell::safe(rule, clients, capacity, trigger);
                 if cell.gap() > GAP {
                     let patience = (20.0 + 5.0 * cell.gap()) as u64;
-                    cells.push(Cell { patience, ..cell });
+                    cells.push(Cell { patience, by_then: true, ..cell });
                 }
             }
         }
