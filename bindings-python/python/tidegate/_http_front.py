@@ -102,7 +102,8 @@ class Front:
                 flags = flags & ~3 | criticality_of(scope, flags & 3)
         while True:
             route, run.route = self.route_of(policy, options.get("route"), run)
-            target = native.target(route, run.path()) if policy._holds else 0
+            # Without its query, which a hold does not look at and which may hold a secret (S6).
+            target = native.target(route, run.path().partition("?")[0]) if policy._holds else 0
             run.call, step = engine.begun(native.begin(route, flags, limit, parent, target))
             if step & 3 != DONE or step >> 12 & 63 != STALE_ROUTE:
                 break

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from .events import Record
 
 _logger: Final = logging.getLogger("tidegate")
+_LONGEST_NAME: Final = 256
+"""Characters of a key or name in a log line."""
+_LONGEST_LINE: Final = 2048
 
 
 def log(record: Record) -> None:
@@ -19,7 +22,9 @@ def log(record: Record) -> None:
     structlog = loaded("structlog")
     # Who has not set it up has it from another library, and would not have us print to stdout.
     if structlog is not None and structlog.is_configured():
-        fields = {key: value for key, value in record._asdict().items() if value not in (None, False, 0)}
+        fields = {
+            key: _plain(value) for key, value in record._asdict().items() if value not in (None, False, 0)
+        }
         del fields["type"]
         structlog.get_logger("tidegate").log(level, f"tidegate.{record.type}", **fields)
     elif _logger.isEnabledFor(level):
@@ -27,9 +32,13 @@ def log(record: Record) -> None:
 
 
 def text(record: Record) -> str:
-    """A record in words."""
+    """A record in words, on one line: keys and names are often taken from requests."""
+    return _plain(_words(record), _LONGEST_LINE)
+
+
+def _words(record: Record) -> str:
     about: list[str] = [] if record.policy is None else [f"policy {record.policy}"]
-    about += [] if record.route is None else [f"route {record.route}"]
+    about += [] if record.route is None else [f"route {_plain(record.route)}"]
     where = f" ({', '.join(about)})" if about else ""
     if record.type == "retry_scheduled":
         what = f"retry {record.attempt - 1}" + (f" of {record.function}" if record.function else "")
@@ -51,6 +60,17 @@ def _cause(record: Record) -> str:
     more: list[Any] = [record.error, None if record.status is None else f"status {record.status}"]
     known = ", ".join(str(part) for part in more if part is not None)
     return f"{record.kind}: {known}" if known else str(record.kind)
+
+
+def _plain(value: Any, longest: int = _LONGEST_NAME) -> Any:
+    """A text without line ends, escape sequences and marks of direction, which can forge log lines (S8)."""
+    if not isinstance(value, str):
+        return value
+    if len(value) > longest:
+        value = value[:longest] + "…"
+    if value.isprintable():
+        return value
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in value)
 
 
 def _seconds(span: float | None) -> str:

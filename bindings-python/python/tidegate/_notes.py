@@ -42,6 +42,9 @@ _NOTES: Final = {
     "deadline": "the deadline passed while waiting for the next attempt",
 }
 
+_LONGEST: Final = 256
+"""Characters of a route's key in a message."""
+
 
 def seconds(value: float) -> str:
     """A span as people write it: `120 s`, `0.25 s`."""
@@ -77,10 +80,15 @@ def add_note(error: BaseException, note: str | None) -> None:
         pass
 
 
+def _shown(route: str) -> str:
+    """A key in a message: escaped, and cut where it is long."""
+    return repr(route if len(route) <= _LONGEST else route[:_LONGEST] + "…")
+
+
 def refusal(verdict: str, policy: Policy, route: str, retry_in: float | None = None) -> errors.TidegateError:
     """The error of a call that has no result of its own."""
     kind, text = _ERRORS.get(verdict, _LOST)
-    message = f"{text} (policy {policy.name!r}, route {route!r})"
+    message = f"{text} (policy {policy.name!r}, route {_shown(route)})"
     if kind is errors.BulkheadFull:
         concurrency = policy._count("bulkhead.max_concurrency")
         queue = policy._count("bulkhead.max_queue")
@@ -90,7 +98,7 @@ def refusal(verdict: str, policy: Policy, route: str, retry_in: float | None = N
             f" acquire_timeout {'none' if patience is None else seconds(patience)}"
         )
         return errors.BulkheadFull(
-            f"{text} (policy {policy.name!r}, route {route!r}, {limits})",
+            f"{text} (policy {policy.name!r}, route {_shown(route)}, {limits})",
             max_concurrency=concurrency,
             max_queue=queue,
             acquire_timeout=patience,

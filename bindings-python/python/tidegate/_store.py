@@ -111,13 +111,20 @@ def _text(error: BaseException) -> str:
 
 
 def _say(engine: Engine, link: Link, error: Exception) -> None:
-    """Logs why there is no answer, once until there is one: the engine only knows that there is none."""
+    """Logs why there is no answer, once until there is one: the engine only knows that there is none.
+
+    The kind of error, its number and the server's first word; its text could quote a URL with a password.
+    """
     text = _text(error)
-    if link.answers and engine.logs and not text.startswith("NOSCRIPT"):
+    word = text.split(" ", 1)[0] if isinstance(error, Refused) else ""
+    if link.answers and engine.logs and word != "NOSCRIPT":
         link.answers = False
         import logging
 
-        what = f"{type(error).__name__}: {text}"
+        number = getattr(error, "errno", None)
+        said = text if isinstance(error, Lost) else word if word.isalpha() and word.isupper() else None
+        more = [part for part in (said, number) if part]
+        what = ": ".join(map(str, (type(error).__name__, *more)))
         logging.getLogger("tidegate").warning("the fleet's store has not answered: %s", what)
 
 
