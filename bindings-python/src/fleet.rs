@@ -25,13 +25,14 @@ impl Fleet {
         Self { engine }
     }
 
-    /// Attaches the store: its kind is `lua` or `plain`; keys begin with the namespace. The calls that can go on.
-    fn attach(&self, py: Python<'_>, kind: &str, namespace: &str) -> PyResult<Vec<u64>> {
+    /// Attaches the store: its kind is `lua` or `plain`; keys begin with the namespace; `process` are random bits that name
+    /// this process. The calls that can go on.
+    fn attach(&self, py: Python<'_>, kind: &str, namespace: &str, process: u64) -> PyResult<Vec<u64>> {
         let Some(kind) = StoreKind::ALL.into_iter().find(|known| known.name() == kind) else {
             return Err(PyValueError::new_err(format!("no store is {kind}")));
         };
         let (mut state, now) = self.engine.get().at_now(py);
-        let flags = state.core.attach_store(kind, namespace, now);
+        let flags = state.core.attach_store(kind, namespace, process, now);
         Ok(state.woken(flags).unwrap_or_default())
     }
 

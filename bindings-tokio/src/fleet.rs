@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
 use crate::clock;
-use crate::engine::{Engine, Shared};
+use crate::engine::{Engine, Shared, random};
 
 /// What came of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,8 +100,10 @@ impl Engine {
     pub fn attach_store(&self, store: impl Store, kind: StoreKind, namespace: &str) {
         let link = Link::new(store, &self.shared);
         if self.shared.link.set(link).is_ok() {
-            self.shared
-                .with(|core, now| -> ((), Flags) { ((), core.engine.attach_store(kind, namespace, now)) });
+            let process = random() ^ u64::from(std::process::id());
+            self.shared.with(|core, now| -> ((), Flags) {
+                ((), core.engine.attach_store(kind, namespace, process, now))
+            });
         }
     }
 }

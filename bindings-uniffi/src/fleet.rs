@@ -1,6 +1,7 @@
 //! The fleet's store: commands out, replies in. Conversions and nothing else. Swift has no host for it
 //! (`docs/swift.md` says why), and the JVM's is `dev.tidegate.fleet`.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -38,6 +39,11 @@ pub enum StoreReply {
     Lost,
 }
 
+/// Random bits from the operating system (the keys of std's hash maps come from there), and the process's id.
+fn entropy() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
 #[uniffi::export]
 impl Engine {
     /// Attaches the store that a fleet shares its state through: `lua` for Redis and Valkey, `plain` for one that forbids
@@ -47,7 +53,7 @@ impl Engine {
             return Err(Invalid::Argument { reason: format!("kind = {kind}: must be lua or plain") });
         };
         let mut state = self.state.lock();
-        let flags = state.core.attach_store(kind, namespace, time(now));
+        let flags = state.core.attach_store(kind, namespace, entropy(), time(now));
         state.drain(flags);
         Ok(())
     }

@@ -10,12 +10,14 @@ use crate::json::Json;
 const ANSWER: u32 = 0;
 const ERROR: u32 = 1;
 
-/// Attaches a store of this kind (its place among all) to an engine; the input is the namespace of its keys.
+/// Attaches a store of this kind (its place among all) to an engine; the input is the namespace of its keys. `high` and `low`
+/// are random bits that name this process.
 #[unsafe(no_mangle)]
-pub extern "C" fn attach_store(engine: u32, kind: u32, now: f64) {
+pub extern "C" fn attach_store(engine: u32, kind: u32, high: u32, low: u32, now: f64) {
     let namespace = host(|host| host.text(0, usize::MAX));
     let kind = StoreKind::ALL.get(kind as usize).copied().unwrap_or(StoreKind::Lua);
-    with(engine, |it| it.core.attach_store(kind, &namespace, Time::from_micros(now as u64)));
+    let process = u64::from(high) << 32 | u64::from(low);
+    with(engine, |it| it.core.attach_store(kind, &namespace, process, Time::from_micros(now as u64)));
 }
 
 /// Takes the commands for the store, as JSON in the output, oldest first: id, milliseconds that its answer may take, the place

@@ -15,6 +15,7 @@
 import { defaultEngine, type Engine } from "./engine.js";
 import { TidegateError } from "./errors.js";
 import { needs, said, say, sayBytes } from "./native.js";
+import { randomSeed } from "./platform.js";
 import type { Timed } from "./ticker.js";
 
 /** What a store answers: a bulk string, an integer, or nothing. */
@@ -158,7 +159,7 @@ export function attach(store: Store, options: AttachOptions = {}): void {
   if (attached.has(engine)) throw new TidegateError("this engine has a store already");
   attached.add(engine);
   say(namespace);
-  engine.native.attach_store(engine.handle, kind, engine.time());
+  engine.native.attach_store(engine.handle, kind, ...randomSeed(), engine.time());
   const carrier = new Carrier(store, waitUntil);
   // The engine holds its carrier, and not the other way round: else neither would ever be collected while a command is out.
   engine.carrier = () => carrier.carry(engine);

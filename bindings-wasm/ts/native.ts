@@ -41,7 +41,7 @@ export interface Native {
   explain(engine: number, policy: number): void;
   explain_call(engine: number, call: number): void;
   journal(engine: number, take: number): void;
-  attach_store(engine: number, kind: number, now: number): void;
+  attach_store(engine: number, kind: number, high: number, low: number, now: number): void;
   commands(engine: number): void;
   reply(engine: number, command: number, what: number, now: number): number;
   replay(engine: number): number;

@@ -29,7 +29,7 @@ const SECOND: u64 = 1_000_000;
 impl World {
     fn new(routes: &[&str], more: &[(&str, Value<'_>)]) -> Self {
         let (mut engine, now) = (Engine::new(5, Options::default()), Time::from_micros(0));
-        let _ = engine.attach_store(StoreKind::Lua, "", now);
+        let _ = engine.attach_store(StoreKind::Lua, "", 1, now);
         let base = [
             ("rate_limit.permits", Number(100.0)),
             ("rate_limit.per", Number(1e6)),

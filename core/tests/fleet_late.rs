@@ -22,7 +22,7 @@ struct Alone {
 impl Alone {
     fn new(pairs: &[(&str, Value<'_>)]) -> Self {
         let mut engine = Engine::new(1, Options::default().max_routes(1));
-        let _ = engine.attach_store(StoreKind::Lua, "", Time::from_micros(0));
+        let _ = engine.attach_store(StoreKind::Lua, "", 1, Time::from_micros(0));
         let policy = engine.policy(Policy::from_pairs("api", pairs).unwrap()).unwrap();
         let route = engine.route(policy, "eu", Time::from_micros(0));
         let mut store = MemoryStore::new();

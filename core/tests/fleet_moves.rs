@@ -35,7 +35,7 @@ fn policy(permits: f64, fleet: bool, max_wait: Option<f64>) -> Policy {
 impl Alone {
     fn new(of: Policy) -> Self {
         let (mut engine, now) = (Engine::new(1, Options::default()), Time::from_micros(0));
-        let _ = engine.attach_store(StoreKind::Lua, "", now);
+        let _ = engine.attach_store(StoreKind::Lua, "", 1, now);
         let policy = engine.policy(of).unwrap();
         let route = engine.route(policy, "eu", now);
         Self { engine, policy, route, now: 0 }

@@ -309,7 +309,7 @@ fn under_any_faults_all_agree_in_the_end() {
 fn what_needs_scripts_is_refused_where_there_are_none() {
     let error = |pairs: &Pairs| {
         let mut engine = Engine::new(1, Options::default());
-        let _ = engine.attach_store(StoreKind::Plain, "", Time::from_micros(0));
+        let _ = engine.attach_store(StoreKind::Plain, "", 1, Time::from_micros(0));
         engine.policy(Policy::from_pairs("p", pairs).unwrap()).err()
     };
     assert_eq!(error(&rate(10.0, &[])), None);
@@ -341,7 +341,7 @@ struct Alone {
 impl Alone {
     fn new(pairs: &Pairs) -> Self {
         let (mut engine, now) = (Engine::new(1, Options::default()), Time::from_micros(0));
-        let _ = engine.attach_store(StoreKind::Plain, "", now);
+        let _ = engine.attach_store(StoreKind::Plain, "", 1, now);
         let policy = engine.policy(Policy::from_pairs("api", pairs).unwrap()).unwrap();
         let route = engine.route(policy, "eu", now);
         Self { engine, route, now }

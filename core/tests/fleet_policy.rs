@@ -124,7 +124,7 @@ fn answers_to_commands_that_nobody_gave_change_nothing() {
     for reply in [Reply::Bytes(b"1 0 1"), Reply::Error(b"NOSCRIPT"), Reply::Lost] {
         assert_eq!(engine.on_reply(CommandId::from_word(1), reply, now), Flags::default());
     }
-    assert_eq!(engine.attach_store(StoreKind::Lua, "", now), Flags::default());
+    assert_eq!(engine.attach_store(StoreKind::Lua, "", 1, now), Flags::default());
     for reply in [Reply::Bytes(b"1 0 1"), Reply::Error(b"NOSCRIPT"), Reply::Lost] {
         assert_eq!(engine.on_reply(CommandId::from_word(u64::MAX), reply, now), Flags::default());
     }

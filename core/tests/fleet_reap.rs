@@ -6,7 +6,7 @@ use tidegate::{Engine, Options, Pool, PoolKind, Time, Value};
 #[test]
 fn the_command_takes_back_what_is_over_and_is_of_one_slot() {
     let mut engine = Engine::new(1, Options::default());
-    let _ = engine.attach_store(StoreKind::Lua, "a{b", Time::from_micros(0));
+    let _ = engine.attach_store(StoreKind::Lua, "a{b", 1, Time::from_micros(0));
     for (name, store) in [("stripe}|", "fleet"), ("local", "local")] {
         let limit = ("max_concurrency", Value::Number(2.0));
         let pool = Pool::from_pairs(name, PoolKind::Bulkhead, &[limit, ("store", Value::Text(store))]);

@@ -18,7 +18,7 @@ struct Alone {
 impl Alone {
     fn new(pairs: &[(&str, Value<'_>)]) -> Self {
         let (mut engine, now) = (Engine::new(1, Options::default()), Time::from_micros(0));
-        let _ = engine.attach_store(StoreKind::Lua, "", now);
+        let _ = engine.attach_store(StoreKind::Lua, "", 1, now);
         let policy = engine.policy(Policy::from_pairs("api", pairs).unwrap()).unwrap();
         let route = engine.route(policy, "eu", now);
         Self { engine, policy, route, now }
@@ -170,7 +170,7 @@ fn a_store_that_needs_two_commands_or_three_has_no_more_time_than_for_one() {
     ];
     for (kind, replies) in stories {
         let mut engine = Engine::new(1, Options::default());
-        let _ = engine.attach_store(kind, "", at(0));
+        let _ = engine.attach_store(kind, "", 1, at(0));
         let policy = engine.policy(Policy::from_pairs("api", &pairs).unwrap()).unwrap();
         let route = engine.route(policy, "eu", at(0));
         let (call, step) = engine.begin(route, &Request::default(), at(0));
@@ -398,7 +398,7 @@ mod bounds {
     #[test]
     fn a_plain_store_is_bound_in_the_same_way() {
         let mut engine = Engine::new(1, Options::default());
-        let _ = engine.attach_store(StoreKind::Plain, "", at(0));
+        let _ = engine.attach_store(StoreKind::Plain, "", 1, at(0));
         let pairs = [rate(5.0), breaker(&[("breaker.break_factor", Number(1.0))])].concat();
         let policy = engine.policy(Policy::from_pairs("api", &pairs).unwrap()).unwrap();
         let route = engine.route(policy, "eu", at(0));

@@ -126,7 +126,7 @@ proptest! {
             Input::Fallback { route, ok: on, now },
             Input::Fork { seed: word, now },
             Input::Wakes,
-            Input::Store { kind: StoreKind::ALL[usize::from(on)], namespace: key.as_str().into(), now },
+            Input::Store { kind: StoreKind::ALL[usize::from(on)], namespace: key.as_str().into(), process: u64::from(on) << 40, now },
             Input::Reply {
                 command: CommandId::from_word(word),
                 reply: match event {

@@ -420,9 +420,10 @@ class Fleet:
     An engine's side of its store.
     """
     def __new__(cls, /, engine: Engine) -> Fleet: ...
-    def attach(self, /, kind: str, namespace: str) -> list[int]:
+    def attach(self, /, kind: str, namespace: str, process: int) -> list[int]:
         """
-        Attaches the store: its kind is `lua` or `plain`; keys begin with the namespace. The calls that can go on.
+        Attaches the store: its kind is `lua` or `plain`; keys begin with the namespace; `process` are random bits that name
+        this process. The calls that can go on.
         """
     def reaping(self, /, pool: str) -> "list[bytes] | None":
         """

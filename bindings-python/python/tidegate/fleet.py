@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import finalize
 
 from . import _native
-from ._engine import default_engine
+from ._engine import default_engine, draw_seed
 from ._store import Link, Lost, Refused, stores
 from ._twin import CONNECTS, sentinels, twin
 
@@ -187,7 +187,7 @@ def attach(store: Any, *, engine: Engine | None = None) -> None:
     if engine.link is not None:
         raise ValueError(f"store = {store!r}: the engine has a store already, {engine.link.carrier!r}")
     engine.link = Link(store, _native.Fleet(engine.native))
-    engine.wake(engine.link.native.attach("lua" if store.scripts else "plain", store.namespace))
+    engine.wake(engine.link.native.attach("lua" if store.scripts else "plain", store.namespace, draw_seed()))
 
 
 _USUAL: Final = 0.05

@@ -41,6 +41,8 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 pub(super) struct Fleet {
     kind: StoreKind,
     namespace: Box<str>,
+    /// Drawn by the host: what makes this process another one than all others.
+    entropy: u64,
     /// The process, as the store knows it: 16 hex digits.
     process: [u8; 16],
     /// The last command's number.
@@ -58,11 +60,12 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    fn new(kind: StoreKind, namespace: Box<str>, seed: u64) -> Self {
+    fn new(kind: StoreKind, namespace: Box<str>, entropy: u64) -> Self {
         Self {
             kind,
             namespace,
-            process: process(seed),
+            entropy,
+            process: process(entropy),
             last: 0,
             pending: BTreeMap::new(),
             first_due: Time::NEVER,
@@ -82,8 +85,8 @@ impl Fleet {
 }
 
 /// The process's name in the store.
-fn process(seed: u64) -> [u8; 16] {
-    let bits = rng::bits(seed, 0, Purpose::Process, 0);
+fn process(entropy: u64) -> [u8; 16] {
+    let bits = rng::bits(entropy, 0, Purpose::Process, 0);
     core::array::from_fn(|place| b"0123456789abcdef"[(bits >> (60 - 4 * place)) as usize & 15])
 }
 
@@ -96,12 +99,15 @@ impl Engine {
     /// other but share a server have different ones. Braces, bars and control characters in it are escaped, and it is cut
     /// at 100 bytes. An engine has one store: attaching another changes nothing.
     ///
+    /// `process` is 64 random bits from the platform, drawn for each call. They name the process in the store; two processes
+    /// of one name would be one, so the engine's seed, which tests and deployments may set, does not serve.
+    ///
     /// ```
     /// use tidegate::fleet::{MemoryStore, Reply, StoreKind};
     /// use tidegate::{Action, Engine, Event, Options, Policy, Request, Time, Value::{Number, Text}, Wait};
     /// let (mut engine, mut store) = (Engine::new(7, Options::default()), MemoryStore::new());
     /// let now = Time::from_micros(0);
-    /// let _ = engine.attach_store(StoreKind::Lua, "shop", now);
+    /// let _ = engine.attach_store(StoreKind::Lua, "shop", 0x5eed, now);
     /// let policy = Policy::from_pairs("partner", &[
     ///     ("rate_limit.permits", Number(500.0)),
     ///     ("rate_limit.per", Number(1e6)),
@@ -124,14 +130,14 @@ impl Engine {
     /// // The next one finds a token at hand.
     /// assert!(matches!(engine.begin(route, &Request::default(), now).1.action, Action::Attempt { .. }));
     /// ```
-    pub fn attach_store(&mut self, kind: StoreKind, namespace: &str, now: Time) -> Flags {
-        self.write(|| Input::Store { kind, namespace: namespace.into(), now });
+    pub fn attach_store(&mut self, kind: StoreKind, namespace: &str, process: u64, now: Time) -> Flags {
+        self.write(|| Input::Store { kind, namespace: namespace.into(), process, now });
         self.clock.observe(now);
         if let (None, Some(full)) = (&self.fleet, Full::here()) {
             let name = if namespace.is_empty() { NAMESPACE } else { namespace };
             let cut = name.char_indices().find(|(place, c)| place + c.len_utf8() > LONGEST_NAMESPACE);
             let name = cut.map_or(name, |(end, _)| &name[..end]);
-            self.fleet = Some(full::Part::new(Fleet::new(kind, escaped(name).into(), self.seed), full));
+            self.fleet = Some(full::Part::new(Fleet::new(kind, escaped(name).into(), process), full));
         }
         self.flags()
     }
@@ -308,7 +314,8 @@ impl Engine {
     pub(super) fn fork_fleet(&mut self) {
         self.commands.clear();
         if let Some(fleet) = &mut self.fleet {
-            fleet.process = process(self.seed);
+            fleet.entropy = rng::bits(fleet.entropy, self.seed, Purpose::Process, 1);
+            fleet.process = process(fleet.entropy);
             fleet.pending.clear();
             fleet.first_due = Time::NEVER;
         }

@@ -57,7 +57,7 @@ pub enum Input {
     /// [`Engine::take_wakes`], where there were any: a step's flag tells whether there are.
     Wakes,
     /// [`Engine::attach_store`].
-    Store { kind: StoreKind, namespace: Box<str>, now: Time },
+    Store { kind: StoreKind, namespace: Box<str>, process: u64, now: Time },
     /// [`Engine::on_reply`].
     Reply { command: CommandId, reply: KeptReply, now: Time },
     /// [`Engine::take_commands`], where there were any, as `Wakes`.
@@ -181,7 +181,9 @@ impl Engine {
                 self.take_wakes(&mut wakes);
                 Answer::Wakes(wakes)
             }
-            Input::Store { kind, namespace, now } => Answer::Flags(self.attach_store(kind, &namespace, now)),
+            Input::Store { kind, namespace, process, now } => {
+                Answer::Flags(self.attach_store(kind, &namespace, process, now))
+            }
             Input::Reply { command, reply, now } => {
                 Answer::Flags(self.on_reply(command, reply.as_reply(), now))
             }

@@ -169,7 +169,7 @@ impl Sim {
         let process = |number: usize| {
             let mut engine = Engine::new(seed_of(seed, number), options);
             let now = Time::from_micros(0);
-            let _ = engine.attach_store(kind, "", now);
+            let _ = engine.attach_store(kind, "", seed_of(seed, number), now);
             let policy = engine.policy(Policy::from_pairs("api", pairs).unwrap()).unwrap();
             let route = engine.route(policy, "eu", now);
             engine.subscribe(true);

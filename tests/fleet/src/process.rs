@@ -68,7 +68,7 @@ impl Process {
     pub fn new(seed: u64, pairs: &[(&str, Value<'_>)], at: SocketAddr, zero: Instant) -> Self {
         let mut engine = Engine::new(seed, Options::default());
         let now = Time::from_micros(u64::try_from(zero.elapsed().as_micros()).expect("a short test"));
-        let _ = engine.attach_store(StoreKind::Lua, "", now);
+        let _ = engine.attach_store(StoreKind::Lua, "", seed, now);
         let policy = Policy::from_pairs("api", pairs).unwrap_or_else(|errors| panic!("{errors:?}"));
         let policy = engine.policy(policy).unwrap_or_else(|clash| panic!("{clash}"));
         let route = engine.route(policy, "eu", now);

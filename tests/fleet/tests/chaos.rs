@@ -356,7 +356,7 @@ fn a_full_store() {
 
 #[test]
 fn other_types_under_our_keys() {
-    bad_answers(&["FLUSHALL", "SET tidegate:{r|api|eu}:rl mine"], &["DEL tidegate:{r|api|eu}:rl"], 2);
+    bad_answers(&["FLUSHALL", "RPUSH tidegate:{r|api|eu}:rl mine"], &["DEL tidegate:{r|api|eu}:rl"], 2);
 }
 
 #[test]

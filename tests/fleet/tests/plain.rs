@@ -23,7 +23,7 @@ impl Process {
     fn new(server: &Server, seed: u64, pairs: &[(&'static str, Value<'static>)]) -> Self {
         let mut engine = Engine::new(seed, Options::default());
         let now = Time::from_micros(0);
-        let _ = engine.attach_store(StoreKind::Plain, "shop", now);
+        let _ = engine.attach_store(StoreKind::Plain, "shop", seed, now);
         let policy = engine.policy(Policy::from_pairs("api", pairs).unwrap()).unwrap();
         let route = engine.route(policy, "eu", now);
         Self { engine, route, connection: server.connect(), born: Instant::now(), commands: Vec::new() }

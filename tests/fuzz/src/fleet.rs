@@ -217,7 +217,7 @@ pub fn fleet(data: &[u8]) {
     let seed = input.word();
     let mut engine = Engine::new(seed, Options::default().journal(true));
     let kind = if seed % 3 == 2 { StoreKind::Plain } else { StoreKind::Lua };
-    let _ = engine.attach_store(kind, "", Time::from_micros(0));
+    let _ = engine.attach_store(kind, "", seed, Time::from_micros(0));
     let settings = policy(&mut input, kind);
     let policy = engine.policy(settings).expect("a store is attached");
     let routes = vec![

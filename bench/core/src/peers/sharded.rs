@@ -27,9 +27,8 @@ struct Shard {
 
 impl Shard {
     fn new(seed: u64, store: &Arc<Mutex<MemoryStore>>, pairs: &[(&'static str, Value<'static>)]) -> Self {
-        // A seed of its own: it is the process that the store knows.
         let mut engine = Engine::new(seed, Options::default());
-        let _ = engine.attach_store(StoreKind::Lua, "bench", Time::from_micros(0));
+        let _ = engine.attach_store(StoreKind::Lua, "bench", seed, Time::from_micros(0));
         let world = World::within(engine, pairs);
         Self { world, commands: Vec::new(), store: Arc::clone(store), asked: 0 }
     }

@@ -224,10 +224,9 @@ impl Engine {
 
     /// A name that no break has had, as far as chance goes.
     fn draw_epoch(&mut self) -> u64 {
-        let seed = self.seed;
         self.fleet.as_mut().map_or(1, |fleet| {
             fleet.draws += 1;
-            rng::bits(seed, fleet.draws, Purpose::Probe, 1) >> 12 | 1
+            rng::bits(fleet.entropy, fleet.draws, Purpose::Probe, 1) >> 12 | 1
         })
     }
 

@@ -158,8 +158,8 @@ impl fmt::Display for Input {
             }
             Self::Fork { seed, now } => write!(f, "fork {} {seed}", now.as_micros()),
             Self::Wakes => f.write_str("wakes"),
-            Self::Store { kind, namespace, now } => {
-                write!(f, "store {} {} {}", now.as_micros(), kind.name(), Quoted(namespace))
+            Self::Store { kind, namespace, process, now } => {
+                write!(f, "store {} {} {process} {}", now.as_micros(), kind.name(), Quoted(namespace))
             }
             Self::Reply { command, reply, now } => {
                 write!(f, "reply {} {} ", now.as_micros(), command.to_word())?;
@@ -411,7 +411,8 @@ impl FromStr for Input {
                 let Some(kind) = StoreKind::ALL.into_iter().find(|it| it.name() == kind) else {
                     return error("kind", kind, "must be one of lua, plain");
                 };
-                Self::Store { kind, namespace: line.text("namespace")?.into(), now }
+                let process = line.number("process", u64::MAX)?;
+                Self::Store { kind, namespace: line.text("namespace")?.into(), process, now }
             }
             "reply" => {
                 let (now, command) = (line.now()?, CommandId::from_word(line.number("command", ID)?));

@@ -53,7 +53,7 @@ async fn main() {
     let zero = Instant::now() + wait;
     let redis = given.get("redis").expect("--redis is missing").parse().expect("an address");
     tokio::time::sleep(wait).await;
-    // A process of its own in the fleet: the seed makes its id, and is taken from what differs.
+    // A process of its own in the fleet: its name is made of what differs.
     let seed = u64::from(std::process::id()) << 32 | number("start") & 0xffff_ffff;
     let process = Process::new(seed, &pairs, redis, zero);
     let until = number("seconds") * 1_000_000;
