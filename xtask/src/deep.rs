@@ -42,6 +42,10 @@ pub fn deep(shop: &Shop, minutes: u32) -> ExitCode {
     report.step(SEARCH, &format!("schedules against the printed bound, {minutes} min"), || {
         search(shop, minutes)
     });
+    report.step(SEARCH, "small worlds, two actions deeper (optimised)", || {
+        let run = ["test", "--profile", "checked", "-p", "tidegate-exhaustive", "--", "--nocapture"];
+        Verdict::tests(cargo(shop).args(run).env("TIDEGATE_DEEPER", "2").stream(), Counts::from_cargo)
+    });
     // A run of 100 seeds simulates 600 million calls.
     let seeds = (20 * minutes).min(100).to_string();
     report.step(LAB, &format!("all tables, {seeds} seeds"), || {
