@@ -1,5 +1,6 @@
 //! The tables with few seeds, so that every change is checked; `cargo xtask deep` runs them whole.
 
+use tidegate::{Action, Class, Engine, Event, Options, Outcome, Request, Time, Verdict};
 use tidegate_lab::experiments::{cost, e1, e2, e4, e6, e7, e15, harm, lone, recovery, slow};
 use tidegate_lab::recovery::{Cell, Trigger};
 use tidegate_lab::rules;
@@ -54,6 +55,25 @@ fn the_window_with_its_floor_does_not() {
 #[test]
 fn a_lone_client_gets_its_retries() {
     lone(4).check();
+}
+
+/// 503, 503, 200: what every newcomer tries first.
+#[test]
+fn the_first_call_of_a_fresh_process_may_use_its_attempts() {
+    let mut engine = Engine::new(1, Options::default());
+    let policy = engine.policy(rules::preset("http").policy()).unwrap();
+    let mut now = Time::from_micros(0);
+    let route = engine.route(policy, "new", now);
+    let (call, mut step) = engine.begin(route, &Request::default(), now);
+    for (attempt, class) in [(1, Class::Transient), (2, Class::Transient), (3, Class::Ok)] {
+        assert_eq!(step.action, Action::Attempt { attempt, hedge: false });
+        step = engine.on(call, Event::Finished { attempt, outcome: Outcome::of(class) }, now);
+        if let Some(span) = step.next {
+            now = now.after(span);
+            step = engine.on(call, Event::Timer, now);
+        }
+    }
+    assert!(matches!(step.action, Action::Done { verdict: Verdict::Ok, .. }), "{step:?}");
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn run_all(title: &str, cells: Vec<Cell>, seeds: u64, promised: bool) -> Table {
     for (_, sum) in &groups {
         total = total.and(*sum);
     }
-    groups.push(("all".into(), total));
+    groups.push((format!("all, {:.1} million calls", total.calls as f64 / 1e6), total));
     for (label, sum) in groups {
         let dead =
             if promised { Figure::at_most(sum.dead as f64, 0.0) } else { Figure::shown(sum.dead as f64) };

@@ -26,7 +26,7 @@ fn every_test_that_is_named_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut missing = Vec::new();
     for (number, test) in rows() {
-        if test.starts_with("not applicable: ") || test.starts_with("open: ") {
+        if test.starts_with("not applicable: ") {
             continue;
         }
         let Some((file, name)) = test.trim_matches('`').split_once("::") else {
@@ -49,8 +49,7 @@ fn every_test_that_is_named_exists() {
 }
 
 #[test]
-fn few_rows_are_without_a_test() {
-    let of = |word: &str| rows().iter().filter(|(_, test)| test.starts_with(word)).count();
-    assert_eq!(of("not applicable: "), 3);
-    assert!(of("open: ") <= 1, "bugs that are not mended yet: {}", of("open: "));
+fn three_rows_are_without_a_test() {
+    let without = rows().iter().filter(|(_, test)| test.starts_with("not applicable: ")).count();
+    assert_eq!(without, 3);
 }
