@@ -32,7 +32,7 @@ def growth(backoff: Backoff, base: int, n: int) -> int:
         delay = base * n**backoff.exponent
     else:
         product = float(base)
-        for _ in range(n - 1):  # products in f64 from left to right, then truncated
+        for _ in range(min(n, 10_000) - 1):  # products in f64 from left to right, then truncated
             product *= backoff.multiplier
         delay = backoff.max if product >= backoff.max else int(product)
     return min(delay, backoff.max)

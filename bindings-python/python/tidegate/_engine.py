@@ -253,6 +253,11 @@ class Engine:
         clock = FakeClock()
         engine = cls(seed=seed, clock=clock, journal=True, logs=False, max_routes=routes)
         answers, us = engine.inspector.replay(lines)
+        if us > _LATEST_US:
+            raise ValueError(
+                f"journal, its end: now = {us} us: must be at most {_LATEST_US} us, "
+                "which no clock reaches; replay the lines before the one that says so"
+            )
         engine.answers = tuple(answers)
         clock.tick(us / 1e6)
         return engine
@@ -294,6 +299,7 @@ tested = UNTESTED
 """How all engines are tested: are they active, how many attempts (0: as the policy says), is that a cap?"""
 
 _MOST_ROUTES: Final = 524_288
+_LATEST_US: Final = 1 << 63
 
 GONE: Final = object()
 """A waker's answer: nobody can be woken there any more."""

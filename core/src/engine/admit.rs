@@ -23,6 +23,16 @@ pub(super) enum Answer {
     Refuse(Verdict, Option<Duration>),
 }
 
+impl Answer {
+    /// The answer of a stage whose component is not there, though the route has that stage: a bug of ours. It refuses, because
+    /// a broken invariant must not switch a limit off.
+    #[cold]
+    pub fn broken(verdict: Verdict) -> Self {
+        debug_assert!(false, "the component of a stage is missing ({verdict:?})");
+        Self::Refuse(verdict, None)
+    }
+}
+
 /// The stages, in their order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stage {
@@ -203,7 +213,7 @@ impl Engine {
                 Err(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),
             };
         }
-        let Some(throttle) = &mut route.throttle else { return Answer::Pass };
+        let Some(throttle) = &mut route.throttle else { return Answer::broken(Verdict::Throttled) };
         let bits = rng::bits(self.seed, call.ordinal(), Purpose::Throttle, call.attempts + 1);
         let admitted = throttle.admit(bits, now);
         self.note(move |it| it.tell_throttle(slot, now));
@@ -281,5 +291,49 @@ impl Engine {
             _ => call.started,
         };
         self.calls[slot].set_since(since);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::{Action, Request};
+    use crate::engine::Options;
+    use crate::policy::Policy;
+    use crate::policy::Value::Number;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// A stage without its component: a debug build says so, any other refuses.
+    #[test]
+    fn a_broken_invariant_switches_no_limit_off() {
+        let pairs = [
+            ("rate_limit.permits", Number(5.0)),
+            ("rate_limit.per", Number(1e6)),
+            ("bulkhead.max_concurrency", Number(1.0)),
+            ("throttle.k", Number(2.0)),
+        ];
+        type Breaking = fn(&mut Engine, u32);
+        let cases: [(Breaking, Verdict); 3] = [
+            (|engine, slot| engine.routes[slot].rate = None, Verdict::RateLimited),
+            (|engine, slot| engine.routes[slot].pool = None, Verdict::QueueFull),
+            (|engine, slot| engine.routes[slot].throttle = None, Verdict::Throttled),
+        ];
+        for (damage, expected) in cases {
+            let mut engine = Engine::new(1, Options::default());
+            let policy = engine.policy(Policy::from_pairs("p", &pairs).unwrap()).unwrap();
+            let now = Time::from_micros(0);
+            let route = engine.route(policy, "r", now);
+            damage(&mut engine, route.slot());
+            let begun = catch_unwind(AssertUnwindSafe(|| engine.begin(route, &Request::default(), now).1));
+            match begun {
+                Err(_) => assert!(cfg!(debug_assertions)),
+                Ok(step) => {
+                    assert!(
+                        matches!(step.action, Action::Done { verdict, .. } if verdict == expected),
+                        "{step:?}"
+                    );
+                }
+            }
+        }
     }
 }

@@ -328,13 +328,15 @@ impl Engine {
         };
         let most = self.policies[usize::from(self.calls[slot].policy)].policy.retry.hold.unwrap_or(0);
         let path = self.targets.path(target);
-        let Some(holds) = &mut self.routes[route].holds else { return Answer::Pass };
+        let Some(holds) = &mut self.routes[route].holds else { return Answer::broken(Verdict::HoldFull) };
         let open = holds.open;
         let found = holds.find(path, now);
         self.note(move |it| it.tell_holds(Some(slot), route, open, now));
         let Some(number) = found else { return Answer::Pass };
         self.let_through(route, number, now);
-        let Some(holds) = self.routes[route].holds.as_deref_mut() else { return Answer::Pass };
+        let Some(holds) = self.routes[route].holds.as_deref_mut() else {
+            return Answer::broken(Verdict::HoldFull);
+        };
         let gate = &mut holds.gates[usize::from(number)];
         if gate.until <= now && gate.waiting.len() == 0 && gate.taken < gate.limit {
             gate.taken += 1;

@@ -182,13 +182,17 @@ impl Engine {
         let (route, policy, deadline, may_park) =
             (call.route, call.policy, call.deadline, call.has(flag::MAY_PARK));
         let cost = if sending { 1 } else { u32::from(call.cost) };
-        let Some(mut pace) = self.pace_mut(route, sending) else { return Answer::Pass };
+        let Some(mut pace) = self.pace_mut(route, sending) else {
+            return Answer::broken(Verdict::RateLimited);
+        };
         if let Bucket::Fleet(_) = pace.bucket {
             return self.ask_fleet(slot, now);
         }
         if pace.waiting.len() > 0 {
             self.pace_out(route, sending, now);
-            let Some(again) = self.pace_mut(route, sending) else { return Answer::Pass };
+            let Some(again) = self.pace_mut(route, sending) else {
+                return Answer::broken(Verdict::RateLimited);
+            };
             pace = again;
         }
         if pace.take(cost, now) {
@@ -200,7 +204,7 @@ impl Engine {
             Some(limit) => (limit.wait, limit.max_wait, limit.max_waiters),
             None => (false, Duration::ZERO, 0),
         };
-        let Some(pace) = self.pace_mut(route, sending) else { return Answer::Pass };
+        let Some(pace) = self.pace_mut(route, sending) else { return Answer::broken(Verdict::RateLimited) };
         if !sending && pace.burst().is_some_and(|burst| cost > burst) {
             return Answer::Refuse(Verdict::CostAboveBurst, None); // since it began, the burst has become smaller
         }

@@ -321,7 +321,10 @@ impl Engine {
 
     /// The same once those who were before it are seen to.
     pub(super) fn acquire_or_queue(&mut self, slot: u32, home: u32, now: Time) -> Result<Permit, Verdict> {
-        let Some(pool) = &mut self.routes[home].pool else { return Ok(Permit::Held) };
+        let Some(pool) = &mut self.routes[home].pool else {
+            debug_assert!(false, "the permits of a stage are missing");
+            return Err(Verdict::QueueFull); // a broken invariant must not switch a limit off
+        };
         let call = &mut self.calls[slot];
         if pool.admits() {
             pool.in_flight += 1;

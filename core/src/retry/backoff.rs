@@ -29,6 +29,10 @@ pub enum Growth {
     Polynomial(u8),
 }
 
+/// Retries over which an exponential delay grows; later ones wait as long. A factor of 1 + 10⁻¹² would take 4·10⁹
+/// multiplications otherwise.
+const LONGEST_GROWTH: u32 = 10_000;
+
 /// How a delay d is spread. Every bound is rounded down to whole microseconds before the draw.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Jitter {
@@ -51,7 +55,8 @@ impl Backoff {
     /// The delay before retry `n` without jitter, at most `max`.
     ///
     /// Powers saturate in integers; the exponential product is taken left to right in `f64`, one multiplication a
-    /// step, so that it is the same everywhere, and stops at the cap. No `n` and no setting overflows.
+    /// step, so that it is the same everywhere, and stops at the cap, or after 10,000 retries. No `n` and no setting
+    /// overflows or takes long.
     pub fn ceiling(&self, n: u32) -> Duration {
         let base = self.base.as_micros();
         let delay = match self.growth {
@@ -78,7 +83,7 @@ impl Backoff {
     /// assert_eq!(backoff.delay(3, Duration::ZERO, u64::MAX), Duration::from_millis(400));
     /// ```
     pub fn delay(&self, n: u32, previous: Duration, bits: u64) -> Duration {
-        let d = self.ceiling(n).as_micros();
+        let d = if self.jitter == Jitter::Decorrelated { 0 } else { self.ceiling(n).as_micros() };
         Duration::from_micros(match self.jitter {
             Jitter::None => d,
             Jitter::Full => rng::uniform(bits, 0, d),
@@ -95,9 +100,11 @@ impl Backoff {
         })
     }
 
-    /// The delay before retry `n` of a call, whose draw for retry i is `draw(i)`: nothing needs to be remembered.
+    /// The delay before retry `n` of a call, whose draw for retry i is `draw(i)`: nothing needs to be remembered. With
+    /// `decorrelated` it takes the draws 1 to `n` again, of more than 10,000 the last ones.
     pub fn nth_delay(&self, n: u32, draw: impl Fn(u32) -> u64) -> Duration {
-        let first = if self.jitter == Jitter::Decorrelated { 1 } else { n };
+        let first =
+            if self.jitter == Jitter::Decorrelated { n.saturating_sub(LONGEST_GROWTH) + 1 } else { n };
         (first..=n).fold(self.base, |previous, i| self.delay(i, previous, draw(i)))
     }
 }
@@ -107,7 +114,7 @@ fn exponential(base: u64, multiplier: f64, n: u32, max: u64) -> u64 {
     if base == 0 || multiplier <= 1.0 || multiplier.is_nan() {
         return base;
     }
-    for _ in 1..n {
+    for _ in 1..n.min(LONGEST_GROWTH) {
         if delay >= cap {
             return max;
         }
@@ -188,6 +195,26 @@ mod tests {
         assert_eq!(millis(&of(Growth::Exponential(1.0), 100, 5_000), u32::MAX), 100);
         assert_eq!(millis(&of(Growth::Constant, 70, 5_000), u32::MAX), 70);
         assert_eq!(millis(&of(Growth::Exponential(2.0), 0, 5_000), u32::MAX), 0);
+    }
+
+    #[test]
+    fn no_retry_takes_more_than_a_bounded_number_of_steps() {
+        let slow = |jitter| Backoff {
+            growth: Growth::Exponential(1.0 + 1e-12),
+            base: Duration::from_secs(1_000_000),
+            max: Duration::from_secs(2_000_000),
+            jitter,
+        };
+        let d = slow(Jitter::None).ceiling(u32::MAX);
+        assert_eq!(d, slow(Jitter::None).ceiling(10_000));
+        assert!(d > slow(Jitter::None).ceiling(9_000));
+        let draws = core::cell::Cell::new(0_u32);
+        let draw = |_| {
+            draws.set(draws.get() + 1);
+            7
+        };
+        let delay = slow(Jitter::Decorrelated).nth_delay(u32::MAX, draw);
+        assert!(delay >= Duration::from_secs(1_000_000) && draws.get() == 10_000, "{} draws", draws.get());
     }
 
     #[test]

@@ -271,7 +271,7 @@ impl Engine {
         self.watch_store(now);
         self.lease_out(home, now);
         let queued = self.rate_queue(home).0 > 0;
-        let Some(share) = self.share_mut(home) else { return Answer::Pass };
+        let Some(share) = self.share_mut(home) else { return Answer::broken(Verdict::RateLimited) };
         share.within = within;
         if !queued && (cost == 0 || share.take(cost, now)) {
             self.ask_store(home, None, now);
@@ -290,7 +290,7 @@ impl Engine {
         let (waits, max_wait, most) =
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
         let (waiting, _, tokens) = self.rate_queue(home);
-        let Some(share) = self.share_mut(home) else { return Answer::Pass };
+        let Some(share) = self.share_mut(home) else { return Answer::broken(Verdict::RateLimited) };
         // Where the store has said that there is nothing yet, nobody asks before that; nor where the own share has nothing.
         let empty = !share.strict() && share.asked == 0 && share.empty_for(cost, now).is_some();
         let lacks = share.own_turn(tokens, cost, now) > Duration::ZERO;
@@ -343,7 +343,7 @@ impl Engine {
         let (waiting, _, tokens) = self.rate_queue(home);
         let down = !self.store_up(home, Part::Rate);
         self.count_fallback(self.calls[slot].policy);
-        let Some(share) = self.share_mut(home) else { return Answer::Pass };
+        let Some(share) = self.share_mut(home) else { return Answer::broken(Verdict::RateLimited) };
         match share.fleet.on_loss {
             OnLoss::Open => return Answer::Pass,
             OnLoss::Closed => return Answer::Refuse(Verdict::StoreUnavailable, back),

@@ -156,7 +156,10 @@ impl Engine {
             self.ask_slots(home, now); // where it is due, that is the probe
             return self.permit_without_store(slot, home, now);
         }
-        let Some(pool) = &mut self.routes[home].pool else { return Ok(Permit::Held) };
+        let Some(pool) = &mut self.routes[home].pool else {
+            debug_assert!(false, "the permits of a stage are missing");
+            return Err(Verdict::QueueFull); // a broken invariant must not switch a limit off
+        };
         let call = &mut self.calls[slot];
         if pool.admits() {
             pool.in_flight += 1;
