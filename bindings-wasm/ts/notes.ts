@@ -61,6 +61,12 @@ export interface Refused {
   limits(): errors.Limits;
 }
 
+/** A text in quotes. Somebody else may have chosen it, so what would steer a terminal or a log is written out. */
+function quoted(text: string): string {
+  const hidden = /[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+  return JSON.stringify(text).replace(hidden, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
 /** The error of a call that has no result of its own. */
 export function refusal(
   verdict: string,
@@ -71,7 +77,7 @@ export function refusal(
 ): errors.TidegateError {
   const [kind, text] = REFUSALS[verdict] ?? LOST;
   const told = { reason: verdict, retryIn, policy: policy.name, route, cause };
-  const where = `policy ${JSON.stringify(policy.name)}, route ${JSON.stringify(route)}`;
+  const where = `policy ${JSON.stringify(policy.name)}, route ${quoted(route)}`;
   if (kind !== errors.BulkheadFull) return new kind(`${text} (${where})`, told);
   const limits = policy.limits();
   const queue = limits.maxQueue ?? "none";

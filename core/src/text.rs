@@ -73,12 +73,37 @@ pub(crate) fn quoted(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            c if c.is_control() => out.extend(c.escape_unicode()),
+            c if is_hidden(c) => out.extend(c.escape_unicode()),
             c => out.push(c),
         }
     }
     out.push('"');
     out
+}
+
+/// Does a character steer what shows a text instead of showing itself: a control character, a line or paragraph separator,
+/// a mark that turns the direction of writing, a byte order mark?
+pub(crate) fn is_hidden(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns || c == '\u{feff}'
+}
+
+/// A text from outside as people may see it, with what would not show written out; `None` where that is the text itself. So a
+/// route key that somebody else chose begins no line in a log and turns no line around.
+pub(crate) fn shown(text: &str) -> Option<Box<str>> {
+    if !FULL || !text.chars().any(is_hidden) {
+        return None;
+    }
+    let mut out = String::new();
+    for c in text.chars() {
+        if is_hidden(c) {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    Some(out.into())
 }
 
 #[cfg(test)]
@@ -100,6 +125,17 @@ mod tests {
     #[test]
     fn what_would_not_show_is_written_out() {
         assert_eq!(quoted("a\"b\\c\n\r\t\u{1}é"), r#""a\"b\\c\n\r\t\u{1}é""#);
+    }
+
+    #[test]
+    fn what_steers_a_terminal_or_a_log_is_written_out() {
+        assert_eq!(shown("eu-1 ä/日本"), None);
+        assert_eq!(shown("a\nERROR b\r\u{1b}[31m").as_deref(), Some("a\\u{a}ERROR b\\u{d}\\u{1b}[31m"));
+        assert_eq!(
+            shown("x\u{202e}txt\u{2066}\u{200f}\u{85}").as_deref(),
+            Some("x\\u{202e}txt\\u{2066}\\u{200f}\\u{85}")
+        );
+        assert_eq!(quoted("\u{202e}"), "\"\\u{202e}\"");
     }
 
     proptest! {

@@ -369,3 +369,41 @@ fn an_id_of_the_overflow_route_ends_when_its_key_has_a_route_again() {
     assert_eq!(granted, 2, "three of the five were spent on the overflow route");
     assert_eq!(keys.call_on(shared, Class::Ok, 0), (0, Verdict::StaleRoute));
 }
+
+/// What a key can do to a terminal or a log: new lines, colours, turned lines.
+const HOSTILE: &str = "a\nERROR all is lost\r\u{1b}[31m\u{85}\u{2028}\u{202e}txt\u{2066}\u{feff}";
+
+fn is_harmless(text: &str) -> bool {
+    !text.chars().any(|c| c.is_control() || "\u{2028}\u{202e}\u{2066}\u{feff}".contains(c))
+}
+
+#[test]
+fn a_key_steers_no_log() {
+    let mut keys = Keys::new(10, &BREAKER);
+    keys.engine = Engine::new(1, Options::default().journal(true));
+    keys.policy = keys.engine.policy(Policy::from_pairs("p", &BREAKER).unwrap()).unwrap();
+    keys.engine.subscribe(true);
+    let route = keys.route(HOSTILE, 0);
+    keys.call_on(route, Class::Transient, 0);
+    keys.call_on(route, Class::Ok, 1);
+    let view = &keys.snapshot(1).routes[0];
+    assert_eq!(
+        view.key,
+        "a\\u{a}ERROR all is lost\\u{d}\\u{1b}[31m\\u{85}\\u{2028}\\u{202e}txt\\u{2066}\\u{feff}"
+    );
+    assert_eq!(keys.engine.key_of(route), Some(view.key.as_str()));
+    let mut inputs = Vec::new();
+    keys.engine.take_journal(&mut inputs);
+    for input in &inputs {
+        let line = input.to_string();
+        assert!(is_harmless(&line), "{line:?}");
+        assert_eq!(line.parse::<tidegate::Input>().as_ref(), Ok(input));
+    }
+    // State is kept under the key itself.
+    assert_eq!(keys.route(HOSTILE, 2), route);
+    assert_ne!(keys.route(&view.key.clone(), 2), route);
+    let saved = keys.engine.save(at(2));
+    let mut other = Keys::new(10, &BREAKER);
+    other.engine.restore(&saved, tidegate::Duration::ZERO, at(0)).unwrap();
+    assert_eq!(other.call(HOSTILE, Class::Ok, 0), (0, Verdict::BreakerOpen));
+}

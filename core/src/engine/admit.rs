@@ -303,6 +303,8 @@ mod tests {
     use crate::policy::Value::Number;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
+    type Breaking = fn(&mut Engine, u32);
+
     /// A stage without its component: a debug build says so, any other refuses.
     #[test]
     fn a_broken_invariant_switches_no_limit_off() {
@@ -312,7 +314,6 @@ mod tests {
             ("bulkhead.max_concurrency", Number(1.0)),
             ("throttle.k", Number(2.0)),
         ];
-        type Breaking = fn(&mut Engine, u32);
         let cases: [(Breaking, Verdict); 3] = [
             (|engine, slot| engine.routes[slot].rate = None, Verdict::RateLimited),
             (|engine, slot| engine.routes[slot].pool = None, Verdict::QueueFull),

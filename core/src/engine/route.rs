@@ -57,6 +57,8 @@ pub(super) struct Route {
     generation: u64,
     pub policy: u16,
     key: Box<str>,
+    /// The key as people may see it, where that is another text.
+    shown: Option<Box<str>>,
     /// What it has, of [`stage`].
     pub stages: u8,
     /// Forced open by itself, or with its whole policy.
@@ -364,6 +366,7 @@ impl Route {
         Self {
             generation: 1,
             policy: policy_number,
+            shown: text::shown(&key),
             key,
             stages: 0,
             forced: false,
@@ -435,9 +438,9 @@ impl Route {
         &self.key
     }
 
-    /// The key as people may see it.
+    /// The key as people may see it: in records, views, explanations and labels.
     pub fn key(&self) -> &str {
-        if self.overflow { "overflow" } else { &self.key }
+        if self.overflow { "overflow" } else { self.shown.as_deref().unwrap_or(&self.key) }
     }
 }
 

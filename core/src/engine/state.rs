@@ -102,7 +102,7 @@ impl Engine {
                 let there = to.optional(|to| {
                     to.list(|to| {
                         to.count(u32::from(route.policy));
-                        to.key((!route.is_overflow()).then(|| route.key()));
+                        to.key((!route.is_overflow()).then(|| route.raw_key()));
                         to.map(|to| parts::save(route, self.policies[usize::from(route.policy)].forced, to));
                     });
                     !to.ends_with("{}]")

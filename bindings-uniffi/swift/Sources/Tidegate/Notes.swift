@@ -53,7 +53,7 @@ extension Verdict {
 
     /// The error of a call that has no result of its own.
     func refusal(_ policy: Policy, route: String, retryIn: Duration?, last: (any Error)?) -> any Error {
-        var text = "\(words) (policy \"\(policy.name)\", route \"\(route)\""
+        var text = "\(words) (policy \"\(policy.name)\", route \(quoted(route))"
         if cause == .bulkheadFull {
             let queue = policy.setting("bulkhead.max_queue").map { "\(Int($0))" } ?? "unbounded"
             let patience = policy.span("bulkhead.acquire_timeout").map(seconds) ?? "unbounded"
@@ -112,10 +112,24 @@ extension Verdict {
 
 extension AttemptTimeout {
     init(policy: Policy, route: String, lastError: (any Error)?) {
-        let text = "the attempt ran out of attemptTimeout (policy \"\(policy.name)\", route \"\(route)\")"
+        let text = "the attempt ran out of attemptTimeout (policy \"\(policy.name)\", route \(quoted(route)))"
         details = Details(
             message: text, reason: nil, retryIn: nil, retryAt: nil, policy: policy.name, route: route
         )
         self.lastError = lastError
     }
+}
+
+/// A text in quotes. Somebody else may have chosen it, so what would steer a terminal or a log is written out.
+func quoted(_ text: String) -> String {
+    var out = "\""
+    for scalar in text.unicodeScalars {
+        switch scalar.value {
+        case 0..<0x20, 0x7f...0x9f, 0x61c, 0x200e, 0x200f, 0x2028...0x202e, 0x2066...0x2069, 0xfeff:
+            out += "\\u{" + String(scalar.value, radix: 16) + "}"
+        default:
+            out.unicodeScalars.append(scalar)
+        }
+    }
+    return out + "\""
 }

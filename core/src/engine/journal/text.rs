@@ -25,6 +25,7 @@ use crate::action::{CallId, Event, PolicyId, Request, RouteId, TargetId};
 use crate::fleet::{CommandId, KeptReply, StoreKind};
 use crate::outcome::{Kind, Opinion, Outcome};
 use crate::policy::{Policy, Pool, PoolKind, Value};
+use crate::text::is_hidden;
 use crate::time::{Duration, Time};
 use crate::wire;
 
@@ -65,6 +66,7 @@ impl fmt::Display for Quoted<'_> {
             match c {
                 '"' | '\\' => write!(f, "\\{c}")?,
                 c if c.is_control() => write!(f, "\\x{:02x}", u32::from(c))?,
+                c if is_hidden(c) => write!(f, "\\u{{{:x}}}", u32::from(c))?,
                 c => write!(f, "{c}")?,
             }
         }
@@ -233,6 +235,15 @@ impl<'a> Line<'a> {
                         let Ok(code) = u8::from_str_radix(digits, 16) else { return error(part, line, rule) };
                         text.push(char::from(code));
                         rest = rest.as_str()[2..].chars();
+                    }
+                    Some('u') => {
+                        let digits = rest.as_str().strip_prefix('{').and_then(|rest| rest.split_once('}'));
+                        let code = digits.and_then(|(digits, _)| u32::from_str_radix(digits, 16).ok());
+                        let (Some((_, after)), Some(c)) = (digits, code.and_then(char::from_u32)) else {
+                            return error(part, line, rule);
+                        };
+                        text.push(c);
+                        rest = after.chars();
                     }
                     _ => return error(part, line, rule),
                 },

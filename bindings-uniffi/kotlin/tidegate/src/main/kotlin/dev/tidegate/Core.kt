@@ -88,7 +88,7 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, val 
         verdict.error(Refused(verdict, this, route, retryIn, cause))
 
     fun attemptTimeout(route: String, cause: Throwable? = null): AttemptTimeout {
-        val where = "policy \"$name\", route \"$route\""
+        val where = "policy \"$name\", route ${quoted(route)}"
         return AttemptTimeout(Told("the attempt ran out of attemptTimeout ($where)", cause, null, null, name, route))
     }
 

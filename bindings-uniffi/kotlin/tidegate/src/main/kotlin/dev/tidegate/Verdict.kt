@@ -72,6 +72,16 @@ internal class Ended(val attempts: Int, val retryIn: Duration?, private val long
     fun asked(): String = retryIn?.let { " (Retry-After ${seconds(it)})" } ?: ""
 }
 
+/** A text in quotes. Somebody else may have chosen it, so what would steer a terminal or a log is written out. */
+internal fun quoted(text: String): String = buildString {
+    append('"')
+    for (c in text) {
+        val turns = c in '\u2028'..'\u202e' || c in '\u2066'..'\u2069' || c in "\u061c\u200e\u200f\ufeff"
+        if (turns || c.isISOControl()) append("\\u").append(c.code.toString(16).padStart(4, '0')) else append(c)
+    }
+    append('"')
+}
+
 /** A call that was refused, or stopped. */
 internal class Refused(
     private val reason: Verdict,
@@ -81,7 +91,7 @@ internal class Refused(
     private val cause: Throwable?,
 ) {
     fun told(text: String, numbers: String = ""): Told {
-        val where = "policy \"${core.name}\", route \"$route\"$numbers"
+        val where = "policy \"${core.name}\", route ${quoted(route)}$numbers"
         return Told("$text ($where)", cause, reason, retryIn, core.name, route)
     }
 
