@@ -14,6 +14,7 @@
 mod admit;
 mod arena;
 mod call;
+mod chores;
 mod decide;
 mod evidence;
 mod explain;
@@ -141,6 +142,7 @@ pub struct Engine {
     pools: Map<String, pools::Shared>,
     targets: hold::Targets,
     wakes: Vec<CallId>,
+    chores: chores::Chores,
     /// What holds the fleet together, once a store is attached; and commands for it that nobody has taken.
     fleet: Option<Part<fleet::Fleet>>,
     commands: Vec<StoreCommand>,
@@ -164,6 +166,7 @@ impl Engine {
             pools: Map::new(),
             targets: hold::Targets::default(),
             wakes: Vec::new(),
+            chores: chores::Chores::default(),
             fleet: None,
             commands: Vec::new(),
             owed: (0, 0),
@@ -277,6 +280,7 @@ impl Engine {
         self.routes.clear_calls();
         self.targets.forget_calls();
         self.wakes.clear();
+        self.chores.clear();
         self.notes.forget_calls();
         self.fork_fleet();
         Flags::default()

@@ -240,6 +240,11 @@ impl Call {
             && !self.has(flag::SIDE)
     }
 
+    /// Does it wait, or has it been granted what it waited for?
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Held | State::Paced | State::Queued | State::Granted)
+    }
+
     /// Does it stand in a list?
     pub fn listed(&self) -> bool {
         matches!(self.state, State::Held | State::Paced | State::Queued | State::Granted)
@@ -438,6 +443,18 @@ impl Arena {
     /// Calls in slots, those that linger included.
     pub fn live(&self) -> u32 {
         self.live
+    }
+
+    /// Slots that there are, free ones included.
+    pub fn slots(&self) -> u32 {
+        self.calls.len() as u32
+    }
+
+    /// The calls in so many slots from this one on.
+    pub fn page(&self, from: u32, slots: u32) -> impl Iterator<Item = (u32, &Call)> {
+        let end = from.saturating_add(slots).min(self.slots());
+        let page = self.calls.get(from as usize..end as usize).unwrap_or(&[]);
+        (from..).zip(page).filter(|(_, call)| call.state != State::Free)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Call)> {

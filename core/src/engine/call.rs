@@ -79,9 +79,10 @@ impl Engine {
     pub fn begin(&mut self, route: RouteId, request: &Request, now: Time) -> (CallId, Step) {
         self.write_begin(route, request, now);
         let now = self.clock.observe(now);
+        self.chores.begin_step();
         self.reap(now, NONE);
         let Some(route) = self.routes.find(route) else {
-            return (CallId::from_word(0), self.answer(Step::done(Verdict::StaleRoute)));
+            return (CallId::from_word(0), self.answer(Step::done(Verdict::StaleRoute), now));
         };
         let mut call = Call::new(self.ordinal, now, route, self.routes[route].policy);
         self.ordinal += 1;
@@ -96,7 +97,7 @@ impl Engine {
         call.deadline = limit(now, own.min(request.remaining.unwrap_or(Duration::MAX)));
         call.go(State::Passing);
         let Some(slot) = self.calls.insert(call) else {
-            return (CallId::from_word(0), self.answer(Step::done(Verdict::QueueFull)));
+            return (CallId::from_word(0), self.answer(Step::done(Verdict::QueueFull), now));
         };
         self.routes.enter(route);
         if let Some(parent) = request.parent.filter(|_| FULL) {
@@ -108,15 +109,16 @@ impl Engine {
         }
         let id = self.calls.id(slot);
         let step = self.admit(slot, now);
-        (id, self.answer(step))
+        (id, self.answer(step, now))
     }
 
     /// Tells a call what happened; the step says what to do now, and when to ask again.
     pub fn on(&mut self, call: CallId, event: Event, now: Time) -> Step {
         self.write_on(call, &event, now);
         let now = self.clock.observe(now);
+        self.chores.begin_step();
         let Some(slot) = self.calls.find(call) else {
-            return self.answer(Step::done(Verdict::Stale));
+            return self.answer(Step::done(Verdict::Stale), now);
         };
         let call = &mut self.calls[slot];
         if let Event::Finished { attempt, outcome } = event
@@ -133,11 +135,11 @@ impl Engine {
             };
             let step = self.decide(slot, racer, outcome, 0, now);
             self.pay_back(now);
-            return self.answer(step);
+            return self.answer(step, now);
         }
         let step = self.other(slot, event, now);
         self.pay_back(now);
-        self.answer(step)
+        self.answer(step, now)
     }
 
     /// An event that is not the end of an attempt that runs.
@@ -186,7 +188,8 @@ impl Engine {
         }
         let call = &self.calls[slot];
         let out_of_time = call.deadline <= now;
-        if call.between_attempts() && self.routes[call.route].stages & stage::FORCED != 0 {
+        let waits = call.between_attempts() || call.is_waiting();
+        if waits && self.routes[call.route].stages & stage::FORCED != 0 {
             return self.refuse(slot, Verdict::ForcedOpen, None, now);
         }
         match call.state {
@@ -405,9 +408,12 @@ impl Engine {
         newest
     }
 
-    /// The step as it leaves the engine.
+    /// The step as it leaves the engine, once what earlier steps have left has gone on.
     #[inline]
-    fn answer(&self, step: Step) -> Step {
+    fn answer(&mut self, step: Step, now: Time) -> Step {
+        if !self.chores.is_empty() {
+            self.go_on_with_chores(now);
+        }
         Step { flags: self.flags(), ..step }
     }
 

@@ -156,6 +156,7 @@ impl Engine {
     pub fn on_reply(&mut self, command: CommandId, reply: Reply<'_>, now: Time) -> Flags {
         self.write(|| Input::Reply { command, reply: reply.into(), now });
         let now = self.clock.observe(now);
+        self.chores.begin_step();
         self.watch_store(now);
         if let Some(pending) = self.fleet.as_mut().and_then(|fleet| fleet.pending.remove(&command)) {
             if !pending.overdue {

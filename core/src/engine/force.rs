@@ -1,7 +1,8 @@
 //! Forced open: an operator refuses every call of a policy, or of one of its routes (semantics 0.6). And what hosts tell of
 //! a route besides calls.
 
-use super::arena::{State, flag};
+use super::arena::{Call, NONE, State, flag};
+use super::chores::{Chore, LOOKED_AT};
 use super::record::RecordType;
 use super::route::stage;
 use super::{Engine, Input};
@@ -18,6 +19,7 @@ impl Engine {
     pub fn force_open(&mut self, policy: PolicyId, route: Option<RouteId>, on: bool, now: Time) -> Flags {
         self.write(|| Input::Force { policy, route, on, now });
         let now = self.clock.observe(now);
+        self.chores.begin_step();
         if let Some(number) = self.number_of(policy) {
             let one = route.map(|route| self.routes.find(route));
             let here = |slot: u32| one.is_none_or(|one| one == Some(slot));
@@ -46,8 +48,11 @@ impl Engine {
                 }
                 self.note(move |it| it.tell_levels(*slot, before, now));
             }
-            if on {
-                self.refuse_waiting(&routes, now);
+            let route = one.map_or(NONE, |one| one.unwrap_or(NONE));
+            if !on {
+                self.chores.clear_forced(number, route);
+            } else if one != Some(None) {
+                self.refuse_waiting(number, route, 0, now);
             }
         }
         self.flags()
@@ -65,17 +70,26 @@ impl Engine {
         }
     }
 
-    /// Refuses the calls of these routes that wait for their first attempt.
-    fn refuse_waiting(&mut self, routes: &[u32], now: Time) {
-        let waiting = self.calls.iter().filter(|(_, call)| {
-            let waits = matches!(call.state, State::Held | State::Paced | State::Queued | State::Granted);
-            waits && call.attempts == 0 && routes.contains(&call.route)
-        });
+    /// Refuses the calls of a policy, or of one of its routes, that wait for their first attempt: those from this slot on,
+    /// and those behind them in the next steps. Whose owner comes before that is refused by its own event.
+    pub(super) fn refuse_waiting(&mut self, policy: u16, route: u32, from: u32, now: Time) {
+        let here = |call: &Call| {
+            let at = &self.routes[call.route];
+            at.policy == policy && (route == NONE || call.route == route)
+        };
+        let page = self.calls.page(from, LOOKED_AT);
+        let waiting = page.filter(|(_, call)| call.is_waiting() && call.attempts == 0 && here(call));
         let mut waiting: Vec<_> = waiting.map(|(slot, call)| (call.ordinal(), slot)).collect();
         waiting.sort_unstable();
         // What was granted already comes back with its owner, who is woken: then it changes hands as always.
         let mut left = Vec::new();
+        let mut next = from.saturating_add(LOOKED_AT);
         for (_, slot) in waiting {
+            if !self.chores.one_more(Chore::Forced { policy, route, from }) {
+                self.wakes.push(self.calls.id(slot)); // its event goes on here
+                next = NONE;
+                break;
+            }
             let call = &self.calls[slot];
             let (listed, route, sending) = (call.listed(), call.route, call.has(flag::SENDING));
             if listed && call.state == State::Paced {
@@ -83,6 +97,10 @@ impl Engine {
             }
             self.unlist(slot);
             self.turn_away(slot, Verdict::ForcedOpen, now);
+        }
+        if next < self.calls.slots() {
+            // Those who wait there come within `MAX_PARK`, if nobody else does before.
+            self.chores.leave(Chore::Forced { policy, route, from: next });
         }
         left.sort_unstable();
         left.dedup();

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::admit::Answer;
 use super::arena::{State, flag};
 use super::call::{MAX_PARK, wait};
+use super::chores::Chore;
 use super::queue::List;
 use super::side::NO_GATE;
 use super::{Engine, Input};
@@ -391,12 +392,16 @@ impl Engine {
     }
 
     /// Gives free places to the heads of a hold whose moment has come.
-    fn let_through(&mut self, route: u32, number: u16, now: Time) {
+    pub(super) fn let_through(&mut self, route: u32, number: u16, now: Time) {
         loop {
             let Some(holds) = &mut self.routes[route].holds else { return };
-            let Some(gate) = holds.gates.get_mut(usize::from(number)) else { return };
+            let Some(gate) = holds.gates.get(usize::from(number)) else { return };
             let Some(slot) = gate.waiting.head() else { return };
             if gate.until > now || gate.taken >= gate.limit {
+                return;
+            }
+            if !self.chores.one_more(Chore::Places(route, number)) {
+                self.wakes.push(self.calls.id(slot)); // its event goes on here
                 return;
             }
             if self.calls[slot].deadline <= now {
@@ -404,7 +409,8 @@ impl Engine {
                 self.turn_away(slot, Verdict::DeadlineQueued, now);
                 continue;
             }
-            gate.taken += 1;
+            let Some(holds) = &mut self.routes[route].holds else { return };
+            holds.gates[usize::from(number)].taken += 1;
             self.unlist(slot);
             self.calls[slot].flags |= flag::TOKENS;
             self.calls.side_mut(slot).placed = true;

@@ -6,6 +6,7 @@
 use super::Engine;
 use super::arena::{NONE, State, flag};
 use super::call::GRACE;
+use super::chores::Chore;
 use crate::action::{CallId, Step, Verdict};
 use crate::time::Time;
 
@@ -61,7 +62,11 @@ impl Engine {
                 return;
             }
             self.calls[parent].children -= 1;
-            if self.calls[parent].state != State::Ended {
+            let around = &self.calls[parent];
+            if around.state != State::Ended || around.lanes != 0 || around.children != 0 {
+                return;
+            }
+            if !self.chores.one_more(Chore::Ended(parent)) {
                 return;
             }
             slot = parent;

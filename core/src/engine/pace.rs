@@ -8,6 +8,7 @@ use super::Engine;
 use super::admit::Answer;
 use super::arena::{Arena, NONE, State, flag};
 use super::call::{MAX_PARK, wait};
+use super::chores::Chore;
 use super::fleet::rate::Share;
 use super::queue::List;
 use crate::action::{Step, Verdict, Wait};
@@ -295,6 +296,10 @@ impl Engine {
         }
         let mut moved = false;
         while let Some(slot) = self.pace_mut(route, sending).and_then(|pace| pace.waiting.head()) {
+            if !self.chores.one_more(Chore::Tokens(route, sending)) {
+                self.wakes.push(self.calls.id(slot)); // its event goes on here
+                return true;
+            }
             if self.calls[slot].deadline <= now {
                 self.unlist(slot); // a waiter whose deadline has passed is failed, not granted
                 self.turn_away(slot, Verdict::DeadlineQueued, now);
@@ -318,6 +323,11 @@ impl Engine {
             self.settle_heads(route, sending);
         }
         moved
+    }
+
+    /// Goes on with giving tokens to the heads that can have them.
+    pub(super) fn resume_pace(&mut self, route: u32, sending: bool, now: Time) {
+        self.pace_out(route, sending, now);
     }
 
     /// A new head looks again, if its turn may not be what it was told.

@@ -1,5 +1,7 @@
 //! Pools: one queue, one bucket or one ledger for several policies and all their routes (semantics 0.4).
 
+use std::collections::BTreeSet;
+
 use super::arena::NONE;
 use super::record::RecordType;
 use super::route::Homes;
@@ -75,6 +77,7 @@ impl Engine {
     pub fn retune_pool(&mut self, to: Pool, now: Time) -> Result<Flags, Clash> {
         self.write(|| Input::RetunePool { to: Box::new(to.clone()), now });
         let now = self.clock.observe(now);
+        self.chores.begin_step();
         let name = to.name().to_owned();
         let unfit = self.fleet_rule(to.policy());
         let Some(known) = self.pools.get_mut(&name) else {
@@ -104,7 +107,9 @@ impl Engine {
         for user in self.routes.users_of(at) {
             self.routes.set_leased(user);
         }
-        self.retune_budget_of(at, policy.retry.budget, now);
+        if !self.retune_budget_of(at, policy.retry.budget, now) {
+            self.forget_charges_of(&BTreeSet::from([at]));
+        }
         self.note(move |it| it.tell_policy(RecordType::PolicyRetuned, None, Some(at), now));
         self.note(move |it| it.tell_levels(at, before, now));
         self.hand_out(at, now);

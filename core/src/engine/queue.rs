@@ -5,6 +5,7 @@
 
 use super::Engine;
 use super::arena::{Arena, Call, NONE, State, flag};
+use super::chores::Chore;
 use super::limiter::Limiter;
 use super::route::stage;
 use crate::action::{Verdict, Wait};
@@ -373,6 +374,10 @@ impl Engine {
                 return;
             }
             let Some(slot) = pool.next(&self.calls, now) else { return };
+            if !self.chores.one_more(Chore::Permits(home)) {
+                self.wakes.push(self.calls.id(slot)); // its event goes on here
+                return;
+            }
             let impatient = self.patience(slot) <= now;
             let arrived = self.calls[slot].moment;
             let Some(pool) = &mut self.routes[home].pool else { return };
@@ -434,6 +439,7 @@ impl Engine {
     pub(super) fn revoke_overdue(&mut self, home: u32, now: Time) {
         while let Some(slot) = self.routes[home].pool.as_ref().and_then(|pool| pool.granted.head())
             && self.calls[slot].moment <= now
+            && self.chores.one_more(Chore::Grants(home))
         {
             self.lose(slot, now);
         }

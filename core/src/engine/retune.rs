@@ -4,7 +4,7 @@
 //! the queue. What calls share changes at once: permits and budgets. Nothing that runs is evicted, and what has been
 //! counted stays counted where it still means the same.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::arena::{Call, NONE, State, flag};
 use super::fleet::breaker::Guard;
@@ -31,6 +31,7 @@ impl Engine {
     pub fn retune(&mut self, policy: PolicyId, to: Policy, now: Time) -> Result<Flags, Clash> {
         self.write(|| Input::Retune { policy, to: Box::new(to.clone()), now });
         let now = self.clock.observe(now);
+        self.chores.begin_step();
         let clash = |policy: Policy, rule| Err(Clash { name: policy.name, rule });
         let Some(number) = self.number_of(policy) else {
             return clash(to, "there is no such policy in this engine");
@@ -57,14 +58,19 @@ impl Engine {
             self.routes.retune_debts(number, &entry.policy, &to, now);
             entry.policy = to;
             self.note(move |it| it.tell_policy(RecordType::PolicyRetuned, Some(number), None, now));
+            let adopted = self.adopt(number);
             let routes = self.routes.iter().filter(|(_, route)| route.policy == number);
+            let mut anew = BTreeSet::new();
             for route in routes.map(|(slot, _)| slot).collect::<Vec<_>>() {
                 let before = self.levels(route);
-                self.retune_pool_of(route, number, now);
-                self.retune_route(route, number, now);
+                self.retune_pool_of(route, number, adopted.get(&route).copied().unwrap_or(0), now);
+                if !self.retune_route(route, number, now) {
+                    anew.insert(route);
+                }
                 self.note(move |it| it.tell_levels(route, before, now));
                 self.hand_out(route, now);
             }
+            self.forget_charges_of(&anew);
         }
         Ok(self.flags())
     }
@@ -105,14 +111,13 @@ impl Engine {
         true
     }
 
-    fn retune_pool_of(&mut self, route: u32, number: u16, now: Time) {
+    fn retune_pool_of(&mut self, route: u32, number: u16, in_flight: u32, now: Time) {
         if self.routes[route].pool_at != route {
             return; // a pool is retuned by its own name
         }
         let to = self.policies[usize::from(number)].policy.bulkhead.clone();
         if self.routes[route].pool.is_none() {
             let Some(to) = &to else { return };
-            let in_flight = self.adopt(route);
             let mut pool = Pool::new(to, now);
             pool.in_flight = in_flight;
             pool.set_limit(pool.limit);
@@ -130,8 +135,8 @@ impl Engine {
         self.retune_digest(route, to.as_ref());
     }
 
-    /// Everything of a route but its permits.
-    fn retune_route(&mut self, route: u32, number: u16, now: Time) {
+    /// Everything of a route but its permits. False if what was paid to its retry budget was paid to another one.
+    fn retune_route(&mut self, route: u32, number: u16, now: Time) -> bool {
         let entry = &self.policies[usize::from(number)];
         let (policy, forced) = (entry.policy.clone(), entry.forced);
         let it = &mut self.routes[route];
@@ -173,46 +178,63 @@ impl Engine {
         if let Some(moved) = moved {
             self.rate_retuned(route, moved, now);
         }
-        let it = &mut self.routes[route];
-        if it.budget_at == route {
-            self.retune_budget_of(route, policy.retry.budget, now);
-        }
+        let own = self.routes[route].budget_at == route;
+        !own || self.retune_budget_of(route, policy.retry.budget, now)
     }
 
-    /// Gives the calls in flight of a route the permits that they would hold had there been a bulkhead; how many.
-    fn adopt(&mut self, route: u32) -> u32 {
+    /// Where a policy gets a bulkhead, gives its calls in flight the permits that they would hold had there been one; how
+    /// many by route. One pass over all calls, however many routes there are.
+    fn adopt(&mut self, number: u16) -> BTreeMap<u32, u32> {
+        let mut adopted = BTreeMap::new();
+        if self.policies[usize::from(number)].policy.bulkhead.is_none() {
+            return adopted;
+        }
+        let without = |route: u32| {
+            let it = &self.routes[route];
+            it.policy == number && it.pool_at == route && it.pool.is_none()
+        };
         // Whoever waits before its first attempt has yet to ask for one.
         let waits = |call: &Call| call.attempts == 0 && matches!(call.state, State::Held | State::Paced);
-        let here = |slot: u32| {
+        let here = |slot: u32, route: u32| {
             let call = &self.calls[slot];
             call.route == route && call.state != State::Lost && !waits(call)
         };
         let around = |slot: &u32| Some(self.calls[*slot].parent()).filter(|parent| *parent != NONE);
-        let alone = |slot: u32| !std::iter::successors(around(&slot), around).any(here);
-        let slots = self.calls.iter().map(|(slot, _)| slot).filter(|slot| here(*slot) && alone(*slot));
-        let slots: Vec<_> = slots.collect();
-        for slot in &slots {
-            self.calls[*slot].flags |= flag::HOLDS;
+        let alone = |slot: u32, route: u32| {
+            !std::iter::successors(around(&slot), around).any(|ancestor| here(ancestor, route))
+        };
+        let slots = self.calls.iter().filter(|(slot, call)| {
+            without(call.route) && here(*slot, call.route) && alone(*slot, call.route)
+        });
+        let slots: Vec<_> = slots.map(|(slot, call)| (slot, call.route)).collect();
+        for (slot, route) in slots {
+            self.calls[slot].flags |= flag::HOLDS;
+            *adopted.entry(route).or_insert(0) += 1;
         }
         self.calls.look_at_all_parents();
-        slots.len() as u32
+        adopted
     }
 
-    pub(super) fn retune_budget_of(&mut self, route: u32, to: Option<BudgetSettings>, now: Time) {
-        let kept = match (&mut self.routes[route].budget, to) {
+    /// Gives a route's budget, or a pool's, other settings; false if it is another budget now. Then what was paid to the
+    /// one before is to be forgotten ([`Engine::forget_charges_of`]).
+    pub(super) fn retune_budget_of(&mut self, route: u32, to: Option<BudgetSettings>, now: Time) -> bool {
+        match (&mut self.routes[route].budget, to) {
             (None, None) => true,
             (Some(budget), Some(to)) => budget.retune(&to, now),
             (budget, to) => {
                 *budget = to.as_ref().and_then(|to| Budget::spent(to, now));
                 false
             }
-        };
-        if kept {
+        }
+    }
+
+    /// What was paid to budgets that are gone is not refunded by those that are there now.
+    pub(super) fn forget_charges_of(&mut self, budgets: &BTreeSet<u32>) {
+        if budgets.is_empty() {
             return;
         }
-        // What was paid to the budget that is gone is not refunded by the one that is there now.
         let here = |call: &Call| {
-            self.routes[call.route].budget_at == route && (call.charge != 0 || call.is_racing())
+            budgets.contains(&self.routes[call.route].budget_at) && (call.charge != 0 || call.is_racing())
         };
         let paid = self.calls.iter().filter(|(_, call)| here(call));
         for slot in paid.map(|(slot, _)| slot).collect::<Vec<_>>() {

@@ -1,0 +1,131 @@
+//! What a step leaves to the next ones, so that no step takes longer than others wait for the lock (ADR 0022).
+//!
+//! A step may hand out permits, tokens and places, refuse waiters and free calls: to any number of them. It does so for
+//! [`MOST`] of them and notes the rest here. Whatever event comes next goes on with it, whoever's it is; and because
+//! a step that leaves something wakes somebody who waits for it, an event comes at once.
+
+use super::Engine;
+use super::arena::{NONE, State};
+use crate::time::Time;
+
+/// Calls that one step grants, refuses, takes back or frees, besides its own. At 0.2 to 0.5 µs each it stays below
+/// 200 µs on slow machines too.
+pub(super) const MOST: u32 = 256;
+
+/// Slots of the arena that one step looks at for calls to refuse.
+pub(super) const LOOKED_AT: u32 = 1_024;
+
+/// Something that a step has not finished. Each is named by where it is, never by a call that may be gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Chore {
+    /// Permits of a pool are free while calls wait.
+    Permits(u32),
+    /// Grants of a pool that nobody has claimed in time are out.
+    Grants(u32),
+    /// Tokens of a rate, a route's or its send rate's, are there while calls wait.
+    Tokens(u32, bool),
+    /// A hold of a route has places while calls wait.
+    Places(u32, u16),
+    /// Calls that have ended, and have nothing out any more, have not been freed: the innermost of them.
+    Ended(u32),
+    /// A policy, or one of its routes, is forced open, and calls that wait have not been refused: those from this slot on.
+    Forced { policy: u16, route: u32, from: u32 },
+}
+
+/// How much a step may still do, and what is left to do.
+#[derive(Debug, Default)]
+pub(super) struct Chores {
+    left: Vec<Chore>,
+    fuel: u32,
+    /// What the step has done so far; for tests, which count work and not time.
+    done: u32,
+}
+
+impl Chores {
+    /// A step begins.
+    #[inline]
+    pub fn begin_step(&mut self) {
+        (self.fuel, self.done) = (MOST, 0);
+    }
+
+    /// Is nothing left of earlier steps?
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// May one more be done in this step? If not, `rest` is left to the next one.
+    pub fn one_more(&mut self, rest: Chore) -> bool {
+        if self.fuel == 0 {
+            self.leave(rest);
+            return false;
+        }
+        self.fuel -= 1;
+        self.done += 1;
+        true
+    }
+
+    /// Notes what is left to do, once.
+    pub fn leave(&mut self, chore: Chore) {
+        if !self.left.contains(&chore) {
+            self.left.push(chore);
+        }
+    }
+
+    /// Is this left to do?
+    pub fn has(&self, chore: Chore) -> bool {
+        self.left.contains(&chore)
+    }
+
+    /// Forgets what is left, after a fork.
+    pub fn clear(&mut self) {
+        self.left.clear();
+    }
+
+    /// Takes back that calls of a policy, or of one of its routes, are to be refused.
+    pub fn clear_forced(&mut self, policy: u16, route: u32) {
+        self.left.retain(|chore| {
+            !matches!(chore, Chore::Forced { policy: of, route: at, .. }
+                if *of == policy && (route == NONE || *at == route))
+        });
+    }
+}
+
+impl Engine {
+    /// Goes on with what earlier steps have left, if this one may do more.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn go_on_with_chores(&mut self, now: Time) {
+        if self.chores.fuel == 0 {
+            return;
+        }
+        for chore in core::mem::take(&mut self.chores.left) {
+            match chore {
+                Chore::Permits(home) => self.hand_out(home, now),
+                Chore::Grants(home) => self.revoke_overdue(home, now),
+                Chore::Tokens(route, sending) => self.resume_pace(route, sending, now),
+                Chore::Places(route, gate) => self.let_through(route, gate, now),
+                Chore::Ended(slot) => {
+                    let call = &self.calls[slot];
+                    // It may have been freed since, by its own reaper, and its slot be another call's.
+                    if call.state == State::Ended && call.lanes == 0 && call.children == 0 {
+                        self.settle(slot, now);
+                    }
+                }
+                Chore::Forced { policy, route, from } => self.refuse_waiting(policy, route, from, now),
+            }
+        }
+    }
+
+    /// Calls that the last step granted, refused, took back or freed besides its own. For tests and fuzzing.
+    #[doc(hidden)]
+    pub fn work(&self) -> u32 {
+        self.chores.done
+    }
+
+    /// Is anything left of the last step to do? For tests and fuzzing.
+    #[doc(hidden)]
+    pub fn has_chores(&self) -> bool {
+        !self.chores.is_empty()
+    }
+}

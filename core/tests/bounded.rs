@@ -1,0 +1,239 @@
+//! ADR 0022: no step does more than so much, whatever waits. Work is counted, not timed.
+
+mod host;
+
+use std::collections::VecDeque;
+
+use Value::{Number, Text};
+use host::{Host, SECOND, at, bulkhead, http, of, verdict};
+use tidegate::{Action, CallId, Class, Event, Policy, Request, Step, Value, Verdict, Wait};
+
+/// What a step may grant, refuse, take back or free besides its own call.
+const MOST: u32 = 256;
+
+const WAITERS: usize = 20_000;
+
+/// Polls whoever is woken until nobody is, and counts ends by verdict and starts. No step may do more than its part.
+fn settle(host: &mut Host, now: u64) -> (Vec<Verdict>, Vec<CallId>) {
+    let (mut ended, mut started) = (Vec::new(), Vec::new());
+    let mut woken: VecDeque<_> = host.wakes().into();
+    let mut events = 0;
+    while let Some(call) = woken.pop_front() {
+        events += 1;
+        assert!(events < 5 * WAITERS, "wakes come to an end");
+        let step = host.poll(call, now);
+        assert!(host.engine.work() <= MOST, "{} in one step", host.engine.work());
+        match step.action {
+            Action::Done { verdict: Verdict::Stale, .. } => {} // woken twice
+            Action::Done { verdict, .. } => ended.push(verdict),
+            Action::Attempt { .. } => started.push(call),
+            Action::Wait { .. } => {}
+        }
+        woken.extend(host.wakes());
+    }
+    (ended, started)
+}
+
+fn small(host: &Host, step: Step) -> Step {
+    assert!(host.engine.work() <= MOST, "{} in one step: {step:?}", host.engine.work());
+    step
+}
+
+fn queue(limit: f64, patience: u64) -> Vec<(&'static str, Value<'static>)> {
+    let more =
+        [("bulkhead.max_queue", Text("none")), ("bulkhead.acquire_timeout", Number(patience as f64 * 1e6))];
+    vec![("bulkhead.max_concurrency", Number(limit)), more[0], more[1]]
+}
+
+#[test]
+fn waiters_out_of_patience_are_refused_a_part_at_a_time_and_one_behind_them_is_granted() {
+    let mut host = Host::new(&queue(1.0, 1));
+    let holder = host.start(Request::default(), 0);
+    for _ in 0..WAITERS {
+        host.park(0);
+    }
+    let patient = host.park(SECOND);
+    let step = host.finish(holder, 1, of(Class::Ok), SECOND + 1);
+    assert_eq!(verdict(small(&host, step)), Verdict::Ok);
+    assert!(host.engine.has_chores());
+    // A permit is free, and a newcomer does not pass those who wait (R2).
+    let newcomer = host.park(SECOND + 1);
+    host.engine.check().unwrap();
+    let (ended, started) = settle(&mut host, SECOND + 1);
+    assert_eq!((ended.len(), started), (WAITERS, vec![patient]));
+    assert!(ended.iter().all(|verdict| *verdict == Verdict::AcquireTimeout));
+    assert!(!host.engine.has_chores());
+    host.engine.check().unwrap();
+    assert_eq!(verdict(host.finish(patient, 1, of(Class::Ok), SECOND + 1)), Verdict::Ok);
+    assert_eq!(settle(&mut host, SECOND + 1).1, [newcomer]);
+}
+
+#[test]
+fn waiters_whose_owners_do_not_come_hold_nobody_up() {
+    let mut host = Host::new(&queue(1.0, 1));
+    let holder = host.start(Request::default(), 0);
+    for _ in 0..WAITERS {
+        host.park(0);
+    }
+    let patient = host.park(SECOND);
+    let step = host.finish(holder, 1, of(Class::Ok), SECOND + 1);
+    let _ = small(&host, step);
+    // Nobody who is woken comes; only the one behind them looks, as it does once a second.
+    let mut looks = 0;
+    while host.poll(patient, SECOND + 2).action == (Action::Wait { why: Wait::Queue }) {
+        assert!(host.engine.work() <= MOST);
+        host.wakes();
+        looks += 1;
+        assert!(looks <= WAITERS as u32 / MOST + 1, "each event goes on with what is left");
+    }
+    host.engine.check().unwrap();
+}
+
+#[test]
+fn a_limit_that_grows_and_one_that_is_forced_and_cleared_are_bounded() {
+    let mut host = Host::new(&queue(1.0, 60));
+    host.start(Request::default(), 0);
+    for _ in 0..WAITERS {
+        host.park(0);
+    }
+    let wide = Policy::from_pairs("p", &queue(1e6, 60)).unwrap();
+    assert!(host.engine.retune(host.policy, wide, at(1)).unwrap().wakes);
+    assert!(host.engine.work() <= MOST);
+    let (ended, started) = settle(&mut host, 1);
+    assert_eq!((ended.len(), started.len()), (0, WAITERS));
+    host.engine.check().unwrap();
+
+    let mut host = Host::new(&queue(1.0, 60));
+    let holder = host.start(Request::default(), 0);
+    for _ in 0..WAITERS {
+        host.park(0);
+    }
+    assert!(host.engine.force_open(host.policy, None, true, at(1)).wakes);
+    assert!(host.engine.work() <= MOST);
+    let (ended, started) = settle(&mut host, 1);
+    assert!(ended.iter().all(|verdict| *verdict == Verdict::ForcedOpen) && started.is_empty());
+    assert_eq!(ended.len(), WAITERS, "each owner's event goes on with it");
+    assert_eq!(verdict(host.finish(holder, 1, of(Class::Ok), 2)), Verdict::Ok);
+    host.engine.check().unwrap();
+
+    // Cleared while it is being carried out: whoever has not been refused goes on waiting.
+    let holder = {
+        let _ = host.engine.force_open(host.policy, None, false, at(3));
+        host.start(Request::default(), 3)
+    };
+    let waiting: Vec<_> = (0..WAITERS).map(|_| host.park(3)).collect();
+    let _ = host.engine.force_open(host.policy, None, true, at(4));
+    let _ = host.engine.force_open(host.policy, None, false, at(4));
+    let (ended, _) = settle(&mut host, 4);
+    assert!(ended.len() <= MOST as usize && !host.engine.has_chores());
+    assert_eq!(verdict(host.finish(holder, 1, of(Class::Ok), 5)), Verdict::Ok);
+    assert_eq!(settle(&mut host, 5).1.len(), 1);
+    assert!(waiting.len() == WAITERS && host.engine.check().is_ok());
+}
+
+#[test]
+fn a_waiter_of_a_forced_route_that_comes_early_is_refused_by_its_own_event() {
+    let mut host = Host::new(&queue(1.0, 60));
+    host.start(Request::default(), 0);
+    let waiting: Vec<_> = (0..WAITERS).map(|_| host.park(0)).collect();
+    let _ = host.engine.force_open(host.policy, None, true, at(1));
+    let step = host.poll(waiting[WAITERS - 1], 1);
+    assert_eq!(verdict(small(&host, step)), Verdict::ForcedOpen);
+}
+
+#[test]
+fn tokens_and_places_are_handed_out_a_part_at_a_time() {
+    let pairs = [
+        ("rate_limit.permits", Number(50_000.0)),
+        ("rate_limit.per", Number(1e6)),
+        ("rate_limit.wait", Number(1.0)),
+        ("rate_limit.max_wait", Number(60e6)),
+        ("rate_limit.max_waiters", Number(50_000.0)),
+    ];
+    let mut host = Host::new(&pairs);
+    for _ in 0..50_000 {
+        host.start(Request::default(), 0);
+    }
+    let waiting: Vec<_> = (0..WAITERS)
+        .map(|_| {
+            let (call, step) = host.begin(Request::default(), 0);
+            assert_eq!(step.action, Action::Wait { why: Wait::Rate });
+            call
+        })
+        .collect();
+    let step = host.poll(waiting[0], SECOND);
+    assert!(matches!(small(&host, step).action, Action::Attempt { .. }));
+    let (ended, started) = settle(&mut host, SECOND);
+    assert_eq!((ended.len(), started.len()), (0, WAITERS - 1));
+    host.engine.check().unwrap();
+
+    let pairs = http(&[
+        ("retry.hold", Number(1.0)),
+        ("retry.max_held", Number(100_000.0)),
+        ("deadline", Number(30e6)),
+        ("retry.max_retry_after", Number(50e6)),
+    ]);
+    let mut host = Host::new(&pairs);
+    let target = host.engine.target(host.route, "/a", at(0));
+    let request = Request { target, ..Request::default() };
+    let first = host.start(request, 0);
+    let throttled = of(Class::Throttled).retry_after(tidegate::Duration::from_secs(20));
+    assert!(matches!(host.finish(first, 1, throttled, 0).action, Action::Wait { .. }));
+    let held: Vec<_> = (0..2_000)
+        .map(|_| {
+            let (call, step) = host.begin(request, 0);
+            assert_eq!(step.action, Action::Wait { why: Wait::Hold });
+            call
+        })
+        .collect();
+    // All their deadlines have passed when the hold's moment is looked at next.
+    let (_, step) = host.begin(request, 40 * SECOND);
+    let _ = small(&host, step);
+    let (ended, _) = settle(&mut host, 40 * SECOND);
+    assert!(ended.iter().all(|it| *it == Verdict::DeadlineQueued), "{ended:?}");
+    assert_eq!(ended.len(), held.len());
+    host.engine.check().unwrap();
+}
+
+#[test]
+fn grants_that_nobody_claims_and_calls_that_linger_are_cleared_a_part_at_a_time() {
+    let mut host = Host::new(&queue(WAITERS as f64, 60));
+    let running: Vec<_> = (0..WAITERS).map(|_| host.start(Request::default(), 0)).collect();
+    for _ in 0..WAITERS {
+        host.park(0);
+    }
+    for call in running {
+        assert_eq!(verdict(host.finish(call, 1, of(Class::Ok), 0)), Verdict::Ok);
+    }
+    host.wakes();
+    // 5 s later a newcomer takes back what nobody has claimed.
+    let (_, step) = host.begin(Request::default(), 6 * SECOND);
+    let _ = small(&host, step);
+    for _ in 0..2 * WAITERS as u32 / MOST {
+        let step = host.poll(CallId::from_word(0), 6 * SECOND);
+        assert_eq!(verdict(small(&host, step)), Verdict::Stale);
+    }
+    assert_eq!(host.engine.snapshot(at(6 * SECOND)).lost as usize, WAITERS);
+    assert!(!host.engine.has_chores());
+
+    // 10,000 calls within each other, all ended but the innermost.
+    let mut host = Host::new(&bulkhead(1.0, 5.0));
+    let first = host.start(Request::default(), 0);
+    let mut chain = vec![first];
+    for depth in 1..10_000 {
+        let nested = Request { parent: Some(chain[depth - 1]), ..Request::default() };
+        chain.push(host.start(nested, 0));
+    }
+    for call in &chain[..9_999] {
+        assert_eq!(verdict(host.finish(*call, 1, of(Class::Ok), 0)), Verdict::Ok);
+    }
+    let waiter = host.park(0);
+    let step = host.finish(chain[9_999], 1, of(Class::Ok), 1);
+    assert_eq!(verdict(small(&host, step)), Verdict::Ok);
+    for _ in 0..10_000 / MOST + 1 {
+        let step = host.engine.on(waiter, Event::Timer, at(2));
+        let _ = small(&host, step);
+    }
+    assert_eq!(host.engine.snapshot(at(2)).lingering, 0);
+    host.engine.check().unwrap();
+}
