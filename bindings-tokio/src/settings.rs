@@ -195,10 +195,11 @@ impl Builder {
         self.set("retry.backoff.jitter_ratio", value)
     }
 
-    /// `retry.budget.kind`: What bounds the added load: window is a share of recent calls plus a floor, ratio a part of all
-    /// calls, share a part of the calls in flight, tokens what successes earn, quota what retries cost.
+    /// `retry.budget.kind`: What bounds the added load: earned is what answered calls earn, window a share of recent calls plus a
+    /// floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn, quota what retries
+    /// cost.
     ///
-    /// One of window, ratio, share, tokens, quota, none; default: `window`.
+    /// One of earned, window, ratio, share, tokens, quota, none; default: `earned`.
     pub fn retry_budget_kind(self, value: &str) -> Self {
         self.set("retry.budget.kind", value)
     }
@@ -238,11 +239,20 @@ impl Builder {
         self.set("retry.budget.rounding", value)
     }
 
-    /// `retry.budget.ratio`: ratio: what a call earns, in retries. tokens: what a success gives back.
+    /// `retry.budget.ratio`: earned: what a call that ends with an answer earns, in retries; 0.18 where absent. ratio: what a
+    /// call earns. tokens: what a success gives back.
     ///
     /// A finite number from 0.000001 to 1; default: required with `ratio` and with `tokens`.
     pub fn retry_budget_ratio(self, value: f64) -> Self {
         self.set("retry.budget.ratio", value)
+    }
+
+    /// `retry.budget.start`: earned: retries that a new budget has; where absent `max_attempts` less 1, at most 4, and 2 in a
+    /// pool.
+    ///
+    /// A whole number from 0 to 1000000000; default: off.
+    pub fn retry_budget_start(self, value: u32) -> Self {
+        self.set("retry.budget.start", value)
     }
 
     /// `retry.budget.min_throughput`: ratio: retries are free until this many calls have been made.
@@ -766,11 +776,11 @@ impl Builder {
         self.set("hedge.delay_max", value)
     }
 
-    /// `hedge.budget.kind`: What bounds the load that hedges add: shared is the retry budget, window is a share of recent calls
-    /// plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn, quota what
-    /// retries cost.
+    /// `hedge.budget.kind`: What bounds the load that hedges add: shared is the retry budget, earned what answered calls earn,
+    /// window a share of recent calls plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens what
+    /// successes earn, quota what retries cost.
     ///
-    /// One of shared, window, ratio, share, tokens, quota, none; default: `shared`.
+    /// One of shared, earned, window, ratio, share, tokens, quota, none; default: `shared`.
     pub fn hedge_budget_kind(self, value: &str) -> Self {
         self.set("hedge.budget.kind", value)
     }
@@ -803,11 +813,20 @@ impl Builder {
         self.set("hedge.budget.rounding", value)
     }
 
-    /// `hedge.budget.ratio`: ratio: what a call earns, in retries. tokens: what a success gives back.
+    /// `hedge.budget.ratio`: earned: what a call that ends with an answer earns, in retries; 0.18 where absent. ratio: what a
+    /// call earns. tokens: what a success gives back.
     ///
     /// A finite number from 0.000001 to 1; default: required with `ratio` and with `tokens`.
     pub fn hedge_budget_ratio(self, value: f64) -> Self {
         self.set("hedge.budget.ratio", value)
+    }
+
+    /// `hedge.budget.start`: earned: retries that a new budget has; where absent `max_attempts` less 1, at most 4, and 2 in a
+    /// pool.
+    ///
+    /// A whole number from 0 to 1000000000; default: off.
+    pub fn hedge_budget_start(self, value: u32) -> Self {
+        self.set("hedge.budget.start", value)
     }
 
     /// `hedge.budget.min_throughput`: ratio: retries are free until this many calls have been made.

@@ -111,11 +111,11 @@ export interface Backoff {
 /** What bounds the load that retries add, per route. */
 export interface Budget {
   /**
-   * What bounds the added load: window is a share of recent calls plus a floor, ratio a part of all calls,
-   * share a part of the calls in flight, tokens what successes earn, quota what retries cost. Window, ratio,
-   * share, tokens, quota, none; default: `window`.
+   * What bounds the added load: earned is what answered calls earn, window a share of recent calls plus a
+   * floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn, quota
+   * what retries cost. Earned, window, ratio, share, tokens, quota, none; default: `earned`.
    */
-  kind?: "window" | "ratio" | "share" | "tokens" | "quota" | "none" | undefined;
+  kind?: "earned" | "window" | "ratio" | "share" | "tokens" | "quota" | "none" | undefined;
   /**
    * A shared budget that is declared as a pool; its own keys stand there. The name of a `Pool`, or the pool
    * itself; default: off.
@@ -130,10 +130,16 @@ export interface Budget {
   /** How the share of calls is rounded. Floor, ceil; default: `floor`. */
   rounding?: "floor" | "ceil" | undefined;
   /**
-   * ratio: what a call earns, in retries. tokens: what a success gives back. 0.000001 to 1; default: required
-   * with `ratio` and with `tokens`.
+   * earned: what a call that ends with an answer earns, in retries; 0.18 where absent. ratio: what a call
+   * earns. tokens: what a success gives back. 0.000001 to 1; default: required with `ratio` and with
+   * `tokens`.
    */
   ratio?: number | undefined;
+  /**
+   * earned: retries that a new budget has; where absent maxAttempts less 1, at most 4, and 2 in a pool. 0 to
+   * 1000000000; default: off.
+   */
+  start?: number | undefined;
   /** ratio: retries are free until this many calls have been made. 0 to 1000000000; default: `0`. */
   minThroughput?: number | undefined;
   /** share: retries in flight per call in flight. At least 0; default: `0.2`. */
@@ -405,11 +411,12 @@ export interface Hedge {
 /** What bounds the load that hedges add, per route. */
 export interface HedgeBudget {
   /**
-   * What bounds the load that hedges add: shared is the retry budget, window is a share of recent calls plus
-   * a floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn,
-   * quota what retries cost. Shared, window, ratio, share, tokens, quota, none; default: `shared`.
+   * What bounds the load that hedges add: shared is the retry budget, earned what answered calls earn, window
+   * a share of recent calls plus a floor, ratio a part of all calls, share a part of the calls in flight,
+   * tokens what successes earn, quota what retries cost. Shared, earned, window, ratio, share, tokens, quota,
+   * none; default: `shared`.
    */
-  kind?: "shared" | "window" | "ratio" | "share" | "tokens" | "quota" | "none" | undefined;
+  kind?: "shared" | "earned" | "window" | "ratio" | "share" | "tokens" | "quota" | "none" | undefined;
   /** How long a call or a retry counts. Milliseconds, 0.01 to 365 days; default: `10s`. */
   ttl?: number | undefined;
   /** Retries per second that are free of any ratio. At least 0; default: `10`. */
@@ -419,10 +426,16 @@ export interface HedgeBudget {
   /** How the share of calls is rounded. Floor, ceil; default: `floor`. */
   rounding?: "floor" | "ceil" | undefined;
   /**
-   * ratio: what a call earns, in retries. tokens: what a success gives back. 0.000001 to 1; default: required
-   * with `ratio` and with `tokens`.
+   * earned: what a call that ends with an answer earns, in retries; 0.18 where absent. ratio: what a call
+   * earns. tokens: what a success gives back. 0.000001 to 1; default: required with `ratio` and with
+   * `tokens`.
    */
   ratio?: number | undefined;
+  /**
+   * earned: retries that a new budget has; where absent maxAttempts less 1, at most 4, and 2 in a pool. 0 to
+   * 1000000000; default: off.
+   */
+  start?: number | undefined;
   /** ratio: retries are free until this many calls have been made. 0 to 1000000000; default: `0`. */
   minThroughput?: number | undefined;
   /** share: retries in flight per call in flight. At least 0; default: `0.2`. */
@@ -495,7 +508,7 @@ export interface Settings {
 export const PRESENCE: Readonly<Record<string, readonly [string, number | string, boolean]>> = {
   retry: ["max_attempts", 3, true],
   "retry.backoff": ["kind", "exponential", true],
-  "retry.budget": ["kind", "window", true],
+  "retry.budget": ["kind", "earned", true],
   rate_limit: ["unit", "call", false],
   bulkhead: ["kind", "fixed", false],
   breaker: ["window_kind", "sliding", false],

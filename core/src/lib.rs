@@ -82,9 +82,10 @@ pub use policy::{Document, UnknownPolicy};
 pub use policy::{Domain, Key, Policy, PolicyError, Pool, PoolKind, TABLE, TABLES, Value};
 pub use quantile::{DDSketch, MergeError, P2Quantile, WindowedP2Quantile, WordsError};
 pub use retry::{
-    Backoff, BudgetSettings, CubicRate, ErrorInfo, Growth, Hints, Jitter, QuotaSettings, RatioBudget,
-    RatioSettings, RetryBudget, RetryError, RetryQuota, RetryStrategy, RetryToken, Rounding, ShareBudget,
-    ShareSettings, StrategySettings, TokenBudget, TokenSettings, WindowSettings, parse_retry_after,
+    Backoff, BudgetSettings, CubicRate, EarnedBudget, EarnedSettings, ErrorInfo, Growth, Hints, Jitter,
+    QuotaSettings, RatioBudget, RatioSettings, RetryBudget, RetryError, RetryQuota, RetryStrategy,
+    RetryToken, Rounding, ShareBudget, ShareSettings, StrategySettings, TokenBudget, TokenSettings,
+    WindowSettings, parse_retry_after,
 };
 pub use throttle::{AdaptiveThrottle, ThrottleSettings};
 pub use time::{Duration, Time, WallTime};

@@ -258,7 +258,23 @@ impl Policy {
     /// assert_eq!(policy.value("bulkhead.max_queue"), None);
     /// ```
     pub fn value(&self, path: &str) -> Option<Value<'_>> {
-        self.written.value(path)
+        self.budget_value(path).or_else(|| self.written.value(path))
+    }
+
+    /// What a budget takes where nothing is given and other keys decide.
+    fn budget_value(&self, path: &str) -> Option<Value<'_>> {
+        let (table, key) = path.rsplit_once('.')?;
+        let budget = match (table, self.hedge.as_ref().map(|hedge| &hedge.budget)) {
+            ("retry.budget", _) => self.retry.budget,
+            ("hedge.budget", Some(HedgeBudget::Own(budget))) => *budget,
+            _ => None,
+        };
+        match (budget, key) {
+            (Some(BudgetSettings::Earned(it)), "ratio") => Some(Value::Number(it.ratio)),
+            (Some(BudgetSettings::Earned(it)), "start") => Some(Value::Number(it.start.into())),
+            (Some(BudgetSettings::Window(_)), "kind") => Some(Value::Text("window")),
+            _ => None,
+        }
     }
 
     /// The pairs of a preset, or nothing where there is none of this name. The names are the choices of the key

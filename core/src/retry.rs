@@ -9,10 +9,10 @@ mod strategy;
 mod wait;
 
 pub use backoff::{Backoff, Growth, Jitter};
-pub(crate) use budget::Budget;
+pub(crate) use budget::{Budget, TOKEN, micro_tokens};
 pub use budget::{
-    BudgetSettings, QuotaSettings, RatioBudget, RatioSettings, RetryBudget, RetryQuota, Rounding,
-    ShareBudget, ShareSettings, TokenBudget, TokenSettings, WindowSettings,
+    BudgetSettings, EarnedBudget, EarnedSettings, QuotaSettings, RatioBudget, RatioSettings, RetryBudget,
+    RetryQuota, Rounding, ShareBudget, ShareSettings, TokenBudget, TokenSettings, WindowSettings,
 };
 pub use cubic::CubicRate;
 pub use retry_after::{Hints, parse_retry_after};

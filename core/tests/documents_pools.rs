@@ -68,7 +68,7 @@ fn pools_of_all_kinds_are_read_printed_and_taken_in() {
 #[test]
 fn an_empty_table_is_a_pool_with_its_defaults() {
     let budget = Document::from_toml("pool.x.budget = {}").unwrap();
-    assert_eq!(budget, Document::from_toml("pool.x.budget.kind = \"window\"").unwrap());
+    assert_eq!(budget, Document::from_toml("pool.x.budget.kind = \"earned\"").unwrap());
     assert_eq!(
         toml("pool.x.bulkhead = {}"),
         ["line 1: pool.x.bulkhead.max_concurrency = (absent): is required where there is a bulkhead"]

@@ -99,7 +99,10 @@ fn the_components_stand_in_their_one_order() {
 fn the_bounds_are_those_of_the_specification() {
     let load = |pairs: &[(&str, Value<'_>)]| explained(pairs).load;
     let of = |per_call, per_second, burst| Load { per_call, per_second, burst };
-    assert_eq!(load(&http(&[])), of(1.2, 10.0, 110.0));
+    assert_eq!(load(&http(&[])), of(1.18, 0.0, 2.0));
+    let earned = [("retry.budget.ratio", Number(0.1)), ("retry.budget.start", Number(7.0))];
+    assert_eq!(load(&http(&earned)), of(1.1, 0.0, 7.0));
+    assert_eq!(load(&[("preset", Text("httpware"))]), of(1.2, 10.0, 110.0));
     assert_eq!(load(&http(&[("retry.budget.rounding", Text("ceil"))])), of(1.2, 10.1, 111.0));
     let ratio = [("retry.budget.kind", Text("ratio")), ("retry.budget.ratio", Number(0.25))];
     let more = [("retry.budget.min_throughput", Number(10.0)), ("retry.max_attempts", Number(4.0))];
@@ -111,7 +114,19 @@ fn the_bounds_are_those_of_the_specification() {
     assert_eq!(load(&[("deadline", Number(1.0))]), of(1.0, 0.0, 0.0));
     let hedge = [("hedge.delay", Number(1e3)), ("hedge.max_attempts", Number(3.0))];
     assert_eq!(load(&[hedge[0], hedge[1], ("hedge.budget.kind", Text("none"))]), of(3.0, 0.0, 0.0));
-    assert_eq!(load(&[hedge[0], hedge[1]]), of(1.2, 10.0, 110.0), "its own default budget");
+    assert_eq!(
+        load(&[hedge[0], hedge[1]]),
+        of(1.18, 0.0, 2.0),
+        "the default budget, as many to start with as hedges"
+    );
+    let tokens = [("kind", Text("tokens")), ("max", Number(10.0)), ("ratio", Number(0.1))];
+    let of_table = |table: &str| -> Vec<_> {
+        let key = |key: &str| -> &'static str { Box::leak(format!("{table}.budget.{key}").into()) };
+        tokens.iter().map(|(name, value)| (key(name), *value)).collect()
+    };
+    assert_eq!(load(&[&hedge[..], &of_table("retry")].concat()), of(1.1, 0.0, 6.0), "shared: one more");
+    let own = [&of_table("hedge")[..], &hedge].concat();
+    assert_eq!(load(&own), of(1.1, 0.0, 6.0), "its own: one more too");
 }
 
 #[test]

@@ -17,6 +17,7 @@ fn a_retry_that_waits_for_stopped_attempts_is_charged_once_and_polls_change_noth
         ("retry.max_attempts", Number(12.0)),
         ("retry.backoff.base", Number(0.0)),
         ("retry.backoff.jitter", Text("none")),
+        ("retry.budget.kind", Text("window")),
     ]);
     let call = host.start(Request { abortable: false, ..Request::default() }, 0);
     // Attempt 1 is stopped and never reported; 2 to 8 fail at once.

@@ -352,7 +352,7 @@ fn the_budget_bounds_retries_and_a_cancelled_backoff_is_refunded() {
 #[test]
 fn draws_do_not_depend_on_how_calls_interleave() {
     let delays = |order: &[usize]| {
-        let mut host = Host::new(&http(&[]));
+        let mut host = Host::new(&http(&[("retry.budget.start", Number(4.0))]));
         let calls: Vec<_> = (0..4).map(|n| host.start(Request::default(), n)).collect();
         let mut delays = [0; 4];
         for n in order {

@@ -154,7 +154,8 @@ fn holds_are_bounded() {
 
 #[test]
 fn every_kind_of_budget_goes_on() {
-    let kinds: [(Pairs<'_>, u64); 3] = [
+    let kinds: [(Pairs<'_>, u64); 4] = [
+        (&[("retry.budget.start", Number(9.0))], 5),
         (
             &[
                 ("retry.budget.kind", Text("tokens")),

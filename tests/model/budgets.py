@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from window import Window as CountWindow
+
 MICRO = 1_000_000
 NEVER = 2**64 - 1
 
@@ -60,6 +62,63 @@ class NoBudget:
 
     def owe(self, debt: Debt, now: int) -> None:
         """0.5: it owes at least this much from here on; only called where something is owed."""
+
+    def answered(self, now: int) -> None:
+        """A call ended with an answer, good or permanent."""
+
+
+@dataclass
+class Earned(NoBudget):
+    """2.20: "A call that ends with an answer earns `ratio` of a retry; a retry costs 1"."""
+
+    ratio: float = 0.18
+    start: int = 2
+    balance: int = -1
+    recent: CountWindow = field(default_factory=lambda: CountWindow(10 * MICRO, "sliding"))
+
+    def __post_init__(self) -> None:
+        """It has its start."""
+        self.balance = self.start * MICRO
+
+    def micros(self) -> int:
+        """The ratio in micro-tokens."""
+        return int(self.ratio * MICRO + 0.5)
+
+    def keep(self, now: int) -> None:
+        """As written: "keeps at most what the calls of the last 10 s could earn, and at least 4 or `start`"."""
+        _, calls = self.recent.counts(now)
+        self.balance = min(self.balance, max(4 * MICRO, self.start * MICRO, calls * self.micros()))
+
+    def deposit(self, now: int) -> None:
+        """The call counts for 10 s."""
+        self.recent.add(False, now)
+
+    def answered(self, now: int) -> None:
+        """It earns."""
+        self.balance += self.micros()
+        self.keep(now)
+
+    def withdraw(self, now: int, kind: str, calls: int, counted: bool = True) -> Charge | None:
+        """A whole one."""
+        self.keep(now)
+        if self.balance < MICRO:
+            return None
+        self.balance -= MICRO
+        return Charge(MICRO, now)
+
+    def refund(self, charge: Charge, now: int) -> None:
+        """What was paid comes back."""
+        self.balance += charge.cost
+        self.keep(now)
+
+    def debt(self, now: int) -> Debt:
+        """What is missing to the start of a new one."""
+        self.keep(now)
+        return max(0, self.start * MICRO - self.balance), NEVER
+
+    def owe(self, debt: Debt, now: int) -> None:
+        """At least so much of the start is missing."""
+        self.balance = min(self.balance, max(0, self.start * MICRO - debt[0]))
 
 
 @dataclass

@@ -138,10 +138,13 @@ class Engine:
         hedge, retries = policy.hedge, policy.max_attempts > 1
         # "shared" is the retry budget, with the settings that it has there, retries or none
         shared = hedge is not None and hedge.budget.get("kind", "shared") == "shared"
-        ledger = Ledger(new_budget(policy.budget or {}, retries or shared))
+        most = policy.max_attempts if retries or hedge is None else hedge.max_attempts
+        ledger = Ledger(new_budget(policy.budget or {}, retries or shared, most))
         if policy.budget_pool is not None:
             ledger = self.shared(policy.budget_pool, now)
-        hedge_ledger = ledger if hedge is None or shared else Ledger(new_budget(hedge.budget))
+        hedge_ledger = ledger
+        if hedge is not None and not shared:
+            hedge_ledger = Ledger(new_budget(hedge.budget, True, hedge.max_attempts))
         route = Route(policy, key, ledger, hedge_ledger)
         route.is_forced = lambda: self.forced(route)
         if policy.rate is not None:

@@ -101,6 +101,9 @@ def of_call(
         return
     call.decided = True
     policy = call.route.policy
+    if outcome.kind in ("ok", "permanent"):  # 2.20: "once per call, when it is decided"
+        for ledger in call.route.ledgers():
+            ledger.budget.answered(now)
     if call.ticket is not None and policy.breaker is not None and not policy.breaker.per_attempt:
         record(engine, call, call.ticket, outcome, attempt.number, now)
         call.ticket = None

@@ -56,6 +56,7 @@ COUNTS: dict[str, tuple[int, int, bool]] = {
     "retry.max_attempts": (1, 255, False),
     "retry.max_held": (1, 10**6, False),
     "retry.backoff.exponent": (1, 8, False),
+    "retry.budget.start": (0, 10**9, False),
     "retry.budget.min_throughput": (0, 10**9, False),
     "retry.budget.min_retries": (0, 10**9, False),
     "retry.budget.max": (1, 1000, False),
@@ -104,7 +105,7 @@ CHOICES: dict[str, list[str]] = {
     "retry.send_rate": ["none", "cubic"],
     "retry.backoff.kind": ["exponential", "constant", "linear", "polynomial"],
     "retry.backoff.jitter": ["full_floor", "none", "full", "equal", "decorrelated", "bounded"],
-    "retry.budget.kind": ["window", "ratio", "share", "tokens", "quota", "none"],
+    "retry.budget.kind": ["earned", "window", "ratio", "share", "tokens", "quota", "none"],
     "retry.budget.rounding": ["floor", "ceil"],
     "rate_limit.unit": ["call", "attempt"],
     "bulkhead.kind": ["fixed", "aimd", "gradient2"],
@@ -115,7 +116,7 @@ CHOICES: dict[str, list[str]] = {
     "breaker.unit": ["call", "attempt"],
     "throttle.window_kind": ["sliding", "tumbling"],
     "throttle.unit": ["call", "attempt"],
-    "hedge.budget.kind": ["shared", "window", "ratio", "share", "tokens", "quota", "none"],
+    "hedge.budget.kind": ["shared", "earned", "window", "ratio", "share", "tokens", "quota", "none"],
 }
 FLAGS = [
     "retry.respect_retry_after",

@@ -11,6 +11,7 @@ from backoff import Backoff
 from keys import SECOND, Pair, Value
 from presets import PRESETS
 
+WINDOWS = ["ttl", "min_retries_per_sec", "percent_can_retry", "rounding"]
 Given = dict[str, Value]
 Names = tuple[str, ...]
 
@@ -146,13 +147,15 @@ class Pool:
     bulkhead: Bulkhead
 
 
-def new_budget(given: Given, exists: bool = True) -> budgets.NoBudget:
-    """The budget of these `retry.budget.*` keys, without the prefix."""
+def new_budget(given: Given, exists: bool = True, most: int = 3) -> budgets.NoBudget:
+    """The budget of these `retry.budget.*` keys, without the prefix; `most` attempts draw on it."""
 
     def number(key: str, default: float) -> float:
         return float(given.get(key, default))
 
-    kind = given.get("kind", "window") if exists else "none"
+    kind = given.get("kind", "earned") if exists else "none"
+    if kind == "earned":
+        return budgets.Earned(number("ratio", 0.18), int(number("start", min(most - 1, 4))))
     if kind == "window":
         return budgets.Window(
             int(number("ttl", 10 * SECOND)),
@@ -375,7 +378,14 @@ def sort_out(pairs: list[Pair]) -> tuple[Reader, list[str]]:
         found = [value for name, value in preset if name == key]
         if found and key not in lists:
             lists[key] = found
-    return Reader({**{key: value for key, value in preset if key not in keys.LISTS}, **given}, lists), wrong
+    both = {**{key: value for key, value in preset if key not in keys.LISTS}, **given}
+    for table, usual in (("retry.budget", "earned"), ("hedge.budget", "shared")):
+        # 2.20: "keys that only a window has make it one where the policy names no kind"
+        named = any(f"{table}.{key}" in given for key in WINDOWS)
+        own = f"{table}.kind" in given or f"{table}.pool" in given
+        if named and not own and both.get(f"{table}.kind", usual) == usual:
+            both[f"{table}.kind"] = "window"
+    return Reader(both, lists), wrong
 
 
 def build(name: str, pairs: list[Pair]) -> Policy | list[str]:

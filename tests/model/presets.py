@@ -15,7 +15,6 @@ PRESETS: dict[str, list[Pair]] = {
         ("retry.backoff.jitter", "full_floor"),
         ("retry.retry_after", "floor"),
         ("retry.max_retry_after", 60 * SECOND),
-        ("retry.budget.kind", "window"),
     ],
     "httpware": [
         ("retry.max_attempts", 3),
@@ -62,6 +61,7 @@ PRESETS: dict[str, list[Pair]] = {
         ("retry.backoff.base", 50_000),
         ("retry.backoff.max", 2 * SECOND),
         ("retry.backoff.jitter", "decorrelated"),
+        ("retry.budget.kind", "window"),
     ],
     "graph": [
         ("retry.max_attempts", 11),
@@ -75,6 +75,7 @@ PRESETS: dict[str, list[Pair]] = {
         ("retry.backoff.exponent", 2),
         ("retry.backoff.max", 180 * SECOND),
         ("retry.backoff.jitter", "none"),
+        ("retry.budget.kind", "window"),
     ],
     "grpc": [
         ("retry.max_attempts", 5),

@@ -50,16 +50,19 @@ class HedgeBudget(Options):
     """What bounds the load that hedges add, per route.
 
     Args:
-        kind: What bounds the load that hedges add: shared is the retry budget, window is a share of recent
-            calls plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens what
-            successes earn, quota what retries cost. `"shared"` (default), `"window"`, `"ratio"`, `"share"`,
-            `"tokens"`, `"quota"`, `"none"`.
+        kind: What bounds the load that hedges add: shared is the retry budget, earned what answered calls
+            earn, window a share of recent calls plus a floor, ratio a part of all calls, share a part of the
+            calls in flight, tokens what successes earn, quota what retries cost. `"shared"` (default),
+            `"earned"`, `"window"`, `"ratio"`, `"share"`, `"tokens"`, `"quota"`, `"none"`.
         ttl: How long a call or a retry counts. Seconds or `timedelta`, 10 µs to 365 days; 10 s by default.
         min_retries_per_sec: Retries per second that are free of any ratio. At least 0; 10 by default.
         percent_can_retry: Retries allowed per recent call, as a fraction. At least 0; 0.2 by default.
         rounding: How the share of calls is rounded. `"floor"` (default), `"ceil"`.
-        ratio: ratio: what a call earns, in retries. tokens: what a success gives back. 0.000001 to 1;
-            required with kind `"ratio"` and with kind `"tokens"`.
+        ratio: earned: what a call that ends with an answer earns, in retries; 0.18 where absent. ratio: what
+            a call earns. tokens: what a success gives back. 0.000001 to 1; required with kind `"ratio"` and
+            with kind `"tokens"`.
+        start: earned: retries that a new budget has; where absent max_attempts less 1, at most 4, and 2 in a
+            pool. 0 to 1,000,000,000; off by default.
         min_throughput: ratio: retries are free until this many calls have been made. 0 to 1,000,000,000; 0 by
             default.
         share: share: retries in flight per call in flight. At least 0; 0.2 by default.
@@ -72,12 +75,13 @@ class HedgeBudget(Options):
             by default.
     """
 
-    kind: Literal["shared", "window", "ratio", "share", "tokens", "quota", "none"] = UNSET
+    kind: Literal["shared", "earned", "window", "ratio", "share", "tokens", "quota", "none"] = UNSET
     ttl: float | timedelta = UNSET
     min_retries_per_sec: float = UNSET
     percent_can_retry: float = UNSET
     rounding: Literal["floor", "ceil"] = UNSET
     ratio: float = UNSET
+    start: int = UNSET
     min_throughput: int = UNSET
     share: float = UNSET
     min_retries: int = UNSET
@@ -310,17 +314,21 @@ class Budget(Options):
     """What bounds the load that retries add, per route.
 
     Args:
-        kind: What bounds the added load: window is a share of recent calls plus a floor, ratio a part of all
-            calls, share a part of the calls in flight, tokens what successes earn, quota what retries cost.
-            `"window"` (default), `"ratio"`, `"share"`, `"tokens"`, `"quota"`, `"none"`.
+        kind: What bounds the added load: earned is what answered calls earn, window a share of recent calls
+            plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens what
+            successes earn, quota what retries cost. `"earned"` (default), `"window"`, `"ratio"`, `"share"`,
+            `"tokens"`, `"quota"`, `"none"`.
         pool: A shared budget that is declared as a pool; its own keys stand there. The name of a `Pool`, or
             the pool itself; off by default.
         ttl: How long a call or a retry counts. Seconds or `timedelta`, 10 µs to 365 days; 10 s by default.
         min_retries_per_sec: Retries per second that are free of any ratio. At least 0; 10 by default.
         percent_can_retry: Retries allowed per recent call, as a fraction. At least 0; 0.2 by default.
         rounding: How the share of calls is rounded. `"floor"` (default), `"ceil"`.
-        ratio: ratio: what a call earns, in retries. tokens: what a success gives back. 0.000001 to 1;
-            required with kind `"ratio"` and with kind `"tokens"`.
+        ratio: earned: what a call that ends with an answer earns, in retries; 0.18 where absent. ratio: what
+            a call earns. tokens: what a success gives back. 0.000001 to 1; required with kind `"ratio"` and
+            with kind `"tokens"`.
+        start: earned: retries that a new budget has; where absent max_attempts less 1, at most 4, and 2 in a
+            pool. 0 to 1,000,000,000; off by default.
         min_throughput: ratio: retries are free until this many calls have been made. 0 to 1,000,000,000; 0 by
             default.
         share: share: retries in flight per call in flight. At least 0; 0.2 by default.
@@ -333,13 +341,14 @@ class Budget(Options):
             by default.
     """
 
-    kind: Literal["window", "ratio", "share", "tokens", "quota", "none"] = UNSET
+    kind: Literal["earned", "window", "ratio", "share", "tokens", "quota", "none"] = UNSET
     pool: str | Named = UNSET
     ttl: float | timedelta = UNSET
     min_retries_per_sec: float = UNSET
     percent_can_retry: float = UNSET
     rounding: Literal["floor", "ceil"] = UNSET
     ratio: float = UNSET
+    start: int = UNSET
     min_throughput: int = UNSET
     share: float = UNSET
     min_retries: int = UNSET

@@ -10,6 +10,7 @@ use crate::{checked, time};
 pub extern "C" fn budget() -> f64 {
     checked(|policy| {
         Some(match policy.budget()? {
+            BudgetSettings::Earned(_) => return None,
             BudgetSettings::Window(settings) => keep(RetryBudget::new(settings)),
             BudgetSettings::Ratio(settings) => keep(RatioBudget::new(settings)),
             BudgetSettings::Share(settings) => keep(ShareBudget::new(settings)),

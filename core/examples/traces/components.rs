@@ -18,7 +18,7 @@ pub fn pools(dice: &mut Dice) -> Vec<Json> {
                 "bulkhead" => queue(dice, "", &mut |key, value| pairs.push(json!([key, value]))),
                 "rate_limit" => rate(dice, "", &mut |key, value| pairs.push(json!([key, value]))),
                 _ => {
-                    pairs.push(json!(["kind", dice.of(&["share", "window"])]));
+                    pairs.push(json!(["kind", dice.of(&["share", "window", "earned"])]));
                     pairs.push(json!(["ttl", dice.of(&[100_000, 1_000_000])]));
                 }
             }
@@ -56,7 +56,7 @@ pub fn policy(dice: &mut Dice, name: &str, pools: &[Json]) -> Json {
         } else {
             put(
                 "retry.budget.kind",
-                json!(dice.of(&["window", "share", "share", "tokens", "quota", "none"])),
+                json!(dice.of(&["earned", "earned", "window", "share", "share", "tokens", "quota", "none"])),
             );
             put("retry.budget.max", json!(dice.of(&[2, 4])));
             put("retry.budget.ratio", json!(0.5));
@@ -226,7 +226,10 @@ fn hedge(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) {
         }
     }
     if dice.chance(50) {
-        put("hedge.budget.kind", json!(dice.of(&["share", "window", "none", "tokens", "quota", "ratio"])));
+        put(
+            "hedge.budget.kind",
+            json!(dice.of(&["share", "earned", "window", "none", "tokens", "quota", "ratio"])),
+        );
         put("hedge.budget.share", json!(dice.of(&[0.2, 1.0, 2.0])));
         put("hedge.budget.min_retries", json!(dice.of(&[0, 1])));
         put("hedge.budget.max", json!(4));

@@ -353,10 +353,11 @@ impl Trace {
     }
 
     fn budget(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) {
-        let kind = dice.of(&["window", "window", "ratio", "share", "tokens", "quota", "none"]);
+        let kind =
+            dice.of(&["earned", "earned", "window", "window", "ratio", "share", "tokens", "quota", "none"]);
         if dice.chance(85) {
             put("retry.budget.kind", json!(kind));
-        } else if kind != "window" {
+        } else if kind != "window" && kind != "earned" {
             return;
         }
         if kind == "window" && dice.chance(40) {
@@ -368,6 +369,10 @@ impl Trace {
             }
         };
         match kind {
+            "earned" => {
+                often(50, "ratio", &[0.18, 0.5, 1.0, 1.0 / 3.0]);
+                often(50, "start", &[0.0, 1.0, 2.0, 9.0]);
+            }
             "window" => {
                 often(80, "ttl", &[10.0, 95.0, 100_000.0, 1_000_000.0, 10_000_000.0]);
                 often(80, "min_retries_per_sec", &[0.0, 0.0, 0.1, 0.5, 1.0, 2.5, 10.0]);

@@ -89,6 +89,7 @@ impl Engine {
     /// time says something.
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn call_over(&mut self, slot: u32, kind: Kind, attempt: u8, started: Option<Time>, now: Time) {
+        self.earn(slot, kind, now);
         let call = &self.calls[slot];
         let (ticket, holds) = (call.ticket, call.has(flag::HOLDS));
         if ticket != 0 && self.routes[call.route].stages != 0 {

@@ -176,6 +176,23 @@ impl Engine {
         }
     }
 
+    /// A call has been decided by an attempt of this kind: an answer earns for its budgets, once per call.
+    #[inline]
+    pub(super) fn earn(&mut self, slot: u32, kind: Kind, now: Time) {
+        let class = kind.class().unwrap_or_else(|| self.settings(slot).class_of(kind));
+        if !matches!(class, Class::Ok | Class::Permanent) {
+            return;
+        }
+        let route = &mut self.routes[self.calls[slot].route];
+        if let Some(budget) = route.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut()) {
+            budget.on_answer(now);
+        }
+        let home = route.budget_at;
+        if let Some(budget) = &mut self.routes[home].budget {
+            budget.on_answer(now);
+        }
+    }
+
     /// Counts an attempt that starts; the first of a call is the call's one deposit in each budget (semantics 2.10).
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn count_attempt(&mut self, slot: u32, hedge: bool, now: Time) {

@@ -11,8 +11,8 @@ use crate::codel::{CodelLaw, CodelSettings};
 use crate::full::{FULL, Full, Rare};
 use crate::limit::{AimdSettings, Gradient2Settings, Gradient2Variant, RateSettings};
 use crate::retry::{
-    Backoff, BudgetSettings, Growth, Jitter, QuotaSettings, RatioSettings, RetryAfterMode, Rounding,
-    ShareSettings, TokenSettings, WindowSettings,
+    Backoff, BudgetSettings, EarnedSettings, Growth, Jitter, QuotaSettings, RatioSettings, RetryAfterMode,
+    Rounding, ShareSettings, TokenSettings, WindowSettings,
 };
 use crate::text;
 use crate::throttle::ThrottleSettings;
@@ -108,7 +108,15 @@ impl Settings {
         let key = |name: &str| text::of(&[table, ".", name]);
         let (whole, real) = (|name: &str| self.whole(&key(name)), |name: &str| self.real(&key(name)));
         let throttled = if self.given(&key("throttled_cost")) { "throttled_cost" } else { "cost" };
-        Some(match self.word(&key("kind")) {
+        Some(match self.budget_kind(table) {
+            "earned" => BudgetSettings::Earned(EarnedSettings {
+                ratio: if self.given(&key("ratio")) {
+                    real("ratio")
+                } else {
+                    EarnedSettings::default().ratio
+                },
+                start: if self.given(&key("start")) { whole("start") } else { self.start(table) },
+            }),
             "window" => BudgetSettings::Window(WindowSettings {
                 ttl: self.span(&key("ttl")),
                 min_retries_per_sec: real("min_retries_per_sec"),
@@ -136,6 +144,14 @@ impl Settings {
             }),
             _ => return None,
         })
+    }
+
+    /// Retries that an earned budget has at the start: as many as one call may need, at most 4.
+    fn start(&self, table: &str) -> u32 {
+        let retries = self.uses("retry.") && self.whole("retry.max_attempts") > 1;
+        let most =
+            if retries && table == "retry.budget" { "retry.max_attempts" } else { "hedge.max_attempts" };
+        self.whole(most).saturating_sub(1).min(4)
     }
 
     fn rate_limit(&self) -> RateLimit {
@@ -301,7 +317,17 @@ impl Settings {
 
     /// Do hedges draw on the retry budget?
     fn hedges_share(&self) -> bool {
-        FULL && self.uses("hedge.") && self.word("hedge.budget.kind") == "shared"
+        FULL && self.uses("hedge.") && self.budget_kind("hedge.budget") == "shared"
+    }
+
+    /// The kind of a budget. Keys that only a window has make it one where no kind is given.
+    fn budget_kind(&self, table: &str) -> &'static str {
+        let given = |key: &str| self.given(&text::of(&[table, ".", key]));
+        let own = ["ttl", "min_retries_per_sec", "percent_can_retry", "rounding"];
+        if !given("kind") && own.into_iter().any(given) {
+            return "window";
+        }
+        self.word(&text::of(&[table, ".kind"]))
     }
 
     /// The kinds that a list counts: those it names, and those based on a class that it names, unless the other list

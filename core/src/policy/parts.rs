@@ -77,7 +77,7 @@ mod tests {
         let none = policy(&[("retry.max_attempts", Number(2.0))]);
         assert!(none.rate().is_none() && none.aimd().is_none() && none.gradient2().is_none());
         assert!(none.codel().is_none() && none.breaker().is_none() && none.throttle().is_none());
-        assert!(matches!(none.budget(), Some(BudgetSettings::Window(_))));
+        assert!(matches!(none.budget(), Some(BudgetSettings::Earned(it)) if it.start == 1));
         let aimd = policy(&[
             ("bulkhead.kind", Text("aimd")),
             ("bulkhead.max_concurrency", Number(9.0)),

@@ -28,7 +28,6 @@ pub(super) const PRESETS: &[Preset] = &[
             ("retry.backoff.max", Number(5.0 * SECOND)),
             ("retry.backoff.jitter", Text("full_floor")),
             ("retry.max_retry_after", Number(60.0 * SECOND)),
-            ("retry.budget.kind", Text("window")),
         ],
     ),
     // As the httpware library has it: full jitter, the server's wait to the letter, no deadline.
@@ -57,7 +56,7 @@ pub(super) const PRESETS: &[Preset] = &[
             ("retry.backoff.jitter", Text("decorrelated")),
         ],
     ),
-    // Optimistic concurrency: another try may win.
+    // Optimistic concurrency: another try may win. A conflict is no sign of overload, so retries need not be earned.
     (
         "occ",
         &[
@@ -66,10 +65,11 @@ pub(super) const PRESETS: &[Preset] = &[
             ("retry.backoff.base", Number(0.05 * SECOND)),
             ("retry.backoff.max", Number(2.0 * SECOND)),
             ("retry.backoff.jitter", Text("decorrelated")),
+            ("retry.budget.kind", Text("window")),
         ],
     ),
     // Microsoft Graph's retry handler: few statuses, any method whose body can be sent again, long patience; while a
-    // throttled call waits, those to the same path wait too.
+    // throttled call waits, those to the same path wait too. Ten retries are more than calls earn.
     #[cfg(not(tidegate_small))]
     (
         "graph",
@@ -92,6 +92,7 @@ pub(super) const PRESETS: &[Preset] = &[
             ("retry.backoff.exponent", Number(2.0)),
             ("retry.backoff.max", Number(180.0 * SECOND)),
             ("retry.backoff.jitter", Text("none")),
+            ("retry.budget.kind", Text("window")),
         ],
     ),
     // The AWS SDKs' standard mode.

@@ -95,9 +95,9 @@ const fn real(min: f64, max: f64) -> Domain {
 /// Strictly between 0 and 1, as quantiles are.
 const QUANTILE: Domain = real(0.001, 0.999);
 const BUDGETS: Domain = Domain::Choice(if FULL {
-    &["window", "ratio", "share", "tokens", "quota", "none"]
+    &["earned", "window", "ratio", "share", "tokens", "quota", "none"]
 } else {
-    &["window", "none"]
+    &["earned", "window", "none"]
 });
 const BULKHEADS: Domain = Domain::Choice(if FULL { &["fixed", "aimd", "gradient2"] } else { &["fixed"] });
 const UNIT: Domain = Domain::Choice(&["call", "attempt"]);
@@ -140,15 +140,15 @@ pub const TABLE: &[Key] = &[
     key("retry.backoff.max", span(Duration::ZERO), "5s", "The longest computed delay, before jitter."),
     key("retry.backoff.jitter", Domain::Choice(&["full_floor", "none", "full", "equal", "decorrelated", "bounded"]), "full_floor", "How the delay d is spread: full_floor draws from [0.1·d, d], full from [0, d], equal from [d/2, d], decorrelated from [base, 3·previous], bounded from [(1−j)·d, (1+j)·d]."),
     key("retry.backoff.jitter_ratio", real(0.0, 1.0), "", "The j of bounded jitter."),
-    key("retry.budget.kind", BUDGETS, "window", "What bounds the added load: window is a share of recent calls plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn, quota what retries cost."),
+    key("retry.budget.kind", BUDGETS, "earned", "What bounds the added load: earned is what answered calls earn, window a share of recent calls plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn, quota what retries cost."),
     #[cfg(not(tidegate_small))]
     key("retry.budget.pool", Domain::Name, "", "A shared budget that is declared as a pool; its own keys stand there."),
     key("retry.budget.ttl", span(Duration::from_micros(10)), "10s", "How long a call or a retry counts."),
     key("retry.budget.min_retries_per_sec", real(0.0, 1e9), "10", "Retries per second that are free of any ratio."),
     key("retry.budget.percent_can_retry", real(0.0, 1e6), "0.2", "Retries allowed per recent call, as a fraction."),
     key("retry.budget.rounding", Domain::Choice(&["floor", "ceil"]), "floor", "How the share of calls is rounded."),
-    #[cfg(not(tidegate_small))]
-    key("retry.budget.ratio", real(1e-6, 1.0), "", "ratio: what a call earns, in retries. tokens: what a success gives back."),
+    key("retry.budget.ratio", real(1e-6, 1.0), "", "earned: what a call that ends with an answer earns, in retries; 0.18 where absent. ratio: what a call earns. tokens: what a success gives back."),
+    key("retry.budget.start", count(0, 1_000_000_000), "", "earned: retries that a new budget has; where absent max_attempts less 1, at most 4, and 2 in a pool."),
     #[cfg(not(tidegate_small))]
     key("retry.budget.min_throughput", count(0, 1_000_000_000), "0", "ratio: retries are free until this many calls have been made."),
     #[cfg(not(tidegate_small))]
@@ -269,7 +269,7 @@ pub const TABLE: &[Key] = &[
     #[cfg(not(tidegate_small))]
     key("hedge.delay_max", span(MICRO), "", "The longest adaptive delay."),
     #[cfg(not(tidegate_small))]
-    key("hedge.budget.kind", Domain::Choice(&["shared", "window", "ratio", "share", "tokens", "quota", "none"]), "shared", "What bounds the load that hedges add: shared is the retry budget, window is a share of recent calls plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn, quota what retries cost."),
+    key("hedge.budget.kind", Domain::Choice(&["shared", "earned", "window", "ratio", "share", "tokens", "quota", "none"]), "shared", "What bounds the load that hedges add: shared is the retry budget, earned what answered calls earn, window a share of recent calls plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn, quota what retries cost."),
     #[cfg(not(tidegate_small))]
     key("hedge.budget.ttl", span(Duration::from_micros(10)), "10s", "How long a call or a retry counts."),
     #[cfg(not(tidegate_small))]
@@ -279,7 +279,9 @@ pub const TABLE: &[Key] = &[
     #[cfg(not(tidegate_small))]
     key("hedge.budget.rounding", Domain::Choice(&["floor", "ceil"]), "floor", "How the share of calls is rounded."),
     #[cfg(not(tidegate_small))]
-    key("hedge.budget.ratio", real(1e-6, 1.0), "", "ratio: what a call earns, in retries. tokens: what a success gives back."),
+    key("hedge.budget.ratio", real(1e-6, 1.0), "", "earned: what a call that ends with an answer earns, in retries; 0.18 where absent. ratio: what a call earns. tokens: what a success gives back."),
+    #[cfg(not(tidegate_small))]
+    key("hedge.budget.start", count(0, 1_000_000_000), "", "earned: retries that a new budget has; where absent max_attempts less 1, at most 4, and 2 in a pool."),
     #[cfg(not(tidegate_small))]
     key("hedge.budget.min_throughput", count(0, 1_000_000_000), "0", "ratio: retries are free until this many calls have been made."),
     #[cfg(not(tidegate_small))]

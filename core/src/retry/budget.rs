@@ -1,12 +1,14 @@
-//! Retry budgets: what bounds the load that retries add. Five kinds behind one interface, with honest names
-//! (semantics 2.10 to 2.15); four of them are called "retry budget" elsewhere, and they are not the same thing.
+//! Retry budgets: what bounds the load that retries add. Six kinds behind one interface, with honest names
+//! (semantics 2.10 to 2.15, 2.20); four of them are called "retry budget" elsewhere, and they are not the same thing.
 
+mod earned;
 mod quota;
 mod ratio;
 mod share;
 mod tokens;
 mod window;
 
+pub use earned::{EarnedBudget, EarnedSettings};
 pub use quota::{QuotaSettings, RetryQuota};
 pub use ratio::{RatioBudget, RatioSettings};
 pub use share::{ShareBudget, ShareSettings};
@@ -22,6 +24,8 @@ use crate::time::Time;
 /// The settings of a budget, by kind.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum BudgetSettings {
+    /// What answered calls earn; the default.
+    Earned(EarnedSettings),
     /// A share of recent calls, plus a floor.
     Window(WindowSettings),
     /// A part of all calls.
@@ -37,6 +41,7 @@ pub enum BudgetSettings {
 /// A budget of any kind, as the engine uses it.
 #[derive(Clone, Debug)]
 pub(crate) enum Budget {
+    Earned(EarnedBudget),
     Window(RetryBudget),
     Ratio(Rare<RatioBudget>),
     Share(Rare<ShareBudget>),
@@ -45,14 +50,16 @@ pub(crate) enum Budget {
 }
 
 impl Budget {
-    /// A budget of these settings; a small engine has the window alone.
+    /// A budget of these settings; a small engine has `earned` and `window` alone.
     pub(crate) fn new(settings: &BudgetSettings) -> Option<Self> {
-        if let BudgetSettings::Window(settings) = settings {
-            return Some(Self::Window(RetryBudget::new(*settings)));
+        match settings {
+            BudgetSettings::Earned(settings) => return Some(Self::Earned(EarnedBudget::new(*settings))),
+            BudgetSettings::Window(settings) => return Some(Self::Window(RetryBudget::new(*settings))),
+            _ => {}
         }
         let full = Full::here()?;
         Some(match settings {
-            BudgetSettings::Window(settings) => Self::Window(RetryBudget::new(*settings)),
+            BudgetSettings::Earned(_) | BudgetSettings::Window(_) => return None,
             BudgetSettings::Ratio(settings) => Self::Ratio(Rare::new(RatioBudget::new(*settings), full)),
             BudgetSettings::Share(settings) => Self::Share(Rare::new(ShareBudget::new(*settings), full)),
             BudgetSettings::Tokens(settings) => Self::Tokens(Rare::new(TokenBudget::new(*settings), full)),
@@ -64,9 +71,18 @@ impl Budget {
     #[inline]
     pub(crate) fn on_call(&mut self, now: Time) {
         match self {
+            Self::Earned(budget) => budget.on_call(now),
             Self::Window(budget) => budget.deposit(now),
             Self::Ratio(budget) => budget.on_call(),
             Self::Share(..) | Self::Tokens(..) | Self::Quota(..) => {}
+        }
+    }
+
+    /// A call ended with an answer, good or permanent.
+    #[inline]
+    pub(crate) fn on_answer(&mut self, now: Time) {
+        if let Self::Earned(budget) = self {
+            budget.on_answer(now);
         }
     }
 
@@ -75,7 +91,7 @@ impl Budget {
     #[inline]
     pub(crate) fn on_outcome(&mut self, class: Class, charge: u16, last: u16) -> u16 {
         match self {
-            Self::Window(_) | Self::Ratio(..) => 0,
+            Self::Earned(_) | Self::Window(_) | Self::Ratio(..) => 0,
             Self::Share(budget) => {
                 budget.on_end(charge != 0);
                 0
@@ -105,6 +121,7 @@ impl Budget {
     /// that it took from `tokens` is then the retry's, else the retry takes its own.
     pub(crate) fn try_charge(&mut self, class: Class, counted: bool, calls: u32, now: Time) -> Option<u16> {
         match self {
+            Self::Earned(budget) => budget.try_withdraw(now).then_some(1),
             Self::Window(budget) => budget.try_withdraw(now).then_some(1),
             Self::Ratio(budget) => {
                 let paid = u16::from(!budget.is_free());
@@ -128,6 +145,7 @@ impl Budget {
     /// The retry charged at `charged` will not start.
     pub(crate) fn refund(&mut self, charge: u16, charged: Time, now: Time) {
         match self {
+            Self::Earned(budget) => budget.refund(now),
             Self::Window(budget) => budget.refund(charged, now),
             Self::Ratio(budget) => budget.refund(),
             Self::Share(budget) => budget.on_end(charge != 0),
@@ -139,6 +157,7 @@ impl Budget {
     /// Retries that could be taken now, for people to look at.
     pub(crate) fn balance(&mut self, calls: u32, now: Time) -> u64 {
         match self {
+            Self::Earned(budget) => budget.balance(now),
             Self::Window(budget) => budget.balance(now),
             Self::Ratio(budget) => budget.balance(),
             Self::Share(budget) => budget.balance(calls),
@@ -152,6 +171,7 @@ impl Budget {
     /// budget that is gone.
     pub(crate) fn retune(&mut self, to: &BudgetSettings, now: Time) -> bool {
         match (&mut *self, to) {
+            (Self::Earned(budget), BudgetSettings::Earned(to)) => budget.retune(*to),
             (Self::Window(budget), BudgetSettings::Window(to)) => budget.retune(*to, now),
             (Self::Ratio(budget), BudgetSettings::Ratio(to)) => budget.retune(*to),
             (Self::Share(budget), BudgetSettings::Share(to)) => budget.retune(*to),
@@ -169,15 +189,19 @@ impl Budget {
 
     /// A budget of these settings that has its burst behind it, so that every retry has to be earned.
     pub(crate) fn spent(settings: &BudgetSettings, now: Time) -> Option<Self> {
-        if let BudgetSettings::Window(settings) = settings {
-            return Some(Self::Window(RetryBudget::spent(*settings, now)));
+        match settings {
+            BudgetSettings::Earned(settings) => return Some(Self::Earned(EarnedBudget::spent(*settings))),
+            BudgetSettings::Window(settings) => {
+                return Some(Self::Window(RetryBudget::spent(*settings, now)));
+            }
+            _ => {}
         }
         let full = Full::here()?;
         Some(match settings {
             BudgetSettings::Ratio(settings) => Self::Ratio(Rare::new(RatioBudget::spent(*settings), full)),
             BudgetSettings::Tokens(settings) => Self::Tokens(Rare::new(TokenBudget::spent(*settings), full)),
             BudgetSettings::Quota(settings) => Self::Quota(Rare::new(RetryQuota::spent(*settings), full)),
-            BudgetSettings::Window(_) | BudgetSettings::Share(_) => return Self::new(settings),
+            _ => return Self::new(settings),
         })
     }
 
@@ -185,6 +209,7 @@ impl Budget {
     /// so is their route.
     pub(crate) fn debt(&mut self, now: Time) -> Debt {
         match self {
+            Self::Earned(budget) => Debt::lasting(budget.debt(now)),
             Self::Window(budget) => budget.debt(now),
             Self::Ratio(budget) => Debt::lasting(budget.debt()),
             Self::Share(..) => Debt::NONE,
@@ -199,6 +224,7 @@ impl Budget {
             return;
         }
         match self {
+            Self::Earned(budget) => budget.owe(debt.amount),
             Self::Window(budget) => budget.owe(debt, now),
             Self::Ratio(budget) => budget.owe(debt.amount),
             Self::Share(..) => {}
@@ -218,6 +244,7 @@ impl Budget {
     /// Writes down what survives: retries in flight do not, so a share has nothing to write.
     pub(crate) fn save(&self, to: &mut Saver) {
         match self {
+            Self::Earned(budget) => budget.save(to),
             Self::Window(budget) => budget.save(to),
             Self::Ratio(budget) => budget.save(to),
             Self::Share(..) => {}
@@ -232,6 +259,7 @@ impl Budget {
         let kind = from.text()?;
         let (full, fresh) = Full::here().zip(Self::new(settings)).ok_or(Damage("must be a full engine's"))?;
         Ok(match (kind, settings) {
+            ("earned", BudgetSettings::Earned(to)) => Self::Earned(EarnedBudget::load(from, *to)?),
             ("window", BudgetSettings::Window(to)) => Self::Window(RetryBudget::load(from, *to)?),
             ("ratio", BudgetSettings::Ratio(to)) => {
                 Self::Ratio(Rare::new(RatioBudget::load(from, *to)?, full))
@@ -242,7 +270,7 @@ impl Budget {
             ("quota", BudgetSettings::Quota(to)) => {
                 Self::Quota(Rare::new(RetryQuota::load(from, *to)?, full))
             }
-            ("window" | "ratio" | "tokens" | "quota", _) => from.dropped(fresh),
+            ("earned" | "window" | "ratio" | "tokens" | "quota", _) => from.dropped(fresh),
             _ => return Err(Damage("must be a kind of budget")),
         })
     }
@@ -256,9 +284,9 @@ impl Budget {
 }
 
 /// One token in micro-tokens: fractions are added without drift.
-const TOKEN: u64 = 1_000_000;
+pub(crate) const TOKEN: u64 = 1_000_000;
 
 /// A fraction of a token, rounded to the nearest micro-token.
-fn micro_tokens(tokens: f64) -> u64 {
+pub(crate) fn micro_tokens(tokens: f64) -> u64 {
     (tokens * TOKEN as f64 + 0.5) as u64
 }

@@ -57,6 +57,7 @@ pub fn moved(
 
 /// A policy of everything, and an engine of it that has something to remember in every part.
 pub const WHOLE: Pairs<'static> = &[
+    ("retry.budget.kind", Text("window")),
     ("retry.max_attempts", Number(2.0)),
     ("retry.backoff.jitter", Text("none")),
     ("retry.send_rate", Text("cubic")),

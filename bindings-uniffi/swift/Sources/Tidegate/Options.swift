@@ -212,9 +212,11 @@ public struct Backoff: Sendable, Hashable {
 
 /// What bounds the load that retries add, per route.
 public struct Budget: Sendable, Hashable {
-    /// What bounds the added load: window is a share of recent calls plus a floor, ratio a part of all calls,
-    /// share a part of the calls in flight, tokens what successes earn, quota what retries cost.
+    /// What bounds the added load: earned is what answered calls earn, window a share of recent calls plus a
+    /// floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn,
+    /// quota what retries cost.
     public enum Kind: String, Sendable, Hashable, CaseIterable {
+        case earned
         case window
         case ratio
         case share
@@ -229,9 +231,10 @@ public struct Budget: Sendable, Hashable {
         case ceil
     }
 
-    /// What bounds the added load: window is a share of recent calls plus a floor, ratio a part of all calls,
-    /// share a part of the calls in flight, tokens what successes earn, quota what retries cost. `.window`,
-    /// `.ratio`, `.share`, `.tokens`, `.quota`, `.off`; default: `.window`.
+    /// What bounds the added load: earned is what answered calls earn, window a share of recent calls plus a
+    /// floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn,
+    /// quota what retries cost. `.earned`, `.window`, `.ratio`, `.share`, `.tokens`, `.quota`, `.off`;
+    /// default: `.earned`.
     public var kind: Kind?
     /// A shared budget that is declared as a pool; its own keys stand there. The name of a `Pool`; default:
     /// off.
@@ -244,9 +247,13 @@ public struct Budget: Sendable, Hashable {
     public var percentCanRetry: Double?
     /// How the share of calls is rounded. `.floor`, `.ceil`; default: `.floor`.
     public var rounding: Rounding?
-    /// ratio: what a call earns, in retries. tokens: what a success gives back. 0.000001 to 1; default:
-    /// required with `ratio` and with `tokens`.
+    /// earned: what a call that ends with an answer earns, in retries; 0.18 where absent. ratio: what a call
+    /// earns. tokens: what a success gives back. 0.000001 to 1; default: required with `ratio` and with
+    /// `tokens`.
     public var ratio: Double?
+    /// earned: retries that a new budget has; where absent maxAttempts less 1, at most 4, and 2 in a pool. 0
+    /// to 1000000000; default: off.
+    public var start: Int?
     /// ratio: retries are free until this many calls have been made. 0 to 1000000000; default: `0`.
     public var minThroughput: Int?
     /// share: retries in flight per call in flight. At least 0; default: `0.2`.
@@ -273,6 +280,7 @@ public struct Budget: Sendable, Hashable {
         percentCanRetry: Double? = nil,
         rounding: Rounding? = nil,
         ratio: Double? = nil,
+        start: Int? = nil,
         minThroughput: Int? = nil,
         share: Double? = nil,
         minRetries: Int? = nil,
@@ -289,6 +297,7 @@ public struct Budget: Sendable, Hashable {
         self.percentCanRetry = percentCanRetry
         self.rounding = rounding
         self.ratio = ratio
+        self.start = start
         self.minThroughput = minThroughput
         self.share = share
         self.minRetries = minRetries
@@ -308,6 +317,7 @@ public struct Budget: Sendable, Hashable {
         pairs.add("retry.budget.percent_can_retry", percentCanRetry)
         pairs.add("retry.budget.rounding", rounding)
         pairs.add("retry.budget.ratio", ratio)
+        pairs.add("retry.budget.start", start)
         pairs.add("retry.budget.min_throughput", minThroughput)
         pairs.add("retry.budget.share", share)
         pairs.add("retry.budget.min_retries", minRetries)
@@ -316,7 +326,7 @@ public struct Budget: Sendable, Hashable {
         pairs.add("retry.budget.cost", cost)
         pairs.add("retry.budget.timeout_cost", timeoutCost)
         pairs.add("retry.budget.throttled_cost", throttledCost)
-        pairs.present(since: before, "retry.budget.kind", .word(value: "window"), inPresets: true)
+        pairs.present(since: before, "retry.budget.kind", .word(value: "earned"), inPresets: true)
     }
 }
 
@@ -859,11 +869,12 @@ public struct Hedge: Sendable, Hashable {
 
 /// What bounds the load that hedges add, per route.
 public struct HedgeBudget: Sendable, Hashable {
-    /// What bounds the load that hedges add: shared is the retry budget, window is a share of recent calls
-    /// plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes
-    /// earn, quota what retries cost.
+    /// What bounds the load that hedges add: shared is the retry budget, earned what answered calls earn,
+    /// window a share of recent calls plus a floor, ratio a part of all calls, share a part of the calls in
+    /// flight, tokens what successes earn, quota what retries cost.
     public enum Kind: String, Sendable, Hashable, CaseIterable {
         case shared
+        case earned
         case window
         case ratio
         case share
@@ -878,10 +889,10 @@ public struct HedgeBudget: Sendable, Hashable {
         case ceil
     }
 
-    /// What bounds the load that hedges add: shared is the retry budget, window is a share of recent calls
-    /// plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes
-    /// earn, quota what retries cost. `.shared`, `.window`, `.ratio`, `.share`, `.tokens`, `.quota`, `.off`;
-    /// default: `.shared`.
+    /// What bounds the load that hedges add: shared is the retry budget, earned what answered calls earn,
+    /// window a share of recent calls plus a floor, ratio a part of all calls, share a part of the calls in
+    /// flight, tokens what successes earn, quota what retries cost. `.shared`, `.earned`, `.window`,
+    /// `.ratio`, `.share`, `.tokens`, `.quota`, `.off`; default: `.shared`.
     public var kind: Kind?
     /// How long a call or a retry counts. 10 µs to 365 days; default: `10s`.
     public var ttl: Duration?
@@ -891,9 +902,13 @@ public struct HedgeBudget: Sendable, Hashable {
     public var percentCanRetry: Double?
     /// How the share of calls is rounded. `.floor`, `.ceil`; default: `.floor`.
     public var rounding: Rounding?
-    /// ratio: what a call earns, in retries. tokens: what a success gives back. 0.000001 to 1; default:
-    /// required with `ratio` and with `tokens`.
+    /// earned: what a call that ends with an answer earns, in retries; 0.18 where absent. ratio: what a call
+    /// earns. tokens: what a success gives back. 0.000001 to 1; default: required with `ratio` and with
+    /// `tokens`.
     public var ratio: Double?
+    /// earned: retries that a new budget has; where absent maxAttempts less 1, at most 4, and 2 in a pool. 0
+    /// to 1000000000; default: off.
+    public var start: Int?
     /// ratio: retries are free until this many calls have been made. 0 to 1000000000; default: `0`.
     public var minThroughput: Int?
     /// share: retries in flight per call in flight. At least 0; default: `0.2`.
@@ -919,6 +934,7 @@ public struct HedgeBudget: Sendable, Hashable {
         percentCanRetry: Double? = nil,
         rounding: Rounding? = nil,
         ratio: Double? = nil,
+        start: Int? = nil,
         minThroughput: Int? = nil,
         share: Double? = nil,
         minRetries: Int? = nil,
@@ -934,6 +950,7 @@ public struct HedgeBudget: Sendable, Hashable {
         self.percentCanRetry = percentCanRetry
         self.rounding = rounding
         self.ratio = ratio
+        self.start = start
         self.minThroughput = minThroughput
         self.share = share
         self.minRetries = minRetries
@@ -952,6 +969,7 @@ public struct HedgeBudget: Sendable, Hashable {
         pairs.add("hedge.budget.percent_can_retry", percentCanRetry)
         pairs.add("hedge.budget.rounding", rounding)
         pairs.add("hedge.budget.ratio", ratio)
+        pairs.add("hedge.budget.start", start)
         pairs.add("hedge.budget.min_throughput", minThroughput)
         pairs.add("hedge.budget.share", share)
         pairs.add("hedge.budget.min_retries", minRetries)

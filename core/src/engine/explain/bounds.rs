@@ -8,7 +8,7 @@ use crate::engine::pace::Pace;
 use crate::engine::route::Route;
 use crate::limit::{Aimd, Gradient2};
 use crate::policy::{HedgeBudget, Policy, Unit};
-use crate::retry::{Backoff, BudgetSettings, Jitter, RetryAfterMode, Rounding};
+use crate::retry::{Backoff, BudgetSettings, Jitter, RetryAfterMode, Rounding, TOKEN, micro_tokens};
 use crate::time::Duration;
 use crate::{AdaptiveThrottle, CircuitBreaker, CoDel};
 
@@ -96,7 +96,13 @@ pub(super) fn load(policy: &Policy, budget: Option<&BudgetSettings>) -> Load {
 
 /// What a budget lets retries add, and hedges where they draw on it; `None` where it bounds only those in flight.
 fn added(budget: &BudgetSettings, most: u8, hedged: bool) -> Option<Load> {
+    let earned = |ratio: f64| Load {
+        per_call: micro_tokens(ratio) as f64 / TOKEN as f64,
+        per_second: 0.0,
+        burst: 0.0,
+    };
     Some(match budget {
+        BudgetSettings::Earned(it) => Load { burst: f64::from(it.start), ..earned(it.ratio) },
         BudgetSettings::Window(window) => {
             let ttl = window.ttl.as_micros() as f64 / 1e6;
             let floor = window.min_retries_per_sec;
@@ -107,15 +113,13 @@ fn added(budget: &BudgetSettings, most: u8, hedged: bool) -> Option<Load> {
                 burst: floor * ttl * 11.0 / 10.0 + begun,
             }
         }
-        BudgetSettings::Ratio(ratio) => Load {
-            per_call: ratio.ratio,
-            per_second: 0.0,
-            burst: f64::from(ratio.min_throughput) * f64::from(most - 1),
-        },
+        BudgetSettings::Ratio(ratio) => {
+            Load { burst: f64::from(ratio.min_throughput) * f64::from(most - 1), ..earned(ratio.ratio) }
+        }
         BudgetSettings::Tokens(tokens) => {
             // A retry leaves more than half of the tokens, a hedge may take the one that is above half.
             let last = if hedged { 1.0 } else { 0.0 };
-            Load { per_call: tokens.ratio, per_second: 0.0, burst: f64::from(tokens.max) / 2.0 + last }
+            Load { burst: f64::from(tokens.max) / 2.0 + last, ..earned(tokens.ratio) }
         }
         BudgetSettings::Quota(quota) => {
             let cost = quota.cost.min(quota.timeout_cost).min(quota.throttled_cost).max(1);

@@ -78,10 +78,12 @@ public enum class BackoffJitter {
 }
 
 /**
- * What bounds the added load: window is a share of recent calls plus a floor, ratio a part of all calls,
- * share a part of the calls in flight, tokens what successes earn, quota what retries cost.
+ * What bounds the added load: earned is what answered calls earn, window a share of recent calls plus a
+ * floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn, quota
+ * what retries cost.
  */
 public enum class BudgetKind {
+    EARNED,
     WINDOW,
     RATIO,
     SHARE,
@@ -222,12 +224,13 @@ public enum class ThrottleUnit {
 }
 
 /**
- * What bounds the load that hedges add: shared is the retry budget, window is a share of recent calls plus a
- * floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn, quota
- * what retries cost.
+ * What bounds the load that hedges add: shared is the retry budget, earned what answered calls earn, window a
+ * share of recent calls plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens
+ * what successes earn, quota what retries cost.
  */
 public enum class HedgeBudgetKind {
     SHARED,
+    EARNED,
     WINDOW,
     RATIO,
     SHARE,
@@ -406,9 +409,9 @@ public class Backoff internal constructor(settings: Table) : Options(settings) {
 @TidegateDsl
 public class Budget internal constructor(settings: Table) : Options(settings) {
     /**
-     * What bounds the added load: window is a share of recent calls plus a floor, ratio a part of all calls,
-     * share a part of the calls in flight, tokens what successes earn, quota what retries cost. Window,
-     * ratio, share, tokens, quota, none; default: `window`.
+     * What bounds the added load: earned is what answered calls earn, window a share of recent calls plus a
+     * floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn,
+     * quota what retries cost. Earned, window, ratio, share, tokens, quota, none; default: `earned`.
      */
     public var kind: BudgetKind?
         get() = settings.choice<BudgetKind>("retry.budget.kind")
@@ -444,12 +447,21 @@ public class Budget internal constructor(settings: Table) : Options(settings) {
         set(value) = settings.put("retry.budget.rounding", value)
 
     /**
-     * ratio: what a call earns, in retries. tokens: what a success gives back. 0.000001 to 1; default:
-     * required with `ratio` and with `tokens`.
+     * earned: what a call that ends with an answer earns, in retries; 0.18 where absent. ratio: what a call
+     * earns. tokens: what a success gives back. 0.000001 to 1; default: required with `ratio` and with
+     * `tokens`.
      */
     public var ratio: Double?
         get() = settings.real("retry.budget.ratio")
         set(value) = settings.put("retry.budget.ratio", value)
+
+    /**
+     * earned: retries that a new budget has; where absent maxAttempts less 1, at most 4, and 2 in a pool. 0
+     * to 1000000000; default: off.
+     */
+    public var start: Int?
+        get() = settings.count("retry.budget.start")
+        set(value) = settings.put("retry.budget.start", value)
 
     /** ratio: retries are free until this many calls have been made. 0 to 1000000000; default: `0`. */
     public var minThroughput: Int?
@@ -999,9 +1011,10 @@ public class Hedge internal constructor(settings: Table) : Options(settings) {
 @TidegateDsl
 public class HedgeBudget internal constructor(settings: Table) : Options(settings) {
     /**
-     * What bounds the load that hedges add: shared is the retry budget, window is a share of recent calls
-     * plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes
-     * earn, quota what retries cost. Shared, window, ratio, share, tokens, quota, none; default: `shared`.
+     * What bounds the load that hedges add: shared is the retry budget, earned what answered calls earn,
+     * window a share of recent calls plus a floor, ratio a part of all calls, share a part of the calls in
+     * flight, tokens what successes earn, quota what retries cost. Shared, earned, window, ratio, share,
+     * tokens, quota, none; default: `shared`.
      */
     public var kind: HedgeBudgetKind?
         get() = settings.choice<HedgeBudgetKind>("hedge.budget.kind")
@@ -1032,12 +1045,21 @@ public class HedgeBudget internal constructor(settings: Table) : Options(setting
         set(value) = settings.put("hedge.budget.rounding", value)
 
     /**
-     * ratio: what a call earns, in retries. tokens: what a success gives back. 0.000001 to 1; default:
-     * required with `ratio` and with `tokens`.
+     * earned: what a call that ends with an answer earns, in retries; 0.18 where absent. ratio: what a call
+     * earns. tokens: what a success gives back. 0.000001 to 1; default: required with `ratio` and with
+     * `tokens`.
      */
     public var ratio: Double?
         get() = settings.real("hedge.budget.ratio")
         set(value) = settings.put("hedge.budget.ratio", value)
+
+    /**
+     * earned: retries that a new budget has; where absent maxAttempts less 1, at most 4, and 2 in a pool. 0
+     * to 1000000000; default: off.
+     */
+    public var start: Int?
+        get() = settings.count("hedge.budget.start")
+        set(value) = settings.put("hedge.budget.start", value)
 
     /** ratio: retries are free until this many calls have been made. 0 to 1000000000; default: `0`. */
     public var minThroughput: Int?
@@ -1188,7 +1210,7 @@ internal object Facts {
     val presence: Map<String, Pair<String, Any>> = mapOf(
         "retry" to Pair("retry.max_attempts", 3.0),
         "retry.backoff" to Pair("retry.backoff.kind", "exponential"),
-        "retry.budget" to Pair("retry.budget.kind", "window"),
+        "retry.budget" to Pair("retry.budget.kind", "earned"),
         "rate_limit" to Pair("rate_limit.unit", "call"),
         "bulkhead" to Pair("bulkhead.kind", "fixed"),
         "breaker" to Pair("breaker.window_kind", "sliding"),
