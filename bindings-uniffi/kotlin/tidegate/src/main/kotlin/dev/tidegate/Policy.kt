@@ -78,7 +78,8 @@ public open class Caller internal constructor(internal val core: Core, internal 
 
     /**
      * Runs a suspending function under the policy. It is cancelled with its caller; an attempt that is stopped (its time was
-     * up, another was faster) is cancelled too, and what its cancellation takes is waited for.
+     * up, another was faster) is cancelled too, and what its cancellation takes is waited for. Until then it keeps its slot, so a
+     * limit counts what really runs.
      *
      * @return What the function returns.
      * @throws Rejected if the policy refused the call before any attempt.
@@ -91,7 +92,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
         val around = currentCoroutineContext()[Scope]
         val engine = own
         val out = Scope.here().out
-        val call = begin(around, Wire.ABORTABLE, out)
+        val call = begin(around, 0, out)
         if (call < 0) return Running(this, around, block).begin(call.inv(), out[0])
         if (engine.watched) return Running(this, around, block).begin(call, Wire.FIRST)
         val value = try {

@@ -1,12 +1,14 @@
 package dev.tidegate
 
 import kotlinx.coroutines.ExperimentalCoroutinesApi
+import kotlinx.coroutines.NonCancellable
 import kotlinx.coroutines.awaitCancellation
 import kotlinx.coroutines.cancelAndJoin
 import kotlinx.coroutines.delay
 import kotlinx.coroutines.launch
 import kotlinx.coroutines.test.advanceTimeBy
 import kotlinx.coroutines.test.runCurrent
+import kotlinx.coroutines.withContext
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
@@ -80,5 +82,30 @@ class CancellationTest {
                 assertEquals("next", outer.run { inner.run { "next" } }, "after $after ms")
             }
         }
+    }
+
+    @Test
+    fun `the limit counts an attempt that is being cancelled, until it has ended (R12)`() = withEngine { engine ->
+        val strict = policy("strict") { this.engine = engine; attemptTimeout = 40.milliseconds; bulkhead { maxConcurrency = 1 } }
+        val first = launch {
+            val error = failure {
+                strict.run {
+                    try {
+                        awaitCancellation()
+                    } finally {
+                        withContext(NonCancellable) { delay(100) }
+                    }
+                }
+            }
+            assertTrue(error is AttemptTimeout, "$error")
+        }
+        advanceTimeBy(60.milliseconds)
+        runCurrent()
+        val error = failure { strict.run { "beside it" } }
+        assertTrue(error is BulkheadFull, "$error")
+        advanceTimeBy(100.milliseconds)
+        runCurrent()
+        assertEquals("next", strict.run { "next" })
+        first.join()
     }
 }

@@ -82,7 +82,7 @@ internal class Redis private constructor(program: String, val port: Int, more: L
         /** As a service that forbids scripts. */
         fun withoutScripts() = start(freePort(), "--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "")
 
-        fun waitFor(otherwise: String, seconds: Long = 20, so: () -> Boolean) {
+        fun waitFor(otherwise: String, seconds: Long = 60, so: () -> Boolean) {
             val until = System.nanoTime() + seconds * 1_000_000_000
             while (!so()) {
                 check(System.nanoTime() < until) { otherwise }

@@ -3,6 +3,7 @@ package dev.tidegate.internal
 import dev.tidegate.Attempt
 import dev.tidegate.Core
 import dev.tidegate.Scope
+import dev.tidegate.Verdict
 import java.io.InterruptedIOException
 import java.net.SocketTimeoutException
 import java.nio.channels.ClosedByInterruptException
@@ -15,6 +16,9 @@ import java.util.concurrent.locks.LockSupport
 internal fun isInterrupt(error: Throwable): Boolean = error is InterruptedException ||
     (error is InterruptedIOException || error is ClosedByInterruptException) &&
     error !is SocketTimeoutException && Thread.currentThread().isInterrupted
+
+/** As far as two clocks of one machine may be apart, in microseconds, with some to spare. */
+private const val SKEW_US = 100_000L
 
 /**
  * The blocking shell: carries out the steps of one call on the thread that makes it. Attempts cannot be stopped from
@@ -137,12 +141,28 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
         val error = lane.error()
         if (error != null && isCancellation(error)) throw error
         if (error != null && (lane.stopped || late())) {
-            val step = tell(Wire.TIMER)
+            val step = timedOut(lane)
             if (Wire.action(step) == Wire.DONE) return step // the deadline has passed; what is still to be told of the attempt is told at the end
+            if (late()) throw core.refusal(Verdict.DEADLINE, route, null, error)
         }
         val step = tell(finished(lane))
         if (lane.ok && lane.told && Wire.action(step) != Wire.DONE) release(lane)
         return step
+    }
+
+    /**
+     * An attempt has run out of its time by the clock of whoever stopped it. The engine's own may be a little behind (it is another one,
+     * and rounds to microseconds): it is asked again when its moment comes, for at most [SKEW_US].
+     */
+    private fun timedOut(lane: Attempt): Long {
+        val until = System.nanoTime() + SKEW_US * 1_000
+        while (true) {
+            val step = tell(Wire.TIMER)
+            val us = Wire.span(step)
+            val decided = Wire.action(step) == Wire.DONE || Wire.action(step) == Wire.ATTEMPT || Wire.why(step) != Wire.WAIT_RUNNING
+            if (decided || us !in 0..SKEW_US || System.nanoTime() >= until) return step
+            LockSupport.parkNanos(us * 1_000 + 1_000)
+        }
     }
 
     /** Waits this long, or until it is woken: the event that follows. */

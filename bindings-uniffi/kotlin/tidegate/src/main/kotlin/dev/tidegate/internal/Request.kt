@@ -3,7 +3,9 @@ package dev.tidegate.internal
 import dev.tidegate.CallOptions
 import dev.tidegate.Core
 import dev.tidegate.RequestOptions
+import dev.tidegate.Scope
 import java.util.UUID
+import kotlin.time.Duration
 
 /** What the adapters for HTTP share: what a request says of itself, judged before its first attempt. */
 internal class Request(
@@ -35,6 +37,9 @@ internal class Request(
 
     /** The body of a repeat, where the request says how it is made. */
     fun body(): Any? = options.bodyFactory?.make()
+
+    /** Time left of the earliest deadline; null where there is none. */
+    fun left(around: Scope?): Duration? = listOfNotNull(core.span("deadline"), options.deadline, around?.left()).minOrNull()
 
     fun inheriting(more: Long): Inheriting {
         val call = CallOptions(route, idempotent, replayable, options.criticality, options.deadline, options.cost)

@@ -135,8 +135,12 @@ private class KtorRun(
 ) : SuspendingRun<HttpClientCall>(said.core, said.route, around) {
     @Volatile private var releasing: Job? = null
 
+    /** When its deadline is, in microseconds of its engine. */
+    private var until = Long.MAX_VALUE
+
     suspend fun send(): HttpClientCall {
-        val (id, step) = said.inheriting(Wire.ABORTABLE).begin(around)
+        val (id, step) = said.inheriting(0).begin(around)
+        said.left(around)?.let { until = engine.now() + it.inWholeMicroseconds }
         return begin(id, step)
     }
 
@@ -208,20 +212,27 @@ private class KtorRun(
         val call = value as HttpClientCall
         val told = report()
         if (attempts > 1 || told.note != null) call.attributes.put(reportKey, told)
+        if (until < Long.MAX_VALUE && said.untilBody && isOpen(call.response)) watch(call, maxOf(until - engine.now(), 0)) { }
         return call
     }
 
     /** The good answer, whose body is read under the call: its slot and its deadline last until its job has ended. */
-    @OptIn(InternalCoroutinesApi::class, InternalAPI::class)
     override fun body(lane: Attempt, us: Long): HttpClientCall {
         val call = lane.value as HttpClientCall
         if (attempts > 1) call.attributes.put(reportKey, Report(attempts, Verdict.OK, null, null))
+        watch(call, us) { outcome -> tell(Wire.finished(lane.number, outcome)) }
+        return call
+    }
+
+    /** The body has to be read within [us] microseconds, or at any time where that is below 0; [end] is told once what became of it. */
+    @OptIn(InternalCoroutinesApi::class, InternalAPI::class)
+    private fun watch(call: HttpClientCall, us: Long, end: (outcome: Long) -> Unit) {
         val open = AtomicBoolean(true)
         // Not a child of the call's job, which would wait for it.
         val late = if (us < 0) null else CoroutineScope(call.coroutineContext.minusKey(Job)).launch {
             delay((us + 999) / 1000)
             if (open.compareAndSet(true, false)) {
-                tell(Wire.finished(lane.number, Wire.TIMEOUT))
+                end(Wire.TIMEOUT)
                 val error = core.refusal(Verdict.DEADLINE, route, null, null)
                 call.cancel(CancellationException(error.message, error))
             }
@@ -230,8 +241,7 @@ private class KtorRun(
             late?.cancel()
             // Ktor ends the job well also where the body has failed on its way: the channel knows.
             val failed = cause ?: call.response.rawContent.closedCause
-            if (open.compareAndSet(true, false)) tell(Wire.finished(lane.number, failed?.let(Outcomes::of) ?: Wire.OK))
+            if (open.compareAndSet(true, false)) end(failed?.let(Outcomes::of) ?: Wire.OK)
         }
-        return call
     }
 }

@@ -66,7 +66,7 @@ public class TidegateInterceptor @JvmOverloads constructor(
         )
         // On a dispatcher's thread there is nothing around; what was around the one who made the call has been kept.
         val around = Scope.current() ?: newer { chain.call().tag(Scope::class) }
-        return OkHttpRun(said, around, chain, options.retryHeader ?: retryHeader).send(options)
+        return OkHttpRun(said, around, chain, options.retryHeader ?: retryHeader).send()
     }
 }
 
@@ -129,17 +129,19 @@ private class OkHttpRun(
     private val watchdog = Watchdog(http)
     private var listening = false
 
+    /** Is an answer read whose body has to end by the deadline? */
+    private var streaming = false
+
     /** Where nobody tells of a `cancel()`, it is asked after. */
     override var lookUs = Long.MAX_VALUE
 
-    fun send(options: RequestOptions): Response {
-        var streaming = false
+    fun send(): Response {
         try {
             val (id, step) = said.inheriting(Wire.SOLO).begin(around)
-            val left = listOfNotNull(core.span("deadline"), options.deadline, around?.left()).minOrNull()
+            val left = said.left(around)
             // A little later than the engine's own deadline, which is asked then.
             if (left != null) watchdog.start(left.toLong(DurationUnit.NANOSECONDS) + 1_000_000)
-            return begin(id, step).also { streaming = !ended }
+            return begin(id, step)
         } catch (interrupted: InterruptedException) {
             Thread.currentThread().interrupt()
             throw InterruptedIOException("interrupted").initCause(interrupted)
@@ -158,10 +160,11 @@ private class OkHttpRun(
                 .withReadTimeout(least(chain.readTimeoutMillis(), ms), TimeUnit.MILLISECONDS)
                 .withWriteTimeout(least(chain.writeTimeoutMillis(), ms), TimeUnit.MILLISECONDS)
         }
+        val started = System.nanoTime() // OkHttp's timeouts are by this clock, and so is whether one of them was ours
         try {
             return chain.proceed(outgoing(lane))
         } catch (error: IOException) {
-            if (ms != null && engine.now() - lane.started >= ms * 1000L) {
+            if (ms != null && System.nanoTime() - started >= ms * 1_000_000L) {
                 lane.stop(core.attemptTimeout(route, error))
             }
             throw error
@@ -242,7 +245,19 @@ private class OkHttpRun(
     override fun deliver(value: Any?, report: () -> Report): Response {
         val response = value as Response
         val told = report()
-        return if (attempts <= 1 && told.note == null) response else response.with(told)
+        val delivered = if (attempts <= 1 && told.note == null) response else response.with(told)
+        return if (said.untilBody && hasBody(response) && watchdog.watches) delivered.guarded { } else delivered
+    }
+
+    /** The same answer, whose body has to be read by the deadline; [end] is told what became of it. */
+    private fun Response.guarded(end: (outcome: Long) -> Unit): Response {
+        streaming = true
+        val guarded = GuardedSource(body.source(), watchdog::fired, { core.refusal(Verdict.DEADLINE, route, null, it) }) { outcome ->
+            watchdog.stop()
+            end(outcome)
+        }
+        watchdog.afterwards(guarded::late)
+        return newBuilder().body(guarded.asBody(body.contentType(), body.contentLength())).build()
     }
 
     private fun Response.with(report: Report): Response =
@@ -252,14 +267,10 @@ private class OkHttpRun(
     override fun body(): Response {
         val response = held()!!.value as Response
         for (place in lanes.indices) if (lanes[place]?.value !== response) lanes[place] = null
-        val body = response.body
-        val guarded = GuardedSource(body.source(), watchdog::fired, { core.refusal(Verdict.DEADLINE, route, null, it) }) { outcome ->
+        val made = response.guarded { outcome ->
             ended = true
-            watchdog.stop()
             tell(Wire.finished(attempts, outcome))
         }
-        watchdog.afterwards(guarded::late)
-        val made = response.newBuilder().body(guarded.asBody(body.contentType(), body.contentLength())).build()
         return if (attempts <= 1) made else made.with(Report(attempts, Verdict.OK, null, null))
     }
 
@@ -277,6 +288,9 @@ private class Cancelled(private val run: OkHttpRun) : EventListener() {
 private class Watchdog(private val call: Call) : AsyncTimeout() {
     @Volatile var fired = false
     private var entered = false
+
+    /** Is there a deadline? */
+    val watches: Boolean get() = entered || fired
 
     fun start(nanos: Long) {
         if (nanos <= 0) return

@@ -74,13 +74,13 @@ class KtorTest : MoreRules() {
     @Test
     fun `a connection that has changed its protocol is its user's, without slot and deadline`() {
         val mock = MockEngine { respond(ByteChannel(), HttpStatusCode.SwitchingProtocols, headersOf("Upgrade", "websocket")) }
-        val of = http { deadline = 100.milliseconds; bulkhead { maxConcurrency = 1 } }
+        val of = http { deadline = 1.seconds; bulkhead { maxConcurrency = 1 } }
         val client = HttpClient(mock) { install(Tidegate) { policy = of } }
         runBlocking {
             client.prepareGet("http://localhost/socket").execute { response ->
                 assertEquals(101, response.status.value)
                 assertEquals(0u, engine.snapshot().live)
-                delay(200)
+                delay(1_100)
                 assertTrue(response.coroutineContext.isActive, "the deadline was that of the request")
                 response.cancel()
             }
@@ -94,7 +94,7 @@ class KtorTest : MoreRules() {
         val of = http()
         val client = HttpClient(CIO) {
             install(Tidegate) { policy = of }
-            install(HttpTimeout) { requestTimeoutMillis = 300 }
+            install(HttpTimeout) { requestTimeoutMillis = 1_000 }
         }
         assertEquals(200, client.use { runBlocking { it.get(Origin.url + "/x").status.value } })
         assertEquals(2, attempts().size)
@@ -171,7 +171,7 @@ private class Ktor(of: Policy, header: Boolean, key: Boolean) : Client {
 
     override fun start(path: String): Pair<() -> Unit, () -> Throwable?> {
         val job = GlobalScope.async(Dispatchers.IO) { client.request(Origin.url + path).bodyAsText() }
-        return Pair({ job.cancel() }, { runBlocking { withTimeout(5_000) { runCatching { job.await() }.exceptionOrNull() } } })
+        return Pair({ job.cancel() }, { runBlocking { withTimeout(60_000) { runCatching { job.await() }.exceptionOrNull() } } })
     }
 
     override fun close() = client.close()

@@ -162,11 +162,11 @@ abstract class MoreRules : Rules() {
     fun `rule 14, a client that is closed leaves no connection and no thread`() {
         Origin.sequence(503, mapOf("status" to 503, "body_bytes" to 300_000), 200, mapOf("fault" to "hang"), mapOf("fault" to "reset"), 200)
         val before = Origin.stats()["connections_open"].asInt() // of clients of other tests
-        val client = using(http { attemptTimeout = 200.milliseconds })
+        val client = using(http { attemptTimeout = 2.seconds })
         repeat(2) { assertEquals(200, client.send().status) }
         assertEquals(6, attempts().size)
         client.close()
-        until(5.seconds) { Origin.stats()["connections_open"].asInt() <= before }
+        until { Origin.stats()["connections_open"].asInt() <= before }
         val threads = thread(start = false) { }.threadGroup!!.let { group -> arrayOfNulls<Thread>(group.activeCount() + 10).also(group::enumerate) }
         assertTrue(threads.filterNotNull().none { it.name.startsWith("tidegate") }, "no thread is ours")
     }

