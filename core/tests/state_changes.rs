@@ -143,7 +143,8 @@ fn holds_are_bounded() {
     assert!(restore(1_024) && !restore(1_025));
     // A hold lets at least one call through at a time, or nobody would ever come out of it.
     let (mut one, id) = engine(WHOLE);
-    one.restore(&saved(1), Duration::ZERO, at(0)).unwrap();
+    let kept = saved(1).replace("/0\"", "/#8bd66332999b4192\""); // segments are kept as numbers
+    one.restore(&kept, Duration::ZERO, at(0)).unwrap();
     let route = one.route(id, "r", at(0));
     let target = one.target(route, "0", at(0));
     assert_eq!(view(&one, 0).hold.unwrap().holds, 1);

@@ -4,6 +4,7 @@
 //! starts at 1 when the server's wait is over, and grows by 1 with each success.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use super::admit::Answer;
 use super::arena::{State, flag};
@@ -124,6 +125,31 @@ fn normal(path: &str) -> String {
         normal.push_str(segment);
     }
     if normal.is_empty() { "/".into() } else { normal }
+}
+
+/// A path as the engine keeps it: a number in the place of each segment. Paths carry secrets (tokens of bots, signed links), and journals and
+/// saved states leave the process; holds only ask which paths begin alike. What lies deeper than prefixes go is one segment. A path
+/// of a journal is veiled already and stays as it is.
+fn veiled(path: &str) -> String {
+    let is_number = |text: &str| text.len() == 17 && text.starts_with('#');
+    if path.starts_with("/#") && path[1..].split('/').all(is_number) {
+        return path.to_owned();
+    }
+    let path = normal(path);
+    let mut veiled = String::new();
+    for segment in path[1..].splitn(DEEPEST + 2, '/').filter(|segment| !segment.is_empty()) {
+        let _ = write!(veiled, "/#{:016x}", number_of(segment)); // a String takes all that is written
+    }
+    if veiled.is_empty() { path } else { veiled }
+}
+
+/// 64 bits of a segment (FNV-1a, finished as `SplitMix64` does). The same in every process: saved states are restored elsewhere.
+fn number_of(segment: &str) -> u64 {
+    let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let mut z = segment.bytes().fold(0xcbf2_9ce4_8422_2325, fold);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 /// What a path is like, longest first: itself, then its prefixes of 4 segments down to 1; and the throttles from which
@@ -306,10 +332,11 @@ impl Engine {
     /// The name of a path, for [`Request::target`](crate::Request::target). Only policies that hold need it: for others,
     /// and where too many paths are in use, it is [`TargetId::NONE`], and the call is not held.
     pub fn target(&mut self, route: RouteId, path: &str, now: Time) -> TargetId {
-        self.write(|| Input::Target { route, path: path.into(), now });
+        let path = veiled(path);
+        self.write(|| Input::Target { route, path: path.as_str().into(), now });
         self.clock.observe(now);
         let holds = self.routes.find(route).is_some_and(|route| self.routes[route].holds.is_some());
-        if holds { self.targets.intern(&normal(path)) } else { TargetId::NONE }
+        if holds { self.targets.intern(&path) } else { TargetId::NONE }
     }
 
     /// A call remembers the path it goes to.
@@ -499,6 +526,30 @@ mod tests {
         assert_eq!(keys("/a", true).count(), 1, "a throttle counts for what is shorter than its path");
         let looked: Vec<_> = keys("/a/b", false).map(|(key, _)| key).collect();
         assert_eq!(looked, ["=/a/b", "2/a/b", "1/a"], "a path lies under a hold of all that begins like it");
+    }
+
+    #[test]
+    fn a_path_is_kept_without_its_words_and_begins_like_others_all_the_same() {
+        let of = |path: &str| veiled(path);
+        let words = "/bot1:secret/sendMessage";
+        assert!(!of(words).contains("secret") && of(words).len() == 36, "{}", of(words));
+        assert_eq!(of(words), of("/bot1:secret//sendMessage?chat=1#x"));
+        assert_eq!(of(&of(words)), of(words), "a journal's path is what was written");
+        let shares = |one: &str, other: &str| {
+            of(one).bytes().zip(of(other).bytes()).take_while(|(a, b)| a == b).count() / 18
+        };
+        assert_eq!([shares("/a/b/c", "/a/b/d"), shares("/a/b", "/b/a"), shares("/a/b", "/a/b/c")], [2, 0, 2]);
+        let deep = "/1/2/3/4/5/6/7";
+        assert_eq!((of(deep).len(), shares(deep, "/1/2/3/4/5/6/8")), (18 * 6, 5));
+        let counted = |path: &str| keys(&of(path), true).map(|(_, enough)| enough).collect::<Vec<_>>();
+        for path in ["/", "/a", "/a/b", "/a/b/c/d", "/a/b/c/d/e", "/a/b/c/d/e/f", deep] {
+            assert_eq!(
+                counted(path),
+                keys(&normal(path), true).map(|(_, enough)| enough).collect::<Vec<_>>(),
+                "{path}"
+            );
+        }
+        assert_eq!([of("/"), of(""), of("/#")], ["/", "/", "/"].map(str::to_owned));
     }
 
     #[test]
