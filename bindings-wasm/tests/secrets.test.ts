@@ -1,0 +1,124 @@
+/**
+ * What requests carry is nobody else's: a canary in an address, a header, a body or an error is found in no log line, event, metric,
+ * span, journal or saved state of ours; and no key of a route can forge a line of a log.
+ */
+
+import { Registry } from "prom-client";
+import { describe, expect, test, vi } from "vitest";
+import { publish } from "../ts/diagnostics.js";
+import { type Engine, type PolicyOptions, policy, reportOf } from "../ts/node.js";
+import { instrument } from "../ts/prometheus.js";
+import { FakeClock } from "../ts/testing.js";
+import { failure } from "./support/functions.js";
+import { engine } from "./support/setup.js";
+
+const CANARY = "canary-7f3a9";
+
+/** Everything that the engine says, to whomever. */
+async function told(lab: Engine, work: () => Promise<void>): Promise<string> {
+  const lines: unknown[] = [];
+  const listening = lab.listen((event) => lines.push(event));
+  const channels = publish(lab);
+  const registry = new Registry();
+  const metrics = instrument(registry, { engine: lab, maxRoutes: 50 });
+  const spies = (["log", "info", "warn", "error", "debug"] as const).map((level) =>
+    vi.spyOn(console, level).mockImplementation((...words: unknown[]) => void lines.push(words.map(String))),
+  );
+  await work();
+  lines.push(await registry.metrics(), lab.snapshot(), lab.save(), lab.journal());
+  for (const { call } of [...lines] as { call?: number }[])
+    if (call !== undefined) lines.push(lab.explain(call));
+  for (const spy of spies) spy.mockRestore();
+  metrics.dispose();
+  channels.dispose();
+  listening.dispose();
+  return JSON.stringify(lines);
+}
+
+const SETTINGS: Record<string, PolicyOptions> = {
+  "all that repeats": { preset: "http", retry: { maxAttempts: 3, maxRetryAfter: 100 } },
+  "a deadline": { deadline: 20 },
+  "a breaker": { breaker: { consecutive: 1, breakDuration: 10_000 }, bulkhead: { maxConcurrency: 1 } },
+  "a hedge": { hedge: { delay: 5 } },
+  "a hold": { retry: { maxAttempts: 2, hold: true, maxRetryAfter: 60_000 } },
+};
+
+describe.each(Object.entries(SETTINGS))("%s", (name, settings) => {
+  test("S6: nothing of a request is told", async () => {
+    const clock = new FakeClock();
+    const lab = engine({ clock, journal: true });
+    let sent = 0;
+    const fetch = async (): Promise<Response> => {
+      sent += 1;
+      await clock.sleep(10);
+      if (sent % 4 === 0) throw Object.assign(new Error(`reset ${CANARY}`), { code: "ECONNRESET" });
+      const headers = { "retry-after": "1", "set-cookie": CANARY, location: `/${CANARY}` };
+      return new Response(CANARY, { status: sent % 3 === 0 ? 200 : 503, headers, statusText: CANARY });
+    };
+    const some = policy({ engine: lab, name: "p", ...settings, fetch });
+    const all = await told(lab, async () => {
+      for (let n = 0; n < 8; n += 1) {
+        const address = `http://user:${CANARY}@far.example/bot${CANARY}/x?token=${CANARY}#${CANARY}`;
+        const init = {
+          method: "PUT",
+          body: CANARY,
+          headers: { authorization: CANARY, "idempotency-key": CANARY },
+        };
+        const end = await clock.run(some.fetch(address, init).then(undefined, (error: Error) => error));
+        const ours = end instanceof Error && end.name !== "Error";
+        const words = [reportOf(end)?.note ?? "", ours ? `${end.stack} ${JSON.stringify(end)}` : ""];
+        expect(words.join(), String(end)).not.toContain(CANARY);
+        if (end instanceof Response) await end.text();
+        await clock.run(failure(some.run(() => Promise.reject(new TypeError(CANARY)))));
+        await clock.advance(20);
+      }
+    });
+    expect(sent, name).toBeGreaterThan(0);
+    expect(all).toContain("far.example");
+    expect(all).not.toContain(CANARY);
+  });
+});
+
+/** Keys that would write lines of their own, colour a terminal, or turn text around. */
+const KEYS = [
+  "a\nERROR forged line",
+  "a\r\nERROR forged line",
+  "\u001b[31mred\u001b[0m",
+  "\u009b31mred",
+  "left\u202eright",
+  "iso\u2066lated\u2069",
+  "line\u2028separator",
+  "byte order\ufeffmark",
+  "nul\u0000byte",
+];
+/** What no line of a log may have: control characters, what ends a line, and what turns text around. */
+const FORGING = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/u;
+
+/** Lines of ours, without what ends them. */
+const flat = (text: unknown) => String(text).replaceAll("\n", "");
+
+test.each(KEYS.map((key) => [JSON.stringify(key), key]))(
+  "S8: a route %s forges no line of a log",
+  async (_, key) => {
+    const lab = engine({ journal: true });
+    const some = policy({
+      engine: lab,
+      name: "p",
+      deadline: 1000,
+      rateLimit: { permits: 1, per: 1000 },
+    });
+    const caller = some.at({ route: key });
+    await caller.run(() => 1);
+    const error = (await failure(caller.run(() => 1))) as Error;
+    expect(error.message).not.toMatch(FORGING);
+    expect(error.message).toContain('policy "p", route "');
+    for (const text of [lab.explain(error), some.explain()]) expect(flat(text)).not.toMatch(FORGING);
+    expect(flat(lab.journal()), "which is replayed, and keeps the rest as it is").not.toMatch(/\p{Cc}/u);
+    expect(lab.journal()).not.toMatch(/^ERROR/m);
+    const registry = new Registry();
+    const metrics = instrument(registry, { engine: lab, maxRoutes: 50 });
+    await failure(caller.run(() => 1));
+    expect(await registry.metrics()).not.toMatch(/^ERROR/m);
+    metrics.dispose();
+  },
+);
