@@ -2,7 +2,8 @@
 
 use Value::{Number, Text};
 use tidegate::{
-    Action, Class, Engine, Event, Options, Outcome, Policy, Request, RouteId, Time, Value, Verdict,
+    Action, Class, EarnedBudget, EarnedSettings, Engine, Event, Options, Outcome, Policy, Request, RouteId,
+    Time, Value, Verdict,
 };
 
 /// Clients of one server: a route each. Attempts end at once, as a random number says.
@@ -164,4 +165,16 @@ fn failures_throttles_and_cancelled_calls_earn_nothing() {
         });
         assert_eq!(world.attempts, 53, "one answer, one retry");
     }
+}
+
+#[test]
+fn it_keeps_two_retries_for_each_call_of_an_outage_of_one_second() {
+    let mut budget = EarnedBudget::new(EarnedSettings::default());
+    for n in 0..3_000 {
+        let now = Time::from_micros(n * 10_000);
+        budget.on_call(now);
+        budget.on_answer(now);
+    }
+    let kept = budget.balance(Time::from_micros(30_000_000));
+    assert!((200..=252).contains(&kept), "100 calls a second, 0.18 each, of the last 14 s: {kept}");
 }

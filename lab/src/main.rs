@@ -95,5 +95,5 @@ fn rule(name: &str) -> Result<(Rule, bool), String> {
     let found = found.ok_or_else(|| {
         format!("there is no preset {name:?}; there are {}, and window", rules::PRESETS.join(", "))
     })?;
-    Ok((rules::preset(found), matches!(name, "http" | "transient") && rules::earned_is_default()))
+    Ok((rules::preset(found), matches!(name, "http" | "transient")))
 }

@@ -48,8 +48,3 @@ pub fn timed(rule: Rule, seconds: f64) -> Rule {
 /// All presets.
 pub const PRESETS: [&str; 9] =
     ["http", "httpware", "transient", "occ", "graph", "aws_standard", "aws_2026", "aws_adaptive", "grpc"];
-
-/// Is `earned` the default budget, for which the figures of issue 14 are promised?
-pub fn earned_is_default() -> bool {
-    preset("http").policy().value("retry.budget.kind") == Some(Text("earned"))
-}

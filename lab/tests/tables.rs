@@ -40,8 +40,8 @@ fn e15_layers() {
 #[test]
 fn the_default_recovers() {
     let http = rules::preset("http");
-    recovery(&http, 1, rules::earned_is_default()).check();
-    slow(&http, 1, rules::earned_is_default()).check();
+    recovery(&http, 1, true).check();
+    slow(&http, 1, true).check();
 }
 
 /// The lab can tell: the default before (a window with ten free retries a second per process) stays dead in most runs.
@@ -78,9 +78,7 @@ fn the_first_call_of_a_fresh_process_may_use_its_attempts() {
 
 #[test]
 fn what_the_default_costs() {
-    if rules::earned_is_default() {
-        cost(3).check();
-    }
+    cost(2).check();
 }
 
 #[test]

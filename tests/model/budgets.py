@@ -74,7 +74,7 @@ class Earned(NoBudget):
     ratio: float = 0.18
     start: int = 2
     balance: int = -1
-    recent: CountWindow = field(default_factory=lambda: CountWindow(10 * MICRO, "sliding"))
+    recent: CountWindow = field(default_factory=lambda: CountWindow(14 * MICRO, "sliding"))
 
     def __post_init__(self) -> None:
         """It has its start."""
@@ -85,7 +85,7 @@ class Earned(NoBudget):
         return int(self.ratio * MICRO + 0.5)
 
     def keep(self, now: int) -> None:
-        """As written: "keeps at most what the calls of the last 10 s could earn, and at least 4 or `start`"."""
+        """As written: "keeps at most what the calls of the last 14 s could earn, and at least 4 or `start`"."""
         _, calls = self.recent.counts(now)
         self.balance = min(self.balance, max(4 * MICRO, self.start * MICRO, calls * self.micros()))
 

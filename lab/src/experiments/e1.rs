@@ -80,11 +80,7 @@ pub fn e2(seeds: u64) -> Table {
         "E2 Number of clients: 100 calls/s in all, 100 s, cold, p = 0.5: attempts per call (and success)",
         &["policy", "1 client", "10", "100", "1,000", "success at 1", "10", "100", "1,000"],
     );
-    let rows = [
-        (rules::preset("http"), rules::earned_is_default()),
-        (rules::window(), false),
-        (rules::ratio(4), false),
-    ];
+    let rows = [(rules::preset("http"), true), (rules::window(), false), (rules::ratio(4), false)];
     for (rule, promised) in rows {
         let cells: Vec<_> =
             [1, 10, 100, 1_000].iter().map(|n| failing(&rule, *n, 100.0, 100, 0.5, seeds)).collect();

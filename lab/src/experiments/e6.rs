@@ -31,7 +31,7 @@ fn rows() -> Vec<(Rule, [Option<f64>; 5])> {
         (named(three.with(&limit), "3 attempts, limit 150"), some([0.0; 5])),
         (named(rules::ratio(3).with(&limit), "3 attempts, ratio 0.1, limit 150"), some([0.0; 5])),
         (rules::window(), [None; 5]),
-        (rules::preset("http"), if rules::earned_is_default() { to_fifty } else { [None; 5] }),
+        (rules::preset("http"), to_fifty),
     ]
 }
 

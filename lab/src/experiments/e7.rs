@@ -29,11 +29,10 @@ fn rows() -> Vec<Row> {
     let to_eight = [Some(1.0), Some(1.0), Some(1.0), Some(1.0), Some(1.0), Some(1.0), None];
     let expired = [Some(1.0), Some(1.0), Some(1.0), Some(1.0), Some(1.0), Some(0.6), Some(0.0)];
     let nine = [None, None, Some(0.95), Some(0.85), Some(0.65), Some(0.4), Some(0.15)];
-    let ours = if rules::earned_is_default() { to_eight } else { [None; 7] };
     vec![
         ("plain, τ = 3", five.clone(), Order::Fifo, 3.0, all(0.0)),
         ("ratio 0.1, τ = 3", rules::ratio(5), Order::Fifo, 3.0, to_eight),
-        ("http, τ = 3", rules::preset("http"), Order::Fifo, 3.0, ours),
+        ("http, τ = 3", rules::preset("http"), Order::Fifo, 3.0, to_eight),
         ("http window, τ = 3", rules::window(), Order::Fifo, 3.0, [None; 7]),
         ("no retry, τ = 3", rules::no_retry(), Order::Fifo, 3.0, to_eight),
         ("plain, newest first, τ = 3", five.clone(), Order::Lifo, 3.0, to_eight),

@@ -84,7 +84,7 @@ pub fn lone(seeds: u64) -> Table {
         "A lone client, 10 % failures: share of the wanted retries that are paid for",
         &["policy", "1 call/s", "1 per 10 s", "1 per 60 s"],
     );
-    for (rule, promised) in [(rules::preset("http"), rules::earned_is_default()), (rules::window(), false)] {
+    for (rule, promised) in [(rules::preset("http"), true), (rules::window(), false)] {
         let mut figures = Vec::new();
         for (rate, seconds) in [(1.0, 5_000), (0.1, 50_000), (1.0 / 60.0, 300_000)] {
             let (mut paid, mut wanted) = (0.0, 0.0);

@@ -76,6 +76,7 @@ fn budgets() -> Vec<(&'static str, Pairs)> {
     };
     vec![
         of("window", &[("retry.budget.min_retries_per_sec", Number(0.0))]),
+        of("earned", &[]),
         of("ratio", &[("retry.budget.ratio", Number(0.1))]),
         of("tokens", &[("retry.budget.max", Number(10.0)), ("retry.budget.ratio", Number(0.1))]),
         of("quota", &[("retry.budget.capacity", Number(20.0))]),

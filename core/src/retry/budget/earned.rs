@@ -23,11 +23,12 @@ impl Default for EarnedSettings {
 
 /// What a budget keeps at least, however few calls there are.
 const KEEP: u64 = 4 * TOKEN;
-/// How long a call counts for what a budget keeps.
-const RECENT: Duration = Duration::from_secs(10);
+/// How long a call counts for what a budget keeps: with 0.18 that is two retries for each call of an outage of one second, and
+/// a quarter more (ADR 0018).
+const RECENT: Duration = Duration::from_secs(14);
 
 /// Starts with `start` retries; each call that ends with an answer, good or permanent, earns `ratio`; a retry costs 1.
-/// Keeps at most what the calls of the last 10 s could earn, and at least 4 or `start`. In whole micro-tokens.
+/// Keeps at most what the calls of the last 14 s could earn, and at least 4 or `start`. In whole micro-tokens.
 ///
 /// `attempts ≤ (1 + ratio) · calls + start` (semantics 2.17): no retries per second, so that a server that is down is asked
 /// for less and less.
