@@ -121,7 +121,7 @@ ARMS = {
         Arm(
             "tidegate",
             "Tidegate",
-            "preset http: up to 3 attempts, jittered backoff from 0.1 s, retry budget 20 % + 10/s",
+            "preset http: up to 3 attempts, jittered backoff from 0.1 s, retry budget 0.18 per answered call",
             through_tidegate,
             guarded,
         ),

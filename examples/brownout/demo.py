@@ -39,15 +39,15 @@ deadline {w.deadline:g} s
 VERDICT = """\
 law      {w.tries} tries x {w.offered:g}/s = {naive:g}/s is more than the healthy server's {w.capacity:g}/s:
          once all calls fail, the naive loop alone keeps its queue full;
-         the retry budget allows {budgeted:g}/s, taken over its window of 10 s
+         the retry budget allows {budgeted:g}/s, and less the longer nothing is answered
 driver   99 % of calls started within {late:.1f} ms of their time, the last within {worst:.0f} ms;
          the three clients used {cpu} of a core"""
 
 TOO_BUSY = """
 WARNING  this machine was too busy to start the calls in time: do not trust the figures"""
 
-BUDGET_SHARE, BUDGET_FLOOR = 0.2, 10.0
-"""The retry budget of the preset `http`: retries per call, and retries per second on top."""
+BUDGET_RATIO = 0.18
+"""The retry budget of the preset `http`: retries that an answered call earns."""
 
 
 class Progress:
@@ -103,7 +103,7 @@ def verdict(runs: list[Run], world: World) -> str:
     text = VERDICT.format(
         w=world,
         naive=world.tries * world.offered,
-        budgeted=(1 + BUDGET_SHARE) * world.offered + BUDGET_FLOOR,
+        budgeted=(1 + BUDGET_RATIO) * world.offered,
         late=1000 * late,
         worst=1000 * max(f.lag_max for f in columns),
         cpu=", ".join(f"{f.cpu:.0%}" for f in columns),
