@@ -207,6 +207,9 @@ pub(crate) fn of_chain(error: &(dyn StdError + 'static)) -> Outcome {
         if let Some(known) = error.downcast_ref::<crate::Stopped>() {
             return known.outcome();
         }
+        if let Some(mark) = error.downcast_ref::<crate::error::Mark>() {
+            return mark.0.outcome();
+        }
         next = error.source();
     }
     Outcome::of(Class::Permanent)

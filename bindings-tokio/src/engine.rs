@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidegate::{
-    Action, CallId, Clash, Event, Flags, Options, PolicyId, Pool, Request, RestoreError, Restored, RouteId,
-    Snapshot, Step, Time, Verdict, Wait,
+    Action, CallExplanation, CallId, Clash, Event, Flags, Input, Options, PolicyId, Pool, Request,
+    RestoreError, Restored, RouteId, Snapshot, Step, Time, Verdict, Wait,
 };
 use tokio::time::Instant;
 
@@ -55,9 +55,33 @@ pub(crate) struct Core {
     ids: Vec<CallId>,
     /// Does anybody listen?
     pub listening: bool,
+    /// What the journal held before, where the engine keeps one.
+    journal: Option<Kept>,
 }
 
+/// The journal's inputs that have been moved out of the engine, so that a journal nobody takes stays bounded.
+#[derive(Default)]
+struct Kept {
+    inputs: Vec<Input>,
+    dropped: u64,
+}
+
+/// A journal holds at most twice as many inputs, and those of one call.
+const JOURNAL: usize = 50_000;
+
 impl Core {
+    /// Keeps the journal bounded: the older half goes when the younger one is full.
+    #[inline]
+    fn bound_journal(&mut self) {
+        if let Some(kept) = &mut self.journal
+            && self.engine.journal().len() >= JOURNAL
+        {
+            kept.dropped += kept.inputs.len() as u64;
+            kept.inputs.clear();
+            self.engine.take_journal(&mut kept.inputs);
+        }
+    }
+
     /// What a step has left to be done for others once the lock is free: true if there is anything.
     #[inline]
     pub fn after(&mut self, flags: Flags) -> bool {
@@ -97,6 +121,7 @@ impl Shared {
                 ready: Vec::new(),
                 ids: Vec::new(),
                 listening: false,
+                journal: options.journal.then(Kept::default),
             }),
             clock: Clock::new(),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
@@ -121,6 +146,7 @@ impl Shared {
             request.remaining = Some(request.remaining.map_or(left, |own| own.min(left)));
         }
         let mut core = self.core.lock();
+        core.bound_journal();
         loop {
             // Relaxed: the word is a hint, and a stale one is answered as such.
             let mut id = RouteId::from_word(route.load(Ordering::Relaxed));
@@ -283,6 +309,44 @@ impl Engine {
         self.shared.look(|core, now| core.engine.snapshot(now))
     }
 
+    /// Why a call waits, or ended as it did, with the numbers used. Events name calls ([`Event::call`](crate::Event::call)).
+    /// A call that has ended is known from the journal: in an engine made with [`Options::journal`], until that has grown to
+    /// 50,000 inputs or has been taken.
+    ///
+    /// ```
+    /// use tidegate_tokio::{Engine, Options, Policy, RecordType};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let engine = Engine::with_options(7, Options::default().journal(true));
+    /// let policy = Policy::builder("shop").preset("http").engine(&engine).build().unwrap();
+    /// let mut events = engine.events(&[RecordType::CallDone], 10);
+    /// policy.run(|_| async { Ok::<_, std::io::Error>(()) }).await.unwrap();
+    /// let call = events.next().await.unwrap().call.unwrap();
+    /// let explained = engine.explain(call).expect("the journal has it").to_string();
+    /// assert!(explained.contains("ended as ok"), "{explained}");
+    /// assert!(engine.take_journal().lines.iter().any(|line| line.starts_with("begin ")));
+    /// assert!(engine.explain(call).is_none(), "the journal has been taken");
+    /// # }
+    /// ```
+    pub fn explain(&self, call: CallId) -> Option<CallExplanation> {
+        self.shared.look(|core, _| core.engine.explain_call(call))
+    }
+
+    /// Takes the journal of an engine that was made with [`Options::journal`]: its inputs since it was last taken, one line
+    /// each, oldest first. At most the last 100,000 inputs are kept; take it more often to have all.
+    pub fn take_journal(&self) -> Journal {
+        self.shared.look(|core, _| {
+            let mut inputs = Vec::new();
+            let mut dropped = 0;
+            if let Some(kept) = &mut core.journal {
+                inputs = std::mem::take(&mut kept.inputs);
+                dropped = std::mem::take(&mut kept.dropped);
+            }
+            core.engine.take_journal(&mut inputs);
+            Journal { lines: inputs.iter().map(ToString::to_string).collect(), dropped }
+        })
+    }
+
     /// What it has learned (budgets, limits, breakers, throttles), as JSON to be kept and given to [`Engine::restore`].
     pub fn save(&self) -> String {
         self.shared.look(|core, now| core.engine.save(now))
@@ -312,6 +376,16 @@ impl Engine {
             Ok(())
         })
     }
+}
+
+/// What an engine's journal holds: see [`Engine::take_journal`].
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct Journal {
+    /// The inputs, one line each, as every language's engine replays them.
+    pub lines: Vec<String>,
+    /// Inputs before them that were not taken in time. A journal that lacks some replays nothing.
+    pub dropped: u64,
 }
 
 impl fmt::Debug for Engine {

@@ -88,7 +88,9 @@ impl<E: StdError + 'static> StdError for Error<E> {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::Failed(error, _) => error.source(),
-            Self::Stopped(stopped, _) => Some(stopped),
+            // The text of ours is this error's own; in a chain it would stand there twice.
+            Self::Stopped(_, Some(last)) => Some(last),
+            Self::Stopped(stopped, None) => stopped.mark.as_deref().map(|mark| mark as _),
         }
     }
 }
@@ -211,18 +213,40 @@ pub struct Stopped {
     /// What became of the call.
     pub report: Report,
     text: &'static str,
+    /// Stands for this error in a chain of causes.
+    mark: Option<Arc<Mark>>,
 }
+
+/// The cause of an [`Error::Stopped`] without an error of the call's own: it lets `stopped_in` find ours behind any type,
+/// and says its code, not the text once more.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Mark(pub(crate) Stopped);
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.code.name())
+    }
+}
+
+impl StdError for Mark {}
 
 impl Stopped {
     pub(crate) fn new(policy: Arc<str>, route: Arc<str>, report: Report) -> Self {
         let (code, text) = Code::of(report.reason);
-        Self { code, reason: report.reason, retry_in: report.retry_in, policy, route, report, text }
+        let (reason, retry_in) = (report.reason, report.retry_in);
+        Self { code, reason, retry_in, policy, route, report, text, mark: None }.marked()
+    }
+
+    fn marked(self) -> Self {
+        let mark = Some(Arc::new(Mark(Self { mark: None, ..self.clone() })));
+        Self { mark, ..self }
     }
 
     /// The last attempt ran out of its time.
     pub(crate) fn attempt_timeout(policy: Arc<str>, route: Arc<str>, report: Report) -> Self {
         let stopped = Self::new(policy, route, report);
         Self { code: Code::AttemptTimeout, text: "the attempt ran out of attempt_timeout", ..stopped }
+            .marked()
     }
 }
 

@@ -16,7 +16,7 @@ use crate::engine::{Engine, Shared};
 /// One thing that an engine did. What a type does not say is absent.
 ///
 /// `Display` writes it in words, as a log has it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Event {
     /// What it tells.
@@ -116,11 +116,10 @@ impl fmt::Display for Event {
                 if let Some(loss) = self.loss {
                     write!(f, ": {}", loss.name())?;
                 }
+                if let Some((from, to)) = self.breaker() {
+                    return write!(f, ": {from} → {to}");
+                }
                 match self.change {
-                    Some((from, to)) if what == RecordType::BreakerChanged => {
-                        let name = |state: f64| ["closed", "open", "half-open"][(state as usize).min(2)];
-                        write!(f, ": {} → {}", name(from), name(to))
-                    }
                     Some((from, to)) => write!(f, ": {from} → {to}"),
                     None => Ok(()),
                 }
@@ -129,7 +128,59 @@ impl fmt::Display for Event {
     }
 }
 
+/// `Debug` writes what is there, states of a breaker and losses of the store by their names.
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut it = f.debug_struct("Event");
+        it.field("what", &format_args!("{}", self.what.name())).field("seq", &self.seq);
+        let mut text = |name: &str, text: Option<&str>| {
+            if let Some(text) = text {
+                it.field(name, &text);
+            }
+        };
+        text("policy", self.policy.as_deref());
+        text("route", self.route.as_deref());
+        text("kind", self.kind.as_deref());
+        text("reason", self.reason.map(Verdict::name));
+        text("loss", self.loss.map(Loss::name));
+        if let Some(call) = self.call {
+            it.field("call", &call.to_word());
+        }
+        if self.attempt > 0 {
+            it.field("attempt", &self.attempt);
+        }
+        if self.hedge {
+            it.field("hedge", &true);
+        }
+        if let Some(why) = self.why {
+            it.field("why", &why);
+        }
+        if let Some(wait) = self.wait {
+            it.field("wait", &wait);
+        }
+        if let Some(elapsed) = self.elapsed {
+            it.field("elapsed", &elapsed);
+        }
+        if self.suppressed > 0 {
+            it.field("suppressed", &self.suppressed);
+        }
+        match (self.breaker(), self.change) {
+            (Some((from, to)), _) => it.field("change", &format_args!("{from} → {to}")),
+            (None, Some((from, to))) => it.field("change", &format_args!("{from} → {to}")),
+            (None, None) => &mut it,
+        }
+        .finish_non_exhaustive()
+    }
+}
+
 impl Event {
+    /// Of a `breaker_changed`: the names of the state before and of the state since, `closed`, `open` or `half-open`.
+    pub fn breaker(&self) -> Option<(&'static str, &'static str)> {
+        let (from, to) = self.change.filter(|_| self.what == RecordType::BreakerChanged)?;
+        let name = |state: f64| ["closed", "open", "half-open"][(state as usize).min(2)];
+        Some((name(from), name(to)))
+    }
+
     fn place(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.policy, &self.route) {
             (Some(policy), Some(route)) => write!(f, " (policy {policy}, route {route})"),

@@ -110,8 +110,14 @@ impl Engine {
 
 #[cfg(feature = "redis")]
 mod redis {
+    use std::fmt;
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use redis::aio::ConnectionLike;
-    use redis::{Cmd, RedisError, Value};
+    use redis::{Cmd, RedisError, RedisResult, Value};
+    use tokio::sync::Mutex;
 
     use super::{Answer, Store};
 
@@ -146,24 +152,110 @@ mod redis {
 
     impl<C: ConnectionLike + Clone + Send + Sync + 'static> Store for RedisStore<C> {
         async fn execute(&self, words: Vec<Vec<u8>>, _: usize) -> Answer {
-            // redis-rs finds the key of a command by itself.
-            let mut command = Cmd::new();
-            for word in &words {
-                command.arg(word.as_slice());
-            }
             let mut connection = self.0.clone();
-            match connection.req_packed_command(&command).await {
-                Ok(Value::BulkString(bytes)) => Answer::Bytes(bytes),
-                Ok(Value::Int(number)) => Answer::Bytes(number.to_string().into_bytes()),
-                Ok(Value::Nil) => Answer::Bytes(Vec::new()),
-                Ok(Value::SimpleString(text)) => Answer::Bytes(text.into_bytes()),
-                Ok(Value::Okay) => Answer::Bytes(b"OK".to_vec()),
-                Ok(Value::ServerError(error)) => failed(&error.into()),
-                // No answer of our scripts: the engine takes it for garbled.
-                Ok(_) => Answer::Bytes(b"?".to_vec()),
-                Err(error) => failed(&error),
+            run(&mut connection, &words).await.unwrap_or_else(|error| failed(&error))
+        }
+    }
+
+    type Connecting<C> = Pin<Box<dyn Future<Output = RedisResult<C>> + Send>>;
+
+    /// Commands by redis-rs over a connection that is made when the first command needs it, and made anew after it broke.
+    ///
+    /// Nothing waits for the server when the program starts. A server that cannot be reached, or refuses the password, is a
+    /// store that is gone: calls go by `on_loss` after `store_timeout` at most, and each later command tries to connect again.
+    ///
+    /// ```
+    /// use tidegate_tokio::Engine;
+    /// use tidegate_tokio::fleet::{LazyRedisStore, StoreKind};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = redis::Client::open("redis://cache:6379")?;
+    /// let store = LazyRedisStore::new(move || {
+    ///     let client = client.clone();
+    ///     async move { client.get_multiplexed_async_connection().await }
+    /// });
+    /// Engine::new(7).attach_store(store, StoreKind::Lua, "shop");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub struct LazyRedisStore<C> {
+        connect: Box<dyn Fn() -> Connecting<C> + Send + Sync>,
+        connection: Mutex<Option<C>>,
+        /// A command has not been answered: its connection may never answer.
+        silent: AtomicBool,
+    }
+
+    /// Says so where a command is dropped, because its time is up.
+    struct Unanswered<'a>(&'a AtomicBool);
+
+    impl Drop for Unanswered<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    impl<C> LazyRedisStore<C> {
+        /// A store that connects by this function. The attempt to connect is dropped when its command's time is up.
+        pub fn new<F>(connect: impl Fn() -> F + Send + Sync + 'static) -> Self
+        where
+            F: Future<Output = RedisResult<C>> + Send + 'static,
+        {
+            let connect = Box::new(move || Box::pin(connect()) as Connecting<C>);
+            Self { connect, connection: Mutex::new(None), silent: AtomicBool::new(false) }
+        }
+    }
+
+    impl<C> fmt::Debug for LazyRedisStore<C> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("LazyRedisStore")
+        }
+    }
+
+    impl<C: ConnectionLike + Clone + Send + Sync + 'static> Store for LazyRedisStore<C> {
+        async fn execute(&self, words: Vec<Vec<u8>>, _: usize) -> Answer {
+            let mut held = self.connection.lock().await;
+            if self.silent.swap(false, Ordering::Relaxed) {
+                *held = None;
+            }
+            let mut connection = match &*held {
+                Some(connection) => connection.clone(),
+                None => match (self.connect)().await {
+                    Ok(connection) => held.insert(connection).clone(),
+                    Err(error) => return failed(&error),
+                },
+            };
+            drop(held);
+            let unanswered = Unanswered(&self.silent);
+            let answer = run(&mut connection, &words).await;
+            std::mem::forget(unanswered);
+            match answer {
+                Ok(answer) => answer,
+                Err(error) => {
+                    if error.is_io_error() || error.is_connection_dropped() {
+                        *self.connection.lock().await = None;
+                    }
+                    failed(&error)
+                }
             }
         }
+    }
+
+    async fn run<C: ConnectionLike>(connection: &mut C, words: &[Vec<u8>]) -> RedisResult<Answer> {
+        // redis-rs finds the key of a command by itself.
+        let mut command = Cmd::new();
+        for word in words {
+            command.arg(word.as_slice());
+        }
+        Ok(match connection.req_packed_command(&command).await? {
+            Value::BulkString(bytes) => Answer::Bytes(bytes),
+            Value::Int(number) => Answer::Bytes(number.to_string().into_bytes()),
+            Value::Nil => Answer::Bytes(Vec::new()),
+            Value::SimpleString(text) => Answer::Bytes(text.into_bytes()),
+            Value::Okay => Answer::Bytes(b"OK".to_vec()),
+            Value::ServerError(error) => failed(&error.into()),
+            // No answer of our scripts: the engine takes it for garbled.
+            _ => Answer::Bytes(b"?".to_vec()),
+        })
     }
 
     /// A server's error with its first word, or no answer.
@@ -178,5 +270,5 @@ mod redis {
 }
 
 #[cfg(feature = "redis")]
-pub use redis::RedisStore;
+pub use redis::{LazyRedisStore, RedisStore};
 pub use tidegate::fleet::MemoryStore;

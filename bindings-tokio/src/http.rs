@@ -15,7 +15,7 @@ use tokio::time::{Sleep, sleep_until};
 
 use crate::classify::of_chain;
 use crate::engine::random;
-use crate::error::Stopped;
+use crate::error::{Mark, Stopped};
 use crate::policy::Site;
 use crate::run::Tail;
 
@@ -25,7 +25,8 @@ const RETRY: HeaderName = HeaderName::from_static("retry-attempt");
 /// An error of any kind.
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Our error in a chain of causes: where a client wraps what ended its call's body, this finds it.
+/// Our error in a chain of causes: where a client wraps what ended its call's body, this finds it. An [`Error`](crate::Error) with an error of the
+/// call's own has that one as its cause; ask it itself ([`Error::stopped`](crate::Error::stopped)).
 ///
 /// ```
 /// use tidegate_tokio::{Error, stopped_in};
@@ -37,6 +38,9 @@ pub fn stopped_in<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Stopped
     while let Some(error) = next {
         if let Some(stopped) = error.downcast_ref::<Stopped>() {
             return Some(stopped);
+        }
+        if let Some(mark) = error.downcast_ref::<Mark>() {
+            return Some(&mark.0);
         }
         next = error.source();
     }

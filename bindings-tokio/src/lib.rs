@@ -65,7 +65,7 @@ pub use builder::{Bound, Builder, Setting};
 pub use classify::{ByFailure, Classify, Failure};
 #[cfg(feature = "_bodies")]
 pub use drain::Buffered;
-pub use engine::Engine;
+pub use engine::{Engine, Journal};
 pub use error::{BuildError, Code, Error, Report, Stopped};
 pub use events::{Event, Events, Subscription};
 #[cfg(feature = "_bodies")]
@@ -79,6 +79,7 @@ pub use scope::{Bounds, Within, carry, time_left};
 /// The engine itself.
 pub use tidegate as core;
 pub use tidegate::{
-    Clash, Class, Criticality, Kind, Opinion, Options, Outcome, PolicyError, PolicyExplanation, Pool,
-    PoolKind, RecordType, RestoreError, Restored, RouteView, Snapshot, Value, Verdict, Wait,
+    CallExplanation, Clash, Class, Criticality, Kind, Opinion, Options, Outcome, PolicyError,
+    PolicyExplanation, Pool, PoolKind, RecordType, RestoreError, Restored, RouteView, Snapshot, Value,
+    Verdict, Wait,
 };

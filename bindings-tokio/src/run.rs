@@ -53,8 +53,19 @@ struct Racer<Fut> {
 /// How an attempt ended.
 enum Ending<T, E> {
     Own(Result<T, E>),
-    /// We stopped it.
-    Stopped,
+    /// We stopped it. The error of the attempt before it stays the call's last one.
+    Stopped(Option<E>),
+}
+
+impl<T, E> Ending<T, E> {
+    /// The call's own last error.
+    fn error(self) -> Option<E> {
+        match self {
+            Self::Own(Ok(_)) => None,
+            Self::Own(Err(error)) => Some(error),
+            Self::Stopped(last) => last,
+        }
+    }
 }
 
 /// Where the call stands.
@@ -384,8 +395,15 @@ where
 
     fn hold(self: Pin<&mut Self>, number: u8, ending: Ending<T, E>) {
         let this = self.project();
-        if let (Some(before), Some(race)) = (this.held.replace((number, ending)), this.race) {
-            race.earlier.push(before);
+        match (this.held.take(), this.race) {
+            (Some(before), Some(race)) => {
+                race.earlier.push(before);
+                *this.held = Some((number, ending));
+            }
+            (Some((_, before)), None) if matches!(ending, Ending::Stopped(_)) => {
+                *this.held = Some((number, Ending::Stopped(before.error())));
+            }
+            _ => *this.held = Some((number, ending)),
         }
     }
 
@@ -482,7 +500,7 @@ where
                 .extend(race.racers.extract_if(.., |racer| stopped(racer.number)).map(|racer| racer.number));
         }
         for number in numbers {
-            self.as_mut().hold(number, Ending::Stopped);
+            self.as_mut().hold(number, Ending::Stopped(None));
         }
     }
 
@@ -515,12 +533,10 @@ where
         let result = match decided {
             Some((_, Ending::Own(result))) => result.map_err(|error| Error::Failed(error, report)),
             other => {
-                let own = match last {
-                    Some((_, Ending::Own(Err(error)))) => Some(error),
-                    _ => None,
-                };
+                let stopped_one = other.is_some();
+                let own = [other, last].into_iter().flatten().find_map(|(_, ending)| ending.error());
                 let (policy, route) = (site.policy.name.clone(), site.key.clone());
-                let stopped = if other.is_some() {
+                let stopped = if stopped_one {
                     Stopped::attempt_timeout(policy, route, report)
                 } else {
                     Stopped::new(policy, route, report)

@@ -269,3 +269,56 @@ async fn a_reader_who_is_slow_or_gone_holds_nobody_up() {
     drop(slow);
     nothing_left(&engine);
 }
+
+#[tokio::test(start_paused = true)]
+async fn events_and_chains_of_causes_say_names_and_each_text_once() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 3).deadline(ms(100)).retry_backoff_base(ms(60)).build().unwrap();
+    let policy_b =
+        plain(&engine, "b", 1).breaker_consecutive(1).breaker_break_duration(ms(1_000)).build().unwrap();
+    let mut events = engine.events(&[RecordType::BreakerChanged], 10);
+    let chain = |error: &dyn std::error::Error| {
+        let mut texts = vec![error.to_string()];
+        let mut next = error.source();
+        while let Some(cause) = next {
+            texts.push(cause.to_string());
+            next = cause.source();
+        }
+        texts
+    };
+    // Its first attempt fails, its second is cut by the deadline.
+    let tries = AtomicU64::new(0);
+    let cut = policy.run(|_| async {
+        if tries.fetch_add(1, Ordering::Relaxed) == 0 {
+            return Err::<(), _>(broken());
+        }
+        sleep(ms(500)).await;
+        Ok(())
+    });
+    let texts = chain(&cut.await.unwrap_err());
+    assert_eq!(texts[0], "the deadline passed (policy \"p\", route \"default\")");
+    assert_eq!(texts[1..], [broken().to_string()], "the call's own last error, and no text twice");
+    // A refusal has no error of the call's own: its code stands there.
+    let _ = policy_b.run(|_| async { Err::<(), _>(broken()) }).await;
+    let refused = policy_b.run(|_| async { Ok::<_, io::Error>(()) }).await.unwrap_err();
+    assert_eq!(chain(&refused)[1..], ["breaker_open"]);
+    let boxed: Box<dyn std::error::Error + Send + Sync> = Box::new(refused);
+    let found = tidegate_tokio::stopped_in(&*boxed).expect("ours, behind any type");
+    assert_eq!(found.code, tidegate_tokio::Code::BreakerOpen);
+    let opened = events.next().await.unwrap();
+    assert_eq!(opened.breaker(), Some(("closed", "open")));
+    let text = format!("{opened:?}");
+    assert!(text.contains("change: closed → open") && text.contains("what: breaker_changed"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_nobody_takes_is_bounded() {
+    let engine = Engine::with_options(1, tidegate_tokio::Options::default().journal(true));
+    let policy = plain(&engine, "p", 1).build().unwrap();
+    for _ in 0..60_000 {
+        policy.run(|_| async { Ok::<_, io::Error>(()) }).await.unwrap();
+    }
+    let journal = engine.take_journal();
+    assert!(journal.dropped > 0 && journal.lines.len() <= 100_010, "{} kept", journal.lines.len());
+    assert_eq!(engine.take_journal().lines.len(), 0);
+}

@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use tidegate_fleet_tests::Server;
-use tidegate_tokio::fleet::{RedisStore, StoreKind};
+use tidegate_tokio::fleet::{LazyRedisStore, RedisStore, StoreKind};
 use tidegate_tokio::{Code, Engine, Policy, RecordType};
 
 async fn process(seed: u64, server: &Server) -> (Engine, Policy) {
@@ -78,4 +78,56 @@ async fn two_engines_share_a_rate_while_the_server_is_killed_and_comes_back() {
         assert!(Instant::now() < end, "it does not come back");
     }
     one.0.check().expect("the books");
+}
+
+/// An engine whose connection is made when it is needed, and one of its policies. Attaching waits for nothing.
+fn lazy(url: String) -> (Engine, Policy) {
+    let client = redis::Client::open(url).expect("an address");
+    let store = LazyRedisStore::new(move || {
+        let client = client.clone();
+        async move { client.get_multiplexed_async_connection().await }
+    });
+    let engine = Engine::new(1);
+    engine.attach_store(store, StoreKind::Lua, "lazy");
+    let policy = Policy::builder("partner").engine(&engine).rate_limit_permits(200);
+    let policy = policy.rate_limit_per(Duration::from_secs(1)).rate_limit_burst(10).rate_limit_lease(1);
+    let policy =
+        policy.rate_limit_store("fleet").rate_limit_on_loss("closed").build().expect("a good policy");
+    (engine, policy)
+}
+
+async fn code(policy: &Policy) -> Option<Code> {
+    let call = policy.run(|_| async { Ok::<_, io::Error>(()) });
+    // Much longer than store_timeout, and much shorter than a client that keeps trying.
+    let ended = tokio::time::timeout(Duration::from_secs(5), call).await.expect("store_timeout holds");
+    ended.err().map(|error| error.stopped().expect("ours").code)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_password_is_a_store_that_is_gone_and_a_right_one_brings_it_back() {
+    let server = Server::start(&[]);
+    server.connect().ok("CONFIG SET requirepass right");
+    let (engine, policy) = lazy(format!("redis://:wrong@{}", server.address()));
+    let mut events = engine.events(&[RecordType::StoreDegraded, RecordType::StoreRecovered], 10);
+    assert_eq!(code(&policy).await, Some(Code::StoreUnavailable));
+    assert_eq!(events.next().await.expect("an event").what, RecordType::StoreDegraded);
+    let mut admin = redis::Client::open(format!("redis://:right@{}", server.address())).expect("an address");
+    redis::cmd("CONFIG").arg("SET").arg("requirepass").arg("wrong").exec(&mut admin).expect("it is set");
+    let end = Instant::now() + Duration::from_secs(30);
+    while code(&policy).await.is_some() {
+        assert!(Instant::now() < end, "it does not come back");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(events.next().await.expect("an event").what, RecordType::StoreRecovered);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_never_answers_holds_nobody_up() {
+    // It takes connections, and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (engine, policy) = lazy(format!("redis://{}", silent.local_addr().expect("its address")));
+    for _ in 0..3 {
+        assert_eq!(code(&policy).await, Some(Code::StoreUnavailable));
+    }
+    engine.check().expect("the books");
 }
