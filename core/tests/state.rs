@@ -167,7 +167,7 @@ const VERSION_1: &str = concat!(
     r#""breaker":["closed",0,0,[10000000,0,-2150000,0,0,0,0,0,0,0,0,0,0,0,0,0,0,6,1,2,0,0,0]],"#,
     r#""hedge":["0.9",[7,80001,80002,80004,80006,80007,2,4,6],[0]],"#,
     r#""hedge_budget":["ratio",9,1000000],"#,
-    r#""holds":[["1/#02c0bdbf481420f8",1],["=/#02c0bdbf481420f8/#3e35b21bfb9b6405",1,748671,1]]}]],"#,
+    r#""holds":[["0662b7b62a798bb2d53e67cad9778e12e",1,748671,1],["16a50dc8584134c7de537c0052ff6d236",1]]}]],"#,
     r#""policies":[[0,"p",0]],"calls":9}"#,
 );
 
@@ -183,6 +183,13 @@ fn the_form_of_version_1_stays_as_it_is() {
     let (mut sorted, _) = engine(WHOLE);
     sorted.restore(&serde_json::to_string_pretty(&tree).unwrap(), Duration::ZERO, at(3)).unwrap();
     assert_eq!(sorted.save(at(3)), VERSION_1);
+    // Before paths were hashed, holds stood under them.
+    let holds = VERSION_1.find("[[\"06").unwrap()..VERSION_1.find("}]],\"policies").unwrap();
+    let mut old = VERSION_1.to_owned();
+    old.replace_range(holds, r#"[["1/a",1],["=/a/b",1,748671,1]]"#);
+    let (mut hashed, _) = engine(WHOLE);
+    hashed.restore(&old, Duration::ZERO, at(3)).unwrap();
+    assert_eq!(hashed.save(at(3)), VERSION_1);
 }
 
 /// Of a saved state that was changed: what it says when it is restored, and that it changes nothing.
@@ -258,7 +265,7 @@ fn a_text_that_is_not_a_state_is_one_clear_error_and_changes_nothing() {
         ("6,1,2,0,0,0]]", "6,7,2,0,0,0]]"),
         ("80001,80002", "80003,80002"),
         ("[7,80001", "[5,80001"),
-        ("[\"1/#02c0bdbf481420f8\",1]", "[\"=/#02c0bdbf481420f8/#3e35b21bfb9b6405\",1]"),
+        ("[\"16a50dc8584134c7de537c0052ff6d236\",1]", "[\"0662b7b62a798bb2d53e67cad9778e12e\",1]"),
         ("\"send\":[-3", "\"send\":[3"),
     ] {
         assert!(old.contains(part), "{part} {old}");

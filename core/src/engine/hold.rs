@@ -3,8 +3,9 @@
 //! A hold belongs to a path, or to a prefix of paths that has been throttled often enough. It is a queue whose limit
 //! starts at 1 when the server's wait is over, and grows by 1 with each success.
 
+mod paths;
+
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use super::admit::Answer;
 use super::arena::{State, flag};
@@ -15,161 +16,20 @@ use super::side::NO_GATE;
 use super::{Engine, Input};
 use crate::action::{RouteId, Step, TargetId, Verdict, Wait};
 use crate::full::FULL;
-use crate::map::Map;
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
+use paths::{Key, key_of, key_text};
 
-/// Paths longer than this are cut.
-const LONGEST_PATH: usize = 512;
-/// Prefixes have up to this many segments; one of n is held from its (5 − n)th throttle.
-const DEEPEST: usize = 4;
+pub(super) use paths::{PathHash, Targets};
+
 /// The most paths and prefixes that a route counts throttles of.
 const MOST_COUNTED: usize = 1_024;
-/// The most paths that an engine names at once.
-const MOST_TARGETS: usize = u16::MAX as usize - 1;
-/// How many idle names are looked at for one that can go.
-const LOOKED_AT: usize = 64;
-
-/// The paths that live calls go to, by number.
-#[derive(Debug, Default)]
-pub(super) struct Targets {
-    entries: Vec<Target>,
-    by_path: Map<Box<str>, u16>,
-    cursor: usize,
-    /// How often a path could not be named.
-    pub overflows: u64,
-}
-
-#[derive(Debug)]
-struct Target {
-    path: Box<str>,
-    generation: u64,
-    calls: u32,
-}
-
-/// The bits of a target's place in its id; the rest is its generation.
-const PLACE: u32 = 16;
-
-impl Targets {
-    fn intern(&mut self, path: &str) -> TargetId {
-        if let Some(place) = self.by_path.get(path) {
-            return self.id(*place);
-        }
-        let place = if self.entries.len() < MOST_TARGETS {
-            self.entries.push(Target { path: path.into(), generation: 1, calls: 0 });
-            self.entries.len() - 1
-        } else {
-            // One that no call goes to makes room; where there is none, the new path is not held.
-            let seen = (0..LOOKED_AT).map(|n| (self.cursor + n) % self.entries.len());
-            let Some(place) = seen.into_iter().find(|place| self.entries[*place].calls == 0) else {
-                self.overflows += 1;
-                return TargetId::NONE;
-            };
-            self.cursor = place + 1;
-            let entry = &mut self.entries[place];
-            self.by_path.remove(&entry.path);
-            *entry = Target { path: path.into(), generation: entry.generation + 1, calls: 0 };
-            place
-        };
-        self.by_path.insert(path.into(), place as u16);
-        self.id(place as u16)
-    }
-
-    fn id(&self, place: u16) -> TargetId {
-        TargetId::from_word(self.entries[usize::from(place)].generation << PLACE | u64::from(place))
-    }
-
-    /// The number that a call remembers, one more than the place; 0 for an id that names nothing any more.
-    fn enter(&mut self, id: TargetId) -> u16 {
-        let place = (id.to_word() & ((1 << PLACE) - 1)) as u16;
-        match self.entries.get_mut(usize::from(place)) {
-            Some(entry) if entry.generation == id.to_word() >> PLACE => {
-                entry.calls += 1;
-                place + 1
-            }
-            _ => 0,
-        }
-    }
-
-    pub fn leave(&mut self, number: u16) {
-        if let Some(entry) = usize::from(number).checked_sub(1).and_then(|place| self.entries.get_mut(place))
-        {
-            entry.calls = entry.calls.saturating_sub(1);
-        }
-    }
-
-    fn path(&self, number: u16) -> &str {
-        usize::from(number)
-            .checked_sub(1)
-            .and_then(|place| self.entries.get(place))
-            .map_or("", |entry| &entry.path)
-    }
-
-    pub fn forget_calls(&mut self) {
-        for entry in &mut self.entries {
-            entry.calls = 0;
-        }
-    }
-}
-
-/// A path as holds compare it: without query and fragment, without empty segments.
-fn normal(path: &str) -> String {
-    let end = path.find(['?', '#']).unwrap_or(path.len());
-    let mut end = end.min(LONGEST_PATH);
-    while !path.is_char_boundary(end) {
-        end -= 1;
-    }
-    let mut normal = String::with_capacity(end + 1);
-    for segment in path[..end].split('/').filter(|segment| !segment.is_empty()) {
-        normal.push('/');
-        normal.push_str(segment);
-    }
-    if normal.is_empty() { "/".into() } else { normal }
-}
-
-/// A path as the engine keeps it: a number in the place of each segment. Paths carry secrets (tokens of bots, signed links), and journals and
-/// saved states leave the process; holds only ask which paths begin alike. What lies deeper than prefixes go is one segment. A path
-/// of a journal is veiled already and stays as it is.
-fn veiled(path: &str) -> String {
-    let is_number = |text: &str| text.len() == 17 && text.starts_with('#');
-    if path.starts_with("/#") && path[1..].split('/').all(is_number) {
-        return path.to_owned();
-    }
-    let path = normal(path);
-    let mut veiled = String::new();
-    for segment in path[1..].splitn(DEEPEST + 2, '/').filter(|segment| !segment.is_empty()) {
-        let _ = write!(veiled, "/#{:016x}", number_of(segment)); // a String takes all that is written
-    }
-    if veiled.is_empty() { path } else { veiled }
-}
-
-/// 64 bits of a segment (FNV-1a, finished as `SplitMix64` does). The same in every process: saved states are restored elsewhere.
-fn number_of(segment: &str) -> u64 {
-    let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    let mut z = segment.bytes().fold(0xcbf2_9ce4_8422_2325, fold);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-/// What a path is like, longest first: itself, then its prefixes of 4 segments down to 1; and the throttles from which
-/// each is held. A throttle counts for prefixes that are `shorter` than the path; a hold of the whole of it as a prefix
-/// of others is looked for all the same.
-fn keys(path: &str, shorter: bool) -> impl Iterator<Item = (String, u32)> + '_ {
-    let mut ends: Vec<_> = path.match_indices('/').map(|(at, _)| at).skip(1).collect();
-    if !shorter && path.len() > 1 {
-        ends.push(path.len());
-    }
-    let prefixes = (1..=ends.len().min(DEEPEST)).rev();
-    let whole = std::iter::once((format!("={path}"), 1));
-    whole.chain(prefixes.map(move |n| (format!("{n}{}", &path[..ends[n - 1]]), (DEEPEST + 1 - n) as u32)))
-}
 
 /// The holds of a route.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holds {
     /// By path or prefix.
-    like: BTreeMap<String, Like>,
+    like: BTreeMap<Key, Like>,
     gates: Vec<Gate>,
     /// Gates that exist.
     open: u32,
@@ -188,7 +48,7 @@ struct Like {
 /// A queue in front of a path.
 #[derive(Clone, Debug)]
 struct Gate {
-    key: Option<String>,
+    key: Option<Key>,
     until: Time,
     limit: u32,
     taken: u32,
@@ -204,13 +64,12 @@ impl Gate {
 
 impl Holds {
     /// The longest hold that a path matches; those that are over go.
-    fn find(&mut self, path: &str, now: Time) -> Option<u16> {
+    fn find(&mut self, path: &PathHash, now: Time) -> Option<u16> {
         self.sweep(now);
         if self.open == 0 {
             return None;
         }
-        let found =
-            keys(path, false).find_map(|(key, _)| self.like.get(&key).filter(|it| it.gate != NO_GATE));
+        let found = path.keys(false).find_map(|(key, _)| self.like.get(&key).filter(|it| it.gate != NO_GATE));
         found.map(|like| like.gate)
     }
 
@@ -238,13 +97,13 @@ impl Holds {
     }
 
     /// A throttle of a path: it counts for whatever it is like, and holds what has been throttled often enough.
-    fn throttled(&mut self, path: &str, until: Time, now: Time) {
+    fn throttled(&mut self, path: &PathHash, until: Time, now: Time) {
         self.sweep(now);
-        for (key, enough) in keys(path, true) {
+        for (key, enough) in path.keys(true) {
             if self.like.len() >= MOST_COUNTED && !self.like.contains_key(&key) {
                 continue;
             }
-            let like = self.like.entry(key.clone()).or_insert(Like { throttles: 0, gate: NO_GATE });
+            let like = self.like.entry(key).or_insert(Like { throttles: 0, gate: NO_GATE });
             like.throttles = like.throttles.saturating_add(1);
             if like.gate == NO_GATE && like.throttles >= enough {
                 let gate = Gate { key: Some(key), until, limit: 1, taken: 0, waiting: List::default() };
@@ -293,7 +152,7 @@ impl Holds {
     pub fn save(&self, to: &mut Saver) {
         for (key, like) in &self.like {
             to.list(|to| {
-                to.text(key);
+                to.text(&key_text(*key));
                 to.count(like.throttles);
                 if let Some(gate) = self.gates.get(usize::from(like.gate)) {
                     to.moment(gate.until);
@@ -307,20 +166,21 @@ impl Holds {
         let mut it = Self::default();
         while from.has_more() {
             let (key, throttles, gate) = from.list(|entry| {
-                let (key, throttles) = (entry.text()?.to_owned(), entry.count()?);
+                let key = key_of(entry.text()?).ok_or(Damage("must be hashes of paths"))?;
+                let throttles = entry.count()?;
                 let gate = if entry.has_more() { Some((entry.moment()?, entry.count()?)) } else { None };
                 Ok((key, throttles, gate))
             })?;
             let mut like = Like { throttles, gate: NO_GATE };
             if let Some((until, limit)) = gate {
                 like.gate = it.gates.len() as u16;
-                let (key, limit) = (Some(key.clone()), limit.max(1));
+                let (key, limit) = (Some(key), limit.max(1));
                 it.gates.push(Gate { key, until, limit, taken: 0, waiting: List::default() });
                 it.open += 1;
                 it.ends = it.ends.min(until);
             }
-            let twice = it.like.insert(key.clone(), like).is_some();
-            if twice || it.like.len() > MOST_COUNTED || key.len() > LONGEST_PATH + 2 {
+            let twice = it.like.insert(key, like).is_some();
+            if twice || it.like.len() > MOST_COUNTED {
                 return Err(Damage("must be different paths, and not too many"));
             }
         }
@@ -330,13 +190,24 @@ impl Holds {
 
 impl Engine {
     /// The name of a path, for [`Request::target`](crate::Request::target). Only policies that hold need it: for others,
-    /// and where too many paths are in use, it is [`TargetId::NONE`], and the call is not held.
+    /// and where too many paths are in use, it is [`TargetId::NONE`], and the call is not held. Of a path only hashes are
+    /// kept, in memory, in saved states and in journals: it may hold a secret.
     pub fn target(&mut self, route: RouteId, path: &str, now: Time) -> TargetId {
-        let path = veiled(path);
-        self.write(|| Input::Target { route, path: path.as_str().into(), now });
+        self.write(|| Input::Target { route, path: PathHash::of(path).label().into(), now });
+        self.name_path(route, now, || PathHash::of(path))
+    }
+
+    /// The same for what a journal has in the place of a path.
+    pub(super) fn target_again(&mut self, route: RouteId, label: &str, now: Time) -> TargetId {
+        let path = PathHash::of_label(label);
+        self.write(|| Input::Target { route, path: path.label().into(), now });
+        self.name_path(route, now, || path)
+    }
+
+    fn name_path(&mut self, route: RouteId, now: Time, path: impl FnOnce() -> PathHash) -> TargetId {
         self.clock.observe(now);
         let holds = self.routes.find(route).is_some_and(|route| self.routes[route].holds.is_some());
-        if holds { self.targets.intern(&path) } else { TargetId::NONE }
+        if holds { self.targets.intern(path()) } else { TargetId::NONE }
     }
 
     /// A call remembers the path it goes to.
@@ -355,7 +226,7 @@ impl Engine {
             return Answer::Pass;
         };
         let most = self.policies[usize::from(self.calls[slot].policy)].policy.retry.hold.unwrap_or(0);
-        let path = self.targets.path(target);
+        let Some(path) = self.targets.path(target) else { return Answer::Pass };
         let Some(holds) = &mut self.routes[route].holds else { return Answer::broken(Verdict::HoldFull) };
         let open = holds.open;
         let found = holds.find(path, now);
@@ -490,7 +361,7 @@ impl Engine {
         let Some(target) = self.calls.side(slot).map(|side| side.target).filter(|target| *target != 0) else {
             return;
         };
-        let path = self.targets.path(target);
+        let Some(path) = self.targets.path(target) else { return };
         let route = self.calls[slot].route;
         if let Some(holds) = &mut self.routes[route].holds {
             let open = holds.open;
@@ -504,67 +375,5 @@ impl Engine {
 impl Holds {
     pub fn forget_calls(&mut self) {
         *self = Self::default();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_is_counted_under_itself_and_its_prefixes() {
-        let all: Vec<_> = keys(&normal("/v1//users/7/mail/3/body?x=1#y"), true).collect();
-        let expected = [
-            ("=/v1/users/7/mail/3/body", 1),
-            ("4/v1/users/7/mail", 1),
-            ("3/v1/users/7", 2),
-            ("2/v1/users", 3),
-            ("1/v1", 4),
-        ];
-        assert_eq!(all, expected.map(|(key, enough)| (key.to_owned(), enough)));
-        assert_eq!(keys(&normal(""), false).collect::<Vec<_>>(), [("=/".to_owned(), 1)]);
-        assert_eq!(keys("/a", true).count(), 1, "a throttle counts for what is shorter than its path");
-        let looked: Vec<_> = keys("/a/b", false).map(|(key, _)| key).collect();
-        assert_eq!(looked, ["=/a/b", "2/a/b", "1/a"], "a path lies under a hold of all that begins like it");
-    }
-
-    #[test]
-    fn a_path_is_kept_without_its_words_and_begins_like_others_all_the_same() {
-        let of = |path: &str| veiled(path);
-        let words = "/bot1:secret/sendMessage";
-        assert!(!of(words).contains("secret") && of(words).len() == 36, "{}", of(words));
-        assert_eq!(of(words), of("/bot1:secret//sendMessage?chat=1#x"));
-        assert_eq!(of(&of(words)), of(words), "a journal's path is what was written");
-        let shares = |one: &str, other: &str| {
-            of(one).bytes().zip(of(other).bytes()).take_while(|(a, b)| a == b).count() / 18
-        };
-        assert_eq!([shares("/a/b/c", "/a/b/d"), shares("/a/b", "/b/a"), shares("/a/b", "/a/b/c")], [2, 0, 2]);
-        let deep = "/1/2/3/4/5/6/7";
-        assert_eq!((of(deep).len(), shares(deep, "/1/2/3/4/5/6/8")), (18 * 6, 5));
-        let counted = |path: &str| keys(&of(path), true).map(|(_, enough)| enough).collect::<Vec<_>>();
-        for path in ["/", "/a", "/a/b", "/a/b/c/d", "/a/b/c/d/e", "/a/b/c/d/e/f", deep] {
-            assert_eq!(
-                counted(path),
-                keys(&normal(path), true).map(|(_, enough)| enough).collect::<Vec<_>>(),
-                "{path}"
-            );
-        }
-        assert_eq!([of("/"), of(""), of("/#")], ["/", "/", "/"].map(str::to_owned));
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "65,000 names: a quarter of an hour under an interpreter")]
-    fn names_are_bounded_and_never_confused() {
-        let mut targets = Targets::default();
-        let first = targets.intern("/0");
-        let number = targets.enter(first);
-        assert_eq!(targets.path(number), "/0");
-        for n in 1..=MOST_TARGETS + 10 {
-            targets.intern(&format!("/{n}"));
-        }
-        assert_eq!(targets.entries.len(), MOST_TARGETS);
-        assert_eq!(targets.path(number), "/0", "one that a call goes to stays");
-        assert_eq!(targets.enter(TargetId::from_word(1 << PLACE | 1)), 0, "its place is another's now");
-        assert_eq!(targets.enter(TargetId::from_word(u64::MAX)), 0);
     }
 }

@@ -36,7 +36,7 @@ pub enum Input {
     Pool { pool: Box<Pool>, now: Time },
     /// [`Engine::route`].
     Route { policy: PolicyId, key: Box<str>, now: Time },
-    /// [`Engine::target`].
+    /// [`Engine::target`]; hashes stand in the place of the path, which may hold a secret.
     Target { route: RouteId, path: Box<str>, now: Time },
     /// [`Engine::begin`].
     Begin { route: RouteId, request: Request, now: Time },
@@ -161,7 +161,7 @@ impl Engine {
             Input::Policy { policy } => Answer::Policy(self.policy(*policy)),
             Input::Pool { pool, now } => Answer::Pool(self.pool(*pool, now)),
             Input::Route { policy, key, now } => Answer::Route(self.route(policy, &key, now)),
-            Input::Target { route, path, now } => Answer::Target(self.target(route, &path, now)),
+            Input::Target { route, path, now } => Answer::Target(self.target_again(route, &path, now)),
             Input::Begin { route, request, now } => {
                 let (call, step) = self.begin(route, &request, now);
                 Answer::Begin(call, step)
