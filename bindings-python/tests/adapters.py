@@ -78,6 +78,8 @@ class Adapter:
 
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.may_lose = False
+        """Whether a test throws an answer away unread: a client keeps its connection until it is closed."""
 
     def open(
         self,
@@ -124,6 +126,10 @@ class Adapter:
 
     def file(self, data: bytes, broken: bool = False) -> Any:
         return File(data, broken)
+
+    def busy(self) -> list[Any]:
+        """The connections of the pool that are at work."""
+        return []
 
     def close(self) -> None:
         raise NotImplementedError
@@ -238,8 +244,12 @@ class Httpx(Adapter):
     def file(self, data: bytes, broken: bool = False) -> Any:
         return AsyncFile(data, broken) if self.is_async else File(data, broken)
 
+    def busy(self) -> list[Any]:
+        return [one for one in self.pool.connections if not one.is_idle()]
+
     def close(self) -> None:
         if self.client is not None:
+            assert self.may_lose or self.busy() == [], "a connection has been lost to the pool"
             self.run(self.client.aclose() if self.is_async else self.client.close())
         close_loop(self.loop)
 
@@ -405,8 +415,12 @@ class Aiohttp(Adapter):
     def one_shot(self, chunks: list[bytes]) -> Any:
         return once(chunks)
 
+    def busy(self) -> list[Any]:
+        return list(self.session.connector._acquired)
+
     def close(self) -> None:
         if self.session is not None:
+            assert self.may_lose or self.busy() == [], "a connection has been lost to the pool"
             self.run(self.session.close())
         close_loop(self.loop)
 
@@ -427,6 +441,8 @@ def options(module: Any, tg: dict[str, Any] | None) -> Any:
 
 def close_loop(loop: asyncio.AbstractEventLoop | None) -> None:
     if loop is not None:
+        loop.run_until_complete(asyncio.sleep(0))
+        assert asyncio.all_tasks(loop) == set(), "a task has been left behind"
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 

@@ -17,7 +17,7 @@ import pytest
 
 import tidegate
 import tidegate.httpx
-from adapters import NAMES, Adapter, Aiohttp, Httpx, made
+from adapters import NAMES, Adapter, made
 from conftest import Origin
 
 DEADLINE = 0.04
@@ -85,15 +85,6 @@ def policy(engine: tidegate.Engine, **more: Any) -> tidegate.Policy:
     return tidegate.Policy(engine=engine, **{"deadline": DEADLINE, "retry": retry, **more})
 
 
-def busy(adapter: Adapter) -> list[Any]:
-    """The connections of an adapter's pool that are at work."""
-    if isinstance(adapter, Httpx):
-        return [connection for connection in adapter.pool.connections if not connection.is_idle()]
-    if isinstance(adapter, Aiohttp):
-        return list(adapter.session.connector._acquired)
-    return []
-
-
 def held(adapter: Adapter) -> Callable[[], Any]:
     """Holds an answer back, and lets nothing else happen meanwhile."""
     if not adapter.is_async:
@@ -109,7 +100,7 @@ def nothing_is_left(adapter: Adapter, endless: Endless, engine: tidegate.Engine)
     if adapter.loop is not None:
         adapter.run(asyncio.sleep(0.01))  # aiohttp closes sockets in the next turn of the loop
     assert endless.is_deserted()
-    assert busy(adapter) == []
+    assert adapter.busy() == []
     view = engine.snapshot()
     assert (view["live"], view["lingering"]) == (0, 0)
     if adapter.loop is not None:

@@ -23,7 +23,9 @@ def log(record: Record) -> None:
     # Who has not set it up has it from another library, and would not have us print to stdout.
     if structlog is not None and structlog.is_configured():
         fields = {
-            key: _plain(value) for key, value in record._asdict().items() if value not in (None, False, 0)
+            key: _plain(value) if isinstance(value, str) else value
+            for key, value in record._asdict().items()
+            if value not in (None, False, 0)
         }
         del fields["type"]
         structlog.get_logger("tidegate").log(level, f"tidegate.{record.type}", **fields)
@@ -62,15 +64,13 @@ def _cause(record: Record) -> str:
     return f"{record.kind}: {known}" if known else str(record.kind)
 
 
-def _plain(value: Any, longest: int = _LONGEST_NAME) -> Any:
+def _plain(text: str, longest: int = _LONGEST_NAME) -> str:
     """A text without line ends, escape sequences and marks of direction, which can forge log lines (S8)."""
-    if not isinstance(value, str):
-        return value
-    if len(value) > longest:
-        value = value[:longest] + "…"
-    if value.isprintable():
-        return value
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in value)
+    if len(text) > longest:
+        text = text[:longest] + "…"
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _seconds(span: float | None) -> str:
