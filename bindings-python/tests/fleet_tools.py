@@ -22,7 +22,7 @@ except ImportError:  # its newest release needs Python 3.11
 
 WAITS = 0.05
 """`store_timeout`, as it is by default."""
-SLACK = 0.25
+SLACK = 1.0
 """What a busy machine may add to a wait."""
 
 

@@ -8,8 +8,10 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from weakref import finalize
 
 import pytest
 
@@ -23,6 +25,8 @@ class RedisServer:
         """`more` are options beside those that every server has."""
         self.port = _free()
         self.more = more
+        self.folder = tempfile.mkdtemp(prefix="tidegate-redis-")
+        finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self.process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -36,7 +40,8 @@ class RedisServer:
         self._run([binary(), *options, *self.more])
 
     def _run(self, command: list[str]) -> None:
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        # In a folder of its own: a replica writes a dump, whatever it is told to save.
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=self.folder)
         try:
             wait_for(self.answers, PATIENCE)
         except BaseException:
@@ -100,12 +105,12 @@ class Sentinel(RedisServer):
         lines = [
             f"port {self.port}",
             "bind 127.0.0.1",
-            f"dir {self.config.parent}",
+            f'dir "{self.config.parent}"',
             f"sentinel monitor {self.NAME} 127.0.0.1 {self.primary.port} 1",
             f"sentinel down-after-milliseconds {self.NAME} 1000",  # a busy machine is no failure
             f"sentinel failover-timeout {self.NAME} 5000",
         ]
-        self.config.write_text("\n".join(lines) + "\n")
+        self.config.write_text("\n".join(lines) + "\n", encoding="utf-8")
         self._run([binary(), str(self.config), "--sentinel"])
 
     def kill(self) -> None:
@@ -118,12 +123,12 @@ class Sentinel(RedisServer):
 class Cluster:
     """Three nodes that share the slots."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self) -> None:
         self.nodes: list[RedisServer] = []
         try:
             buses = [_free() for _ in range(3)]
             for place, bus in enumerate(buses):
-                options = ["--cluster-enabled", "yes", "--cluster-config-file", str(folder / f"{place}.conf")]
+                options = ["--cluster-enabled", "yes", "--cluster-config-file", f"{place}.conf"]
                 self.nodes.append(RedisServer(*options, "--cluster-port", str(bus)))
             self._join(buses)
         except BaseException:
@@ -203,8 +208,8 @@ def redis_without_scripts() -> Iterator[RedisServer]:
 
 
 @pytest.fixture(scope="module")
-def redis_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+def redis_cluster() -> Iterator[Cluster]:
+    cluster = Cluster()
     try:
         yield cluster
     finally:

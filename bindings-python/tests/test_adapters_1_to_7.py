@@ -61,7 +61,7 @@ def test_1_a_body_that_cannot_be_rewound_fails_closed(
     started = time.monotonic()
     answer = http.open(policy).request("PUT", origin.url + "/x", body=http.file(b"abc", broken=True))
     assert (answer.status, answer.info["note"]) == (503, "tidegate: body cannot be replayed")
-    assert time.monotonic() - started < 1, "found out before the wait, not after it"
+    assert time.monotonic() - started < 10, "found out before the wait, not after it"
     assert bodies(origin) == ["abc"]
 
 
@@ -230,10 +230,8 @@ def test_4_a_pool_of_one_connection_never_deadlocks(
 ) -> None:
     origin.sequence(*[{"status": 503, "body_bytes": size}] * 2, 200)
     client = http.open(quick(engine), one_connection=True)
-    started = time.monotonic()
+    assert client.request("GET", origin.url + "/x", timeout=3).status == 200  # a deadlock would be a timeout
     assert client.request("GET", origin.url + "/x", timeout=3).status == 200
-    assert client.request("GET", origin.url + "/x", timeout=3).status == 200
-    assert time.monotonic() - started < 1
     connections = {entry["connection"] for entry in origin.log()}
     assert len(connections) == (1 if size == 100 else 3)
 
@@ -241,11 +239,11 @@ def test_4_a_pool_of_one_connection_never_deadlocks(
 def test_4_an_answer_that_drips_is_not_waited_for(
     http: Adapter, origin: Origin, engine: tidegate.Engine
 ) -> None:
-    origin.sequence(dripping(503), 200)
+    origin.sequence(dripping(503, size=1000), 200)  # for a minute
     started = time.monotonic()
-    answer = http.open(quick(engine, deadline=2.0)).request("GET", origin.url + "/x")
+    answer = http.open(quick(engine, deadline=30.0)).request("GET", origin.url + "/x")
     assert (answer.status, answer.info["attempts"]) == (200, 2)
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 15
 
 
 # Rule 5: Retry-After is never cut short.
@@ -273,10 +271,10 @@ def test_5_a_wait_beyond_the_deadline_ends_at_once(
     http: Adapter, origin: Origin, engine: tidegate.Engine
 ) -> None:
     origin.sequence({"status": 503, "retry_after": "3600", "body": "down"})
-    policy = quick(engine, deadline=2, retry={"max_retry_after": 7200})
+    policy = quick(engine, deadline=60, retry={"max_retry_after": 7200})
     started = time.monotonic()
     answer = http.open(policy).request("GET", origin.url + "/x")
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 15
     assert (answer.body, answer.info["reason"]) == (b"down", "would_outlive_deadline")
     note = "tidegate: not retried: the next wait (Retry-After 3600 s) would outlive the deadline"
     assert answer.info["note"] == note
@@ -328,7 +326,7 @@ def test_6_a_caller_who_leaves_leaves_nothing_behind(
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await task
-            assert time.monotonic() - started < 0.2
+            assert time.monotonic() - started < 5
 
         http.run(leave())
     view = engine.snapshot()
@@ -362,7 +360,7 @@ def test_7_the_deadline_ends_a_hanging_attempt(
     with pytest.raises(http.timeout_error) as caught, tidegate.deadline(0.2 if given == "around" else 30):
         client.request("GET", origin.url + "/x", tg={"deadline": 0.2} if given == "request" else None)
     assert isinstance(caught.value, tidegate.DeadlineExceeded)
-    assert 0.19 < time.monotonic() - started < 0.5
+    assert 0.19 < time.monotonic() - started < 10
 
 
 def test_7_the_deadline_covers_a_wait_for_a_connection(
@@ -373,8 +371,8 @@ def test_7_the_deadline_covers_a_wait_for_a_connection(
     held = client.stream("GET", origin.url + "/x", tg={"deadline": 30.0})
     started = time.monotonic()
     with pytest.raises(http.error):
-        client.request("GET", origin.url + "/x", timeout=5)
-    assert time.monotonic() - started < 0.8
+        client.request("GET", origin.url + "/x", timeout=60)
+    assert time.monotonic() - started < 15
     client.close_stream(held)
 
 
@@ -387,4 +385,4 @@ def test_7_the_deadline_holds_for_the_body_of_a_failed_answer(
     started = time.monotonic()
     with pytest.raises(tidegate.DeadlineExceeded):
         http.open(once).request("GET", origin.url + "/x")
-    assert 0.28 < time.monotonic() - started < 0.8
+    assert 0.28 < time.monotonic() - started < 15  # the body takes a minute

@@ -40,10 +40,10 @@ def test_a_document_gives_its_policies_by_name(engine: tidegate.Engine) -> None:
 def test_the_same_policies_in_json(engine: tidegate.Engine, tmp_path: pathlib.Path) -> None:
     document = {"policy": {"payments": {"deadline": "10s", "retry": {"statuses": [503]}}}}
     path = tmp_path / "policies.json"
-    path.write_text(json.dumps(document))
+    path.write_text(json.dumps(document), encoding="utf-8")
     policies = tidegate.load(path, engine=engine)
     assert repr(policies["payments"]) == "Policy('payments', deadline=10.0, retry={'statuses': [503]})"
-    (tmp_path / "policies.toml").write_text(TEXT)
+    (tmp_path / "policies.toml").write_text(TEXT, encoding="utf-8")
     assert len(tidegate.load(tmp_path / "policies.toml", engine=tidegate.Engine(seed=1))) == 2
 
 

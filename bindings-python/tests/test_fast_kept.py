@@ -324,7 +324,7 @@ def test_who_gives_up_wakes_who_waits(
         policy.call(gives_up) if colour == "sync" else asyncio.run(policy.acall(agives_up))
     other.join(10)
     assert len(times) == 2
-    assert times[1] - times[0] < 0.3
+    assert times[1] - times[0] < 0.9  # its next look would be a second later
 
 
 def until(true: Any) -> None:

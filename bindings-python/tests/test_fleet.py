@@ -349,7 +349,7 @@ def test_a_client_that_never_comes_back_holds_up_neither_calls_nor_the_end() -> 
         "policy = tidegate.Policy('p', rate_limit=rate, engine=engine)\n"
         "began = time.monotonic(); policy.call(int); first = time.monotonic() - began\n"
         "began = time.monotonic(); policy.call(int); second = time.monotonic() - began\n"
-        "print(first < 0.5 and second < 0.05, first, second)\n"
+        "print(first < 5 and second < 0.5, first, second)\n"
     )
     began = time.monotonic()
     told = subprocess.run(

@@ -322,5 +322,8 @@ def test_the_sketch_of_the_guide_for_all_languages_runs(redis_server: RedisServe
     assert 'host="cache"' in sketch
     here = sketch.replace('host="cache"', f"port={redis_server.port}")
     code = f"import redis, tidegate\n{here}\nassert partner.call(lambda: 7) == 7\n"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
-    assert b"shop:{r|partner|default}:rl" in redis_server.command("KEYS", "*")
+    for _ in range(10):  # on a busy machine the store may be later than the guide's 50 ms allow
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+        if b"shop:{r|partner|default}:rl" in redis_server.command("KEYS", "*"):
+            return
+    raise AssertionError("the policy has never reached the store")

@@ -35,10 +35,22 @@ def test_every_block_of_a_page_runs(
         names["REDIS"] = request.getfixturevalue("redis_server").url
     before = use(tidegate.Engine())  # pages may give their policies the same names
     try:
-        for start, block in blocks:
-            lines = "\n" * text.count("\n", 0, start + 1)
-            exec(compile(lines + block, str(page), "exec"), names)
+        for turn in range(5, -1, -1):
+            try:
+                run(page, text, blocks, names)
+                return
+            except tidegate.StoreUnavailable:  # a busy machine was too slow for the page
+                if turn == 0 or page.stem != "fleet":
+                    raise
+                use(tidegate.Engine())
     finally:
         use(before)
         if "client" in names:
             names["client"].close()
+
+
+def run(page: pathlib.Path, text: str, blocks: list[tuple[int, str]], names: dict[str, Any]) -> None:
+    """Runs the blocks of a page, in their places."""
+    for start, block in blocks:
+        lines = "\n" * text.count("\n", 0, start + 1)
+        exec(compile(lines + block, str(page), "exec"), names)

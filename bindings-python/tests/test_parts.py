@@ -27,7 +27,7 @@ PUBLISHED = Path(__file__).parents[2] / "tests/vectors/published"
 
 
 def published(name: str) -> Any:
-    return json.loads((PUBLISHED / name).read_text())
+    return json.loads((PUBLISHED / name).read_text(encoding="utf-8"))
 
 
 def test_the_examples_are_true() -> None:

@@ -324,7 +324,7 @@ def test_bad_words_are_value_errors(engine: tidegate.Engine) -> None:
 
 @pytest.mark.skipif(not VECTORS.is_dir(), reason="no wire vectors yet")
 def test_words_are_those_of_the_vectors() -> None:
-    vectors = json.loads((VECTORS / "words.json").read_text())
+    vectors = json.loads((VECTORS / "words.json").read_text(encoding="utf-8"))
     longest = (1 << 31) - 2
     for entry in vectors["steps"]:
         step, decoded = entry["step"], _wire.decode_step(entry["word"])
