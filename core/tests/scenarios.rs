@@ -103,23 +103,21 @@ fn an_attempt_timeout_stops_the_attempt_and_is_retryable() {
 fn an_answer_that_a_stopped_attempt_has_all_the_same_is_not_asked_for_again() {
     let budget = ("retry.budget.min_retries_per_sec", Number(0.1));
     let mut host = Host::new(&http(&[("attempt_timeout", Number(1e6)), budget]));
-    for _ in 0..3 {
-        let call = host.start(Request::default(), 0);
+    for begun in [0, 2 * SECOND, 4 * SECOND] {
+        let late = begun + SECOND;
+        let call = host.start(Request::default(), begun);
+        assert_eq!(host.engine.on(call, Event::Timer, at(late)).action, Action::Wait { why: Wait::Backoff });
         assert_eq!(
-            host.engine.on(call, Event::Timer, at(SECOND)).action,
-            Action::Wait { why: Wait::Backoff }
-        );
-        assert_eq!(
-            verdict(host.finish(call, 1, of(Class::Ok), SECOND)),
+            verdict(host.finish(call, 1, of(Class::Ok), late)),
             Verdict::Ok,
             "and its retry is refunded"
         );
     }
     // Once the next attempt runs, the answer of the one before is late.
-    let call = host.start(Request { abortable: false, ..Request::default() }, SECOND);
-    let _ = host.engine.on(call, Event::Timer, at(2 * SECOND));
-    assert_eq!(host.poll(call, 3 * SECOND).action, Action::Attempt { attempt: 2, hedge: false });
-    assert_eq!(host.finish(call, 1, of(Class::Ok), 3 * SECOND).action, Action::Wait { why: Wait::Running });
+    let call = host.start(Request { abortable: false, ..Request::default() }, 6 * SECOND);
+    let _ = host.engine.on(call, Event::Timer, at(7 * SECOND));
+    assert_eq!(host.poll(call, 8 * SECOND).action, Action::Attempt { attempt: 2, hedge: false });
+    assert_eq!(host.finish(call, 1, of(Class::Ok), 8 * SECOND).action, Action::Wait { why: Wait::Running });
 }
 
 #[test]
