@@ -6,6 +6,7 @@
 import { getEventListeners } from "node:events";
 import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
+import type { Clock } from "../ts/clock.js";
 import { type Attempt, type Policy, type PolicyOptions, policy } from "../ts/node.js";
 import { assertIdle, FakeClock } from "../ts/testing.js";
 import { ADAPTERS, open } from "./support/adapters.js";
@@ -141,6 +142,22 @@ describe.each(Object.keys(ADAPTERS) as (keyof typeof ADAPTERS)[])("%s, in memory
       assertIdle(lab);
     }
   });
+});
+
+test("a head that is told when the deadline has passed, and its timer has not fired, leaves no slot", async () => {
+  let us = 0;
+  const clock: Clock = { us: () => us, watch() {}, changed() {} }; // as of a process that had no time for its timers
+  const lab = engine({ clock });
+  const bodies = new Bodies();
+  const fetch = async () => {
+    us = 60_000;
+    return bodies.web();
+  };
+  const some = policy({ engine: lab, deadline: 50, bulkhead: { maxConcurrency: 1 }, fetch });
+  expect(await failure(some.fetch("http://far.example/"))).toMatchObject({ reason: "deadline" });
+  await turns();
+  expect([bodies.made, bodies.closed]).toEqual([1, 1]);
+  assertIdle(lab);
 });
 
 test("an attempt that ignores its signal holds its slot until it ends, and at most 60 s (R12)", async () => {

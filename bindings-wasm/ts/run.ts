@@ -336,7 +336,10 @@ export abstract class Run<T> implements Timed, Waiter {
     const outcome = this.#attempted(() => this.judge(ok, value), otherwise) ?? otherwise;
     if (outcome === HEAD && !lane.stopped) {
       this.attempts = lane.attempt; // its body is what is reported from here on
-      this.#carry(engine.tell(this.call, HEADERS + lane.attempt * ATTEMPT_UNIT));
+      const step = engine.tell(this.call, HEADERS + lane.attempt * ATTEMPT_UNIT);
+      this.#carry(step);
+      // Its call has ended before its head was told: what was to be its body is closed by now.
+      if ((step & 3) === DONE) engine.tell(this.call, finished(lane.attempt, CANCELLED));
       return;
     }
     const step = engine.tell(this.call, finished(lane.attempt, Math.max(outcome, 0)));

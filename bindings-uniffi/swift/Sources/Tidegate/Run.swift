@@ -202,7 +202,12 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
                 self.carry(self.engine.tell(self.call, Wire.finished(lane.number, Wire.outcome(3))), &effects)
             } else {
                 lane.result = result
-                self.carry(self.told(lane, outcome), &effects)
+                let step = self.told(lane, outcome)
+                self.carry(step, &effects)
+                // Where the call has ended before this head was told, nobody reads its body.
+                if outcome == Wire.head, step & 3 == Wire.done {
+                    effects.step |= self.engine.tell(self.call, Wire.finished(lane.number, Wire.outcome(8)))
+                }
             }
             if self.conclusion != nil, self.out == 0 { self.tell(nil, &effects) }
         }
