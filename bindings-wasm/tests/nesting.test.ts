@@ -99,3 +99,27 @@ test("siblings do not see each other, and a child sees its parent after any wait
   await Promise.all([failure(beside), failure(inside)]);
   expect(tries).toEqual({ inside: 3, beside: 3 });
 });
+
+test("work that another one's loop carries out is nested where it is bound to what was around it (S14)", async () => {
+  const lab = engine();
+  const outer = policy({ engine: lab, retry: { maxAttempts: 3, backoff: { base: 0 } } });
+  const inner = policy({ engine: lab, retry: { maxAttempts: 3, backoff: { base: 0 } } });
+  const jobs: (() => void)[] = [];
+  const pool = setInterval(() => jobs.shift()?.(), 1); // whose callbacks know nothing of who has asked
+  const sends = async (bind: <F extends () => void>(job: F) => F) => {
+    let sent = 0;
+    const fails = () => {
+      sent += 1;
+      throw reset();
+    };
+    const ask = () =>
+      new Promise<void>((done, failed) => {
+        jobs.push(bind(() => void inner.run(fails).then(done, failed)));
+      });
+    await failure(outer.run(ask));
+    return sent;
+  };
+  expect(await sends((job) => AsyncResource.bind(job))).toBe(3);
+  expect(await sends((job) => job), "outside: retries multiply").toBe(9);
+  clearInterval(pool);
+});
