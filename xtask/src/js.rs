@@ -3,7 +3,7 @@
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::{Shop, install_debian};
-use crate::{redis, wasm};
+use crate::{redis, traces, wasm};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -37,6 +37,9 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<
             }
             None => Verdict::NotRun("there is no origin".into()),
         })
+    });
+    report.step(JS, "10,000 random traces, the same bytes as core", || {
+        with_build(&|| traces::javascript(shop, &folder(shop), traces::SOME))
     });
     report.step(JS, "ahead of cockatiel's wrap", || {
         with_build(&|| Verdict::tests(node(shop, "scripts/ahead.mjs").stream(), Counts::from_cargo))

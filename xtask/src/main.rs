@@ -19,6 +19,7 @@ mod setup;
 mod swift;
 mod test;
 mod times;
+mod traces;
 mod wasm;
 mod wheel;
 

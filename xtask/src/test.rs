@@ -9,7 +9,7 @@ use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::{Python, Shop, Venv, create, find_minor, find_python, python_environment};
 use crate::times::Times;
-use crate::{fleet, js, jvm, redis, swift, wasm, wheel};
+use crate::{fleet, js, jvm, redis, swift, traces, wasm, wheel};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, process};
@@ -202,6 +202,9 @@ fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<Ven
     report.step(PYTHON, "pyright", || with_wheel(&|venv| pyright(shop, venv)));
     report.step(PYTHON, "stubtest", || with_wheel(&|venv| stubtest(shop, venv)));
     report.step(PYTHON, "tests", || with_wheel(&|venv| pytest(shop, venv, origin, "bindings-python/tests")));
+    report.step(PYTHON, "10,000 random traces, the same bytes as core", || {
+        with_wheel(&|venv| traces::python(shop, venv, traces::SOME))
+    });
     report.step(PYTHON, "tests of the demo", || {
         with_wheel(&|venv| pytest(shop, venv, origin, "examples/brownout"))
     });
@@ -217,7 +220,7 @@ fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<Ven
         with_venv(&|venv| Verdict::check(model(shop, venv, &["selfcheck.py"])))
     });
     report.step(MODEL, "10,000 random traces, step by step", || {
-        with_venv(&|venv| Verdict::check(traces(shop, venv)))
+        with_venv(&|venv| Verdict::check(model_traces(shop, venv)))
     });
     report.step(MODEL, "quantiles beside PyPI's ddsketch", || {
         with_venv(&|venv| Verdict::check(quantiles(shop, venv)))
@@ -331,7 +334,7 @@ fn model(shop: &Shop, venv: &Venv, args: &[&str]) -> Result {
 }
 
 /// Core and the model on the same random policies and scripts; a difference is shrunk and printed with its replay.
-fn traces(shop: &Shop, venv: &Venv) -> Result {
+fn model_traces(shop: &Shop, venv: &Venv) -> Result {
     let build = ["build", "--quiet", "--release", "-p", "tidegate", "--example", "traces"];
     cargo(shop).args(build).quiet()?;
     let program = shop.target.join("release/examples/traces").display().to_string();

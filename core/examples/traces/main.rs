@@ -3,12 +3,20 @@
 //! ```text
 //! cargo run --release -p tidegate --example traces -- --seed 1 --count 1000
 //! cargo run --release -p tidegate --example traces -- --replay < vectors.jsonl     runs scripts, prints them with their steps
+//! cargo run --release -p tidegate --example traces -- --journals <file> --answers <file> --form words --count 1000
 //! ```
 //!
+//! The last one writes traces as journals, and what the engine says to each line. `tests/traces` has programs that replay
+//! such journals in other languages; their answers must be the same bytes.
 //! `tests/model/compare.py` lets the model of `tests/model` run the same scripts.
-#![allow(clippy::disallowed_methods, reason = "a program reads its arguments")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a program reads its arguments and writes files"
+)]
 
 mod components;
+mod journals;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -32,8 +40,16 @@ fn main() {
         return;
     }
     let seed = number("--seed", 1);
+    let word = |name: &str| Some(args[args.iter().position(|arg| arg == name)? + 1].as_str());
+    let mut journals = word("--journals").map(|file| {
+        let form = word("--form").unwrap_or("debug");
+        journals::Files::new(file, word("--answers").expect("--answers beside --journals"), form)
+    });
     for trace in number("--first", 0)..number("--first", 0) + number("--count", 1000) {
-        if writeln!(out, "{}", Trace::new(seed, trace).run()).is_err() {
+        let (vector, world) = Trace::new(seed, trace).run();
+        if let Some(files) = &mut journals {
+            files.write(&vector, &world.engine);
+        } else if writeln!(out, "{vector}").is_err() {
             return; // the reader has seen enough
         }
     }
@@ -48,7 +64,7 @@ struct World {
 
 impl World {
     fn new(seed: u64, max_routes: u32, pools: &[Json], policies: &[Json]) -> Option<Self> {
-        let mut engine = Engine::new(seed, Options::default().max_routes(max_routes));
+        let mut engine = Engine::new(seed, Options::default().max_routes(max_routes).journal(true));
         let mut known = BTreeMap::new();
         for pool in pools {
             let kind = PoolKind::ALL.into_iter().find(|kind| pool["kind"] == kind.name())?;
@@ -201,7 +217,7 @@ impl Trace {
         Self { dice, now, calls: Vec::new(), silent, jumpy, nested, stubborn, rich, routes, max_routes }
     }
 
-    fn run(mut self) -> Json {
+    fn run(mut self) -> (Json, World) {
         let (seed, pools, policies, mut world) = loop {
             let seed = self.dice.below(1 << 53);
             let count = 1 + self.dice.below(2);
@@ -229,7 +245,9 @@ impl Trace {
             script.push(entry);
         }
         let name = format!("trace {} of seed {}", self.dice.trace, self.dice.seed);
-        json!({ "name": name, "seed": seed, "max_routes": self.max_routes, "pools": pools, "policies": policies, "script": script })
+        let routes = self.max_routes;
+        let vector = json!({ "name": name, "seed": seed, "max_routes": routes, "pools": pools, "policies": policies, "script": script });
+        (vector, world)
     }
 
     fn policy(&mut self, name: &str) -> Json {
