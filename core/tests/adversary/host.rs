@@ -90,6 +90,7 @@ pub struct Host {
     /// µs that have passed since the beginning.
     pub(super) passed: u64,
     pub(super) retuned: bool,
+    pub(super) restarts: u32,
     /// Events that may still be sent.
     pub(super) fuel: u32,
     /// Retunes, restarts and forks, forces, hedges, refusals of a budget, calls within calls.
@@ -191,6 +192,7 @@ impl Host {
             reading: now.as_micros(),
             passed: 0,
             retuned: false,
+            restarts: 0,
             fuel: 1_500,
             events: [0; 6],
         };
@@ -258,17 +260,20 @@ impl Host {
                 worst = Judgement { excess, what, sort: 0 };
             }
         };
-        // Keys without room share one budget and one bucket more.
-        let more = f64::from(u8::from(self.named.len() > self.max_routes));
+        // Keys without room share one more budget, whose deposits are everybody's. What evicted routes owed is not saved
+        // with the rest: a restart forgets it. And a key's calls that wait in the shared route finish there (ADR 0019).
+        let full = self.named.len() > self.max_routes;
+        let more = f64::from(u8::from(full));
+        let lives = if full { 1.0 + f64::from(self.restarts) } else { 1.0 };
         for policy in 0..POLICIES {
             let (allowed, by_key) = (&self.allowed[policy], &self.seen[policy]);
             let all = sum(by_key);
-            let keys = by_key.len() as f64 + more;
+            let keys = by_key.len() as f64 * lives;
             if all.calls == 0 {
                 continue;
             }
             if !self.shape.budget_pool {
-                let bound = allowed.attempts(all.calls, seconds, keys);
+                let bound = allowed.attempts(all.calls, seconds, keys + more);
                 is(format!("attempts of {} calls of p{policy}", all.calls), all.attempts, bound);
             }
             if allowed.tokens > 0.0 && !self.shape.rate_pool {
@@ -283,7 +288,7 @@ impl Host {
                     is(
                         format!("tokens of p{policy}/k{key}"),
                         seen.tokens,
-                        allowed.tokens(seconds, 1.0 + more),
+                        allowed.tokens(seconds, lives + more),
                     );
                 }
             }
@@ -296,6 +301,11 @@ impl Host {
             let most = |of: fn(&Allowed) -> f64| self.allowed.iter().map(of).fold(0.0, f64::max);
             // Calls of a policy that makes one attempt earn for the others.
             let calls = most(|it| it.per_call) * all.iter().map(|it| it.calls).sum::<u64>() as f64;
+            // Hedges with a budget of their own, or with none, come on top.
+            let apart = |policy: usize| word(&self.pairs[policy], "hedge.budget.kind").is_some();
+            let hedges = (0..POLICIES).filter(|policy| apart(*policy) || self.retuned);
+            let hedges: f64 = hedges.map(|it| self.allowed[it].per_call * all[it].calls as f64).sum();
+            let calls = calls + hedges;
             let once = most(|it| it.burst + it.fresh) + most(|it| it.per_second) * seconds;
             let attempts = all.iter().map(|it| it.attempts).sum();
             is("attempts on one budget".into(), attempts, calls + keys * once);

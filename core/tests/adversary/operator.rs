@@ -83,6 +83,7 @@ impl Host {
     /// A process ends; the next goes on from what this one saved, with the same settings.
     pub(super) fn restart(&mut self, elapsed: u64) {
         self.events[1] += 1;
+        self.restarts += 1;
         let saved = self.engine.save(self.now());
         self.serial += 1;
         let mut engine = Engine::new(self.serial, Options::default().max_routes(self.max_routes as u32));
