@@ -47,7 +47,9 @@ impl Host {
             allowed.fresh += load.burst;
         }
         let paced = |pairs: &Pairs| number(pairs, "rate_limit.permits").is_some();
-        if paced(pairs) && !paced(&before) {
+        // What an evicted route owes of a rate is carried over by the time that paying takes, which a smaller burst forgets.
+        let full = self.named.len() > self.max_routes;
+        if paced(pairs) && (!paced(&before) || full) {
             let permits = number(pairs, "rate_limit.permits").unwrap_or(0.0);
             allowed.fresh_tokens += number(pairs, "rate_limit.burst").unwrap_or(permits);
         }

@@ -20,7 +20,7 @@ pub struct Shape {
 }
 
 /// The kinds of budgets.
-pub const KINDS: [&str; 7] = ["tokens", "window", "ratio", "quota", "share", "none", "tokens"];
+pub const KINDS: [&str; 7] = ["tokens", "window", "ratio", "quota", "share", "none", "earned"];
 
 /// A budget by two bytes, with keys that begin as given.
 fn budget(prefix: &str, (kind, size): (u8, u8)) -> Pairs {
@@ -43,6 +43,10 @@ fn budget(prefix: &str, (kind, size): (u8, u8)) -> Pairs {
         "ratio" => {
             put("ratio", of(size, &[0.1, 0.5, 1.0, 0.01]));
             put("min_throughput", of(size >> 3, &[0.0, 1.0, 2.0, 10.0]));
+        }
+        "earned" => {
+            put("ratio", of(size, &[0.18, 0.5, 1.0, 0.01]));
+            put("start", of(size >> 3, &[2.0, 0.0, 1.0, 4.0]));
         }
         "quota" => {
             put("capacity", of(size, &[20.0, 5.0, 50.0, 1.0, 500.0]));
