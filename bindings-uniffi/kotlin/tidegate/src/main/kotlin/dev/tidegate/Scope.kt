@@ -10,6 +10,7 @@ import java.util.concurrent.Callable
 import kotlin.coroutines.AbstractCoroutineContextElement
 import kotlin.coroutines.Continuation
 import kotlin.coroutines.CoroutineContext
+import kotlin.coroutines.EmptyCoroutineContext
 import kotlin.coroutines.intrinsics.intercepted
 import kotlin.coroutines.intrinsics.startCoroutineUninterceptedOrReturn
 import kotlin.coroutines.intrinsics.suspendCoroutineUninterceptedOrReturn
@@ -152,6 +153,22 @@ public fun <T> blockingWithBounds(
 @Throws(Exception::class)
 public fun <T> blockingWithBounds(deadline: java.time.Duration, criticality: Criticality? = null, work: Callable<T>): T =
     blockingWithBounds(deadline.toKotlinDuration(), criticality, null, work)
+
+/**
+ * Keeps what is around the code that makes it (a call, a deadline, a criticality) for work that another thread carries out. Without it a call
+ * made there is nobody's child: its retries multiply with those around, and no deadline of theirs holds.
+ *
+ * ```kotlin
+ * executor.submit(carried { inner.call { fetch() } })
+ * ```
+ */
+public fun <T> carried(work: Callable<T>): Callable<T> {
+    val around = Scope.current() ?: return work
+    return Callable { Scope.within(around) { work.call() } }
+}
+
+/** What is around this code, for coroutines that a blocking call starts: `runBlocking(carried()) { … }`. */
+public fun carried(): CoroutineContext = Scope.current() ?: EmptyCoroutineContext
 
 /**
  * What is around the code that runs on a thread. The innermost level, if it is a call of the fast way, is kept as two numbers:

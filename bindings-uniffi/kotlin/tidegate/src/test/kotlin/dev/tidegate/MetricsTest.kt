@@ -39,7 +39,7 @@ class MetricsTest {
         val own = engine
         return policy(name) {
             engine = own
-            retry { maxAttempts = 2; backoff { base = 1.seconds; max = 1.seconds; jitter = BackoffJitter.NONE } }
+            retry { maxAttempts = 2; backoff { base = 1.seconds; max = 1.seconds; jitter = BackoffJitter.NONE }; budget { kind = BudgetKind.WINDOW } }
             bulkhead { maxConcurrency = 1 }
             breaker { failureRatio = 0.99; window = 10.seconds; breakDuration = 1.seconds; minThroughput = 100 }
             hedge { delay = 3.seconds }

@@ -364,7 +364,7 @@ class RunTest {
             this.engine = engine
             attemptTimeout = 5.seconds
             retry { maxAttempts = 3; budget { kind = BudgetKind.NONE }; backoff { base = 1.milliseconds } }
-            bulkhead { maxConcurrency = 4; maxQueue = 10_000 }
+            bulkhead { maxConcurrency = 4; maxQueue = 10_000; acquireTimeout = 60.seconds }
         }
         kotlinx.coroutines.withContext(kotlinx.coroutines.Dispatchers.Default) {
             val jobs = List(500) { n ->

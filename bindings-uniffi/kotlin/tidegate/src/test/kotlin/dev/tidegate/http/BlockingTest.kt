@@ -14,10 +14,14 @@ import dev.tidegate.PolicyOptions
 import dev.tidegate.Preset
 import dev.tidegate.Verdict
 import dev.tidegate.blockingWithBounds
+import dev.tidegate.carried
 import dev.tidegate.leftNothing
 import dev.tidegate.policy
 import dev.tidegate.report
 import dev.tidegate.testing.FakeTime
+import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.runBlocking
+import kotlinx.coroutines.withContext
 import org.junit.jupiter.api.AfterEach
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNotNull
@@ -32,7 +36,10 @@ import java.io.InterruptedIOException
 import java.net.ConnectException
 import java.net.SocketTimeoutException
 import java.nio.channels.ClosedByInterruptException
+import java.util.concurrent.Callable
 import java.util.concurrent.CountDownLatch
+import java.util.concurrent.ExecutionException
+import java.util.concurrent.Executors
 import kotlin.concurrent.thread
 import kotlin.time.Duration
 import kotlin.time.Duration.Companion.milliseconds
@@ -183,6 +190,23 @@ class BlockingTest {
     }
 
     @Test
+    fun `rule 9, what an executor carries out is within the call that has asked for it, where it is carried (S14)`() {
+        val pool = Executors.newSingleThreadExecutor()
+        val inner = policy(name = "inner")
+        val outer = policy { retry { maxAttempts = 2 }; classify { _, error -> error?.let { Outcome(Outcome.TRANSIENT) } } }
+        fun sends(asked: (Callable<Unit>) -> Callable<Unit>): Int {
+            var calls = 0
+            assertThrows<ExecutionException> { outer.call { pool.submit(asked { inner.call { calls++; throw lost } }).get() } }
+            return calls
+        }
+        assertEquals(2, sends { carried(it) })
+        assertEquals(6, sends { it }, "retries multiply: it is nobody's child")
+        val error = outer.call { runBlocking(carried()) { withContext(Dispatchers.Default) { runCatching { inner.run { throw IOException("lost") } } } } }
+        assertEquals(Verdict.NESTED, error.exceptionOrNull()?.report?.reason)
+        pool.shutdown()
+    }
+
+    @Test
     fun `rule 10, an injected clock drives every wait`() {
         val at = mutableListOf<Duration>()
         policy { retry { backoff { base = 60.seconds } } }.call { at += start.elapsedNow(); if (it.number < 3) throw lost }
@@ -215,7 +239,7 @@ class BlockingTest {
     @Test
     fun `rule 14, many at once leave nothing`() {
         val real = Engine(seed = 7)
-        val narrow = policy(real) { bulkhead { maxConcurrency = 2; maxQueue = 100 }; retry { backoff { base = 1.milliseconds } } }
+        val narrow = policy(real) { bulkhead { maxConcurrency = 2; maxQueue = 100; acquireTimeout = 60.seconds }; retry { backoff { base = 1.milliseconds } } }
         val threads = List(8) { thread { repeat(50) { narrow.call { if (it.number == 1) throw lost } } } }
         threads.forEach { it.join() }
         assertEquals(400uL, real.snapshot().policies.getValue("p").ends["ok"])

@@ -297,7 +297,7 @@ abstract class Rules {
     @Test
     fun `rule 14, many at once leave nothing`() {
         Origin.script("rules" to listOf(mapOf("match" to mapOf("path" to "/x"), "probability" to 0.3, "respond" to mapOf("status" to 503))))
-        val client = using(http { bulkhead { maxConcurrency = 4; maxQueue = 1_000 } })
+        val client = using(http { bulkhead { maxConcurrency = 4; maxQueue = 1_000; acquireTimeout = 60.seconds } })
         val done = java.util.concurrent.atomic.AtomicInteger()
         List(8) { thread { repeat(10) { client.send(); done.incrementAndGet() } } }.forEach { it.join() }
         assertEquals(80, done.get())
