@@ -305,9 +305,7 @@ def slots(store: Store, names: list[str], args: list[str]) -> str:
     if op == 1:
         key = store.find(names[2], "hash")
         known = wish(store, args[1], key.held.get(args[1], "")) if key else None
-        released = len(
-            [slot for slot in mine_named if store.members(names[0]).pop(slot, None) is not None]
-        )
+        released = len([slot for slot in mine_named if store.members(names[0]).pop(slot, None) is not None])
         store.drop(names[0], -1, 2 * MOST)
         if known and key and released:
             # Who gives one back has had its turn.

@@ -186,14 +186,18 @@ def rate_cases() -> list[Case]:
     stories.append(told)
 
     told = Told("rate", "arguments that are none are an error")
-    told.expect("ERR", "a", *ten, 1, 1).expect("ERR", "a", *ten, "x", 1, 0, 1).expect("ERR", "a", *ten, -1, 1, 0, 1)
+    told.expect("ERR", "a", *ten, 1, 1).expect("ERR", "a", *ten, "x", 1, 0, 1).expect(
+        "ERR", "a", *ten, -1, 1, 0, 1
+    )
     told.expect("ERR", "a", *ten, 1, 1, 0).expect("ERR", "a", *ten, 1, 1, 0, "x")
     told.expect("ERR", "a", 1, 2**26, 2**26 + 1, 1, 1, 0, 1).expect("ERR", "a", 1, 2**53, 1, 1, 1, 0, 1)
     stories.append(told)
 
     told = Told("rate", "settings that change keep the tokens")
     told.expect("2 0 1", "a", *ten, 2, 1, 0, 1).expect("1 0 1", "a", 600, MINUTE, 4, 1, 1, 0, 1)
-    told.expect("1 0 1", "a", *ten, 9, 1, 0, 1).wait(50_000).expect("0 5950000 1", "a", 10, MINUTE, 40, 1, 1, 0, 1)
+    told.expect("1 0 1", "a", *ten, 9, 1, 0, 1).wait(50_000).expect(
+        "0 5950000 1", "a", 10, MINUTE, 40, 1, 1, 0, 1
+    )
     told.wait(3 * SECOND).run("a", 10, MINUTE, 40, 1, 1, 0, 1)
     told.expect("0 492 1", "a", 1_000, SECOND, 4, 1, 1, 0, 1)
     stories.append(told.wait(HOUR).expect("4 0 1", "a", *ten, 9, 1, 0, 1))
@@ -218,7 +222,16 @@ def rate_cases() -> list[Case]:
         for _ in range(60):
             told.wait(jump(draw, 3 * per // permits + 1, 20 * SECOND))
             want = draw(0, min(2 * burst, 2**20))
-            told.run("abc"[draw(0, 2)], permits, per, burst, want, min(draw(0, want), burst), draw(0, 5) // 5, draw(0, 1))
+            told.run(
+                "abc"[draw(0, 2)],
+                permits,
+                per,
+                burst,
+                want,
+                min(draw(0, want), burst),
+                draw(0, 5) // 5,
+                draw(0, 1),
+            )
         stories.append(told)
     return [told.case() for told in stories]
 
@@ -329,7 +342,9 @@ def slots_cases() -> list[Case]:
     )
     told.wait(5).expect(f"1 {START + 5} 3 0 1", acquire, "c", 3, ttl, 9, 0)
     told.expect("0 0 3 0 0", acquire, "c", 2, ttl, 1, 0).expect("0 3", reap, "c", 3, ttl, 0, 0)
-    told.expect("1 2", release, "a", 3, ttl, 0, 0, START + 1).expect("1 1", release, "b", 3, ttl, 0, 0, START + 2)
+    told.expect("1 2", release, "a", 3, ttl, 0, 0, START + 1).expect(
+        "1 1", release, "b", 3, ttl, 0, 0, START + 2
+    )
     stories.append(told.expect("1 0", release, "c", 3, ttl, 0, 0, f"00{START + 5}"[-16:]))
 
     told = Told("slots", "a lease that nobody renews ends; one that is renewed goes on")
@@ -337,7 +352,9 @@ def slots_cases() -> list[Case]:
     told.wait(20 * SECOND).expect("1 2", renew, "a", 3, ttl, 0, 0, START)
     told.wait(10 * SECOND).expect(f"2 {START + ttl} 3 1 3", acquire, "b", 3, ttl, 3, 0)
     told.expect(f"1 3 {START + 1}", renew, "a", 3, ttl, 0, 0, START, START + 1)
-    told.wait(29 * SECOND).expect("0 3", renew, "c", 3, ttl, 0, 0).expect("0 3 5 4", renew, "c", 3, ttl, 0, 0, 5, 4)
+    told.wait(29 * SECOND).expect("0 3", renew, "c", 3, ttl, 0, 0).expect(
+        "0 3 5 4", renew, "c", 3, ttl, 0, 0, 5, 4
+    )
     told.wait(SECOND).expect("3 0", reap, "c", 3, ttl, 0, 0)
     stories.append(told.expect(f"0 0 {START}", renew, "a", 3, ttl, 0, 0, START))
 
@@ -449,7 +466,9 @@ def slots_cases() -> list[Case]:
             lease = ttl if limit < 20 or name == "a" else 5 * SECOND
             reply = [
                 int(text)
-                for text in told.run(op, name, limit + draw(0, 1), lease, draw(0, 4), len(mine), *fences).split()
+                for text in told.run(
+                    op, name, limit + draw(0, 1), lease, draw(0, 4), len(mine), *fences
+                ).split()
             ]
             if op == acquire:
                 mine.extend(range(reply[1], reply[1] + reply[0]))
