@@ -192,7 +192,7 @@ def test_a_journal_of_the_last_moments_replays_or_says_why_not() -> None:
     head = journaled().journal()
     latest = f'route {2**64 - 1} 0 "k"\n'
     assert tidegate.Engine.replay(head + latest).native.now() > 0
-    # Each line goes on from the one before by as much as core believes in; in the end no clock can show the moment.
+    # Each line goes on from the one before by as much as core believes in, up to what no clock can show.
     later = "".join(f'route {2**62 + n * 2**53} 0 "k"\n' for n in range(514))
     with pytest.raises(ValueError, match=r"journal, its end: now = \d+ us: must be at most \d+ us"):
         tidegate.Engine.replay(head + later)

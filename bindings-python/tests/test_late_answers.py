@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
+import trio
 
 import tidegate
 import tidegate.httpx
@@ -368,3 +369,43 @@ def test_files_and_threads_are_as_many_as_before(
             client.request("GET", origin.url + "/x")
         counts.append((len(os.listdir("/proc/self/fd")), threading.active_count()))
     assert counts[0] == counts[-1]
+
+
+@pytest.mark.parametrize(
+    "order", ["a late head", "a late body", "a caller who leaves", "stopped and answered"]
+)
+@pytest.mark.parametrize("name", ["httpx", "httpx2"])
+def test_orders_under_trio(name: str, order: str, endless: Endless, engine: tidegate.Engine) -> None:
+    module = importlib.import_module(name)
+    inner = module.AsyncHTTPTransport()
+    send = inner.handle_async_request
+    scopes: list[trio.CancelScope] = []
+
+    async def answered(request: Any) -> Any:
+        response = await send(request)
+        if order == "a late head":
+            time.sleep(LATE)  # noqa: ASYNC251 - no timer can fire before the answer is there
+        elif order == "a caller who leaves":
+            scopes[0].cancel()
+        elif order == "stopped and answered":
+            with trio.CancelScope(shield=True):
+                await trio.sleep(LATE)
+        return response
+
+    inner.handle_async_request = answered
+
+    async def main() -> None:
+        deadline = 0.3 if order == "a late body" else DEADLINE
+        transport = tidegate.httpx.AsyncTransport(inner, policy(engine, deadline=deadline, retry=None))
+        async with module.AsyncClient(transport=transport) as client:
+            with trio.CancelScope() as scope:
+                scopes.append(scope)
+                with pytest.raises((tidegate.DeadlineExceeded, trio.Cancelled)) as raised:
+                    await client.get(endless.url)
+                assert isinstance(raised.value, trio.Cancelled) == (order == "a caller who leaves")
+            assert await trio.to_thread.run_sync(endless.is_deserted)
+            assert [one for one in inner._pool.connections if not one.is_idle()] == []
+
+    trio.run(main)
+    view = engine.snapshot()
+    assert (view["live"], view["lingering"]) == (0, 0)
