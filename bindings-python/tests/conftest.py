@@ -232,6 +232,7 @@ def http(request: pytest.FixtureRequest, module: Any) -> Iterator[Client]:
 
 
 def quick(engine: tidegate.Engine, **settings: Any) -> tidegate.Policy:
-    """A policy that tries three times, 1 ms apart."""
-    retry = {"max_attempts": 3, "backoff": {"base": 0.001, "max": 0.001}, "max_retry_after": 60}
+    """A policy that tries three times, 1 ms apart, with room for ten retries a second."""
+    backoff = {"base": 0.001, "max": 0.001}
+    retry = {"max_attempts": 3, "backoff": backoff, "max_retry_after": 60, "budget": {"kind": "window"}}
     return tidegate.Policy(engine=engine, **{"retry": retry, **settings})

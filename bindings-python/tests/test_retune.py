@@ -36,10 +36,12 @@ NO_WAIT = {"base": 0, "max": 0}
 
 
 def test_the_next_call_goes_by_the_new_settings(engine: tidegate.Engine) -> None:
-    policy = tidegate.Policy("p", engine=engine, retry={"max_attempts": 2, "backoff": NO_WAIT}, deadline=5)
+    policy = tidegate.Policy(
+        "p", engine=engine, retry={"max_attempts": 2, "backoff": NO_WAIT, "budget": None}, deadline=5
+    )
     caller, twin = policy.at(route="eu"), tidegate.Policy("p", engine=engine, **policy._config)
     assert (tries(policy), tries(caller), tries(twin)) == (2, 2, 2)
-    policy.retune(retry={"max_attempts": 4, "backoff": NO_WAIT})
+    policy.retune(retry={"max_attempts": 4, "backoff": NO_WAIT, "budget": None})
     assert (tries(policy), tries(caller), tries(twin)) == (4, 4, 4)
     assert policy._setting("deadline") is None  # what is left out is not kept
     assert repr(policy) == repr(twin) == f"Policy('p', retry={policy._config['retry']!r})"
@@ -113,12 +115,12 @@ def test_an_attempt_timeout_comes_and_goes(engine: tidegate.Engine) -> None:
 
 
 def test_a_call_in_flight_ends_as_it_began(engine: tidegate.Engine) -> None:
-    policy = tidegate.Policy(engine=engine, retry={"max_attempts": 2, "backoff": NO_WAIT})
+    policy = tidegate.Policy(engine=engine, retry={"max_attempts": 2, "backoff": NO_WAIT, "budget": None})
     made: list[int] = []
 
     def work() -> None:
         made.append(1)
-        policy.retune(retry={"max_attempts": 9, "backoff": NO_WAIT})
+        policy.retune(retry={"max_attempts": 9, "backoff": NO_WAIT, "budget": None})
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
@@ -135,7 +137,7 @@ def test_a_transport_goes_by_the_new_settings(http: Client, engine: tidegate.Eng
 
     http.open(policy, handler)
     http.request("DELETE", "http://x/")
-    retry = {"max_attempts": 2, "methods": ["GET"], "backoff": NO_WAIT}
+    retry = {"max_attempts": 2, "methods": ["GET"], "backoff": NO_WAIT, "budget": None}
     policy.retune(retry=retry)
     http.request("DELETE", "http://x/")
     http.request("GET", "http://x/")

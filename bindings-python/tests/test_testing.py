@@ -31,7 +31,7 @@ class Flaky:
 
 
 def slow(engine: tidegate.Engine, **settings: Any) -> tidegate.Policy:
-    retry = {"max_attempts": 4, "backoff": {"base": 60, "max": 600}}
+    retry = {"max_attempts": 4, "backoff": {"base": 60, "max": 600}, "budget": None}
     return tidegate.Policy(engine=engine, **{"retry": retry, **settings})
 
 
@@ -106,7 +106,7 @@ def test_testing_holds_for_what_comes_and_is_retuned(fake: tidegate.Engine) -> N
         policy = slow(fake, name="new")
         with pytest.raises(ConnectionError):
             policy.call(Flaky(2))
-        policy.retune(retry={"max_attempts": 5, "backoff": {"base": 60, "max": 600}})
+        policy.retune(retry={"max_attempts": 5, "backoff": {"base": 60, "max": 600}, "budget": None})
         with pytest.raises(ConnectionError):
             policy.call(Flaky(2))
         other = tidegate.Engine(seed=2, clock=FakeClock())
