@@ -179,7 +179,7 @@ impl Clock {
         let (before, reading) = (self.reading, reading.0);
         if reading >= before && reading - before <= SWING && self.started {
             self.reading = reading;
-            self.now += reading - before;
+            self.now = self.now.saturating_add(reading - before);
         } else {
             self.jump(reading);
         }
@@ -204,12 +204,14 @@ impl Clock {
             let line = self.mark.map(|(mark, then)| {
                 then.saturating_add(reading.saturating_sub(mark)).saturating_sub(mark.saturating_sub(reading))
             });
-            if let Some(line) = line.filter(|line| line.saturating_add(SWING) >= now) {
+            // It never says more than the clock has gained: between two readings garbage may have moved the clock elsewhere.
+            let most = now.saturating_add(reading - before);
+            if let Some(line) = line.filter(|line| line.saturating_add(SWING) >= now && *line <= most) {
                 self.now = now.max(line);
                 self.reading = reading.saturating_add(self.now - line);
                 return;
             }
-            self.now = now.saturating_add(reading - before);
+            self.now = most;
         }
         self.reading = reading;
     }

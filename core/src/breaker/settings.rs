@@ -91,7 +91,26 @@ impl BreakerSettings {
             }
             growth *= self.break_factor;
         }
-        let span = (first * growth).min(most) as u64;
+        // Beyond 2^53 the longest break may have been rounded up.
+        let span = ((first * growth).min(most) as u64).min(self.max_break_duration.as_micros());
         Duration::from_micros(span).plus(Duration::from_micros(rng::uniform(bits, 0, span / 10)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_break_is_longer_than_the_longest_even_where_f64_rounds() {
+        let longest = 68_961_369_294_110_934; // the nearest f64 is greater
+        let settings = BreakerSettings {
+            break_factor: 12.75,
+            max_break_duration: Duration::from_micros(longest),
+            ..BreakerSettings::new(Duration::from_micros(1 << 53))
+        };
+        assert!(longest as f64 as u64 > longest);
+        assert_eq!(settings.break_span(9, 0), Duration::from_micros(longest));
+        assert_eq!(settings.break_span(9, u64::MAX), Duration::from_micros(longest + longest / 10));
     }
 }

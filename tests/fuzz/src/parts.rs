@@ -25,9 +25,17 @@ pub fn parts(data: &[u8]) {
 }
 
 /// A clock that mostly goes on, and sometimes is anywhere.
-struct Clock(u64);
+struct Clock(u64, u64);
+
+/// No clock runs on for more than 285 years. What a bucket does with readings that are farther apart has tests of its own.
+const LONGEST: u64 = 1 << 53;
 
 impl Clock {
+    /// One that never says more than this.
+    fn new(input: &mut Input<'_>, end: u64) -> Self {
+        Self(input.micros().min(end), end)
+    }
+
     fn next(&mut self, input: &mut Input<'_>) -> Time {
         let step = input.micros();
         self.0 = match input.below(8) {
@@ -35,6 +43,7 @@ impl Clock {
             1 => step,
             _ => self.0.saturating_add(step),
         };
+        self.0 = self.0.min(self.1);
         Time::from_micros(self.0)
     }
 }
@@ -45,7 +54,7 @@ fn rate_settings(input: &mut Input<'_>) -> RateSettings {
 
 fn bucket(input: &mut Input<'_>) {
     let mut settings = rate_settings(input);
-    let mut clock = Clock(input.micros());
+    let mut clock = Clock::new(input, LONGEST);
     let mut bucket = TokenBucket::new(settings, Time::from_micros(clock.0));
     // I13: however the clock goes, no more than the burst and what flows in up to the latest moment seen.
     let (first, mut latest, mut granted, mut retuned) = (clock.0, clock.0, 0_u128, false);
@@ -71,9 +80,9 @@ fn bucket(input: &mut Input<'_>) {
                     assert!(cost > level && wait > Duration::ZERO, "{cost} of {level}: {wait}");
                     assert!(cost <= settings.burst || wait == Duration::MAX);
                     let then = now.after(wait);
-                    // A wait says when: not before, and then it is so. No clock runs on for more than 285 years.
+                    // A wait says when: not before, and then it is so.
                     let mut later = bucket.clone();
-                    if cost <= settings.burst && wait.as_micros() <= 1 << 53 {
+                    if cost <= settings.burst && then < Time::NEVER && wait.as_micros() <= LONGEST {
                         assert!(later.try_take(cost, then).is_ok(), "{settings:?}: not after {wait}");
                         let early = Time::from_micros(then.as_micros() - 1);
                         assert!(bucket.clone().try_take(cost, early).is_err() || early < now);
@@ -91,7 +100,7 @@ fn bucket(input: &mut Input<'_>) {
 fn gcra(input: &mut Input<'_>) {
     let settings = rate_settings(input);
     let mut gcra = Gcra::new(settings);
-    let mut clock = Clock(input.micros());
+    let mut clock = Clock::new(input, u64::MAX);
     while !input.is_empty() {
         let (now, cost) = (clock.next(input), input.count());
         let before = gcra.full_at();
@@ -112,7 +121,7 @@ fn gcra(input: &mut Input<'_>) {
 fn aimd(input: &mut Input<'_>) {
     let mut settings = aimd_settings(input);
     let mut limit = Aimd::new(settings);
-    let mut clock = Clock(input.micros());
+    let mut clock = Clock::new(input, u64::MAX);
     while !input.is_empty() {
         let now = clock.next(input);
         match input.below(8) {
@@ -152,7 +161,7 @@ fn in_range(limit: u32, exact: f64, min: u32, max: u32) {
 fn gradient2(input: &mut Input<'_>) {
     let mut settings = gradient2_settings(input);
     let mut limit = Gradient2::new(settings);
-    let mut clock = Clock(input.micros());
+    let mut clock = Clock::new(input, u64::MAX);
     while !input.is_empty() {
         let now = clock.next(input);
         let started = if input.chance(200) {
@@ -192,7 +201,7 @@ fn codel(input: &mut Input<'_>) {
         CodelSettings { target: input.span(), interval: input.span(), law }
     };
     let (settings, other) = (law(), law());
-    let mut clock = Clock(input.micros());
+    let mut clock = Clock::new(input, u64::MAX);
     let mut codel = CoDel::new(settings, Time::from_micros(clock.0));
     while !input.is_empty() {
         let now = clock.next(input);
@@ -240,7 +249,7 @@ fn breaker(input: &mut Input<'_>) {
     use BreakerState::{Closed, HalfOpen, Open};
     let mut settings = breaker_settings(input);
     let mut breaker = CircuitBreaker::new(settings);
-    let mut clock = Clock(input.micros());
+    let mut clock = Clock::new(input, u64::MAX);
     let mut tickets: Vec<Ticket> = Vec::new();
     let mut probes_at_once = settings.half_open_max_calls.max(1);
     while !input.is_empty() && tickets.len() < 300 {
@@ -329,7 +338,7 @@ fn throttle_settings(input: &mut Input<'_>) -> ThrottleSettings {
 
 fn throttle(input: &mut Input<'_>) {
     let mut settings = throttle_settings(input);
-    let mut clock = Clock(input.micros());
+    let mut clock = Clock::new(input, u64::MAX);
     let mut throttle = AdaptiveThrottle::new(settings, Time::from_micros(clock.0));
     while !input.is_empty() {
         let now = clock.next(input);
@@ -352,7 +361,7 @@ fn throttle(input: &mut Input<'_>) {
 }
 
 fn cubic(input: &mut Input<'_>) {
-    let mut clock = Clock(input.micros());
+    let mut clock = Clock::new(input, u64::MAX);
     let mut rate = CubicRate::new(Time::from_micros(clock.0));
     while !input.is_empty() {
         let now = clock.next(input);
