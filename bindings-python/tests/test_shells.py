@@ -86,7 +86,11 @@ def test_a_delay_of_zero_never_sleeps(engine: tidegate.Engine, monkeypatch: pyte
 def test_ten_minutes_take_milliseconds_in_a_thread(clock: FakeClock, fake: tidegate.Engine) -> None:
     policy = tidegate.Policy(
         engine=fake,
-        retry={"max_attempts": 11, "backoff": {"base": 60, "multiplier": 1, "max": 60, "jitter": "none"}},
+        retry={
+            "max_attempts": 11,
+            "budget": {"kind": "window"},
+            "backoff": {"base": 60, "multiplier": 1, "max": 60, "jitter": "none"},
+        },
     )
     started = time.monotonic()
     assert policy.call(Flaky(10)) == 11
@@ -98,7 +102,11 @@ def test_ten_minutes_take_milliseconds_in_a_loop() -> None:
     clock = FakeClock(autojump=True)
     policy = tidegate.Policy(
         engine=tidegate.Engine(seed=1, clock=clock),
-        retry={"max_attempts": 11, "backoff": {"base": 60, "multiplier": 1, "max": 60, "jitter": "none"}},
+        retry={
+            "max_attempts": 11,
+            "budget": {"kind": "window"},
+            "backoff": {"base": 60, "multiplier": 1, "max": 60, "jitter": "none"},
+        },
     )
     started = time.monotonic()
     assert asyncio.run(policy.acall(Flaky(10).wait)) == 11
@@ -268,7 +276,8 @@ def test_cancellation_at_every_await_point(engine: tidegate.Engine) -> None:
 
     async def main() -> None:
         for turns in range(60):
-            policy = guarded(engine, retry={"max_attempts": 3, "backoff": {"base": 0.001, "max": 0.001}})
+            retry = {"max_attempts": 3, "backoff": {"base": 0.001, "max": 0.001}, "budget": {"kind": "window"}}
+            policy = guarded(engine, retry=retry)
             tasks = [asyncio.ensure_future(scenario(policy, Flaky(2))) for _ in range(3)]
             victim = tasks[turns % 3]
             for _ in range(turns // 3):
