@@ -36,7 +36,8 @@ use pyo3::types::{PyDict, PyInt, PyTuple};
 use tidegate::fleet::StoreCommand;
 use tidegate::{
     CallId, Clash, Class, Domain, Engine as Core, Event, Flags, HttpFailure, Kind, Options, Outcome, Policy,
-    PolicyId, Pool, PoolKind, Request, RouteId, Step, TABLE, Time, Value, Verdict, WallTime, wire,
+    PolicyId, Pool, PoolKind, Request, RouteId, SnapshotPages, Step, TABLE, Time, Value, Verdict, WallTime,
+    wire,
 };
 
 use lock::{Guard, Lock};
@@ -455,10 +456,16 @@ impl Engine {
     /// The state of everything, as plain dictionaries and lists.
     #[pyo3(signature = () -> "dict[str, object]")]
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (state, now) = self.at_now(py);
-        let view = state.core.snapshot(now);
-        drop(state);
-        snapshot::dict(py, view)
+        let mut pages = SnapshotPages::default();
+        loop {
+            let (state, now) = self.at_now(py);
+            let more = state.core.snapshot_page(&mut pages, now);
+            drop(state);
+            if !more {
+                return snapshot::dict(py, pages.finish());
+            }
+            py.detach(|| {}); // other threads' calls go on between two pages
+        }
     }
 
     /// In the child of a fork: drops the parent's calls and takes a seed of its own.

@@ -14,7 +14,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use tidegate::{CallId, Duration, Family, Input, Meter, PolicyId, Reading, Record, RecordType, Series, Time};
+use tidegate::{
+    CallId, Duration, Family, Input, Meter, PolicyId, ReadPages, Reading, Record, RecordType, SavePages,
+    Series, Time,
+};
 
 use crate::{Engine, State, scope};
 
@@ -253,10 +256,14 @@ impl Inspector {
     /// All series: the family's place in `families`, policy, route, labels, and a number or the counts and the sum.
     #[pyo3(signature = () -> "list[tuple[int, str, str, list[str], float | tuple[list[int], float]]]")]
     fn series<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let series = self.with(py, |state, now| {
+        let mut pages = ReadPages::default();
+        while self.with(py, |state, now| {
             let State { core, ears, .. } = state;
-            ears.meter.as_mut().map(|meter| meter.read(core, now)).unwrap_or_default()
-        });
+            ears.meter.as_mut().is_some_and(|meter| meter.read_page(core, &mut pages, now))
+        }) {
+            py.detach(|| {}); // other threads' calls go on between two pages
+        }
+        let series = pages.finish();
         let list = PyList::empty(py);
         for Series { family, policy, route, labels, reading: of } in series {
             list.append((family as usize, policy, route, labels, reading(py, &of)?))?;
@@ -321,7 +328,11 @@ impl Inspector {
 
     /// What the engine has learned, as text.
     fn save(&self, py: Python<'_>) -> String {
-        self.with(py, |state, now| state.core.save(now))
+        let mut pages = SavePages::default();
+        while self.with(py, |state, now| state.core.save_page(&mut pages, now)) {
+            py.detach(|| {}); // other threads' calls go on between two pages
+        }
+        pages.finish()
     }
 
     /// Goes on from a saved state: routes, those left out, unknown policies and pools, components that start fresh.

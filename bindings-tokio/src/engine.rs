@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tidegate::{
     Action, CallExplanation, CallId, Clash, Event, Flags, Input, Options, PolicyId, Pool, Request,
-    RestoreError, Restored, RouteId, Snapshot, Step, Time, Verdict, Wait,
+    RestoreError, Restored, RouteId, SavePages, Snapshot, SnapshotPages, Step, Time, Verdict, Wait,
 };
 use tokio::time::Instant;
 
@@ -304,9 +304,12 @@ impl Engine {
         document.policies().map(|policy| crate::Policy::new_in(self, policy.clone())).collect()
     }
 
-    /// The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened.
+    /// The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened. It is taken in pages,
+    /// and calls go on between two of them: each route is consistent in itself.
     pub fn snapshot(&self) -> Snapshot {
-        self.shared.look(|core, now| core.engine.snapshot(now))
+        let mut pages = SnapshotPages::default();
+        while self.shared.look(|core, now| core.engine.snapshot_page(&mut pages, now)) {}
+        pages.finish()
     }
 
     /// Why a call waits, or ended as it did, with the numbers used. Events name calls ([`Event::call`](crate::Event::call)).
@@ -349,7 +352,9 @@ impl Engine {
 
     /// What it has learned (budgets, limits, breakers, throttles), as JSON to be kept and given to [`Engine::restore`].
     pub fn save(&self) -> String {
-        self.shared.look(|core, now| core.engine.save(now))
+        let mut pages = SavePages::default();
+        while self.shared.look(|core, now| core.engine.save_page(&mut pages, now)) {}
+        pages.finish()
     }
 
     /// Goes on from a saved state, which has aged meanwhile. To be called when the policies and pools have been made, and

@@ -462,8 +462,9 @@ impl Engine {
 
     /// The state of everything.
     pub fn snapshot(&self, now: u64) -> Snapshot {
-        let view = self.state.lock().core.snapshot(time(now));
-        Snapshot::of(view)
+        let mut pages = tidegate::SnapshotPages::default();
+        while self.state.lock().core.snapshot_page(&mut pages, time(now)) {} // the lock is free between two pages
+        Snapshot::of(pages.finish())
     }
 
     /// What a policy does, in words; empty for one that there is none of.
@@ -474,7 +475,9 @@ impl Engine {
 
     /// What the engine has learned, as JSON for `restore`.
     pub fn save(&self, now: u64) -> String {
-        self.state.lock().core.save(time(now))
+        let mut pages = tidegate::SavePages::default();
+        while self.state.lock().core.save_page(&mut pages, time(now)) {} // the lock is free between two pages
+        pages.finish()
     }
 
     /// Goes on from what `save` gave, which is this old.

@@ -1,6 +1,8 @@
 //! Metrics: core's meter, and its series as records of uniffi. Conversions and nothing else.
 
-use tidegate::{Family, Meter, PolicyId, Reading as CoreReading, Record, RecordType, RouteId, Wait};
+use tidegate::{
+    Family, Meter, PolicyId, ReadPages, Reading as CoreReading, Record, RecordType, RouteId, Wait,
+};
 
 use crate::{Engine, State, time};
 
@@ -160,11 +162,15 @@ impl Engine {
 
     /// All series there are now; none before `measure`.
     pub fn series(&self, now: u64) -> Vec<MetricSeries> {
-        let mut state = self.state.lock();
-        state.count();
-        let State { core, measured, .. } = &mut *state;
-        let Some(measured) = measured else { return Vec::new() };
-        let told = measured.meter.read(core, time(now)).into_iter().map(|series| MetricSeries {
+        let mut pages = ReadPages::default();
+        let mut page = || {
+            let mut state = self.state.lock();
+            state.count();
+            let State { core, measured, .. } = &mut *state;
+            measured.as_mut().is_some_and(|it| it.meter.read_page(core, &mut pages, time(now)))
+        };
+        while page() {} // the lock is free between two pages
+        let told = pages.finish().into_iter().map(|series| MetricSeries {
             family: series.family as u8,
             policy: series.policy,
             route: series.route,

@@ -27,6 +27,7 @@ mod lease;
 mod ledger;
 mod limiter;
 mod pace;
+mod pages;
 mod pools;
 mod queue;
 mod record;
@@ -47,6 +48,7 @@ pub use call::EDGES;
 pub use explain::{CallExplanation, Component, Load, PolicyExplanation};
 pub use journal::{Answer, Input, InputError};
 pub use ledger::Counts;
+pub use pages::{SavePages, SnapshotPages};
 pub use record::{Record, RecordType};
 pub use state::{RestoreError, Restored};
 pub use view::{

@@ -70,12 +70,13 @@ pub use codel::{CoDel, CodelLaw, CodelSettings};
 pub use engine::{
     Answer, BreakerView, CallExplanation, Clash, Component, Counts, EDGES, Engine, FleetRateView, HedgeView,
     HoldView, Input, InputError, LimitKind, Load, Options, PolicyExplanation, PoolView, RateView, Record,
-    RecordType, RestoreError, Restored, RouteView, SendView, SharedView, Snapshot, StoreView, ThrottleView,
+    RecordType, RestoreError, Restored, RouteView, SavePages, SendView, SharedView, Snapshot, SnapshotPages,
+    StoreView, ThrottleView,
 };
 pub use limit::{
     Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, RateSettings, TokenBucket,
 };
-pub use meter::{Family, Instrument, Meter, Reading, Series};
+pub use meter::{Family, Instrument, Meter, ReadPages, Reading, Series};
 pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
 #[cfg(feature = "documents")]
 pub use policy::{Document, UnknownPolicy};

@@ -9,6 +9,8 @@ use crate::engine::{Engine, Record, RecordType};
 use crate::outcome::Class;
 use sorted::Sorted;
 
+pub use read::ReadPages;
+
 /// What kind of figure it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Instrument {

@@ -6,7 +6,10 @@ use std::collections::VecDeque;
 
 use Value::{Number, Text};
 use host::{Host, SECOND, at, bulkhead, http, of, verdict};
-use tidegate::{Action, CallId, Class, Event, Policy, Request, Step, Value, Verdict, Wait};
+use tidegate::{
+    Action, CallId, Class, Engine, Event, Options, Policy, PolicyId, Request, SavePages, SnapshotPages, Step,
+    Value, Verdict, Wait,
+};
 
 /// What a step may grant, refuse, take back or free besides its own call.
 const MOST: u32 = 256;
@@ -24,10 +27,9 @@ fn settle(host: &mut Host, now: u64) -> (Vec<Verdict>, Vec<CallId>) {
         let step = host.poll(call, now);
         assert!(host.engine.work() <= MOST, "{} in one step", host.engine.work());
         match step.action {
-            Action::Done { verdict: Verdict::Stale, .. } => {} // woken twice
+            Action::Done { verdict: Verdict::Stale, .. } | Action::Wait { .. } => {} // woken twice, or too early
             Action::Done { verdict, .. } => ended.push(verdict),
             Action::Attempt { .. } => started.push(call),
-            Action::Wait { .. } => {}
         }
         woken.extend(host.wakes());
     }
@@ -230,10 +232,83 @@ fn grants_that_nobody_claims_and_calls_that_linger_are_cleared_a_part_at_a_time(
     let waiter = host.park(0);
     let step = host.finish(chain[9_999], 1, of(Class::Ok), 1);
     assert_eq!(verdict(small(&host, step)), Verdict::Ok);
-    for _ in 0..10_000 / MOST + 1 {
+    for _ in 0..=10_000 / MOST {
         let step = host.engine.on(waiter, Event::Timer, at(2));
         let _ = small(&host, step);
     }
     assert_eq!(host.engine.snapshot(at(2)).lingering, 0);
     host.engine.check().unwrap();
+}
+
+/// An engine of so many routes, each with something to remember, and one call in every tenth.
+fn many(routes: u32, max: u32) -> (Engine, PolicyId, Vec<CallId>) {
+    let mut engine = Engine::new(3, Options::default().max_routes(max));
+    let pairs = [bulkhead(4.0, 0.0), http(&[("retry.max_attempts", Number(2.0))])].concat();
+    let policy = engine.policy(Policy::from_pairs("p", &pairs).unwrap()).unwrap();
+    let mut running = Vec::new();
+    for n in 0..routes {
+        let route = engine.route(policy, &format!("key{n}"), at(u64::from(n)));
+        let (call, _) = engine.begin(route, &Request::default(), at(u64::from(n)));
+        if n % 10 == 0 {
+            running.push(call);
+        } else {
+            let step =
+                engine.on(call, Event::Finished { attempt: 1, outcome: of(Class::Ok) }, at(u64::from(n)));
+            assert_eq!(verdict(step), Verdict::Ok);
+        }
+    }
+    (engine, policy, running)
+}
+
+#[test]
+fn a_snapshot_and_a_saved_state_come_in_pages() {
+    let (engine, ..) = many(2_000, 10_000);
+    let (whole, now) = (engine.snapshot(at(5_000)), at(5_000));
+    assert_eq!((whole.routes.len(), whole.live), (2_000, 200));
+    let (mut pages, mut seen, mut count) = (SnapshotPages::default(), 0, 1);
+    while engine.snapshot_page(&mut pages, now) {
+        assert!(pages.routes() - seen <= 128, "{} routes in a page", pages.routes() - seen);
+        (seen, count) = (pages.routes(), count + 1);
+    }
+    assert!(count >= 2_000 / 128 && !engine.snapshot_page(&mut pages, now), "the last page is the last");
+    assert_eq!(pages.finish(), whole);
+
+    let (mut pages, mut seen, mut count) = (SavePages::default(), 0, 1);
+    while engine.save_page(&mut pages, now) {
+        assert!(pages.routes() - seen <= 12, "{} routes in a page", pages.routes() - seen);
+        (seen, count) = (pages.routes(), count + 1);
+    }
+    assert!(count >= 2_000 / 12);
+    assert_eq!(pages.finish(), engine.save(now));
+}
+
+#[test]
+fn what_changes_between_two_pages_makes_no_saved_state_that_cannot_be_restored() {
+    let (mut engine, policy, running) = many(600, 600);
+    let (mut saved, mut view, mut n) = (SavePages::default(), SnapshotPages::default(), 0);
+    let now = |n: u32| at(10_000 + u64::from(n));
+    while engine.save_page(&mut saved, now(n)) | engine.snapshot_page(&mut view, now(n)) {
+        // New keys take the places of others, and known ones are used: a key that was saved comes back elsewhere.
+        for key in [format!("new{n}"), format!("key{}", n * 7 % 600), "key5".to_owned()] {
+            let route = engine.route(policy, &key, now(n));
+            let (call, _) = engine.begin(route, &Request::default(), now(n));
+            let step = engine.on(call, Event::Finished { attempt: 1, outcome: of(Class::Ok) }, now(n));
+            assert_eq!(verdict(step), Verdict::Ok);
+        }
+        n += 1;
+    }
+    assert!(n >= 50 && engine.snapshot(now(n)).route_evictions > 0);
+    for call in running {
+        assert_eq!(verdict(engine.on(call, Event::Cancel, now(n))), Verdict::Cancelled);
+    }
+    let (view, saved) = (view.finish(), saved.finish());
+    assert!(view.routes.len() >= 590 && view.live >= 60, "{} routes", view.routes.len());
+    let (mut other, ..) = many(0, 600);
+    let restored = other.restore(&saved, tidegate::Duration::ZERO, at(0)).unwrap();
+    assert!(restored.routes >= 590 && restored.dropped.is_empty(), "{restored:?}");
+    // Those used last are those that stay where there is less room.
+    let (mut small, ..) = many(0, 10);
+    let restored = small.restore(&saved, tidegate::Duration::ZERO, at(0)).unwrap();
+    assert_eq!(restored.routes, 10, "{restored:?}");
+    assert!(small.snapshot(at(0)).routes.iter().any(|route| route.key.starts_with("key")));
 }

@@ -308,7 +308,6 @@ pub(super) struct Arena {
     free: Vec<u32>,
     /// The next slot that the reaper looks at.
     cursor: u32,
-    live: u32,
     sides: Sides,
     /// By slot: the nearest ancestor whose route has permits, or [`NONE`]. Meaningful where [`Call::parent`] is not
     /// [`NONE`]; as long as the highest slot that ever was nested.
@@ -333,7 +332,6 @@ impl Arena {
             self.calls.push(call);
             slot
         };
-        self.live += 1;
         Some(slot)
     }
 
@@ -345,7 +343,6 @@ impl Arena {
             self.sides.remove(slot);
         }
         call.state = State::Free;
-        self.live -= 1;
         if u64::from(call.generation) < CallId::GENERATIONS {
             call.generation += 1;
             self.free.push(slot);
@@ -438,11 +435,6 @@ impl Arena {
             self.pooled_above.resize(slot as usize + 1, NONE);
         }
         self.pooled_above[slot as usize] = above;
-    }
-
-    /// Calls in slots, those that linger included.
-    pub fn live(&self) -> u32 {
-        self.live
     }
 
     /// Slots that there are, free ones included.

@@ -19,6 +19,7 @@ use super::fleet::slots::Slots;
 use super::hedge::Hedger;
 use super::hold::Holds;
 use super::pace::{Bucket, Pace};
+use super::pages::Used;
 use super::queue::Pool;
 use crate::action::RouteId;
 use crate::breaker::CircuitBreaker;
@@ -90,6 +91,8 @@ pub(super) struct Route {
     after: u32,
     /// Which list it is in, while it is idle.
     parked: bool,
+    /// When it was put into that list, counted in such moves; below zero before all others.
+    used: i64,
     overflow: bool,
     free: bool,
     is_pool: bool,
@@ -105,6 +108,9 @@ pub(super) struct Routes {
     /// were seen last.
     idle: Ends,
     parked: Ends,
+    /// Moves to the recently used end of a list, and to the other end.
+    uses: i64,
+    unused: i64,
     /// Routes of keys: all but overflow routes and pools.
     kept: u32,
     max: u32,
@@ -126,6 +132,8 @@ impl Routes {
             by_key: Map::new(),
             idle: Ends::EMPTY,
             parked: Ends::EMPTY,
+            uses: 0,
+            unused: 0,
             kept: 0,
             max,
             debts: Debts::new(rng::split_mix(seed), max),
@@ -225,16 +233,16 @@ impl Routes {
         self.max.saturating_sub(self.kept) as usize
     }
 
-    /// All routes that calls go by, least recently used first, those with calls last.
-    pub fn by_use(&self) -> impl Iterator<Item = &Route> {
-        let list = |ends: Ends| {
-            core::iter::successors(self.slots.get(ends.oldest as usize), |route| {
-                self.slots.get(route.after as usize)
-            })
-        };
-        list(self.idle)
-            .chain(list(self.parked))
-            .chain(self.slots.iter().filter(|route| route.active > 0 && !route.is_pool))
+    /// Slots that there are, free ones included.
+    pub fn slots(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// The routes in so many slots from this one on, pools among them.
+    pub fn page(&self, from: u32, slots: u32) -> impl Iterator<Item = (u32, &Route)> {
+        let end = from.saturating_add(slots).min(self.slots());
+        let page = self.slots.get(from as usize..end as usize).unwrap_or(&[]);
+        (from..).zip(page).filter(|(_, route)| !route.free)
     }
 
     /// A pool: a route that holds its component for others, and never goes.
@@ -391,6 +399,7 @@ impl Route {
             before: NONE,
             after: NONE,
             parked: false,
+            used: 0,
             overflow: false,
             free: false,
             is_pool: false,
@@ -411,6 +420,11 @@ impl Route {
             stages |= if there { bit } else { 0 };
         }
         self.stages = stages;
+    }
+
+    /// Sorts routes by their last use, those with calls last.
+    pub fn used(&self, slot: u32) -> Used {
+        if self.active > 0 { (true, false, 0, slot) } else { (false, self.parked, self.used, slot) }
     }
 
     /// Is every call refused here?

@@ -4,18 +4,18 @@
 //! to the moment of saving. What the present settings give another meaning starts fresh, by the rules of `retune.rs`, and
 //! is named.
 
-mod parts;
+pub(super) mod parts;
 mod stage;
 
-use std::collections::BTreeSet;
 use std::fmt;
 
+use super::pages::SavePages;
 use super::{Engine, Input};
-use crate::state::{Loader, Moments, Saver, Value, parse};
+use crate::state::{Loader, Moments, Value, parse};
 use crate::time::{Duration, Time};
 
 /// The version of the form that this engine writes, and the only one that it reads.
-const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 1;
 
 /// The longest span between saving and restoring; longer ones count as this one, which is 285 years.
 const LONGEST: Duration = Duration::from_micros((1 << 53) - 1);
@@ -71,7 +71,8 @@ impl Engine {
     /// have begun (on which random draws depend). Calls are not in it, and neither are counts of [`Engine::snapshot`].
     ///
     /// The text is JSON, so it can be kept as it is or as a value within another document. Changes nothing; costs one
-    /// pass over the routes and some 100 to 2,000 bytes for each that has anything to remember.
+    /// pass over the routes and some 100 to 2,000 bytes for each that has anything to remember. A host that shares the engine
+    /// takes it in pages: [`Engine::save_page`].
     ///
     /// ```
     /// use tidegate::{Class, Duration, Engine, Event, Options, Outcome, Policy, Request, Time, Value::Number};
@@ -95,48 +96,9 @@ impl Engine {
     /// assert!(breaker.retry_in.unwrap() > Duration::from_secs(2));
     /// ```
     pub fn save(&self, now: Time) -> String {
-        let mut to = Saver::new(self.clock.peek(now));
-        let mut used = BTreeSet::new();
-        to.part("routes", |to| {
-            for route in self.routes.by_use() {
-                let there = to.optional(|to| {
-                    to.list(|to| {
-                        to.count(u32::from(route.policy));
-                        to.key((!route.is_overflow()).then(|| route.raw_key()));
-                        to.map(|to| parts::save(route, self.policies[usize::from(route.policy)].forced, to));
-                    });
-                    !to.ends_with("{}]")
-                });
-                if there {
-                    used.insert(route.policy);
-                }
-            }
-        });
-        to.part("pools", |to| {
-            for (name, shared) in &self.pools {
-                to.optional(|to| {
-                    to.list(|to| {
-                        to.text(name);
-                        to.map(|to| parts::save(&self.routes[shared.at], false, to));
-                    });
-                    !to.ends_with("{}]")
-                });
-            }
-        });
-        to.part("policies", |to| {
-            for (number, entry) in (0..=u16::MAX).zip(&self.policies) {
-                if used.contains(&number) || entry.forced {
-                    to.list(|to| {
-                        to.count(u32::from(number));
-                        to.text(entry.policy.name());
-                        to.flag(entry.forced);
-                    });
-                }
-            }
-        });
-        to.named("calls", |to| to.whole(self.ordinal));
-        let (body, oldest) = to.finish();
-        format!("{{\"tidegate\":{VERSION},\"oldest\":{oldest},{body}}}")
+        let mut pages = SavePages::default();
+        while self.save_page(&mut pages, now) {}
+        pages.finish()
     }
 
     /// Goes on from a saved state, `elapsed` after it was saved: windows and breaks have aged by that, and buckets have

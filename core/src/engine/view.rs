@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::arena::State;
 use super::pace::{Bucket, Pace};
+use super::pages::SnapshotPages;
 use super::queue::Pool;
 use super::route::Route;
 use super::{Counts, Engine};
@@ -14,7 +14,7 @@ use crate::policy::{Hedge, PoolKind};
 use crate::time::{Duration, Time};
 
 /// The engine at one moment.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Snapshot {
     /// Calls that have begun and not ended.
     pub live: u32,
@@ -201,44 +201,31 @@ pub struct HoldView {
 }
 
 impl Engine {
-    /// The state of everything. Changes nothing; costs one pass over calls and routes.
+    /// The state of everything. Changes nothing; costs one pass over calls and routes. A host that shares the engine takes it
+    /// in pages: [`Engine::snapshot_page`].
     pub fn snapshot(&self, now: Time) -> Snapshot {
-        let now = self.clock.peek(now);
-        let count = |wanted: &[State]| {
-            self.calls.iter().filter(|(_, call)| wanted.contains(&call.state)).count() as u32
-        };
-        let (lingering, lost) = (count(&[State::Ended]), count(&[State::Lost]));
-        let routes = self.routes.iter().filter(|(_, route)| !route.is_pool());
-        Snapshot {
-            live: self.calls.live() - lingering - lost,
-            lingering,
-            lost,
-            waiting: count(&[State::Held, State::Paced, State::Queued, State::Granted, State::Refused]),
-            route_overflows: self.routes.overflows,
-            route_evictions: self.routes.evictions,
-            path_overflows: self.targets.overflows,
-            store: self.store_view(),
-            policies: self.counts(),
-            routes: routes.map(|(_, route)| self.view(route, now)).collect(),
-            pools: self
-                .pools
-                .iter()
-                .map(|(name, shared)| {
-                    let route = &self.routes[shared.at];
-                    let (pool, rate) = (permits(route), tokens(route, now));
-                    SharedView {
-                        name: name.clone(),
-                        kind: shared.pool.kind(),
-                        pool,
-                        rate,
-                        budget: retries(route, now),
-                    }
-                })
-                .collect(),
-        }
+        let mut pages = SnapshotPages::default();
+        while self.snapshot_page(&mut pages, now) {}
+        pages.finish()
     }
 
-    fn view(&self, route: &Route, now: Time) -> RouteView {
+    /// What is neither a call nor a route.
+    pub(super) fn view_rest(&self, view: &mut Snapshot, now: Time) {
+        view.route_overflows = self.routes.overflows;
+        view.route_evictions = self.routes.evictions;
+        view.path_overflows = self.targets.overflows;
+        view.store = self.store_view();
+        view.policies = self.counts();
+        let pools = self.pools.iter().map(|(name, shared)| {
+            let route = &self.routes[shared.at];
+            let (pool, rate) = (permits(route), tokens(route, now));
+            let (name, kind) = (name.clone(), shared.pool.kind());
+            SharedView { name, kind, pool, rate, budget: retries(route, now) }
+        });
+        view.pools = pools.collect();
+    }
+
+    pub(super) fn view(&self, route: &Route, now: Time) -> RouteView {
         let policy = &self.policies[usize::from(route.policy)].policy;
         RouteView {
             policy: policy.name().to_owned(),

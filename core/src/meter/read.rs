@@ -4,7 +4,7 @@ use super::sorted::Sorted;
 use super::{Family, Meter, Reading, Series, Spans, Tally};
 use crate::action::{PolicyId, Verdict};
 use crate::breaker::BreakerState;
-use crate::engine::{Engine, PoolView, RouteView};
+use crate::engine::{Engine, PoolView, RouteView, Snapshot, SnapshotPages};
 use crate::outcome::Kind;
 use crate::time::Time;
 
@@ -29,37 +29,25 @@ fn stage(verdict: Verdict) -> Option<&'static str> {
 /// Levels by family, policy and route. Those of several routes are one: added up, or the highest.
 type Levels = Sorted<(Family, String, String), f64>;
 
-impl Meter {
-    /// All series there are, ordered by family, policy and route: counters from the records, levels from a snapshot.
-    pub fn read(&mut self, engine: &Engine, now: Time) -> Vec<Series> {
-        let mut series: Vec<_> = self.tallies.iter().flat_map(|tally| counted(engine, tally)).collect();
-        let mut levels = Levels::default();
-        let view = engine.snapshot(now);
-        for route in &view.routes {
-            let policy = engine.policy_named(&route.policy);
-            let key = policy.map_or(OTHER, |policy| self.label(policy, &route.key));
-            of_route(route, key, &mut levels);
-        }
-        for pool in &view.pools {
-            let mut add = |family, value| level(&mut levels, family, "", &pool.name, value);
-            if let Some(pool) = &pool.pool {
-                of_pool(pool, &mut add);
-            }
-            if let Some(budget) = pool.budget {
-                add(Family::BudgetTokens, budget as f64);
-            }
-        }
-        if let Some(store) = view.store {
-            level(&mut levels, Family::FleetUp, "", "", f64::from(u8::from(store.up)));
-            series.extend(view.policies.iter().map(|(policy, counts)| Series {
-                family: Family::FleetFallbacks,
-                policy: policy.clone(),
-                route: String::new(),
-                labels: Vec::new(),
-                reading: Reading::Number(counts.store_fallbacks as f64),
-            }));
-        }
-        series.extend(levels.into_pairs().into_iter().map(|((family, policy, route), value)| Series {
+/// Tallies, and routes of the snapshot, that one page turns into series.
+const PAGE: usize = 32;
+
+/// Series that are being read page by page ([`Meter::read_page`]).
+#[derive(Debug, Default)]
+pub struct ReadPages {
+    view: SnapshotPages,
+    whole: Option<Snapshot>,
+    tallies: usize,
+    routes: usize,
+    series: Vec<Series>,
+    levels: Levels,
+}
+
+impl ReadPages {
+    /// All series, ordered by family, policy and route.
+    pub fn finish(self) -> Vec<Series> {
+        let mut series = self.series;
+        series.extend(self.levels.into_pairs().into_iter().map(|((family, policy, route), value)| Series {
             family,
             policy,
             route,
@@ -69,6 +57,62 @@ impl Meter {
         // No two are equal. A stable sort is more machine code, which WebAssembly carries to every page.
         series.sort_unstable_by(|a, b| by_name(a).cmp(&by_name(b)));
         series
+    }
+}
+
+impl Meter {
+    /// All series there are, ordered by family, policy and route: counters from the records, levels from a snapshot. A host
+    /// that shares the engine reads them in pages: [`Meter::read_page`].
+    pub fn read(&mut self, engine: &Engine, now: Time) -> Vec<Series> {
+        let mut pages = ReadPages::default();
+        while self.read_page(engine, &mut pages, now) {}
+        pages.finish()
+    }
+
+    /// Reads the next page; false when it was the last. A host releases the lock between two pages: counters of one policy
+    /// and route are consistent, and so are levels of one route.
+    pub fn read_page(&mut self, engine: &Engine, pages: &mut ReadPages, now: Time) -> bool {
+        let Some(view) = &pages.whole else {
+            if !engine.snapshot_page(&mut pages.view, now) {
+                pages.whole = Some(core::mem::take(&mut pages.view).finish());
+            }
+            return true;
+        };
+        if pages.tallies < self.tallies.len() {
+            let page = self.tallies.iter().skip(pages.tallies).take(PAGE);
+            pages.series.extend(page.flat_map(|tally| counted(engine, tally)));
+            pages.tallies += PAGE;
+            return true;
+        }
+        if pages.routes < view.routes.len() {
+            for route in view.routes.iter().skip(pages.routes).take(PAGE) {
+                let policy = engine.policy_named(&route.policy);
+                let key = policy.map_or(OTHER, |policy| self.label(policy, &route.key));
+                of_route(route, key, &mut pages.levels);
+            }
+            pages.routes += PAGE;
+            return true;
+        }
+        for pool in &view.pools {
+            let mut add = |family, value| level(&mut pages.levels, family, "", &pool.name, value);
+            if let Some(pool) = &pool.pool {
+                of_pool(pool, &mut add);
+            }
+            if let Some(budget) = pool.budget {
+                add(Family::BudgetTokens, budget as f64);
+            }
+        }
+        if let Some(store) = view.store {
+            level(&mut pages.levels, Family::FleetUp, "", "", f64::from(u8::from(store.up)));
+            pages.series.extend(view.policies.iter().map(|(policy, counts)| Series {
+                family: Family::FleetFallbacks,
+                policy: policy.clone(),
+                route: String::new(),
+                labels: Vec::new(),
+                reading: Reading::Number(counts.store_fallbacks as f64),
+            }));
+        }
+        false
     }
 
     /// What a route is called in labels: its key, or `other`. For figures that a host keeps beside these.

@@ -116,8 +116,9 @@ impl Routes {
     /// Puts a route without calls at the recently used end of a list.
     pub(super) fn link(&mut self, slot: u32, parked: bool) {
         let newest = core::mem::replace(&mut self.ends(parked).newest, slot);
+        self.uses += 1;
         let route = &mut self.slots[slot as usize];
-        (route.before, route.after, route.parked) = (newest, NONE, parked);
+        (route.before, route.after, route.parked, route.used) = (newest, NONE, parked, self.uses);
         match newest {
             NONE => self.ends(parked).oldest = slot,
             newest => self.slots[newest as usize].after = slot,
@@ -127,8 +128,9 @@ impl Routes {
     /// Puts a route that was pinned before all idle ones: nobody has used it since.
     fn link_as_oldest(&mut self, slot: u32) {
         let oldest = core::mem::replace(&mut self.idle.oldest, slot);
+        self.unused -= 1;
         let route = &mut self.slots[slot as usize];
-        (route.before, route.after, route.parked) = (NONE, oldest, false);
+        (route.before, route.after, route.parked, route.used) = (NONE, oldest, false, self.unused);
         match oldest {
             NONE => self.idle.newest = slot,
             oldest => self.slots[oldest as usize].before = slot,

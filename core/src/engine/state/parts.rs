@@ -36,7 +36,7 @@ pub(super) struct Parts {
 }
 
 /// Writes the parts of a route that have anything to remember; `whole` says that its whole policy is forced open.
-pub(super) fn save(route: &Route, whole: bool, to: &mut Saver) {
+pub(in crate::engine) fn save(route: &Route, whole: bool, to: &mut Saver) {
     // Where the whole policy is forced, that is all there is to know: clearing it clears every route.
     if route.forced && !whole {
         to.part("forced", |to| to.flag(true));

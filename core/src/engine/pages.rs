@@ -1,0 +1,205 @@
+//! Reading the engine in pages: a host releases the lock between two of them (ADR 0022).
+//!
+//! Each call and each route is consistent in itself, as it is at its page; two of them may be seen some steps apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Engine;
+use super::arena::State;
+use super::state::{VERSION, parts};
+use super::view::Snapshot;
+use crate::state::Saver;
+use crate::time::Time;
+
+/// Slots of calls, and of routes, that one page looks at; and routes that one page of a saved state writes, at some ten
+/// microseconds each.
+const CALLS: u32 = 4_096;
+const ROUTES: u32 = 128;
+const SAVED: u32 = 12;
+
+/// What comes next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Calls(u32),
+    Routes(u32),
+    Rest,
+    Done,
+}
+
+/// A snapshot that is being taken page by page ([`Engine::snapshot_page`]).
+///
+/// ```
+/// use tidegate::{Engine, Options, SnapshotPages, Time};
+/// let engine = std::sync::Mutex::new(Engine::new(7, Options::default()));
+/// let mut pages = SnapshotPages::default();
+/// while engine.lock().unwrap().snapshot_page(&mut pages, Time::from_micros(5)) {
+///     // The lock is free here.
+/// }
+/// assert_eq!(pages.finish().live, 0);
+/// ```
+#[derive(Clone, Debug)]
+pub struct SnapshotPages {
+    view: Snapshot,
+    stage: Stage,
+}
+
+impl Default for SnapshotPages {
+    /// None taken yet.
+    fn default() -> Self {
+        Self { view: Snapshot::default(), stage: Stage::Calls(0) }
+    }
+}
+
+impl SnapshotPages {
+    /// Routes in the pages that have been taken, for tests, which count work and not time.
+    #[doc(hidden)]
+    pub fn routes(&self) -> usize {
+        self.view.routes.len()
+    }
+
+    /// The snapshot, of all pages that have been taken.
+    pub fn finish(self) -> Snapshot {
+        self.view
+    }
+}
+
+/// A state that is being saved page by page ([`Engine::save_page`]).
+#[derive(Clone, Debug)]
+pub struct SavePages {
+    /// By policy and key: when the route was used last, and its text. A key that moves while it is saved is there once.
+    routes: BTreeMap<(u16, Option<String>), (Used, String)>,
+    oldest: u64,
+    rest: String,
+    stage: Stage,
+}
+
+/// Sorts routes by their last use: idle ones, pinned ones without calls, those with calls; then by moment, then by slot.
+pub(super) type Used = (bool, bool, i64, u32);
+
+impl Default for SavePages {
+    /// None saved yet.
+    fn default() -> Self {
+        Self { routes: BTreeMap::new(), oldest: 0, rest: String::new(), stage: Stage::Routes(0) }
+    }
+}
+
+impl SavePages {
+    /// Routes in the pages that have been saved, for tests.
+    #[doc(hidden)]
+    pub fn routes(&self) -> usize {
+        self.routes.len()
+    }
+
+    /// The state, as [`Engine::save`] writes it.
+    pub fn finish(self) -> String {
+        let mut routes: Vec<_> = self.routes.into_values().collect();
+        routes.sort_unstable_by_key(|(used, _)| *used);
+        let mut text = format!("{{\"tidegate\":{VERSION},\"oldest\":{},", self.oldest);
+        for (n, (_, route)) in routes.iter().enumerate() {
+            text.push_str(if n == 0 { "\"routes\":[" } else { "," });
+            text.push_str(route);
+        }
+        text.push_str(if routes.is_empty() { "" } else { "]," });
+        text.push_str(&self.rest);
+        text.push('}');
+        text
+    }
+}
+
+impl Engine {
+    /// Takes the next page of a snapshot: 4,096 calls or 128 routes; false when it was the last. Changes nothing in the
+    /// engine. Pages of one snapshot are all of one engine.
+    pub fn snapshot_page(&self, pages: &mut SnapshotPages, now: Time) -> bool {
+        let now = self.clock.peek(now);
+        match pages.stage {
+            Stage::Calls(from) => {
+                for (_, call) in self.calls.page(from, CALLS) {
+                    let waits = call.is_waiting() || call.state == State::Refused;
+                    pages.view.live += u32::from(!matches!(call.state, State::Ended | State::Lost));
+                    pages.view.lingering += u32::from(call.state == State::Ended);
+                    pages.view.lost += u32::from(call.state == State::Lost);
+                    pages.view.waiting += u32::from(waits);
+                }
+                let next = from.saturating_add(CALLS);
+                pages.stage = if next < self.calls.slots() { Stage::Calls(next) } else { Stage::Routes(0) };
+            }
+            Stage::Routes(from) => {
+                let routes = self.routes.page(from, ROUTES).filter(|(_, route)| !route.is_pool());
+                pages.view.routes.extend(routes.map(|(_, route)| self.view(route, now)));
+                let next = from + ROUTES;
+                pages.stage = if next < self.routes.slots() { Stage::Routes(next) } else { Stage::Rest };
+            }
+            Stage::Rest => {
+                self.view_rest(&mut pages.view, now);
+                pages.stage = Stage::Done;
+            }
+            Stage::Done => {}
+        }
+        pages.stage != Stage::Done
+    }
+
+    /// Writes the next page of a saved state: 12 routes; false when it was the last. Changes nothing in the engine. Moments
+    /// are relative to their page's; what is restored counts from the end of the last one, so nothing is older than it was.
+    pub fn save_page(&self, pages: &mut SavePages, now: Time) -> bool {
+        let now = self.clock.peek(now);
+        match pages.stage {
+            Stage::Routes(from) => {
+                for (slot, route) in self.routes.page(from, SAVED).filter(|(_, route)| !route.is_pool()) {
+                    let forced = self.policies[usize::from(route.policy)].forced;
+                    let key = (!route.is_overflow()).then(|| route.raw_key());
+                    let mut to = Saver::new(now);
+                    to.list(|to| {
+                        to.count(u32::from(route.policy));
+                        to.key(key);
+                        to.map(|to| parts::save(route, forced, to));
+                    });
+                    if !to.ends_with("{}]") {
+                        let (text, oldest) = to.finish();
+                        pages.oldest = pages.oldest.max(oldest);
+                        let of = (route.policy, key.map(ToOwned::to_owned));
+                        pages.routes.insert(of, (route.used(slot), text));
+                    }
+                }
+                let next = from + SAVED;
+                pages.stage = if next < self.routes.slots() { Stage::Routes(next) } else { Stage::Rest };
+            }
+            Stage::Rest => {
+                let mut to = Saver::new(now);
+                let used = pages.routes.keys().map(|(policy, _)| *policy).collect();
+                self.save_rest(&used, &mut to);
+                let (rest, oldest) = to.finish();
+                (pages.rest, pages.oldest) = (rest, pages.oldest.max(oldest));
+                pages.stage = Stage::Done;
+            }
+            Stage::Calls(_) | Stage::Done => {}
+        }
+        pages.stage != Stage::Done
+    }
+
+    /// What is saved beside routes: pools, the policies whose routes are there, and how many calls have begun.
+    fn save_rest(&self, used: &BTreeSet<u16>, to: &mut Saver) {
+        to.part("pools", |to| {
+            for (name, shared) in &self.pools {
+                to.optional(|to| {
+                    to.list(|to| {
+                        to.text(name);
+                        to.map(|to| parts::save(&self.routes[shared.at], false, to));
+                    });
+                    !to.ends_with("{}]")
+                });
+            }
+        });
+        to.part("policies", |to| {
+            for (number, entry) in (0..=u16::MAX).zip(&self.policies) {
+                if used.contains(&number) || entry.forced {
+                    to.list(|to| {
+                        to.count(u32::from(number));
+                        to.text(entry.policy.name());
+                        to.flag(entry.forced);
+                    });
+                }
+            }
+        });
+        to.named("calls", |to| to.whole(self.ordinal));
+    }
+}
