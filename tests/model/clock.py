@@ -44,6 +44,9 @@ class Clock:
         return max(0, self.highest + moment - (self.now or 0))
 
     def is_back(self, reading: int) -> bool:
-        """Has it jumped to the line on which it ran before it was set back?"""
+        """Has it jumped to the line on which it ran before it was set back? That says no more than has been gained."""
         assert self.now is not None
-        return self.line_before is not None and reading + self.line_before >= self.now - SWING
+        if self.line_before is None:
+            return False
+        says = reading + self.line_before
+        return self.now - SWING <= says <= self.now + reading - self.highest
