@@ -276,7 +276,7 @@ def test_cancellation_at_every_await_point(engine: tidegate.Engine) -> None:
 
     async def main() -> None:
         for turns in range(60):
-            retry = {"max_attempts": 3, "backoff": {"base": 0.001, "max": 0.001}, "budget": {"kind": "window"}}
+            retry = {"max_attempts": 3, "backoff": {"base": 0.001, "max": 0.001}, "budget": None}
             policy = guarded(engine, retry=retry)
             tasks = [asyncio.ensure_future(scenario(policy, Flaky(2))) for _ in range(3)]
             victim = tasks[turns % 3]
