@@ -39,7 +39,7 @@ describe("around and inside", () => {
     const users = new AsyncLocalStorage<string>();
     const retrying = policy({
       engine: lab,
-      retry: { maxAttempts: 2, backoff: { base: 100, jitter: "none" } },
+      retry: { maxAttempts: 2, budget: { kind: "window" }, backoff: { base: 100, jitter: "none" } },
     });
     const hedging = policy({ engine: lab, hedge: { delay: 100 } });
     const queueing = policy({ engine: lab, bulkhead: { maxConcurrency: 1, maxQueue: 5 } });
@@ -49,10 +49,13 @@ describe("around and inside", () => {
         seen.push(`${user} retry ${attempt} ${users.getStore()}`);
         if (attempt === 1) throw reset();
       });
-      await hedging.run((attempt) => {
-        seen.push(`${user} hedge ${attempt.attempt} ${users.getStore()}`);
-        return attempt.attempt === 1 ? hang(attempt) : undefined;
-      });
+      await hedging.run(
+        (attempt) => {
+          seen.push(`${user} hedge ${attempt.attempt} ${users.getStore()}`);
+          return attempt.attempt === 1 ? hang(attempt) : undefined;
+        },
+        { route: user },
+      ); // which has a budget of its own
       await queueing.run(async () => {
         await clock.sleep(100);
         seen.push(`${user} queue 1 ${users.getStore()}`);

@@ -11,7 +11,7 @@ import { interceptor } from "../ts/undici.js";
 import { log, origin, scripted, stats, until } from "./support/server.js";
 import { engine } from "./support/setup.js";
 
-const quick = { backoff: { base: 1, max: 5 } };
+const quick = { budget: { kind: "window" as const }, backoff: { base: 1, max: 5 } };
 const agents: Agent[] = [];
 
 function http(more: tidegate.PolicyOptions = {}): tidegate.Policy {
