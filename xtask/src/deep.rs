@@ -3,6 +3,7 @@
 //! says "not run".
 
 use crate::cargo;
+use crate::mutants;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::Shop;
@@ -42,6 +43,12 @@ pub fn deep(shop: &Shop, minutes: u32) -> ExitCode {
     report.step(SEARCH, &format!("schedules against the printed bound, {minutes} min"), || {
         search(shop, minutes)
     });
+    for patch in mutants::patches(shop) {
+        let name = patch.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        report.step(SEARCH, &format!("finds {name} where its mend is taken out"), || {
+            mutants::find(shop, &patch)
+        });
+    }
     report.step(SEARCH, "small worlds, two actions deeper (optimised)", || {
         let run = ["test", "--profile", "checked", "-p", "tidegate-exhaustive", "--", "--nocapture"];
         Verdict::tests(cargo(shop).args(run).env("TIDEGATE_DEEPER", "2").stream(), Counts::from_cargo)

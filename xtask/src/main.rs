@@ -12,6 +12,7 @@ mod gate;
 mod generate;
 mod js;
 mod jvm;
+mod mutants;
 mod redis;
 mod report;
 mod run;
