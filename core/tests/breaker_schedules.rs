@@ -68,7 +68,8 @@ impl Schedule {
         Self { dice, settings, breaker, host: 1 << 45, passed: 0, out: vec![] }
     }
 
-    /// Time is counted by what the breaker sees of it, so it sees each step before anything else happens.
+    /// Time is counted by what the breaker sees of it, so it sees each step before anything else happens. A clock that is set back
+    /// by up to 30 s makes its time stand still, and a longer jump ahead may be a return (R10; `clocks.rs`): neither happens here.
     fn look(&mut self) {
         let _ = self.breaker.is_fresh(at(self.host));
     }
@@ -76,12 +77,12 @@ impl Schedule {
     fn tick(&mut self) {
         let roll = self.dice.below(64);
         if roll == 0 {
-            self.host -= 20_000 + self.dice.below(36_000_000_000);
+            self.host -= 30_000_001 + self.dice.below(36_000_000_000);
             self.look();
             return;
         }
         let gap = match roll {
-            1 => self.dice.below(36_000_000_000),
+            1 => self.dice.below(30_000_000),
             2..20 => 0,
             _ => self.dice.below(120),
         };

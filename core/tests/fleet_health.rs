@@ -149,7 +149,7 @@ fn a_key_of_a_wrong_type_is_the_matter_of_its_own_route() {
     assert_eq!((it.told(), it.decided()), (vec![], 0));
     let clock = 1_000 * SECOND + it.now;
     it.store.execute(&words("DEL tidegate:{r|api|a}:rl"), clock).unwrap();
-    it.store.execute(&words("SET tidegate:{r|api|a}:rl mine"), clock).unwrap();
+    it.store.execute(&words("HSET tidegate:{r|api|a}:rl mine 1"), clock).unwrap();
     it.run(&[("a", 20), ("b", 20)], 4 * SECOND);
     let degraded = ("store_degraded", Some("a".to_owned()), Some("WRONGTYPE"));
     assert_eq!(it.told(), [degraded], "one record a transition");

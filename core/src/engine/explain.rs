@@ -264,7 +264,14 @@ impl fmt::Display for PolicyExplanation {
         writeln!(f, "waiting beside its attempts, at most: {}", most(self.max_wait))?;
         writeln!(f, "time of a call, at most: {}", most(self.max_time))?;
         let Load { per_call, per_second, burst } = self.load;
-        writeln!(f, "load: attempts ≤ {per_call} · calls + {per_second} · seconds + {burst}")?;
+        write!(f, "load: attempts ≤ {per_call} · calls")?;
+        if per_second > 0.0 {
+            write!(f, " + {per_second} · seconds")?;
+        }
+        if burst > 0.0 {
+            write!(f, " + {burst}")?;
+        }
+        writeln!(f)?;
         writeln!(f, "memory of a route: {} bytes and its key", self.memory_per_route)?;
         for warning in &self.warnings {
             writeln!(f, "warning: {warning}")?;

@@ -42,7 +42,7 @@ async fn started(limit: u32, processes: usize, seconds: u64) -> Vec<u64> {
     let after: Vec<u64> = all.iter().map(count).collect();
     let end = async {
         while let Some(done) = tasks.join_next().await {
-            done.expect("a call that ends well")
+            done.expect("a call that ends well");
         }
     };
     tokio::time::timeout(Duration::from_secs(30), end).await.expect("every call ends (R1)");

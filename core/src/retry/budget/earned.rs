@@ -165,10 +165,10 @@ mod tests {
         };
         (0..1_000).for_each(|_| answer(&mut budget, at(0)));
         assert_eq!(budget.balance(at(0)), 180);
-        assert_eq!(budget.balance(at(8)), 180, "the calls still count");
-        assert_eq!(budget.balance(at(10)), 4, "and no longer");
-        (0..10).for_each(|_| answer(&mut budget, at(10)));
-        assert_eq!(budget.balance(at(10)), 4);
+        assert_eq!(budget.balance(at(12)), 180, "the calls still count");
+        assert_eq!(budget.balance(at(14)), 4, "and no longer");
+        (0..10).for_each(|_| answer(&mut budget, at(14)));
+        assert_eq!(budget.balance(at(14)), 4);
         // A start above that is kept too, and what is above the start is not.
         let mut budget = EarnedBudget::new(EarnedSettings { start: 7, ratio: 1.0 });
         answer(&mut budget, at(0));
