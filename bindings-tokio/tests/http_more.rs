@@ -77,7 +77,7 @@ rules! {
         assert_eq!(world.requests(), 3);
         let explained = the_policy(&world).explain();
         assert_eq!(explained.max_attempts, 3);
-        assert!((explained.load.per_call - 1.2).abs() < 1e-9, "a fifth more, at the most");
+        assert!((explained.load.per_call - 1.18).abs() < 1e-9, "what calls earn, at the most");
         world.done();
     }
 

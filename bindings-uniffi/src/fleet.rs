@@ -40,6 +40,7 @@ pub enum StoreReply {
 }
 
 /// Random bits from the operating system (the keys of std's hash maps come from there), and the process's id.
+#[allow(clippy::disallowed_methods)] // a host's half asks the operating system
 fn entropy() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
