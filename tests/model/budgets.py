@@ -85,7 +85,7 @@ class Earned(NoBudget):
         return int(self.ratio * MICRO + 0.5)
 
     def keep(self, now: int) -> None:
-        """As written: "keeps at most what the calls of the last 14 s could earn, and at least 4 or `start`"."""
+        """As written: "at most what the calls of the last 14 s could earn, and at least 4 or `start`"."""
         _, calls = self.recent.counts(now)
         self.balance = min(self.balance, max(4 * MICRO, self.start * MICRO, calls * self.micros()))
 

@@ -15,7 +15,16 @@ POOLED: dict[str, list[str]] = {
         *["variant", "queue_target", "queue_interval", "codel", "queue_adaptive_lifo", "prioritized"],
     ],
     "retry.budget": [
-        *["kind", "ttl", "min_retries_per_sec", "percent_can_retry", "rounding", "ratio", "start", "min_throughput"],
+        *[
+            "kind",
+            "ttl",
+            "min_retries_per_sec",
+            "percent_can_retry",
+            "rounding",
+            "ratio",
+            "start",
+            "min_throughput",
+        ],
         *["share", "min_retries", "max", "capacity", "cost", "timeout_cost", "throttled_cost"],
     ],
 }

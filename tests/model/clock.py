@@ -44,7 +44,7 @@ class Clock:
         return max(0, self.highest + moment - (self.now or 0))
 
     def is_back(self, reading: int) -> bool:
-        """Has it jumped to the line on which it ran before it was set back? That says no more than has been gained."""
+        """Has it jumped to the line on which it ran before? That says no more than has been gained."""
         assert self.now is not None
         if self.line_before is None:
             return False

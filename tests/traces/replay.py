@@ -1,6 +1,7 @@
 """Replays journals by the public `Engine.replay`, and writes what the engine says to each line.
 
-Usage: replay.py <journals> <answers>. A trace is a name, a journal and an empty line (`core/examples/traces`).
+Usage: replay.py <journals> <answers>. A trace is a name, a journal and an empty line
+(`core/examples/traces`).
 """
 
 from __future__ import annotations

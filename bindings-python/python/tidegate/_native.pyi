@@ -420,7 +420,7 @@ class Fleet:
     An engine's side of its store.
     """
     def __new__(cls, /, engine: Engine) -> Fleet: ...
-    def attach(self, /, kind: str, namespace: str, process: int) -> list[int]:
+    def attach(self, /, kind: str, namespace: str, process: SupportsIndex) -> list[int]:
         """
         Attaches the store: its kind is `lua` or `plain`; keys begin with the namespace; `process` are random bits that name
         this process. The calls that can go on.
