@@ -139,7 +139,8 @@ describe.each(NAMES)("%s", (name) => {
     test("three attempts, spread, capped before the draw, and never at once", async () => {
       const clock = new FakeClock();
       const times: number[] = [];
-      const { ask } = made({ engine: engine({ clock }), preset: "http" }, () => {
+      const unbounded = { retry: { budget: { kind: "none" as const } } };
+      const { ask } = made({ engine: engine({ clock }), preset: "http", ...unbounded }, () => {
         times.push(clock.now());
         return { status: 503 };
       });

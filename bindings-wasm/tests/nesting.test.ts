@@ -102,8 +102,9 @@ test("siblings do not see each other, and a child sees its parent after any wait
 
 test("work that another one's loop carries out is nested where it is bound to what was around it (S14)", async () => {
   const lab = engine();
-  const outer = policy({ engine: lab, retry: { maxAttempts: 3, backoff: { base: 0 } } });
-  const inner = policy({ engine: lab, retry: { maxAttempts: 3, backoff: { base: 0 } } });
+  const retry = { maxAttempts: 3, backoff: { base: 0 }, budget: { kind: "none" as const } };
+  const outer = policy({ engine: lab, retry });
+  const inner = policy({ engine: lab, retry });
   const jobs: (() => void)[] = [];
   const pool = setInterval(() => jobs.shift()?.(), 1); // whose callbacks know nothing of who has asked
   const sends = async (bind: <F extends () => void>(job: F) => F) => {

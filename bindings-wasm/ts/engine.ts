@@ -206,7 +206,7 @@ export class Engine {
 
   /** @internal Microseconds on its clock. */
   time(): number {
-    this.last = this.clock === undefined ? globalThis.performance.now() * 1000 : this.clock.us();
+    this.last = this.clock === undefined ? platformTime() : this.clock.us();
     return this.last;
   }
 
@@ -322,8 +322,24 @@ export function explain(of: object): CallExplanation | undefined {
   return (endOf(of)?.engine as Engine | undefined)?.explain(of);
 }
 
+/** What reads the platform's clock, how far our time is ahead of it, and the last reading, in microseconds. */
+let reads: (() => number) | undefined;
+let ahead = 0;
+let latest = 0;
+
+/**
+ * Microseconds of the platform's clock. When fake timers of a test framework come or go, another clock takes its place, at another
+ * time: ours goes on from the last reading. The engine would take a reading of up to 30 s ago for a swing, and time would stand still.
+ */
 function platformTime(): number {
-  return globalThis.performance.now() * 1000;
+  const { performance } = globalThis;
+  const now = performance.now() * 1000;
+  if (performance.now !== reads) {
+    if (reads !== undefined) ahead = latest - now;
+    reads = performance.now;
+  }
+  latest = now + ahead;
+  return latest;
 }
 
 const KEY = Symbol.for("tidegate/0.1/engine");
