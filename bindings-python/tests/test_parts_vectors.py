@@ -34,11 +34,13 @@ def us(seconds: float) -> int | str:
 def told(
     path: str, new: Callable[[Any, float], Any], answer: Callable[[Any, Any, Callable[[int], float]], Any]
 ) -> tuple[int, int]:
-    """Plays every step of a file: steps played, and cases that no policy allows."""
+    """Plays every step of a file: steps played, and cases that no policy allows or no float can say."""
     played = refused = 0
     for case in file(path)["cases"]:
         origin = case.get("origin", case["steps"][0]["at"])
-        assert all(abs(step["at"] - origin) < EXACT for step in case["steps"])
+        if any(abs(step["at"] - origin) >= EXACT for step in case["steps"]):
+            refused += 1  # a moment that seconds in a float cannot say
+            continue
 
         def at(moment: int, origin: int = origin) -> float:
             return (moment - origin) / 1e6
@@ -140,7 +142,7 @@ def test_gradient2_limits() -> None:
     def new(case: Any, _: float) -> parts.Gradient2:
         return parts.Gradient2(**case["settings"], variant=case["variant"])
 
-    assert told("limit/gradient2.json", new, answer) == (2712, 0)
+    assert told("limit/gradient2.json", new, answer) == (3682, 0)
 
 
 @pytest.mark.parametrize("law", ["facebook", "rfc8289"])
@@ -211,7 +213,7 @@ def breaker_says(queue: tuple[parts.CircuitBreaker, dict[str, Any]], step: Any, 
 
 BREAKERS = {
     "body": (31, 0), "breaks": (57, 0), "half_open": (87, 0), "late": (71, 0), "opening": (56, 0),
-    "random": (1434, 17), "retune": (40, 1), "time": (28, 0), "window": (48, 0),
+    "random": (1434, 17), "retune": (40, 1), "time": (42, 1), "window": (48, 0),
 }  # fmt: skip
 """Steps played, cases refused: some of the random ones have breaks of a microsecond."""
 

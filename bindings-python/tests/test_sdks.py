@@ -140,6 +140,7 @@ def posting(engine: tidegate.Engine, **settings: Any) -> tidegate.Policy:
         "max_retry_after": 60,
         "methods": ["GET", "POST"],
         "statuses": [408, 429, 500, 502, 503, 504],
+        "budget": {"kind": "none"},
     }
     return tidegate.Policy(engine=engine, **{"retry": retry, **settings})
 
