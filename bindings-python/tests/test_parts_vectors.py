@@ -213,7 +213,7 @@ def breaker_says(queue: tuple[parts.CircuitBreaker, dict[str, Any]], step: Any, 
 
 BREAKERS = {
     "body": (31, 0), "breaks": (57, 0), "half_open": (87, 0), "late": (71, 0), "opening": (56, 0),
-    "random": (1434, 17), "retune": (40, 1), "time": (42, 1), "window": (48, 0),
+    "random": (1434, 17), "retune": (40, 1), "time": (42, 2), "window": (48, 0),
 }  # fmt: skip
 """Steps played, cases refused: some of the random ones have breaks of a microsecond."""
 
