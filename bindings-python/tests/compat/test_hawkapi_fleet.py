@@ -36,6 +36,10 @@ def test_processes_share_the_slots_of_a_name(clock: FakeClock) -> None:
             with pytest.raises(BulkheadFullError) as full, one:
                 pass
             assert full.value.limit == 2
+    # Both were refused just now, so each still wants slots: one each is their fair part.
+    with there, pytest.raises(BulkheadFullError), there:
+        pass
+    clock.tick(1)  # Nobody wants slots any more.
     with there, there, pytest.raises(BulkheadFullError), here:
         pass
     with here, here:
