@@ -287,8 +287,8 @@ def slots(store: Store, names: list[str], args: list[str]) -> str:
         granted = max(min(n, limit - used, kept - mine), 0)
         if granted < n:
             since = now if granted else me.since
-            text = f"{now + PATIENCE} {mine + granted} {n - granted} {since}"
-            store.make(names[2], "hash").held[pid] = text
+            entry = f"{now + PATIENCE} {mine + granted} {n - granted} {since}"
+            store.make(names[2], "hash").held[pid] = entry
             store.keep(names[2], 0)
         elif own:
             del store.keys[names[2]].held[pid]

@@ -464,18 +464,18 @@ def slots_cases() -> list[Case]:
             mine = held[name]
             fences = mine[: draw(0, 3)] if op == release else mine if op == renew else []
             lease = ttl if limit < 20 or name == "a" else 5 * SECOND
-            reply = [
+            numbers = [
                 int(text)
                 for text in told.run(
                     op, name, limit + draw(0, 1), lease, draw(0, 4), len(mine), *fences
                 ).split()
             ]
             if op == acquire:
-                mine.extend(range(reply[1], reply[1] + reply[0]))
+                mine.extend(range(numbers[1], numbers[1] + numbers[0]))
             if op == release:
                 del mine[: len(fences)]
             if op == renew:
-                held[name] = [fence for fence in mine if fence not in reply[2:]]
+                held[name] = [fence for fence in mine if fence not in numbers[2:]]
         stories.append(told)
     return [told.case() for told in stories]
 

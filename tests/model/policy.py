@@ -381,9 +381,9 @@ def sort_out(pairs: list[Pair]) -> tuple[Reader, list[str]]:
     both = {**{key: value for key, value in preset if key not in keys.LISTS}, **given}
     for table, usual in (("retry.budget", "earned"), ("hedge.budget", "shared")):
         # 2.20: "keys that only a window has make it one where the policy names no kind"
-        named = any(f"{table}.{key}" in given for key in WINDOWS)
+        windowed = any(f"{table}.{key}" in given for key in WINDOWS)
         own = f"{table}.kind" in given or f"{table}.pool" in given
-        if named and not own and both.get(f"{table}.kind", usual) == usual:
+        if windowed and not own and both.get(f"{table}.kind", usual) == usual:
             both[f"{table}.kind"] = "window"
     return Reader(both, lists), wrong
 
