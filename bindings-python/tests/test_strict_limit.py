@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -130,8 +131,8 @@ def test_r12_losers_of_a_race_and_callers_who_leave(backend: str, engine: tidega
         if number % 2:
             with pytest.raises(tidegate.AttemptTimeout):
                 await policy.acall(crowd)
-        else:
-            with anyio.move_on_after(0.03 + number / 1000):
+        else:  # leaves while it waits, while it is inside, or after its attempt has ended
+            with anyio.move_on_after(0.03 + number / 1000), suppress(tidegate.AttemptTimeout):
                 await policy.acall(crowd)
 
     anyio.run(main, backend=backend)
