@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidegate::{
-    Action, CallExplanation, CallId, Clash, Event, Flags, Input, Options, PolicyId, Pool, Request,
+    Action, Answer, CallExplanation, CallId, Clash, Event, Flags, Input, Options, PolicyId, Pool, Request,
     RestoreError, Restored, RouteId, SavePages, Snapshot, SnapshotPages, Step, Time, Verdict, Wait,
 };
 use tokio::time::Instant;
 
 use crate::clock::{self, Clock};
+use crate::error::JournalError;
 use crate::events::Listeners;
 
 /// Holds everything that policies share: routes, slots, budgets. A process has one by default. Clones are the same engine.
@@ -348,6 +349,41 @@ impl Engine {
             core.engine.take_journal(&mut inputs);
             Journal { lines: inputs.iter().map(ToString::to_string).collect(), dropped }
         })
+    }
+
+    /// Puts the lines of a journal in, of whatever language, and returns what the engine answers to each. A new engine of the
+    /// seed and the `max_routes` that the journal was written with decides as that one did; it is for explanations and for
+    /// tests, not for calls, because its time is the journal's from then on.
+    ///
+    /// ```
+    /// use tidegate_tokio::{Engine, Options};
+    /// let journal = r#"policy "shop" preset="http"
+    /// route 0 0 "eu"
+    /// begin 5 1048576 190 - - 0"#;
+    /// let again = Engine::with_options(7, Options::default().journal(true));
+    /// let answers = again.replay(journal.lines()).unwrap();
+    /// assert_eq!(format!("{:?}", answers[1]), "Route(RouteId(1048576))");
+    /// assert_eq!(again.snapshot().live, 1);
+    /// ```
+    ///
+    /// # Errors
+    /// The first line that is not a journal's. No line has been put in then.
+    pub fn replay(
+        &self,
+        lines: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<Vec<Answer>, JournalError> {
+        let parsed = lines.into_iter().enumerate().map(|(place, line)| {
+            let line = line.as_ref();
+            line.parse().map_err(|error| JournalError { line: place + 1, text: line.to_owned(), error })
+        });
+        let inputs = parsed.collect::<Result<Vec<Input>, _>>()?;
+        Ok(self.shared.look(|core, _| {
+            let apply = |input| {
+                core.bound_journal();
+                core.engine.apply(input)
+            };
+            inputs.into_iter().map(apply).collect()
+        }))
     }
 
     /// What it has learned (budgets, limits, breakers, throttles), as JSON to be kept and given to [`Engine::restore`].

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Clash, Class, Outcome, PolicyError, Verdict};
+use tidegate::{Clash, Class, InputError, Outcome, PolicyError, Verdict};
 
 use crate::Failure;
 
@@ -360,3 +360,23 @@ impl From<Clash> for BuildError {
         Self::Clash(clash)
     }
 }
+
+/// A line that is not a journal's: see [`Engine::replay`](crate::Engine::replay).
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct JournalError {
+    /// Its number, from 1 on.
+    pub line: usize,
+    /// The line itself.
+    pub text: String,
+    /// The argument that is wrong, and the rule that it breaks.
+    pub error: InputError,
+}
+
+impl fmt::Display for JournalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "journal, line {}: {}: {}", self.line, self.error, self.text)
+    }
+}
+
+impl StdError for JournalError {}

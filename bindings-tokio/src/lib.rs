@@ -66,7 +66,7 @@ pub use classify::{ByFailure, Classify, Failure};
 #[cfg(feature = "_bodies")]
 pub use drain::Buffered;
 pub use engine::{Engine, Journal};
-pub use error::{BuildError, Code, Error, Report, Stopped};
+pub use error::{BuildError, Code, Error, JournalError, Report, Stopped};
 pub use events::{Event, Events, Subscription};
 #[cfg(feature = "_bodies")]
 pub use http::{GuardedBody, stopped_in};
@@ -79,7 +79,7 @@ pub use scope::{Bounds, Within, carry, time_left};
 /// The engine itself.
 pub use tidegate as core;
 pub use tidegate::{
-    CallExplanation, Clash, Class, Criticality, Kind, Opinion, Options, Outcome, PolicyError,
+    Answer, CallExplanation, Clash, Class, Criticality, Kind, Opinion, Options, Outcome, PolicyError,
     PolicyExplanation, Pool, PoolKind, RecordType, RestoreError, Restored, RouteView, Snapshot, Value,
     Verdict, Wait,
 };

@@ -1,12 +1,13 @@
 //! `cargo xtask deep`: what takes minutes and nightly. libFuzzer on every target of `tests/fuzz`, the guided
-//! search, the lab's tables with many seeds, and Miri on the engine's own books. What is missing is installed, or the step
-//! says "not run".
+//! search, random traces through every language, the lab's tables with many seeds, and Miri on the engine's own books. What is
+//! missing is installed, or the step says "not run".
 
 use crate::cargo;
 use crate::mutants;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::Shop;
+use crate::traces;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -53,6 +54,7 @@ pub fn deep(shop: &Shop, minutes: u32) -> ExitCode {
         let run = ["test", "--profile", "checked", "-p", "tidegate-exhaustive", "--", "--nocapture"];
         Verdict::tests(cargo(shop).args(run).env("TIDEGATE_DEEPER", "2").stream(), Counts::from_cargo)
     });
+    traces::deep(shop, &mut report);
     // A run of 100 seeds simulates 600 million calls.
     let seeds = (20 * minutes).min(100).to_string();
     report.step(LAB, &format!("all tables, {seeds} seeds"), || {

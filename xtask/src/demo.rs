@@ -115,7 +115,7 @@ pub fn build_origin(shop: &Shop) -> Result<PathBuf> {
 }
 
 /// The environment with this tree's wheel in it.
-fn package(shop: &Shop) -> Result<Venv> {
+pub fn package(shop: &Shop) -> Result<Venv> {
     let venv = python_environment(shop)?;
     let wheel = step("python: build the wheel", || wheel::build(shop, &venv))?;
     step("python: install the wheel", || wheel::install(&venv, &wheel))?;

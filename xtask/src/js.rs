@@ -41,6 +41,9 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<
     report.step(JS, "10,000 random traces, the same bytes as core", || {
         with_build(&|| traces::javascript(shop, &folder(shop), traces::SOME))
     });
+    report.step(JS, "10,000 random traces through the small engine, the same bytes as core", || {
+        with_build(&|| traces::small(shop, &folder(shop), traces::SOME))
+    });
     report.step(JS, "ahead of cockatiel's wrap", || {
         with_build(&|| Verdict::tests(node(shop, "scripts/ahead.mjs").stream(), Counts::from_cargo))
     });

@@ -159,6 +159,7 @@ fn rust(shop: &Shop, report: &mut Report) {
         "tidegate-lab",
     ];
     report.step(TOOLS, "tests", || tests(&rest));
+    report.step(TOKIO, "10,000 random traces, the same bytes as core", || traces::tokio(shop, traces::SOME));
     // Optimised, because it simulates some twenty million calls.
     report.step(LAB, "published experiments, a few seeds", || {
         tests(&["--profile", "checked", "-p", "tidegate-lab"])

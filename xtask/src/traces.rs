@@ -1,34 +1,57 @@
 //! Random traces, generated from a seed and not kept, replayed through the public surface of each language: what the engine
 //! says to each line of a journal must be the same bytes as what core says here.
+//!
+//! A set is a folder of files `<n>.journals` and `<n>.expected`; a host reads the first and writes `<n>.answers`.
 
-use crate::cargo;
-use crate::report::Verdict;
+use crate::report::{Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::{Shop, Venv};
+use crate::{cargo, demo, js};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-/// Traces of one process of a host.
+/// Traces of one file.
 const BATCH: u64 = 1_000;
 /// On every change.
 pub const SOME: u64 = 10_000;
+/// In `cargo xtask deep`.
+pub const MANY: u64 = 100_000;
 const SEED: u64 = 14;
+
+/// Answers as Rust's `Debug` writes them, as Python, the JVM, Swift and tokio do.
+pub const DEBUG: &str = "debug";
+/// Answers in words and numbers, as JavaScript writes them.
+const WORDS: &str = "words";
+/// The same, of traces that the small engine can play.
+const SMALL: &str = "small";
+
+const TRACES: &str = "Random traces";
+
+/// The sets that this run has written.
+static WRITTEN: Mutex<Vec<(&str, u64)>> = Mutex::new(Vec::new());
 
 /// Replays traces by the installed wheel.
 pub fn python(shop: &Shop, venv: &Venv, count: u64) -> Verdict {
     let script = shop.root.join("tests/traces/replay.py");
-    compare(shop, "debug", count, |journals, answers| venv.script(&script).arg(journals).arg(answers))
+    play(shop, DEBUG, count, |folder| venv.script(&script).arg(folder).capture())
+}
+
+/// Replays traces by tokio's engine.
+pub fn tokio(shop: &Shop, count: u64) -> Verdict {
+    play(shop, DEBUG, count, |folder| {
+        let test = ["test", "--quiet", "-p", "tidegate-tokio", "--test", "traces", "--", "--ignored"];
+        cargo(shop).args(test).env("TIDEGATE_TRACES", folder).capture()
+    })
 }
 
 /// Replays traces by the full engine, as Node loads it and as pages do.
 pub fn javascript(shop: &Shop, folder: &Path, count: u64) -> Verdict {
     for entry in ["node", "full"] {
         let entry = folder.join("dist/esm").join(entry).with_extension("js");
-        let host = |journals: &Path, answers: &Path| {
-            let node = Cmd::new("node").arg(shop.root.join("tests/traces/replay.mjs"));
-            node.arg(&entry).arg(journals).arg(answers)
-        };
-        match compare(shop, "words", count, host) {
+        let script = shop.root.join("tests/traces/replay.mjs");
+        let host = |set: &Path| Cmd::new("node").arg(&script).arg(&entry).arg(set).capture();
+        match play(shop, WORDS, count, host) {
             Verdict::Passed(_) => {}
             other => return other,
         }
@@ -36,29 +59,104 @@ pub fn javascript(shop: &Shop, folder: &Path, count: u64) -> Verdict {
     Verdict::check(Ok(()))
 }
 
-fn compare(shop: &Shop, form: &str, count: u64, host: impl Fn(&Path, &Path) -> Cmd) -> Verdict {
+/// Replays traces by the small engine, as pages unpack it.
+pub fn small(shop: &Shop, folder: &Path, count: u64) -> Verdict {
+    let script = shop.root.join("tests/traces/small.mjs");
+    play(shop, SMALL, count, |set| {
+        Cmd::new("node").arg(&script).arg(folder.join("dist/esm")).arg(set).capture()
+    })
+}
+
+/// The steps of `cargo xtask deep`: ten times as many traces as on every change. Builds the packages that it needs.
+pub fn deep(shop: &Shop, report: &mut Report) {
+    let failed = |Error(why): Error| Verdict::NotRun(why);
+    report.step(TRACES, "100,000 through tokio", || tokio(shop, MANY));
+    report.step(TRACES, "100,000 through Python", || {
+        demo::package(shop).map_or_else(failed, |venv| python(shop, &venv, MANY))
+    });
+    clear(shop);
+    let folder = js::built(shop);
+    for (engine, title) in [
+        (javascript as fn(&Shop, &Path, u64) -> Verdict, "100,000 through JavaScript's full engine, twice"),
+        (small, "100,000 through JavaScript's small engine"),
+    ] {
+        report.step(TRACES, title, || match &folder {
+            Ok(folder) => engine(shop, folder, MANY),
+            Err(Error(why)) => Verdict::NotRun(why.clone()),
+        });
+        clear(shop);
+    }
+}
+
+/// Writes a set, has a host replay it, and compares.
+fn play(shop: &Shop, form: &'static str, count: u64, host: impl FnOnce(&Path) -> Result<Output>) -> Verdict {
     let run = || -> Result {
-        cargo(shop)
-            .args(["build", "--quiet", "--release", "-p", "tidegate", "--example", "traces"])
-            .quiet()?;
-        let folder = shop.scratch("traces")?;
-        let [journals, expected, answers] =
-            ["journals", "expected", "answers"].map(|name| folder.join(format!("{name}-{form}.txt")));
-        for first in (0..count).step_by(BATCH as usize) {
-            let generator = Cmd::new(shop.target.join("release/examples/traces"));
-            let generator = generator.arg("--journals").arg(&journals).arg("--answers").arg(&expected);
-            let [seed, from, many] = [SEED, first, BATCH.min(count - first)].map(|n| n.to_string());
-            generator
-                .args(["--form", form, "--seed", &seed, "--first", &from, "--count", &many])
-                .capture()
-                .and_then(Output::ok)?;
-            host(&journals, &answers).capture().and_then(Output::ok)?;
-            same(&expected, &answers)?;
-        }
-        println!("   {count} traces of seed {SEED}: the same bytes");
-        Ok(())
+        let folder = set(shop, form, count)?;
+        host(&folder).and_then(Output::ok)?;
+        check(&folder, count)
     };
     Verdict::check(run())
+}
+
+/// A set of traces, without answers of a host. What another step of this run has written is not written again.
+pub fn set(shop: &Shop, form: &'static str, count: u64) -> Result<PathBuf> {
+    let folder = shop.scratch(&format!("traces/{form}"))?;
+    let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = written.contains(&(form, count));
+    for file in files(&folder, if known { "answers" } else { "" }) {
+        fs::remove_file(&file).map_err(Error::at("remove", &file))?;
+    }
+    if !known {
+        write(shop, &folder, form, count)?;
+        written.retain(|set| set.0 != form);
+        written.push((form, count));
+    }
+    Ok(folder)
+}
+
+/// Writes the traces and what core answers.
+fn write(shop: &Shop, folder: &Path, form: &str, count: u64) -> Result {
+    let build = ["build", "--quiet", "--release", "-p", "tidegate", "--example", "traces"];
+    cargo(shop).args(build).quiet()?;
+    for first in (0..count).step_by(BATCH as usize) {
+        let [journals, expected] =
+            ["journals", "expected"].map(|kind| folder.join(format!("{first:06}.{kind}")));
+        let generator = Cmd::new(shop.target.join("release/examples/traces"));
+        let generator = generator.arg("--journals").arg(&journals).arg("--answers").arg(&expected);
+        let [seed, from, many] = [SEED, first, BATCH.min(count - first)].map(|n| n.to_string());
+        let choice = ["--form", form, "--seed", &seed, "--first", &from, "--count", &many];
+        generator.args(choice).capture().and_then(Output::ok)?;
+    }
+    Ok(())
+}
+
+/// Compares the answers of a host with those of core, each file of a set.
+pub fn check(folder: &Path, count: u64) -> Result {
+    let expected = files(folder, "expected");
+    for file in &expected {
+        same(file, &file.with_extension("answers"))?;
+    }
+    if expected.is_empty() {
+        return Err(Error(format!("there are no traces in {}", folder.display())));
+    }
+    println!("   {count} traces of seed {SEED}: the same bytes");
+    Ok(())
+}
+
+/// Removes all sets: those of `deep` have some gigabytes.
+fn clear(shop: &Shop) {
+    WRITTEN.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    drop(fs::remove_dir_all(shop.target.join("xtask/traces")));
+}
+
+/// The files of one kind in a folder, in their order; of all kinds where it is empty.
+fn files(folder: &Path, kind: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<_> = entries
+        .filter(|file| file.is_file() && (kind.is_empty() || file.extension().is_some_and(|it| it == kind)))
+        .collect();
+    files.sort();
+    files
 }
 
 /// The first answer that differs is named by its trace.

@@ -20,8 +20,8 @@ impl Form {
     pub fn of(name: &str) -> Self {
         match name {
             "debug" => Self::Debug,
-            "words" => Self::Words,
-            other => panic!("--form {other:?}: must be debug or words"),
+            "words" | "small" => Self::Words,
+            other => panic!("--form {other:?}: must be debug, words or small"),
         }
     }
 }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The last one writes traces as journals, and what the engine says to each line. `tests/traces` has programs that replay
-//! such journals in other languages; their answers must be the same bytes.
+//! such journals in other languages; their answers must be the same bytes. `--form small` makes traces of what the small
+//! engine of JavaScript has (`docs/adr/0015-two-modules.md`), with answers in words.
 //! `tests/model/compare.py` lets the model of `tests/model` run the same scripts.
 #![allow(
     clippy::disallowed_methods,
@@ -17,6 +18,7 @@
 
 mod components;
 mod journals;
+mod small;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -45,8 +47,9 @@ fn main() {
         let form = word("--form").unwrap_or("debug");
         journals::Files::new(file, word("--answers").expect("--answers beside --journals"), form)
     });
+    let small = word("--form") == Some("small");
     for trace in number("--first", 0)..number("--first", 0) + number("--count", 1000) {
-        let (vector, world) = Trace::new(seed, trace).run();
+        let (vector, world) = Trace::new(seed, trace, small).run();
         if let Some(files) = &mut journals {
             files.write(&vector, &world.engine);
         } else if writeln!(out, "{vector}").is_err() {
@@ -192,6 +195,8 @@ struct Trace {
     /// Policies with every component.
     rich: bool,
     routes: &'static [&'static str],
+    /// Nothing that the small engine lacks.
+    small: bool,
     /// 1 to 8 in some traces, in which there are more keys than that: routes are evicted, and keys share the overflow route.
     max_routes: u32,
 }
@@ -203,10 +208,10 @@ const MANY: [&str; 16] = ["r", "r", "r", "r", "s", "s", "a", "b", "c", "d", "e",
 const SPANS: [u64; 10] = [0, 1, 999, 1_000, 10_000, 50_000, 100_000, 200_000, 1_000_000, 3_000_000];
 
 impl Trace {
-    fn new(seed: u64, trace: u64) -> Self {
+    fn new(seed: u64, trace: u64, small: bool) -> Self {
         let mut dice = Dice { seed, trace, drawn: 0 };
         let now = dice.of(&[0, 5, 1_000_000, 1 << 40]);
-        let (silent, jumpy, nested) = (dice.chance(20), dice.chance(10), dice.chance(40));
+        let (silent, jumpy, nested) = (dice.chance(20), dice.chance(10), dice.chance(40) && !small);
         let stubborn = dice.chance(15);
         let rich = !stubborn && dice.chance(65);
         let mut routes: &[_] = if rich { &["r", "r", "r", "r", "s"] } else { &["r", "r", "r", "s"] };
@@ -214,22 +219,35 @@ impl Trace {
         if dice.chance(35) {
             (routes, max_routes) = (&MANY, 1 + dice.below(8) as u32);
         }
-        Self { dice, now, calls: Vec::new(), silent, jumpy, nested, stubborn, rich, routes, max_routes }
+        Self {
+            dice,
+            now,
+            calls: Vec::new(),
+            silent,
+            jumpy,
+            nested,
+            stubborn,
+            rich,
+            routes,
+            small,
+            max_routes,
+        }
     }
 
     fn run(mut self) -> (Json, World) {
         let (seed, pools, policies, mut world) = loop {
             let seed = self.dice.below(1 << 53);
             let count = 1 + self.dice.below(2);
-            let pools = if self.rich { components::pools(&mut self.dice) } else { Vec::new() };
+            let pools = if self.rich && !self.small { components::pools(&mut self.dice) } else { Vec::new() };
             let policies: Vec<Json> = (0..count)
                 .map(|n| {
                     let name = format!("p{n}");
-                    if self.rich {
+                    let policy = if self.rich {
                         components::policy(&mut self.dice, &name, &pools)
                     } else {
                         self.policy(&name)
-                    }
+                    };
+                    if self.small { small::without_the_rest(policy) } else { policy }
                 })
                 .collect();
             if let Some(world) = World::new(seed, self.max_routes, &pools, &policies) {
@@ -446,7 +464,7 @@ impl Trace {
 
     fn entry(&mut self, policies: u64) -> Json {
         let live: Vec<usize> = (0..self.calls.len()).filter(|n| self.calls[*n].live).collect();
-        if self.rich && self.dice.chance(1) {
+        if self.rich && self.dice.chance(1) && !self.small {
             let route = if self.dice.chance(50) { json!(self.dice.of(self.routes)) } else { json!(null) };
             let policy = format!("p{}", self.dice.below(policies));
             let on = self.dice.chance(25);
@@ -482,7 +500,7 @@ impl Trace {
             let criticality = dice.below(4);
             let cost = if dice.chance(85) { 1 } else { dice.of(&[0, 2, 2, 3, 9]) };
             begin["request"][0] = json!(flags & !(3 | 1 << 7) | criticality | cost << 7);
-            if dice.chance(90) {
+            if dice.chance(90) && !self.small {
                 begin["path"] = json!(dice.of(&components::PATHS));
             }
         }
