@@ -134,12 +134,12 @@ def compare(job: tuple[list[str], int, int, int]) -> tuple[int, int, Vector | No
     return count, steps, None
 
 
-def report(vector: Vector, program: list[str]) -> None:
-    """Prints a script that differs, shrunk, and how to see it again."""
-    small = shrink(vector, Core(program))
+def report(vector: Vector, program: list[str], shrinks: bool) -> None:
+    """Prints a script that differs, shrunk where asked, and how to see it again."""
+    small = shrink(vector, Core(program)) if shrinks else vector
     path = pathlib.Path(tempfile.gettempdir()) / f"{small['name'].replace(' ', '-')}.json"
     path.write_text(json.dumps(small) + "\n")
-    print(f"\n{small['name']}: core and model differ. Shrunk to {len(small['script'])} entries:")
+    print(f"\n{small['name']}: core and model differ. {len(small['script'])} entries:")
     for policy in small["policies"]:
         print(f"  policy {policy['name']}: {policy['pairs']}")
     for entry, (step, wakes) in zip(small["script"], run.replay(small), strict=True):
@@ -159,6 +159,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the number of the first trace")
     parser.add_argument("--traces", help="the program that runs core; built by cargo where it is not named")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--no-shrink", action="store_true", help="report a script that differs as it is")
     options = parser.parse_args()
     program = [options.traces] if options.traces else CARGO
     started = time.monotonic()
@@ -173,7 +174,7 @@ def main() -> None:
             traces, steps = traces + agreed, steps + stepped
             if different is not None:
                 pool.terminate()
-                report(different, program)
+                report(different, program, not options.no_shrink)
                 sys.exit(1)
     print(f"{traces} traces, {steps} steps: core and model agree ({time.monotonic() - started:.1f} s)")
 

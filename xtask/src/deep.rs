@@ -1,13 +1,13 @@
-//! `cargo xtask deep`: what takes minutes and nightly. libFuzzer on every target of `tests/fuzz`, the guided
-//! search, random traces through every language, the lab's tables with many seeds, and Miri on the engine's own books. What is
-//! missing is installed, or the step says "not run".
+//! `cargo xtask deep`: what takes minutes and nightly. libFuzzer on every target of `tests/fuzz`, tests that are too long for
+//! `cargo xtask test`, the guided search, mutants of core, random traces through every language, the lab's tables with many
+//! seeds, and Miri on the engine's own books. What is missing is installed, or the step says "not run".
 
 use crate::cargo;
 use crate::mutants;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::Shop;
-use crate::traces;
+use crate::traces::{self, TRACES};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,8 +15,20 @@ use std::{env, fs};
 
 const FUZZ: &str = "Fuzzing";
 const LAB: &str = "Lab";
+const LONG: &str = "Long tests";
 const MIRI: &str = "Miri";
+const MUTANTS: &str = "Mutants";
 const SEARCH: &str = "Guided search";
+/// The parts by the names that the command line has for them.
+const PARTS: [(&str, &str); 7] = [
+    ("fuzz", FUZZ),
+    ("long", LONG),
+    ("search", SEARCH),
+    ("mutants", MUTANTS),
+    ("traces", TRACES),
+    ("lab", LAB),
+    ("miri", MIRI),
+];
 const CARGO_FUZZ: &str = "0.13.2";
 /// What Miri looks at: the tests of the arena, the blocks beside calls and the lists through them. More would take hours.
 const UNDER_MIRI: &str = "engine::";
@@ -24,9 +36,46 @@ const MIRI_SECONDS: u32 = 900;
 /// A file of the corpus is no longer than this.
 const LONGEST: &str = "-max_len=2048";
 
-/// `cargo xtask deep [minutes]`: so many minutes for each target.
-pub fn deep(shop: &Shop, minutes: u32) -> ExitCode {
+/// `cargo xtask deep [minutes] [part] [mutants…]`: so many minutes for each target of the fuzzer and for the search, of one part
+/// or of all; of the mutants those whose names begin so.
+///
+/// # Errors
+/// There is no such part, or names are no mutants'.
+pub fn deep(shop: &Shop, minutes: u32, part: Option<&str>, names: &[String]) -> Result<ExitCode> {
+    let parts: Vec<&str> = PARTS.iter().map(|part| part.0).collect();
+    if let Some(part) = part.filter(|part| !parts.contains(part)) {
+        return Err(Error(format!("deep has no part `{part}`; it has {}", parts.join(", "))));
+    }
+    if part != Some("mutants") && !names.is_empty() {
+        return Err(Error(format!("unexpected argument `{}`; only mutants have names", names[0])));
+    }
     let mut report = Report::default();
+    for (name, group) in PARTS {
+        if part.is_none_or(|part| part == name) {
+            match group {
+                FUZZ => fuzzing(shop, minutes, &mut report),
+                LONG => long(shop, &mut report),
+                SEARCH => searches(shop, minutes, &mut report),
+                MUTANTS => {
+                    report.step(MUTANTS, "each is killed by a test of core or by the model", || {
+                        mutants::judge::judge(shop, names)
+                    });
+                }
+                TRACES => traces::deep(shop, &mut report),
+                LAB => lab(shop, minutes, &mut report),
+                _ => {
+                    report.step(MIRI, "the engine's unit tests", || match component(shop, "miri") {
+                        Ok(()) => miri(shop),
+                        Err(Error(why)) => Verdict::NotRun(why),
+                    });
+                }
+            }
+        }
+    }
+    Ok(report.close())
+}
+
+fn fuzzing(shop: &Shop, minutes: u32, report: &mut Report) {
     let mut tools = None;
     report.step(FUZZ, "nightly and cargo-fuzz", || match fuzzer(shop) {
         Ok(path) => {
@@ -41,31 +90,40 @@ pub fn deep(shop: &Shop, minutes: u32) -> ExitCode {
             None => Verdict::NotRun("there is no fuzzer".into()),
         });
     }
+}
+
+/// Tests that are ignored because they are too long for each change. Those of `rules`, `search` and `partition` that are
+/// ignored for other reasons are steps of `cargo xtask test`.
+fn long(shop: &Shop, report: &mut Report) {
+    report.step(LONG, "a million keys of a full route map (optimised)", || {
+        let run = ["test", "--profile", "checked", "-p", "tidegate", "--test", "routes", "--", "--ignored"];
+        Verdict::tests(cargo(shop).args(run).stream(), Counts::from_cargo)
+    });
+}
+
+fn searches(shop: &Shop, minutes: u32, report: &mut Report) {
     report.step(SEARCH, &format!("schedules against the printed bound, {minutes} min"), || {
         search(shop, minutes)
     });
-    for patch in mutants::patches(shop) {
+    for patch in mutants::search::patches(shop) {
         let name = patch.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         report.step(SEARCH, &format!("finds {name} where its mend is taken out"), || {
-            mutants::find(shop, &patch)
+            mutants::search::find(shop, &patch)
         });
     }
     report.step(SEARCH, "small worlds, two actions deeper (optimised)", || {
         let run = ["test", "--profile", "checked", "-p", "tidegate-exhaustive", "--", "--nocapture"];
         Verdict::tests(cargo(shop).args(run).env("TIDEGATE_DEEPER", "2").stream(), Counts::from_cargo)
     });
-    traces::deep(shop, &mut report);
+}
+
+fn lab(shop: &Shop, minutes: u32, report: &mut Report) {
     // A run of 100 seeds simulates 600 million calls.
     let seeds = (20 * minutes).min(100).to_string();
     report.step(LAB, &format!("all tables, {seeds} seeds"), || {
         let run = ["run", "--profile", "checked", "-p", "tidegate-lab", "--", "all", "--seeds", &seeds];
         Verdict::check(cargo(shop).args(run).stream().and_then(Output::ok))
     });
-    report.step(MIRI, "the engine's unit tests", || match component(shop, "miri") {
-        Ok(()) => miri(shop),
-        Err(Error(why)) => Verdict::NotRun(why),
-    });
-    report.close()
 }
 
 /// Looks for schedules that break the printed bound, from a seed that is printed.
@@ -246,6 +304,27 @@ mod tests {
         let names = targets(&shop);
         assert_eq!(harness.matches("[[bin]]").count(), names.len());
         assert!(names.iter().all(|name| harness.contains(&format!("name = \"{name}\""))), "{names:?}");
+    }
+
+    /// Programs with ignored tests, and the file here that runs those.
+    const IGNORED: [(&str, &str); 4] = [
+        ("core/tests/routes.rs", "deep.rs"),
+        ("core/tests/rules.rs", "test.rs"),
+        ("core/tests/search.rs", "test.rs"),
+        ("tests/fleet/tests/partition.rs", "redis.rs"),
+    ];
+
+    #[test]
+    fn each_ignored_test_is_run_by_a_step() {
+        let root = Shop::open(false).expect("we are in the repository").root;
+        let files = Cmd::new("git").args(["grep", "-lE", "^ *#\\[ignore", "--", "*.rs"]).cwd(&root).capture();
+        let files = files.and_then(Output::ok).expect("git finds them").text;
+        assert_eq!(files.lines().collect::<Vec<_>>(), IGNORED.map(|(file, _)| file));
+        for (file, by) in IGNORED {
+            let step = fs::read_to_string(root.join("xtask/src").join(by)).expect("it is committed");
+            let program = Path::new(file).file_stem().expect("a file").to_string_lossy().into_owned();
+            assert!(step.contains(&program) && step.contains("--ignored"), "{by} does not run {file}");
+        }
     }
 
     #[test]

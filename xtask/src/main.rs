@@ -40,7 +40,10 @@ usage: cargo xtask <command> [--no-install] [arguments]
   bench [arguments]   what a call costs: core, then core and Python side by side with peers, then Kotlin and Swift, then the fleet
                       bench fleet: a rate limit that processes share, beside peers on the same Redis, and nothing else
   gate [--accept]     instructions per call in core against the accepted figures; with --accept writes the new ones
-  deep [minutes]      minutes (1) of libFuzzer for each target of tests/fuzz, the lab's tables, then Miri; on nightly
+  deep [minutes] [part]  minutes (1) of libFuzzer for each target of tests/fuzz and of the guided search, long tests, mutants of
+                      core, random traces through every language, the lab's tables, then Miri; on nightly. Of one part:
+                      fuzz, long, search, mutants, traces, lab, miri
+                      deep mutants [names]: the mutants whose names begin so
   dist [--host]       source distribution and the wheels of every platform, into dist/, each looked at, and run where it can
                       be; with --host this machine's alone
 
@@ -90,11 +93,18 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
         "bench" if args.first().is_some_and(|what| what == "fleet") => fleet::bench(&shop, &args[1..])?,
         "bench" => demo::bench(&shop, &args)?,
         "deep" => {
-            let minutes = if args.is_empty() { String::from("1") } else { args.remove(0) };
-            no_more(&args)?;
-            let minutes = minutes.parse().ok().filter(|minutes| (1..=10_000).contains(minutes));
-            let minutes = minutes.ok_or_else(|| Error("deep takes a number of minutes from 1 on".into()))?;
-            return Ok(deep::deep(&shop, minutes));
+            let minutes = match args.first().and_then(|first| first.parse().ok()) {
+                Some(minutes) => {
+                    args.remove(0);
+                    minutes
+                }
+                None => 1,
+            };
+            if !(1..=10_000).contains(&minutes) {
+                return Err(Error("deep takes a number of minutes from 1 on".into()));
+            }
+            let part = if args.is_empty() { None } else { Some(args.remove(0)) };
+            return deep::deep(&shop, minutes, part.as_deref(), &args);
         }
         "dist" => {
             let host = take_flag(&mut args, "--host").is_some();

@@ -1,58 +1,28 @@
-//! Tests the guided search: each patch of `tests/mutants` takes a mend out, and the search must find what was mended
-//! within a minute. In a scratch copy of what is committed.
+//! Tests the tests, in a scratch copy of what is committed: mends taken out, for the guided search (`search.rs`), and mutants
+//! of core, for all of core's tests (`judge.rs`).
 
-use crate::report::Verdict;
-use crate::run::{Cmd, Error, Output, Result};
+pub mod judge;
+mod list;
+pub mod search;
+
+use crate::run::{Cmd, Result};
 use crate::setup::Shop;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The time for one search.
-const SECONDS: &str = "60";
-/// The seed of it, by which each of them is found in 14,416 schedules at most.
-const SEED: &str = "2";
-
-/// The patches, in the order of their names.
-pub fn patches(shop: &Shop) -> Vec<PathBuf> {
-    let entries = fs::read_dir(shop.root.join("tests/mutants")).into_iter().flatten().flatten();
-    let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "patch"));
-    files.sort();
-    files
+/// The scratch copy, as it is committed.
+fn tree(shop: &Shop) -> Result<PathBuf> {
+    let tree = shop.target.join("xtask/mutants/tree");
+    let git = |args: &[&str]| Cmd::new("git").args(args).cwd(&tree).quiet().map(drop);
+    if tree.join(".git").is_dir() {
+        git(&["fetch", "--quiet", "origin", "HEAD"])?;
+        git(&["reset", "--quiet", "--hard", "FETCH_HEAD"])?;
+    } else {
+        Cmd::new("git").args(["clone", "--quiet", "--shared"]).arg(&shop.root).arg(&tree).quiet()?;
+    }
+    Ok(tree)
 }
 
-/// Applies one patch, and lets the search look for it.
-pub fn find(shop: &Shop, patch: &Path) -> Verdict {
-    let run = || -> Result {
-        let tree = shop.target.join("xtask/mutants/tree");
-        let git = |args: &[&str]| Cmd::new("git").args(args).cwd(&tree).quiet().map(drop);
-        if tree.join(".git").is_dir() {
-            git(&["fetch", "--quiet", "origin", "HEAD"])?;
-            git(&["reset", "--quiet", "--hard", "FETCH_HEAD"])?;
-        } else {
-            let from = Cmd::new("git").args(["clone", "--quiet", "--shared"]).arg(&shop.root).arg(&tree);
-            from.quiet()?;
-        }
-        git(&["apply", &patch.display().to_string()])?;
-        let test =
-            Cmd::new("cargo").cwd(&tree).env("CARGO_TARGET_DIR", shop.target.join("xtask/mutants/target"));
-        let search = ["test", "--profile", "checked", "-p", "tidegate", "--test", "search", "--"];
-        let test = test.args(search).args(["--exact", "no_schedule_exceeds_what_is_promised"]);
-        let ran = test
-            .env("TIDEGATE_SEARCH_SECONDS", SECONDS)
-            .env("TIDEGATE_SEARCH_SEED", SEED)
-            .env("RUST_BACKTRACE", "0")
-            .capture()?;
-        match ran.text.lines().find(|line| line.starts_with("seed ") && line.contains(", schedule ")) {
-            Some(found) => {
-                println!("   found: {found}");
-                Ok(())
-            }
-            None if ran.text.contains("test result: ok") => {
-                Err(Error(format!("not found within {SECONDS} s")))
-            }
-            None => Output::ok(ran).map(drop),
-        }
-    };
-    Verdict::check(run())
+/// The target directory of the scratch copy.
+fn target_of(tree: &Path) -> PathBuf {
+    tree.with_file_name("target")
 }

@@ -26,7 +26,8 @@ const WORDS: &str = "words";
 /// The same, of traces that the small engine can play.
 const SMALL: &str = "small";
 
-const TRACES: &str = "Random traces";
+/// The part of the report.
+pub const TRACES: &str = "Random traces";
 
 /// The sets that this run has written.
 static WRITTEN: Mutex<Vec<(&str, u64)>> = Mutex::new(Vec::new());

@@ -1,0 +1,214 @@
+//! Runs core's tests against each mutant of the list: the cheapest programs first, until one fails, and then random traces
+//! beside the model.
+
+use super::list::{self, Mutant, SWITCH, SWITCHES};
+use super::{target_of, tree};
+use crate::report::Verdict;
+use crate::run::{Cmd, Error, Output, Result, seconds};
+use crate::setup::{Shop, find_python};
+use crate::times::cpu_time;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Random traces that a mutant which all tests miss is compared with the model on.
+const TRACES: &str = "500";
+/// A program that runs so many times as long as with no mutant, and this span besides, hangs.
+const PATIENCE: u32 = 10;
+const AT_LEAST: Duration = Duration::from_secs(30);
+
+/// A program that judges: a test program of core, or the comparison with the model.
+struct Judge {
+    name: String,
+    program: PathBuf,
+    took: Duration,
+}
+
+/// What became of a mutant.
+enum Fate {
+    /// By a program, and in it by these tests.
+    Killed(String),
+    Survived,
+}
+
+/// Judges the mutants whose names begin with one of `only`, or all of them.
+pub fn judge(shop: &Shop, only: &[String]) -> Verdict {
+    Verdict::check(all(shop, only))
+}
+
+fn all(shop: &Shop, only: &[String]) -> Result {
+    let list = shop.root.join("tests/mutants/list.txt");
+    let mutants = list::read(&fs::read_to_string(&list).map_err(Error::at("read", &list))?)?;
+    let tree = tree(shop)?;
+    let text = |file: &str| fs::read_to_string(tree.join(file)).map_err(Error::at("read", &tree.join(file)));
+    for (file, text) in list::switched(&mutants, text)? {
+        fs::write(tree.join(&file), text).map_err(Error::at("write", &tree.join(&file)))?;
+    }
+    let lib = tree.join("core/src/lib.rs");
+    fs::write(&lib, text("core/src/lib.rs")? + SWITCHES).map_err(Error::at("write", &lib))?;
+
+    let (begun, cpu) = (Instant::now(), cpu_time());
+    let mut judges = build(&tree)?;
+    for judge in &mut judges {
+        let begun = Instant::now();
+        let ran = run(judge, &tree, 0, Duration::from_mins(15))?;
+        judge.took = begun.elapsed();
+        if let Some(failed) = ran {
+            return Err(Error(format!("{} fails without a mutant: {failed}", judge.name)));
+        }
+    }
+    // The traces stay last.
+    let last = judges.len() - 1;
+    judges[..last].sort_by_key(|judge| judge.took);
+    let all: Duration = judges.iter().map(|judge| judge.took).sum();
+    println!(
+        "   {} programs: built and run without a mutant in {}, CPU {}; one run of all takes {}",
+        judges.len(),
+        seconds(begun.elapsed()),
+        seconds(cpu_time().saturating_sub(cpu)),
+        seconds(all)
+    );
+    tell(shop, &tree, &mutants, &judges, only)
+}
+
+/// Judges one after the other, prints what becomes of each, and writes the table.
+fn tell(shop: &Shop, tree: &Path, mutants: &[Mutant], judges: &[Judge], only: &[String]) -> Result {
+    let (mut table, mut survivors, mut wrong) = (String::new(), Vec::new(), Vec::new());
+    let (mut killed, cpu) = (0, cpu_time());
+    for (number, mutant) in (1..).zip(mutants) {
+        if !only.is_empty() && !only.iter().any(|some| mutant.name.starts_with(some.as_str())) {
+            continue;
+        }
+        let begun = cpu_time();
+        let fate = fate(judges, tree, number)?;
+        let took = seconds(cpu_time().saturating_sub(begun));
+        let line = match (&fate, &mutant.same) {
+            (Fate::Killed(by), None) => {
+                killed += 1;
+                by.clone()
+            }
+            (Fate::Killed(by), Some(_)) => {
+                wrong.push(format!("{} is said to change nothing, but {by} killed it", mutant.name));
+                by.clone()
+            }
+            (Fate::Survived, Some(why)) => format!("does the same: {why}"),
+            (Fate::Survived, None) => {
+                survivors.push(mutant.name.clone());
+                format!("SURVIVED: {}", mutant.breaks)
+            }
+        };
+        println!("   {:<12} {line} (CPU {took})", mutant.name);
+        table.extend([mutant.name.as_str(), "\t", &mutant.breaks, "\t", &line, "\n"]);
+        let file = shop.scratch("mutants")?.join("table.txt");
+        fs::write(&file, &table).map_err(Error::at("write", &file))?;
+    }
+    println!(
+        "   {killed} killed, {} survived; CPU {}",
+        survivors.len(),
+        seconds(cpu_time().saturating_sub(cpu))
+    );
+    if !survivors.is_empty() {
+        wrong.push(format!("no test kills {}", survivors.join(", ")));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Error(wrong.join("; "))) }
+}
+
+fn fate(judges: &[Judge], tree: &Path, number: usize) -> Result<Fate> {
+    for judge in judges {
+        let limit = judge.took * PATIENCE + AT_LEAST;
+        if let Some(failed) = run(judge, tree, number, limit)? {
+            return Ok(Fate::Killed(format!("{}: {failed}", judge.name)));
+        }
+    }
+    Ok(Fate::Survived)
+}
+
+/// Runs one program with one mutant on, or with none; what failed.
+fn run(judge: &Judge, tree: &Path, number: usize, limit: Duration) -> Result<Option<String>> {
+    let command = Cmd::new("timeout").args(["-k", "5"]).arg(limit.as_secs().to_string()).arg(&judge.program);
+    let command = if judge.name == MODEL {
+        let traces = target_of(tree).join("debug/examples/traces");
+        let compare = command.arg("-s").arg(tree.join("tests/model/compare.py")).arg("--no-shrink");
+        compare.args(["--count", TRACES, "--jobs", "1", "--traces"]).arg(traces)
+    } else {
+        command.env("CARGO_MANIFEST_DIR", tree.join("core"))
+    };
+    // The same cases each time, none of them made smaller or kept for the next mutant.
+    let ran = command
+        .cwd(&tree.join("core"))
+        .env(SWITCH, number.to_string())
+        .env("PROPTEST_RNG_SEED", "14")
+        .env("PROPTEST_MAX_SHRINK_TIME", "1")
+        .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
+        .env("RUST_BACKTRACE", "0")
+        .capture()?;
+    Ok(if ran.status.success() { None } else { Some(failed(&ran)) })
+}
+
+/// The tests that failed, the first two by name.
+fn failed(ran: &Output) -> String {
+    let name = |line: &str| Some(line.strip_prefix("test ")?.split_once(" ... FAILED")?.0.to_owned());
+    let mut names: Vec<String> = ran.text.lines().filter_map(name).collect();
+    names.sort();
+    match (&names[..], ran.status.code()) {
+        ([], Some(124 | 137)) => "out of time".into(),
+        ([], Some(1)) => "differs".into(),
+        ([], _) => ran.status.to_string(),
+        ([one], _) => one.clone(),
+        ([one, other], _) => format!("{one}, {other}"),
+        ([one, other, more @ ..], _) => format!("{one}, {other} and {} more", more.len()),
+    }
+}
+
+const MODEL: &str = "random traces beside the model";
+
+/// Builds core's test programs and the one that makes random traces.
+fn build(tree: &Path) -> Result<Vec<Judge>> {
+    let cargo = || {
+        let cargo = Cmd::new("cargo").cwd(tree).env("CARGO_TARGET_DIR", target_of(tree));
+        // Neither backtraces nor a next build are of use.
+        cargo.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_INCREMENTAL", "0")
+    };
+    cargo().args(["build", "--quiet", "-p", "tidegate", "--example", "traces"]).quiet()?;
+    let built = cargo().args(["test", "-p", "tidegate", "--lib", "--tests", "--no-run"]).quiet()?;
+    let mut judges: Vec<Judge> = built.text.lines().filter_map(|line| executable(line, tree)).collect();
+    if judges.is_empty() {
+        return Err(Error("cargo names no test program".into()));
+    }
+    let program = find_python()?.exe;
+    judges.push(Judge { name: MODEL.into(), program, took: Duration::ZERO });
+    Ok(judges)
+}
+
+/// A line of cargo's: `  Executable tests/rules.rs (target/debug/deps/rules-…)`.
+fn executable(line: &str, tree: &Path) -> Option<Judge> {
+    let (what, path) = line.trim().strip_prefix("Executable ")?.strip_suffix(')')?.split_once(" (")?;
+    let source = what.rsplit(' ').next()?;
+    let name = if source == "src/lib.rs" { "unit tests" } else { Path::new(source).file_stem()?.to_str()? };
+    Some(Judge { name: name.into(), program: tree.join(path), took: Duration::ZERO })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargos_line_names_the_program() {
+        let tree = Path::new("/tree");
+        let judge =
+            executable("  Executable tests/rules.rs (target/debug/deps/rules-1f)", tree).expect("a program");
+        assert_eq!((judge.name.as_str(), judge.program), ("rules", tree.join("target/debug/deps/rules-1f")));
+        let judge =
+            executable("  Executable unittests src/lib.rs (/elsewhere/tidegate-2)", tree).expect("one");
+        assert_eq!((judge.name.as_str(), judge.program), ("unit tests", "/elsewhere/tidegate-2".into()));
+        assert!(executable("   Compiling tidegate v0.1.0", tree).is_none());
+    }
+
+    #[test]
+    fn the_tests_that_failed_are_named() {
+        let out = |code: &str| Cmd::new("sh").args(["-c", code]).capture().expect("sh starts");
+        let two = "echo 'test b ... FAILED'; echo 'test a::c ... FAILED'; echo 'test d ... ok'; exit 101";
+        assert_eq!(failed(&out(two)), "a::c, b");
+        assert_eq!(failed(&out("exit 124")), "out of time");
+    }
+}
