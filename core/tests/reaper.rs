@@ -1,0 +1,91 @@
+//! Rule R9: each `begin`, and each event of a call that waits, examines two slots of the arena, round robin. So calls whose
+//! hosts are gone are taken back after half as many events as there are slots, and one event never takes back more than two.
+
+mod host;
+
+use Value::Number;
+use host::{Host, SECOND, at, bulkhead, of, verdict};
+use proptest::prelude::*;
+use tidegate::{Action, CallId, Class, Duration, Event, Request, Value, Verdict, Wait};
+
+const DEADLINE: u64 = 10 * SECOND;
+/// When a call whose host is gone may be taken back: 60 s after its deadline.
+const OVERDUE: u64 = DEADLINE + 60 * SECOND;
+
+/// A host with calls that nobody polls any more: some run, some wait for their next attempt, some are read.
+fn deserted(kinds: &[u8]) -> (Host, Vec<CallId>) {
+    let pairs = [
+        ("deadline", Number(DEADLINE as f64)),
+        ("retry.max_attempts", Number(2.0)),
+        ("retry.backoff.base", Number(DEADLINE as f64 / 2.0)),
+        ("retry.backoff.max", Number(DEADLINE as f64 / 2.0)),
+        ("retry.backoff.jitter", Value::Text("none")),
+        ("retry.budget.kind", Value::Text("none")),
+    ];
+    let mut host = Host::new(&pairs);
+    let calls = kinds.iter().map(|kind| {
+        let call = host.start(Request { slot_until_body: true, ..Request::default() }, 0);
+        match kind {
+            0 => {}
+            1 => {
+                let step = host.finish(call, 1, of(Class::Transient), 0);
+                assert_eq!(step.action, Action::Wait { why: Wait::Backoff });
+            }
+            _ => {
+                let step = host.engine.on(call, Event::Headers { attempt: 1 }, at(0));
+                assert_eq!(step.action, Action::Wait { why: Wait::Body });
+            }
+        }
+        call
+    });
+    let calls = calls.collect();
+    (host, calls)
+}
+
+fn lost(host: &Host, now: u64) -> u64 {
+    host.engine.snapshot(at(now)).lost.into()
+}
+
+proptest! {
+    /// The slots are those of the deserted calls and one more, which each newcomer takes and frees.
+    #[test]
+    fn newcomers_take_back_the_deserted_calls_two_at_a_time(kinds in prop::collection::vec(0u8..3, 1..40)) {
+        let (mut host, calls) = deserted(&kinds);
+        let all = kinds.len() as u64;
+        let mut begun = 0;
+        while lost(&host, OVERDUE) < all {
+            let before = lost(&host, OVERDUE);
+            let newcomer = host.start(Request::default(), OVERDUE);
+            prop_assert_eq!(verdict(host.finish(newcomer, 1, of(Class::Ok), OVERDUE)), Verdict::Ok);
+            prop_assert!(lost(&host, OVERDUE) - before <= 2, "one event examines two slots");
+            begun += 1;
+            prop_assert!(begun <= (all + 1).div_ceil(2), "{} of {all} after {begun} newcomers", before);
+        }
+        for call in calls {
+            prop_assert_eq!(verdict(host.poll(call, OVERDUE)), Verdict::Lost);
+        }
+    }
+
+    /// The same for a call that waits and looks again and again. Beside it in the arena is the call that it waits for.
+    #[test]
+    fn a_waiter_takes_back_the_deserted_calls_two_at_a_time(count in 1u64..40) {
+        let patience = ("bulkhead.acquire_timeout", Value::Text("none"));
+        let mut host = Host::new(&[&bulkhead(1.0, 1.0)[..], &[patience, ("deadline", Number(1e12))]].concat());
+        let short = Some(Duration::from_micros(DEADLINE));
+        for n in 0..count {
+            let route = host.engine.route(host.policy, &format!("deserted {n}"), at(0));
+            let (_, step) = host.engine.begin(route, &Request { remaining: short, ..Request::default() }, at(0));
+            prop_assert_eq!(step.action, Action::Attempt { attempt: 1, hedge: false });
+        }
+        host.start(Request::default(), OVERDUE - 1);
+        let waiter = host.park(OVERDUE - 1);
+        let mut looks = 0;
+        while lost(&host, OVERDUE) < count {
+            let before = lost(&host, OVERDUE);
+            prop_assert_eq!(host.poll(waiter, OVERDUE).action, Action::Wait { why: Wait::Queue });
+            prop_assert!(lost(&host, OVERDUE) - before <= 2, "one event examines two slots");
+            looks += 1;
+            prop_assert!(looks <= (count + 2).div_ceil(2), "{before} of {count} after {looks} looks");
+        }
+    }
+}
