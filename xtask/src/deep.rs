@@ -307,7 +307,8 @@ mod tests {
     }
 
     /// Programs with ignored tests, and the file here that runs those.
-    const IGNORED: [(&str, &str); 4] = [
+    const IGNORED: [(&str, &str); 5] = [
+        ("bindings-tokio/tests/traces.rs", "traces.rs"),
         ("core/tests/routes.rs", "deep.rs"),
         ("core/tests/rules.rs", "test.rs"),
         ("core/tests/search.rs", "test.rs"),
