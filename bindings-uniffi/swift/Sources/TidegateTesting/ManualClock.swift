@@ -63,18 +63,22 @@ public final class ManualClock: Clock, @unchecked Sendable {
     public func advance(by duration: Duration) async {
         let target = now.advanced(by: duration)
         await settle()
-        while let due, due <= target {
-            let awake = lock.withLock {
-                time = max(due, time)
-                let awake = sleepers.filter { $0.value.until <= time }
-                for id in awake.keys { sleepers[id] = nil }
-                return awake.values.map(\.continuation)
-            }
-            for continuation in awake { continuation.resume() }
-            await settle()
-        }
+        while let due, due <= target, wakeFirst() { await settle() }
         lock.withLock { time = max(target, time) }
         await settle()
+    }
+
+    /// Moves the clock to the first sleeper's moment, and wakes those whose moment that is; false where nobody sleeps.
+    func wakeFirst() -> Bool {
+        let awake: [Sleeper] = lock.withLock {
+            guard let due = sleepers.values.map(\.until).min() else { return [] }
+            time = max(due, time)
+            let awake = sleepers.filter { $0.value.until <= time }.sorted { ($0.value.until, $0.key) < ($1.value.until, $1.key) }
+            for (id, _) in awake { sleepers[id] = nil }
+            return awake.map(\.value)
+        }
+        for sleeper in awake { sleeper.continuation.resume() }
+        return !awake.isEmpty
     }
 
     /// Lets everybody else have a turn. Tasks that are ready run before one of the lowest priority does.
