@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from tidegate.testing import FakeClock, assert_idle
+import tidegate.httpx
+from tidegate.testing import FakeClock, MemoryStore, assert_idle
 
 FILE = Path(__file__).parents[2] / "tests" / "scenarios" / "scenarios.json"
 SCENARIOS = json.loads(FILE.read_text("utf-8"))["scenarios"]
@@ -16,6 +17,7 @@ ENDS = {
     tidegate.BulkheadFull: "bulkhead_full",
     tidegate.BreakerOpen: "breaker_open",
     tidegate.Throttled: "throttled",
+    tidegate.HoldFull: "hold_full",
     tidegate.AttemptTimeout: "attempt_timeout",
     tidegate.DeadlineExceeded: "deadline",
 }
@@ -36,11 +38,30 @@ def classify(subject):
     return tidegate.Outcome(subject.kind, retry_after=after)
 
 
+async def request(path, policy, scripted):
+    """A request through the adapter of httpx, and how it ends."""
+    httpx = pytest.importorskip("httpx")
+
+    async def answer(_):
+        kind, *after = await scripted()
+        headers = [("Retry-After", f"{millis // 1000}") for millis in after]
+        return httpx.Response(200 if kind == "ok" else 429, headers=headers)
+
+    transport = tidegate.httpx.AsyncTransport(httpx.MockTransport(answer), policy)
+    async with httpx.AsyncClient(transport=transport) as client:
+        response = await client.get(f"http://service.example{path}")
+    return "ok" if response.is_success else "failure"
+
+
 async def play(scenario):
     clock = FakeClock(autojump=True)
-    engine = tidegate.Engine(seed=scenario["seed"], clock=clock)
+    store = MemoryStore(clock) if "processes" in scenario else None
+    engines = [
+        tidegate.Engine(seed=scenario["seed"] + process, clock=clock, store=store)
+        for process in range(scenario.get("processes", 1))
+    ]
     document = json.dumps(scenario["document"])
-    policies = tidegate.loads(document, form="json", classify=classify, engine=engine)
+    fleet = [tidegate.loads(document, form="json", classify=classify, engine=engine) for engine in engines]
 
     def now():
         return round(clock.now() * 1000)
@@ -49,25 +70,33 @@ async def play(scenario):
         await clock.sleep(given["at"] / 1000)
         starts = []
 
-        async def attempt():
+        async def scripted():
             starts.append(now())
             takes, kind, *after = given["attempts"][min(len(starts), len(given["attempts"])) - 1]
             await clock.sleep(takes / 1000)
+            return kind, *after
+
+        async def attempt():
+            kind, *after = await scripted()
             if kind != "ok":
                 raise Failed(kind, *after)
 
-        caller = policies[given["policy"]].at(criticality=given.get("criticality"))
+        policy = fleet[given.get("process", 0)][given["policy"]]
         try:
-            await caller.acall(attempt)
-            end = "ok"
+            if "path" in given:
+                end = await request(given["path"], policy, scripted)
+            else:
+                await policy.at(criticality=given.get("criticality")).acall(attempt)
+                end = "ok"
         except Failed:
             end = "failure"
         except tidegate.TidegateError as error:
-            end = ENDS[type(error)]
+            end = next(ENDS[kind] for kind in type(error).__mro__ if kind in ENDS)
         return {"starts": starts, "ended": now(), "end": end}
 
     found = await asyncio.gather(*map(one, scenario["calls"]))
-    assert_idle(engine)
+    for engine in engines:
+        assert_idle(engine)
     return found
 
 

@@ -7,15 +7,21 @@
 
 mod support;
 
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Empty};
 use serde_json::Value as Json;
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{ms, nothing_left};
 use tidegate_tokio::core::Document;
-use tidegate_tokio::{Class, Criticality, Engine, Error, Failure, Outcome, Policy};
+use tidegate_tokio::fleet::{Answer, MemoryStore, Store, StoreKind};
+use tidegate_tokio::{Caller, Class, Criticality, Engine, Error, Failure, Outcome, Policy};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
+use tower::{Layer, ServiceExt, service_fn};
 
 /// The scripted end of an attempt.
 struct Failed {
@@ -29,6 +35,23 @@ impl Failure for Failed {
         self.after.map_or(outcome, |after| {
             outcome.retry_after(tidegate_tokio::core::Duration::from_micros(after.as_micros() as u64))
         })
+    }
+}
+
+/// The store that processes share, which answers at once.
+#[derive(Clone)]
+struct Twin {
+    store: Arc<Mutex<MemoryStore>>,
+    start: Instant,
+}
+
+impl Store for Twin {
+    async fn execute(&self, words: Vec<Vec<u8>>, _: usize) -> Answer {
+        let now = 1_000_000_000 + self.start.elapsed().as_micros() as u64;
+        match self.store.lock().expect("nobody panics with it").execute(&words, now) {
+            Ok(bytes) => Answer::Bytes(bytes),
+            Err(text) => Answer::Error(text.into_bytes()),
+        }
     }
 }
 
@@ -48,9 +71,14 @@ fn number(json: &Json) -> u64 {
 }
 
 /// Does what the script says of this attempt. The last one of the script is every later one, too.
-async fn attempt(script: Vec<Json>, number_of: usize) -> Result<(), Failed> {
+async fn scripted(script: Vec<Json>, number_of: usize) -> Vec<Json> {
     let ours = list(&script[number_of.min(script.len()) - 1]);
     sleep(ms(number(&ours[0]))).await;
+    ours
+}
+
+async fn attempt(script: Vec<Json>, number_of: usize) -> Result<(), Failed> {
+    let ours = scripted(script, number_of).await;
     let class = match ours[1].as_str().expect("a class") {
         "ok" => return Ok(()),
         "transient" => Class::Transient,
@@ -58,6 +86,34 @@ async fn attempt(script: Vec<Json>, number_of: usize) -> Result<(), Failed> {
         other => panic!("no scenario has the class {other}"),
     };
     Err(Failed { class, after: ours.get(2).map(|after| ms(number(after))) })
+}
+
+/// A request through the layer for HTTP clients: the status of its answer.
+async fn request(
+    caller: &Caller,
+    path: &str,
+    script: Vec<Json>,
+    start: impl Fn() -> usize + Clone + Send + 'static,
+) -> Result<u16, Error<Infallible>> {
+    let service = service_fn(move |_: Request<Empty<Bytes>>| {
+        let (script, number_of) = (script.clone(), start());
+        async move {
+            let ours = scripted(script, number_of).await;
+            let status = if ours[1] == "ok" { 200 } else { 429 };
+            let answer = Response::builder().status(status);
+            let answer = match ours.get(2) {
+                Some(after) => answer.header("Retry-After", number(after) / 1_000),
+                None => answer,
+            };
+            Ok::<_, Infallible>(answer.body(Empty::<Bytes>::new()).expect("an answer"))
+        }
+    });
+    let request =
+        Request::get(format!("http://service.example{path}")).body(Empty::new()).expect("a request");
+    let answer = caller.http_layer().layer(service).oneshot(request).await?;
+    let status = answer.status().as_u16();
+    answer.into_body().collect().await.expect("its body is empty");
+    Ok(status)
 }
 
 async fn call(policy: Policy, given: Json, start: Instant) -> Found {
@@ -73,15 +129,29 @@ async fn call(policy: Policy, given: Json, start: Instant) -> Found {
             other => panic!("no scenario has the criticality {other}"),
         });
     }
-    let work = |_| {
-        let mut starts = starts.lock().expect("nobody panics with it");
-        starts.push(now());
-        attempt(script.clone(), starts.len())
+    let note = {
+        let starts = Arc::clone(&starts);
+        move || {
+            let mut starts = starts.lock().expect("nobody panics with it");
+            starts.push(now());
+            starts.len()
+        }
     };
-    let end = match caller.run(work).await {
+    let ended = match given["path"].as_str() {
+        Some(path) => match request(&caller, path, script, note).await {
+            Ok(200) => Ok(()),
+            Ok(_) => Err(None),
+            Err(error) => Err(error.stopped().map(|stopped| stopped.code)),
+        },
+        None => match caller.run(|_| attempt(script.clone(), note())).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(error.stopped().map(|stopped| stopped.code)),
+        },
+    };
+    let end = match ended {
         Ok(()) => "ok".to_owned(),
-        Err(Error::Failed(..)) => "failure".to_owned(),
-        Err(Error::Stopped(stopped, _)) => stopped.code.name().to_owned(),
+        Err(None) => "failure".to_owned(),
+        Err(Some(code)) => code.name().to_owned(),
     };
     let starts = starts.lock().expect("nobody panics with it").clone();
     Found { starts, ended: now(), end: if end == "deadline_exceeded" { "deadline".into() } else { end } }
@@ -94,14 +164,25 @@ async fn every_scenario_is_played_as_the_model_says() {
     let scenarios = list(&json["scenarios"]);
     assert!(scenarios.len() >= 20);
     for scenario in scenarios {
-        let engine = Engine::new(number(&scenario["seed"]));
         let document = Document::from_json(&scenario["document"].to_string()).expect("a valid document");
-        let policies = engine.load(&document).expect("its names are free");
+        let processes = scenario.get("processes");
+        let store = Twin { store: Arc::default(), start: Instant::now() };
+        let engine = |process| {
+            let engine = Engine::new(number(&scenario["seed"]) + process);
+            if processes.is_some() {
+                engine.attach_store(store.clone(), StoreKind::Lua, "");
+            }
+            let policies = engine.load(&document).expect("its names are free");
+            (engine, policies)
+        };
+        let fleet: Vec<_> = (0..processes.map_or(1, number)).map(engine).collect();
         let (start, mut tasks) = (Instant::now(), JoinSet::new());
         let calls = list(&scenario["calls"]);
         for (place, given) in calls.iter().cloned().enumerate() {
             let named = |policy: &&Policy| policy.name() == given["policy"].as_str().expect("a name");
-            let policy = policies.iter().find(named).expect("it is declared").clone();
+            let process =
+                given["process"].as_u64().map_or(0, |process| usize::try_from(process).expect("a few"));
+            let policy = fleet[process].1.iter().find(named).expect("it is declared").clone();
             tasks.spawn(async move { (place, call(policy, given, start).await) });
         }
         let tolerance = number(&scenario["tolerance"]);
@@ -116,6 +197,8 @@ async fn every_scenario_is_played_as_the_model_says() {
             let same = starts.len() == moments.len() && close && given["end"] == end.as_str();
             assert!(same, "{}: {given}: found {starts:?}, {end}", scenario["name"]);
         }
-        nothing_left(&engine);
+        for (engine, _) in &fleet {
+            nothing_left(engine);
+        }
     }
 }

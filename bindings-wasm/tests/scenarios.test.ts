@@ -2,7 +2,9 @@
 
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { attach } from "../ts/fleet.js";
 import * as tidegate from "../ts/node.js";
+import { MemoryStore } from "../ts/parts/index.js";
 import { FakeClock } from "../ts/testing.js";
 import { engine } from "./support/setup.js";
 
@@ -18,7 +20,11 @@ interface Ended {
 interface Given extends Ended {
   readonly at: number;
   readonly policy: string;
+  /** Which of the processes makes it. */
+  readonly process?: number;
   readonly criticality?: tidegate.Criticality;
+  /** Of a request, which goes through `fetch`. */
+  readonly path?: string;
   readonly attempts: Script[];
 }
 
@@ -26,6 +32,8 @@ interface Scenario {
   readonly name: string;
   readonly seed: number;
   readonly tolerance: number;
+  /** How many share a store. */
+  readonly processes?: number;
   readonly document: object;
   readonly calls: Given[];
 }
@@ -55,6 +63,28 @@ function sleep(clock: FakeClock, ms: number, signal: AbortSignal): Promise<void>
   });
 }
 
+/** What a request's init carries to the service of a scenario. */
+type Carried = RequestInit & { scripted: (signal: AbortSignal) => Promise<Script> };
+
+/** In the place of the global `fetch`: the service of a scenario. */
+async function service(_input: unknown, init?: RequestInit): Promise<Response> {
+  const { scripted, signal } = init as Carried;
+  const [, kind, after] = await scripted(signal ?? new AbortController().signal);
+  const headers = new Headers();
+  if (after !== undefined) headers.set("Retry-After", `${after / 1000}`);
+  return new Response(null, { status: kind === "ok" ? 200 : 429, headers });
+}
+
+async function request(
+  path: string,
+  policy: tidegate.Policy,
+  scripted: Carried["scripted"],
+): Promise<string> {
+  const init: Carried = { scripted };
+  const response = await policy.fetch(`http://service.example${path}`, init);
+  return response.ok ? "ok" : "failure";
+}
+
 async function call(
   given: Given,
   policies: Record<string, tidegate.Policy>,
@@ -62,22 +92,28 @@ async function call(
 ): Promise<Ended> {
   await clock.sleep(given.at);
   const starts: number[] = [];
-  const attempt = async ({ signal }: tidegate.Attempt) => {
+  const scripted = async (signal: AbortSignal): Promise<Script> => {
     starts.push(Math.ceil(clock.now()));
     const script = given.attempts[Math.min(starts.length, given.attempts.length) - 1];
     if (script === undefined) throw new Error("a call without attempts");
-    const [takes, kind, after] = script;
-    await sleep(clock, takes, signal);
-    if (kind !== "ok") throw new Failed(kind, after);
+    await sleep(clock, script[0], signal);
+    return script;
   };
-  const end = await policies[given.policy]?.run(attempt, { criticality: given.criticality }).then(
-    () => "ok",
-    (error: unknown) => {
-      if (error instanceof Failed) return "failure";
-      if (error instanceof tidegate.TidegateError) return error.code.replace("_exceeded", "");
-      throw error;
-    },
-  );
+  const attempt = async ({ signal }: tidegate.Attempt) => {
+    const [, kind, after] = await scripted(signal);
+    if (kind !== "ok") throw new Failed(kind, after);
+    return "ok";
+  };
+  const policy = policies[given.policy];
+  const ending =
+    given.path === undefined
+      ? policy?.run(attempt, { criticality: given.criticality })
+      : policy && request(given.path, policy, scripted);
+  const end = await ending?.catch((error: unknown) => {
+    if (error instanceof Failed) return "failure";
+    if (error instanceof tidegate.TidegateError) return error.code.replace("_exceeded", "");
+    throw error;
+  });
   return { starts, ended: Math.ceil(clock.now()), end: end ?? "there is no such policy" };
 }
 
@@ -94,10 +130,16 @@ test("there are scenarios", () => {
   expect(scenarios.length).toBeGreaterThanOrEqual(20);
 });
 
-test.each(scenarios)("$name", async ({ seed, document, calls, tolerance }) => {
+test.each(scenarios)("$name", async ({ seed, document, calls, tolerance, processes }) => {
   const clock = new FakeClock();
-  const policies = tidegate.load(document, { engine: engine({ seed, clock }), classify });
-  const found = await clock.run(Promise.all(calls.map((given) => call(given, policies, clock))), 30_000);
+  const store = new MemoryStore(() => 1_000_000 + clock.now());
+  const fleet = Array.from({ length: processes ?? 1 }, (_, process) => {
+    const own = engine({ seed: seed + process, clock });
+    if (processes !== undefined) attach(store, { engine: own });
+    return tidegate.load(document, { engine: own, classify, fetch: service });
+  });
+  const going = calls.map((given) => call(given, fleet[given.process ?? 0] ?? {}, clock));
+  const found = await clock.run(Promise.all(going), 30_000);
   for (const [place, given] of calls.entries()) {
     const ours = found[place];
     if (ours === undefined) throw new Error("a call is missing");

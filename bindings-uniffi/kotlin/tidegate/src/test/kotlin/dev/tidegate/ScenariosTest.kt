@@ -2,6 +2,15 @@ package dev.tidegate
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.ObjectMapper
+import dev.tidegate.fleet.MemoryStore
+import dev.tidegate.ktor.Tidegate
+import io.ktor.client.HttpClient
+import io.ktor.client.engine.mock.MockEngine
+import io.ktor.client.engine.mock.respond
+import io.ktor.client.request.get
+import io.ktor.http.HttpStatusCode
+import io.ktor.http.headersOf
+import kotlinx.coroutines.CoroutineDispatcher
 import kotlinx.coroutines.ExperimentalCoroutinesApi
 import kotlinx.coroutines.async
 import kotlinx.coroutines.awaitAll
@@ -16,6 +25,7 @@ import org.junit.jupiter.api.DynamicTest
 import org.junit.jupiter.api.DynamicTest.dynamicTest
 import org.junit.jupiter.api.TestFactory
 import java.io.File
+import kotlin.coroutines.ContinuationInterceptor
 import kotlin.math.abs
 import kotlin.time.Duration
 import kotlin.time.Duration.Companion.milliseconds
@@ -38,11 +48,18 @@ class ScenariosTest {
     }
 
     private suspend fun TestScope.play(scenario: JsonNode) {
-        val engine = Engine(seed = scenario["seed"].asLong(), timeSource = testTimeSource)
-        val policies = Policy.load(scenario["document"].toString(), json = true, engine = engine) { _, error ->
-            (error as? Failed)?.let { Outcome(it.kind, retryAfter = it.after) }
+        val store = scenario["processes"]?.let { MemoryStore(testTimeSource) }
+        val engines = List(scenario["processes"]?.asInt() ?: 1) { process ->
+            val engine = Engine(seed = scenario["seed"].asLong() + process, timeSource = testTimeSource)
+            store?.let { engine.attach(it) }
+            engine
         }
-        val found = scenario["calls"].map { given -> async { call(given, policies) } }.awaitAll()
+        val fleet = engines.map { engine ->
+            Policy.load(scenario["document"].toString(), json = true, engine = engine) { _, error ->
+                (error as? Failed)?.let { Outcome(it.kind, retryAfter = it.after) }
+            }
+        }
+        val found = scenario["calls"].map { given -> async { call(given, fleet[given["process"]?.asInt() ?: 0]) } }.awaitAll()
         val tolerance = scenario["tolerance"].asLong()
         for ((given, ours) in scenario["calls"].zip(found)) {
             val due = given["starts"].map(JsonNode::asLong) + given["ended"].asLong()
@@ -50,7 +67,7 @@ class ScenariosTest {
             assertEquals(given["end"].asText() to due.size, ours.end to moments.size, "$given: found $ours")
             assertTrue(moments.zip(due).all { (at, expected) -> abs(at - expected) <= tolerance }, "$given: found $ours")
         }
-        leftNothing(engine)
+        engines.forEach(::leftNothing)
     }
 
     private suspend fun TestScope.call(given: JsonNode, policies: Map<String, Policy>): Found {
@@ -58,19 +75,45 @@ class ScenariosTest {
         val starts = mutableListOf<Long>()
         val criticality = given["criticality"]?.let { Criticality.valueOf(it.asText().uppercase()) }
         val policy = policies.getValue(given["policy"].asText())
+        val path = given["path"]?.asText()
+        val scripted: suspend () -> JsonNode = {
+            starts += currentTime
+            val script = given["attempts"][minOf(starts.size, given["attempts"].size()) - 1]
+            delay(script[0].asLong())
+            script
+        }
         val end = try {
-            policy.at(CallOptions(criticality = criticality)).run {
-                starts += currentTime
-                val script = given["attempts"][minOf(starts.size, given["attempts"].size()) - 1]
-                delay(script[0].asLong())
-                if (script[1].asText() != "ok") throw Failed(script[1].asText(), script[2]?.asLong()?.milliseconds)
+            if (path != null) {
+                request(path, policy, scripted)
+            } else {
+                policy.at(CallOptions(criticality = criticality)).run {
+                    val script = scripted()
+                    if (script[1].asText() != "ok") throw Failed(script[1].asText(), script[2]?.asLong()?.milliseconds)
+                }
+                "ok"
             }
-            "ok"
         } catch (_: Failed) {
             "failure"
         } catch (error: TidegateException) {
             error.code.removeSuffix("_exceeded")
         }
         return Found(starts, currentTime, end)
+    }
+
+    /** A request through the plugin for Ktor, and how it ends. */
+    private suspend fun TestScope.request(path: String, of: Policy, scripted: suspend () -> JsonNode): String {
+        val client = HttpClient(MockEngine) {
+            engine {
+                dispatcher = coroutineContext[ContinuationInterceptor] as CoroutineDispatcher
+                addHandler {
+                    val script = scripted()
+                    val status = if (script[1].asText() == "ok") HttpStatusCode.OK else HttpStatusCode.TooManyRequests
+                    val after = script[2]?.let { headersOf("Retry-After", "${it.asLong() / 1000}") }
+                    respond("", status, after ?: headersOf())
+                }
+            }
+            install(Tidegate) { policy = of }
+        }
+        return client.use { if (it.get("http://service.example$path").status == HttpStatusCode.OK) "ok" else "failure" }
     }
 }
