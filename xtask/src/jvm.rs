@@ -1,9 +1,9 @@
 //! Kotlin and Java in `cargo xtask test`: the library that the JVM loads, and Maven's tests of what stands on it.
 
 use crate::report::{Counts, Report, Verdict};
-use crate::run::{Cmd, Result};
+use crate::run::{Cmd, Error, Result};
 use crate::setup::Shop;
-use crate::{cargo, redis};
+use crate::{cargo, redis, traces};
 use std::path::Path;
 
 const KOTLIN: &str = "Kotlin";
@@ -21,6 +21,31 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
         let Some(origin) = origin else { return Verdict::NotRun("there is no origin".into()) };
         maven(shop, origin)
     });
+    report.step(KOTLIN, "10,000 random traces, the same bytes as core", || {
+        if !built {
+            return Verdict::NotRun("there is no native library".into());
+        }
+        if let Some(missing) = missing() {
+            return Verdict::NotRun(format!("{missing} is not on this machine"));
+        }
+        Verdict::check(traces::answered(shop, traces::DEBUG, traces::SOME))
+    });
+}
+
+/// Replays many traces, with nothing else of Maven's tests.
+pub fn replay(shop: &Shop, count: u64) -> Verdict {
+    if let Some(missing) = missing() {
+        return Verdict::NotRun(format!("{missing} is not on this machine"));
+    }
+    let only =
+        ["-q", "-Dtest=TracesTest", "-Dsurefire.failIfNoSpecifiedTests=false", "-pl", ":tidegate", "-am"];
+    let run = || {
+        cargo(shop).args(["build", "--quiet", "--release", "-p", "tidegate-uniffi"]).quiet()?;
+        let folder = traces::set(shop, traces::DEBUG, count)?;
+        mvn(shop).args(only).arg("test").env("TIDEGATE_TRACES", folder).quiet()?;
+        traces::answered(shop, traces::DEBUG, count)
+    };
+    Verdict::check(run())
 }
 
 /// Writes the generated half of the Kotlin library, or says whether it is current. The generator reads a development
@@ -62,7 +87,11 @@ fn maven(shop: &Shop, origin: &Path) -> Verdict {
     if let Some(missing) = missing() {
         return Verdict::NotRun(format!("{missing} is not on this machine"));
     }
-    let tests = mvn(shop).arg("verify").env("TIDEGATE_ORIGIN", origin);
+    let folder = match traces::set(shop, traces::DEBUG, traces::SOME) {
+        Ok(folder) => folder,
+        Err(Error(why)) => return Verdict::Failed(Counts::default(), why),
+    };
+    let tests = mvn(shop).arg("verify").env("TIDEGATE_ORIGIN", origin).env("TIDEGATE_TRACES", folder);
     let ran = redis::with_server(shop, tests).stream();
     match &ran {
         Ok(output) if !output.status.success() && unreachable(&output.text) => {

@@ -6,7 +6,7 @@
 use crate::report::{Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::{Shop, Venv};
-use crate::{cargo, demo, js};
+use crate::{cargo, demo, js, jvm};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -75,6 +75,7 @@ pub fn deep(shop: &Shop, report: &mut Report) {
     report.step(TRACES, "100,000 through Python", || {
         demo::package(shop).map_or_else(failed, |venv| python(shop, &venv, MANY))
     });
+    report.step(TRACES, "100,000 through the JVM", || jvm::replay(shop, MANY));
     clear(shop);
     let folder = js::built(shop);
     for (engine, title) in [
@@ -94,7 +95,7 @@ fn play(shop: &Shop, form: &'static str, count: u64, host: impl FnOnce(&Path) ->
     let run = || -> Result {
         let folder = set(shop, form, count)?;
         host(&folder).and_then(Output::ok)?;
-        check(&folder, count)
+        answered(shop, form, count)
     };
     Verdict::check(run())
 }
@@ -131,9 +132,10 @@ fn write(shop: &Shop, folder: &Path, form: &str, count: u64) -> Result {
     Ok(())
 }
 
-/// Compares the answers of a host with those of core, each file of a set.
-pub fn check(folder: &Path, count: u64) -> Result {
-    let expected = files(folder, "expected");
+/// Compares what a host has answered to a set with what core does.
+pub fn answered(shop: &Shop, form: &str, count: u64) -> Result {
+    let folder = shop.scratch(&format!("traces/{form}"))?;
+    let expected = files(&folder, "expected");
     for file in &expected {
         same(file, &file.with_extension("answers"))?;
     }
