@@ -225,7 +225,7 @@ def test_a_state_that_cannot_be_restored_changes_nothing(fake: tidegate.Engine) 
     before = fake.snapshot()
     with pytest.raises(tidegate.StateError, match="saved state, the whole: must be JSON"):
         fake.restore("{")
-    with pytest.raises(tidegate.StateError, match="version 9; this engine reads version 1"):
+    with pytest.raises(tidegate.StateError, match="version 9; this engine reads versions 1 to 2"):
         fake.restore('{"tidegate": 9, "oldest": 0, "calls": 0}')
     with pytest.raises(ValueError, match=r"elapsed = -1: must be seconds or a timedelta, 0 or more"):
         fake.restore(fake.save(), elapsed=-1)

@@ -1,6 +1,8 @@
 //! Debts: what a component has spent and not yet earned back, in a form that outlives the component.
 
-use crate::time::Time;
+use crate::limit::RateSettings;
+use crate::retry::BudgetSettings;
+use crate::time::{Duration, Time};
 
 /// What a component owes. A larger amount and a later end are the stricter debt, so the greater of both fields of two
 /// debts is a debt that satisfies either.
@@ -34,5 +36,29 @@ impl Debt {
             return self;
         }
         Self { amount: self.amount.max(other.amount), until: self.until.max(other.until) }
+    }
+}
+
+/// What the numbers of debts mean: the settings that they were written under.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Unit {
+    /// Tokens, as the time that paying them takes at this rate.
+    Rate(RateSettings),
+    /// Retries of a window of this length.
+    Window(Duration),
+    /// The amounts of a budget of this kind.
+    Budget(&'static str),
+    /// No debt, but a mark.
+    Mark,
+}
+
+impl Unit {
+    /// What the debts of such a budget are counted in. A share has none that outlives its calls.
+    pub fn of(budget: &BudgetSettings) -> Option<Self> {
+        match budget {
+            BudgetSettings::Share(_) => None,
+            BudgetSettings::Window(settings) => Some(Self::Window(settings.ttl)),
+            _ => Some(Self::Budget(budget.kind())),
+        }
     }
 }

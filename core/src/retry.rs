@@ -9,7 +9,7 @@ mod strategy;
 mod wait;
 
 pub use backoff::{Backoff, Growth, Jitter};
-pub(crate) use budget::{Budget, TOKEN, micro_tokens};
+pub(crate) use budget::{Budget, TOKEN, WHOLE_FLOOR, micro_tokens};
 pub use budget::{
     BudgetSettings, EarnedBudget, EarnedSettings, QuotaSettings, RatioBudget, RatioSettings, RetryBudget,
     RetryQuota, Rounding, ShareBudget, ShareSettings, TokenBudget, TokenSettings, WindowSettings,

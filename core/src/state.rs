@@ -16,6 +16,10 @@ use crate::time::{Duration, Time};
 /// The greatest whole number that is exact in a JSON number everywhere.
 const MOST: u64 = (1 << 53) - 1;
 
+/// The version of the form that this engine writes. It reads this one and those before: in version 1 there are no debts of
+/// evicted routes, `rate` has the tokens that are there and not those that are missing, and `budget` less of its past.
+pub(crate) const VERSION: u64 = 2;
+
 /// Writes a state.
 #[derive(Debug)]
 pub(crate) struct Saver {
@@ -166,14 +170,15 @@ pub(crate) struct Moments {
     now: Time,
     then: Time,
     oldest: u64,
+    version: u64,
     dropped: Cell<bool>,
 }
 
 impl Moments {
     /// Restored at `now`, `elapsed` after the state was saved. `now` is at least `elapsed` and `oldest` after 0.
-    pub(crate) fn new(now: Time, elapsed: Duration, oldest: u64) -> Self {
+    pub(crate) fn new(now: Time, elapsed: Duration, oldest: u64, version: u64) -> Self {
         let then = Time::from_micros(now.as_micros().saturating_sub(elapsed.as_micros()));
-        Self { now, then, oldest, dropped: Cell::new(false) }
+        Self { now, then, oldest, version, dropped: Cell::new(false) }
     }
 
     /// Has anything been dropped since this was last asked?
@@ -205,6 +210,11 @@ impl<'a> Loader<'a> {
     /// The moment of saving.
     pub(crate) fn then(&self) -> Time {
         self.of.then
+    }
+
+    /// The version of the form.
+    pub(crate) fn version(&self) -> u64 {
+        self.of.version
     }
 
     /// Notes that what stands here means nothing under the present settings, and goes on with `fresh`.
@@ -281,12 +291,28 @@ impl<'a> Loader<'a> {
         if moment <= self.of.then { Ok(moment) } else { Err(Damage("must not lie ahead")) }
     }
 
+    pub(crate) fn maybe(&mut self) -> Result<Option<Time>, Damage> {
+        if let Some(Value::Null) = self.items.as_slice().first() {
+            self.next()?;
+            return Ok(None);
+        }
+        self.moment().map(Some)
+    }
+
     pub(crate) fn maybe_past(&mut self) -> Result<Option<Time>, Damage> {
         if let Some(Value::Null) = self.items.as_slice().first() {
             self.next()?;
             return Ok(None);
         }
         self.past().map(Some)
+    }
+
+    /// The text that comes next, if one does.
+    pub(crate) fn peek(&self) -> Option<&'a str> {
+        match self.items.as_slice().first() {
+            Some(Value::Text(text)) => Some(text),
+            _ => None,
+        }
     }
 
     pub(crate) fn text(&mut self) -> Result<&'a str, Damage> {
@@ -345,7 +371,7 @@ mod tests {
             let elapsed = Duration::from_micros(77);
             for text in [text, serde_json::to_string_pretty(&again).unwrap()] {
                 let value = parse(&text).unwrap();
-                let of = Moments::new(at(77 + oldest), elapsed, oldest);
+                let of = Moments::new(at(77 + oldest), elapsed, oldest, VERSION);
                 let mut from = Loader::new(&value, &of).unwrap();
                 for x in &reals {
                     prop_assert_eq!(from.real().unwrap().to_bits(), x.to_bits());
@@ -368,7 +394,7 @@ mod tests {
 
     #[test]
     fn what_is_out_of_range_is_refused() {
-        let of = Moments::new(at(100), Duration::ZERO, 10);
+        let of = Moments::new(at(100), Duration::ZERO, 10, VERSION);
         let read = |text: &str| parse(text).unwrap();
         let value = read(
             "[-1, 0.5, 9007199254740992, 4294967296, 2, -11, 1, 1e999, null, -1, \"inf\", \"x\", \"1e3\"]",

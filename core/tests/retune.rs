@@ -236,7 +236,8 @@ fn old_settings_are_forgotten_when_their_calls_have_ended() {
 
 #[test]
 fn a_budget_keeps_what_it_has_counted_where_the_ttl_changes() {
-    let left = |host: &Host| host.engine.snapshot(at(1_000)).routes[0].budget;
+    let left_at = |host: &Host, now| host.engine.snapshot(at(now)).routes[0].budget;
+    let left = |host: &Host| left_at(host, 1_000);
     let mut host = Host::new(&budget(10e6, 0.3));
     for _ in 0..2 {
         let call = host.start(0);
@@ -248,11 +249,29 @@ fn a_budget_keeps_what_it_has_counted_where_the_ttl_changes() {
     host.retune(&budget(10e6, 0.1), 10);
     assert_eq!(left(&host), Some(0));
     host.retune(&budget(20e6, 0.1), 10);
-    assert_eq!(left(&host), Some(0), "two of two, and both count for 20 s from now on");
+    assert_eq!(left(&host), Some(0));
     host.retune(&budget(20e6, 0.2), 10);
-    assert_eq!(left(&host), Some(2));
+    assert_eq!(left_at(&host, 9_999_999), Some(0), "no second floor before the first would have come back");
+    assert_eq!(left_at(&host, 10_000_000), Some(4));
     host.retune(&vec![("retry.budget.kind", Text("none"))], 10);
     assert_eq!(left(&host), None);
+}
+
+#[test]
+fn a_ttl_that_shrinks_and_grows_again_grants_no_second_floor() {
+    let mut host = Host::new(&budget(10e6, 1.0));
+    let mut retries = 0;
+    for second in 0..=30_u64 {
+        let now = second * 1_000_000;
+        host.retune(&budget(if second % 2 == 0 { 10e6 } else { 1e6 }, 1.0), now);
+        for _ in 0..20 {
+            let call = host.start(now);
+            let step = host.finish(call, 1, Class::Transient, now);
+            retries += u64::from(step.action == Action::Wait { why: Wait::Backoff });
+        }
+        assert!(retries <= second + 11, "{retries} retries in {second} s");
+    }
+    assert!(retries >= 30, "{retries}");
 }
 
 #[test]

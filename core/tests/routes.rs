@@ -224,7 +224,8 @@ fn a_million_keys_get_no_more_either() {
 #[test]
 fn no_budget_starts_anew_for_a_key_that_owes() {
     type Pairs = &'static [(&'static str, Value<'static>)];
-    let kinds: [(&str, Pairs, f64, f64); 4] = [
+    let kinds: [(&str, Pairs, f64, f64); 5] = [
+        ("earned", &[("retry.budget.ratio", Number(0.18)), ("retry.budget.start", Number(4.0))], 0.18, 4.0),
         ("window", &[("retry.budget.min_retries_per_sec", Number(1.0))], 0.2, 11.0),
         (
             "ratio",
@@ -330,6 +331,132 @@ fn a_retune_forgives_no_evicted_route() {
         let _ = keys.engine.retune(keys.policy, rate(permits, 5.0), at(SECOND)).unwrap();
     }
     assert_eq!(keys.call("owes", Class::Ok, SECOND), (0, Verdict::RateLimited));
+}
+
+/// Attempts of a key that fails, beyond the first of each call; other keys come between them.
+fn retries_of_one_that_is_evicted(keys: &mut Keys, settings: &[&[(&str, Value<'static>)]]) -> u64 {
+    let (mut retries, mut now) = (0, 0);
+    for (n, pairs) in settings.iter().enumerate() {
+        let mut all = vec![("retry.backoff.base", Number(0.0)), ("retry.max_attempts", Number(3.0))];
+        all.extend_from_slice(pairs);
+        let _ = keys.engine.retune(keys.policy, Policy::from_pairs("p", &all).unwrap(), at(now)).unwrap();
+        let none = all.contains(&("retry.budget.kind", Text("none")));
+        for _ in 0..10 {
+            if !none {
+                retries += keys.call("owes", Class::Transient, now).0 - 1;
+            }
+            keys.call(&format!("other {n}"), Class::Permanent, now);
+        }
+        now += SECOND;
+    }
+    retries
+}
+
+#[test]
+fn settings_that_shrink_and_grow_around_an_eviction_give_no_second_start() {
+    let earned = |start| [("retry.budget.kind", Text("earned")), ("retry.budget.start", Number(start))];
+    let ratio = |free| {
+        [
+            ("retry.budget.kind", Text("ratio")),
+            ("retry.budget.ratio", Number(0.1)),
+            ("retry.budget.min_throughput", Number(free)),
+        ]
+    };
+    let (full, none) = (earned(2.0), earned(0.0));
+    let mut keys = Keys::new(1, &full);
+    assert_eq!(retries_of_one_that_is_evicted(&mut keys, &[&full, &none, &full, &none, &full]), 2);
+    let (full, none) = (ratio(2.0), ratio(0.0));
+    let mut keys = Keys::new(1, &full);
+    // Two free calls with two retries each; 0.1 of each call comes too late, for an evicted route keeps no tokens.
+    assert_eq!(retries_of_one_that_is_evicted(&mut keys, &[&full, &none, &full, &none, &full]), 4);
+}
+
+const TENTH: (&str, Value<'static>) = ("retry.budget.ratio", Number(0.1));
+
+#[test]
+fn a_budget_that_is_gone_for_a_while_is_owed_to_when_it_comes_back() {
+    let none: &[_] = &[("retry.budget.kind", Text("none"))];
+    let share: &[_] = &[("retry.budget.kind", Text("share")), ("retry.budget.min_retries", Number(0.0))];
+    let window: &[_] = &[
+        ("retry.budget.kind", Text("window")),
+        ("retry.budget.ttl", Number(100e3)),
+        ("retry.budget.min_retries_per_sec", Number(0.0)),
+    ];
+    let kinds: [(&[_], u64); 4] = [
+        (&[("retry.budget.kind", Text("earned")), ("retry.budget.start", Number(2.0))], 2),
+        (&[("retry.budget.kind", Text("tokens")), ("retry.budget.max", Number(10.0)), TENTH], 3),
+        (&[("retry.budget.kind", Text("quota")), ("retry.budget.capacity", Number(20.0))], 4),
+        (&[("retry.budget.kind", Text("ratio")), ("retry.budget.min_throughput", Number(2.0)), TENTH], 4),
+    ];
+    for (kind, burst) in kinds {
+        for between in [none, share, window] {
+            let mut keys = Keys::new(1, kind);
+            let retries = retries_of_one_that_is_evicted(&mut keys, &[kind, between, kind, between, kind]);
+            assert_eq!(retries, burst, "{kind:?} {between:?}");
+        }
+        for (other, _) in kinds.into_iter().filter(|(other, _)| *other != kind) {
+            let mut keys = Keys::new(1, kind);
+            let retries = retries_of_one_that_is_evicted(&mut keys, &[kind, other, kind, none, other]);
+            assert_eq!(retries, burst, "{kind:?} {other:?}");
+        }
+    }
+}
+
+#[test]
+fn a_burst_that_shrinks_and_grows_around_an_eviction_is_no_second_burst() {
+    let rate = |burst: f64| {
+        let pairs = [("rate_limit.permits", Number(1.0)), ("rate_limit.per", Number(3_600e6))];
+        Policy::from_pairs("p", &[&pairs[..], &[("rate_limit.burst", Number(burst))]].concat()).unwrap()
+    };
+    for evicted in [false, true] {
+        let hourly = [("rate_limit.permits", Number(1.0)), ("rate_limit.per", Number(3_600e6))];
+        let mut keys = Keys::new(1, &hourly);
+        let mut granted = 0;
+        for (burst, calls) in [(5.0, 4), (1.0, 1), (5.0, 9), (2.0, 1), (5.0, 9)] {
+            let _ = keys.engine.retune(keys.policy, rate(burst), at(0)).unwrap();
+            for _ in 0..calls {
+                granted += keys.call("owes", Class::Ok, 0).0;
+            }
+            if evicted {
+                keys.call("other", Class::Ok, 0);
+            }
+        }
+        assert!(granted <= 5, "{granted} tokens, evicted: {evicted}");
+        assert!(granted >= 4, "{granted} tokens, evicted: {evicted}");
+    }
+}
+
+#[test]
+fn calls_that_wait_in_the_overflow_route_take_their_tokens_from_the_keys_rate() {
+    let rate = [
+        ("rate_limit.permits", Number(1.0)),
+        ("rate_limit.per", Number(1e6)),
+        ("rate_limit.burst", Number(4.0)),
+        ("rate_limit.wait", Number(1.0)),
+        ("rate_limit.max_wait", Number(10e6)),
+    ];
+    let mut keys = Keys::new(1, &rate);
+    let holder = keys.route("holder", 0);
+    let (held, _) = keys.engine.begin(holder, &Request::default(), at(0));
+    // Four of eight start at once, and four wait.
+    let shared = keys.route("key", 0);
+    let begun: Vec<_> = (0..8).map(|_| keys.engine.begin(shared, &Request::default(), at(0)).0).collect();
+    let _ = keys.engine.on(held, Event::Finished { attempt: 1, outcome: of(Class::Ok) }, at(0));
+    let own = keys.route("key", 0);
+    assert_ne!(own, shared);
+    let (mut granted, mut asked) = (4, 0);
+    for second in 1..=8_u64 {
+        let now = at(second * SECOND);
+        for call in &begun {
+            let step = keys.engine.on(*call, Event::Timer, now);
+            granted += u64::from(matches!(step.action, Action::Attempt { .. }));
+        }
+        let request = Request { may_park: false, ..Request::default() };
+        let (_, step) = keys.engine.begin(own, &request, now);
+        asked += u64::from(matches!(step.action, Action::Attempt { .. }));
+        assert!(granted + asked <= 4 + second, "{granted} and {asked} tokens in {second} s");
+    }
+    assert_eq!((granted, asked), (8, 4), "nothing is lost either");
 }
 
 #[test]

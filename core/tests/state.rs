@@ -158,7 +158,7 @@ fn elapsed_time_fills_buckets_and_ages_windows() {
     }
 }
 
-/// The form that version 1 is: it is read for as long as this is the version.
+/// The form that version 1 was.
 const VERSION_1: &str = concat!(
     r#"{"tidegate":1,"oldest":2300000,"routes":[[0,"r",{"budget":["window",10000000,-2300000,5,0,3,0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],"#,
     r#""rate":[7000000,3,6900000],"#,
@@ -171,25 +171,34 @@ const VERSION_1: &str = concat!(
     r#""policies":[[0,"p",0]],"calls":9}"#,
 );
 
+/// The form that version 2 is: the same state, with what is missing in the bucket and what is used of the floor.
+fn version_2() -> String {
+    let budget = VERSION_1.replacen(":1,", ":2,", 1).replacen("-2300000,5,", "-2300000,0,0,5,", 1);
+    budget.replacen("\"rate\":[7000000,3,6900000]", "\"rate\":[7000000,8,100000]", 1)
+}
+
 #[test]
-fn the_form_of_version_1_stays_as_it_is() {
-    assert_eq!(whole().save(at(2_300_000)), VERSION_1);
-    let (mut again, _) = engine(WHOLE);
-    let restored = again.restore(VERSION_1, Duration::ZERO, at(0)).unwrap();
-    assert_eq!(restored, Restored { routes: 1, ..Restored::default() });
-    assert_eq!(again.save(at(0)), VERSION_1);
-    // In any order of names and with any blanks, as a database may hand it back.
-    let tree: serde_json::Value = serde_json::from_str(VERSION_1).unwrap();
-    let (mut sorted, _) = engine(WHOLE);
-    sorted.restore(&serde_json::to_string_pretty(&tree).unwrap(), Duration::ZERO, at(3)).unwrap();
-    assert_eq!(sorted.save(at(3)), VERSION_1);
+fn the_form_of_version_2_stays_as_it_is_and_that_of_version_1_is_read() {
+    let version_2 = version_2();
+    assert_eq!(whole().save(at(2_300_000)), version_2);
+    for saved in [VERSION_1, &version_2] {
+        let (mut again, _) = engine(WHOLE);
+        let restored = again.restore(saved, Duration::ZERO, at(0)).unwrap();
+        assert_eq!(restored, Restored { routes: 1, ..Restored::default() });
+        assert_eq!(again.save(at(0)), version_2);
+        // In any order of names and with any blanks, as a database may hand it back.
+        let tree: serde_json::Value = serde_json::from_str(saved).unwrap();
+        let (mut sorted, _) = engine(WHOLE);
+        sorted.restore(&serde_json::to_string_pretty(&tree).unwrap(), Duration::ZERO, at(3)).unwrap();
+        assert_eq!(sorted.save(at(3)), version_2);
+    }
     // Before paths were hashed, holds stood under them.
     let holds = VERSION_1.find("[[\"06").unwrap()..VERSION_1.find("}]],\"policies").unwrap();
     let mut old = VERSION_1.to_owned();
     old.replace_range(holds, r#"[["1/a",1],["=/a/b",1,748671,1]]"#);
     let (mut hashed, _) = engine(WHOLE);
     hashed.restore(&old, Duration::ZERO, at(3)).unwrap();
-    assert_eq!(hashed.save(at(3)), VERSION_1);
+    assert_eq!(hashed.save(at(3)), version_2);
 }
 
 /// Of a saved state that was changed: what it says when it is restored, and that it changes nothing.
@@ -215,9 +224,9 @@ fn a_text_that_is_not_a_state_is_one_clear_error_and_changes_nothing() {
     ] {
         assert!(says(text).starts_with("saved state, the whole: must "), "{text}");
     }
-    let newer = VERSION_1.replacen(":1,", ":2,", 1);
-    assert_eq!(refused(&newer, 5), RestoreError::Version(2));
-    assert_eq!(says(&newer), "saved state: version 2; this engine reads version 1");
+    let newer = VERSION_1.replacen(":1,", ":3,", 1);
+    assert_eq!(refused(&newer, 5), RestoreError::Version(3));
+    assert_eq!(says(&newer), "saved state: version 3; this engine reads versions 1 to 2");
     for (old, new, error) in [
         ("\"oldest\":", "\"older\":", "the whole: must say how old it is and how many calls had begun"),
         ("[\"window\"", "[\"windows\"", "policy \"p\", route \"r\", budget: must be a kind of budget"),

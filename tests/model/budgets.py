@@ -132,6 +132,7 @@ class Window(NoBudget):
     first: int | None = None
     deposits: list[int] = field(default_factory=list)
     withdrawals: list[int] = field(default_factory=list)
+    used: Debt = (0, 0)
 
     def slice_of(self, at: int) -> int:
         """Slices are counted from the first use of the budget."""
@@ -148,7 +149,8 @@ class Window(NoBudget):
         """How many withdrawals the window allows."""
         share = self.recent(self.deposits, now) * self.percent
         whole = math.floor(share) if self.rounding == "floor" else math.ceil(share)
-        return whole + math.floor(self.min_retries_per_sec * (self.ttl / 1e6))
+        floor = math.floor(self.min_retries_per_sec * (self.ttl / 1e6))
+        return whole + max(0, floor - (self.used[0] if now < self.used[1] else 0))
 
     def balance(self, now: int) -> int:
         """How many retries could be made now."""
@@ -181,15 +183,22 @@ class Window(NoBudget):
         return [at for at in self.withdrawals if here - self.slice_of(at) < 10]
 
     def debt(self, now: int) -> Debt:
-        """The withdrawals, until the newest of them leaves the window."""
+        """The withdrawals and what else is used of the floor, until the newest of them leaves the window."""
         counted = [] if self.first is None else self.counted(now)
-        return (len(counted), self.forgotten(max(counted))) if counted else (0, 0)
+        used = self.used if now < self.used[1] else (0, 0)
+        end = self.forgotten(max(counted)) if counted else 0
+        return used[0] + len(counted), max(used[1], end)
 
     def owe(self, debt: Debt, now: int) -> None:
         """A new one has them at its beginning; another one is charged now for those that it has not."""
         if self.first is None:
             self.first = max(0, debt[1] - self.ttl)
             self.withdrawals = [self.first] * debt[0]
+        if self.forgotten(now) < debt[1]:
+            # "That part of the floor is used up until the moment."
+            live = now < self.used[1]
+            self.used = (max(self.used[0], debt[0]), max(self.used[1], debt[1])) if live else debt
+            return
         lasting = [at for at in self.counted(now) if self.forgotten(at) >= debt[1]]
         self.withdrawals += [now] * (debt[0] - len(lasting))
 
@@ -230,8 +239,8 @@ class Ratio(NoBudget):
         self.balance = min(self.cap(), self.balance + charge.cost)
 
     def debt(self, now: int) -> Debt:
-        """The calls that it has had, where some are free."""
-        return (self.calls if self.min_throughput else 0), NEVER
+        """The calls that it has had."""
+        return self.calls, NEVER
 
     def owe(self, debt: Debt, now: int) -> None:
         """So many calls are no longer free."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from budgets import NEVER
 from classify import Outcome
 
 if TYPE_CHECKING:
@@ -86,9 +87,13 @@ class Route:
             found["hedges"] = self.hedge_ledger.budget
         return found
 
-    def owed(self, now: int) -> dict[str, Debt]:
-        """Its debts."""
-        return {owner: it.debt(now) for owner, it in self.debtors().items()}
+    def owed(self, now: int, waiters: bool = False) -> dict[str, Debt]:
+        """Its debts; with those of its waiters, whose tokens will be taken later."""
+        found = {owner: it.debt(now) for owner, it in self.debtors().items()}
+        if waiters and self.own_rate is not None and self.rate is not None:
+            wait = self.own_rate.wait_for(self.own_rate.burst + self.rate.queued(), now)
+            found["rate"] = (int(wait > 0), min(NEVER, now + wait))
+        return found
 
     def owe(self, debts: dict[str, Debt], now: int) -> None:
         """It owes at least this much from here on."""

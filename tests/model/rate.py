@@ -14,7 +14,7 @@ NEVER = 2**64 - 1
 
 @dataclass
 class Bucket:
-    """3.1: starts full, refills continuously. Tokens are fractions."""
+    """3.1: starts full, refills continuously. Tokens are fractions; below 0 where more is missing than all."""
 
     permits: int
     per: int
@@ -38,7 +38,7 @@ class Bucket:
         """Until `tokens` will have flowed in, in whole µs rounded up; linear above the burst."""
         self.refill(now)
         missing = tokens - self.tokens
-        if missing <= 0:
+        if missing <= 0 or tokens == 0:
             return 0
         # A clock that has run back has to come back first.
         return self.now - now + math.ceil(missing * self.per / self.permits)
@@ -46,7 +46,7 @@ class Bucket:
     def take(self, cost: int, now: int) -> int | None:
         """None where it is granted, else the wait."""
         self.refill(now)
-        if cost <= self.tokens:
+        if cost <= self.tokens or cost == 0:
             self.tokens -= cost
             return None
         return NEVER if cost > self.burst else self.wait_for(cost, now)
@@ -54,7 +54,7 @@ class Bucket:
     def level(self, now: int) -> int:
         """Whole tokens."""
         self.refill(now)
-        return math.floor(self.tokens)
+        return max(0, math.floor(self.tokens))
 
     def debt(self, now: int) -> tuple[int, int]:
         """0.5: the moment when nothing is missing."""
@@ -65,14 +65,18 @@ class Bucket:
         """0.5: it will be full at that moment, or later."""
         self.refill(now)
         missing = Fraction(max(0, debt[1] - self.now) * self.permits, self.per)
-        self.tokens = min(self.tokens, max(Fraction(0), self.burst - missing))
+        self.tokens = min(self.tokens, self.burst - missing)
 
     def retune(self, permits: int, per: int, burst: int, now: int) -> None:
-        """The tokens stay, capped at the new burst; what is less than 1/per of a token is dropped."""
+        """As much is missing as before; of a larger burst there is no more than there was. Parts of 1/per are rounded
+        against the caller."""
         self.refill(now)
-        kept = Fraction(math.floor(self.tokens * per), per)
+        there = max(Fraction(0), self.tokens)
+        missing = Fraction(math.ceil((self.burst - self.tokens) * per), per)
+        if burst > self.burst:
+            missing = max(missing, burst - Fraction(math.floor(there * per), per))
         self.permits, self.per, self.burst = permits, per, burst
-        self.tokens = min(kept, Fraction(burst))
+        self.tokens = burst - missing
 
 
 @dataclass

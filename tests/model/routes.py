@@ -94,7 +94,7 @@ class Routes:
         route.owe(self.owed(name, key, now), now)
         if owed(self.sketch(name, "overflow").read(key, now), now):
             shared = self.there[name, OVERFLOW]
-            debts = shared.owed(now)
+            debts = shared.owed(now, waiters=True)
             if shared.active == 0 and not any(owed(debt, now) for debt in debts.values()):
                 del self.sketches[name, "overflow"]
             route.owe(debts, now)

@@ -12,7 +12,7 @@ use super::chores::Chore;
 use super::fleet::rate::Share;
 use super::queue::List;
 use crate::action::{Step, Verdict, Wait};
-use crate::debt::Debt;
+use crate::debt::{Debt, Unit};
 use crate::full::{Part, Rare};
 use crate::limit::TokenBucket;
 use crate::policy::RateLimit;
@@ -102,6 +102,21 @@ impl Pace {
     /// What its rate limit owes. A send rate owes nothing: its rate is an estimate.
     pub fn debt(&mut self, now: Time) -> Debt {
         self.limit_mut().map_or(Debt::NONE, |bucket| bucket.debt(now))
+    }
+
+    /// The same, and the tokens that those who wait will take.
+    pub fn debt_with_waiters(&mut self, now: Time) -> Debt {
+        let queued = self.queued;
+        self.limit_mut().map_or(Debt::NONE, |bucket| bucket.debt_with(queued, now))
+    }
+
+    /// What its debt is counted in.
+    pub fn unit(&self) -> Option<Unit> {
+        match &self.bucket {
+            Bucket::Tokens(bucket) => Some(Unit::Rate(bucket.settings())),
+            Bucket::Cubic(_) => None,
+            Bucket::Fleet(share) => Some(Unit::Rate(share.settings())),
+        }
     }
 
     /// Owes at least this much from here on.

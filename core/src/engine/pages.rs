@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Engine;
 use super::arena::State;
-use super::state::{VERSION, parts};
+use super::state::debts::DebtPages;
+use super::state::parts;
 use super::view::Snapshot;
-use crate::state::Saver;
+use crate::state::{Saver, VERSION};
 use crate::time::Time;
 
 /// Slots of calls, and of routes, that one page looks at; and routes that one page of a saved state writes, at some ten
@@ -22,6 +23,7 @@ const SAVED: u32 = 12;
 enum Stage {
     Calls(u32),
     Routes(u32),
+    Debts,
     Rest,
     Done,
 }
@@ -68,6 +70,7 @@ impl SnapshotPages {
 pub struct SavePages {
     /// By policy and key: when the route was used last, and its text. A key that moves while it is saved is there once.
     routes: BTreeMap<(u16, Option<String>), (Used, String)>,
+    pub(super) debts: DebtPages,
     oldest: u64,
     rest: String,
     stage: Stage,
@@ -79,7 +82,8 @@ pub(super) type Used = (bool, bool, i64, u32);
 impl Default for SavePages {
     /// None saved yet.
     fn default() -> Self {
-        Self { routes: BTreeMap::new(), oldest: 0, rest: String::new(), stage: Stage::Routes(0) }
+        let (debts, rest) = (DebtPages::default(), String::new());
+        Self { routes: BTreeMap::new(), debts, oldest: 0, rest, stage: Stage::Routes(0) }
     }
 }
 
@@ -88,6 +92,12 @@ impl SavePages {
     #[doc(hidden)]
     pub fn routes(&self) -> usize {
         self.routes.len()
+    }
+
+    /// Cells of evicted routes' debts that the pages have looked at, for tests.
+    #[doc(hidden)]
+    pub fn cells(&self) -> usize {
+        self.debts.looked_at
     }
 
     /// The state, as [`Engine::save`] writes it.
@@ -100,6 +110,7 @@ impl SavePages {
             text.push_str(route);
         }
         text.push_str(if routes.is_empty() { "" } else { "]," });
+        text.push_str(&self.debts.finish());
         text.push_str(&self.rest);
         text.push('}');
         text
@@ -133,12 +144,12 @@ impl Engine {
                 self.view_rest(&mut pages.view, now);
                 pages.stage = Stage::Done;
             }
-            Stage::Done => {}
+            Stage::Debts | Stage::Done => {}
         }
         pages.stage != Stage::Done
     }
 
-    /// Writes the next page of a saved state: 12 routes; false when it was the last. Changes nothing in the engine. Moments
+    /// Writes the next page of a saved state: 12 routes, or up to 8,192 cells of evicted routes' debts; false when it was the last. Changes nothing in the engine. Moments
     /// are relative to their page's; what is restored counts from the end of the last one, so nothing is older than it was.
     pub fn save_page(&self, pages: &mut SavePages, now: Time) -> bool {
         let now = self.clock.peek(now);
@@ -161,11 +172,18 @@ impl Engine {
                     }
                 }
                 let next = from + SAVED;
-                pages.stage = if next < self.routes.slots() { Stage::Routes(next) } else { Stage::Rest };
+                pages.stage = if next < self.routes.slots() { Stage::Routes(next) } else { Stage::Debts };
+            }
+            // After all routes: what is evicted while they are saved is in one or the other.
+            Stage::Debts => {
+                if !self.save_debts_page(pages, now) {
+                    pages.stage = Stage::Rest;
+                }
             }
             Stage::Rest => {
                 let mut to = Saver::new(now);
-                let used = pages.routes.keys().map(|(policy, _)| *policy).collect();
+                let mut used: BTreeSet<u16> = pages.routes.keys().map(|(policy, _)| *policy).collect();
+                used.extend(self.routes.debts.sketches.keys().map(|(policy, _)| *policy));
                 self.save_rest(&used, &mut to);
                 let (rest, oldest) = to.finish();
                 (pages.rest, pages.oldest) = (rest, pages.oldest.max(oldest));

@@ -150,9 +150,15 @@ impl Engine {
             (Some(throttle), Some(to)) => throttle.retune(to.settings, now),
             _ => it.throttle = fresh.throttle,
         }
-        match (&mut it.hedger, &policy.hedge) {
-            (Some(hedger), Some(to)) => hedger.retune(to, now),
-            _ => it.hedger = fresh.hedger,
+        if let (Some(hedger), Some(to)) = (&mut it.hedger, &policy.hedge) {
+            hedger.retune(to, now);
+        } else {
+            // Hedges that come back, or are new, begin without the burst of a budget of their own.
+            it.hedger = fresh.hedger;
+            if let (Some(hedger), Some(to)) = (&mut it.hedger, &policy.hedge) {
+                hedger.budget = None;
+                hedger.retune(to, now);
+            }
         }
         // A queue that calls wait in stays, and so does what they wait for.
         let mut moved = None;

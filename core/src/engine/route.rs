@@ -6,8 +6,8 @@
 //! `overflow` route: it has rate limits, bulkhead and budgets, and nothing that refuses one key's calls because of
 //! another's failures.
 
-mod debts;
-mod evict;
+pub(super) mod debts;
+pub(super) mod evict;
 pub(super) mod stage;
 
 use crate::map::Map;
@@ -114,7 +114,7 @@ pub(super) struct Routes {
     /// Routes of keys: all but overflow routes and pools.
     kept: u32,
     max: u32,
-    debts: Debts,
+    pub debts: Debts,
     /// Routes that evictions have looked at.
     #[cfg(test)]
     looks: u64,

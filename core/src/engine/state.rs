@@ -4,6 +4,7 @@
 //! to the moment of saving. What the present settings give another meaning starts fresh, by the rules of `retune.rs`, and
 //! is named.
 
+pub(super) mod debts;
 pub(super) mod parts;
 mod stage;
 
@@ -11,11 +12,8 @@ use std::fmt;
 
 use super::pages::SavePages;
 use super::{Engine, Input};
-use crate::state::{Loader, Moments, Value, parse};
+use crate::state::{Loader, Moments, VERSION, Value, parse};
 use crate::time::{Duration, Time};
-
-/// The version of the form that this engine writes, and the only one that it reads.
-pub(super) const VERSION: u64 = 1;
 
 /// The longest span between saving and restoring; longer ones count as this one, which is 285 years.
 const LONGEST: Duration = Duration::from_micros((1 << 53) - 1);
@@ -56,7 +54,7 @@ impl fmt::Display for RestoreError {
         match self {
             Self::Damaged { place, rule } => write!(f, "saved state, {place}: {rule}"),
             Self::Version(version) => {
-                write!(f, "saved state: version {version}; this engine reads version {VERSION}")
+                write!(f, "saved state: version {version}; this engine reads versions 1 to {VERSION}")
             }
             Self::InUse => f.write_str("a state is restored before an engine's first call"),
         }
@@ -123,14 +121,14 @@ impl Engine {
         // Numbers of the head are read before there are moments to read others by.
         let whole = |name| {
             let head = Value::List(vec![field(name).clone()]);
-            let of = Moments::new(Time::default(), Duration::ZERO, 0);
+            let of = Moments::new(Time::default(), Duration::ZERO, 0, VERSION);
             Loader::new(&head, &of).and_then(|mut from| from.whole())
         };
-        match whole("tidegate") {
-            Ok(VERSION) => {}
+        let version = match whole("tidegate") {
+            Ok(version @ 1..=VERSION) => version,
             Ok(version) => return Err(RestoreError::Version(version)),
             Err(_) => return Err(damaged("must have the number of its version")),
-        }
+        };
         let (Ok(oldest), Ok(ordinal)) = (whole("oldest"), whole("calls")) else {
             return Err(damaged("must say how old it is and how many calls had begun"));
         };
@@ -140,13 +138,16 @@ impl Engine {
         let needed = Time::from_micros(oldest).after(elapsed);
         let skipped = needed.since(reading);
         let now_then = reading.after(skipped);
-        let of = Moments::new(now_then, elapsed, oldest);
+        let of = Moments::new(now_then, elapsed, oldest, version);
 
         let mut restored = Restored::default();
         let damaged = |(place, rule)| RestoreError::Damaged { place, rule };
         let policies = self.saved_policies(field("policies"), &of, &mut restored).map_err(damaged)?;
         let pools = self.staged_pools(field("pools"), &of, &mut restored).map_err(damaged)?;
         let routes = self.staged_routes(field("routes"), &policies, &of, &mut restored).map_err(damaged)?;
+
+        let debts = Self::staged_debts((saved.get("hash"), field("debts")), &policies, &of);
+        let debts = debts.map_err(|damage| damaged(("debts".into(), damage.0)))?;
 
         // Nothing can go wrong from here on.
         self.clock.observe(now);
@@ -156,6 +157,7 @@ impl Engine {
             self.routes[at].go_on_from(parts);
         }
         self.force_again(&policies);
+        self.go_on_from_debts(debts, now_then);
         self.place(routes, &mut restored, now_then);
         Ok(restored)
     }

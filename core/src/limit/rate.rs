@@ -33,8 +33,9 @@ pub struct RateSettings {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenBucket {
     settings: RateSettings,
-    /// What is in the bucket, in parts. At most `burst · per` < 2^96, hence 128 bits.
-    level: u128,
+    /// What is missing to the full bucket, in parts; more than a full bucket after a retune to a smaller burst. At most that of
+    /// the greatest burst and rate, < 2^97, hence 128 bits.
+    missing: u128,
     /// The bucket is filled up to here.
     filled: Time,
 }
@@ -42,7 +43,7 @@ pub struct TokenBucket {
 impl TokenBucket {
     /// A full bucket.
     pub fn new(settings: RateSettings, now: Time) -> Self {
-        Self { settings, level: full(settings), filled: now }
+        Self { settings, missing: 0, filled: now }
     }
 
     /// The settings in force.
@@ -58,9 +59,9 @@ impl TokenBucket {
     #[inline]
     pub fn try_take(&mut self, cost: u32, now: Time) -> Result<(), Duration> {
         self.refill(now);
-        let parts = u128::from(cost) * part(self.settings);
-        if parts <= self.level {
-            self.level -= parts;
+        let missing = self.missing + u128::from(cost) * part(self.settings);
+        if missing <= full(self.settings) || cost == 0 {
+            self.missing = missing;
             return Ok(());
         }
         Err(if cost > self.settings.burst { Duration::MAX } else { self.wait_for(u64::from(cost), now) })
@@ -71,7 +72,8 @@ impl TokenBucket {
     pub fn wait_for(&mut self, tokens: u64, now: Time) -> Duration {
         self.refill(now);
         // Both factors are below 2^64, so the product fits.
-        let missing = (u128::from(tokens) * part(self.settings)).saturating_sub(self.level);
+        let needed = (u128::from(tokens) * part(self.settings)).saturating_add(self.missing);
+        let missing = if tokens == 0 { 0 } else { needed.saturating_sub(full(self.settings)) };
         match self.settings.permits {
             _ if missing == 0 => Duration::ZERO,
             0 => Duration::MAX,
@@ -86,31 +88,37 @@ impl TokenBucket {
     /// Takes `cost` tokens, or all that is there where that is less: somebody else has granted them.
     pub(crate) fn drain(&mut self, cost: u32, now: Time) {
         self.refill(now);
-        self.level = self.level.saturating_sub(u128::from(cost) * part(self.settings));
+        let drained = self.missing + u128::from(cost) * part(self.settings);
+        self.missing = drained.min(full(self.settings)).max(self.missing);
     }
 
     /// Whole tokens that are there now.
     pub fn level(&mut self, now: Time) -> u32 {
         self.refill(now);
         // At most `burst`, a `u32`.
-        (self.level / part(self.settings)) as u32
+        (full(self.settings).saturating_sub(self.missing) / part(self.settings)) as u32
     }
 
     /// Is it full, as a new one is?
     pub fn is_fresh(&mut self, now: Time) -> bool {
         self.refill(now);
-        self.level == full(self.settings)
+        self.missing == 0
     }
 
     /// What is missing to a full bucket, as the moment when it will be full.
     pub(crate) fn debt(&mut self, now: Time) -> Debt {
-        match self.wait_for(self.settings.burst.into(), now) {
+        self.debt_with(0, now)
+    }
+
+    /// What is missing, as the moment when it will be full if this many tokens are taken besides.
+    pub(crate) fn debt_with(&mut self, tokens: u64, now: Time) -> Debt {
+        match self.wait_for(tokens.saturating_add(self.settings.burst.into()), now) {
             Duration::ZERO => Debt::NONE,
             wait => Debt { amount: 1, until: now.after(wait) },
         }
     }
 
-    /// Takes tokens until at least this much is missing.
+    /// Takes tokens until at least this much is missing, also where that is more than a full bucket.
     pub(crate) fn owe(&mut self, debt: Debt, now: Time) {
         self.refill(now);
         let wait = u128::from(debt.until.since(self.filled).as_micros());
@@ -118,33 +126,45 @@ impl TokenBucket {
             0 if wait > 0 => full(self.settings),
             permits => wait * u128::from(permits),
         };
-        self.level = self.level.min(full(self.settings).saturating_sub(missing));
+        self.missing = self.missing.max(missing.min(most(self.settings)));
     }
 
-    /// Goes on with other settings and the tokens that are there, capped at the new burst. A larger burst fills at the
-    /// new rate, and a change to and fro mints nothing.
+    /// What a debt of these settings is under others: as many tokens, paid at the new rate.
+    pub(crate) fn translated(debt: Debt, from: RateSettings, to: RateSettings, now: Time) -> Debt {
+        let mut bucket = Self::new(from, now);
+        bucket.owe(debt, now);
+        bucket.settings = RateSettings { burst: from.burst, ..to };
+        bucket.missing = carried(bucket.missing, from, to);
+        bucket.debt(now)
+    }
+
+    /// Goes on with other settings. A larger burst fills at the new rate; to a smaller one as much is missing as before, also
+    /// where that is more than all of it. So a change to and fro mints nothing.
     pub fn retune(&mut self, to: RateSettings, now: Time) {
         self.refill(now);
-        // Whole tokens and the rest apart: each product is below 2^128. Parts of a part are dropped.
+        let there = full(self.settings).saturating_sub(self.missing);
+        let missing = carried(self.missing, self.settings, to);
+        // What was there, rounded down, is what is there now, if the burst is larger.
         let (old, new) = (part(self.settings), part(to));
-        let level = self.level / old * new + self.level % old * new / old;
-        self.level = level.min(full(to));
+        let there = there / old * new + there % old * new / old;
+        let grown = if to.burst > self.settings.burst { full(to).saturating_sub(there) } else { 0 };
+        self.missing = missing.max(grown);
         self.settings = to;
     }
 
-    /// Writes the tokens down that are there, whole ones and parts of one; nothing where it is full.
+    /// Writes the tokens down that are missing, whole ones and parts of one; nothing where it is full.
     pub(crate) fn save(&self, to: &mut Saver) {
         let mut it = self.clone();
         if !it.is_fresh(to.now()) {
             let part = part(it.settings);
             to.whole(it.settings.per.as_micros().max(1));
-            // At most `burst`, and less than `per`.
-            to.whole((it.level / part) as u64);
-            to.whole((it.level % part) as u64);
+            // At most twice the greatest burst, and less than `per`.
+            to.whole((it.missing / part) as u64);
+            to.whole((it.missing % part) as u64);
         }
     }
 
-    /// Goes on with the saved tokens, by the rules of a retune: capped at the burst.
+    /// Goes on with the saved tokens, by the rules of a retune.
     pub(crate) fn load(from: &mut Loader<'_>, settings: RateSettings) -> Result<Self, Damage> {
         let (old, whole, rest) =
             (u128::from(from.whole()?), u128::from(from.whole()?), u128::from(from.whole()?));
@@ -153,8 +173,11 @@ impl TokenBucket {
             return Err(Damage("must be less than a whole token"));
         };
         // Factors below 2^53 and 2^64, so the products fit.
-        let level = (whole * new).saturating_add(parts).min(full(settings));
-        Ok(Self { settings, level, filled: from.then() })
+        let there = from.version() == 1;
+        let parts = if there { parts } else { (rest * new).div_ceil(old) };
+        let parts = (whole * new).saturating_add(parts);
+        let missing = if there { full(settings).saturating_sub(parts) } else { parts.min(most(settings)) };
+        Ok(Self { settings, missing, filled: from.then() })
     }
 
     /// Fills the bucket up to `now`.
@@ -166,7 +189,7 @@ impl TokenBucket {
             return;
         }
         let came = u128::from(elapsed) * u128::from(self.settings.permits);
-        self.level = (self.level + came).min(full(self.settings));
+        self.missing = self.missing.saturating_sub(came);
         self.filled = now.max(self.filled);
     }
 }
@@ -174,6 +197,19 @@ impl TokenBucket {
 /// Parts of one token.
 fn part(settings: RateSettings) -> u128 {
     u128::from(settings.per.as_micros().max(1))
+}
+
+/// What is missing, in parts of a token of other settings, rounded up. Whole tokens and the rest apart: each product is
+/// below 2^128.
+fn carried(missing: u128, from: RateSettings, to: RateSettings) -> u128 {
+    let (old, new) = (part(from), part(to));
+    let missing = (missing / old * new).saturating_add(wide::div_ceil(missing % old * new, old));
+    missing.min(most(to))
+}
+
+/// The most that is ever missing, in parts: more tokens than any burst has.
+fn most(settings: RateSettings) -> u128 {
+    u128::from(u32::MAX) * part(settings)
 }
 
 /// Parts of a full bucket.

@@ -13,13 +13,14 @@ pub use quota::{QuotaSettings, RetryQuota};
 pub use ratio::{RatioBudget, RatioSettings};
 pub use share::{ShareBudget, ShareSettings};
 pub use tokens::{TokenBudget, TokenSettings};
+pub(crate) use window::WHOLE_FLOOR;
 pub use window::{RetryBudget, Rounding, WindowSettings};
 
-use crate::debt::Debt;
+use crate::debt::{Debt, Unit};
 use crate::full::{Full, Rare};
 use crate::outcome::Class;
 use crate::state::{Damage, Loader, Saver};
-use crate::time::Time;
+use crate::time::{Duration, Time};
 
 /// The settings of a budget, by kind.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -36,6 +37,20 @@ pub enum BudgetSettings {
     Tokens(TokenSettings),
     /// What retries cost.
     Quota(QuotaSettings),
+}
+
+impl BudgetSettings {
+    /// The word for its kind.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Earned(_) => "earned",
+            Self::Window(_) => "window",
+            Self::Ratio(_) => "ratio",
+            Self::Share(_) => "share",
+            Self::Tokens(_) => "tokens",
+            Self::Quota(_) => "quota",
+        }
+    }
 }
 
 /// A budget of any kind, as the engine uses it.
@@ -205,6 +220,18 @@ impl Budget {
         })
     }
 
+    /// What its debts are counted in.
+    pub(crate) fn unit(&self) -> Option<Unit> {
+        match self {
+            Self::Earned(_) => Some(Unit::Budget("earned")),
+            Self::Window(budget) => Some(Unit::Window(budget.ttl())),
+            Self::Ratio(..) => Some(Unit::Budget("ratio")),
+            Self::Share(..) => None,
+            Self::Tokens(..) => Some(Unit::Budget("tokens")),
+            Self::Quota(..) => Some(Unit::Budget("quota")),
+        }
+    }
+
     /// What it owes, to be remembered when the budget itself is not. A share owes nothing: its retries are in flight, and
     /// so is their route.
     pub(crate) fn debt(&mut self, now: Time) -> Debt {
@@ -253,11 +280,12 @@ impl Budget {
         }
     }
 
-    /// A budget of these settings that goes on from a saved one, by the rules of a retune; a fresh one where the kind is
-    /// another.
+    /// A budget of these settings that goes on from a saved one, by the rules of a retune: one of another kind begins without
+    /// its burst.
     pub(crate) fn load(from: &mut Loader<'_>, settings: &BudgetSettings) -> Result<Self, Damage> {
         let kind = from.text()?;
-        let (full, fresh) = Full::here().zip(Self::new(settings)).ok_or(Damage("must be a full engine's"))?;
+        let spent = Self::spent(settings, from.now());
+        let (full, spent) = Full::here().zip(spent).ok_or(Damage("must be a full engine's"))?;
         Ok(match (kind, settings) {
             ("earned", BudgetSettings::Earned(to)) => Self::Earned(EarnedBudget::load(from, *to)?),
             ("window", BudgetSettings::Window(to)) => Self::Window(RetryBudget::load(from, *to)?),
@@ -270,9 +298,28 @@ impl Budget {
             ("quota", BudgetSettings::Quota(to)) => {
                 Self::Quota(Rare::new(RetryQuota::load(from, *to)?, full))
             }
-            ("earned" | "window" | "ratio" | "tokens" | "quota", _) => from.dropped(fresh),
+            ("earned" | "window" | "ratio" | "tokens" | "quota", _) => from.dropped(spent),
             _ => return Err(Damage("must be a kind of budget")),
         })
+    }
+
+    /// What a saved budget owes, of whatever kind, where the present settings have no place for it.
+    pub(crate) fn load_debt(from: &mut Loader<'_>) -> Result<Option<(Unit, Debt)>, Damage> {
+        let Some(kind) = KINDS.into_iter().find(|kind| from.peek() == Some(kind)) else { return Ok(None) };
+        from.text()?;
+        let first = from.whole()?;
+        let owed = match kind {
+            "window" => {
+                let ttl = Duration::from_micros(first.max(1));
+                (Unit::Window(ttl), Debt { amount: WHOLE_FLOOR, until: from.now().after(ttl) })
+            }
+            "earned" => {
+                let origin = if from.version() == 1 { 0 } else { from.whole()? };
+                (Unit::Budget(kind), Debt::lasting(origin.saturating_sub(first)))
+            }
+            _ => (Unit::Budget(kind), Debt::lasting(first)),
+        };
+        Ok(Some(from.dropped(owed)))
     }
 
     /// After a fork: the parent's retries in flight are none of ours.
@@ -282,6 +329,9 @@ impl Budget {
         }
     }
 }
+
+/// The kinds that owe.
+const KINDS: [&str; 5] = ["earned", "window", "ratio", "tokens", "quota"];
 
 /// One token in micro-tokens: fractions are added without drift.
 pub(crate) const TOKEN: u64 = 1_000_000;

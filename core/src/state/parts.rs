@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Damage, Loader, Moments, Saver, parse};
+use super::{Damage, Loader, Moments, Saver, VERSION, parse};
 use crate::breaker::{BreakerSettings, CircuitBreaker, Evidence};
 use crate::limit::{
     Aimd, AimdSettings, Gradient2, Gradient2Settings, Gradient2Variant, RateSettings, TokenBucket,
@@ -42,7 +42,8 @@ fn goes_on<T>(
     let value = parse(&text).unwrap();
     // Restored at once or 3 s later, on a clock that has just begun.
     let elapsed = if before.len().is_multiple_of(2) { 0 } else { 3_000_000 };
-    let of = Moments::new(Time::from_micros(oldest + elapsed), Duration::from_micros(elapsed), oldest);
+    let of =
+        Moments::new(Time::from_micros(oldest + elapsed), Duration::from_micros(elapsed), oldest, VERSION);
     let mut from = Loader::new(&value, &of).unwrap();
     if !from.has_more() {
         return Ok(()); // as good as new
@@ -178,7 +179,7 @@ proptest! {
 
 #[test]
 fn what_no_part_can_be_is_refused() {
-    let of = Moments::new(Time::from_micros(1_000), Duration::ZERO, 1_000);
+    let of = Moments::new(Time::from_micros(1_000), Duration::ZERO, 1_000, VERSION);
     let quantile = |text: &str| {
         let value = parse(text).unwrap();
         let mut from = Loader::new(&value, &of).unwrap();

@@ -87,10 +87,11 @@ pub struct Host {
     pub(super) serial: u64,
     pub(super) turn: usize,
     pub(super) reading: u64,
+    /// The highest reading since the clock was last set.
+    pub(super) highest: u64,
     /// µs that have passed since the beginning.
     pub(super) passed: u64,
     pub(super) retuned: bool,
-    pub(super) restarts: u32,
     /// Events that may still be sent.
     pub(super) fuel: u32,
     /// Retunes, restarts and forks, forces, hedges, refusals of a budget, calls within calls.
@@ -190,9 +191,9 @@ impl Host {
             serial: 0,
             turn: 0,
             reading: now.as_micros(),
+            highest: now.as_micros(),
             passed: 0,
             retuned: false,
-            restarts: 0,
             fuel: 1_500,
             events: [0; 6],
         };
@@ -260,15 +261,12 @@ impl Host {
                 worst = Judgement { excess, what, sort: 0 };
             }
         };
-        // Keys without room share one more budget, whose deposits are everybody's. What evicted routes owed is not saved
-        // with the rest: a restart forgets it. And a key's calls that wait in the shared route finish there (ADR 0019).
-        let full = self.named.len() > self.max_routes;
-        let more = f64::from(u8::from(full));
-        let lives = if full { 1.0 + f64::from(self.restarts) } else { 1.0 };
+        // Keys without room share one more budget, whose deposits are everybody's (lemma 8).
+        let more = f64::from(u8::from(self.named.len() > self.max_routes));
         for policy in 0..POLICIES {
             let (allowed, by_key) = (&self.allowed[policy], &self.seen[policy]);
             let all = sum(by_key);
-            let keys = by_key.len() as f64 * lives;
+            let keys = by_key.len() as f64;
             if all.calls == 0 {
                 continue;
             }
@@ -285,11 +283,8 @@ impl Host {
                     is(format!("attempts of {} calls of p{policy}/k{key}", seen.calls), seen.attempts, bound);
                 }
                 if allowed.tokens > 0.0 && !self.shape.rate_pool {
-                    is(
-                        format!("tokens of p{policy}/k{key}"),
-                        seen.tokens,
-                        allowed.tokens(seconds, lives + more),
-                    );
+                    let bound = allowed.tokens(seconds, 1.0);
+                    is(format!("tokens of p{policy}/k{key}"), seen.tokens, bound);
                 }
             }
         }
@@ -396,6 +391,7 @@ impl Host {
     fn pass(&mut self, span: u64) {
         self.reading += span;
         self.passed += span;
+        self.highest = self.highest.max(self.reading);
         // The engine sees it at once, so that its time and ours agree when the clock is set.
         let _ = self.engine.on(CallId::from_word(0), Event::Poll, self.now());
     }

@@ -16,10 +16,17 @@ impl Host {
         let (Clock::Back(span) | Clock::Swing(span)) = clock;
         let before = self.reading;
         self.reading = self.reading.saturating_sub(span);
+        // More than 30 s below the highest reading the clock has been set, and may gain what it was set back by (R10).
+        let back = self.highest.saturating_sub(self.reading);
+        if back > 30_000_000 {
+            self.passed += back;
+            self.highest = self.reading;
+        }
         see(self);
         // Threads that read one clock: it never was behind. And a clock that swings comes back.
         if span <= 10_000 || matches!(clock, Clock::Swing(_)) && !self.spared.clocks {
             self.reading = before;
+            self.highest = self.highest.max(before);
             see(self);
         }
     }
@@ -47,9 +54,7 @@ impl Host {
             allowed.fresh += load.burst;
         }
         let paced = |pairs: &Pairs| number(pairs, "rate_limit.permits").is_some();
-        // What an evicted route owes of a rate is carried over by the time that paying takes, which a smaller burst forgets.
-        let full = self.named.len() > self.max_routes;
-        if paced(pairs) && (!paced(&before) || full) {
+        if paced(pairs) && !paced(&before) {
             let permits = number(pairs, "rate_limit.permits").unwrap_or(0.0);
             allowed.fresh_tokens += number(pairs, "rate_limit.burst").unwrap_or(permits);
         }
@@ -85,12 +90,12 @@ impl Host {
     /// A process ends; the next goes on from what this one saved, with the same settings.
     pub(super) fn restart(&mut self, elapsed: u64) {
         self.events[1] += 1;
-        self.restarts += 1;
         let saved = self.engine.save(self.now());
         self.serial += 1;
         let mut engine = Engine::new(self.serial, Options::default().max_routes(self.max_routes as u32));
         self.reading += elapsed;
         self.passed += elapsed;
+        self.highest = self.reading;
         for pool in self.pools.clone() {
             engine.pool(pool, self.now()).expect("the first of its name");
         }

@@ -4,53 +4,57 @@
 //! debt stays. The least of a key's four cells is therefore at least what the key owes: no debt is ever forgotten, and a
 //! key that owes nothing inherits one only where other keys have written into all four of its cells.
 
-use crate::debt::Debt;
+use crate::debt::{Debt, Unit};
+use crate::limit::{RateSettings, TokenBucket};
 use crate::map::Map;
+use crate::retry::{Budget, BudgetSettings, WHOLE_FLOOR};
 use crate::rng;
 use crate::time::Time;
 
 /// Rows of a sketch.
-const ROWS: usize = 4;
+pub(in crate::engine) const ROWS: usize = 4;
 /// The fewest and the most cells of a row; between them, as many as there may be routes.
-const NARROWEST: u32 = 256;
-const WIDEST: u32 = 1 << 16;
+pub(in crate::engine) const NARROWEST: u32 = 256;
+pub(in crate::engine) const WIDEST: u32 = 1 << 16;
 
-/// Whose debt it is.
+/// Whose debt it is. A budget has two sketches, since time pays a `window` and only successes pay the others: while one sort
+/// of budget is in force, what keys owe of the other is remembered as it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Owner {
+pub(in crate::engine) enum Owner {
     Rate,
     Budget,
+    Window,
     HedgeBudget,
+    HedgeWindow,
     /// Not a debt: the key has shared the policy's overflow route.
     Overflow,
 }
 
-/// What a route owes: its rate limit, its retry budget, its hedges' own budget.
-pub(super) type Owed = [(Owner, Debt); 3];
+/// What a route owes: its rate limit, its retry budget, its hedges' own budget. Nothing where it has none that may owe.
+pub(in crate::engine) type Owed = [Option<(Owner, Unit, Debt)>; 3];
 
 /// The debts of all evicted routes, by policy.
 #[derive(Debug)]
-pub(super) struct Debts {
+pub(in crate::engine) struct Debts {
     /// What keys are hashed with, so that nobody can choose keys that meet in their cells.
-    secret: u64,
-    width: u32,
-    sketches: Map<(u16, Owner), Sketch>,
+    pub secret: u64,
+    pub width: u32,
+    pub sketches: Map<(u16, Owner), Sketch>,
+    /// Changes of meaning so far: what was read of a sketch before one does not go with what is read after it.
+    pub changes: u64,
 }
 
 #[derive(Debug)]
-struct Sketch {
+pub(in crate::engine) struct Sketch {
+    pub unit: Unit,
     /// Amount and end of each cell, row after row. Plain numbers, because zeroed memory costs nothing until it is used.
-    cells: Vec<u64>,
-    /// What every key owes at least.
-    all: Debt,
-    /// The greatest amount and the latest end that were ever written.
-    worst: Debt,
+    pub cells: Vec<u64>,
 }
 
 impl Debts {
     pub fn new(secret: u64, max_routes: u32) -> Self {
         let width = max_routes.next_power_of_two().clamp(NARROWEST, WIDEST);
-        Self { secret, width, sketches: Map::new() }
+        Self { secret, width, sketches: Map::new(), changes: 0 }
     }
 
     /// Is nothing remembered of any key?
@@ -68,19 +72,22 @@ impl Debts {
         hash
     }
 
-    /// Writes a debt of a key down.
+    /// The sketch of an owner; makes one if there is none.
     #[allow(clippy::map_entry)] // a small engine's map has no entries
-    pub fn note(&mut self, policy: u16, owner: Owner, hash: u64, debt: Debt, now: Time) {
-        let width = self.width;
+    pub fn sketch(&mut self, policy: u16, owner: Owner, unit: Unit) -> Option<&mut Sketch> {
         if !self.sketches.contains_key(&(policy, owner)) {
-            let cells = vec![0; 2 * ROWS * width as usize];
-            self.sketches.insert((policy, owner), Sketch { cells, all: Debt::NONE, worst: Debt::NONE });
+            let cells = vec![0; 2 * ROWS * self.width as usize];
+            self.sketches.insert((policy, owner), Sketch { unit, cells });
         }
-        let Some(sketch) = self.sketches.get_mut(&(policy, owner)) else { return };
-        sketch.worst = sketch.worst.with(debt, now);
-        for cell in places(hash, width) {
-            let both = sketch.read(cell).with(debt, now);
-            (sketch.cells[cell], sketch.cells[cell + 1]) = (both.amount, both.until.as_micros());
+        self.sketches.get_mut(&(policy, owner))
+    }
+
+    /// Writes a debt of a key down.
+    pub fn note(&mut self, policy: u16, (owner, unit): (Owner, Unit), hash: u64, debt: Debt, now: Time) {
+        let places = places(hash, self.width);
+        let Some(sketch) = self.sketch(policy, owner, unit) else { return };
+        for cell in places {
+            sketch.add(cell, debt, now);
         }
     }
 
@@ -91,40 +98,109 @@ impl Debts {
         for cell in places(hash, self.width) {
             let debt = sketch.read(cell);
             if !debt.is_owed(now) {
-                return sketch.all;
+                return Debt::NONE;
             }
             let so_far = least.unwrap_or(debt);
             let (amount, until) = (so_far.amount.min(debt.amount), so_far.until.min(debt.until));
             least = Some(Debt { amount, until });
         }
-        sketch.all.with(least.unwrap_or(Debt::NONE), now)
-    }
-
-    /// What a key owes at most, by owner.
-    pub fn owed(&self, policy: u16, hash: u64, now: Time) -> Owed {
-        [Owner::Rate, Owner::Budget, Owner::HedgeBudget]
-            .map(|owner| (owner, self.of(policy, owner, hash, now)))
+        least.unwrap_or(Debt::NONE)
     }
 
     /// Forgets what has been written of all keys.
     pub fn forget(&mut self, policy: u16, owner: Owner) {
-        self.sketches.remove(&(policy, owner));
+        self.changes += u64::from(self.sketches.remove(&(policy, owner)).is_some());
     }
 
-    /// Replaces what has been written of each key by one debt of all of them, which is made from the greatest amount and
-    /// the latest end. For settings under which the old debts mean something else.
-    pub fn convert(&mut self, policy: u16, owner: Owner, to: impl FnOnce(Debt) -> Debt) {
-        if let Some(sketch) = self.sketches.remove(&(policy, owner)) {
-            let all = to(sketch.worst);
-            let cells = vec![0; sketch.cells.len()];
-            self.sketches.insert((policy, owner), Sketch { cells, all, worst: all });
+    /// Gives a rate limit's debts other settings: as many tokens are missing as before.
+    pub fn retune_rate(&mut self, policy: u16, to: RateSettings, now: Time) {
+        let Some(sketch) = self.sketches.get_mut(&(policy, Owner::Rate)) else { return };
+        let Unit::Rate(from) = core::mem::replace(&mut sketch.unit, Unit::Rate(to)) else { return };
+        if (from.permits, from.per) != (to.permits, to.per) {
+            sketch.each(now, |debt| TokenBucket::translated(debt, from, to, now));
+            self.changes += 1;
+        }
+    }
+
+    /// Gives a budget's debts other settings. Where its kind is another, a key that owes has spent the burst of the new one.
+    /// `other` says that the budget in force before was not one of the same sketch.
+    pub fn retune_budget(
+        &mut self,
+        policy: u16,
+        hedges: bool,
+        (to, other): (&BudgetSettings, bool),
+        now: Time,
+    ) {
+        let Some(unit) = Unit::of(to) else { return };
+        let owner = Owner::of(unit, hedges);
+        let spent = Budget::spent(to, now).map_or(Debt::NONE, |mut budget| budget.debt(now));
+        let spent = Debt { amount: spent.amount.max(1), ..spent };
+        if let Some(sketch) = self.sketches.get_mut(&(policy, owner)).filter(|sketch| sketch.unit != unit) {
+            sketch.unit = unit;
+            match unit {
+                // Retries leave the window when they would have; until then none of the floor is granted.
+                Unit::Window(_) => sketch.each(now, |debt| Debt { amount: WHOLE_FLOOR, ..debt }),
+                _ => sketch.each(now, |_| spent),
+            }
+            self.changes += 1;
+        }
+        let source = if other { self.sketches.remove(&(policy, owner.other())) } else { None };
+        if let Some(source) = source {
+            if let Some(sketch) = self.sketch(policy, owner, unit) {
+                for cell in (0..source.cells.len()).step_by(2) {
+                    if source.read(cell).is_owed(now) {
+                        sketch.add(cell, spent, now);
+                    }
+                }
+            }
+            self.sketches.insert((policy, owner.other()), source);
+            self.changes += 1;
+        }
+    }
+}
+
+impl Owner {
+    /// Whose the debts of a budget with this unit are.
+    pub fn of(unit: Unit, hedges: bool) -> Self {
+        match unit {
+            Unit::Window(_) if hedges => Self::HedgeWindow,
+            Unit::Window(_) => Self::Window,
+            _ if hedges => Self::HedgeBudget,
+            _ => Self::Budget,
+        }
+    }
+
+    /// The other sketch of the same budget.
+    fn other(self) -> Self {
+        match self {
+            Self::Budget => Self::Window,
+            Self::Window => Self::Budget,
+            Self::HedgeBudget => Self::HedgeWindow,
+            Self::HedgeWindow => Self::HedgeBudget,
+            Self::Rate | Self::Overflow => self,
         }
     }
 }
 
 impl Sketch {
-    fn read(&self, cell: usize) -> Debt {
+    pub fn read(&self, cell: usize) -> Debt {
         Debt { amount: self.cells[cell], until: Time::from_micros(self.cells[cell + 1]) }
+    }
+
+    pub fn add(&mut self, cell: usize, debt: Debt, now: Time) {
+        let both = self.read(cell).with(debt, now);
+        (self.cells[cell], self.cells[cell + 1]) = (both.amount, both.until.as_micros());
+    }
+
+    /// Gives each debt that is owed another meaning.
+    fn each(&mut self, now: Time, mut to: impl FnMut(Debt) -> Debt) {
+        for cell in (0..self.cells.len()).step_by(2) {
+            let debt = self.read(cell);
+            if debt.is_owed(now) {
+                let debt = to(debt);
+                (self.cells[cell], self.cells[cell + 1]) = (debt.amount, debt.until.as_micros());
+            }
+        }
     }
 }
 

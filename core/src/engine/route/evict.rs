@@ -3,8 +3,7 @@
 use super::debts::{Owed, Owner};
 use super::{Homes, NONE, OVERFLOW, Route, Routes};
 use crate::action::RouteId;
-use crate::debt::Debt;
-use crate::limit::TokenBucket;
+use crate::debt::{Debt, Unit};
 use crate::policy::{HedgeBudget, Policy};
 use crate::retry::{Budget, BudgetSettings};
 use crate::time::Time;
@@ -39,8 +38,8 @@ impl Routes {
             .of_key(number, None)
             .unwrap_or_else(|| self.add(number, (policy, homes, forced), OVERFLOW.into(), now));
         let hash = self.debts.hash(name);
-        self.slots[slot as usize].owe(self.debts.owed(number, hash, now), now);
-        self.debts.note(number, Owner::Overflow, hash, Debt::lasting(1), now);
+        self.owe_what_is_remembered(slot, hash, now);
+        self.debts.note(number, (Owner::Overflow, Unit::Mark), hash, Debt::lasting(1), now);
         self.id(slot)
     }
 
@@ -48,8 +47,7 @@ impl Routes {
     /// owes.
     pub(super) fn inherit(&mut self, slot: u32, hash: u64, now: Time) {
         let number = self.slots[slot as usize].policy;
-        let owed = self.debts.owed(number, hash, now);
-        self.slots[slot as usize].owe(owed, now);
+        self.owe_what_is_remembered(slot, hash, now);
         if !self.debts.of(number, Owner::Overflow, hash, now).is_owed(now) {
             return;
         }
@@ -57,56 +55,54 @@ impl Routes {
         let route = &mut self.slots[overflow as usize];
         // Ids that hosts keep for keys of the overflow route end here, so that no key goes on in two places.
         route.generation = (route.generation + 1).min(RouteId::GENERATIONS);
-        let (owed, idle) = (route.owed(now), route.active == 0);
+        // Its waiters take their tokens later, and may be calls of this key.
+        let (owed, idle) = (route.owed_with_waiters(now), route.active == 0);
         if idle && !is_owed(&owed, now) {
             self.debts.forget(number, Owner::Overflow);
         }
         self.slots[slot as usize].owe(owed, now);
     }
 
-    /// A policy gets other settings: what is remembered of its evicted routes goes on as the routes themselves do.
-    pub fn retune_debts(&mut self, number: u16, from: &Policy, to: &Policy, now: Time) {
-        match (&from.rate_limit, &to.rate_limit) {
-            (Some(from), Some(to)) if from.bucket == to.bucket => {}
-            (Some(from), Some(to)) => self.debts.convert(number, Owner::Rate, |worst| {
-                let mut bucket = TokenBucket::new(from.bucket, now);
-                bucket.owe(worst, now);
-                bucket.retune(to.bucket, now);
-                bucket.debt(now)
-            }),
-            _ => self.debts.forget(number, Owner::Rate),
+    fn owe_what_is_remembered(&mut self, slot: u32, hash: u64, now: Time) {
+        let route = &mut self.slots[slot as usize];
+        let number = route.policy;
+        for (owner, _) in route.owners().into_iter().flatten() {
+            route.owe_one(owner, self.debts.of(number, owner, hash, now), now);
         }
-        self.retune_budget_debts(number, Owner::Budget, (from.retry.budget, to.retry.budget), now);
-        let own = |policy: &Policy| match policy.hedge.as_ref().map(|hedge| hedge.budget) {
-            Some(HedgeBudget::Own(budget)) => budget,
-            Some(HedgeBudget::Shared) | None => None,
-        };
-        self.retune_budget_debts(number, Owner::HedgeBudget, (own(from), own(to)), now);
     }
 
-    fn retune_budget_debts(
-        &mut self,
-        number: u16,
-        owner: Owner,
-        (from, to): (Option<BudgetSettings>, Option<BudgetSettings>),
-        now: Time,
-    ) {
-        let (Some(from), Some(to)) = (from, to) else { return self.debts.forget(number, owner) };
-        let same = match (&from, &to) {
-            (BudgetSettings::Window(from), BudgetSettings::Window(to)) => from.ttl == to.ttl,
-            _ => core::mem::discriminant(&from) == core::mem::discriminant(&to),
-        };
-        if same {
-            return; // amounts mean what they meant
+    /// Remembers what the route of a key owes.
+    pub(in crate::engine) fn remember(&mut self, number: u16, key: &str, owed: &Owed, now: Time) {
+        let hash = self.debts.hash(key);
+        for (owner, unit, debt) in owed.iter().flatten().filter(|(_, _, debt)| debt.is_owed(now)) {
+            self.debts.note(number, (*owner, *unit), hash, *debt, now);
         }
-        self.debts.convert(number, owner, |worst| {
-            let Some(mut budget) = Budget::new(&from) else { return Debt::NONE };
-            budget.owe(worst, now);
-            if budget.retune(&to, now) {
-                return budget.debt(now);
+    }
+
+    /// A policy gets other settings: what is remembered of its evicted routes goes on as the routes themselves do.
+    pub fn retune_debts(&mut self, number: u16, from: &Policy, to: &Policy, now: Time) {
+        match &to.rate_limit {
+            Some(to) => self.debts.retune_rate(number, to.bucket, now),
+            None => self.debts.forget(number, Owner::Rate),
+        }
+        let (from, to) = (budgets(from), budgets(to));
+        let changes = |n: usize| owner_of(from[n], n == 1) != owner_of(to[n], n == 1);
+        if changes(0) || changes(1) {
+            // Another budget takes the place of theirs. What they owe of this one is remembered, should it come back.
+            for slot in 0..self.slots.len() {
+                let route = &mut self.slots[slot];
+                if route.policy == number && !route.free && !route.overflow {
+                    let owed = route.owed(now);
+                    let key = route.key.clone();
+                    self.remember(number, &key, &[None, owed[1], owed[2]], now);
+                }
             }
-            Budget::spent(&to, now).map_or(Debt::NONE, |mut budget| budget.debt(now))
-        });
+        }
+        for (n, hedges) in [(0, false), (1, true)] {
+            if let Some(to) = &to[n] {
+                self.debts.retune_budget(number, hedges, (to, changes(n)), now);
+            }
+        }
     }
 
     fn ends(&mut self, parked: bool) -> &mut Ends {
@@ -193,10 +189,7 @@ impl Routes {
         self.kept -= 1;
         self.evictions += 1;
         if is_owed(&owed, now) {
-            let hash = self.debts.hash(&key);
-            for (owner, debt) in owed.into_iter().filter(|(_, debt)| debt.is_owed(now)) {
-                self.debts.note(number, owner, hash, debt, now);
-            }
+            self.remember(number, &key, &owed, now);
         }
         self.by_key.remove(&(number, key));
         true
@@ -225,31 +218,77 @@ impl Route {
     }
 
     /// What it owes, to be remembered when it is evicted. What pools have spent is theirs.
-    fn owed(&mut self, now: Time) -> Owed {
+    pub(in crate::engine) fn owed(&mut self, now: Time) -> Owed {
+        let owners = self.owners();
         let rate = self.rate.as_mut().map_or(Debt::NONE, |rate| rate.debt(now));
         let budget = self.budget.as_mut().map_or(Debt::NONE, |budget| budget.debt(now));
         let hedges = self.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut());
         let hedges = hedges.map_or(Debt::NONE, |budget| budget.debt(now));
-        [(Owner::Rate, rate), (Owner::Budget, budget), (Owner::HedgeBudget, hedges)]
+        let mut debts = [rate, budget, hedges].into_iter();
+        owners.map(|owner| owner.zip(debts.next()).map(|((owner, unit), debt)| (owner, unit, debt)))
+    }
+
+    /// What of it may owe: its rate limit, its retry budget, its hedges' own budget.
+    fn owners(&self) -> [Option<(Owner, Unit)>; 3] {
+        let rate = self.rate.as_ref().and_then(|rate| rate.unit());
+        let of = |budget: Option<&Budget>, hedges| {
+            budget.and_then(Budget::unit).map(|unit| (Owner::of(unit, hedges), unit))
+        };
+        let hedges = self.hedger.as_ref().and_then(|hedger| hedger.budget.as_ref());
+        [rate.map(|unit| (Owner::Rate, unit)), of(self.budget.as_ref(), false), of(hedges, true)]
+    }
+
+    /// The same, and what those who wait for tokens will take.
+    fn owed_with_waiters(&mut self, now: Time) -> Owed {
+        let mut owed = self.owed(now);
+        if let (Some((_, _, debt)), Some(rate)) = (&mut owed[0], &mut self.rate) {
+            *debt = rate.debt_with_waiters(now);
+        }
+        owed
     }
 
     /// Owes at least this much from here on.
     fn owe(&mut self, owed: Owed, now: Time) {
-        let [(_, rate), (_, budget), (_, hedges)] = owed;
-        if let Some(it) = &mut self.rate {
-            it.owe(rate, now);
+        for (owner, _, debt) in owed.into_iter().flatten() {
+            self.owe_one(owner, debt, now);
         }
-        if let Some(it) = &mut self.budget {
-            it.owe(budget, now);
-        }
-        if let Some(it) = self.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut()) {
-            it.owe(hedges, now);
+    }
+
+    fn owe_one(&mut self, owner: Owner, debt: Debt, now: Time) {
+        let budget = match owner {
+            Owner::Overflow => None,
+            Owner::Rate => {
+                if let Some(it) = &mut self.rate {
+                    it.owe(debt, now);
+                }
+                None
+            }
+            Owner::Budget | Owner::Window => self.budget.as_mut(),
+            Owner::HedgeBudget | Owner::HedgeWindow => {
+                self.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut())
+            }
+        };
+        if let Some(budget) = budget {
+            budget.owe(debt, now);
         }
     }
 }
 
 fn is_owed(owed: &Owed, now: Time) -> bool {
-    owed.iter().any(|(_, debt)| debt.is_owed(now))
+    owed.iter().flatten().any(|(_, _, debt)| debt.is_owed(now))
+}
+
+/// The budgets of a policy's retries, and of its hedges alone.
+pub(in crate::engine) fn budgets(policy: &Policy) -> [Option<BudgetSettings>; 2] {
+    let own = match policy.hedge.as_ref().map(|hedge| hedge.budget) {
+        Some(HedgeBudget::Own(budget)) => budget,
+        Some(HedgeBudget::Shared) | None => None,
+    };
+    [policy.retry.budget, own]
+}
+
+fn owner_of(budget: Option<BudgetSettings>, hedges: bool) -> Option<Owner> {
+    budget.as_ref().and_then(Unit::of).map(|unit| Owner::of(unit, hedges))
 }
 
 #[cfg(test)]

@@ -1,16 +1,18 @@
 //! The parts of one route or pool: each written under its name, and read by the settings that hold now.
 
 use crate::breaker::CircuitBreaker;
+use crate::debt::Unit;
 use crate::engine::arena::NONE;
 use crate::engine::hedge::Hedger;
 use crate::engine::hold::Holds;
 use crate::engine::limiter::Limiter;
 use crate::engine::pace::{Bucket, Pace};
+use crate::engine::route::debts::{Owed, Owner};
 use crate::engine::route::{Homes, Route};
 use crate::full::{Full, Part, Rare};
 use crate::limit::TokenBucket;
 use crate::policy::{HedgeBudget, Policy};
-use crate::retry::{Budget, CubicRate};
+use crate::retry::{Budget, BudgetSettings, CubicRate};
 use crate::state::{Damage, Loader, Moments, Saver, Value};
 use crate::throttle::AdaptiveThrottle;
 use crate::time::Time;
@@ -31,6 +33,8 @@ pub(super) struct Parts {
     throttle: Option<Part<AdaptiveThrottle>>,
     hedger: Option<Part<Hedger>>,
     holds: Option<Part<Holds>>,
+    /// What budgets owe that are of another sort by now.
+    pub lost: Owed,
     /// Those that have started fresh because their settings are others now.
     pub dropped: Vec<&'static str>,
 }
@@ -108,10 +112,10 @@ impl Parts {
         let full = Full::here().ok_or(Damage("must be a full engine's"))?;
         match name {
             "forced" => self.forced = from.flag()?,
-            "budget" => match policy.retry.budget.filter(|_| own(homes.budget)) {
-                Some(settings) => self.budget = Some(Budget::load(from, &settings)?),
-                None => from.dropped(()),
-            },
+            "budget" => {
+                let settings = policy.retry.budget.filter(|_| own(homes.budget));
+                self.budget = self.budget_of(false, settings, from)?;
+            }
             "rate" => match policy.rate_limit.as_ref().filter(|_| own(homes.rate)) {
                 Some(limit) => self.rate = Some(TokenBucket::load(from, limit.bucket)?),
                 None => from.dropped(()),
@@ -136,10 +140,13 @@ impl Parts {
                     let hedger = self.hedger.get_or_insert_with(|| Part::new(Hedger::new(hedge), full));
                     match hedge.budget {
                         _ if name == "hedge" => hedger.load(from)?,
-                        HedgeBudget::Own(Some(settings)) => {
-                            hedger.budget = Some(Budget::load(from, &settings)?);
+                        HedgeBudget::Own(settings) => {
+                            let budget = self.budget_of(true, settings, from)?;
+                            if let Some(hedger) = &mut self.hedger {
+                                hedger.budget = budget;
+                            }
                         }
-                        HedgeBudget::Own(None) | HedgeBudget::Shared => from.dropped(()),
+                        HedgeBudget::Shared => from.dropped(()),
                     }
                 }
                 None => from.dropped(()),
@@ -153,6 +160,46 @@ impl Parts {
         Ok(())
     }
 
+    /// A saved budget under the present settings. What it owes is remembered where those are of another sort.
+    fn budget_of(
+        &mut self,
+        hedges: bool,
+        settings: Option<BudgetSettings>,
+        from: &mut Loader<'_>,
+    ) -> Result<Option<Budget>, Damage> {
+        let owner = |unit| Owner::of(unit, hedges);
+        let is_window = from.peek() == Some("window");
+        match settings.as_ref().and_then(Unit::of) {
+            Some(unit) if matches!(unit, Unit::Window(_)) == is_window => {}
+            _ => {
+                if let Some((unit, debt)) = Budget::load_debt(from)? {
+                    self.lost[usize::from(hedges)] = Some((owner(unit), unit, debt));
+                    return Ok(settings.as_ref().and_then(|to| Budget::spent(to, from.now())));
+                }
+            }
+        }
+        match settings {
+            Some(settings) => Budget::load(from, &settings).map(Some),
+            None => Ok(from.dropped(None)),
+        }
+    }
+
+    /// What a route of these parts owes.
+    pub fn owed(&mut self, now: Time) -> Owed {
+        let of = |budget: Option<&mut Budget>, hedges| {
+            let budget = budget?;
+            let unit = budget.unit()?;
+            Some((Owner::of(unit, hedges), unit, budget.debt(now)))
+        };
+        let rate = self.rate.as_mut();
+        let hedges = self.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut());
+        [
+            rate.map(|rate| (Owner::Rate, Unit::Rate(rate.settings()), rate.debt(now))),
+            of(self.budget.as_mut(), false),
+            of(hedges, true),
+        ]
+    }
+
     /// Would an eviction spare a route of these parts?
     pub fn is_pinned(&self, now: Time) -> bool {
         self.forced || self.breaker.as_ref().is_some_and(|breaker| breaker.is_open(now))
@@ -162,8 +209,19 @@ impl Parts {
 impl Route {
     /// Goes on from saved parts; no call is in it yet.
     pub(super) fn go_on_from(&mut self, parts: Parts) {
-        let Parts { forced, budget, rate, send, limiter, breaker, throttle, hedger, holds, dropped: _ } =
-            parts;
+        let Parts {
+            forced,
+            budget,
+            rate,
+            send,
+            limiter,
+            breaker,
+            throttle,
+            hedger,
+            holds,
+            lost: _,
+            dropped: _,
+        } = parts;
         let pace = |bucket| Some(Box::new(Pace::new(bucket)));
         let cubic = |(rate, full)| Some(Part::new(Pace::new(Bucket::Cubic(Rare::new(rate, full))), full));
         self.forced |= forced;

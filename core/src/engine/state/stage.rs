@@ -13,11 +13,11 @@ type Damaged = (String, &'static str);
 /// A policy that the saved state names.
 pub(super) struct Named<'a> {
     /// Its number there.
-    saved: u32,
+    pub saved: u32,
     name: &'a str,
     forced: bool,
     /// Its number here, if this engine has it.
-    number: Option<u16>,
+    pub number: Option<u16>,
 }
 
 /// A saved route of a policy that this engine has. No key is the policy's `overflow`.
@@ -135,21 +135,27 @@ impl Engine {
     }
 
     /// Puts saved routes in, the least recently used ones first, as far as there is room. Those that an eviction would
-    /// spare come before others.
+    /// spare come before others. What those owe for which there is none is remembered, as of evicted ones.
     pub(super) fn place(&mut self, routes: Vec<Staged<'_>>, restored: &mut Restored, now: Time) {
-        let is_new = |staged: &Staged<'_>| self.routes.of_key(staged.number, staged.key).is_none();
+        let is_new = |staged: &Staged<'_>| {
+            staged.key.is_some() && self.routes.of_key(staged.number, staged.key).is_none()
+        };
         let new = |pinned: bool| {
             routes.iter().filter(|staged| is_new(staged) && staged.parts.is_pinned(now) == pinned).count()
         };
         let (pinned, others) = (new(true), new(false));
         let room = self.routes.room();
         let mut too_many = [others.saturating_sub(room.saturating_sub(pinned)), pinned.saturating_sub(room)];
-        for Staged { number, key, parts } in routes {
+        for Staged { number, key, mut parts } in routes {
+            if let Some(key) = key {
+                self.routes.remember(number, key, &parts.lost, now);
+            }
             let too_many = &mut too_many[usize::from(parts.is_pinned(now))];
             let is_new = self.routes.of_key(number, key).is_none();
-            if *too_many > 0 && is_new {
+            if let (true, Some(key)) = (*too_many > 0 && is_new, key) {
                 *too_many -= 1;
                 restored.left_out += 1;
+                self.routes.remember(number, key, &parts.owed(now), now);
                 continue;
             }
             let entry = &self.policies[usize::from(number)];

@@ -23,6 +23,8 @@ impl Default for EarnedSettings {
 
 /// What a budget keeps at least, however few calls there are.
 const KEEP: u64 = 4 * TOKEN;
+/// The largest start that a policy may name, and so the largest debt.
+const MOST: u64 = 1_000_000_000 * TOKEN;
 /// How long a call counts for what a budget keeps: with 0.18 that is two retries for each call of an outage of one second, and
 /// a quarter more (ADR 0018).
 const RECENT: Duration = Duration::from_secs(14);
@@ -48,6 +50,8 @@ const RECENT: Duration = Duration::from_secs(14);
 pub struct EarnedBudget {
     gain: u64,
     start: u64,
+    /// The greatest start that it has had, or more where it has inherited a greater debt.
+    origin: u64,
     balance: u64,
     calls: CountWindow,
 }
@@ -59,6 +63,7 @@ impl EarnedBudget {
         Self {
             gain: micro_tokens(settings.ratio),
             start,
+            origin: start,
             balance: start,
             calls: CountWindow::new(RECENT, WindowKind::Sliding),
         }
@@ -112,39 +117,45 @@ impl EarnedBudget {
     pub(crate) fn retune(&mut self, to: EarnedSettings) {
         let new = Self::new(to);
         (self.gain, self.start) = (new.gain, new.start);
+        self.origin = self.origin.max(new.start);
     }
 
-    /// What is missing to the start of a new one, in micro-tokens; what has been earned beyond it is no debt.
+    /// What is missing to the greatest start that it has had, in micro-tokens; what has been earned beyond it is no debt.
     pub(crate) fn debt(&mut self, now: Time) -> u64 {
         self.add(0, now);
-        self.start.saturating_sub(self.balance)
+        self.origin.saturating_sub(self.balance)
     }
 
-    /// Spends retries until at least this much of the start is missing.
+    /// Spends retries until at least this much is missing. What the start cannot pay has to be earned before it is no debt.
     pub(crate) fn owe(&mut self, missing: u64) {
-        self.balance = self.balance.min(self.start.saturating_sub(missing));
+        let missing = missing.min(MOST);
+        self.balance = self.balance.min(self.origin.saturating_sub(missing));
+        self.origin = self.origin.max(missing);
     }
 
     pub(crate) fn is_fresh(&mut self, now: Time) -> bool {
-        self.calls.counts(now).all == 0 && self.balance == self.start
+        self.calls.counts(now).all == 0 && self.balance == self.start && self.origin == self.start
     }
 
-    /// Writes the balance and the calls that count.
+    /// Writes the balance, the greatest start, and the calls that count.
     pub(crate) fn save(&self, to: &mut Saver) {
         let mut it = self.clone();
         it.add(0, to.now());
         if !it.is_fresh(to.now()) {
             to.text("earned");
             to.whole(it.balance);
+            to.whole(it.origin);
             it.calls.save(to);
         }
     }
 
     pub(crate) fn load(from: &mut Loader<'_>, settings: EarnedSettings) -> Result<Self, Damage> {
+        let new = Self::new(settings);
         let balance = from.whole()?;
+        let origin = if from.version() == 1 { 0 } else { from.whole()?.min(MOST) };
         let calls = CountWindow::load(from, RECENT, WindowKind::Sliding)?;
         // What is not kept under these settings is dropped by the first look.
-        Ok(Self { balance, calls, ..Self::new(settings) })
+        Ok(Self { balance, calls, origin: origin.max(new.start), ..new })
     }
 }
 

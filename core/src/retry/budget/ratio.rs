@@ -52,7 +52,7 @@ impl RatioBudget {
 
     /// A budget that has no free retries any more.
     pub(crate) fn spent(settings: RatioSettings) -> Self {
-        Self { calls: u64::from(settings.min_throughput) + 1, ..Self::new(settings) }
+        Self { calls: u64::from(u32::MAX) + 1, ..Self::new(settings) }
     }
 
     /// Counts one call.
@@ -94,9 +94,9 @@ impl RatioBudget {
         *self = Self { calls: self.calls, tokens: self.tokens.min(new.cap), ..new };
     }
 
-    /// Calls that count against the free retries; what has been earned is no debt.
+    /// Calls that count against the free retries, also where none are free now; what has been earned is no debt.
     pub(crate) fn debt(&self) -> u64 {
-        if self.min_throughput == 0 { 0 } else { self.calls }
+        self.calls
     }
 
     /// Counts at least this many calls as made.

@@ -41,6 +41,9 @@ pub enum Rounding {
 
 const SLICES: usize = 10;
 
+/// An amount that is the whole floor, however large that is.
+pub(crate) const WHOLE_FLOOR: u64 = u32::MAX as u64;
+
 /// A budget over a sliding window of ten slices: each call deposits, each retry withdraws, and a retry is refused when
 /// `withdrawn ≥ round(deposits · percent) + floor(min_retries_per_sec · ttl)`.
 ///
@@ -68,6 +71,8 @@ pub struct RetryBudget {
     current_ends: Time,
     /// The first moment seen: slices are counted from here, so that no decision depends on the clock's origin.
     anchor: Option<Time>,
+    /// What of the floor is used up until a moment, beside the withdrawals in the slices.
+    carried: Debt,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -88,6 +93,7 @@ impl RetryBudget {
             current: 0,
             current_ends: Time::from_micros(0),
             anchor: None,
+            carried: Debt::NONE,
         }
     }
 
@@ -95,8 +101,7 @@ impl RetryBudget {
     pub(crate) fn spent(settings: WindowSettings, now: Time) -> Self {
         let mut it = Self::new(settings);
         it.roll(now);
-        it.totals.withdrawals = u32::try_from(it.floor).unwrap_or(u32::MAX);
-        it.slices[it.current as usize % SLICES] = it.totals;
+        it.carried = Debt { amount: WHOLE_FLOOR, until: now.after(settings.ttl) };
         it
     }
 
@@ -135,31 +140,44 @@ impl RetryBudget {
     /// Retries that could be taken now.
     pub fn balance(&mut self, now: Time) -> u64 {
         self.roll(now);
+        let used = if self.carried.until > now { self.carried.amount } else { 0 };
+        let floor = self.floor.saturating_sub(used);
+        self.share().saturating_add(floor).saturating_sub(u64::from(self.totals.withdrawals))
+    }
+
+    /// What the calls in the window allow.
+    fn share(&self) -> u64 {
         let share = f64::from(self.totals.deposits) * self.settings.percent_can_retry;
         let share = match self.settings.rounding {
             Rounding::Floor => share.floor(),
             Rounding::Ceil => share.ceil(),
         };
-        (share as u64).saturating_add(self.floor).saturating_sub(u64::from(self.totals.withdrawals))
+        share as u64
     }
 
-    /// Goes on with other settings. Where `ttl` is another, all that counts now counts for the whole new one, calls and
-    /// retries alike: nothing is forgiven.
+    /// Goes on with other settings. Where `ttl` is another, the calls that count now count for the whole new one, with the
+    /// retries that they pay for, and the floor is used up until all retries would have left the old window: so no two
+    /// floors are granted within the `ttl` of the first.
     pub(crate) fn retune(&mut self, to: WindowSettings, now: Time) {
         let mut new = Self::new(to);
         if self.settings.ttl == to.ttl {
             (self.floor, self.settings) = (new.floor, to);
             return;
         }
+        let Debt { amount, until } = self.debt(now);
+        if amount > 0 {
+            new.carried = Debt { amount: WHOLE_FLOOR, until };
+        }
         self.roll(now);
         new.roll(now);
         new.totals = self.totals;
+        new.totals.withdrawals = u32::try_from(new.share()).unwrap_or(u32::MAX).min(new.totals.withdrawals);
         new.slices[new.current as usize % SLICES] = new.totals;
         *self = new;
     }
 
-    /// The withdrawals in the window, until the newest of them leaves it. Deposits are no debt: without them fewer retries
-    /// are allowed, never more.
+    /// The withdrawals in the window, until the newest of them leaves it, with what else is used of the floor. Deposits are
+    /// no debt: without them fewer retries are allowed, never more.
     pub(crate) fn debt(&mut self, now: Time) -> Debt {
         if self.anchor.is_none() {
             return Debt::NONE; // a look is no first use
@@ -167,22 +185,29 @@ impl RetryBudget {
         self.roll(now);
         let recent = (self.current.saturating_sub(SLICES as u64 - 1)..=self.current).rev();
         let newest = recent.into_iter().find(|number| self.slice(*number).withdrawals > 0);
-        newest.map_or(Debt::NONE, |number| Debt {
-            amount: self.totals.withdrawals.into(),
-            until: self.forgotten(number),
-        })
+        let carried = if self.carried.until > now { self.carried } else { Debt::NONE };
+        let Some(number) = newest else { return carried };
+        Debt {
+            amount: carried.amount.saturating_add(self.totals.withdrawals.into()).min(WHOLE_FLOOR),
+            until: self.forgotten(number).max(carried.until),
+        }
     }
 
     /// Counts withdrawals until at least so many stay in the window until then.
     pub(crate) fn owe(&mut self, debt: Debt, now: Time) {
         let owed = u32::try_from(debt.amount).unwrap_or(u32::MAX);
-        if self.anchor.is_none() {
+        if self.anchor.is_none() && debt.amount < WHOLE_FLOOR {
             // They stand in the first slice, which ends with the debt: being evicted again does not prolong it.
             let begin = debt.until.as_micros().saturating_sub(self.settings.ttl.as_micros());
             self.anchor = Some(Time::from_micros(begin));
             (self.slices[0].withdrawals, self.totals.withdrawals) = (owed, owed);
         }
         self.roll(now);
+        if debt.amount >= WHOLE_FLOOR || self.forgotten(self.current) < debt.until {
+            // No slice keeps them for so long.
+            self.carried = self.carried.with(debt, now);
+            return;
+        }
         let recent = self.current.saturating_sub(SLICES as u64 - 1)..=self.current;
         let counted = recent
             .filter(|number| self.forgotten(*number) >= debt.until)
@@ -190,6 +215,10 @@ impl RetryBudget {
         let missing = owed.saturating_sub(counted).min(u32::MAX - self.totals.withdrawals);
         self.slices[self.current as usize % SLICES].withdrawals += missing;
         self.totals.withdrawals += missing;
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        self.settings.ttl
     }
 
     fn slice(&self, number: u64) -> Slice {
@@ -216,6 +245,9 @@ impl RetryBudget {
         to.text("window");
         to.whole(it.settings.ttl.as_micros());
         to.moment(anchor.after(Duration::from_micros(span)));
+        let left = it.carried.until.since(to.now()).as_micros();
+        to.whole(if left > 0 { it.carried.amount } else { 0 });
+        to.whole(left);
         if it.totals.deposits > 0 || it.totals.withdrawals > 0 {
             for slice in it.slices {
                 to.count(slice.deposits);
@@ -224,13 +256,17 @@ impl RetryBudget {
         }
     }
 
-    /// The window goes on where it is as long.
+    /// The window goes on where it is as long; else one whose floor is used up.
     pub(crate) fn load(from: &mut Loader<'_>, settings: WindowSettings) -> Result<Self, Damage> {
         let mut it = Self::new(settings);
         if from.whole()? != settings.ttl.as_micros() {
-            return Ok(from.dropped(it));
+            return Ok(from.dropped(Self::spent(settings, from.now())));
         }
         let anchor = from.past()?;
+        if from.version() > 1 {
+            let (amount, left) = (from.whole()?.min(WHOLE_FLOOR), from.whole()?);
+            it.carried = Debt { amount, until: from.then().after(Duration::from_micros(left)) };
+        }
         if from.then().since(anchor) >= settings.ttl.max(Duration::from_micros(1)) {
             return Err(Damage("its slices must begin within the window"));
         }
