@@ -119,11 +119,11 @@ fn a_restart_under_other_settings_forgives_nothing() {
         ("retry.budget.min_retries_per_sec", Number(0.3)),
         ("retry.budget.percent_can_retry", Number(0.0)),
     ];
-    for evicted in [false, true] {
+    for (evicted, max_routes) in [(false, 1), (true, 1), (false, 10_000)] {
         for settings in [[tokens, quota, tokens], [tokens, none, quota], [quota, window, tokens]] {
             let (mut saved, mut retries): (Option<String>, u64) = (None, 0);
             for (n, pairs) in settings.into_iter().enumerate() {
-                let (mut engine, policy) = engine(n as u64, 1, pairs);
+                let (mut engine, policy) = engine(n as u64, max_routes, pairs);
                 if let Some(saved) = &saved {
                     engine.restore(saved, Duration::ZERO, at(0)).unwrap();
                 }
@@ -139,6 +139,16 @@ fn a_restart_under_other_settings_forgives_nothing() {
             assert_eq!(retries, once, "{settings:?}, evicted: {evicted}");
         }
     }
+    // A sketch of each sort, of as many cells as a page looks at.
+    let (mut old, policy) = engine(1, 10_000, tokens);
+    assert_eq!(call(&mut old, policy, "owes", Class::Transient, 0), 3);
+    for pairs in [window, quota] {
+        let all = [&[("retry.backoff.base", Number(0.0))], pairs].concat();
+        let _ = old.retune(policy, Policy::from_pairs("p", &all).unwrap(), at(0)).unwrap();
+    }
+    let (mut new, policy) = engine(2, 10_000, quota);
+    assert!(new.restore(&old.save(at(0)), Duration::ZERO, at(0)).is_ok(), "{}", old.save(at(0)));
+    assert_eq!(call(&mut new, policy, "owes", Class::Transient, 0), 1);
     // A rate that is ten times as fast has as many tokens missing, and they come ten times as fast.
     let (mut old, policy) = engine(1, 1, &RATE);
     assert_eq!((0..9).map(|_| call(&mut old, policy, "owes", Class::Ok, 0)).sum::<u64>(), 5);

@@ -83,6 +83,10 @@ impl Engine {
         }
         let (mut looked_at, mut written) = (0, 0);
         while let Some((key, from)) = it.at {
+            if looked_at >= LOOKED_AT || written >= WRITTEN {
+                it.looked_at += looked_at;
+                return true;
+            }
             let Some(sketch) = debts.sketches.get(&key) else { return false };
             if from == 0 {
                 it.text.push_str(if it.text.ends_with('[') { "[" } else { ",[" });
@@ -109,8 +113,7 @@ impl Engine {
             }
             if cell < sketch.cells.len() {
                 it.at = Some((key, cell));
-                it.looked_at += looked_at;
-                return true;
+                continue;
             }
             it.text.push_str("]]");
             it.at = debts.sketches.keys().find(|other| **other > key).map(|next| (*next, 0));
