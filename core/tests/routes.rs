@@ -303,6 +303,54 @@ fn a_hedges_own_budget_is_remembered_too() {
     assert!(keys.snapshot(3 * SECOND).route_evictions >= 5);
 }
 
+/// A key inherits what others owe only where they have written into all four of its cells, and then the least of it.
+#[test]
+fn keys_that_owe_little_do_not_inherit_what_others_owe() {
+    let quota = [
+        ("retry.max_attempts", Number(3.0)),
+        ("retry.backoff.base", Number(0.0)),
+        ("retry.budget.kind", Text("quota")),
+        ("retry.budget.capacity", Number(1_000.0)),
+        ("retry.budget.cost", Number(500.0)),
+    ];
+    let mut keys = Keys::new(1, &quota);
+    // Of 256 cells in each row, some 32 hold what these owe.
+    for n in 0..32 {
+        assert_eq!(keys.call(&format!("much {n}"), Class::Transient, 0).0, 3);
+    }
+    let left = |keys: &mut Keys, key: &str| {
+        keys.route(key, 0);
+        keys.snapshot(0).routes[0].budget.unwrap_or(0)
+    };
+    assert_eq!(left(&mut keys, "much 7"), 0);
+    // All four cells of a key that owes nothing are rarely taken, and those of different rows are different ones.
+    let free = (0..1_000).filter(|n| left(&mut keys, &format!("nothing {n}")) == 2).count();
+    assert!(free >= 990, "{free} of 1,000 keys owe nothing");
+    // Each of these owes one retry; only where all four of its cells are taken does it owe more.
+    let little = (0..200).filter(|n| {
+        let key = format!("little {n}");
+        let route = keys.route(&key, 0);
+        let (call, _) = keys.engine.begin(route, &Request::default(), at(0));
+        let _ = keys.engine.on(call, Event::Finished { attempt: 1, outcome: of(Class::Transient) }, at(0));
+        let _ = keys.engine.on(call, Event::Finished { attempt: 2, outcome: of(Class::Permanent) }, at(0));
+        left(&mut keys, "somebody else");
+        left(&mut keys, &key) == 1
+    });
+    let little = little.count();
+    assert!(little >= 190, "{little} of 200 keys owe what they have spent");
+}
+
+#[test]
+fn long_keys_that_begin_alike_do_not_inherit_from_each_other() {
+    let rate = [("rate_limit.permits", Number(1.0)), ("rate_limit.per", Number(3_600e6))];
+    let mut keys = Keys::new(1, &rate);
+    let begin = "https://a-host-with-a-long-name.example:8443/and/a/path".repeat(8);
+    for end in ["a", "b", "c"] {
+        assert_eq!(keys.call(&format!("{begin}{end}"), Class::Ok, 0).0, 1, "{end}");
+    }
+    assert_eq!(keys.call(&format!("{begin}a"), Class::Ok, 0), (0, Verdict::RateLimited));
+}
+
 #[test]
 fn a_retune_forgives_no_evicted_route() {
     let rate = |permits: f64, burst: f64| {
