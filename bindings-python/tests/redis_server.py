@@ -82,6 +82,10 @@ class RedisServer:
             self.process = None
 
 
+SYNC_AT_ONCE = ("--repl-diskless-sync-delay", "0")
+"""A primary waits 5 s for further replicas before it sends the first its data; these have one."""
+
+
 class Sentinel(RedisServer):
     """One sentinel, which alone decides, and the two servers that it watches: a primary and its replica."""
 
@@ -89,7 +93,7 @@ class Sentinel(RedisServer):
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.config = folder / "sentinel.conf"
-        self.primary = RedisServer()
+        self.primary = RedisServer(*SYNC_AT_ONCE)
         self.replica: RedisServer | None = None
         self.process = None
         try:

@@ -43,13 +43,15 @@ def _clustered(kind: str, port: int, namespace: str, **more: Any) -> Iterator[Re
     made = module.RedisCluster if library == "redis" else module.ValkeyCluster
     client = made(host="127.0.0.1", port=port, socket_timeout=PATIENT, retry=never)
     store = RedisStore(client, namespace=namespace, **more)
-    yield store
-    until(lambda: not fleet_is_busy())
-    store.close()
-    if kind.endswith("asyncio"):
-        fleet._loop[0].run_until_complete(client.aclose())
-    else:
-        client.close()
+    try:
+        yield store
+    finally:  # what a failed test leaves open, a later one would be blamed for
+        until(lambda: not fleet_is_busy())
+        store.close()
+        if kind.endswith("asyncio"):
+            fleet._loop[0].run_until_complete(client.aclose())
+        else:
+            client.close()
 
 
 def fleet_is_busy() -> bool:
@@ -69,13 +71,14 @@ def test_a_cluster_routes_each_decision_to_its_node(redis_cluster: Cluster, kind
         policies = [limited(engine, 20, PATIENT, lease=1) for engine in engines]
         for route in range(12):
             callers = [policy.at(route=f"tenant {route}") for policy in policies]
-            made = 0
+            made, began = 0, time.monotonic()
             for number in range(60):
                 try:
                     made += 1 + callers[number % 2].call(int)
                 except tidegate.RateLimited:
                     pass
-            assert 20 <= made <= 30, "a burst for both together, and what flowed in"
+            flowed = 20 * (time.monotonic() - began)
+            assert 20 <= made <= 20 + flowed + 2, "a burst for both together, and what flowed in"
             if route == 6:
                 redis_cluster.nodes[1].command("SCRIPT", "FLUSH")
         assert told == []

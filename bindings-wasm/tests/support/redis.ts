@@ -152,7 +152,7 @@ export class Sentinel {
   }
 
   static async start(): Promise<Sentinel> {
-    const primary = await Redis.start();
+    const primary = await Redis.start("--repl-diskless-sync-delay", "0"); // else it waits 5 s for more replicas
     const replica = await Redis.start("--replicaof", "127.0.0.1", String(primary.port));
     await told(replica, "master_link_status:up", "INFO", "replication");
     const sentinel = await Redis.watching(Sentinel.NAME, primary.port);
