@@ -305,8 +305,18 @@ fn typed(shop: &Shop, venv: &Venv, args: &[&str]) -> Verdict {
 /// pytest, from a folder from which the source of the package cannot be imported.
 fn pytest(shop: &Shop, venv: &Venv, origin: Option<&Path>, folder: &str) -> Verdict {
     let run = || {
-        let pytest =
-            venv.python().args(["-m", "pytest", "-p", "no:cacheprovider", "--rootdir"]).arg(&shop.root);
+        let pytest = venv
+            .python()
+            .args([
+                "-m",
+                "pytest",
+                "-p",
+                "no:cacheprovider",
+                "--durations=15",
+                "--durations-min=2",
+                "--rootdir",
+            ])
+            .arg(&shop.root);
         let pytest = pytest.arg("-c").arg(shop.root.join("pyproject.toml")).arg(shop.root.join(folder));
         let pytest = redis::with_server(shop, pytest);
         with_origin(pytest, origin).cwd(&shop.scratch("outside")?).stream()
