@@ -3,10 +3,10 @@
 //! Debian 12 has no Swift and Debian 13's compiler wants a newer libc, so it is unpacked beside the system, not into it.
 //! The root is kept in `~/.cache/tidegate`, named after the recipe. `docs/swift.md` says what a Mac needs instead: nothing.
 
-use crate::cargo;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result, step};
 use crate::setup::{Shop, fnv1a, install_debian};
+use crate::{cargo, traces};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -32,6 +32,8 @@ const SWIFT: &str = "Swift";
 /// Where our folders are in the root.
 const SOURCE: &str = "/src";
 const SCRATCH: &str = "/scratch";
+const TRACES: &str = "/traces";
+const TEST: &str = "swift test --disable-xctest --scratch-path /scratch/tests";
 
 /// The steps of the tests.
 pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
@@ -53,12 +55,15 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
         (_, None) => Verdict::NotRun("there is no origin".into()),
         (Some(root), Some(program)) => match supply(shop, program) {
             Ok(()) => {
-                let swift = "swift test --disable-xctest --scratch-path /scratch/tests";
-                let tests = inside(shop, root, "bindings-uniffi/swift", swift);
+                let tests = with_traces(shop, root, TEST, traces::SOME);
                 Verdict::tests(tests.and_then(Cmd::stream), Counts::from_swift)
             }
             Err(Error(why)) => Verdict::Failed(Counts::default(), why),
         },
+    });
+    report.step(SWIFT, "10,000 random traces, the same bytes as core", || match (&root, origin) {
+        (Some(_), Some(_)) if built => Verdict::check(traces::answered(shop, traces::DEBUG, traces::SOME)),
+        _ => Verdict::NotRun("there is no compiler, no library or no origin".into()),
     });
     report.step(SWIFT, "the example", || match (&root, origin) {
         (None, _) => Verdict::NotRun("there is no compiler".into()),
@@ -66,6 +71,20 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
         (_, None) => Verdict::NotRun("there is no origin".into()),
         (Some(root), Some(_)) => Verdict::check(example(shop, root)),
     });
+}
+
+/// Replays many traces, with no other test.
+pub fn replay(shop: &Shop, count: u64) -> Verdict {
+    let root = match Root::open(shop) {
+        Ok(root) => root,
+        Err(Error(why)) => return Verdict::NotRun(why),
+    };
+    let run = || {
+        library(shop)?;
+        with_traces(shop, &root, &format!("{TEST} --filter TracesTests"), count)?.quiet()?;
+        traces::answered(shop, traces::DEBUG, count)
+    };
+    Verdict::check(run())
 }
 
 /// What a call costs in Swift, beside a bare one; where there is no Swift, it says so.
@@ -102,10 +121,21 @@ fn copy(file: &Path, folder: &Path) -> Result {
 /// A command in a folder of the repository.
 fn inside(shop: &Shop, root: &Root, folder: &str, command: &str) -> Result<Cmd> {
     let scratch = shop.scratch("swift")?;
+    Ok(root.enter(&[(&shop.root, SOURCE), (&scratch, SCRATCH)], &exported(folder, command)))
+}
+
+/// A command in the folder of the package, with a set of traces at hand.
+fn with_traces(shop: &Shop, root: &Root, command: &str, count: u64) -> Result<Cmd> {
+    let (scratch, set) = (shop.scratch("swift")?, traces::set(shop, traces::DEBUG, count)?);
+    let command = exported("bindings-uniffi/swift", &format!("export TIDEGATE_TRACES={TRACES} && {command}"));
+    Ok(root.enter(&[(&shop.root, SOURCE), (&scratch, SCRATCH), (&set, TRACES)], &command))
+}
+
+/// The command, in a folder of the repository as the root has it, and with our variables.
+fn exported(folder: &str, command: &str) -> String {
     let variables =
         format!("HOME={SCRATCH} TIDEGATE_LIB={SCRATCH}/lib TIDEGATE_ORIGIN={SCRATCH}/tidegate-origin");
-    let command = format!("export {variables}; cd {SOURCE}/{folder} && {command} 2>&1");
-    Ok(root.enter(&[(&shop.root, SOURCE), (&scratch, SCRATCH)], &command))
+    format!("export {variables}; cd {SOURCE}/{folder} && {command} 2>&1")
 }
 
 /// The example, against an origin of its own: it ends with an error if anything is not as it says.

@@ -5,8 +5,8 @@
 
 use crate::report::{Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
-use crate::setup::{Shop, Venv};
-use crate::{cargo, demo, js, jvm};
+use crate::setup::{Python, Shop, Venv, find_python};
+use crate::{cargo, demo, js, jvm, swift};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -35,14 +35,14 @@ static WRITTEN: Mutex<Vec<(&str, u64)>> = Mutex::new(Vec::new());
 /// Replays traces by the installed wheel.
 pub fn python(shop: &Shop, venv: &Venv, count: u64) -> Verdict {
     let script = shop.root.join("tests/traces/replay.py");
-    play(shop, DEBUG, count, |folder| venv.script(&script).arg(folder).capture())
+    play(shop, DEBUG, count, |folder| venv.script(&script).arg(folder).quiet())
 }
 
 /// Replays traces by tokio's engine.
 pub fn tokio(shop: &Shop, count: u64) -> Verdict {
     play(shop, DEBUG, count, |folder| {
         let test = ["test", "--quiet", "-p", "tidegate-tokio", "--test", "traces", "--", "--ignored"];
-        cargo(shop).args(test).env("TIDEGATE_TRACES", folder).capture()
+        cargo(shop).args(test).env("TIDEGATE_TRACES", folder).quiet()
     })
 }
 
@@ -51,7 +51,7 @@ pub fn javascript(shop: &Shop, folder: &Path, count: u64) -> Verdict {
     for entry in ["node", "full"] {
         let entry = folder.join("dist/esm").join(entry).with_extension("js");
         let script = shop.root.join("tests/traces/replay.mjs");
-        let host = |set: &Path| Cmd::new("node").arg(&script).arg(&entry).arg(set).capture();
+        let host = |set: &Path| Cmd::new("node").arg(&script).arg(&entry).arg(set).quiet();
         match play(shop, WORDS, count, host) {
             Verdict::Passed(_) => {}
             other => return other,
@@ -64,18 +64,23 @@ pub fn javascript(shop: &Shop, folder: &Path, count: u64) -> Verdict {
 pub fn small(shop: &Shop, folder: &Path, count: u64) -> Verdict {
     let script = shop.root.join("tests/traces/small.mjs");
     play(shop, SMALL, count, |set| {
-        Cmd::new("node").arg(&script).arg(folder.join("dist/esm")).arg(set).capture()
+        Cmd::new("node").arg(&script).arg(folder.join("dist/esm")).arg(set).quiet()
     })
 }
 
 /// The steps of `cargo xtask deep`: ten times as many traces as on every change. Builds the packages that it needs.
 pub fn deep(shop: &Shop, report: &mut Report) {
     let failed = |Error(why): Error| Verdict::NotRun(why);
+    report.step(TRACES, "100,000 through the model, step by step", || match find_python() {
+        Ok(python) => Verdict::check(model(shop, &python, MANY)),
+        Err(why) => failed(why),
+    });
     report.step(TRACES, "100,000 through tokio", || tokio(shop, MANY));
     report.step(TRACES, "100,000 through Python", || {
         demo::package(shop).map_or_else(failed, |venv| python(shop, &venv, MANY))
     });
     report.step(TRACES, "100,000 through the JVM", || jvm::replay(shop, MANY));
+    report.step(TRACES, "100,000 through Swift", || swift::replay(shop, MANY));
     clear(shop);
     let folder = js::built(shop);
     for (engine, title) in [
@@ -90,11 +95,26 @@ pub fn deep(shop: &Shop, report: &mut Report) {
     }
 }
 
+/// Runs scripts on core and on the model, which needs nothing but an interpreter.
+fn model(shop: &Shop, python: &Python, count: u64) -> Result {
+    let program = generator(shop)?;
+    let compare = Cmd::new(&python.exe).arg("-s").arg(shop.root.join("tests/model/compare.py"));
+    let compare = compare.args(["--jobs", "2", "--count", &count.to_string(), "--traces"]).arg(program);
+    compare.cwd(&shop.root).stream()?.ok().map(drop)
+}
+
+/// Builds the program that makes traces.
+fn generator(shop: &Shop) -> Result<PathBuf> {
+    let build = ["build", "--quiet", "--release", "-p", "tidegate", "--example", "traces"];
+    cargo(shop).args(build).quiet()?;
+    Ok(shop.target.join("release/examples/traces"))
+}
+
 /// Writes a set, has a host replay it, and compares.
 fn play(shop: &Shop, form: &'static str, count: u64, host: impl FnOnce(&Path) -> Result<Output>) -> Verdict {
     let run = || -> Result {
         let folder = set(shop, form, count)?;
-        host(&folder).and_then(Output::ok)?;
+        host(&folder)?;
         answered(shop, form, count)
     };
     Verdict::check(run())
@@ -118,13 +138,11 @@ pub fn set(shop: &Shop, form: &'static str, count: u64) -> Result<PathBuf> {
 
 /// Writes the traces and what core answers.
 fn write(shop: &Shop, folder: &Path, form: &str, count: u64) -> Result {
-    let build = ["build", "--quiet", "--release", "-p", "tidegate", "--example", "traces"];
-    cargo(shop).args(build).quiet()?;
+    let program = generator(shop)?;
     for first in (0..count).step_by(BATCH as usize) {
         let [journals, expected] =
             ["journals", "expected"].map(|kind| folder.join(format!("{first:06}.{kind}")));
-        let generator = Cmd::new(shop.target.join("release/examples/traces"));
-        let generator = generator.arg("--journals").arg(&journals).arg("--answers").arg(&expected);
+        let generator = Cmd::new(&program).arg("--journals").arg(&journals).arg("--answers").arg(&expected);
         let [seed, from, many] = [SEED, first, BATCH.min(count - first)].map(|n| n.to_string());
         let choice = ["--form", form, "--seed", &seed, "--first", &from, "--count", &many];
         generator.args(choice).capture().and_then(Output::ok)?;
