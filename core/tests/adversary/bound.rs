@@ -54,11 +54,9 @@ impl Allowed {
     }
 }
 
-/// What makes a budget one that a retune can carry on: its kind, and the length of its window.
-pub fn identity(pairs: &Pairs, prefix: &str) -> (Option<&'static str>, Option<u64>) {
-    let kind = word(pairs, &format!("{prefix}kind"));
-    let ttl = number(pairs, &format!("{prefix}ttl")).filter(|_| kind == Some("window"));
-    (kind, ttl.map(|ttl| ttl as u64))
+/// What makes a budget one that a retune can carry on: its kind.
+pub fn identity(pairs: &Pairs, prefix: &str) -> Option<&'static str> {
+    word(pairs, &format!("{prefix}kind"))
 }
 
 /// Counts of one policy by key.

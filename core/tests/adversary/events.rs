@@ -50,6 +50,11 @@ pub enum Event {
         policy: usize,
         to: usize,
     },
+    /// Other settings, and back again at once.
+    Flap {
+        policy: usize,
+        to: usize,
+    },
     RetunePool {
         rate: bool,
         to: usize,
@@ -134,8 +139,11 @@ pub fn decode(it: &[u8]) -> (Event, usize) {
         16 => Event::Poll(young),
         17 => Event::Cancel(young),
         18 => Event::Pass(of(it[2], &SPANS)),
-        19 | 25 | 26 => {
+        19 | 25 => {
             Event::Retune { policy: usize::from(it[1] & 1), to: usize::from(it[2]) % super::genome::VARIANTS }
+        }
+        26 => {
+            Event::Flap { policy: usize::from(it[1] & 1), to: usize::from(it[2]) % super::genome::VARIANTS }
         }
         20 | 27 => {
             Event::RetunePool { rate: it[1] & 1 == 1, to: usize::from(it[2]) % super::genome::VARIANTS }

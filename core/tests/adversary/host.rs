@@ -364,7 +364,8 @@ impl Host {
             events::Event::Pass(span) => self.pass(span),
             events::Event::Retune { policy, to } if !self.spared.retunes => self.retune(policy, to),
             events::Event::RetunePool { rate, to } if !self.spared.retunes => self.retune_pool(rate, to),
-            events::Event::Retune { .. } | events::Event::RetunePool { .. } => {}
+            events::Event::Flap { policy, to } if !self.spared.retunes => self.flap(policy, to),
+            events::Event::Retune { .. } | events::Event::Flap { .. } | events::Event::RetunePool { .. } => {}
             events::Event::Force { policy, key, on } => {
                 let id = self.policies[policy];
                 let now = self.now();

@@ -62,10 +62,17 @@ impl Host {
         self.wake();
     }
 
+    /// Other settings, and back again at once.
+    pub(super) fn flap(&mut self, policy: usize, to: usize) {
+        let before = self.variants[policy];
+        self.retune(policy, to);
+        self.retune(policy, before);
+    }
+
     pub(super) fn retune_pool(&mut self, rate: bool, to: usize) {
         let (n, kind) = if rate { (1, PoolKind::RateLimit) } else { (0, PoolKind::Budget) };
         if !(if rate { self.shape.rate_pool } else { self.shape.budget_pool }) {
-            return;
+            return self.flap(usize::from(rate), to); // there is no such pool
         }
         let pool = settings::pool(&self.genome, kind, to);
         let text = |pool: &Pool| {

@@ -155,9 +155,9 @@ impl RetryBudget {
         share as u64
     }
 
-    /// Goes on with other settings. Where `ttl` is another, the calls that count now count for the whole new one, with the
-    /// retries that they pay for, and the floor is used up until all retries would have left the old window: so no two
-    /// floors are granted within the `ttl` of the first.
+    /// Goes on with other settings. Where `ttl` is another, all that counts now counts for the whole new one, calls and
+    /// retries alike, and the floor is used up until all retries would have left the old window: so no two floors are granted
+    /// within the `ttl` of the first.
     pub(crate) fn retune(&mut self, to: WindowSettings, now: Time) {
         let mut new = Self::new(to);
         if self.settings.ttl == to.ttl {
@@ -171,7 +171,6 @@ impl RetryBudget {
         self.roll(now);
         new.roll(now);
         new.totals = self.totals;
-        new.totals.withdrawals = u32::try_from(new.share()).unwrap_or(u32::MAX).min(new.totals.withdrawals);
         new.slices[new.current as usize % SLICES] = new.totals;
         *self = new;
     }
