@@ -7,4 +7,4 @@ import { replayAll } from "./folder.mjs";
 
 const [entry, folder] = process.argv.slice(2);
 const { Engine } = await import(pathToFileURL(resolve(entry)));
-replayAll(folder, (journal) => Engine.replay(journal).answers);
+await replayAll(folder, (journal) => Engine.replay(journal).answers);

@@ -73,7 +73,7 @@ function put(engine, line) {
   }
 }
 
-replayAll(folder, (journal) => {
+await replayAll(folder, (journal) => {
   const [head, ...lines] = journal.split("\n");
   const [, seed, routes] = /^tidegate journal 1 seed (\d+) routes (\d+)$/.exec(head);
   const [high, low] = [BigInt(seed) >> 32n, BigInt(seed) & 0xffffffffn].map(Number);
