@@ -294,6 +294,22 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_garbage_has_moved_gains_no_more_than_it_runs() {
+        // Far beyond the line on which it ran before it was set back, which says nothing there.
+        let garbage = 1 << 60;
+        assert_eq!(after([100 * S, 50 * S, garbage, garbage + 60 * S]), 160 * S);
+    }
+
+    #[test]
+    fn a_clock_that_returns_to_its_line_counts_once_after_a_restore_too() {
+        let mut clock = Clock::default();
+        at(&mut clock, 7_200 * S);
+        assert_eq!(at(&mut clock, 3_600 * S), 7_200 * S, "set back by an hour");
+        clock.skip(Duration::from_secs(1_000));
+        assert_eq!(at(&mut clock, 7_260 * S), 8_260 * S, "a minute since then, and what was skipped");
+    }
+
+    #[test]
     fn a_reading_that_no_clock_has_neither_mints_nor_ends_time() {
         for garbage in [u64::MAX, u64::MAX - 1, 1 << 63] {
             let mut clock = Clock::default();
@@ -314,6 +330,7 @@ mod tests {
             assert_eq!(first, origin.min(1 << 62));
             assert_eq!(at(&mut clock, origin + S), first + S);
             assert_eq!(clock.reading_of(Time(first + 2 * S)), Time(origin.saturating_add(2 * S)));
+            assert_eq!(clock.reading_of(Time(first)), Time(origin), "a moment that is over");
             assert!(at(&mut clock, 0) < 1 << 63);
         }
     }

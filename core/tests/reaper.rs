@@ -46,6 +46,27 @@ fn lost(host: &Host, now: u64) -> u64 {
     host.engine.snapshot(at(now)).lost.into()
 }
 
+/// Wherever the reaper's turn is: three slots, of which each newcomer examines two.
+#[test]
+fn a_lost_call_is_kept_for_its_host_while_a_call_within_it_is_out() {
+    for shift in 0..3 {
+        let mut host = Host::new(&[("deadline", Number(DEADLINE as f64))]);
+        let outer = host.start(Request::default(), 0);
+        let inner = host.start(Request { parent: Some(outer), ..Request::default() }, 0);
+        let newcomer = |host: &mut Host, now| {
+            let call = host.start(Request::default(), now);
+            assert_eq!(verdict(host.finish(call, 1, of(Class::Ok), now)), Verdict::Ok);
+        };
+        for _ in 0..3 + shift {
+            newcomer(&mut host, OVERDUE);
+        }
+        assert_eq!(lost(&host, OVERDUE), 2);
+        newcomer(&mut host, OVERDUE + 60 * SECOND);
+        assert_eq!(verdict(host.poll(outer, OVERDUE + 60 * SECOND)), Verdict::Lost, "shift {shift}");
+        assert_ne!(verdict(host.poll(inner, OVERDUE + 60 * SECOND)), Verdict::Ok);
+    }
+}
+
 proptest! {
     /// The slots are those of the deserted calls and one more, which each newcomer takes and frees.
     #[test]

@@ -373,6 +373,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_debt_is_owed_until_its_end_beside_retries_that_leave_the_window_sooner() {
+        let settings = WindowSettings { min_retries_per_sec: 1.0, ..WindowSettings::default() };
+        let mut budget = RetryBudget::new(settings);
+        assert_eq!((0..3).filter(|_| budget.try_withdraw(at(0))).count(), 3);
+        budget.owe(Debt { amount: 3, until: at(15_000_000) }, at(5_000_000));
+        assert_eq!(budget.balance(at(11_000_000)), 7);
+        assert_eq!(budget.balance(at(15_000_000)), 10);
+    }
+
     /// The slow model: every entry with the number of its slice, the rule as it is written.
     struct Model {
         settings: WindowSettings,
