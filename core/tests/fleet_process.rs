@@ -90,7 +90,7 @@ fn children_of_one_fork_are_two_processes() {
             let (_, _) = it.engine.begin(it.route, &Request::default(), Time::from_micros(0));
             let mut commands = Vec::new();
             it.engine.take_commands(&mut commands);
-            commands.remove(0).words[5].clone()
+            commands.remove(0).words[6].clone()
         })
     };
     let [one, two] = names([3, 4]);
@@ -99,7 +99,7 @@ fn children_of_one_fork_are_two_processes() {
         let (_, _) = it.engine.begin(it.route, &Request::default(), Time::from_micros(0));
         let mut commands = Vec::new();
         it.engine.take_commands(&mut commands);
-        commands.remove(0).words[5].clone()
+        commands.remove(0).words[6].clone()
     });
     assert!(parent != one && parent != two && parent.len() == 16);
 }

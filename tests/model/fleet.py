@@ -111,8 +111,11 @@ def argument(args: list[str], place: int) -> int:
 def rate(store: Store, names: list[str], args: list[str]) -> str:
     """A bucket: full at first and when it was forgotten; refills continuously; holds the burst at most."""
     now = store.now
-    permits, per = max(argument(args, 1), 1), max(argument(args, 2), 1)
-    burst, want, need, back, seen = (argument(args, place) for place in (3, 4, 5, 6, 7))
+    asked = [number(word) for word in args[0].split(" ")] if args else []
+    if len(asked) != 6 or None in asked:
+        raise Refused("ERR")
+    permits, per, burst, want, need, back = (int(word or 0) for word in asked)
+    permits, per, noted = max(permits, 1), max(per, 1), args[1:2]
     if burst * per > MOST:
         raise Refused("ERR")
     key = store.find(names[0], "string")
@@ -137,12 +140,12 @@ def rate(store: Store, names: list[str], args: list[str]) -> str:
     if want > there and need > there:
         missing = max(min(need, burst) - tokens, Fraction(0))
         wait = max(math.ceil(missing * per / permits) + filled - now, 1)
-    if seen:
-        store.make(names[1], "zset").held[args[0]] = now
+    if noted:
+        store.make(names[1], "zset").held[noted[0]] = now
         store.drop(names[1], now - 5 * SECOND, now + SECOND)
         store.keep(names[1], 0, 10_000)
         processes = len(store.members(names[1]))
-    if seen or back or granted or changed:
+    if noted or back or granted or changed:
         tokens -= granted
         store.keys[names[0]] = Key("string", {"text": f"{int(tokens * per)} {filled} {per} {processes}"})
         store.keep(names[0], math.ceil((burst - tokens) * per / permits) + filled - now)

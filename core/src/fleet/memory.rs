@@ -22,8 +22,9 @@ use twin::{Args, integer};
 /// let words = |command: &str| command.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
 /// let mut store = MemoryStore::new();
 /// // Ten a second, a burst of two; this process wants five, and one would do.
-/// let tail = "2 t:{r|api|-}:rl t:{r|api|-}:rl:p 00000000000000aa 10 1000000 2 5 1 0 1";
-/// let by_name = words(&format!("EVALSHA {} {tail}", RATE.sha));
+/// let tail = "2 t:{r|api|-}:rl t:{r|api|-}:rl:p";
+/// let mut by_name = words(&format!("EVALSHA {} {tail}", RATE.sha));
+/// by_name.extend(["10 1000000 2 5 1 0", "00000000000000aa"].map(|word| word.as_bytes().to_vec()));
 /// assert!(store.execute(&by_name, 0).unwrap_err().starts_with("NOSCRIPT"));
 /// let mut by_source = by_name.clone();
 /// by_source[0] = b"EVAL".to_vec();

@@ -33,9 +33,9 @@ macro_rules! script {
 /// How many items one command may carry: fences of a bulkhead, buckets of a digest. It bounds the loops of the scripts.
 pub const MOST_ITEMS: usize = 512;
 
-/// A token bucket. Arguments: pid, permits, per, burst, want, need, back, seen (1 notes the process as one of the fleet).
-/// Reply: granted, wait, processes (0 where they are not known).
-pub const RATE: Script = script!("rate", "7cf0b1388fbb83e5b6d0350e2f1adb49ed925f42", &[":rl", ":rl:p"]);
+/// A token bucket. Arguments: `permits per burst want need back` in one text, and the pid where the process is to be noted
+/// as one of the fleet. Reply: granted, wait, processes (0 where they are not known).
+pub const RATE: Script = script!("rate", "ab8dd82425026116da5626ec8e8ced20fa9a3d3b", &[":rl", ":rl:p"]);
 /// A circuit breaker. Arguments: op (0 look, 1 open, 2 close), pid, epoch, duration, quorum, window. Reply: state (0
 /// closed, 1 open, 2 half-open), remaining, epoch, votes.
 pub const BREAKER: Script = script!("breaker", "91c621f67ecb8d0d8fc477c455c6a1b9a5e1a134", &[":br", ":br:v"]);

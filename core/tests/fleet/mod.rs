@@ -411,15 +411,10 @@ impl Sim {
     fn set_out(&mut self, process: usize, command: StoreCommand) {
         let it = &mut self.processes[process];
         it.commands += 1;
-        // The script of a rate brings back as many as its last argument but one says.
+        // The script of a rate takes back as many tokens as the last number of its first argument says.
         if command.words[command.key as usize].ends_with(b":rl") && command.words[0] == b"EVALSHA" {
-            let back = command
-                .words
-                .iter()
-                .rev()
-                .nth(1)
-                .map(|word| String::from_utf8_lossy(word).parse::<u64>().unwrap());
-            it.given_back += back.unwrap_or(0);
+            let asked = String::from_utf8_lossy(&command.words[5]);
+            it.given_back += asked.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
         }
         let faults = self.faults.clone();
         let way = faults.delay.0 + self.dice.up_to(faults.delay.1 - faults.delay.0);

@@ -8,7 +8,7 @@ const PID: &str = "00000000000000aa";
 /// Arguments that do what the script is for.
 fn arguments(script: Script) -> Vec<&'static str> {
     match script.name {
-        "rate" => vec![PID, "10", "1000000", "20", "5", "1", "0", "1"],
+        "rate" => vec!["10 1000000 20 5 1 0", PID],
         "breaker" => vec!["1", PID, "0", "1000000", "2", "500000"],
         "slots" => vec!["0", PID, "9", "30000000", "2", "0"],
         _ => vec![PID, "10000000", "900000", "-7", "3", "12", "1"],
@@ -124,7 +124,7 @@ fn keys_end_by_themselves() {
     let mut connection = server.connect();
     for (script, args) in [
         // Full again after 10 ms; gone a second later. The processes stay for ten seconds.
-        (SCRIPTS[0], [PID, "100", "1000000", "5", "1", "1", "0", "1"].as_slice()),
+        (SCRIPTS[0], ["100 1000000 5 1 1 0", PID].as_slice()),
         // A lease of a millisecond.
         (SCRIPTS[2], &["0", PID, "9", "1000", "12", "0"]),
         // Two slices of a millisecond.

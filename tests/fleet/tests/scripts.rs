@@ -221,6 +221,9 @@ fn the_twin_in_memory_answers_and_keeps_what_the_scripts_do() {
     assert!(answers > count / 2 && errors > count / 500, "{answers} answers, {errors} errors");
 }
 
+/// What is no number, or is one at the border.
+const NO_NUMBERS: [&str; 7] = ["", "x", "-1", "4503599627370496", "4503599627370497", "1.5", "0"];
+
 /// Arguments as core would send them; now and then, any.
 fn arguments(script: Script, draw: &mut Draw, epoch: u64, fences: &[u64]) -> Vec<Vec<u8>> {
     let mut args: Vec<String> = vec![];
@@ -239,9 +242,13 @@ fn arguments(script: Script, draw: &mut Draw, epoch: u64, fences: &[u64]) -> Vec
             let want = draw.below(2 * burst.min(30));
             let (need, back, seen) =
                 (draw.below(want.min(burst) + 1), draw.below(12) / 10, draw.below(4) / 3);
-            let numbers = [permits, per, burst, want, need, back, seen];
-            args.push(pid);
-            args.extend(numbers.map(|it| it.to_string()));
+            let mut numbers = [permits, per, burst, want, need, back].map(|it| it.to_string());
+            if draw.below(100) == 0 {
+                let at = draw.below(6) as usize;
+                numbers[at] = draw.one(&NO_NUMBERS).to_string();
+            }
+            args.push(numbers.join(" "));
+            args.extend((seen > 0).then_some(pid));
         }
         "breaker" => {
             let epoch = epoch - (draw.below(4) / 3).min(epoch);
@@ -268,7 +275,7 @@ fn arguments(script: Script, draw: &mut Draw, epoch: u64, fences: &[u64]) -> Vec
     }
     if draw.below(100) == 0 {
         let at = draw.below(args.len() as u64) as usize;
-        args[at] = draw.one(&["", "x", "-1", "4503599627370496", "4503599627370497", "1.5", "0"]).to_string();
+        args[at] = draw.one(&NO_NUMBERS).to_string();
     }
     if draw.below(200) == 0 {
         args.truncate(draw.below(args.len() as u64) as usize);

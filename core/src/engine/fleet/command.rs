@@ -161,17 +161,37 @@ impl Engine {
         within: Duration,
         now: Time,
     ) {
+        let number = |number: u64| number.to_string().into_bytes();
+        let mut words = Vec::with_capacity(2 + args.len());
+        words.extend(op.map(number));
+        words.push(self.process_name());
+        words.extend(args.iter().copied().map(number));
+        self.send_words(script, (home, subject), words, within, now);
+    }
+
+    /// This process's name in the store; empty without one.
+    pub(super) fn process_name(&self) -> Vec<u8> {
+        self.fleet.as_ref().map_or_else(Vec::new, |fleet| fleet.process.to_vec())
+    }
+
+    /// Sends a script, by name, with these arguments after its keys.
+    pub(super) fn send_words(
+        &mut self,
+        script: &'static Script,
+        (home, subject): (u32, Subject),
+        args: Vec<Vec<u8>>,
+        within: Duration,
+        now: Time,
+    ) {
         let entity = self.entity(home);
         let home = self.routes.id(home);
         let Some(fleet) = &mut self.fleet else { return };
-        let mut tail = Vec::with_capacity(6 + args.len());
+        let mut tail = Vec::with_capacity(1 + script.keys.len() + args.len());
         tail.push(script.keys.len().to_string().into_bytes());
         for part in script.keys {
             tail.push(format!("{}:{{{entity}}}{part}", fleet.namespace).into_bytes());
         }
-        tail.extend(op.map(|op| op.to_string().into_bytes()));
-        tail.push(fleet.process.to_vec());
-        tail.extend(args.iter().map(|number| number.to_string().into_bytes()));
+        tail.extend(args);
         let pending = Pending {
             subject,
             home,

@@ -30,17 +30,17 @@ pub(super) fn rate(
     args: &Args<'_>,
     now: u64,
 ) -> Answer<String> {
-    let (permits, per) = (args.number(2)?.max(1), args.number(3)?.max(1));
-    let (burst, want, need) = (args.number(4)?, args.number(5)?, args.number(6)?);
-    let (back, seen_now) = (args.number(7)?, args.number(8)? > 0);
+    let asked = numbers(args.text(1)?).ok_or_else(|| error("argument 1 is not six numbers"))?;
+    let [permits, per, burst, want, need, back] = asked;
+    let (permits, per, noted) = (permits.max(1), per.max(1), args.text(2).ok());
     let full = burst.checked_mul(per).filter(|full| *full <= MOST);
     let full = full.ok_or_else(|| error("burst times per is above 2^52"))?;
-    let held = keys.text(bucket)?.and_then(|text| four(text)).filter(|held| held[2] > 0);
+    let held = keys.text(bucket)?.and_then(|text| numbers(text)).filter(|held| held[2] > 0);
     let [level, mut filled, unit, mut count] = match held {
         Some(held) => held,
         None => [full, now, per, keys.members(processes)?],
     };
-    let mut writes = seen_now || back > 0 || unit != per;
+    let mut writes = noted.is_some() || back > 0 || unit != per;
     let mut level = u128::from(level);
     if unit != per {
         let rest = level % u128::from(unit);
@@ -66,8 +66,8 @@ pub(super) fn rate(
     } else {
         wait = ((need.min(burst) * per).saturating_sub(level).div_ceil(permits) + behind).max(1);
     }
-    if seen_now {
-        seen(keys, processes, args.text(1)?, now, 5 * SECOND)?;
+    if let Some(process) = noted {
+        seen(keys, processes, process, now, 5 * SECOND)?;
         keys.expire(processes, 10_000);
         count = keys.members(processes)?;
     }
@@ -290,7 +290,7 @@ fn take_wants(keys: &mut Keys, wants: &[u8], now: u64) -> Answer<Vec<(Vec<u8>, [
 
 /// What a process wants, where that counts.
 fn want(text: &[u8], now: u64) -> Option<[u64; 4]> {
-    four(text).filter(|it| it[0] > now && it[0] <= now + PATIENCE)
+    numbers(text).filter(|it| it[0] > now && it[0] <= now + PATIENCE)
 }
 
 fn note(keys: &mut Keys, wants: &[u8], pid: &[u8], numbers: [u64; 4]) -> Answer<()> {
@@ -382,8 +382,8 @@ fn reap(keys: &mut Keys, slots: &[u8], now: u64, until: i64) -> Answer<u64> {
     keys.drop_members(slots, |score| score <= now.cast_signed())
 }
 
-/// Four numbers parted by single blanks.
-fn four(text: &[u8]) -> Option<[u64; 4]> {
+/// So many numbers parted by single blanks.
+fn numbers<const N: usize>(text: &[u8]) -> Option<[u64; N]> {
     let numbers: Option<Vec<u64>> = text.split(|byte| *byte == b' ').map(whole).collect();
     numbers.and_then(|it| it.try_into().ok())
 }

@@ -76,16 +76,10 @@ impl Engine {
         if unseen {
             share.seen = Some(now);
         }
-        let args = [
-            u64::from(permits),
-            per.as_micros().max(1),
-            u64::from(burst),
-            u64::from(want),
-            u64::from(need),
-            u64::from(back),
-            u64::from(unseen),
-        ];
-        self.send(&RATE, (home, Subject::Rate { want, need, call }), (None, &args), within, now);
+        let per = per.as_micros().max(1);
+        let asked = format!("{permits} {per} {burst} {want} {need} {back}").into_bytes();
+        let args = if unseen { vec![asked, self.process_name()] } else { vec![asked] };
+        self.send_words(&RATE, (home, Subject::Rate { want, need, call }), args, within, now);
     }
 
     /// The store has answered.
