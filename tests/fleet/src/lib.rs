@@ -16,6 +16,15 @@ pub use proxy::{Proxy, Way};
 pub use resp::{Connection, Word};
 pub use server::{Cluster, Server, slot};
 
+/// The commands that a row of the ACL table in `docs/fleet.md` lists, in lower case.
+pub fn documented(row: &str) -> std::collections::BTreeSet<String> {
+    let page = include_str!("../../../docs/fleet.md");
+    let line = page.lines().find(|line| line.starts_with(&format!("| {row} | `")));
+    let cell = line.and_then(|line| line.split('`').nth(1));
+    let cell = cell.unwrap_or_else(|| panic!("docs/fleet.md has no row {row}"));
+    cell.split_whitespace().map(ToString::to_string).collect()
+}
+
 /// A command from words parted by blanks.
 pub fn words(command: &str) -> Vec<Vec<u8>> {
     command.split(' ').map(|word| word.as_bytes().to_vec()).collect()

@@ -8,7 +8,7 @@ use tidegate::fleet::{Reply, StoreKind};
 use tidegate::{
     Action, Class, Engine, Event, Options, Outcome, Policy, Request, RouteId, Time, Value, Verdict,
 };
-use tidegate_fleet_tests::{Connection, Server};
+use tidegate_fleet_tests::{Connection, Server, documented};
 
 /// A process: it carries out each command at once, and calls end as they are told to.
 struct Process {
@@ -26,7 +26,15 @@ impl Process {
         let _ = engine.attach_store(StoreKind::Plain, "shop", seed, now);
         let policy = engine.policy(Policy::from_pairs("api", pairs).unwrap()).unwrap();
         let route = engine.route(policy, "eu", now);
-        Self { engine, route, connection: server.connect(), born: Instant::now(), commands: Vec::new() }
+        // As a user who may run what docs/fleet.md lists, and nothing else.
+        let allowed: Vec<String> =
+            documented("without scripts").iter().map(|name| format!("+{name}")).collect();
+        let mut connection = server.connect();
+        if server.version() >= (7, 0) {
+            connection.ok(&format!("ACL SETUSER app reset on >secret ~shop:* {}", allowed.join(" ")));
+            connection.ok("AUTH app secret");
+        }
+        Self { engine, route, connection, born: Instant::now(), commands: Vec::new() }
     }
 
     fn now(&self) -> Time {
