@@ -197,6 +197,13 @@ def test_opting_out_of_giving_up(colour: Colour) -> None:
     assert colour.sleeps[1] <= 0.1
 
 
+def test_no_budget_but_the_given_one_refuses(colour: Colour) -> None:
+    plenty = door.RetryBudget(min_retries_per_sec=1_000_000)
+    retry = colour.make("Retry", base_delay=0, budget=plenty)
+    for _ in range(300):  # in no time
+        assert colour.call(retry, request(), Chain(503, 503)).status_code == 200
+
+
 @says(16, 33, 34)
 def test_the_default_budget_is_ones_own(colour: Colour) -> None:
     first, second = colour.make("Retry"), colour.make("Retry")

@@ -216,8 +216,8 @@ class _Retry:
                 "backoff": {"base": base, "max": max_delay, "multiplier": 2, "jitter": "full"},
                 "retry_after": "exact",
                 "max_retry_after": max_delay,
-                # Beside the budget of this door; a document that names no kind would mean `earned`.
-                "budget": {"kind": "window"},
+                # The budget of this door is the only one, as in httpware; a second one would refuse what it allows.
+                "budget": {"kind": "none"},
             },
             engine=default_engine() if engine is None else engine,
         )
