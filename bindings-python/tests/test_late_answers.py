@@ -1,4 +1,4 @@
-"""An answer that nobody gets is closed, in whatever order things happen, and its connection is not lost."""
+"""An answer that no caller receives is closed, in every order of events, and its connection is not lost."""
 
 from __future__ import annotations
 

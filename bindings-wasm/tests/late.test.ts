@@ -1,5 +1,5 @@
 /**
- * Answers that nobody gets: a head that arrives after the deadline, after the attempt timeout, after the caller gave up, or behind
+ * Answers that no caller receives: a head that arrives after the deadline, after the attempt timeout, after the caller gave up, or behind
  * another attempt's answer. Whatever comes first, each body is closed, once its attempt has ended, and its slot is free.
  */
 

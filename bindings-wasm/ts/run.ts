@@ -358,7 +358,7 @@ export abstract class Run<T> implements Timed, Waiter {
   /** Gives back what a failed result holds, while the call goes on. */
   protected release(_lane: Lane): void {}
 
-  /** Gives back what a result holds that nobody gets. */
+  /** Releases what an unreceived result holds. */
   protected discard(_value: unknown): void {}
 
   /** A good answer's body follows: the caller gets it, and the call goes on until it is read. */

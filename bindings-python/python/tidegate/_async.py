@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from ._timers import Timers
 
 CLOSE_SECONDS: Final = 0.5
-"""How long closing an answer that nobody gets may take, and as long again once that is cancelled."""
+"""Seconds that closing an unreceived answer may take, and again once the closing is cancelled."""
 
 
 async def drive(run: Run, step: int) -> Any:
-    """Carries out a call from this step to its end. Whatever interrupts it, the engine is told."""
+    """Carries out a call from this step to its end. An interruption of any kind is reported to the engine."""
     if run.races:
         from ._race import race
 
@@ -64,13 +64,13 @@ async def resume(
 
 
 async def discard_held(run: Run, error: BaseException | None = None) -> None:
-    """Closes the answers that nobody gets of a call that ends with an error."""
+    """Closes the answers of a call that ends with an error: no caller receives them."""
     for value in run.undelivered():
         await discard(run, value, error)
 
 
 async def discard(run: Run, value: Any, error: BaseException | None = None) -> None:
-    """Closes an answer that nobody gets, in `2 * CLOSE_SECONDS` at most, also for a caller who is cancelled.
+    """Closes an answer that no caller receives, within `2 * CLOSE_SECONDS`, even if the caller is cancelled.
 
     Args:
         run: The call.

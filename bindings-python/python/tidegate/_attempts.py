@@ -149,7 +149,7 @@ class _Loop:
         self.close()
 
     def close(self) -> None:
-        """Cancels the call, unless it has ended: its permit goes on, and nothing is counted."""
+        """Cancels the call, unless it has ended: releases its permit and counts nothing."""
         run = self._run
         if run is not None:
             run.abandon()

@@ -63,7 +63,7 @@ class Caller(_native.Runner):
 
     _policy: Policy
     _judged_by_type = True
-    """Whether the type of an exception says what it was: then the native half goes on after a failure."""
+    """Whether the type of an exception decides its outcome, so that the native half continues after it."""
 
     if TYPE_CHECKING:
 
@@ -271,7 +271,7 @@ class Caller(_native.Runner):
         `attempt.num` counts from 1; `attempt.remaining` is the time left in seconds, or None;
         `attempt.result(value)` shows `value` to the policy's `classify`. A body that ends normally without it
         is ok, also by a `break` or `return` inside `with attempt`. Leaving the loop anywhere else before its
-        end cancels the call: its permit goes on, and nothing is counted.
+        end cancels the call: its permit is released, and nothing is counted.
 
         In `async for` an `attempt_timeout` and the deadline cancel the body, inside `with attempt`. In a
         `for` loop nothing can interrupt it, so that a policy with an `attempt_timeout` is refused before the

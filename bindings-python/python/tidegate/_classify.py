@@ -24,7 +24,7 @@ CONFLICT: Final = pack_outcome(KINDS["conflict"])
 PERMANENT: Final = pack_outcome(KINDS["permanent"])
 CANCELLED: Final = pack_outcome(KINDS["cancelled"])
 STOPPED: Final = -1
-"""The caller gave up: no outcome but a Cancel event, and the exception goes on untouched."""
+"""The caller gave up: no outcome but a Cancel event, and the exception is raised unchanged."""
 
 ASK: Final = -2
 """What `of_type` answers where the exception itself says more."""

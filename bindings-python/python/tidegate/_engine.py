@@ -91,7 +91,7 @@ class Engine:
             attach(store, engine=self)
 
     def on(self, call: int, event: int) -> int:
-        """Tells a call what happened, and wakes whoever can go on because of it."""
+        """Reports an event of a call, and wakes the calls that can continue because of it."""
         reply = self.native.on(call, event)
         if isinstance(reply, int):
             return reply
@@ -124,7 +124,7 @@ class Engine:
             ends.pop(call, None)
 
     def begun(self, reply: tuple[int, int] | tuple[int, int, list[int]]) -> tuple[int, int]:
-        """The call and the step of a `begin`, after waking whoever can go on because of it."""
+        """The call and the step of a `begin`, after waking the calls that can continue because of it."""
         if len(reply) == 3:
             self.wake(reply[2])
         return reply[0], reply[1]

@@ -212,7 +212,7 @@ async def _next(run: _GeneratorRun, opened: Open, go_on: Callable[[Any], Any], v
     stopped = None if timers is None else timers.disarm(call, failure)
     try:
         if stopped is not None:
-            opened._end(CANCELLED)  # it has unwound: the slot goes on (R12)
+            opened._end(CANCELLED)  # it has unwound: the slot is released (R12)
             if stopped[1] and failure is not None:
                 raise failure
             raise run.refuse("deadline") from failure

@@ -160,7 +160,7 @@ _RULES: Final[dict[str, Callable[[Any], str | None]]] = {
 
 
 def flags_of(given: Mapping[str, Any]) -> int:
-    """What `begin` is told of criticality and cost."""
+    """Criticality and cost, as `begin` takes them."""
     cost: int = given.get("cost", 1)
     return CRITICALITIES[given.get("criticality", "normal")] | cost << COST_SHIFT
 

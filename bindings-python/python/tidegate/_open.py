@@ -79,4 +79,4 @@ class Open:
 
     def __del__(self) -> None:
         if self._call:
-            self._end(_classify.STOPPED)  # thrown away unread: the slot goes on
+            self._end(_classify.STOPPED)  # thrown away unread: the slot is released

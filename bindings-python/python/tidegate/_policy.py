@@ -64,7 +64,7 @@ class Policy(Caller):
             an `Outcome`, or None for the default.
         fallback: What callers of `call`, `acall` and decorated functions get in the place of an error: a
             value, or a callable (also async, for `acall`) that is given the final error. It runs outside all
-            components; where it fails, its own error goes on, from the one it was to stand in for.
+            components; where it fails, its own error is raised, from the one that it was to replace.
         fallback_on: Which errors: an exception class, a tuple of them, or a callable that is given the error.
             If left out: our own refusals and timeouts, and what `classify` or the default calls a failure
             (`transient`, `throttled`, `timeout`, `never_sent`, `conflict`; a `permanent` one, which is a bug

@@ -148,7 +148,7 @@ class Run:
         """Gives back what a failed result holds, before anything else (async: an awaitable or None)."""
 
     def discard(self, value: Any) -> Any:
-        """Gives back what an answer holds that nobody gets (async: an awaitable or None)."""
+        """Releases what an unreceived answer holds (async: an awaitable or None)."""
 
     def undelivered(self) -> list[Any]:
         """Takes the answers that are still held after the call has raised: its shell discards them."""
@@ -227,7 +227,7 @@ class Run:
                 return self.deliver(value, name, note, retry_in)
             add_note(value, self.note(name, note))
             error = value
-        self.held = {lane: kept for lane, kept in self.held.items() if kept[0]}  # answers that nobody gets
+        self.held = {lane: kept for lane, kept in self.held.items() if kept[0]}  # unreceived answers
         if self.engine.journals:
             self.engine.mark(error, self.id)
         try:

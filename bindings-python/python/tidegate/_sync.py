@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def drive(run: Run, step: int) -> Any:
-    """Carries out a call from this step to its end. Whatever interrupts it, the engine is told."""
+    """Carries out a call from this step to its end. An interruption of any kind is reported to the engine."""
     if run.races:
         from ._race_sync import race
 
@@ -38,7 +38,7 @@ def drive(run: Run, step: int) -> Any:
 
 
 def discard_held(run: Run) -> None:
-    """Closes the answers that nobody gets of a call that ends with an error."""
+    """Closes the answers of a call that ends with an error: no caller receives them."""
     for value in run.undelivered():
         try:
             run.discard(value)

@@ -39,7 +39,7 @@ def socket_of(raw: Any) -> Any:
 
 
 def guard(run: OpenRun, raw: Any, step: int, own_read: float | None) -> None:
-    """From here on the deadline holds for the body, and whoever reads it ends the call."""
+    """From here on the deadline holds for the body, and reading it to its end ends the call."""
     original = raw._original_response
     receiver = _Receiver(Body(run, None, step), original, socket_of(raw), own_read)
     original.fp = io.BufferedReader(receiver)

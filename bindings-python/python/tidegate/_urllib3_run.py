@@ -69,7 +69,7 @@ class Urllib3Run(HttpRun):
             self.discard(value)
 
     def discard(self, value: Any) -> None:
-        """Closes an answer that nobody gets."""
+        """Closes an answer that no caller receives."""
         raw = self.raw(value)
         raw.close()
         raw.release_conn()  # a pool that blocks gets its place back

@@ -121,7 +121,7 @@ final class BodyReader: Body {
     }
 }
 
-/// The transfers of one call: what nobody gets of them is closed.
+/// The transfers of one call: those that no caller receives are closed.
 final class Transfers: Sendable {
     private let all = Locked<[Transfer]>([])
 

@@ -142,7 +142,7 @@ class AsyncBulkhead(_Bulkhead):
 
         Raises:
             BulkheadFullError: If no slot came free in time.
-            asyncio.CancelledError: If the caller was cancelled; the slot goes on at once.
+            asyncio.CancelledError: If the caller was cancelled; the slot is released at once.
             Exception: What sending it raised, as it was.
         """
         from tidegate._async import drive as drive_async

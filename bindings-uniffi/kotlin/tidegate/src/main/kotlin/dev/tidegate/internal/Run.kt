@@ -39,7 +39,7 @@ internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
         return Outcomes.by(classify, core, lane.result(), lane.error(), outcome)
     }
 
-    /** Gives back what a result holds that nobody gets. */
+    /** Releases what an unreceived result holds. */
     protected open fun discard(value: Any?) = Unit
 
     /** Can this earlier result still be delivered? */
