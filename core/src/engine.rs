@@ -14,6 +14,7 @@
 mod admit;
 mod arena;
 mod call;
+mod changes;
 mod chores;
 mod decide;
 mod evidence;
@@ -42,6 +43,7 @@ mod view;
 
 use crate::full::Part;
 use crate::map::Map;
+use route::Operated;
 use std::fmt;
 
 pub use call::EDGES;
@@ -124,6 +126,8 @@ struct Entry {
     homes: route::Homes,
     /// Is every call refused?
     forced: bool,
+    /// What an operator has changed for all its routes.
+    changes: changes::Changes,
 }
 
 /// The engine: a pure state machine for all calls of a process.
@@ -203,7 +207,15 @@ impl Engine {
         };
         self.by_name.insert(policy.name().to_owned(), number);
         let again = route::stage::asked_again(&policy);
-        let entry = Entry { policy, counts: Counts::default(), of: number, again, homes, forced: false };
+        let entry = Entry {
+            policy,
+            counts: Counts::default(),
+            of: number,
+            again,
+            homes,
+            forced: false,
+            changes: changes::Changes::default(),
+        };
         self.policies.push(entry);
         Ok(PolicyId(u32::from(number)))
     }
@@ -232,8 +244,12 @@ impl Engine {
         let now = self.clock.observe(now);
         match self.number_of(policy) {
             Some(number) => {
+                if !self.chores.is_empty() {
+                    self.catch_up_for_key(number, now);
+                }
                 let entry = &self.policies[usize::from(number)];
-                self.routes.intern(number, (&entry.policy, entry.homes, entry.forced), key, now)
+                let operated = Operated { forced: entry.forced, changes: entry.changes.last };
+                self.routes.intern(number, (&entry.policy, entry.homes, operated), key, now)
             }
             None => RouteId::from_word(0),
         }
@@ -276,10 +292,13 @@ impl Engine {
     /// budgets stay.
     pub fn after_fork(&mut self, seed: u64, now: Time) -> Flags {
         self.write(|| Input::Fork { seed, now });
-        self.clock.observe(now);
+        let now = self.clock.observe(now);
         self.seed = seed;
         self.calls.clear();
         self.routes.clear_calls();
+        if !self.chores.is_empty() {
+            self.catch_up_all(now);
+        }
         self.targets.forget_calls();
         self.wakes.clear();
         self.chores.clear();

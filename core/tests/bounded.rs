@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use Value::{Number, Text};
 use host::{Host, SECOND, at, bulkhead, http, of, verdict};
+use tidegate::fleet::{Reply, StoreKind};
 use tidegate::{
     Action, CallId, Class, Engine, Event, Options, Policy, PolicyId, Request, SavePages, SnapshotPages, Step,
     Value, Verdict, Wait,
@@ -240,6 +241,47 @@ fn grants_that_nobody_claims_and_calls_that_linger_are_cleared_a_part_at_a_time(
     host.engine.check().unwrap();
 }
 
+#[test]
+fn waiters_of_a_rate_whose_store_is_lost_are_refused_a_part_at_a_time() {
+    let mut engine = Engine::new(3, Options::default().journal(true));
+    let _ = engine.attach_store(StoreKind::Lua, "", 7, at(0));
+    let pairs = [
+        ("rate_limit.permits", Number(100_000.0)),
+        ("rate_limit.per", Number(1e6)),
+        ("rate_limit.store", Text("fleet")),
+        ("rate_limit.on_loss", Text("closed")),
+        ("rate_limit.wait", Number(1.0)),
+        ("rate_limit.max_wait", Number(10e6)),
+        ("rate_limit.max_waiters", Number(50_000.0)),
+    ];
+    let policy = engine.policy(Policy::from_pairs("p", &pairs).unwrap()).unwrap();
+    let route = engine.route(policy, "a", at(0));
+    let request = Request { may_park: true, ..Request::default() };
+    for _ in 0..WAITERS {
+        assert!(matches!(engine.begin(route, &request, at(0)).1.action, Action::Wait { .. }));
+    }
+    let (mut commands, mut woken) = (Vec::new(), Vec::new());
+    engine.take_commands(&mut commands);
+    engine.take_wakes(&mut woken);
+    woken.clear();
+    assert!(engine.on_reply(commands[0].id, Reply::Lost, at(1)).wakes);
+    assert!(engine.work() <= MOST && engine.has_chores());
+    let mut refused = 0;
+    engine.take_wakes(&mut woken);
+    while let Some(call) = woken.pop() {
+        let action = engine.on(call, Event::Poll, at(1)).action;
+        assert!(engine.work() <= MOST);
+        refused += usize::from(matches!(action, Action::Done { verdict: Verdict::StoreUnavailable, .. }));
+        engine.take_wakes(&mut woken);
+    }
+    assert_eq!(refused, WAITERS);
+    engine.check().unwrap();
+    // A journal is handed over, not copied.
+    let (journal, mut inputs) = (engine.journal().as_ptr(), Vec::new());
+    engine.take_journal(&mut inputs);
+    assert!(inputs.len() > 2 * WAITERS && inputs.as_ptr() == journal && engine.journal().is_empty());
+}
+
 /// An engine of so many routes, each with something to remember, and one call in every tenth.
 fn many(routes: u32, max: u32) -> (Engine, PolicyId, Vec<CallId>) {
     let mut engine = Engine::new(3, Options::default().max_routes(max));
@@ -258,6 +300,151 @@ fn many(routes: u32, max: u32) -> (Engine, PolicyId, Vec<CallId>) {
         }
     }
     (engine, policy, running)
+}
+
+/// Lets an engine go on by events of nobody until nothing is left.
+fn drain(engine: &mut Engine, now: u64) {
+    let mut events = 0;
+    while engine.has_chores() {
+        assert_eq!(verdict(engine.on(CallId::from_word(0), Event::Poll, at(now))), Verdict::Stale);
+        assert!(engine.work() <= MOST, "{} in one step", engine.work());
+        events += 1;
+        assert!(events < 200, "each event goes on with what is left");
+    }
+}
+
+#[test]
+fn a_retune_and_a_forced_opening_reach_the_routes_a_part_at_a_time_and_each_before_its_next_call() {
+    let (mut engine, policy, _running) = many(2_000, 10_000);
+    let begin = |engine: &mut Engine, key: &str, now: u64| {
+        let route = engine.route(policy, key, at(now));
+        engine.begin(route, &Request::default(), at(now)).1
+    };
+    let pairs = [bulkhead(1.0, 0.0), http(&[("retry.max_attempts", Number(2.0))])].concat();
+    let flags = engine.retune(policy, Policy::from_pairs("p", &pairs).unwrap(), at(3_000));
+    assert!(flags.is_ok() && engine.work() <= MOST && engine.has_chores());
+    assert_eq!(
+        verdict(begin(&mut engine, "key1990", 3_001)),
+        Verdict::QueueFull,
+        "one is there, and one is the limit"
+    );
+    assert!(engine.has_chores());
+    drain(&mut engine, 3_002);
+    let limits = engine.snapshot(at(3_002));
+    let limits = limits.routes.iter().map(|route| route.pool.as_ref().unwrap().limit).max();
+    assert_eq!(limits, Some(1));
+
+    let _ = engine.force_open(policy, None, true, at(4_000));
+    assert!(engine.work() <= MOST && engine.has_chores());
+    assert_eq!(verdict(begin(&mut engine, "key1991", 4_001)), Verdict::ForcedOpen);
+    // Cleared before all have been reached; and one is forced by itself, which the rest of the clearing spares.
+    let _ = engine.force_open(policy, None, false, at(4_002));
+    let one = engine.route(policy, "key1992", at(4_003));
+    let _ = engine.force_open(policy, Some(one), true, at(4_003));
+    assert!(engine.has_chores());
+    assert!(matches!(begin(&mut engine, "key1991", 4_004).action, Action::Attempt { .. }));
+    drain(&mut engine, 4_005);
+    let forced = engine.snapshot(at(4_005)).routes.iter().filter(|route| route.forced).count();
+    assert_eq!(forced, 1);
+    assert_eq!(verdict(begin(&mut engine, "key1992", 4_006)), Verdict::ForcedOpen);
+    assert!(matches!(begin(&mut engine, "key1993", 4_006).action, Action::Attempt { .. }));
+    engine.check().unwrap();
+}
+
+/// Two engines of one history: one is let go on after each change, the other has the next calls at once. Nobody can tell
+/// them apart, evictions with what they owe included.
+#[test]
+fn a_route_that_takes_a_change_over_later_answers_as_if_it_had_at_once() {
+    let mut evictions = 0;
+    for seed in 0..10_u64 {
+        let mut state = seed * 2 + 1;
+        let mut draw = move |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let settings = |kind: u64| {
+            let rate = [(2.0, 5.0), (1.0, 1.0), (5.0, 2.0)][kind as usize];
+            let mut pairs = http(&[
+                ("rate_limit.permits", Number(rate.0)),
+                ("rate_limit.per", Number(1e6)),
+                ("rate_limit.burst", Number(rate.1)),
+                ("breaker.consecutive", Number([1.0, 2.0, 3.0][kind as usize])),
+                ("breaker.break_duration", Number(3e6)),
+            ]);
+            pairs.extend(if kind == 1 { vec![] } else { bulkhead(2.0, 0.0) });
+            pairs.extend(if kind == 1 {
+                vec![
+                    ("retry.budget.kind", Text("tokens")),
+                    ("retry.budget.ratio", Number(0.1)),
+                    ("retry.budget.max", Number(10.0)),
+                ]
+            } else {
+                vec![("retry.budget.kind", Text("window")), ("retry.budget.min_retries_per_sec", Number(1.0))]
+            });
+            Policy::from_pairs("p", &pairs).unwrap()
+        };
+        let mut engines = [0, 1].map(|_| {
+            let mut engine = Engine::new(3, Options::default().max_routes(300));
+            let policy = engine.policy(settings(0)).unwrap();
+            (engine, policy)
+        });
+        let (mut now, mut calls) = (0, Vec::new());
+        for step in 0..1_500 {
+            now += draw(20_000);
+            let key = format!("key{}", draw(340));
+            let (what, kind, pick) = (draw(200), draw(3), draw(1 << 20) as usize);
+            let class = if draw(3) == 0 { Class::Transient } else { Class::Ok };
+            let answers = engines.each_mut().map(|(engine, policy)| {
+                let answer = match what {
+                    0 if step > 400 => {
+                        drain(engine, now); // of two changes a route takes over the last
+                        let flags = engine.retune(*policy, settings(kind), at(now));
+                        return (format!("{:?}", flags.is_ok()), None);
+                    }
+                    1 | 2 if step > 400 => {
+                        let _ = engine.force_open(*policy, None, what == 1, at(now));
+                        return (String::new(), None);
+                    }
+                    3 if step > 400 => {
+                        let route = engine.route(*policy, &key, at(now));
+                        let _ = engine.force_open(*policy, Some(route), kind > 0, at(now));
+                        return (String::new(), None);
+                    }
+                    4..80 if !calls.is_empty() => {
+                        let call = calls[pick % calls.len()];
+                        let outcome = of(class);
+                        engine.on(call, Event::Finished { attempt: 1, outcome }, at(now))
+                    }
+                    _ => {
+                        let route = engine.route(*policy, &key, at(now));
+                        let (call, step) = engine.begin(route, &Request::default(), at(now));
+                        assert!(engine.work() <= MOST);
+                        return (format!("{:?}", step.action), Some(call));
+                    }
+                };
+                assert!(engine.work() <= MOST);
+                (format!("{:?}", answer.action), None)
+            });
+            assert_eq!(answers[0], answers[1], "seed {seed}, step {step}: {what} {key} at {now}");
+            calls.extend(answers[0].1);
+            let old = calls.len().saturating_sub(60);
+            calls.drain(..old);
+            drain(&mut engines[0].0, now);
+            if step % 100 == 0 {
+                engines[1].0.check().unwrap();
+            }
+        }
+        let [one, other] = engines.map(|(mut engine, _)| {
+            drain(&mut engine, now);
+            (engine.save(at(now)), engine.snapshot(at(now)).route_evictions)
+        });
+        assert_eq!(one.1, other.1, "seed {seed}: evictions");
+        evictions += one.1;
+        let apart = one.0.bytes().zip(other.0.bytes()).take_while(|(one, other)| one == other).count();
+        let shown = |text: &str| text[apart.saturating_sub(160)..(apart + 40).min(text.len())].to_owned();
+        assert!(one.0 == other.0, "seed {seed}: {}\n{}", shown(&one.0), shown(&other.0));
+    }
+    assert!(evictions > 0);
 }
 
 #[test]

@@ -84,6 +84,9 @@ impl Engine {
         let Some(route) = self.routes.find(route) else {
             return (CallId::from_word(0), self.answer(Step::done(Verdict::StaleRoute), now));
         };
+        if !self.chores.is_empty() {
+            self.catch_up(route, now);
+        }
         let mut call = Call::new(self.ordinal, now, route, self.routes[route].policy);
         self.ordinal += 1;
         call.flags = request.criticality as u16
@@ -120,6 +123,9 @@ impl Engine {
         let Some(slot) = self.calls.find(call) else {
             return self.answer(Step::done(Verdict::Stale), now);
         };
+        if !self.chores.is_empty() {
+            self.catch_up(self.calls[slot].route, now);
+        }
         let call = &mut self.calls[slot];
         if let Event::Finished { attempt, outcome } = event
             && call.state == State::Running

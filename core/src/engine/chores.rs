@@ -4,6 +4,8 @@
 //! [`MOST`] of them and notes the rest here. Whatever event comes next goes on with it, whoever's it is; and because
 //! a step that leaves something wakes somebody who waits for it, an event comes at once.
 
+use std::collections::BTreeMap;
+
 use super::Engine;
 use super::arena::{NONE, State};
 use crate::time::Time;
@@ -30,6 +32,10 @@ pub(super) enum Chore {
     Ended(u32),
     /// A policy, or one of its routes, is forced open, and calls that wait have not been refused: those from this slot on.
     Forced { policy: u16, route: u32, from: u32 },
+    /// An operator has changed a policy, and its routes from this slot on have not taken that over.
+    Changed { policy: u16, from: u32 },
+    /// The permits of a pool have become the fleet's, or are so no more, and routes from this slot on do not know it.
+    Leased { home: u32, from: u32 },
 }
 
 /// How much a step may still do, and what is left to do.
@@ -56,12 +62,18 @@ impl Chores {
 
     /// May one more be done in this step? If not, `rest` is left to the next one.
     pub fn one_more(&mut self, rest: Chore) -> bool {
-        if self.fuel == 0 {
+        self.so_many(1, rest)
+    }
+
+    /// May something be done in this step that counts for so many? If not, `rest` is left to the next one.
+    pub fn so_many(&mut self, count: u32, rest: Chore) -> bool {
+        if self.fuel < count {
+            self.fuel = 0;
             self.leave(rest);
             return false;
         }
-        self.fuel -= 1;
-        self.done += 1;
+        self.fuel -= count;
+        self.done += count;
         true
     }
 
@@ -80,6 +92,11 @@ impl Chores {
     /// Forgets what is left, after a fork.
     pub fn clear(&mut self) {
         self.left.clear();
+    }
+
+    /// Another change of a policy begins with its first route.
+    pub fn clear_changed(&mut self, policy: u16) {
+        self.left.retain(|chore| !matches!(chore, Chore::Changed { policy: of, .. } if *of == policy));
     }
 
     /// Takes back that calls of a policy, or of one of its routes, are to be refused.
@@ -113,6 +130,10 @@ impl Engine {
                     }
                 }
                 Chore::Forced { policy, route, from } => self.refuse_waiting(policy, route, from, now),
+                Chore::Changed { policy, from } => {
+                    self.change_routes(policy, from, &mut BTreeMap::new(), now);
+                }
+                Chore::Leased { home, from } => self.tell_users(home, from),
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Forced open: an operator refuses every call of a policy, or of one of its routes (semantics 0.6). And what hosts tell of
 //! a route besides calls.
 
+use std::collections::BTreeMap;
+
 use super::arena::{Call, NONE, State, flag};
 use super::chores::{Chore, LOOKED_AT};
 use super::record::RecordType;
@@ -22,31 +24,20 @@ impl Engine {
         self.chores.begin_step();
         if let Some(number) = self.number_of(policy) {
             let one = route.map(|route| self.routes.find(route));
-            let here = |slot: u32| one.is_none_or(|one| one == Some(slot));
-            let routes = self
-                .routes
-                .iter()
-                .filter(|(slot, route)| route.policy == number && !route.is_pool() && here(*slot));
-            let routes: Vec<_> = routes.map(|(slot, _)| slot).collect();
-            let entry = &mut self.policies[usize::from(number)];
-            if one.is_none() {
-                entry.forced = on;
-            }
-            let whole = entry.forced;
             let what = if on { RecordType::ForcedOpen } else { RecordType::ForcedCleared };
             if one != Some(None) {
                 self.note(move |it| it.tell_policy(what, Some(number), one.flatten(), now));
             }
-            for slot in &routes {
-                let before = self.levels(*slot);
-                let route = &mut self.routes[*slot];
-                route.forced = on && (one.is_some() || route.forced);
-                let forced = whole || route.forced;
-                route.stages = route.stages & !stage::FORCED | if forced { stage::FORCED } else { 0 };
-                if let Some(breaker) = route.breaker.as_mut().filter(|_| !forced) {
-                    breaker.reset();
+            match one {
+                None => {
+                    let entry = &mut self.policies[usize::from(number)];
+                    entry.forced = on;
+                    entry.changes.force(on);
+                    self.chores.clear_changed(number);
+                    self.change_routes(number, 0, &mut BTreeMap::new(), now);
                 }
-                self.note(move |it| it.tell_levels(*slot, before, now));
+                Some(Some(slot)) if self.routes[slot].policy == number => self.force_route(slot, on, now),
+                Some(_) => {}
             }
             let route = one.map_or(NONE, |one| one.unwrap_or(NONE));
             if !on {
@@ -56,6 +47,20 @@ impl Engine {
             }
         }
         self.flags()
+    }
+
+    /// Refuses every call of one route from now on, or ends that.
+    fn force_route(&mut self, slot: u32, on: bool, now: Time) {
+        self.catch_up(slot, now);
+        let before = self.levels(slot);
+        let route = &mut self.routes[slot];
+        route.forced = on;
+        let forced = on || self.policies[usize::from(route.policy)].forced;
+        route.stages = route.stages & !stage::FORCED | if forced { stage::FORCED } else { 0 };
+        if let Some(breaker) = route.breaker.as_mut().filter(|_| !forced) {
+            breaker.reset();
+        }
+        self.note(move |it| it.tell_levels(slot, before, now));
     }
 
     /// A host has given its caller something in the place of an error of a call on this route, or has failed to

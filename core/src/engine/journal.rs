@@ -140,7 +140,11 @@ impl Engine {
     pub fn take_journal(&mut self, out: &mut Vec<Input>) {
         if let Some(inputs) = &mut self.journal.inputs {
             self.journal.whole &= inputs.is_empty();
-            out.append(inputs);
+            if out.is_empty() {
+                core::mem::swap(out, inputs); // nothing is copied, however many there are
+            } else {
+                out.append(inputs);
+            }
         }
     }
 

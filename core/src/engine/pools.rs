@@ -1,8 +1,7 @@
 //! Pools: one queue, one bucket or one ledger for several policies and all their routes (semantics 0.4).
 
-use std::collections::BTreeSet;
-
 use super::arena::NONE;
+use super::chores::{Chore, LOOKED_AT};
 use super::record::RecordType;
 use super::route::Homes;
 use super::{Clash, Engine, Input};
@@ -104,16 +103,28 @@ impl Engine {
         }
         self.retune_slots(at, policy.bulkhead.as_ref(), now);
         self.retune_digest(at, policy.bulkhead.as_ref());
-        for user in self.routes.users_of(at) {
-            self.routes.set_leased(user);
-        }
+        self.tell_users(at, 0);
         if !self.retune_budget_of(at, policy.retry.budget, now) {
-            self.forget_charges_of(&BTreeSet::from([at]));
+            self.forget_charges_of(|_, home| home == at);
         }
         self.note(move |it| it.tell_policy(RecordType::PolicyRetuned, None, Some(at), now));
         self.note(move |it| it.tell_levels(at, before, now));
         self.hand_out(at, now);
         Ok(self.flags())
+    }
+
+    /// Tells the users of a pool, from this slot on, whether its permits are leases; those behind in the next steps.
+    pub(super) fn tell_users(&mut self, home: u32, from: u32) {
+        let end = from.saturating_add(LOOKED_AT).min(self.routes.slots());
+        for slot in from..end {
+            let route = &self.routes[slot];
+            if route.pool_at == home && !route.is_pool() && !route.is_free() {
+                self.routes.set_leased(slot);
+            }
+        }
+        if end < self.routes.slots() {
+            self.chores.leave(Chore::Leased { home, from: end });
+        }
     }
 
     /// Where the pools are that a policy names.

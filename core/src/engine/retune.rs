@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::arena::{Call, NONE, State, flag};
+use super::changes::Changes;
 use super::fleet::breaker::Guard;
 use super::queue::Pool;
 use super::record::RecordType;
@@ -56,21 +57,23 @@ impl Engine {
             let entry = &mut self.policies[usize::from(number)];
             entry.again = stage::asked_again(&to);
             self.routes.retune_debts(number, &entry.policy, &to, now);
+            let anew =
+                !BudgetSettings::same_kind(entry.policy.retry.budget.as_ref(), to.retry.budget.as_ref());
             entry.policy = to;
+            entry.changes.retune(anew, now);
+            self.chores.clear_changed(number);
             self.note(move |it| it.tell_policy(RecordType::PolicyRetuned, Some(number), None, now));
-            let adopted = self.adopt(number);
-            let routes = self.routes.iter().filter(|(_, route)| route.policy == number);
-            let mut anew = BTreeSet::new();
-            for route in routes.map(|(slot, _)| slot).collect::<Vec<_>>() {
-                let before = self.levels(route);
-                self.retune_pool_of(route, number, adopted.get(&route).copied().unwrap_or(0), now);
-                if !self.retune_route(route, number, now) {
-                    anew.insert(route);
-                }
-                self.note(move |it| it.tell_levels(route, before, now));
-                self.hand_out(route, now);
+            if anew {
+                self.forget_charges_of(|it, home| {
+                    it.policy == number && !it.is_pool() && it.budget_at == home
+                });
             }
-            self.forget_charges_of(&anew);
+            let mut adopted = self.adopt(number);
+            self.change_routes(number, 0, &mut adopted, now);
+            // Of the others, those with calls that hold permits now: their pools are there before these calls end.
+            for (route, in_flight) in adopted {
+                self.change_route(route, in_flight, now);
+            }
         }
         Ok(self.flags())
     }
@@ -97,7 +100,15 @@ impl Engine {
         let Ok(place) = place.map_or_else(|| u16::try_from(self.policies.len()), Ok) else { return false };
         let Entry { policy, again, homes, .. } = &self.policies[usize::from(number)];
         let (policy, again, homes) = (policy.clone(), *again, *homes);
-        let entry = Entry { policy, counts: Counts::default(), of: number, again, homes, forced: false };
+        let entry = Entry {
+            policy,
+            counts: Counts::default(),
+            of: number,
+            again,
+            homes,
+            forced: false,
+            changes: Changes::default(),
+        };
         if let Some(last) = self.policies.get_mut(usize::from(place)) {
             let last = core::mem::replace(last, entry);
             self.policies[usize::from(last.of)].counts.add(&last.counts);
@@ -111,7 +122,7 @@ impl Engine {
         true
     }
 
-    fn retune_pool_of(&mut self, route: u32, number: u16, in_flight: u32, now: Time) {
+    pub(super) fn retune_pool_of(&mut self, route: u32, number: u16, in_flight: u32, now: Time) {
         if self.routes[route].pool_at != route {
             return; // a pool is retuned by its own name
         }
@@ -135,36 +146,36 @@ impl Engine {
         self.retune_digest(route, to.as_ref());
     }
 
-    /// Everything of a route but its permits. False if what was paid to its retry budget was paid to another one.
-    fn retune_route(&mut self, route: u32, number: u16, now: Time) -> bool {
+    /// Everything of a route but its permits, as of the moment `at` when the settings were changed.
+    pub(super) fn retune_route(&mut self, route: u32, number: u16, at: Time, now: Time) {
         let entry = &self.policies[usize::from(number)];
         let (policy, forced) = (entry.policy.clone(), entry.forced);
         let it = &mut self.routes[route];
-        let fresh = Route::new(number, &policy, entry.homes, "".into(), now);
+        let fresh = Route::new(number, &policy, entry.homes, "".into(), at);
         match (&mut it.breaker, &policy.breaker) {
-            (Some(breaker), Some(to)) => breaker.retune(to.settings, now),
+            (Some(breaker), Some(to)) => breaker.retune(to.settings, at),
             _ => it.breaker = fresh.breaker,
         }
         Guard::retune(&mut it.guard, policy.breaker.as_ref());
         match (&mut it.throttle, &policy.throttle) {
-            (Some(throttle), Some(to)) => throttle.retune(to.settings, now),
+            (Some(throttle), Some(to)) => throttle.retune(to.settings, at),
             _ => it.throttle = fresh.throttle,
         }
         if let (Some(hedger), Some(to)) = (&mut it.hedger, &policy.hedge) {
-            hedger.retune(to, now);
+            hedger.retune(to, at);
         } else {
             // Hedges that come back, or are new, begin without the burst of a budget of their own.
             it.hedger = fresh.hedger;
             if let (Some(hedger), Some(to)) = (&mut it.hedger, &policy.hedge) {
                 hedger.budget = None;
-                hedger.retune(to, now);
+                hedger.retune(to, at);
             }
         }
         // A queue that calls wait in stays, and so does what they wait for.
         let mut moved = None;
         match (&mut it.rate, &policy.rate_limit) {
             (Some(pace), Some(to)) if it.rate_at == route => {
-                moved = Some(pace.bucket.retune(to, now));
+                moved = Some(pace.bucket.retune(to, at));
             }
             (Some(pace), _) if pace.waiting.len() > 0 => {}
             (rate, _) => *rate = fresh.rate,
@@ -184,8 +195,9 @@ impl Engine {
         if let Some(moved) = moved {
             self.rate_retuned(route, moved, now);
         }
-        let own = self.routes[route].budget_at == route;
-        !own || self.retune_budget_of(route, policy.retry.budget, now)
+        if self.routes[route].budget_at == route {
+            self.retune_budget_of(route, policy.retry.budget, at);
+        }
     }
 
     /// Where a policy gets a bulkhead, gives its calls in flight the permits that they would hold had there been one; how
@@ -235,12 +247,10 @@ impl Engine {
     }
 
     /// What was paid to budgets that are gone is not refunded by those that are there now.
-    pub(super) fn forget_charges_of(&mut self, budgets: &BTreeSet<u32>) {
-        if budgets.is_empty() {
-            return;
-        }
+    pub(super) fn forget_charges_of(&mut self, gone: impl Fn(&Route, u32) -> bool) {
         let here = |call: &Call| {
-            budgets.contains(&self.routes[call.route].budget_at) && (call.charge != 0 || call.is_racing())
+            let home = self.routes[call.route].budget_at;
+            (call.charge != 0 || call.is_racing()) && gone(&self.routes[home], home)
         };
         let paid = self.calls.iter().filter(|(_, call)| here(call));
         for slot in paid.map(|(slot, _)| slot).collect::<Vec<_>>() {

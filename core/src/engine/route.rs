@@ -64,6 +64,8 @@ pub(super) struct Route {
     pub stages: u8,
     /// Forced open by itself, or with its whole policy.
     pub forced: bool,
+    /// The last change of its policy's settings that it has taken over.
+    pub changes: u32,
     /// Where its permits, tokens and retry budget are: here, or in a pool.
     pub pool_at: u32,
     pub rate_at: u32,
@@ -96,6 +98,15 @@ pub(super) struct Route {
     overflow: bool,
     free: bool,
     is_pool: bool,
+}
+
+/// What an operator has done to a policy when a route of it begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operated {
+    /// Is the whole policy forced open?
+    pub forced: bool,
+    /// The last change of its settings.
+    pub changes: u32,
 }
 
 /// All routes.
@@ -148,7 +159,7 @@ impl Routes {
     pub fn intern(
         &mut self,
         number: u16,
-        (policy, homes, forced): (&Policy, Homes, bool),
+        (policy, homes, operated): (&Policy, Homes, Operated),
         key: &str,
         now: Time,
     ) -> RouteId {
@@ -158,10 +169,10 @@ impl Routes {
         }
         let name = entry.1;
         if self.kept >= self.max && !self.evict(now) {
-            return self.share((number, &name), (policy, homes, forced), now);
+            return self.share((number, &name), (policy, homes, operated), now);
         }
         let hash = if self.debts.is_empty() { None } else { Some(self.debts.hash(&name)) };
-        let slot = self.add(number, (policy, homes, forced), name, now);
+        let slot = self.add(number, (policy, homes, operated), name, now);
         if let Some(hash) = hash {
             self.inherit(slot, hash, now);
         }
@@ -172,7 +183,7 @@ impl Routes {
     fn add(
         &mut self,
         number: u16,
-        (policy, homes, forced): (&Policy, Homes, bool),
+        (policy, homes, operated): (&Policy, Homes, Operated),
         name: Box<str>,
         now: Time,
     ) -> u32 {
@@ -181,9 +192,10 @@ impl Routes {
         self.by_key.insert((number, name), slot);
         self.pools_in(slot, homes);
         let route = &mut self.slots[slot as usize];
-        (route.overflow, route.forced) = (overflow, forced);
+        (route.overflow, route.forced) = (overflow, operated.forced);
+        route.changes = operated.changes;
         route.without_guards();
-        route.set_stages(policy, forced);
+        route.set_stages(policy, operated.forced);
         self.kept += u32::from(!overflow);
         self.set_leased(slot);
         self.link(slot, false);
@@ -198,20 +210,12 @@ impl Routes {
         route.stages = route.stages & !stage::LEASED | if leased { stage::LEASED } else { 0 };
     }
 
-    /// All routes whose permits are here.
-    pub fn users_of(&self, home: u32) -> Vec<u32> {
-        self.iter()
-            .filter(|(_, route)| route.pool_at == home && !route.is_pool)
-            .map(|(slot, _)| slot)
-            .collect()
-    }
-
     /// The idle route of a saved key, as the most recently used one; makes it if it is not there. No key is the policy's
     /// `overflow`.
     pub fn place(
         &mut self,
         number: u16,
-        policy: (&Policy, Homes, bool),
+        policy: (&Policy, Homes, Operated),
         key: Option<&str>,
         now: Time,
     ) -> u32 {
@@ -378,6 +382,7 @@ impl Route {
             key,
             stages: 0,
             forced: false,
+            changes: 0,
             pool_at: 0,
             rate_at: 0,
             budget_at: 0,
@@ -430,6 +435,11 @@ impl Route {
     /// Is every call refused here?
     pub fn is_forced(&self) -> bool {
         self.stages & stage::FORCED != 0
+    }
+
+    /// Is it a slot without a route?
+    pub fn is_free(&self) -> bool {
+        self.free
     }
 
     /// Is it a pool, which no call goes by?

@@ -114,6 +114,10 @@ impl Engine {
         if self.ordinal > 0 {
             return Err(RestoreError::InUse);
         }
+        if !self.chores.is_empty() {
+            let now = self.clock.peek(now);
+            self.catch_up_all(now);
+        }
         let damaged = |rule| RestoreError::Damaged { place: "the whole".into(), rule };
         let saved = parse(saved).ok_or_else(|| damaged("must be JSON that an engine has saved"))?;
         let none = Value::List(Vec::new());

@@ -51,6 +51,11 @@ impl BudgetSettings {
             Self::Quota(_) => "quota",
         }
     }
+
+    /// Are these of one kind, so that a budget keeps what it has counted?
+    pub(crate) fn same_kind(one: Option<&Self>, other: Option<&Self>) -> bool {
+        one.map(core::mem::discriminant) == other.map(core::mem::discriminant)
+    }
 }
 
 /// A budget of any kind, as the engine uses it.

@@ -16,6 +16,7 @@ use super::super::Engine;
 use super::super::admit::Answer;
 use super::super::arena::{State, flag};
 use super::super::call::{MAX_PARK, wait};
+use super::super::chores::Chore;
 use super::super::pace::Bucket;
 use super::super::view::FleetRateView;
 use super::command::Part;
@@ -397,6 +398,10 @@ impl Engine {
         let up = self.store_up(home, Part::Rate);
         let mut moved = false;
         while let Some(slot) = self.rate_queue(home).1 {
+            if !self.chores.one_more(Chore::Tokens(home, false)) {
+                self.wakes.push(self.calls.id(slot)); // its event goes on here
+                return true;
+            }
             let (cost, deadline) = (u32::from(self.calls[slot].cost), self.calls[slot].deadline);
             let Some(share) = self.share_mut(home) else { break };
             if deadline <= now {

@@ -1,7 +1,7 @@
 //! Which route goes where there are too many, and what becomes of what it owes.
 
 use super::debts::{Owed, Owner};
-use super::{Homes, NONE, OVERFLOW, Route, Routes};
+use super::{Homes, NONE, OVERFLOW, Operated, Route, Routes};
 use crate::action::RouteId;
 use crate::debt::{Debt, Unit};
 use crate::policy::{HedgeBudget, Policy};
@@ -30,13 +30,13 @@ impl Routes {
     pub(super) fn share(
         &mut self,
         (number, name): (u16, &str),
-        (policy, homes, forced): (&Policy, Homes, bool),
+        (policy, homes, operated): (&Policy, Homes, Operated),
         now: Time,
     ) -> RouteId {
         self.overflows += 1;
         let slot = self
             .of_key(number, None)
-            .unwrap_or_else(|| self.add(number, (policy, homes, forced), OVERFLOW.into(), now));
+            .unwrap_or_else(|| self.add(number, (policy, homes, operated), OVERFLOW.into(), now));
         let hash = self.debts.hash(name);
         self.owe_what_is_remembered(slot, hash, now);
         self.debts.note(number, (Owner::Overflow, Unit::Mark), hash, Debt::lasting(1), now);
@@ -143,6 +143,17 @@ impl Routes {
             NONE => self.ends(parked).newest = before,
             after => self.slots[after as usize].before = before,
         }
+    }
+
+    /// The routes that the next eviction may look at.
+    pub fn candidates(&self) -> Vec<u32> {
+        let mut found = Vec::with_capacity(LOOKED_AT + PINNED_LOOKED_AT);
+        for (first, most) in [(self.parked.oldest, PINNED_LOOKED_AT), (self.idle.oldest, LOOKED_AT)] {
+            let next = |slot: &u32| self.slots.get(*slot as usize).map(|route| route.after);
+            let slots = std::iter::successors(Some(first), next).take_while(|slot| *slot != NONE);
+            found.extend(slots.take(most));
+        }
+        found
     }
 
     /// Makes room for one; false when every route is pinned. Looks at [`LOOKED_AT`] and [`PINNED_LOOKED_AT`] routes at

@@ -3,7 +3,7 @@
 use super::Restored;
 use super::parts::Parts;
 use crate::engine::Engine;
-use crate::engine::route::Homes;
+use crate::engine::route::{Homes, Operated};
 use crate::state::{Damage, Loader, Moments, Value};
 use crate::time::Time;
 
@@ -159,7 +159,8 @@ impl Engine {
                 continue;
             }
             let entry = &self.policies[usize::from(number)];
-            let slot = self.routes.place(number, (&entry.policy, entry.homes, entry.forced), key, now);
+            let operated = Operated { forced: entry.forced, changes: entry.changes.last };
+            let slot = self.routes.place(number, (&entry.policy, entry.homes, operated), key, now);
             let route = &mut self.routes[slot];
             // A new route takes after its policy; whether it is forced by itself, the saved state knows.
             route.forced &= !is_new;

@@ -4,6 +4,7 @@ use super::MOST_LEASES;
 use crate::action::Verdict;
 use crate::engine::Engine;
 use crate::engine::arena::NONE;
+use crate::engine::chores::Chore;
 use crate::engine::fleet::command::Part;
 use crate::engine::pace::Bucket;
 use crate::time::Time;
@@ -15,6 +16,9 @@ impl Engine {
             return;
         }
         self.lease_out(home, now);
+        if self.chores.has(Chore::Tokens(home, false)) {
+            return; // the next steps go on with it
+        }
         let (mut ahead, mut next) = (0, self.rate_queue(home).1);
         while let Some(slot) = next {
             let call = &self.calls[slot];

@@ -1,0 +1,139 @@
+//! What an operator changes for all routes of a policy at once (ADR 0022). One step changes some routes, and each of the
+//! others takes the change over with its next event or in a later step, whichever comes first. So no call and no
+//! eviction sees a route that has not taken over what was changed.
+
+use std::collections::BTreeMap;
+
+use super::Engine;
+use super::chores::{Chore, LOOKED_AT};
+use super::route::stage;
+use crate::time::Time;
+
+/// What one route's change counts for, of the calls that a step may concern: a route costs as much as four of them.
+const ROUTE: u32 = 4;
+
+/// Changes of one policy, numbered in their order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Changes {
+    /// The last change of any kind.
+    pub last: u32,
+    /// The last retune.
+    retuned: u32,
+    /// The last retune that gave the policy a retry budget of another kind.
+    other_budget: u32,
+    /// The last end of a forced opening of the whole policy.
+    cleared: u32,
+    /// When the last retune was: what flows or ages by itself did so under the settings of then until this moment.
+    at: Time,
+}
+
+impl Changes {
+    /// The policy has other settings.
+    pub fn retune(&mut self, other_budget: bool, now: Time) {
+        self.last += 1;
+        (self.retuned, self.at) = (self.last, now);
+        if other_budget {
+            self.other_budget = self.last;
+        }
+    }
+
+    /// The whole policy is forced open, or is so no more.
+    pub fn force(&mut self, on: bool) {
+        self.last += 1;
+        if !on {
+            self.cleared = self.last;
+        }
+    }
+}
+
+impl Engine {
+    /// Changes the routes of a policy from this slot on, as many as a step may; the rest is left to the next steps. Those with
+    /// calls that a new bulkhead counts are among them: how many calls, by route.
+    pub(super) fn change_routes(
+        &mut self,
+        policy: u16,
+        from: u32,
+        adopted: &mut BTreeMap<u32, u32>,
+        now: Time,
+    ) {
+        let end = from.saturating_add(LOOKED_AT).min(self.routes.slots());
+        for slot in from..end {
+            let last = self.policies[usize::from(policy)].changes.last;
+            let route = &self.routes[slot];
+            if route.policy != policy || route.is_pool() || route.is_free() || route.changes == last {
+                continue;
+            }
+            if !self.chores.so_many(ROUTE, Chore::Changed { policy, from: slot }) {
+                return;
+            }
+            self.change_route(slot, adopted.remove(&slot).unwrap_or(0), now);
+        }
+        if end < self.routes.slots() {
+            self.chores.leave(Chore::Changed { policy, from: end });
+        }
+    }
+
+    /// Lets a route take over what has been changed for its policy. Called before anything else is done with the route.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn catch_up(&mut self, slot: u32, now: Time) {
+        let route = &self.routes[slot];
+        if !route.is_pool() && !route.is_free() {
+            self.routes.set_leased(slot);
+            self.change_route(slot, 0, now);
+        }
+    }
+
+    /// The same, for a route that is there; calls in flight that its bulkhead counts, where that is new.
+    pub(super) fn change_route(&mut self, slot: u32, in_flight: u32, now: Time) {
+        let route = &self.routes[slot];
+        let (number, seen) = (route.policy, route.changes);
+        let entry = &self.policies[usize::from(number)];
+        let (changes, whole) = (entry.changes, entry.forced);
+        if seen == changes.last {
+            return;
+        }
+        let before = self.levels(slot);
+        self.routes[slot].changes = changes.last;
+        if seen < changes.retuned {
+            self.retune_pool_of(slot, number, in_flight, now);
+            if seen < changes.other_budget && self.routes[slot].budget_at == slot {
+                // What calls have paid to it was forgotten for all routes at once, so it goes, though a second retune may
+                // have brought its kind back.
+                self.routes[slot].budget = None;
+            }
+            self.retune_route(slot, number, changes.at, now);
+        }
+        let route = &mut self.routes[slot];
+        route.forced &= seen >= changes.cleared;
+        let forced = whole || route.forced;
+        route.stages = route.stages & !stage::FORCED | if forced { stage::FORCED } else { 0 };
+        if let Some(breaker) = route.breaker.as_mut().filter(|_| seen < changes.cleared) {
+            breaker.reset();
+        }
+        self.note(move |it| it.tell_levels(slot, before, now));
+        if seen < changes.retuned {
+            self.hand_out(slot, now);
+        }
+    }
+
+    /// Lets the routes that a new key of a policy may evict or inherit from take over what has been changed, so that what
+    /// they owe is counted in the settings of now.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn catch_up_for_key(&mut self, policy: u16, now: Time) {
+        for slot in self.routes.candidates() {
+            self.catch_up(slot, now);
+        }
+        if let Some(overflow) = self.routes.of_key(policy, None) {
+            self.catch_up(overflow, now);
+        }
+    }
+
+    /// Lets all routes take over what has been changed, where nobody waits for the engine.
+    pub(super) fn catch_up_all(&mut self, now: Time) {
+        for slot in 0..self.routes.slots() {
+            self.catch_up(slot, now);
+        }
+    }
+}
