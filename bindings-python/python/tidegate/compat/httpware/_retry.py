@@ -216,7 +216,7 @@ class _Retry:
                 "backoff": {"base": base, "max": max_delay, "multiplier": 2, "jitter": "full"},
                 "retry_after": "exact",
                 "max_retry_after": max_delay,
-                # The budget of this door is the only one, as in httpware; a second one would refuse what it allows.
+                # The only budget is this door's, as in httpware: a second one would refuse what that allows.
                 "budget": {"kind": "none"},
             },
             engine=default_engine() if engine is None else engine,
