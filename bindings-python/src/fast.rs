@@ -378,7 +378,7 @@ fn from_the_start<'py>(
             (scope::or_none(py, around.scope.clone()), id, step, function, args.tuple()?, args.dict()?);
         caller.call_method1(intern!(py, "_begun"), told)
     };
-    hand_over().map_err(|error| settings.give_up(py, begun.call, 1, error))
+    hand_over().map_err(|error| settings.give_up_unless_ended(py, begun.call, error))
 }
 
 /// A method: a descriptor with a vectorcall, and the Python function that documents it.

@@ -35,9 +35,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyTuple};
 use tidegate::fleet::StoreCommand;
 use tidegate::{
-    CallId, Clash, Class, Domain, Engine as Core, Event, Flags, HttpFailure, Kind, Options, Outcome, Policy,
-    PolicyId, Pool, PoolKind, Request, RouteId, SnapshotPages, Step, TABLE, Time, Value, Verdict, WallTime,
-    wire,
+    Action, CallId, Clash, Class, Domain, Engine as Core, Event, Flags, HttpFailure, Kind, Options, Outcome,
+    Policy, PolicyId, Pool, PoolKind, Request, RouteId, SnapshotPages, Step, TABLE, Time, Value, Verdict,
+    WallTime, wire,
 };
 
 use lock::{Guard, Lock};
@@ -191,7 +191,25 @@ impl Engine {
 
     /// Cancels a call and reports these attempts as unwound: the calls that can go on because of it.
     fn give_up(&self, py: Python<'_>, call: CallId, attempts: RangeInclusive<u8>) -> Option<Vec<u64>> {
-        let mut woken = self.on_with(py, call, Event::Cancel).1;
+        let woken = self.on_with(py, call, Event::Cancel).1;
+        self.unwound(py, call, attempts, woken)
+    }
+
+    /// The same, unless the call has ended before: then its shell knows which attempts still run.
+    fn give_up_live(&self, py: Python<'_>, call: CallId, attempts: RangeInclusive<u8>) -> Option<Vec<u64>> {
+        let (step, woken) = self.on_with(py, call, Event::Cancel);
+        let ended = matches!(step.action, Action::Done { verdict: Verdict::Stale, .. });
+        if ended { woken } else { self.unwound(py, call, attempts, woken) }
+    }
+
+    /// Reports these attempts as unwound.
+    fn unwound(
+        &self,
+        py: Python<'_>,
+        call: CallId,
+        attempts: RangeInclusive<u8>,
+        mut woken: Option<Vec<u64>>,
+    ) -> Option<Vec<u64>> {
         for attempt in attempts {
             let outcome = Outcome::of(Class::Cancelled);
             if let (_, Some(more)) = self.on_with(py, call, Event::Finished { attempt, outcome }) {
@@ -522,7 +540,9 @@ mod _native {
     #[pymodule_export]
     use super::parts::breaker::{CircuitBreaker, Ticket, evidence_of};
     #[pymodule_export]
-    use super::parts::budgets::{RatioBudget, RetryBudget, RetryQuota, ShareBudget, TokenBudget};
+    use super::parts::budgets::{
+        EarnedBudget, RatioBudget, RetryBudget, RetryQuota, ShareBudget, TokenBudget,
+    };
     #[pymodule_export]
     use super::parts::delay::{Backoff, parse_retry_after};
     #[pymodule_export]

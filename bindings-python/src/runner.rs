@@ -119,12 +119,28 @@ impl Settings {
         let interrupted = error.is_instance_of::<PyKeyboardInterrupt>(py);
         let last = if interrupted { u8::MAX } else { attempt.saturating_add(1) };
         let woken = self.engine.get().give_up(py, call, 1..=last);
+        self.woken(py, woken, error)
+    }
+
+    /// Wakes who can go on, on the way out with an error.
+    fn woken(&self, py: Python<'_>, woken: Option<Vec<u64>>, error: PyErr) -> PyErr {
         if let Some(woken) = woken
             && let Err(second) = self.wake(py, woken)
         {
             second.write_unraisable(py, None);
         }
         error
+    }
+
+    /// The same after the shell has carried the call out from its first step on. Where the shell has ended the call, it knows
+    /// which attempts still run in threads of their own: each keeps its permit until its thread reports it (R12).
+    #[cold]
+    pub fn give_up_unless_ended(&self, py: Python<'_>, call: CallId, error: PyErr) -> PyErr {
+        if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+            return self.give_up(py, call, 1, error);
+        }
+        let woken = self.engine.get().give_up_live(py, call, 1..=2);
+        self.woken(py, woken, error)
     }
 
     /// Wakes the owners of these calls.

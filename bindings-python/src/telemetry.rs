@@ -303,7 +303,7 @@ impl Inspector {
                 state.core.take_journal(&mut inputs);
                 return inputs.iter().map(ToString::to_string).collect();
             }
-            state.core.journal().iter().map(ToString::to_string).collect()
+            state.core.journal().map(ToString::to_string).collect()
         })
     }
 

@@ -86,6 +86,7 @@ impl State {
             flags = self.core.retune(PolicyId::from_word(id), policy, now)?;
         }
         self.mode.attempts = attempts;
+        self.core.lift_budgets(attempts.is_some());
         if let Some((attempts, cap)) = attempts {
             let all =
                 (0..).map(PolicyId::from_word).map_while(|id| Some((id, self.core.policy_of(id)?.clone())));

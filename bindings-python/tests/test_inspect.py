@@ -178,6 +178,23 @@ def test_a_journal_replays_to_the_same_decisions() -> None:
     assert tidegate.Engine.replay(whole).snapshot() == engine.snapshot()
 
 
+def test_a_journal_that_nobody_takes_is_bounded_and_says_what_it_lacks() -> None:
+    engine = tidegate.Engine(seed=5, journal=True)
+    policy = quick(engine)
+    for _ in range(100_004):
+        policy.force_open(on=False)
+    lines = engine.journal(take=True).splitlines()
+    assert len(lines) == 1 + 1 + 100_000, "the head, what is missing, and what is kept"
+    assert lines[0].startswith("tidegate journal 1 seed 5 ")
+    assert lines[1].startswith("dropped ")
+    assert int(lines[1].split()[1]) >= 5, "the policy among them"
+    with pytest.raises(
+        ValueError, match=r"journal, line 1: dropped = \d+: so many inputs before this line are missing"
+    ):
+        tidegate.Engine.replay("\n".join(lines))
+    assert engine.journal() == "", "and nothing is missing after what was taken"
+
+
 def test_what_is_no_journal_is_refused_with_its_line() -> None:
     with pytest.raises(ValueError, match=r"journal = False: make the engine with Engine\(journal=True\)"):
         tidegate.Engine().journal()

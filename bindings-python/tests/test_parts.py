@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import doctest
 import importlib
 import inspect
@@ -245,6 +246,23 @@ def test_a_clock_that_runs_back_breaks_nothing() -> None:
         budget.balance(now)
         rate.on_response(True, now)
         assert rate.acquire(now) >= 0
+
+
+def test_earned_keeps_what_the_calls_of_14_seconds_could_earn() -> None:
+    budget = parts.EarnedBudget()
+    assert [budget.try_withdraw(0.0) for _ in range(3)] == [True, True, False], "its start"
+    for _ in range(100):
+        budget.on_call(0.0)
+        budget.on_answer(0.0)
+    assert [budget.balance(now) for now in (0.0, 12.0, 14.0)] == [18, 18, 4]
+    other = copy.copy(budget)
+    assert all(other.try_withdraw(14.0) for _ in range(4)) and not other.try_withdraw(14.0)
+    other.refund(14.0)
+    assert (other.balance(14.0), budget.balance(14.0)) == (1, 4)
+    with pytest.raises(tidegate.PolicyError, match="ratio = 2: must be a finite number"):
+        parts.EarnedBudget(ratio=2)
+    with pytest.raises(ValueError, match="now = NaN: must be"):
+        budget.on_call(float("nan"))
 
 
 def test_ratio_share_and_tokens() -> None:

@@ -169,7 +169,8 @@ def all_parts() -> list[Any]:
         parts.TokenBucket(1, 1.0, now=0), parts.Gcra(1, 1.0), parts.CubicRate(0), parts.Aimd(9, 1.0),
         parts.Gradient2(9), parts.CoDel(0.005, now=0), parts.CircuitBreaker(1.0, consecutive=1),
         parts.AdaptiveThrottle(now=0), parts.P2Quantile(0.5), parts.WindowedP2Quantile(0.5, 10),
-        parts.DDSketch(), parts.Backoff(), parts.RetryBudget(), parts.RatioBudget(0.5), parts.ShareBudget(),
+        parts.DDSketch(), parts.Backoff(), parts.EarnedBudget(), parts.RetryBudget(),
+        parts.RatioBudget(0.5), parts.ShareBudget(),
         parts.TokenBudget(4, 0.1), parts.RetryQuota(), parts.RetryStrategy(),
     ]  # fmt: skip
 

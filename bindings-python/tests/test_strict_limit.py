@@ -205,6 +205,40 @@ def test_r12_a_thread_that_cannot_be_stopped_keeps_its_permit(engine: tidegate.E
     assert engine.snapshot()["routes"][0]["pool"]["in_flight"] == 0
 
 
+def in_flight(engine: tidegate.Engine) -> int:
+    return int(engine.snapshot()["routes"][0]["pool"]["in_flight"])
+
+
+@pytest.mark.parametrize("limits", [{"attempt_timeout": 0.02}, {"deadline": 0.05}])
+def test_r12_threads_that_ignore_the_time_they_are_told_keep_their_permits(
+    engine: tidegate.Engine, limits: dict[str, Any]
+) -> None:
+    hang = threading.Event()
+    policy = hedged(engine, **limits)
+    caller = policy.at(pass_timeout="timeout")
+
+    def ignores(timeout: float) -> None:
+        assert hang.wait(60)
+
+    made = 0
+    while made == 0 or in_flight(engine) < LIMIT:
+        made += 1
+        assert made <= LIMIT, "each call leaves a permit out, or two"
+        with pytest.raises(tidegate.TidegateError):  # its time is over, and nobody waits for the thread
+            caller.call(ignores)
+    assert in_flight(engine) == LIMIT, "the limit counts them"
+    with pytest.raises(tidegate.TidegateError):
+        policy.at(pass_timeout="timeout", deadline=0.02).call(lambda timeout: "let in beside them")
+    hang.set()
+    for _ in range(6_000):
+        if in_flight(engine) == 0:
+            break
+        threading.Event().wait(0.01)
+    assert in_flight(engine) == 0, "each gives its permit back when its function has returned"
+    patient = tidegate.Policy(engine=engine, bulkhead=QUEUED)
+    assert patient.call(lambda: "in") == "in"
+
+
 def test_r12_an_attempt_that_shields_itself_is_waited_for(engine: tidegate.Engine) -> None:
     crowd = Crowd()
     policy = tidegate.Policy(engine=engine, bulkhead=QUEUED, attempt_timeout=0.01, retry=None)

@@ -101,6 +101,26 @@ def test_testing_makes_so_many_attempts_without_waits(fake: tidegate.Engine, bot
     assert fake.clock.now() > 60, "as it was"
 
 
+@pytest.mark.parametrize("kind", ["earned", "window", "tokens"])
+def test_testing_makes_its_attempts_whatever_the_budget_has(fake: tidegate.Engine, kind: str) -> None:
+    budgets: dict[str, Any] = {
+        "earned": {"kind": "earned", "start": 1},
+        "window": {"kind": "window", "min_retries_per_sec": 0},
+        "tokens": {"kind": "tokens", "max": 2, "ratio": 0.1},
+    }
+    policy = tidegate.Policy("p", retry={"max_attempts": 3, "budget": budgets[kind]}, engine=fake)
+    with set_testing(attempts=7):
+        for _ in range(2):
+            flaky = Flaky(99)
+            with pytest.raises(ConnectionError):
+                policy.call(flaky)
+            assert flaky.made == 7
+    flaky = Flaky(99)
+    with pytest.raises(ConnectionError):
+        policy.call(flaky)
+    assert flaky.made == (2 if kind == "earned" else 1), "the budget goes on from where it was"
+
+
 def test_testing_holds_for_what_comes_and_is_retuned(fake: tidegate.Engine) -> None:
     with set_testing(attempts=2):
         policy = slow(fake, name="new")

@@ -56,33 +56,9 @@ pub(crate) struct Core {
     ids: Vec<CallId>,
     /// Does anybody listen?
     pub listening: bool,
-    /// What the journal held before, where the engine keeps one.
-    journal: Option<Kept>,
 }
-
-/// The journal's inputs that have been moved out of the engine, so that a journal nobody takes stays bounded.
-#[derive(Default)]
-struct Kept {
-    inputs: Vec<Input>,
-    dropped: u64,
-}
-
-/// A journal holds at most twice as many inputs, and those of one call.
-const JOURNAL: usize = 50_000;
 
 impl Core {
-    /// Keeps the journal bounded: the older half goes when the younger one is full.
-    #[inline]
-    fn bound_journal(&mut self) {
-        if let Some(kept) = &mut self.journal
-            && self.engine.journal().len() >= JOURNAL
-        {
-            kept.dropped += kept.inputs.len() as u64;
-            kept.inputs.clear();
-            self.engine.take_journal(&mut kept.inputs);
-        }
-    }
-
     /// What a step has left to be done for others once the lock is free: true if there is anything.
     #[inline]
     pub fn after(&mut self, flags: Flags) -> bool {
@@ -122,7 +98,6 @@ impl Shared {
                 ready: Vec::new(),
                 ids: Vec::new(),
                 listening: false,
-                journal: options.journal.then(Kept::default),
             }),
             clock: Clock::new(),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
@@ -147,7 +122,6 @@ impl Shared {
             request.remaining = Some(request.remaining.map_or(left, |own| own.min(left)));
         }
         let mut core = self.core.lock();
-        core.bound_journal();
         loop {
             // Relaxed: the word is a hint, and a stale one is answered as such.
             let mut id = RouteId::from_word(route.load(Ordering::Relaxed));
@@ -315,7 +289,7 @@ impl Engine {
 
     /// Why a call waits, or ended as it did, with the numbers used. Events name calls ([`Event::call`](crate::Event::call)).
     /// A call that has ended is known from the journal: in an engine made with [`Options::journal`], until that has grown to
-    /// 50,000 inputs or has been taken.
+    /// 100,000 inputs ([`Options::journal_limit`]) or has been taken.
     ///
     /// ```
     /// use tidegate_tokio::{Engine, Options, Policy, RecordType};
@@ -337,16 +311,15 @@ impl Engine {
     }
 
     /// Takes the journal of an engine that was made with [`Options::journal`]: its inputs since it was last taken, one line
-    /// each, oldest first. At most the last 100,000 inputs are kept; take it more often to have all.
+    /// each, oldest first. At most the last 100,000 inputs are kept ([`Options::journal_limit`]); take it more often to have all.
     pub fn take_journal(&self) -> Journal {
         self.shared.look(|core, _| {
             let mut inputs = Vec::new();
-            let mut dropped = 0;
-            if let Some(kept) = &mut core.journal {
-                inputs = std::mem::take(&mut kept.inputs);
-                dropped = std::mem::take(&mut kept.dropped);
-            }
             core.engine.take_journal(&mut inputs);
+            let (dropped, inputs) = match inputs.split_first() {
+                Some((Input::Dropped { count }, rest)) => (*count, rest),
+                _ => (0, &inputs[..]),
+            };
             Journal { lines: inputs.iter().map(ToString::to_string).collect(), dropped }
         })
     }
@@ -377,13 +350,27 @@ impl Engine {
             line.parse().map_err(|error| JournalError { line: place + 1, text: line.to_owned(), error })
         });
         let inputs = parsed.collect::<Result<Vec<Input>, _>>()?;
-        Ok(self.shared.look(|core, _| {
-            let apply = |input| {
-                core.bound_journal();
-                core.engine.apply(input)
-            };
-            inputs.into_iter().map(apply).collect()
-        }))
+        Ok(self.shared.look(|core, _| core.engine.replay(inputs)))
+    }
+
+    /// Grants every retry without asking its budget while `on`, for tests that want a number of attempts. Such a retry costs
+    /// nothing; budgets go on counting calls and answers, and go on from there.
+    ///
+    /// ```
+    /// use tidegate_tokio::{Engine, Policy};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let engine = Engine::new(7);
+    /// let policy = Policy::builder("shop").preset("http").retry_max_attempts(9).engine(&engine).build().unwrap();
+    /// engine.lift_budgets(true);
+    /// let mut attempts = 0;
+    /// let failed = || std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+    /// policy.run(|_| { attempts += 1; async move { Err::<(), _>(failed()) } }).await.unwrap_err();
+    /// assert_eq!(attempts, 9);
+    /// # }
+    /// ```
+    pub fn lift_budgets(&self, on: bool) {
+        self.shared.look(|core, _| core.engine.lift_budgets(on));
     }
 
     /// What it has learned (budgets, limits, breakers, throttles), as JSON to be kept and given to [`Engine::restore`].

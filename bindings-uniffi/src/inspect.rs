@@ -73,7 +73,7 @@ impl Engine {
 
     /// The lines of the journal that have not been taken, which stay in it.
     pub fn journal(&self) -> Vec<String> {
-        self.state.lock().core.journal().iter().map(ToString::to_string).collect()
+        self.state.lock().core.journal().map(ToString::to_string).collect()
     }
 
     /// Puts the lines of a journal in.

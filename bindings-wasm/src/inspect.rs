@@ -107,8 +107,7 @@ pub extern "C" fn journal(engine: u32, take: u32) {
         if take != 0 {
             it.core.take_journal(&mut taken);
         }
-        let inputs = if take == 0 { it.core.journal() } else { &taken };
-        let lines: Vec<_> = inputs.iter().map(ToString::to_string).collect();
+        let lines: Vec<_> = taken.iter().chain(it.core.journal()).map(ToString::to_string).collect();
         lines.join("\n")
     });
     host(|host| host.output = text);

@@ -151,6 +151,19 @@ describe("a journal", () => {
     expect(Engine.replay(text).snapshot().policies).toHaveProperty(["one more"]);
   });
 
+  test("that nobody takes is bounded, and says what it lacks", () => {
+    const lab = engine({ seed: 5, journal: true });
+    const some = policy({ engine: lab, retry: {}, name: "p" });
+    for (let n = 0; n < 100_004; n += 1) some.forceOpen(false);
+    const lines = lab.journal({ take: true }).trimEnd().split("\n");
+    expect(lines.slice(0, 2)).toEqual(["tidegate journal 1 seed 5 routes 10000", "dropped 5"]);
+    expect(lines).toHaveLength(100_002);
+    expect(() => Engine.replay(lines.join("\n"))).toThrow(
+      "journal, line 1: dropped = 5: so many inputs before this line are missing",
+    );
+    expect(lab.journal()).toBe("");
+  });
+
   test("of another language is read, with a seed of 64 bits", () => {
     const head = "tidegate journal 1 seed 18446744073709551615 routes 10\n";
     expect(Engine.replay(head).journal()).toBe(head);

@@ -17,6 +17,7 @@ const CLASSES = Object.entries(parts).filter(
 /** One of each, with the least that it needs. */
 const EACH: Record<string, () => parts.Part> = {
   Backoff: () => new parts.Backoff(),
+  EarnedBudget: () => new parts.EarnedBudget(),
   RetryBudget: () => new parts.RetryBudget(),
   RatioBudget: () => new parts.RatioBudget({ ratio: 0.1 }),
   ShareBudget: () => new parts.ShareBudget(),
@@ -203,6 +204,21 @@ test.each([0, -1e9, 1.7e12, -5])("the origin of the clock does not matter: %d", 
   const wait = rate.acquire(origin + 1000);
   expect(wait).toBeGreaterThan(0);
   expect(rate.acquire(origin + 1000 + wait)).toBe(0);
+});
+
+test("an earned budget keeps what the calls of 14 seconds could earn", () => {
+  const budget = new parts.EarnedBudget();
+  expect([1, 2, 3].map(() => budget.tryWithdraw(0))).toEqual([true, true, false]);
+  for (let n = 0; n < 100; n += 1) {
+    budget.onCall(0);
+    budget.onAnswer(0);
+  }
+  expect([0, 12_000, 14_000].map((now) => budget.balance(now))).toEqual([18, 18, 4]);
+  const other = budget.copy();
+  expect([1, 2, 3, 4, 5].map(() => other.tryWithdraw(14_000))).toEqual([true, true, true, true, false]);
+  other.refund(14_000);
+  expect([other.balance(14_000), budget.balance(14_000)]).toEqual([1, 4]);
+  expect(() => new parts.EarnedBudget({ ratio: 2 })).toThrow("ratio = 2: must be a finite number");
 });
 
 test("retry tokens: quotas by scope, refusals, waits", () => {

@@ -92,11 +92,9 @@ describe("tested", () => {
 
   test.each(PRESETS)("so many attempts and no waits: $preset", async (settings) => {
     const clock = new FakeClock();
-    // Budgets stay what they are under `setTesting`, so that these calls need one without a bound.
-    const retry = { ...settings.retry, budget: { kind: "none" as const } };
-    const made = policy({ engine: engine({ clock }), ...settings, retry });
+    const made = policy({ engine: engine({ clock }), ...settings });
     const quick = setTesting({ attempts: 7 });
-    const later = policy({ engine: made.engine, ...settings, retry });
+    const later = policy({ engine: made.engine, ...settings });
     for (const some of [made, later]) {
       expect(await some.run(failing(2))).toBe(3);
       expect(await failure(some.run(broken))).toMatchObject({ code: "ECONNRESET" });
@@ -107,6 +105,21 @@ describe("tested", () => {
     const waits = clock.run(made.run(failing(1)));
     await waits;
     expect(clock.now()).toBeGreaterThan(0);
+  });
+
+  test("no budget refuses an attempt, and each goes on from where it was", async () => {
+    const lab = engine();
+    const budget = { kind: "earned", start: 1 } as const;
+    const one = policy({ engine: lab, retry: { maxAttempts: 3, backoff: { base: 0 }, budget } });
+    const made = async () => {
+      const before = one.snapshot().attempts;
+      await failure(one.run(broken));
+      return one.snapshot().attempts - before;
+    };
+    const quick = setTesting({ attempts: 7 });
+    expect([await made(), await made()]).toEqual([7, 7]);
+    quick.dispose();
+    expect([await made(), await made()]).toEqual([2, 1]);
   });
 
   test("a cap keeps fewer, and a policy without retries stays without", async () => {

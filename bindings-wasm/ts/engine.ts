@@ -35,7 +35,7 @@ export interface EngineOptions {
   readonly queues?: boolean | undefined;
   /**
    * Does it write down everything that is put into it: for `journal`, `replay`, and `explain` of calls that have ended? Not by
-   * default: a journal grows by about 80 bytes an event, until it is taken.
+   * default: a journal grows by about 80 bytes an event, until it is taken, up to 100,000 inputs.
    */
   readonly journal?: boolean | undefined;
 }
@@ -93,6 +93,8 @@ export interface RareEngine {
   explain(of: number | object): CallExplanation | undefined;
   /**
    * Everything that was put into the engine, one line each, for `Engine.replay`, of whatever language.
+   *
+   * At most the last 100,000 inputs are kept. A line `dropped` stands for those that are missing, and `replay` refuses it.
    *
    * @param options `take`: the lines are taken out, so that the journal stops growing. The next ones go on where these end: the
    * text of all of them, one behind the other, is what `replay` takes.

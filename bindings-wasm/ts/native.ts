@@ -29,6 +29,7 @@ export interface Native {
   on(engine: number, call: number, event: number, now: number): number;
   wakes(engine: number): number;
   woken(engine: number, place: number): number;
+  lift_budgets(engine: number, on: number): void;
   force_open(engine: number, policy: number, route: number, on: number, now: number): void;
   classify(engine: number, policy: number, status: number, wallUs: number): number;
   retries_method(engine: number, policy: number): number;

@@ -40,6 +40,7 @@ function test(to: Mode): void {
 /** An engine, as all are tested. */
 function tested(engine: Engine): void {
   engine.native = mode.active ? load() : inactive(engine);
+  engine.native.lift_budgets(engine.handle, Number(mode.attempts > 0));
   engine.tunings += 1; // what policies say of themselves is asked again
   for (const number of engine.wanted.keys()) after(engine, number);
 }
@@ -139,7 +140,8 @@ export interface TestingOptions {
 
 /**
  * Makes all policies that retry do so `attempts` times, and never wait between attempts, until the switch is disposed of or set
- * anew. Limits, breakers, budgets and deadlines stay what they are. `Retry-After` is not waited for.
+ * anew. Limits, breakers and deadlines stay what they are. `Retry-After` is not waited for, and no retry budget refuses an attempt:
+ * each goes on afterwards from where it was.
  *
  * @throws RangeError If `attempts` is out of range.
  * @example

@@ -73,12 +73,14 @@ pub struct Options {
     pub max_routes: u32,
     /// Does it keep a journal (`Engine::take_journal`)? Chosen here, because a journal begins with the engine.
     pub journal: bool,
+    /// How many inputs a journal keeps that nobody takes; at least 1.
+    pub journal_limit: u32,
 }
 
 impl Default for Options {
-    /// 10,000 routes, no journal.
+    /// 10,000 routes; no journal, and 100,000 inputs in one.
     fn default() -> Self {
-        Self { max_routes: 10_000, journal: false }
+        Self { max_routes: 10_000, journal: false, journal_limit: 100_000 }
     }
 }
 
@@ -93,6 +95,12 @@ impl Options {
     #[must_use]
     pub const fn journal(self, journal: bool) -> Self {
         Self { journal, ..self }
+    }
+
+    /// The same with another bound on the inputs of a journal that nobody takes.
+    #[must_use]
+    pub const fn journal_limit(self, journal_limit: u32) -> Self {
+        Self { journal_limit, ..self }
     }
 }
 
@@ -154,6 +162,8 @@ pub struct Engine {
     commands: Vec<StoreCommand>,
     /// Permits that the event's own call gives back once all has seen them out: its route, and how many.
     owed: (u32, u32),
+    /// Are retries granted without asking their budgets? For tests only.
+    lifted: bool,
     notes: record::Notes,
     journal: journal::Journal,
 }
@@ -176,6 +186,7 @@ impl Engine {
             fleet: None,
             commands: Vec::new(),
             owed: (0, 0),
+            lifted: false,
             notes: record::Notes::default(),
             journal: journal::Journal::new(seed, options),
         }

@@ -178,3 +178,41 @@ fn it_keeps_two_retries_for_each_call_of_an_outage_of_one_second() {
     let kept = budget.balance(Time::from_micros(30_000_000));
     assert!((200..=252).contains(&kept), "100 calls a second, 0.18 each, of the last 14 s: {kept}");
 }
+
+#[test]
+fn lifted_budgets_refuse_nothing_and_go_on_from_where_they_were() {
+    for kind in ["earned", "window", "ratio", "share", "tokens", "quota"] {
+        let mut pairs = vec![
+            ("retry.max_attempts", Number(9.0)),
+            ("retry.budget.kind", Text(kind)),
+            ("retry.backoff.base", Number(0.0)),
+        ];
+        pairs.extend(match kind {
+            "earned" => vec![("retry.budget.start", Number(1.0))],
+            "window" => vec![("retry.budget.min_retries_per_sec", Number(0.0))],
+            "ratio" => vec![("retry.budget.ratio", Number(0.1))],
+            "share" => vec![("retry.budget.min_retries", Number(0.0)), ("retry.budget.share", Number(0.0))],
+            "tokens" => vec![("retry.budget.max", Number(2.0)), ("retry.budget.ratio", Number(0.1))],
+            _ => vec![("retry.budget.capacity", Number(5.0))],
+        });
+        let mut clients = Clients::new(&[], 1, 7);
+        let mut engine = Engine::new(7, Options::default().journal(true));
+        let policy = engine.policy(Policy::from_pairs("p", &pairs).unwrap()).unwrap();
+        clients.routes = vec![engine.route(policy, "r", Time::from_micros(0))];
+        clients.engine = engine;
+        clients.engine.lift_budgets(true);
+        assert_eq!(clients.call(0, 0, |_| Class::Transient), Verdict::Attempts, "{kind}");
+        assert_eq!(clients.attempts, 9, "{kind}");
+        clients.engine.lift_budgets(false);
+        assert_eq!(clients.call(0, 0, |_| Class::Transient), Verdict::Budget, "{kind}");
+        // The start has been left to it: lifted retries cost nothing.
+        let left = u64::from(matches!(kind, "earned" | "quota"));
+        assert_eq!(clients.attempts, 9 + 1 + left, "{kind}");
+        // A journal has the switch.
+        let lines: Vec<_> = clients.engine.journal().map(ToString::to_string).collect();
+        assert!(lines.contains(&"lift_budgets 1".to_owned()), "{lines:?}");
+        let mut again = Engine::new(7, Options::default().journal(true));
+        again.replay(lines.iter().map(|line| line.parse().unwrap()));
+        assert_eq!(again.save(Time::from_micros(9)), clients.engine.save(Time::from_micros(9)), "{kind}");
+    }
+}

@@ -167,8 +167,8 @@ fn keys_of_any_characters_stand_on_one_line() {
 fn what_is_wrong_is_named() {
     let most = u64::MAX;
     for (line, error) in [
-        ("", "input = (nothing): must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes, store, reply, commands".to_owned()),
-        ("wake", "input = wake: must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes, store, reply, commands".into()),
+        ("", "input = (nothing): must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes, store, reply, commands, lift_budgets".to_owned()),
+        ("wake", "input = wake: must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes, store, reply, commands, lift_budgets".into()),
         ("wakes 1", "end = 1: must be the end of the line".into()),
         ("on", format!("now = (nothing): must be a whole number up to {most}")),
         ("on +5 1 poll", format!("now = +5: must be a whole number up to {most}")),
@@ -368,4 +368,30 @@ fn played(vector: &Json) -> (Engine, Vec<Answer>) {
         }
     }
     (engine, answers)
+}
+
+#[test]
+fn a_journal_that_nobody_takes_keeps_its_last_inputs_and_says_how_many_are_missing() {
+    let mut engine = Engine::new(7, journaled().journal_limit(10));
+    let now = Time::from_micros(0);
+    let policy = engine
+        .policy(Policy::from_pairs("p", &[("retry.max_attempts", Value::Number(2.0))]).unwrap())
+        .unwrap();
+    for n in 0..9 {
+        engine.route(policy, &n.to_string(), now);
+    }
+    assert_eq!(engine.journal().count(), 10, "as many as it may keep");
+    for n in 0..5 {
+        engine.route(policy, &format!("more {n}"), now);
+    }
+    let lines: Vec<_> = engine.journal().map(ToString::to_string).collect();
+    assert_eq!(lines.len(), 11);
+    assert_eq!((lines[0].as_str(), lines[1].as_str()), ("dropped 5", "route 0 0 \"4\""));
+    assert_eq!(lines[10], "route 0 0 \"more 4\"");
+    let refused = lines[0].parse::<Input>().unwrap_err().to_string();
+    assert!(refused.starts_with("dropped = 5: so many inputs before this line are missing"), "{refused}");
+    assert_eq!(taken(&mut engine).len(), 11);
+    assert_eq!(engine.journal().count(), 0);
+    engine.route(policy, "after", now);
+    assert_eq!(taken(&mut engine).len(), 1, "nothing is missing between what was taken and what follows");
 }

@@ -71,7 +71,7 @@ fn story() -> (Engine, String) {
     said.push(format!("{:?}", meter.read(&engine, at(SECOND))));
     let damaged = engine.save(at(10)).replace("\"holds\":[[", "\"holds\":[[7,");
     said.push(format!("{:?}", self::engine().restore(&damaged, Duration::ZERO, at(0))));
-    said.extend(engine.journal().iter().map(|input| format!("{input} {input:?}")));
+    said.extend(engine.journal().map(|input| format!("{input} {input:?}")));
     assert!(said.iter().any(|text| text.contains("holds")) && records.len() > 5);
     let all = said.join("\n");
     (engine, all)
@@ -90,11 +90,11 @@ fn no_path_stands_in_anything_that_an_engine_says() {
 #[test]
 fn a_journal_without_paths_replays_to_the_same_answers() {
     let (first, _) = story();
-    let lines: Vec<_> = first.journal().iter().map(ToString::to_string).collect();
+    let lines: Vec<_> = first.journal().map(ToString::to_string).collect();
     let mut again = engine();
     let answers = again.replay(lines.iter().map(|line| line.parse::<Input>().unwrap()));
     assert!(answers.iter().any(|it| matches!(it, Answer::Step(step) | Answer::Begin(_, step)
         if matches!(step.action, Action::Wait { why: Wait::Hold }))));
-    assert_eq!(again.journal(), first.journal());
+    assert!(again.journal().eq(first.journal()));
     assert_eq!(again.save(at(2 * SECOND)), first.save(at(2 * SECOND)));
 }

@@ -40,7 +40,8 @@ class Engine:
         seed: All the randomness there is (64 bits); drawn from the operating system where it is left out.
         clock: A `tidegate.testing.FakeClock` in the place of the system's monotonic clock.
         journal: Whether it writes down everything that is put into it: for `journal`, `replay`, and
-            `explain` of calls that have ended. A journal grows by about 80 bytes an event, until taken.
+            `explain` of calls that have ended. A journal grows by about 80 bytes an event,
+            until taken, up to 100,000 inputs.
         logs: Whether retries, refusals and changes of breakers are logged (`docs/python/telemetry.md`).
         max_routes: How many routes it keeps state for, 1 to 524,288; keys beyond share their policy's
             `overflow` route.
@@ -222,6 +223,9 @@ class Engine:
 
     def journal(self, *, take: bool = False) -> str:
         """Everything that was put into the engine, one line each, for `Engine.replay`.
+
+        At most the last 100,000 inputs are kept. A line `dropped` stands for those that are missing, and
+        `replay` refuses it.
 
         Args:
             take: Whether the lines are taken out, so that the journal stops growing. The next ones go on

@@ -302,6 +302,37 @@ class Document:
         """
 
 @final
+class EarnedBudget:
+    """
+    The earned budget.
+    """
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> EarnedBudget: ...
+    def balance(self, /, now: SupportsFloat | SupportsIndex) -> int:
+        """
+        Whole retries that could be taken now.
+        """
+    def copy(self, /) -> EarnedBudget:
+        """
+        Another of the same state.
+        """
+    def on_answer(self, /, now: SupportsFloat | SupportsIndex) -> None:
+        """
+        A call has ended with an answer, good or permanent.
+        """
+    def on_call(self, /, now: SupportsFloat | SupportsIndex) -> None:
+        """
+        Counts one call, which has started.
+        """
+    def refund(self, /, now: SupportsFloat | SupportsIndex) -> None:
+        """
+        Gives back a retry that was withdrawn and never started.
+        """
+    def try_withdraw(self, /, now: SupportsFloat | SupportsIndex) -> bool:
+        """
+        Takes one retry, if there is one to take.
+        """
+
+@final
 class Engine:
     """
     The engine of the core behind one short lock.

@@ -61,6 +61,7 @@ class _Race:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.call = run.call  # for those that report their end when the call has none any more
         self.lanes: dict[int, Run] = {}
         self.ended: deque[tuple[int, bool, Any]] = deque()
         self._news = allocate_lock()
@@ -129,7 +130,7 @@ class _Race:
             if not late:
                 self.ended.append((attempt, ok, value))
         if late:
-            _lost(lane, attempt, ok, value)
+            self._lost(lane, attempt, ok, value)
         else:
             self.wake()
         value = None  # no cycle: exception, traceback, frame, exception
@@ -156,17 +157,16 @@ class _Race:
             self._over = True
         while self.ended:
             attempt, ok, value = self.ended.popleft()
-            _lost(self.lanes[(attempt - 1) & 7], attempt, ok, value)
+            self._lost(self.lanes[(attempt - 1) & 7], attempt, ok, value)
 
-
-def _lost(lane: Run, attempt: int, ok: bool, value: Any) -> None:
-    """A loser has ended: what it holds goes on."""
-    lane.engine.on(lane.call, FINISHED | attempt << ATTEMPT_SHIFT | CANCELLED)
-    if ok:
-        try:
-            lane.discard(value)
-        except Exception:  # noqa: S110 - nobody waits for it
-            pass
+    def _lost(self, lane: Run, attempt: int, ok: bool, value: Any) -> None:
+        """A loser has ended: what it holds goes on."""
+        lane.engine.on(self.call, FINISHED | attempt << ATTEMPT_SHIFT | CANCELLED)
+        if ok:
+            try:
+                lane.discard(value)
+            except Exception:  # noqa: S110 - nobody waits for it
+                pass
 
 
 IDLE: Final = 10.0

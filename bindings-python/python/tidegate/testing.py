@@ -76,7 +76,8 @@ def is_active() -> bool:
 def set_testing(testing: bool = True, *, attempts: int = 1, cap: bool = False) -> Switch:
     """Makes all policies that retry do so `attempts` times, and never wait between attempts.
 
-    Limits, breakers, budgets and deadlines stay what they are. `Retry-After` is not waited for.
+    Limits, breakers and deadlines stay what they are. `Retry-After` is not waited for, and no retry budget
+    refuses an attempt: each goes on afterwards from where it was.
 
     Args:
         testing: Whether this holds; False is as always.

@@ -8,6 +8,61 @@ use tidegate::{BudgetSettings, Class, QuotaSettings};
 use super::{Pairs, missing, moment, time};
 use crate::checked;
 
+/// The earned budget.
+#[pyclass(frozen, module = "tidegate._native")]
+pub struct EarnedBudget(Mutex<tidegate::EarnedBudget>);
+
+#[pymethods]
+impl EarnedBudget {
+    #[new]
+    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
+    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
+    fn new(pairs: Pairs) -> PyResult<Self> {
+        let Some(BudgetSettings::Earned(settings)) = checked("part", &pairs)?.budget() else {
+            return Err(missing());
+        };
+        Ok(Self(Mutex::new(tidegate::EarnedBudget::new(settings))))
+    }
+
+    /// Counts one call, which has started.
+    fn on_call(&self, now: f64) -> PyResult<()> {
+        let now = time(now)?;
+        self.0.lock().on_call(now);
+        Ok(())
+    }
+
+    /// A call has ended with an answer, good or permanent.
+    fn on_answer(&self, now: f64) -> PyResult<()> {
+        let now = time(now)?;
+        self.0.lock().on_answer(now);
+        Ok(())
+    }
+
+    /// Takes one retry, if there is one to take.
+    fn try_withdraw(&self, now: f64) -> PyResult<bool> {
+        let now = time(now)?;
+        Ok(self.0.lock().try_withdraw(now))
+    }
+
+    /// Gives back a retry that was withdrawn and never started.
+    fn refund(&self, now: f64) -> PyResult<()> {
+        let now = time(now)?;
+        self.0.lock().refund(now);
+        Ok(())
+    }
+
+    /// Whole retries that could be taken now.
+    fn balance(&self, now: f64) -> PyResult<u64> {
+        let now = time(now)?;
+        Ok(self.0.lock().balance(now))
+    }
+
+    /// Another of the same state.
+    fn copy(&self) -> Self {
+        Self(Mutex::new(self.0.lock().clone()))
+    }
+}
+
 /// The windowed budget.
 #[pyclass(frozen, module = "tidegate._native")]
 pub struct RetryBudget(Mutex<tidegate::RetryBudget>);

@@ -8,6 +8,57 @@ use tidegate::{BudgetSettings, Class, QuotaSettings};
 use super::{Pairs, argument, missing, time};
 use crate::{Invalid, checked};
 
+/// The earned budget.
+#[derive(uniffi::Object)]
+pub struct EarnedBudget(Mutex<tidegate::EarnedBudget>);
+
+#[uniffi::export]
+impl EarnedBudget {
+    /// A new one with these settings.
+    #[uniffi::constructor]
+    pub fn new(pairs: Pairs) -> Result<Arc<Self>, Invalid> {
+        let Some(BudgetSettings::Earned(settings)) = checked("part", &pairs)?.budget() else {
+            return Err(missing());
+        };
+        Ok(Arc::new(Self(Mutex::new(tidegate::EarnedBudget::new(settings)))))
+    }
+
+    /// Counts one call, which has started.
+    pub fn on_call(&self, now: u64) {
+        let now = time(now);
+        self.0.lock().on_call(now);
+    }
+
+    /// A call has ended with an answer, good or permanent.
+    pub fn on_answer(&self, now: u64) {
+        let now = time(now);
+        self.0.lock().on_answer(now);
+    }
+
+    /// Takes one retry, if there is one to take.
+    pub fn try_withdraw(&self, now: u64) -> bool {
+        let now = time(now);
+        self.0.lock().try_withdraw(now)
+    }
+
+    /// Gives back a retry that was withdrawn and never started.
+    pub fn refund(&self, now: u64) {
+        let now = time(now);
+        self.0.lock().refund(now);
+    }
+
+    /// Whole retries that could be taken now.
+    pub fn balance(&self, now: u64) -> u64 {
+        let now = time(now);
+        self.0.lock().balance(now)
+    }
+
+    /// Another of the same state.
+    pub fn copy(&self) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(self.0.lock().clone())))
+    }
+}
+
 /// The windowed budget.
 #[derive(uniffi::Object)]
 pub struct RetryBudget(Mutex<tidegate::RetryBudget>);

@@ -1,6 +1,8 @@
 //! Retry budgets, of every kind.
 
-use tidegate::{BudgetSettings, Class, RatioBudget, RetryBudget, RetryQuota, ShareBudget, TokenBudget};
+use tidegate::{
+    BudgetSettings, Class, EarnedBudget, RatioBudget, RetryBudget, RetryQuota, ShareBudget, TokenBudget,
+};
 
 use crate::slab::{Quota, keep, with};
 use crate::{checked, time};
@@ -10,7 +12,7 @@ use crate::{checked, time};
 pub extern "C" fn budget() -> f64 {
     checked(|policy| {
         Some(match policy.budget()? {
-            BudgetSettings::Earned(_) => return None,
+            BudgetSettings::Earned(settings) => keep(EarnedBudget::new(settings)),
             BudgetSettings::Window(settings) => keep(RetryBudget::new(settings)),
             BudgetSettings::Ratio(settings) => keep(RatioBudget::new(settings)),
             BudgetSettings::Share(settings) => keep(ShareBudget::new(settings)),
@@ -18,6 +20,31 @@ pub extern "C" fn budget() -> f64 {
             BudgetSettings::Quota(settings) => keep(Quota { part: RetryQuota::new(settings), settings }),
         })
     })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn earned_call(part: u32, now: f64) {
+    with(part, |it: &mut EarnedBudget| it.on_call(time(now)));
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn earned_answer(part: u32, now: f64) {
+    with(part, |it: &mut EarnedBudget| it.on_answer(time(now)));
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn earned_withdraw(part: u32, now: f64) -> u32 {
+    with(part, |it: &mut EarnedBudget| it.try_withdraw(time(now))).into()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn earned_refund(part: u32, now: f64) {
+    with(part, |it: &mut EarnedBudget| it.refund(time(now)));
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn earned_balance(part: u32, now: f64) -> f64 {
+    with(part, |it: &mut EarnedBudget| it.balance(time(now))) as f64
 }
 
 #[unsafe(no_mangle)]

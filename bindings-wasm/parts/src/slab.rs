@@ -4,9 +4,9 @@ use std::cell::RefCell;
 
 use tidegate::fleet::MemoryStore;
 use tidegate::{
-    AdaptiveThrottle, Aimd, CircuitBreaker, CoDel, CubicRate, DDSketch, Gcra, Gradient2, P2Quantile,
-    QuotaSettings, RatioBudget, RetryBudget, RetryQuota, RetryStrategy, RetryToken, ShareBudget, TokenBucket,
-    TokenBudget, WindowedP2Quantile,
+    AdaptiveThrottle, Aimd, CircuitBreaker, CoDel, CubicRate, DDSketch, EarnedBudget, Gcra, Gradient2,
+    P2Quantile, QuotaSettings, RatioBudget, RetryBudget, RetryQuota, RetryStrategy, RetryToken, ShareBudget,
+    TokenBucket, TokenBudget, WindowedP2Quantile,
 };
 
 /// A part with the draws that it makes: the seed, and the number of the next one.
@@ -57,6 +57,7 @@ macro_rules! parts {
 
 parts! {
     Backoff(Drawn<tidegate::Backoff>),
+    Earned(EarnedBudget),
     Window(RetryBudget),
     Ratio(RatioBudget),
     Share(ShareBudget),

@@ -10,6 +10,8 @@ export {
   type Ticket,
 } from "./breaker.js";
 export {
+  EarnedBudget,
+  type EarnedSettings,
   type QuotaSettings,
   RatioBudget,
   type RatioSettings,

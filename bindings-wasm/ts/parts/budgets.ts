@@ -8,6 +8,58 @@ function budget(kind: string, settings: object): number {
   return made("retry.budget", { kind, ...settings }, () => load().budget());
 }
 
+/** The keys of an `EarnedBudget`. */
+export type EarnedSettings = May<Budget, "ratio" | "start">;
+
+/**
+ * The default budget of a policy: each call that ends with an answer earns a part (`ratio`, default 0.18) of a retry.
+ *
+ * Has `start` retries (default 2) when it is new. Keeps at most what the calls of the last 14 s could earn, and at least 4 or
+ * `start`. It bounds attempts ≤ (1 + ratio)·calls + start (`docs/spec.md`, 2.20).
+ *
+ * @throws PolicyError If a setting is outside its range.
+ * @example
+ * ```ts
+ * const budget = new parts.EarnedBudget({ ratio: 0.25, start: 1 });
+ * assert.deepEqual([1, 2].map(() => budget.tryWithdraw(0)), [true, false]);
+ * for (let n = 0; n < 4; n += 1) {
+ *   budget.onCall(1000);
+ *   budget.onAnswer(1000);
+ * }
+ * assert.equal(budget.balance(1000), 1);
+ * ```
+ */
+export class EarnedBudget extends Part {
+  constructor(settings: EarnedSettings = {}) {
+    super(budget("earned", settings));
+  }
+
+  /** Counts one call, which has started, however many attempts it makes. */
+  onCall(now: number): void {
+    load().earned_call(this.handle, moment(now));
+  }
+
+  /** A call has ended with an answer, good or permanent; at most once per call. */
+  onAnswer(now: number): void {
+    load().earned_answer(this.handle, moment(now));
+  }
+
+  /** Takes one retry, if there is one to take. */
+  tryWithdraw(now: number): boolean {
+    return load().earned_withdraw(this.handle, moment(now)) === 1;
+  }
+
+  /** Gives back a retry that was withdrawn and never started. */
+  refund(now: number): void {
+    load().earned_refund(this.handle, moment(now));
+  }
+
+  /** Whole retries that could be taken now. */
+  balance(now: number): number {
+    return load().earned_balance(this.handle, moment(now));
+  }
+}
+
 /** The keys of a `RetryBudget`. */
 export type WindowSettings = May<Budget, "ttl" | "minRetriesPerSec" | "percentCanRetry" | "rounding">;
 

@@ -9,7 +9,7 @@
  * | For | Parts |
  * |---|---|
  * | delays | `Backoff`, `parseRetryAfter` |
- * | how many retries | `RetryBudget`, `RatioBudget`, `ShareBudget`, `TokenBudget`, `RetryQuota` |
+ * | how many retries | `EarnedBudget`, `RetryBudget`, `RatioBudget`, `ShareBudget`, `TokenBudget`, `RetryQuota` |
  * | retry tokens | `RetryStrategy` |
  * | how fast | `TokenBucket`, `Gcra`, `CubicRate` |
  * | how much at once | `Aimd`, `Gradient2`, `CoDel` |

@@ -20,6 +20,11 @@ export interface Native {
   breaker_reset(part: number): void;
   breaker_forget_probes(part: number): void;
   budget(): number;
+  earned_call(part: number, now: number): void;
+  earned_answer(part: number, now: number): void;
+  earned_withdraw(part: number, now: number): number;
+  earned_refund(part: number, now: number): void;
+  earned_balance(part: number, now: number): number;
   window_deposit(part: number, now: number): void;
   window_withdraw(part: number, now: number): number;
   window_refund(part: number, charged: number, now: number): void;

@@ -46,7 +46,7 @@ impl Files {
         let seed = vector["seed"].as_u64().expect("a seed");
         let routes = vector["max_routes"].as_u64().unwrap_or(10_000) as u32;
         let name = vector["name"].as_str().expect("a name");
-        let lines: Vec<String> = engine.journal().iter().map(ToString::to_string).collect();
+        let lines: Vec<String> = engine.journal().map(ToString::to_string).collect();
         let journal = format!("tidegate journal 1 seed {seed} routes {routes}\n{}\n", lines.join("\n"));
         let wrote = writeln!(self.journals, "{name}\n{journal}");
         wrote.expect("room for journals");

@@ -5,6 +5,8 @@
 
 mod text;
 
+use std::collections::VecDeque;
+
 use super::{Clash, Engine, Options, RestoreError, Restored};
 use crate::action::{CallId, Event, Flags, PolicyId, Request, RouteId, Step, TargetId};
 use crate::fleet::{CommandId, KeptReply, StoreCommand, StoreKind};
@@ -62,6 +64,11 @@ pub enum Input {
     Reply { command: CommandId, reply: KeptReply, now: Time },
     /// [`Engine::take_commands`], where there were any, as `Wakes`.
     Commands,
+    /// [`Engine::lift_budgets`].
+    LiftBudgets { on: bool },
+    /// No call on the engine: so many inputs before the next one are missing, because nobody took them in time. It does
+    /// nothing when it is applied, and its line is refused: what follows it replays nothing.
+    Dropped { count: u64 },
 }
 
 /// What the engine said to an input.
@@ -89,35 +96,52 @@ pub(super) struct Journal {
     pub seed: u64,
     pub options: Options,
     /// Those that have not been taken, where a journal is kept.
-    inputs: Option<Part<Vec<Input>>>,
-    /// Has nothing been taken yet?
+    inputs: Option<Part<VecDeque<Input>>>,
+    /// Has nothing been taken or dropped yet?
     whole: bool,
 }
 
 impl Journal {
     pub fn new(seed: u64, options: Options) -> Self {
-        let inputs = Full::here().filter(|_| options.journal).map(|full| Part::new(Vec::new(), full));
+        let inputs = Full::here().filter(|_| options.journal).map(|full| Part::new(VecDeque::new(), full));
         Self { seed, options, inputs, whole: true }
     }
 
     #[cold]
     #[inline(never)]
     fn push(&mut self, input: Input) {
-        if let Some(inputs) = &mut self.inputs {
-            inputs.push(input);
+        let Some(inputs) = &mut self.inputs else { return };
+        inputs.push_back(input);
+        if inputs.len() <= self.options.journal_limit.max(1) as usize {
+            return;
         }
+        self.whole = false;
+        // One input in, one out: no push pays for the whole journal. The mark that some are missing is not counted.
+        let count = match inputs.pop_front() {
+            Some(Input::Dropped { count }) if inputs.len() <= self.options.journal_limit.max(1) as usize => {
+                inputs.push_front(Input::Dropped { count });
+                return;
+            }
+            Some(Input::Dropped { count }) => {
+                inputs.pop_front();
+                count + 1
+            }
+            _ => 1,
+        };
+        inputs.push_front(Input::Dropped { count });
     }
 
     /// All inputs since the engine was made, where they are still here.
-    pub fn all(&self) -> Option<&[Input]> {
-        self.inputs.as_ref().filter(|_| self.whole).map(|inputs| &***inputs)
+    pub fn all(&self) -> Option<impl Iterator<Item = &Input>> {
+        self.inputs.as_ref().filter(|_| self.whole).map(|inputs| inputs.iter())
     }
 }
 
 impl Engine {
     /// Moves the journal's inputs into `out`, those since the last time, oldest first. Only an engine made with
-    /// [`Options::journal`] keeps one. **It grows until it is taken**, by about 80 bytes an event: a journal from which
-    /// something is missing replays nothing, so none of it is ever dropped.
+    /// [`Options::journal`] keeps one. It grows by about 80 bytes an event until it is taken, and keeps at most
+    /// [`Options::journal_limit`] inputs: then each new one drops the oldest, and [`Input::Dropped`] stands in the place of
+    /// those that are missing. A journal from which something is missing replays nothing, so take it in time.
     ///
     /// ```
     /// use tidegate::{Answer, Engine, Options, Policy, Request, Time, Value};
@@ -140,17 +164,18 @@ impl Engine {
     pub fn take_journal(&mut self, out: &mut Vec<Input>) {
         if let Some(inputs) = &mut self.journal.inputs {
             self.journal.whole &= inputs.is_empty();
+            let taken = core::mem::take(&mut **inputs);
             if out.is_empty() {
-                core::mem::swap(out, inputs); // nothing is copied, however many there are
+                *out = taken.into(); // nothing is copied into another place, however many there are
             } else {
-                out.append(inputs);
+                out.extend(taken);
             }
         }
     }
 
     /// The journal's inputs since they were last taken, oldest first; empty where none is kept.
-    pub fn journal(&self) -> &[Input] {
-        self.journal.inputs.as_ref().map_or(&[], |inputs| &***inputs)
+    pub fn journal(&self) -> impl Iterator<Item = &Input> {
+        self.journal.inputs.iter().flat_map(|inputs| inputs.iter())
     }
 
     /// Puts inputs in, one after the other; what the engine said to each. Into a fresh engine of the seed and options
@@ -196,6 +221,11 @@ impl Engine {
                 self.take_commands(&mut commands);
                 Answer::Commands(commands)
             }
+            Input::LiftBudgets { on } => {
+                self.lift_budgets(on);
+                Answer::Noted
+            }
+            Input::Dropped { .. } => Answer::Noted,
         }
     }
 

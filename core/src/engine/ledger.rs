@@ -2,9 +2,9 @@
 //!
 //! A retry is charged when it is decided, and refunded once if it never starts (semantics 2.15).
 
-use super::Engine;
 use super::arena::{State, flag};
 use super::side::Racer;
+use super::{Engine, Input};
 use crate::action::{Lane, Verdict};
 use crate::outcome::{Class, Kind};
 use crate::policy::HedgeBudget;
@@ -59,11 +59,22 @@ impl Counts {
 }
 
 impl Engine {
+    /// Grants every retry without asking its budget while `on`, for tests that want a number of attempts (semantics 2.21).
+    /// Such a retry costs nothing and is not refunded. Budgets go on counting calls, answers and failures, so that they go on
+    /// from where they are when it ends; the budgets of hedges are not lifted. A journal has it, a saved state has not.
+    pub fn lift_budgets(&mut self, on: bool) {
+        self.write(|| Input::LiftBudgets { on });
+        self.lifted = on;
+    }
+
     /// Pays for the next attempt of a call, after a failure of this class; `hedge` says that a hedge has failed.
     ///
     /// The class is the outcome's own: an opinion may have made it retryable, and the retry costs as much all the same.
     #[inline]
     pub(super) fn charge(&mut self, slot: u32, class: Class, hedge: bool, now: Time) -> Charge {
+        if self.lifted {
+            return Charge::Granted(0);
+        }
         // What `count_outcome` told the budget: a hedge that paid it takes nothing more when it fails.
         let counted = class.retryable() && !(hedge && self.shares_budget(slot));
         let home = self.routes[self.calls[slot].route].budget_at;

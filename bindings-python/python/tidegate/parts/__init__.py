@@ -10,7 +10,7 @@ is a `tidegate.PolicyError`, which is a `ValueError`, with the key, the value an
 | For | Parts |
 |---|---|
 | delays | `Backoff`, `parse_retry_after` |
-| how many retries | `RetryBudget`, `RatioBudget`, `ShareBudget`, `TokenBudget`, `RetryQuota` |
+| budgets | `EarnedBudget`, `RetryBudget`, `RatioBudget`, `ShareBudget`, `TokenBudget`, `RetryQuota` |
 | retry tokens | `RetryStrategy` |
 | how fast | `TokenBucket`, `Gcra`, `CubicRate` |
 | how much at once | `Aimd`, `Gradient2`, `CoDel` |
@@ -21,7 +21,7 @@ is a `tidegate.PolicyError`, which is a `ValueError`, with the key, the value an
 from __future__ import annotations
 
 from ._breaker import AdaptiveThrottle, CircuitBreaker, Ticket
-from ._budgets import RatioBudget, RetryBudget, RetryQuota, ShareBudget, TokenBudget
+from ._budgets import EarnedBudget, RatioBudget, RetryBudget, RetryQuota, ShareBudget, TokenBudget
 from ._delay import Backoff, parse_retry_after
 from ._limit import Aimd, CoDel, Gradient2
 from ._quantile import DDSketch, P2Quantile, WindowedP2Quantile
@@ -36,6 +36,7 @@ __all__ = [
     "CoDel",
     "CubicRate",
     "DDSketch",
+    "EarnedBudget",
     "ErrorInfo",
     "Gcra",
     "Gradient2",

@@ -13,6 +13,55 @@ if TYPE_CHECKING:
     from tidegate._clock import Span
 
 
+class EarnedBudget(Part):
+    """The default budget of a policy: each call that ends with an answer earns a part of a retry.
+
+    Keeps at most what the calls of the last 14 s could earn, and at least 4 or `start` (`docs/spec.md`,
+    2.20). It bounds attempts ≤ (1 + ratio)·calls + start: there is no floor per second, so a server that is
+    down is asked less and less.
+
+    Args:
+        ratio: What a call that ends with an answer earns, in retries; above 0 (1e-6) to 1, by default 0.18.
+        start: Retries that a new budget has; 0 to 1e9, by default 2.
+
+    Example:
+        >>> budget = EarnedBudget(ratio=0.25, start=1)
+        >>> budget.try_withdraw(now=0.0), budget.try_withdraw(now=0.0)
+        (True, False)
+        >>> for _ in range(4):
+        ...     budget.on_call(now=1.0)
+        ...     budget.on_answer(now=1.0)
+        >>> budget.balance(now=1.0)
+        1
+    """
+
+    __slots__ = ()
+
+    def __init__(self, ratio: float = UNSET, start: int = UNSET) -> None:
+        options = {"kind": "earned", "ratio": ratio, "start": start}
+        self._native: _native.EarnedBudget = made(_native.EarnedBudget, "retry.budget", options)
+
+    def on_call(self, now: float) -> None:
+        """Counts one call, which has started, however many attempts it makes."""
+        self._native.on_call(now)
+
+    def on_answer(self, now: float) -> None:
+        """A call has ended with an answer, good or permanent; at most once per call."""
+        self._native.on_answer(now)
+
+    def try_withdraw(self, now: float) -> bool:
+        """Takes one retry, if there is one to take."""
+        return self._native.try_withdraw(now)
+
+    def refund(self, now: float) -> None:
+        """Gives back a retry that was withdrawn and never started."""
+        self._native.refund(now)
+
+    def balance(self, now: float) -> int:
+        """Whole retries that could be taken now."""
+        return self._native.balance(now)
+
+
 class RetryBudget(Part):
     """A budget over a sliding window: a share of recent calls, plus a floor (Finagle's RetryBudget).
 

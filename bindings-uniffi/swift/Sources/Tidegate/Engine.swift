@@ -31,7 +31,7 @@ public final class Engine: Sendable {
     ///   - clock: In the place of the platform's continuous clock, which counts the time that a device sleeps.
     ///   - maxRoutes: How many routes it keeps state for, 1 to 524,288; what is outside is taken for the nearer end.
     ///   - journal: Whether it writes down everything that is put into it: for `journal`, `replay`, and `explain` of calls that
-    ///     have ended. A journal grows by about 80 bytes an event, until it is taken.
+    ///     have ended. A journal grows by about 80 bytes an event, until it is taken, up to 100,000 inputs.
     public convenience init(
         seed: UInt64? = nil, clock: (any Clock<Duration>)? = nil, maxRoutes: Int = 10_000, journal: Bool = false
     ) {

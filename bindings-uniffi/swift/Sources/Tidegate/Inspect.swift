@@ -62,7 +62,14 @@ extension Engine {
         native.explainCall(call: call)
     }
 
-    /// Everything that was put into the engine, a line each, for `Engine.replay`, in any language.
+    /// Grants every retry without asking its budget while `on`, for tests that want a number of attempts. Such a retry costs nothing;
+    /// budgets go on counting calls and answers, and go on from there.
+    public func liftBudgets(_ on: Bool) {
+        native.liftBudgets(on: on)
+    }
+
+    /// Everything that was put into the engine, a line each, for `Engine.replay`, in any language. At most the last 100,000 inputs are
+    /// kept; a line `dropped` stands for those that are missing, and `replay` refuses it.
     ///
     /// - Parameter take: Whether the lines are taken out, so that the journal stops growing. The next ones go on where these end:
     ///   the texts of all of them, one behind the other, are one journal.

@@ -2471,6 +2471,234 @@ public func FfiConverterTypeDDSketch_lower(_ value: DdSketch) -> UInt64 {
 
 
 /**
+ * The earned budget.
+ */
+public protocol EarnedBudgetProtocol: AnyObject, Sendable {
+
+    /**
+     * Whole retries that could be taken now.
+     */
+    func balance(now: UInt64)  -> UInt64
+
+    /**
+     * Another of the same state.
+     */
+    func copy()  -> EarnedBudget
+
+    /**
+     * A call has ended with an answer, good or permanent.
+     */
+    func onAnswer(now: UInt64)
+
+    /**
+     * Counts one call, which has started.
+     */
+    func onCall(now: UInt64)
+
+    /**
+     * Gives back a retry that was withdrawn and never started.
+     */
+    func refund(now: UInt64)
+
+    /**
+     * Takes one retry, if there is one to take.
+     */
+    func tryWithdraw(now: UInt64)  -> Bool
+
+}
+/**
+ * The earned budget.
+ */
+open class EarnedBudget: EarnedBudgetProtocol, @unchecked Sendable {
+    fileprivate let handle: UInt64
+
+    /// Used to instantiate a [FFIObject] without an actual handle, for fakes in tests, mostly.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public struct NoHandle {
+        public init() {}
+    }
+
+    // TODO: We'd like this to be `private` but for Swifty reasons,
+    // we can't implement `FfiConverter` without making this `required` and we can't
+    // make it `required` without making it `public`.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    required public init(unsafeFromHandle handle: UInt64) {
+        self.handle = handle
+    }
+
+    // This constructor can be used to instantiate a fake object.
+    // - Parameter noHandle: Placeholder value so we can have a constructor separate from the default empty one that may be implemented for classes extending [FFIObject].
+    //
+    // - Warning:
+    //     Any object instantiated with this constructor cannot be passed to an actual Rust-backed object. Since there isn't a backing handle the FFI lower functions will crash.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public init(noHandle: NoHandle) {
+        self.handle = 0
+    }
+
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public func uniffiCloneHandle() -> UInt64 {
+        return try! rustCall { uniffi_tidegate_uniffi_fn_clone_earnedbudget(self.handle, $0) }
+    }
+    /**
+     * A new one with these settings.
+     */
+public convenience init(pairs: [Pair])throws  {
+    let handle =
+        try rustCallWithError(FfiConverterTypeInvalid_lift) {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_constructor_earnedbudget_new(
+        FfiConverterSequenceTypePair.lower(pairs),uniffiCallStatus
+    )
+}
+    self.init(unsafeFromHandle: handle)
+}
+
+    deinit {
+        if handle == 0 {
+            // Mock objects have handle=0 don't try to free them
+            return
+        }
+
+        try! rustCall { uniffi_tidegate_uniffi_fn_free_earnedbudget(handle, $0) }
+    }
+
+
+
+
+    /**
+     * Whole retries that could be taken now.
+     */
+open func balance(now: UInt64) -> UInt64  {
+    return try!  FfiConverterUInt64.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_earnedbudget_balance(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt64.lower(now),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * Another of the same state.
+     */
+open func copy() -> EarnedBudget  {
+    return try!  FfiConverterTypeEarnedBudget_lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_earnedbudget_copy(
+            self.uniffiCloneHandle(),uniffiCallStatus
+    )
+})
+}
+
+    /**
+     * A call has ended with an answer, good or permanent.
+     */
+open func onAnswer(now: UInt64)  {try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_earnedbudget_on_answer(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt64.lower(now),uniffiCallStatus
+    )
+}
+}
+
+    /**
+     * Counts one call, which has started.
+     */
+open func onCall(now: UInt64)  {try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_earnedbudget_on_call(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt64.lower(now),uniffiCallStatus
+    )
+}
+}
+
+    /**
+     * Gives back a retry that was withdrawn and never started.
+     */
+open func refund(now: UInt64)  {try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_earnedbudget_refund(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt64.lower(now),uniffiCallStatus
+    )
+}
+}
+
+    /**
+     * Takes one retry, if there is one to take.
+     */
+open func tryWithdraw(now: UInt64) -> Bool  {
+    return try!  FfiConverterBool.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_earnedbudget_try_withdraw(
+            self.uniffiCloneHandle(),
+        FfiConverterUInt64.lower(now),uniffiCallStatus
+    )
+})
+}
+
+
+
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeEarnedBudget: FfiConverter {
+    typealias FfiType = UInt64
+    typealias SwiftType = EarnedBudget
+
+    public static func lift(_ handle: UInt64) throws -> EarnedBudget {
+        return EarnedBudget(unsafeFromHandle: handle)
+    }
+
+    public static func lower(_ value: EarnedBudget) -> UInt64 {
+        return value.uniffiCloneHandle()
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> EarnedBudget {
+        let handle: UInt64 = try readInt(&buf)
+        return try lift(handle)
+    }
+
+    public static func write(_ value: EarnedBudget, into buf: inout [UInt8]) {
+        writeInt(&buf, lower(value))
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeEarnedBudget_lift(_ handle: UInt64) throws -> EarnedBudget {
+    return try FfiConverterTypeEarnedBudget.lift(handle)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeEarnedBudget_lower(_ value: EarnedBudget) -> UInt64 {
+    return FfiConverterTypeEarnedBudget.lower(value)
+}
+
+
+
+
+
+
+/**
  * The engine of the core behind one short lock.
  */
 public protocol EngineProtocol: AnyObject, Sendable {
@@ -2515,6 +2743,11 @@ public protocol EngineProtocol: AnyObject, Sendable {
      * The kinds of failure that a policy declares, in the order of their numbers, from 9 on.
      */
     func kinds(policy: UInt32)  -> [DeclaredKind]
+
+    /**
+     * Grants every retry without asking its budget while `on`, for tests.
+     */
+    func liftBudgets(on: Bool)
 
     /**
      * May what a call does be done twice under a policy?
@@ -2846,6 +3079,18 @@ open func kinds(policy: UInt32) -> [DeclaredKind]  {
         FfiConverterUInt32.lower(policy),uniffiCallStatus
     )
 })
+}
+
+    /**
+     * Grants every retry without asking its budget while `on`, for tests.
+     */
+open func liftBudgets(on: Bool)  {try! rustCall() {
+        uniffiCallStatus in
+    uniffi_tidegate_uniffi_fn_method_engine_lift_budgets(
+            self.uniffiCloneHandle(),
+        FfiConverterBool.lower(on),uniffiCallStatus
+    )
+}
 }
 
     /**
@@ -10607,7 +10852,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_func_keys() != 8485) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_func_read_document() != 4858) {
+    if (uniffi_tidegate_uniffi_checksum_func_read_document() != 54246) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_func_version() != 53354) {
@@ -10619,13 +10864,13 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_func_metric_families() != 16515) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_func_evidence_of() != 29691) {
+    if (uniffi_tidegate_uniffi_checksum_func_evidence_of() != 55775) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_func_parse_retry_after() != 23551) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_func_accepted() != 55840) {
+    if (uniffi_tidegate_uniffi_checksum_func_accepted() != 18570) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_begin() != 7810) {
@@ -10652,28 +10897,31 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_engine_kinds() != 33737) {
         return InitializationResult.apiChecksumMismatch
     }
+    if (uniffi_tidegate_uniffi_checksum_method_engine_lift_budgets() != 54562) {
+        return InitializationResult.apiChecksumMismatch
+    }
     if (uniffi_tidegate_uniffi_checksum_method_engine_may_do_twice() != 47049) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_on() != 49534) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_engine_policy() != 56050) {
+    if (uniffi_tidegate_uniffi_checksum_method_engine_policy() != 23540) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_engine_pool() != 9887) {
+    if (uniffi_tidegate_uniffi_checksum_method_engine_pool() != 57515) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_engine_restore() != 27113) {
+    if (uniffi_tidegate_uniffi_checksum_method_engine_restore() != 44907) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_retries_method() != 54235) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_engine_retune() != 64180) {
+    if (uniffi_tidegate_uniffi_checksum_method_engine_retune() != 37178) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_engine_retune_pool() != 20942) {
+    if (uniffi_tidegate_uniffi_checksum_method_engine_retune_pool() != 26810) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_route() != 62514) {
@@ -10682,7 +10930,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_engine_save() != 24530) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_engine_setting() != 50576) {
+    if (uniffi_tidegate_uniffi_checksum_method_engine_setting() != 19305) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_snapshot() != 24707) {
@@ -10703,7 +10951,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_engine_target() != 21916) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_engine_attach_store() != 27165) {
+    if (uniffi_tidegate_uniffi_checksum_method_engine_attach_store() != 50041) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_on_reply() != 38402) {
@@ -10718,7 +10966,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_engine_journal() != 15501) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_engine_replay() != 28415) {
+    if (uniffi_tidegate_uniffi_checksum_method_engine_replay() != 64389) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_engine_label() != 22512) {
@@ -10763,7 +11011,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_circuitbreaker_open_until() != 36434) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_circuitbreaker_record() != 57108) {
+    if (uniffi_tidegate_uniffi_checksum_method_circuitbreaker_record() != 585) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_circuitbreaker_refuses() != 15525) {
@@ -10772,7 +11020,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_circuitbreaker_reset() != 35273) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_circuitbreaker_retune() != 14459) {
+    if (uniffi_tidegate_uniffi_checksum_method_circuitbreaker_retune() != 34214) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_circuitbreaker_state() != 2552) {
@@ -10785,6 +11033,24 @@ private let initializationResult: InitializationResult = {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_ticket_probe() != 19139) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_earnedbudget_balance() != 33685) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_earnedbudget_copy() != 45123) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_earnedbudget_on_answer() != 65022) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_earnedbudget_on_call() != 38432) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_earnedbudget_refund() != 42710) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_method_earnedbudget_try_withdraw() != 13984) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_ratiobudget_balance() != 60319) {
@@ -10832,7 +11098,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_retryquota_refund() != 16399) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_retryquota_try_acquire() != 936) {
+    if (uniffi_tidegate_uniffi_checksum_method_retryquota_try_acquire() != 27170) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_sharebudget_balance() != 11984) {
@@ -10895,7 +11161,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_aimd_on_timeout() != 36776) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_aimd_retune() != 47668) {
+    if (uniffi_tidegate_uniffi_checksum_method_aimd_retune() != 60970) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_codel_allowance() != 34762) {
@@ -10910,7 +11176,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_codel_on_empty() != 40830) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_codel_retune() != 14246) {
+    if (uniffi_tidegate_uniffi_checksum_method_codel_retune() != 13096) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_codel_should_shed() != 52892) {
@@ -10937,7 +11203,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_gradient2_on_latency() != 39453) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_gradient2_retune() != 52052) {
+    if (uniffi_tidegate_uniffi_checksum_method_gradient2_retune() != 32286) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_ddsketch_add() != 41148) {
@@ -10964,7 +11230,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_ddsketch_max() != 19150) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_ddsketch_merge() != 26622) {
+    if (uniffi_tidegate_uniffi_checksum_method_ddsketch_merge() != 19647) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_ddsketch_min() != 7830) {
@@ -11045,7 +11311,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_tokenbucket_level() != 60846) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_tokenbucket_retune() != 13692) {
+    if (uniffi_tidegate_uniffi_checksum_method_tokenbucket_retune() != 62217) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_method_tokenbucket_try_take() != 19638) {
@@ -11093,7 +11359,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_method_adaptivethrottle_record() != 25749) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_method_adaptivethrottle_retune() != 8882) {
+    if (uniffi_tidegate_uniffi_checksum_method_adaptivethrottle_retune() != 5854) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_constructor_engine_new() != 52355) {
@@ -11102,40 +11368,43 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_constructor_memorystore_new() != 35056) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_constructor_circuitbreaker_new() != 35088) {
+    if (uniffi_tidegate_uniffi_checksum_constructor_circuitbreaker_new() != 56204) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_constructor_ticket_new() != 25033) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_constructor_ratiobudget_new() != 46527) {
+    if (uniffi_tidegate_uniffi_checksum_constructor_earnedbudget_new() != 13735) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_constructor_retrybudget_new() != 18193) {
+    if (uniffi_tidegate_uniffi_checksum_constructor_ratiobudget_new() != 24440) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_constructor_retryquota_new() != 61056) {
+    if (uniffi_tidegate_uniffi_checksum_constructor_retrybudget_new() != 15596) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_constructor_sharebudget_new() != 26745) {
+    if (uniffi_tidegate_uniffi_checksum_constructor_retryquota_new() != 24823) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_constructor_tokenbudget_new() != 30812) {
+    if (uniffi_tidegate_uniffi_checksum_constructor_sharebudget_new() != 59079) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_constructor_backoff_new() != 52350) {
+    if (uniffi_tidegate_uniffi_checksum_constructor_tokenbudget_new() != 45583) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_constructor_aimd_new() != 33841) {
+    if (uniffi_tidegate_uniffi_checksum_constructor_backoff_new() != 60274) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_constructor_codel_new() != 45545) {
+    if (uniffi_tidegate_uniffi_checksum_constructor_aimd_new() != 27887) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_constructor_gradient2_new() != 34408) {
+    if (uniffi_tidegate_uniffi_checksum_constructor_codel_new() != 54519) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_constructor_ddsketch_from_words() != 60161) {
+    if (uniffi_tidegate_uniffi_checksum_constructor_gradient2_new() != 4444) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_tidegate_uniffi_checksum_constructor_ddsketch_from_words() != 28546) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_tidegate_uniffi_checksum_constructor_ddsketch_new() != 26920) {
@@ -11147,19 +11416,19 @@ private let initializationResult: InitializationResult = {
     if (uniffi_tidegate_uniffi_checksum_constructor_windowedp2quantile_new() != 17109) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_constructor_cubicrate_new() != 54074) {
+    if (uniffi_tidegate_uniffi_checksum_constructor_cubicrate_new() != 35080) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_constructor_gcra_new() != 34539) {
+    if (uniffi_tidegate_uniffi_checksum_constructor_gcra_new() != 17533) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_constructor_tokenbucket_new() != 15713) {
+    if (uniffi_tidegate_uniffi_checksum_constructor_tokenbucket_new() != 19983) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_constructor_retrystrategy_new() != 60165) {
+    if (uniffi_tidegate_uniffi_checksum_constructor_retrystrategy_new() != 32804) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_tidegate_uniffi_checksum_constructor_adaptivethrottle_new() != 23459) {
+    if (uniffi_tidegate_uniffi_checksum_constructor_adaptivethrottle_new() != 4292) {
         return InitializationResult.apiChecksumMismatch
     }
 

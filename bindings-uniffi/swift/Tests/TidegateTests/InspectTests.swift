@@ -175,6 +175,39 @@ import TidegateTesting
         #expect(try Engine.replay(journal + rest).engine.snapshot().policies["p"]?.ends["ok"] == 1)
     }
 
+    @Test func aJournalThatNobodyTakesIsBoundedAndSaysWhatItLacks() throws {
+        let engine = Engine(seed: 5, journal: true)
+        for n in 1...100_005 { engine.liftBudgets(n % 2 == 0) }
+        let journal = try engine.journal(take: true)
+        let lines = journal.split(separator: "\n")
+        #expect(lines.prefix(3) == ["tidegate journal 1 seed 5 routes 10000", "dropped 5", "lift_budgets 1"])
+        #expect(lines.count == 100_002)
+        do {
+            _ = try Engine.replay(journal)
+            Issue.record("taken")
+        } catch let error as PolicyError {
+            #expect(error.description.hasPrefix("journal, line 1: dropped = 5: so many inputs before this line are missing"))
+        }
+        #expect(try engine.journal() == "")
+    }
+
+    @Test func liftedBudgetsRefuseNoRetry() async throws {
+        let engine = Engine(seed: 5)
+        let policy = try Policy(
+            "p", retry: Retry(maxAttempts: 9, backoff: .constant(.zero), budget: Budget(kind: .earned, start: 1)),
+            classify: transient, engine: engine)
+        func attempts() async -> UInt64 {
+            let before = engine.snapshot().policies["p"]?.attempts ?? 0
+            _ = await policy.ended { _ -> Int in throw Broken() }
+            return (engine.snapshot().policies["p"]?.attempts ?? 0) - before
+        }
+        engine.liftBudgets(true)
+        #expect(await attempts() == 9)
+        engine.liftBudgets(false)
+        #expect(await attempts() == 2)
+        #expect(await attempts() == 1)
+    }
+
     @Test func whatIsNoJournalIsRefused() throws {
         #expect(throws: PolicyError.self) { try Engine(seed: 1).journal() }
         for wrong in ["", "hello", "tidegate journal 2 seed 1 routes 1"] {

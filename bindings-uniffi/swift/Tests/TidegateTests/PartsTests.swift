@@ -29,6 +29,20 @@ import Testing
         #expect(bucket != "taken" && bucket.hasPrefix("rateLimit") || bucket.contains("settings of this part"))
     }
 
+    @Test func anEarnedBudgetKeepsWhatTheCallsOf14SecondsCouldEarn() throws {
+        let budget = try Parts.EarnedBudget()
+        #expect((1...3).map { _ in budget.tryWithdraw(now: .zero) } == [true, true, false])
+        for _ in 1...100 {
+            budget.onCall(now: .zero)
+            budget.onAnswer(now: .zero)
+        }
+        #expect([0, 12, 14].map { budget.balance(now: .seconds($0)) } == [18, 18, 4])
+        let other = budget.copy()
+        #expect((1...5).map { _ in other.tryWithdraw(now: .seconds(14)) } == [true, true, true, true, false])
+        other.refund(now: .seconds(14))
+        #expect((other.balance(now: .seconds(14)), budget.balance(now: .seconds(14))) == (1, 4))
+    }
+
     @Test func aCopyGoesItsOwnWay() throws {
         let bucket = try Parts.TokenBucket(RateLimit(permits: 1, per: .seconds(1)), now: .zero)
         let twin = bucket.copy()

@@ -7,7 +7,7 @@ use crate::breaker::BreakerState;
 use crate::engine::arena::{State, flag};
 use crate::engine::call::GRACE;
 use crate::engine::record::{Record, RecordType};
-use crate::engine::{Engine, Input, view};
+use crate::engine::{Engine, view};
 use crate::outcome::Kind;
 use crate::time::Time;
 
@@ -137,12 +137,12 @@ impl Engine {
 
     /// A call that has ended, from the journal: once to find the input that ended it, once to see what was before it.
     fn explain_ended(&self, call: CallId) -> Option<CallExplanation> {
-        let inputs = self.journal.all()?;
+        let mut inputs = self.journal.all()?;
         let fresh = || Self::new(self.journal.seed, self.journal.options.journal(false));
         let (mut again, mut told, mut story) = (fresh(), Vec::new(), Vec::new());
         again.subscribe(true);
         let of_it = |record: &&Record| record.call == Some(call);
-        let last = inputs.iter().position(|input| {
+        let last = inputs.position(|input| {
             again.apply(input.clone());
             again.take_records(&mut told);
             story.extend(told.iter().filter(of_it).copied());
@@ -150,7 +150,7 @@ impl Engine {
         })?;
         let end = *story.iter().rfind(|record| record.what == RecordType::CallDone)?;
         let mut before = fresh();
-        before.replay(inputs[..last].iter().map(Input::clone));
+        before.replay(self.journal.all()?.take(last).cloned());
         let slot = before.routes.find(end.route?)?;
         let elapsed = end.elapsed.unwrap_or_default();
         let reason = end.verdict.map_or("", Verdict::name);

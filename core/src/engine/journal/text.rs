@@ -13,6 +13,8 @@
 //! restore NOW ELAPSED SAVED
 //! fork NOW SEED
 //! wakes
+//! lift_budgets 0|1
+//! dropped COUNT                         so many inputs are missing here; refused when it is read
 //! ```
 //!
 //! All numbers are exact, where the words of `wire` round to milliseconds and saturate.
@@ -172,6 +174,8 @@ impl fmt::Display for Input {
                 }
             }
             Self::Commands => f.write_str("commands"),
+            Self::LiftBudgets { on } => write!(f, "lift_budgets {}", u8::from(*on)),
+            Self::Dropped { count } => write!(f, "dropped {count}"),
         }
     }
 }
@@ -436,9 +440,15 @@ impl FromStr for Input {
                 Self::Reply { command, reply, now }
             }
             "commands" => Self::Commands,
+            "lift_budgets" => Self::LiftBudgets { on: line.number("on", 1)? == 1 },
+            "dropped" => {
+                let rule = "so many inputs before this line are missing, and what follows cannot be replayed: take the \
+                            journal more often";
+                return error("dropped", line.word(), rule);
+            }
             word => {
                 let words = "policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes, store, \
-                             reply, commands";
+                             reply, commands, lift_budgets";
                 return error("input", word, format!("must be one of {words}"));
             }
         };

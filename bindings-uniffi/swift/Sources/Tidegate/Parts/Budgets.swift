@@ -10,6 +10,33 @@ extension Budget {
 }
 
 extension Parts {
+    /// The default budget of a policy: each call that ends with an answer earns a part of a retry.
+    ///
+    /// Keeps at most what the calls of the last 14 s could earn, and at least 4 or `start`. It bounds attempts ≤ (1 + ratio)·calls + start.
+    public final class EarnedBudget: Sendable {
+        private let native: TidegateNative.EarnedBudget
+
+        /// - Parameter settings: `ratio`, `start`.
+        /// - Throws: `PolicyError` with every mistake there is.
+        public init(_ settings: Budget = Budget()) throws {
+            native = try checked { try TidegateNative.EarnedBudget(pairs: settings.pairs(.earned)) }
+        }
+
+        private init(_ native: TidegateNative.EarnedBudget) { self.native = native }
+
+        /// Counts one call, which has started, however many attempts it makes.
+        public func onCall(now: Duration) { native.onCall(now: now.moment) }
+        /// A call has ended with an answer, good or permanent; at most once per call.
+        public func onAnswer(now: Duration) { native.onAnswer(now: now.moment) }
+        /// Takes one retry, if there is one to take.
+        public func tryWithdraw(now: Duration) -> Bool { native.tryWithdraw(now: now.moment) }
+        /// Gives back a retry that was withdrawn and never started.
+        public func refund(now: Duration) { native.refund(now: now.moment) }
+        /// Whole retries that could be taken now.
+        public func balance(now: Duration) -> UInt64 { native.balance(now: now.moment) }
+        public func copy() -> EarnedBudget { EarnedBudget(native.copy()) }
+    }
+
     /// A budget over a sliding window: a share of recent calls, plus a floor (Finagle's RetryBudget).
     ///
     /// Every call deposits, every retry withdraws. Ten slices: an entry counts for 0.9 to 1 `ttl`; memory is constant.

@@ -11,7 +11,7 @@ import TidegateNative
 /// | For | Parts |
 /// |---|---|
 /// | delays | `Backoff`, `retryAfter` |
-/// | how many retries | `RetryBudget`, `RatioBudget`, `ShareBudget`, `TokenBudget`, `RetryQuota` |
+/// | how many retries | `EarnedBudget`, `RetryBudget`, `RatioBudget`, `ShareBudget`, `TokenBudget`, `RetryQuota` |
 /// | retry tokens | `RetryStrategy` |
 /// | how fast | `TokenBucket`, `Gcra`, `CubicRate` |
 /// | how much at once | `Aimd`, `Gradient2`, `CoDel` |

@@ -64,7 +64,7 @@ public data class SavedState(
  * @param timeSource Where the engine's time comes from: the platform's monotonic clock where it is null (on Android the one
  * that goes on while the device sleeps), `testTimeSource` within `runTest`, a [FakeTime] in blocking tests.
  * @param maxRoutes How many routes it keeps state for, 1 to 524,288.
- * @param journal Does it keep a journal, for [takeJournal]? It grows with every call until it is taken.
+ * @param journal Does it keep a journal, for [takeJournal]? It grows with every call until it is taken, up to 100,000 inputs.
  */
 public class Engine
 @JvmOverloads
@@ -248,8 +248,15 @@ constructor(
     }
 
     /**
+     * Grants every retry without asking its budget while [on], for tests that want a number of attempts. Such a retry costs
+     * nothing; budgets go on counting calls and answers, and go on from there.
+     */
+    public fun liftBudgets(on: Boolean): Unit = native.engine.liftBudgets(on)
+
+    /**
      * The journal since the last time, a line each (`docs/telemetry.md`): what was put into the engine, so that it can be put
-     * again into one of the same seed. Empty in an engine made without one.
+     * again into one of the same seed. Empty in an engine made without one. At most the last 100,000 inputs are kept; a line
+     * `dropped` stands for those that are missing, and [replay] refuses it.
      */
     public fun takeJournal(): List<String> = native.engine.takeJournal()
 

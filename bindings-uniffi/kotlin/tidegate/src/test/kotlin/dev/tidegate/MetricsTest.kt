@@ -28,6 +28,7 @@ import java.io.IOException
 import java.util.concurrent.CountDownLatch
 import java.util.concurrent.TimeUnit
 import kotlin.concurrent.thread
+import kotlin.time.Duration
 import kotlin.time.Duration.Companion.seconds
 
 @OptIn(ExperimentalCoroutinesApi::class)
@@ -245,5 +246,32 @@ class MetricsTest {
         assertTrue(journal.any { it.startsWith("begin ") } && journal.any { it.startsWith("on ") }, "$journal")
         assertEquals(emptyList<String>(), kept.takeJournal())
         assertEquals(emptyList<String>(), engine.takeJournal())
+    }
+
+    @Test
+    fun `a journal that nobody takes is bounded, and says what it lacks`() {
+        val kept = Engine(seed = 7, timeSource = time, journal = true)
+        repeat(100_005) { kept.liftBudgets(it % 2 == 0) }
+        val lines = kept.takeJournal()
+        assertEquals(listOf("dropped 5", "lift_budgets 0"), lines.take(2))
+        assertEquals(100_001, lines.size)
+        val refused = assertThrows<IllegalArgumentException> { Engine().replay(lines) }
+        assertTrue("journal, line 1: dropped = 5: so many inputs before this line are missing" in refused.message!!, refused.message)
+        assertEquals(emptyList<String>(), kept.takeJournal())
+    }
+
+    @Test
+    fun `lifted budgets refuse no retry`() {
+        val lifted = Engine(seed = 7, timeSource = time)
+        val policy = policy("p") { engine = lifted; retry { maxAttempts = 9; backoff { base = Duration.ZERO }; budget { kind = BudgetKind.EARNED; start = 1 } } }
+        fun attempts(): Int {
+            var made = 0
+            assertThrows<IOException> { policy.call { made += 1; throw IOException("down") } }
+            return made
+        }
+        lifted.liftBudgets(true)
+        assertEquals(9, attempts())
+        lifted.liftBudgets(false)
+        assertEquals(listOf(2, 1), List(2) { attempts() }, "the budget has its start")
     }
 }

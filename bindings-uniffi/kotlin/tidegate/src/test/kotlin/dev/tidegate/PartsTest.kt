@@ -12,6 +12,7 @@ import dev.tidegate.parts.Evidence
 import dev.tidegate.parts.Gcra
 import dev.tidegate.parts.Gradient2
 import dev.tidegate.parts.P2Quantile
+import dev.tidegate.parts.EarnedBudget
 import dev.tidegate.parts.RatioBudget
 import dev.tidegate.parts.RetryBudget
 import dev.tidegate.parts.RetryException
@@ -84,6 +85,23 @@ class PartsTest {
         assertEquals(false, tokens.allows)
         val quota = RetryQuota { capacity = 14; cost = 14 }
         assertEquals(listOf(14, null), listOf(quota.tryAcquire(), quota.tryAcquire()))
+    }
+
+    @Test
+    fun `an earned budget keeps what the calls of 14 seconds could earn`() {
+        val budget = EarnedBudget()
+        assertEquals(listOf(true, true, false), List(3) { budget.tryWithdraw(now = Duration.ZERO) })
+        repeat(100) {
+            budget.onCall(now = Duration.ZERO)
+            budget.onAnswer(now = Duration.ZERO)
+        }
+        assertEquals(listOf(18L, 18L, 4L), listOf(0, 12, 14).map { budget.balance(now = it.seconds) })
+        val other = budget.copy()
+        assertEquals(listOf(true, true, true, true, false), List(5) { other.tryWithdraw(now = 14.seconds) })
+        other.refund(now = 14.seconds)
+        assertEquals(listOf(1L, 4L), listOf(other, budget).map { it.balance(now = 14.seconds) })
+        val one = EarnedBudget { ratio = 0.25; start = 1 }
+        assertEquals(listOf(true, false), List(2) { one.tryWithdraw(now = Duration.ZERO) })
     }
 
     @Test

@@ -709,6 +709,8 @@ internal object IntegrityCheckingUniffiLib {
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_kinds(
     ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_engine_lift_budgets(
+    ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_may_do_twice(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_engine_on(
@@ -798,6 +800,18 @@ internal object IntegrityCheckingUniffiLib {
     external fun uniffi_tidegate_uniffi_checksum_method_ticket_number(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_ticket_probe(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_earnedbudget_balance(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_earnedbudget_copy(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_earnedbudget_on_answer(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_earnedbudget_on_call(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_earnedbudget_refund(
+    ): Int
+    external fun uniffi_tidegate_uniffi_checksum_method_earnedbudget_try_withdraw(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_method_ratiobudget_balance(
     ): Int
@@ -1013,6 +1027,8 @@ internal object IntegrityCheckingUniffiLib {
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_constructor_ticket_new(
     ): Int
+    external fun uniffi_tidegate_uniffi_checksum_constructor_earnedbudget_new(
+    ): Int
     external fun uniffi_tidegate_uniffi_checksum_constructor_ratiobudget_new(
     ): Int
     external fun uniffi_tidegate_uniffi_checksum_constructor_retrybudget_new(
@@ -1091,6 +1107,8 @@ internal object UniffiLib {
     ): Long
     external fun uniffi_tidegate_uniffi_fn_method_engine_kinds(`ptr`: Long,`policy`: Int,uniffi_out_err: UniffiRustCallStatus,
     ): RustBuffer.ByValue
+    external fun uniffi_tidegate_uniffi_fn_method_engine_lift_budgets(`ptr`: Long,`on`: Byte,uniffi_out_err: UniffiRustCallStatus,
+    ): Unit
     external fun uniffi_tidegate_uniffi_fn_method_engine_may_do_twice(`ptr`: Long,`policy`: Int,uniffi_out_err: UniffiRustCallStatus,
     ): Byte
     external fun uniffi_tidegate_uniffi_fn_method_engine_on(`ptr`: Long,`call`: Long,`event`: Long,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
@@ -1198,6 +1216,24 @@ internal object UniffiLib {
     external fun uniffi_tidegate_uniffi_fn_method_ticket_number(`ptr`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Int
     external fun uniffi_tidegate_uniffi_fn_method_ticket_probe(`ptr`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): Byte
+    external fun uniffi_tidegate_uniffi_fn_clone_earnedbudget(`handle`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): Long
+    external fun uniffi_tidegate_uniffi_fn_free_earnedbudget(`handle`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): Unit
+    external fun uniffi_tidegate_uniffi_fn_constructor_earnedbudget_new(`pairs`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus,
+    ): Long
+    external fun uniffi_tidegate_uniffi_fn_method_earnedbudget_balance(`ptr`: Long,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): Long
+    external fun uniffi_tidegate_uniffi_fn_method_earnedbudget_copy(`ptr`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): Long
+    external fun uniffi_tidegate_uniffi_fn_method_earnedbudget_on_answer(`ptr`: Long,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): Unit
+    external fun uniffi_tidegate_uniffi_fn_method_earnedbudget_on_call(`ptr`: Long,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): Unit
+    external fun uniffi_tidegate_uniffi_fn_method_earnedbudget_refund(`ptr`: Long,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
+    ): Unit
+    external fun uniffi_tidegate_uniffi_fn_method_earnedbudget_try_withdraw(`ptr`: Long,`now`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Byte
     external fun uniffi_tidegate_uniffi_fn_clone_ratiobudget(`handle`: Long,uniffi_out_err: UniffiRustCallStatus,
     ): Long
@@ -1656,7 +1692,7 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_func_keys() and 0xFFFF) != 8485) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_func_read_document() and 0xFFFF) != 4858) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_func_read_document() and 0xFFFF) != 54246) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_func_version() and 0xFFFF) != 53354) {
@@ -1668,13 +1704,13 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_func_metric_families() and 0xFFFF) != 16515) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_func_evidence_of() and 0xFFFF) != 29691) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_func_evidence_of() and 0xFFFF) != 55775) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_func_parse_retry_after() and 0xFFFF) != 23551) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_func_accepted() and 0xFFFF) != 55840) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_func_accepted() and 0xFFFF) != 18570) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_begin() and 0xFFFF) != 7810) {
@@ -1701,28 +1737,31 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_kinds() and 0xFFFF) != 33737) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_lift_budgets() and 0xFFFF) != 54562) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_may_do_twice() and 0xFFFF) != 47049) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_on() and 0xFFFF) != 49534) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_policy() and 0xFFFF) != 56050) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_policy() and 0xFFFF) != 23540) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_pool() and 0xFFFF) != 9887) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_pool() and 0xFFFF) != 57515) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_restore() and 0xFFFF) != 27113) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_restore() and 0xFFFF) != 44907) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_retries_method() and 0xFFFF) != 54235) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_retune() and 0xFFFF) != 64180) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_retune() and 0xFFFF) != 37178) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_retune_pool() and 0xFFFF) != 20942) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_retune_pool() and 0xFFFF) != 26810) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_route() and 0xFFFF) != 62514) {
@@ -1731,7 +1770,7 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_save() and 0xFFFF) != 24530) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_setting() and 0xFFFF) != 50576) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_setting() and 0xFFFF) != 19305) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_snapshot() and 0xFFFF) != 24707) {
@@ -1752,7 +1791,7 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_target() and 0xFFFF) != 21916) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_attach_store() and 0xFFFF) != 27165) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_attach_store() and 0xFFFF) != 50041) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_on_reply() and 0xFFFF) != 38402) {
@@ -1767,7 +1806,7 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_journal() and 0xFFFF) != 15501) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_replay() and 0xFFFF) != 28415) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_replay() and 0xFFFF) != 64389) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_engine_label() and 0xFFFF) != 22512) {
@@ -1812,7 +1851,7 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_method_circuitbreaker_open_until() and 0xFFFF) != 36434) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_circuitbreaker_record() and 0xFFFF) != 57108) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_circuitbreaker_record() and 0xFFFF) != 585) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_circuitbreaker_refuses() and 0xFFFF) != 15525) {
@@ -1821,7 +1860,7 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_method_circuitbreaker_reset() and 0xFFFF) != 35273) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_circuitbreaker_retune() and 0xFFFF) != 14459) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_circuitbreaker_retune() and 0xFFFF) != 34214) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_circuitbreaker_state() and 0xFFFF) != 2552) {
@@ -1834,6 +1873,24 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_ticket_probe() and 0xFFFF) != 19139) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_earnedbudget_balance() and 0xFFFF) != 33685) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_earnedbudget_copy() and 0xFFFF) != 45123) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_earnedbudget_on_answer() and 0xFFFF) != 65022) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_earnedbudget_on_call() and 0xFFFF) != 38432) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_earnedbudget_refund() and 0xFFFF) != 42710) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_earnedbudget_try_withdraw() and 0xFFFF) != 13984) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_ratiobudget_balance() and 0xFFFF) != 60319) {
@@ -1881,7 +1938,7 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_method_retryquota_refund() and 0xFFFF) != 16399) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_retryquota_try_acquire() and 0xFFFF) != 936) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_retryquota_try_acquire() and 0xFFFF) != 27170) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_sharebudget_balance() and 0xFFFF) != 11984) {
@@ -1944,7 +2001,7 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_method_aimd_on_timeout() and 0xFFFF) != 36776) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_aimd_retune() and 0xFFFF) != 47668) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_aimd_retune() and 0xFFFF) != 60970) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_codel_allowance() and 0xFFFF) != 34762) {
@@ -1959,7 +2016,7 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_method_codel_on_empty() and 0xFFFF) != 40830) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_codel_retune() and 0xFFFF) != 14246) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_codel_retune() and 0xFFFF) != 13096) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_codel_should_shed() and 0xFFFF) != 52892) {
@@ -1986,7 +2043,7 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_method_gradient2_on_latency() and 0xFFFF) != 39453) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_gradient2_retune() and 0xFFFF) != 52052) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_gradient2_retune() and 0xFFFF) != 32286) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_ddsketch_add() and 0xFFFF) != 41148) {
@@ -2013,7 +2070,7 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_method_ddsketch_max() and 0xFFFF) != 19150) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_ddsketch_merge() and 0xFFFF) != 26622) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_ddsketch_merge() and 0xFFFF) != 19647) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_ddsketch_min() and 0xFFFF) != 7830) {
@@ -2094,7 +2151,7 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_method_tokenbucket_level() and 0xFFFF) != 60846) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_tokenbucket_retune() and 0xFFFF) != 13692) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_tokenbucket_retune() and 0xFFFF) != 62217) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_method_tokenbucket_try_take() and 0xFFFF) != 19638) {
@@ -2142,7 +2199,7 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_method_adaptivethrottle_record() and 0xFFFF) != 25749) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_method_adaptivethrottle_retune() and 0xFFFF) != 8882) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_method_adaptivethrottle_retune() and 0xFFFF) != 5854) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_constructor_engine_new() and 0xFFFF) != 52355) {
@@ -2151,40 +2208,43 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_constructor_memorystore_new() and 0xFFFF) != 35056) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_circuitbreaker_new() and 0xFFFF) != 35088) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_circuitbreaker_new() and 0xFFFF) != 56204) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_constructor_ticket_new() and 0xFFFF) != 25033) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_ratiobudget_new() and 0xFFFF) != 46527) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_earnedbudget_new() and 0xFFFF) != 13735) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_retrybudget_new() and 0xFFFF) != 18193) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_ratiobudget_new() and 0xFFFF) != 24440) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_retryquota_new() and 0xFFFF) != 61056) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_retrybudget_new() and 0xFFFF) != 15596) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_sharebudget_new() and 0xFFFF) != 26745) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_retryquota_new() and 0xFFFF) != 24823) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_tokenbudget_new() and 0xFFFF) != 30812) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_sharebudget_new() and 0xFFFF) != 59079) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_backoff_new() and 0xFFFF) != 52350) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_tokenbudget_new() and 0xFFFF) != 45583) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_aimd_new() and 0xFFFF) != 33841) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_backoff_new() and 0xFFFF) != 60274) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_codel_new() and 0xFFFF) != 45545) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_aimd_new() and 0xFFFF) != 27887) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_gradient2_new() and 0xFFFF) != 34408) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_codel_new() and 0xFFFF) != 54519) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_ddsketch_from_words() and 0xFFFF) != 60161) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_gradient2_new() and 0xFFFF) != 4444) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_ddsketch_from_words() and 0xFFFF) != 28546) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_tidegate_uniffi_checksum_constructor_ddsketch_new() and 0xFFFF) != 26920) {
@@ -2196,19 +2256,19 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_tidegate_uniffi_checksum_constructor_windowedp2quantile_new() and 0xFFFF) != 17109) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_cubicrate_new() and 0xFFFF) != 54074) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_cubicrate_new() and 0xFFFF) != 35080) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_gcra_new() and 0xFFFF) != 34539) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_gcra_new() and 0xFFFF) != 17533) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_tokenbucket_new() and 0xFFFF) != 15713) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_tokenbucket_new() and 0xFFFF) != 19983) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_retrystrategy_new() and 0xFFFF) != 60165) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_retrystrategy_new() and 0xFFFF) != 32804) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_adaptivethrottle_new() and 0xFFFF) != 23459) {
+    if ((lib.uniffi_tidegate_uniffi_checksum_constructor_adaptivethrottle_new() and 0xFFFF) != 4292) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
 }
@@ -5686,6 +5746,392 @@ public object FfiConverterTypeDDSketch: FfiConverter<DdSketch, Long> {
 
 
 /**
+ * The earned budget.
+ */
+public interface EarnedBudgetInterface {
+
+    /**
+     * Whole retries that could be taken now.
+     */
+    fun `balance`(`now`: kotlin.ULong): kotlin.ULong
+
+    /**
+     * Another of the same state.
+     */
+    fun `copy`(): EarnedBudget
+
+    /**
+     * A call has ended with an answer, good or permanent.
+     */
+    fun `onAnswer`(`now`: kotlin.ULong)
+
+    /**
+     * Counts one call, which has started.
+     */
+    fun `onCall`(`now`: kotlin.ULong)
+
+    /**
+     * Gives back a retry that was withdrawn and never started.
+     */
+    fun `refund`(`now`: kotlin.ULong)
+
+    /**
+     * Takes one retry, if there is one to take.
+     */
+    fun `tryWithdraw`(`now`: kotlin.ULong): kotlin.Boolean
+
+    companion object
+}
+
+/**
+ * The earned budget.
+ */
+open class EarnedBudget: Disposable, AutoCloseable, EarnedBudgetInterface
+{
+
+    @Suppress("UNUSED_PARAMETER")
+    /**
+     * @suppress
+     */
+    constructor(withHandle: UniffiWithHandle, handle: Long) {
+        this.handle = handle
+        this.cleanable = UniffiLib.CLEANER.register(this, UniffiCleanAction(handle))
+    }
+
+    /**
+     * @suppress
+     *
+     * This constructor can be used to instantiate a fake object. Only used for tests. Any
+     * attempt to actually use an object constructed this way will fail as there is no
+     * connected Rust object.
+     */
+    @Suppress("UNUSED_PARAMETER")
+    constructor(noHandle: NoHandle) {
+        this.handle = 0
+        this.cleanable = null
+    }
+    /**
+     * A new one with these settings.
+     */
+    constructor(`pairs`: List<Pair>) :
+        this(UniffiWithHandle,
+    uniffiRustCallWithError(Invalid) { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_constructor_earnedbudget_new(
+
+
+        FfiConverterSequenceTypePair.lower(`pairs`),_status)
+}
+    )
+
+    protected val handle: Long
+    protected val cleanable: UniffiCleaner.Cleanable?
+
+    private val wasDestroyed = AtomicBoolean(false)
+    private val callCounter = AtomicLong(1)
+
+    /**
+     * Whether the current object has been destroyed and its reference is gone in the Rust side.
+     */
+    val uniffiIsDestroyed: Boolean get() = wasDestroyed.get()
+
+    override fun destroy() {
+        // Only allow a single call to this method.
+        // TODO: maybe we should log a warning if called more than once?
+        if (this.wasDestroyed.compareAndSet(false, true)) {
+            // This decrement always matches the initial count of 1 given at creation time.
+            if (this.callCounter.decrementAndGet() == 0L) {
+                cleanable?.clean()
+            }
+        }
+    }
+
+    @Synchronized
+    override fun close() {
+        this.destroy()
+    }
+
+    internal inline fun <R> callWithHandle(block: (handle: Long) -> R): R {
+        // Check and increment the call counter, to keep the object alive.
+        // This needs a compare-and-set retry loop in case of concurrent updates.
+        do {
+            val c = this.callCounter.get()
+            if (c == 0L) {
+                throw IllegalStateException("${this.javaClass.simpleName} object has already been destroyed")
+            }
+            if (c == Long.MAX_VALUE) {
+                throw IllegalStateException("${this.javaClass.simpleName} call counter would overflow")
+            }
+        } while (! this.callCounter.compareAndSet(c, c + 1L))
+        // Now we can safely do the method call without the handle being freed concurrently.
+        try {
+            return block(this.uniffiCloneHandle())
+        } finally {
+            // This decrement always matches the increment we performed above.
+            if (this.callCounter.decrementAndGet() == 0L) {
+                cleanable?.clean()
+            }
+        }
+    }
+
+    // Use a static inner class instead of a closure so as not to accidentally
+    // capture `this` as part of the cleanable's action.
+    private class UniffiCleanAction(private val handle: Long) : Runnable {
+        override fun run() {
+            if (handle == 0.toLong()) {
+                // Fake object created with `NoHandle`, don't try to free.
+                return;
+            }
+            uniffiRustCall { status ->
+                UniffiLib.uniffi_tidegate_uniffi_fn_free_earnedbudget(handle, status)
+            }
+        }
+    }
+
+    /**
+     * @suppress
+     */
+    fun uniffiCloneHandle(): Long {
+        if (handle == 0.toLong()) {
+            throw InternalException("uniffiCloneHandle() called on NoHandle object");
+        }
+        return uniffiRustCall() { status ->
+            UniffiLib.uniffi_tidegate_uniffi_fn_clone_earnedbudget(handle, status)
+        }
+    }
+
+
+    /**
+     * Whole retries that could be taken now.
+     */override fun `balance`(`now`: kotlin.ULong): kotlin.ULong {
+            return FfiConverterULong.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_earnedbudget_balance(
+        it,
+
+        FfiConverterULong.lower(`now`),_status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * Another of the same state.
+     */override fun `copy`(): EarnedBudget {
+            return FfiConverterTypeEarnedBudget.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_earnedbudget_copy(
+        it,
+        _status)
+}
+    }
+    )
+    }
+
+
+
+    /**
+     * A call has ended with an answer, good or permanent.
+     */override fun `onAnswer`(`now`: kotlin.ULong)
+        =
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_earnedbudget_on_answer(
+        it,
+
+        FfiConverterULong.lower(`now`),_status)
+}
+    }
+
+
+
+
+    /**
+     * Counts one call, which has started.
+     */override fun `onCall`(`now`: kotlin.ULong)
+        =
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_earnedbudget_on_call(
+        it,
+
+        FfiConverterULong.lower(`now`),_status)
+}
+    }
+
+
+
+
+    /**
+     * Gives back a retry that was withdrawn and never started.
+     */override fun `refund`(`now`: kotlin.ULong)
+        =
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_earnedbudget_refund(
+        it,
+
+        FfiConverterULong.lower(`now`),_status)
+}
+    }
+
+
+
+
+    /**
+     * Takes one retry, if there is one to take.
+     */override fun `tryWithdraw`(`now`: kotlin.ULong): kotlin.Boolean {
+            return FfiConverterBoolean.lift(
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_earnedbudget_try_withdraw(
+        it,
+
+        FfiConverterULong.lower(`now`),_status)
+}
+    }
+    )
+    }
+
+
+
+
+
+
+
+
+
+    /**
+     * @suppress
+     */
+    companion object
+
+}
+
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeEarnedBudget: FfiConverter<EarnedBudget, Long> {
+    override fun lower(value: EarnedBudget): Long {
+        return value.uniffiCloneHandle()
+    }
+
+    override fun lift(value: Long): EarnedBudget {
+        return EarnedBudget(UniffiWithHandle, value)
+    }
+
+    override fun read(buf: ByteBuffer): EarnedBudget {
+        return lift(buf.getLong())
+    }
+
+    override fun allocationSize(value: EarnedBudget) = 8UL
+
+    override fun write(value: EarnedBudget, buf: ByteBuffer) {
+        buf.putLong(lower(value))
+    }
+}
+
+
+// This template implements a class for working with a Rust struct via a handle
+// to the live Rust struct on the other side of the FFI.
+//
+// There's some subtlety here, because we have to be careful not to operate on a Rust
+// struct after it has been dropped, and because we must expose a public API for freeing
+// theq Kotlin wrapper object in lieu of reliable finalizers. The core requirements are:
+//
+//   * Each instance holds an opaque handle to the underlying Rust struct.
+//     Method calls need to read this handle from the object's state and pass it in to
+//     the Rust FFI.
+//
+//   * When an instance is no longer needed, its handle should be passed to a
+//     special destructor function provided by the Rust FFI, which will drop the
+//     underlying Rust struct.
+//
+//   * Given an instance, calling code is expected to call the special
+//     `destroy` method in order to free it after use, either by calling it explicitly
+//     or by using a higher-level helper like the `use` method. Failing to do so risks
+//     leaking the underlying Rust struct.
+//
+//   * We can't assume that calling code will do the right thing, and must be prepared
+//     to handle Kotlin method calls executing concurrently with or even after a call to
+//     `destroy`, and to handle multiple (possibly concurrent!) calls to `destroy`.
+//
+//   * We must never allow Rust code to operate on the underlying Rust struct after
+//     the destructor has been called, and must never call the destructor more than once.
+//     Doing so may trigger memory unsafety.
+//
+//   * To mitigate many of the risks of leaking memory and use-after-free unsafety, a `Cleaner`
+//     is implemented to call the destructor when the Kotlin object becomes unreachable.
+//     This is done in a background thread. This is not a panacea, and client code should be aware that
+//      1. the thread may starve if some there are objects that have poorly performing
+//     `drop` methods or do significant work in their `drop` methods.
+//      2. the thread is shared across the whole library. This can be tuned by using `android_cleaner = true`,
+//         or `android = true` in the [`kotlin` section of the `uniffi.toml` file](https://mozilla.github.io/uniffi-rs/kotlin/configuration.html).
+//
+// If we try to implement this with mutual exclusion on access to the handle, there is the
+// possibility of a race between a method call and a concurrent call to `destroy`:
+//
+//    * Thread A starts a method call, reads the value of the handle, but is interrupted
+//      before it can pass the handle over the FFI to Rust.
+//    * Thread B calls `destroy` and frees the underlying Rust struct.
+//    * Thread A resumes, passing the already-read handle value to Rust and triggering
+//      a use-after-free.
+//
+// One possible solution would be to use a `ReadWriteLock`, with each method call taking
+// a read lock (and thus allowed to run concurrently) and the special `destroy` method
+// taking a write lock (and thus blocking on live method calls). However, we aim not to
+// generate methods with any hidden blocking semantics, and a `destroy` method that might
+// block if called incorrectly seems to meet that bar.
+//
+// So, we achieve our goals by giving each instance an associated `AtomicLong` counter to track
+// the number of in-flight method calls, and an `AtomicBoolean` flag to indicate whether `destroy`
+// has been called. These are updated according to the following rules:
+//
+//    * The initial value of the counter is 1, indicating a live object with no in-flight calls.
+//      The initial value for the flag is false.
+//
+//    * At the start of each method call, we atomically check the counter.
+//      If it is 0 then the underlying Rust struct has already been destroyed and the call is aborted.
+//      If it is nonzero them we atomically increment it by 1 and proceed with the method call.
+//
+//    * At the end of each method call, we atomically decrement and check the counter.
+//      If it has reached zero then we destroy the underlying Rust struct.
+//
+//    * When `destroy` is called, we atomically flip the flag from false to true.
+//      If the flag was already true we silently fail.
+//      Otherwise we atomically decrement and check the counter.
+//      If it has reached zero then we destroy the underlying Rust struct.
+//
+// Astute readers may observe that this all sounds very similar to the way that Rust's `Arc<T>` works,
+// and indeed it is, with the addition of a flag to guard against multiple calls to `destroy`.
+//
+// The overall effect is that the underlying Rust struct is destroyed only when `destroy` has been
+// called *and* all in-flight method calls have completed, avoiding violating any of the expectations
+// of the underlying Rust code.
+//
+// This makes a cleaner a better alternative to _not_ calling `destroy()` as
+// and when the object is finished with, but the abstraction is not perfect: if the Rust object's `drop`
+// method is slow, and/or there are many objects to cleanup, and it's on a low end Android device, then the cleaner
+// thread may be starved, and the app will leak memory.
+//
+// In this case, `destroy`ing manually may be a better solution.
+//
+// The cleaner can live side by side with the manual calling of `destroy`. In the order of responsiveness, uniffi objects
+// with Rust peers are reclaimed:
+//
+// 1. By calling the `destroy` method of the object, which calls `rustObject.free()`. If that doesn't happen:
+// 2. When the object becomes unreachable, AND the Cleaner thread gets to call `rustObject.free()`. If the thread is starved then:
+// 3. The memory is reclaimed when the process terminates.
+//
+// [1] https://stackoverflow.com/questions/24376768/can-java-finalize-an-object-when-it-is-still-in-scope/24380219
+//
+
+
+/**
  * The engine of the core behind one short lock.
  */
 public interface EngineInterface {
@@ -5730,6 +6176,11 @@ public interface EngineInterface {
      * The kinds of failure that a policy declares, in the order of their numbers, from 9 on.
      */
     fun `kinds`(`policy`: kotlin.UInt): List<DeclaredKind>
+
+    /**
+     * Grants every retry without asking its budget while `on`, for tests.
+     */
+    fun `liftBudgets`(`on`: kotlin.Boolean)
 
     /**
      * May what a call does be done twice under a policy?
@@ -6143,6 +6594,22 @@ open class Engine: Disposable, AutoCloseable, EngineInterface
     }
     )
     }
+
+
+
+    /**
+     * Grants every retry without asking its budget while `on`, for tests.
+     */override fun `liftBudgets`(`on`: kotlin.Boolean)
+        =
+    callWithHandle {
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_tidegate_uniffi_fn_method_engine_lift_budgets(
+        it,
+
+        FfiConverterBoolean.lower(`on`),_status)
+}
+    }
+
 
 
 

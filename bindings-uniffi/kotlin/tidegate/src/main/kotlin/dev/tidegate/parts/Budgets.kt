@@ -5,6 +5,7 @@ import dev.tidegate.BudgetKind
 import dev.tidegate.Configure
 import dev.tidegate.ffi.Pair
 import kotlin.time.Duration
+import dev.tidegate.ffi.EarnedBudget as NativeEarned
 import dev.tidegate.ffi.RatioBudget as NativeRatio
 import dev.tidegate.ffi.RetryBudget as NativeWindow
 import dev.tidegate.ffi.RetryQuota as NativeQuota
@@ -15,7 +16,44 @@ private fun <R> budget(kind: BudgetKind, configure: Configure<Budget>, make: (Li
     made("retry.budget", ::Budget, configure, mapOf("kind" to kind), make)
 
 /**
- * A share of recent calls plus a floor: the retry budget of a policy (`docs/spec.md`, 2.10).
+ * What calls that end with an answer earn: the default retry budget of a policy (`docs/spec.md`, 2.20).
+ *
+ * ```kotlin
+ * val budget = EarnedBudget { ratio = 0.25; start = 1 }
+ * List(2) { budget.tryWithdraw(now = Duration.ZERO) } // true, false
+ * repeat(4) {
+ *     budget.onCall(now = 1.seconds)
+ *     budget.onAnswer(now = 1.seconds)
+ * }
+ * budget.balance(now = 1.seconds) // 1
+ * ```
+ */
+public class EarnedBudget private constructor(private val native: NativeEarned) {
+    /** One with the settings `ratio` and `start`, which have defaults. */
+    @JvmOverloads
+    public constructor(configure: Configure<Budget> = Configure { }) : this(budget(BudgetKind.EARNED, configure) { NativeEarned(it) })
+
+    /** Counts one call, which has started, however many attempts it makes. */
+    public fun onCall(now: Duration): Unit = native.onCall(moment(now))
+
+    /** A call has ended with an answer, good or permanent; at most once per call. */
+    public fun onAnswer(now: Duration): Unit = native.onAnswer(moment(now))
+
+    /** Takes one retry, if there is one to take. */
+    public fun tryWithdraw(now: Duration): Boolean = native.tryWithdraw(moment(now))
+
+    /** Gives back a retry that was withdrawn and never started. */
+    public fun refund(now: Duration): Unit = native.refund(moment(now))
+
+    /** Whole retries that could be taken now. */
+    public fun balance(now: Duration): Long = native.balance(moment(now)).toLong()
+
+    /** Another of the same state; the two then go their own ways. */
+    public fun copy(): EarnedBudget = EarnedBudget(native.copy())
+}
+
+/**
+ * A share of recent calls plus a floor, Finagle's retry budget (`docs/spec.md`, 2.10).
  *
  * ```kotlin
  * val budget = RetryBudget { ttl = 10.seconds; minRetriesPerSec = 0.0; percentCanRetry = 0.2 }
