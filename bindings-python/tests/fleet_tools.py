@@ -22,7 +22,7 @@ except ImportError:  # its newest release needs Python 3.11
 
 WAITS = 0.05
 """`store_timeout`, as it is by default."""
-SLACK = 1.0
+SLACK = 5.0
 """What a busy machine may add to a wait."""
 
 

@@ -27,6 +27,11 @@ Command: TypeAlias = "tuple[int, list[bytes], int, int]"
 
 Job: TypeAlias = "Callable[[bool], object]"
 
+HELP: Final = dict.fromkeys(
+    ("NOAUTH", "WRONGPASS"), "check the user and the password that the store's client was made with"
+) | {"NOPERM": "give the store's user the commands that docs/fleet.md lists under ACL"}
+"""What to do about a server's error, by its first word."""
+
 THREAD: Final = "tidegate-store"
 
 _MOST: Final = 10_000
@@ -125,7 +130,10 @@ def _say(engine: Engine, link: Link, error: Exception) -> None:
         said = text if isinstance(error, Lost) else word if word.isalpha() and word.isupper() else None
         more = [part for part in (said, number) if part]
         what = ": ".join(map(str, (type(error).__name__, *more)))
-        logging.getLogger("tidegate").warning("the fleet's store has not answered: %s", what)
+        there = isinstance(error, (Lost, Refused))
+        advice = HELP.get(word, "") if there else "check its address, and that it is up"
+        said = f"{what}; {advice}" if advice else what
+        logging.getLogger("tidegate").warning("the fleet's store has not answered: %s", said)
 
 
 def ask(carrier: Carrier, words: list[bytes], seconds: float) -> Future[bytes]:

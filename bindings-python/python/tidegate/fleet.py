@@ -231,6 +231,10 @@ def _refusal(error: Exception) -> str | None:
         return None
     text = str(error)
     head = text.split(" ", 1)[0]
+    if (
+        word == "NOAUTH" and "invalid" in text.lower()
+    ):  # of a password that is not right there is one class, too
+        word = "WRONGPASS"
     if word is None:
         return text if head.isupper() else f"ERR {text}"
     return text if head == word else f"{word} {text}"

@@ -1,7 +1,7 @@
 //! What a server's error is, in one word of a closed set: it goes into records and labels.
 
 /// The words that Redis and Valkey begin an error with, and that say more than that it is one.
-const WORDS: [&str; 17] = [
+const WORDS: [&str; 18] = [
     "ASK",
     "BUSY",
     "CLUSTERDOWN",
@@ -18,6 +18,7 @@ const WORDS: [&str; 17] = [
     "READONLY",
     "TRYAGAIN",
     "UNKILLABLE",
+    "WRONGPASS",
     "WRONGTYPE",
 ];
 
@@ -109,6 +110,7 @@ mod tests {
             ),
             ("ERR Error running script (call to f_1): @user_script:7: bad argument", "ERR"),
             ("-READONLY You", "READONLY"),
+            ("WRONGPASS invalid username-password pair or user is disabled.", "WRONGPASS"),
             ("MOVED 3999 127.0.0.1:6381", "MOVED"),
             ("ERR wrong number, said OOM", "ERR"),
             ("oom", "ERR"),
