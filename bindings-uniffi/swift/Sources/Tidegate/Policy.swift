@@ -157,6 +157,12 @@ public final class Policy: Sendable {
         return await run.first(call)
     }
 
+    /// The deadline of a call that begins now, on the engine's clock.
+    func ends(_ options: CallOptions) -> UInt64? {
+        let spans = [span("deadline")?.microseconds, options.deadline?.microseconds, Scope.current?.left(engine)]
+        return spans.compactMap { $0 }.min().map { engine.now() + UInt64(min(max($0, 0), 1e15)) }
+    }
+
     private func begin(_ route: UInt64, _ path: String?, _ request: inout Request) -> (call: UInt64, step: UInt64) {
         if let path { request.target = engine.native.target(route: route, path: path, now: engine.now()) }
         return engine.begin(route, request)

@@ -35,6 +35,9 @@ final class Scope: Sendable {
 
     private var deepest: Ends? { ends ?? around?.deepest }
 
+    /// Microseconds left on an engine's clock; nil where there is no deadline.
+    func left(_ engine: Engine) -> Double? { deepest?.left(engine) }
+
     /// What a call takes from around it: time left (0 none), the call it is made in (0 none), how much it matters.
     func inherited(_ engine: Engine) -> (remaining: UInt64, parent: UInt64, criticality: Criticality?) {
         var parent: UInt64 = 0

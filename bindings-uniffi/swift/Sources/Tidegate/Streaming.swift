@@ -121,6 +121,25 @@ final class BodyReader: Body {
     }
 }
 
+/// Ends the body of a failed answer at the deadline of its call, which is over by then and has no timer of its own.
+final class Expiry: Timed, BodyOwner {
+    private let engine: Engine
+    private let error: any Error
+    private let body: Locked<Weak>
+
+    private struct Weak: Sendable {
+        weak var reader: BodyReader?
+    }
+
+    init(_ engine: Engine, _ body: BodyReader, _ error: any Error) {
+        (self.engine, self.error, self.body) = (engine, error, Locked(Weak(reader: body)))
+    }
+
+    func tick() { body.withLock { $0.reader }?.fail(error) }
+
+    func bodyEnded(_ outcome: UInt64) { engine.ticker.drop(self) }
+}
+
 /// The transfers of one call: those that no caller receives are closed.
 final class Transfers: Sendable {
     private let all = Locked<[Transfer]>([])
@@ -143,7 +162,8 @@ extension URLSession {
     ///
     /// A retry, where there is one, is over by then. With `slotUntil: .body`, which is the default, the slot, the attempt's health and
     /// the deadline go on until the body has been read; `.headers` lets go of them at once. A body that fails is not repeated: part of it
-    /// has been read. Of a failed answer 64 KiB are read at most, before the next attempt.
+    /// has been read. Of a failed answer 64 KiB are read at most, for half a second at most, before the next attempt; what the caller
+    /// reads of the last one has to end by the deadline, too.
     ///
     /// - Throws: As `data(for:policy:)`. Reading the bytes throws what the transfer throws, or `DeadlineExceeded`.
     public func bytes(
@@ -168,6 +188,7 @@ extension URLSession {
         let path = policy.setting("retry.hold") == 1 ? plan.path : nil
         let untilBody = policy.word("slot_until") != "headers"
         let transfers = Transfers()
+        let ends = untilBody ? policy.ends(plan.call) : nil
         let ended = await policy.make(
             plan.call, flags: plan.flags | (untilBody ? Wire.slotUntilBody : 0), path: path
         ) { attempt in
@@ -182,7 +203,15 @@ extension URLSession {
             guard untilBody, outcome == 0, case .success = result else { return outcome }
             return Wire.head
         }
-        transfers.close(but: try? ended.result.get().body.transfer)
+        let body = try? ended.result.get().body
+        transfers.close(but: body?.transfer)
+        if let body, let ends, body.transfer.isLeft {
+            let error = Verdict.deadline.refusal(policy, route: plan.call.route ?? "default", retryIn: nil, last: nil)
+            let expiry = Expiry(policy.engine, body, error)
+            body.follow(expiry)
+            let now = policy.engine.now()
+            policy.engine.ticker.set(expiry, after: ends > now ? ends - now : 0)
+        }
         return ended
     }
 }

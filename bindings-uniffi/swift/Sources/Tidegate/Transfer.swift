@@ -14,6 +14,8 @@ final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     #endif
     /// What is read of a failed answer at most; its connection is kept then.
     private static let drained = 64 * 1024
+    /// How long that may take.
+    private static let drainedWithin = Duration.milliseconds(500)
 
     private let lock = NSLock()
     private let session: URLSession
@@ -24,6 +26,8 @@ final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     private var suspended = false
     private var over: Result<Void, any Error>?
     private var failed = false
+    /// Has what is read of a failed answer taken too long?
+    private var slow = false
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
     init(_ session: URLSession, _ request: URLRequest) {
@@ -70,10 +74,15 @@ final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         return data
     }
 
-    /// Waits for the rest of a small body, or for more than is read of a failed one.
+    /// Waits for the rest of a small body, until more has come than is read of a failed one or it has taken too long.
     func drain() async throws {
         lock.withLock { failed = true }
-        try await waited { over != nil || size > Self.drained ? .success(()) : nil }
+        let timer = Task { [weak self] in
+            try await Task.sleep(for: Self.drainedWithin)
+            self?.told { self?.slow = true }
+        }
+        defer { timer.cancel() }
+        try await waited { over != nil || slow || size > Self.drained ? .success(()) : nil }
     }
 
     /// Ends it: what has not been read is dropped, and the connection closed where more would come.

@@ -135,6 +135,36 @@ import FoundationNetworking
         try await nothingIsLeft()
     }
 
+    /// A server that drips: neither the bytes nor the time of what is read of a failed answer may be without bound.
+    @Test func aFailedAnswerThatDripsHoldsNothingUp() async throws {
+        let dripping = "{\"fault\": \"slow_body\", \"status\": 503, \"body_bytes\": 60000, \"chunk_every\": 60000}"
+        let url = try await origin.scripted(dripping, status(200, "\"body\": \"hello\""))
+        let ended = await session.streamed(for: URLRequest(url: url), policy: try http())
+        #expect((ended.report.attempts, ended.report.reason) == (2, .ok))
+        for try await _ in try ended.result.get().bytes {}
+        try await nothingIsLeft()
+    }
+
+    /// The last answer is the caller's also where it has failed: what is left of its body ends by the deadline.
+    @Test(arguments: ["\"chunk_every\": 60000", "\"chunk_every\": 1, \"chunk_bytes\": 100"]) func theDeadlineCoversTheBodyOfAFailedAnswer(_ pace: String) async throws {
+        let url = try await origin.scripted("{\"fault\": \"slow_body\", \"status\": 404, \"body_bytes\": 60000000, \(pace)}")
+        let ended = await session.streamed(for: URLRequest(url: url), policy: try http(deadline: .seconds(3)))
+        let answer = try ended.result.get()
+        #expect((answer.response as? HTTPURLResponse)?.statusCode == 404)
+        await #expect(throws: DeadlineExceeded.self) { for try await _ in answer.bytes.chunks {} }
+        try await nothingIsLeft()
+    }
+
+    @Test func theBodyOfAFailedAnswerThatIsLetGoLeavesNoTimer() async throws {
+        let url = try await origin.scripted("{\"fault\": \"slow_body\", \"status\": 404, \"body_bytes\": 60000000, \"chunk_every\": 60000}")
+        do {
+            let ended = await session.streamed(for: URLRequest(url: url), policy: try http(deadline: .seconds(3_600)))
+            _ = try ended.result.get()
+            #expect(engine.idle.timers == 1)
+        }
+        try await nothingIsLeft()
+    }
+
     @Test(arguments: ["{\"fault\": \"hang\"}", "{\"status\": 429, \"retry_after\": \"10\"}"]) func theWaitForAHeadIsCancellable(_ answer: String) async throws {
         let url = try await origin.scripted(answer)
         let policy = try http()
