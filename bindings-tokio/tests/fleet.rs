@@ -6,6 +6,7 @@
     reason = "tests are users: they spawn, sleep and look at the clock"
 )]
 
+#[macro_use]
 mod support;
 
 use std::io;
@@ -87,7 +88,8 @@ async fn calls(policy: Policy, until: Instant) -> u32 {
     good
 }
 
-#[tokio::test(start_paused = true)]
+counted!(processes_share_one_rate);
+
 async fn processes_share_one_rate() {
     let twin = Twin::new();
     let fleet: Vec<_> = (0..3).map(|seed| process(seed, &twin)).collect();
@@ -104,7 +106,8 @@ async fn processes_share_one_rate() {
     }
 }
 
-#[tokio::test(start_paused = true)]
+counted!(a_store_that_is_gone_holds_no_call_up_and_comes_back_by_itself);
+
 async fn a_store_that_is_gone_holds_no_call_up_and_comes_back_by_itself() {
     for hangs in [false, true] {
         let twin = Twin::new();
@@ -139,7 +142,8 @@ impl Store for Faulty {
     }
 }
 
-#[tokio::test(start_paused = true)]
+counted!(a_store_that_panics_is_one_that_does_not_answer);
+
 async fn a_store_that_panics_is_one_that_does_not_answer() {
     let engine = Engine::new(1);
     engine.attach_store(Faulty, StoreKind::Lua, "");
@@ -157,7 +161,8 @@ async fn a_store_that_panics_is_one_that_does_not_answer() {
     nothing_left(&engine);
 }
 
-#[tokio::test(start_paused = true)]
+counted!(without_a_store_a_fleets_policy_is_an_error_that_says_so);
+
 async fn without_a_store_a_fleets_policy_is_an_error_that_says_so() {
     let made = Policy::builder("p")
         .engine(&Engine::new(1))
@@ -168,7 +173,8 @@ async fn without_a_store_a_fleets_policy_is_an_error_that_says_so() {
     assert!(made.unwrap_err().to_string().contains("store"));
 }
 
-#[tokio::test(start_paused = true)]
+counted!(an_engine_that_is_gone_leaves_no_task);
+
 async fn an_engine_that_is_gone_leaves_no_task() {
     let twin = Twin::new();
     let (engine, policy) = process(1, &twin);

@@ -6,6 +6,7 @@
     reason = "tests are users: they spawn, sleep and look at the clock"
 )]
 
+#[macro_use]
 mod support;
 
 use std::collections::HashMap;
@@ -73,7 +74,8 @@ impl Store for Dictionary {
     }
 }
 
-#[tokio::test(start_paused = true)]
+counted!(one_method_makes_a_store);
+
 async fn one_method_makes_a_store() {
     let store = Dictionary { held: Arc::default() };
     let both = [1, 2].map(|seed| {
@@ -127,7 +129,8 @@ impl Store for Hostile {
     }
 }
 
-#[tokio::test(start_paused = true)]
+counted!(whatever_a_store_does_no_call_is_broken_or_held_up);
+
 async fn whatever_a_store_does_no_call_is_broken_or_held_up() {
     let all = [
         How::Says(b""),
@@ -188,7 +191,8 @@ impl Store for Late {
     }
 }
 
-#[tokio::test(start_paused = true)]
+counted!(a_command_whose_time_is_up_is_dropped_and_its_answer_brings_nothing_back);
+
 async fn a_command_whose_time_is_up_is_dropped_and_its_answer_brings_nothing_back() {
     let store = Late { let_go: Arc::default(), dropped: Arc::default() };
     let engine = Engine::new(1);

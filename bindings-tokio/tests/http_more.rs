@@ -263,7 +263,7 @@ rules! { @paused
         let (start, real) = (tokio::time::Instant::now(), Instant::now());
         let response = world.get(&Says::new(&policy)).await.unwrap();
         assert_eq!((response.status(), start.elapsed().as_secs()), (StatusCode::OK, 180), "60 s and 120 s");
-        assert!(real.elapsed() < Duration::from_secs(5), "{:?}", real.elapsed());
+        assert!(real.elapsed() < Duration::from_mins(1), "{:?}", real.elapsed());
         drop(response);
         world.done();
     }
@@ -283,6 +283,10 @@ fn each_rule_has_a_test() {
 
 #[tokio::test]
 async fn a_guard_among_a_requests_extensions_stands_for_the_chains_own() {
+    counted(one_guard_for_another()).await;
+}
+
+async fn one_guard_for_another() {
     let world = World::new(How::Chain);
     world.answers(&json!([{"status": 503}, {}]));
     let three = world.says("p").guard();

@@ -5,6 +5,7 @@
     reason = "tests are users: they spawn, sleep and look at the clock"
 )]
 
+#[macro_use]
 mod support;
 
 use std::future::{Future, pending};
@@ -53,7 +54,8 @@ impl Service<u32> for Strict {
     }
 }
 
-#[tokio::test(start_paused = true)]
+counted!(each_attempt_waits_until_its_own_clone_is_ready);
+
 async fn each_attempt_waits_until_its_own_clone_is_ready() {
     let engine = Engine::new(1);
     let policy = plain(&engine, "p", 3).build().unwrap();
@@ -67,7 +69,8 @@ async fn each_attempt_waits_until_its_own_clone_is_ready() {
     nothing_left(&engine);
 }
 
-#[tokio::test(start_paused = true)]
+counted!(not_ready_inside_is_not_ready_outside_and_nothing_is_reserved);
+
 async fn not_ready_inside_is_not_ready_outside_and_nothing_is_reserved() {
     let engine = Engine::new(1);
     let policy = plain(&engine, "p", 1).bulkhead_max_concurrency(1).build().unwrap();
@@ -92,7 +95,8 @@ async fn not_ready_inside_is_not_ready_outside_and_nothing_is_reserved() {
     busy.ready().await.unwrap().call(()).await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
+counted!(a_call_that_waits_for_the_policy_gives_back_what_the_service_inside_has_reserved);
+
 async fn a_call_that_waits_for_the_policy_gives_back_what_the_service_inside_has_reserved() {
     let engine = Engine::new(1);
     let policy = plain(&engine, "p", 1).bulkhead_max_concurrency(1).bulkhead_max_queue(5).build().unwrap();
@@ -119,7 +123,8 @@ async fn a_call_that_waits_for_the_policy_gives_back_what_the_service_inside_has
     nothing_left(&engine);
 }
 
-#[tokio::test(start_paused = true)]
+counted!(a_refusal_is_an_error_at_once_and_fits_tower_stacks);
+
 async fn a_refusal_is_an_error_at_once_and_fits_tower_stacks() {
     let engine = Engine::new(1);
     let policy = plain(&engine, "p", 1).bulkhead_max_concurrency(1).build().unwrap();
@@ -136,7 +141,8 @@ async fn a_refusal_is_an_error_at_once_and_fits_tower_stacks() {
     nothing_left(&engine);
 }
 
-#[tokio::test(start_paused = true)]
+counted!(what_cannot_be_sent_again_is_sent_once);
+
 async fn what_cannot_be_sent_again_is_sent_once() {
     let engine = Engine::new(1);
     let policy = plain(&engine, "p", 3).build().unwrap();
@@ -172,7 +178,8 @@ impl Service<Counted> for Counted {
     }
 }
 
-#[tokio::test(start_paused = true)]
+counted!(what_is_never_sent_again_is_not_cloned);
+
 async fn what_is_never_sent_again_is_not_cloned() {
     let engine = Engine::new(1);
     for (attempts, clones) in [(1, (0, 0)), (2, (1, 1))] {
@@ -186,7 +193,8 @@ async fn what_is_never_sent_again_is_not_cloned() {
     nothing_left(&engine);
 }
 
-#[tokio::test(start_paused = true)]
+counted!(an_attempt_that_starts_in_call_is_inside_the_call);
+
 async fn an_attempt_that_starts_in_call_is_inside_the_call() {
     let engine = Engine::new(1);
     let outer = plain(&engine, "outer", 2).build().unwrap();
@@ -215,7 +223,8 @@ async fn an_attempt_that_starts_in_call_is_inside_the_call() {
     nothing_left(&engine);
 }
 
-#[tokio::test(start_paused = true)]
+counted!(a_call_that_waits_and_is_refused_later_or_never_polled_leaves_nothing);
+
 async fn a_call_that_waits_and_is_refused_later_or_never_polled_leaves_nothing() {
     let engine = Engine::new(1);
     let policy = plain(&engine, "p", 1)
@@ -251,7 +260,8 @@ impl Requests<u32> for Fickle {
     }
 }
 
-#[tokio::test(start_paused = true)]
+counted!(a_replay_that_changes_its_mind_ends_the_call_with_the_last_answer);
+
 async fn a_replay_that_changes_its_mind_ends_the_call_with_the_last_answer() {
     let engine = Engine::new(1);
     let policy = plain(&engine, "p", 5).build().unwrap();
@@ -264,7 +274,8 @@ async fn a_replay_that_changes_its_mind_ends_the_call_with_the_last_answer() {
     nothing_left(&engine);
 }
 
-#[tokio::test(start_paused = true)]
+counted!(requests_say_their_route_and_cost);
+
 async fn requests_say_their_route_and_cost() {
     let engine = Engine::new(1);
     let policy = plain(&engine, "p", 1).rate_limit_permits(4).rate_limit_per(ms(60_000)).build().unwrap();
@@ -279,7 +290,8 @@ async fn requests_say_their_route_and_cost() {
     assert_eq!(routes, ["high", "low"]);
 }
 
-#[tokio::test(start_paused = true)]
+counted!(a_hedge_has_a_clone_of_its_own_and_a_dropped_response_is_a_cancelled_call);
+
 async fn a_hedge_has_a_clone_of_its_own_and_a_dropped_response_is_a_cancelled_call() {
     let engine = Engine::new(1);
     let policy = tidegate_tokio::Policy::builder("p")

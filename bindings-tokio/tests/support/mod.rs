@@ -4,8 +4,9 @@
 use std::future::Future;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_tokio::{Builder, Engine, Policy};
 
@@ -37,6 +38,52 @@ pub fn nothing_left(engine: &Engine) {
     for pool in now.routes.iter().filter_map(|route| route.pool) {
         assert_eq!((pool.in_flight, pool.waiting), (0, 0), "a permit is out");
     }
+}
+
+/// One test at a time, so that what the process has open is the test's.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// How long what a test has dropped may take to end. Nothing waits for so long unless it leaks.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Sockets that the process has open, where the system tells.
+fn sockets() -> usize {
+    let Ok(files) = std::fs::read_dir("/proc/self/fd") else { return 0 };
+    let links = files.flatten().filter_map(|file| std::fs::read_link(file.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+}
+
+/// Runs a test of an adapter; after it there are no more sockets than before, and no task of its runtime.
+#[allow(clippy::await_holding_lock, reason = "each test has a runtime of its own, in a thread of its own")]
+pub async fn counted(test: impl Future<Output = ()>) {
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = sockets();
+    test.await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let end = Instant::now() + PATIENCE;
+    while (tasks() > 0 || sockets() > before) && Instant::now() < end {
+        // Not by tokio's clock, which a test may have paused.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        std::thread::sleep(ms(1));
+    }
+    assert_eq!(tasks(), 0, "tasks are left");
+    assert!(sockets() <= before, "{} sockets are open where there were {before}", sockets());
+    drop(alone);
+}
+
+/// Makes a test of an async function of this name, on a paused clock, and counts what it leaves.
+#[macro_export]
+macro_rules! counted {
+    ($name:ident) => {
+        mod $name {
+            #[tokio::test(start_paused = true)]
+            async fn leaves_nothing() {
+                $crate::support::counted(super::$name()).await;
+            }
+        }
+    };
 }
 
 /// How often the calls of a policy have ended so.

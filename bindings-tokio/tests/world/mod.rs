@@ -28,7 +28,7 @@ pub use tidegate_tokio::{
 };
 use tower::{Layer, ServiceExt};
 
-pub use crate::support::{ends, ms, nothing_left, plain};
+pub use crate::support::{counted, ends, ms, nothing_left, plain};
 
 /// How a request goes out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -282,7 +282,7 @@ pub fn the_policy(world: &World) -> Policy {
 pub async fn until(condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(5), "it does not come");
+        assert!(start.elapsed() < Duration::from_secs(30), "it does not come");
         tokio::time::sleep(ms(2)).await;
     }
 }
@@ -300,17 +300,17 @@ macro_rules! rules {
 
             #[tokio::test($($clock)*)]
             async fn by_send_with() {
-                rule(($new)(How::Own)).await;
+                counted(async { rule(($new)(How::Own)).await }).await;
             }
 
             #[tokio::test($($clock)*)]
             async fn in_a_chain() {
-                rule(($new)(How::Chain)).await;
+                counted(async { rule(($new)(How::Chain)).await }).await;
             }
 
             #[tokio::test($($clock)*)]
             async fn under_the_layer() {
-                rule(($new)(How::Layer)).await;
+                counted(async { rule(($new)(How::Layer)).await }).await;
             }
         }
     };
