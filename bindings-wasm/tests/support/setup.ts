@@ -1,6 +1,6 @@
-/** For every test: engines of its own, and nothing left behind (rule 14). */
+/** For every test: engines of its own, and nothing left behind (rule 14): no call, timer, socket, server or listener. */
 
-import { afterEach, expect } from "vitest";
+import { afterEach, beforeEach, expect } from "vitest";
 import { Engine, type EngineOptions } from "../../ts/node.js";
 
 const engines: Engine[] = [];
@@ -16,6 +16,58 @@ export function engine(options: EngineOptions = {}): Engine {
 export async function turns(count = 20): Promise<void> {
   for (let turn = 0; turn < count; turn += 1) await Promise.resolve();
 }
+
+const OURS = new URL("../../ts/", import.meta.url).pathname;
+
+/** What our sources listen to of the signals of this test, as long as they do: a signal by the function that listens. */
+const listeners = new Map<unknown, AbortSignal>();
+
+const { addEventListener, removeEventListener } = EventTarget.prototype;
+
+/** Does the code that has called this function's caller stand among our sources? Frames as they are cost little. */
+function isOurs(): boolean {
+  const { prepareStackTrace, stackTraceLimit } = Error;
+  Error.prepareStackTrace = (_, frames) => frames[2]?.getFileName() ?? "";
+  Error.stackTraceLimit = 3;
+  const file = String(new Error().stack);
+  Object.assign(Error, { prepareStackTrace, stackTraceLimit });
+  return file.includes(OURS);
+}
+
+AbortSignal.prototype.addEventListener = function (this: AbortSignal, ...given: unknown[]) {
+  if (isOurs()) listeners.set(given[1], this);
+  return Reflect.apply(addEventListener, this, given);
+} as typeof AbortSignal.prototype.addEventListener;
+
+AbortSignal.prototype.removeEventListener = function (this: AbortSignal, ...given: unknown[]) {
+  listeners.delete(given[1]);
+  return Reflect.apply(removeEventListener, this, given);
+} as typeof AbortSignal.prototype.removeEventListener;
+
+/** How many sockets and servers hold the process up. Those that wait in a pool do not. */
+function sockets(): number {
+  return process.getActiveResourcesInfo().filter((kind) => /^TCP(?:Socket|Server)Wrap$/.test(kind)).length;
+}
+
+// A test may have its own timers when it ends.
+const later = setImmediate;
+const now = performance.now.bind(performance);
+
+let before = 0;
+
+beforeEach(() => {
+  listeners.clear();
+  before = sockets();
+});
+
+afterEach(async () => {
+  const end = now() + 30_000;
+  while (sockets() > before && now() < end) await new Promise((done) => later(done));
+  expect(sockets(), "sockets and servers that are left open").toBeLessThanOrEqual(before);
+  // A signal that has fired has let go of those who listened to it.
+  const left = [...listeners].filter(([, signal]) => !signal.aborted);
+  expect(left, "listeners of signals that are left").toEqual([]);
+});
 
 afterEach(async () => {
   await turns();
