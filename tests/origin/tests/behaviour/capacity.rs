@@ -2,7 +2,7 @@
 
 use crate::client::{asked, eventually, get, origin};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tidegate_origin::Origin;
 
 fn with(workers: usize, queue: usize, service: u64, notices_disconnect: bool) -> Value {
@@ -39,14 +39,12 @@ fn the_queue_is_first_in_first_out() {
 
 #[test]
 fn the_queue_is_bounded() {
-    let origin = origin(&with(2, 3, 300, false));
+    let origin = origin(&with(2, 3, 1_500, false));
     let mut inside = lined_up(&origin, 5);
-    let begin = Instant::now();
     let reply = get(&origin, "/full");
     assert_eq!((reply.status, reply.header("retry-after")), (503, vec!["1"]));
-    assert!(begin.elapsed() < Duration::from_millis(250), "refused at once");
     let stats = origin.stats();
-    assert_eq!((stats.in_service, stats.queued), (2, 3));
+    assert_eq!((stats.in_service, stats.queued), (2, 3), "refused while the others were there");
     for client in &mut inside {
         assert_eq!(client.reply().expect("an answer").status, 200);
     }
