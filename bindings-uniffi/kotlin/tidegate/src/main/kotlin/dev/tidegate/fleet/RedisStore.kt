@@ -11,6 +11,8 @@ import io.lettuce.core.protocol.ProtocolKeyword
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.suspendCancellableCoroutine
 import java.nio.ByteBuffer
+import java.util.concurrent.CompletableFuture
+import java.util.concurrent.CompletionStage
 import kotlin.coroutines.resume
 import kotlin.coroutines.resumeWithException
 
@@ -22,6 +24,8 @@ import kotlin.coroutines.resumeWithException
  * val engine = Engine()
  * engine.attach(RedisStore(connection))
  * ```
+ *
+ * [connecting] makes one that connects by itself, so that a server that is away does not delay the start.
  *
  * The connection stays yours: open it before, and close it after the engine's last call. A connection that blocks (transactions,
  * blocking commands) is no place for it. Lettuce sends commands again that were on their way when the connection broke; one whose time is up
@@ -52,6 +56,52 @@ public class RedisStore(private val commands: BaseRedisAsyncCommands<ByteArray, 
                     else -> waiting.resumeWithException(error)
                 }
             }
+        }
+    }
+
+    public companion object {
+        /**
+         * A store that connects when the first command comes, in the background: a server that is away, does not answer or does not take
+         * the password delays no start and no call, which goes by `on_loss` after `store_timeout`. Where connecting has failed, the next
+         * command tries again. Close the client after the engine's last call.
+         *
+         * ```kotlin
+         * val client = RedisClient.create()
+         * engine.attach(RedisStore.connecting { client.connectAsync(ByteArrayCodec.INSTANCE, RedisURI.create("redis://localhost")) })
+         * ```
+         *
+         * @param connect Begins to connect, without waiting for it.
+         */
+        @JvmStatic
+        public fun connecting(connect: () -> CompletionStage<StatefulRedisConnection<ByteArray, ByteArray>>): Store = Connecting(connect)
+    }
+
+    /** One connection for all commands, begun by the first. */
+    private class Connecting(private val connect: () -> CompletionStage<StatefulRedisConnection<ByteArray, ByteArray>>) : Store {
+        private val lock = Any()
+        private var store: CompletableFuture<RedisStore>? = null
+
+        override suspend fun execute(words: List<ByteArray>, key: Int): Any? = connected().execute(words, key)
+
+        private suspend fun connected(): RedisStore {
+            val begun = synchronized(lock) {
+                store?.takeUnless { it.isCompletedExceptionally } ?: connect().toCompletableFuture().thenApply(::RedisStore).also { store = it }
+            }
+            // What gives up waiting does not end the connecting: others wait too.
+            return suspendCancellableCoroutine { waiting ->
+                begun.whenComplete { store, error -> if (error == null) waiting.resume(store) else waiting.resumeWithException(said(error)) }
+            }
+        }
+
+        /** The server's own error, where it is one that has refused the connection. */
+        private fun said(error: Throwable): Throwable {
+            val causes = generateSequence(error) { it.cause }.take(CAUSES)
+            val refusal = causes.firstNotNullOfOrNull { it as? RedisCommandExecutionException } ?: return error
+            return StoreException(refusal.message ?: "ERR", refusal)
+        }
+
+        private companion object {
+            const val CAUSES = 10
         }
     }
 

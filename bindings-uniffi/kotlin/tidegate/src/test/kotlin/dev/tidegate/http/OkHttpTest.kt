@@ -77,6 +77,7 @@ class OkHttpTest : MoreRules() {
         val client = OkHttpClient.Builder().addInterceptor(policy.okHttpInterceptor()).build()
         client.newCall(Request.Builder().url(Origin.url + "/x").build()).execute().use { assertEquals(408, it.code) }
         assertEquals(1, Origin.log().size)
+        client.connectionPool.evictAll()
     }
 
     @Test
@@ -125,6 +126,7 @@ class OkHttpTest : MoreRules() {
         val api = Retrofit.Builder().baseUrl(Origin.url).client(client).build().create(Api::class.java)
         assertEquals("OK", runBlocking { api.x() }.string().trim())
         assertEquals(2uL, own.snapshot().policies.getValue("retrofit").attempts)
+        client.connectionPool.evictAll()
     }
 }
 

@@ -13,6 +13,7 @@ object Origin {
     private val control: String
 
     init {
+        System.setProperty("http.keepAlive", "false") // no connection of ours to it outlasts its request
         val binary = System.getProperty("tidegate.origin")
         check(!binary.isNullOrEmpty() && binary != "null") { "TIDEGATE_ORIGIN names no binary (cargo build -p tidegate-origin)" }
         process = ProcessBuilder(binary).redirectError(ProcessBuilder.Redirect.INHERIT).start()
