@@ -214,7 +214,10 @@ fn a_call_that_costs_more_than_a_retuned_rate_holds_is_refused_and_waits_for_not
     assert!(flags.wakes);
     let step = engine.on(dear, Event::Poll, at(0));
     assert_eq!(verdict(step), Verdict::CostAboveBurst);
+    // Five tokens are missing where four is all there can be: two flow in until it has its own.
     let step = engine.on(cheap, Event::Poll, at(SECOND / 4));
+    assert!(matches!(step.action, Action::Wait { why: Wait::Rate }), "it pays for the five: {step:?}");
+    let step = engine.on(cheap, Event::Poll, at(SECOND / 2));
     assert!(matches!(step.action, Action::Attempt { .. }), "who stood behind it goes on: {step:?}");
     // One that has begun before asks for its next attempt.
     let failed = Event::Finished { attempt: 1, outcome: of(Class::Transient) };

@@ -14,7 +14,7 @@ NEVER = 2**64 - 1
 
 @dataclass
 class Bucket:
-    """3.1: starts full, refills continuously. Tokens are fractions; below 0 where more is missing than all."""
+    """3.1: starts full, refills continuously. Fractions of tokens; below 0 where more than all is missing."""
 
     permits: int
     per: int
@@ -68,8 +68,10 @@ class Bucket:
         self.tokens = min(self.tokens, self.burst - missing)
 
     def retune(self, permits: int, per: int, burst: int, now: int) -> None:
-        """As much is missing as before; of a larger burst there is no more than there was. Parts of 1/per are rounded
-        against the caller."""
+        """As much is missing as before, and a larger burst adds nothing to what is there.
+
+        Parts of 1/per are rounded against the caller.
+        """
         self.refill(now)
         there = max(Fraction(0), self.tokens)
         missing = Fraction(math.ceil((self.burst - self.tokens) * per), per)
