@@ -3,11 +3,15 @@
 use tidegate::fleet::{BREAKER, DIGEST, RATE, SLOTS, Script};
 use tidegate_fleet_tests::{Connection, Server, Word, words};
 
-/// What a script is asked, by the first of all keys and the second.
+/// What a script is asked, by the first of all keys and the second. Each word is an argument, or each part between bars.
 fn ask(connection: &mut Connection, script: Script, args: &str) -> Word {
     let mut command = vec![b"EVAL".to_vec(), script.source.into(), script.keys.len().to_string().into()];
     command.extend(script.keys.iter().map(|end| key(script, end)));
-    command.extend(words(args));
+    if args.contains('|') {
+        command.extend(args.split('|').map(|part| part.as_bytes().to_vec()));
+    } else {
+        command.extend(words(args));
+    }
     connection.run(&command).unwrap()
 }
 
@@ -37,8 +41,8 @@ fn stored(connection: &mut Connection) -> Vec<String> {
 /// Every question that writes, of a script that has been used before.
 fn questions() -> Vec<(Script, Vec<&'static str>, &'static str)> {
     vec![
-        (RATE, vec!["a 10 1000000 20 5 1 0 1"], "b 10 1000000 20 3 1 2 1"),
-        (RATE, vec!["a 10 1000000 20 20 1 0 1"], "b 10 1000000 20 3 1 0 1"),
+        (RATE, vec!["10 1000000 20 5 1 0|a"], "10 1000000 20 3 1 2|b"),
+        (RATE, vec!["10 1000000 20 20 1 0|a"], "10 1000000 20 3 1 0|b"),
         // A vote, and an opening.
         (BREAKER, vec!["1 a 0 1000000 3 60000000"], "1 b 0 1000000 3 60000000"),
         (BREAKER, vec!["1 a 0 1000000 3 60000000"], "1 b 0 1000000 1 60000000"),
