@@ -5,7 +5,7 @@ Tidegate's core, for the Python half. No part of the public API.
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "Engine", "Fleet", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "WindowedP2Quantile", "accepted", "awaitable_type", "bounds", "evidence_of", "families", "keys", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "within"]
+__all__ = ["AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "EarnedBudget", "Engine", "Fleet", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "WindowedP2Quantile", "accepted", "awaitable_type", "bounds", "evidence_of", "families", "keys", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "within"]
 
 @final
 class AdaptiveThrottle:
