@@ -37,7 +37,7 @@ class FleetTest {
     private fun TestScope.dispatcher() = coroutineContext[ContinuationInterceptor] as CoroutineDispatcher
 
     /** Of the script `rate`: how many tokens are wanted. */
-    private fun wanted(words: List<ByteArray>) = words[9].decodeToString()
+    private fun wanted(words: List<ByteArray>) = words[5].decodeToString().split(" ")[3]
 
     /** Its answer that there were as many: granted, wait, processes. */
     private fun granted(words: List<ByteArray>) = "${wanted(words)} 0 1"
