@@ -78,6 +78,31 @@ describe.each(movers)("%s's fake timers", (_, mover) => {
     expect(mover.timers()).toBe(0);
   });
 
+  test("fire at their moment, whatever fraction the real clock stopped at", async () => {
+    const real = performance.now;
+    for (let tenths = 0; tenths < 40; tenths += 1) {
+      const lab = engine();
+      const reading = real.call(performance) + tenths * 0.0137;
+      performance.now = () => reading;
+      await policy({ engine: lab, deadline: 1000 }).run(() => 1);
+      performance.now = real;
+      mover.install();
+      const some = policy({
+        engine: lab,
+        attemptTimeout: 7777,
+        retry: { maxAttempts: 8, budget: "none", backoff: { base: 3333, max: 3333, jitter: "none" } },
+      });
+      let ended = false;
+      const call = some.run(hang).catch(() => {
+        ended = true;
+      });
+      await mover.advance(8 * 7777 + 7 * 3333);
+      expect(ended).toBe(true);
+      await call;
+      mover.remove();
+    }
+  });
+
   test("may come and go between the calls of one engine", async () => {
     const some = policy({ engine: engine(), attemptTimeout: 40 });
     await expect(some.run(hang)).rejects.toThrow(/attemptTimeout/);

@@ -324,7 +324,7 @@ export function explain(of: object): CallExplanation | undefined {
   return (endOf(of)?.engine as Engine | undefined)?.explain(of);
 }
 
-/** What reads the platform's clock, how far our time is ahead of it, and the last reading, in microseconds. */
+/** What reads the platform's clock, how far our time is ahead of it, and the last reading, in whole microseconds. */
 let reads: (() => number) | undefined;
 let ahead = 0;
 let latest = 0;
@@ -332,10 +332,11 @@ let latest = 0;
 /**
  * Microseconds of the platform's clock. When fake timers of a test framework come or go, another clock takes its place, at another
  * time: ours goes on from the last reading. The engine would take a reading of up to 30 s ago for a swing, and time would stand still.
+ * Readings are whole: of two sums of fractions that mean one moment, the greater would not be due at the smaller.
  */
 function platformTime(): number {
   const { performance } = globalThis;
-  const now = performance.now() * 1000;
+  const now = Math.round(performance.now() * 1000);
   if (performance.now !== reads) {
     if (reads !== undefined) ahead = latest - now;
     reads = performance.now;
