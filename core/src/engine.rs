@@ -73,7 +73,7 @@ pub struct Options {
     pub max_routes: u32,
     /// Does it keep a journal (`Engine::take_journal`)? Chosen here, because a journal begins with the engine.
     pub journal: bool,
-    /// How many inputs a journal keeps that nobody takes; at least 1.
+    /// The most inputs that a journal keeps until it is taken; at least 1.
     pub journal_limit: u32,
 }
 
@@ -97,7 +97,7 @@ impl Options {
         Self { journal, ..self }
     }
 
-    /// The same with another bound on the inputs of a journal that nobody takes.
+    /// The same with another bound on the inputs that a journal keeps.
     #[must_use]
     pub const fn journal_limit(self, journal_limit: u32) -> Self {
         Self { journal_limit, ..self }
@@ -136,6 +136,14 @@ struct Entry {
     forced: bool,
     /// What an operator has changed for all its routes.
     changes: changes::Changes,
+}
+
+impl Entry {
+    /// A policy under which nothing has happened yet.
+    fn new(policy: Policy, of: u16, again: u8, homes: route::Homes) -> Self {
+        let (counts, changes) = (Counts::default(), changes::Changes::default());
+        Self { policy, counts, of, again, homes, forced: false, changes }
+    }
 }
 
 /// The engine: a pure state machine for all calls of a process.
@@ -218,16 +226,7 @@ impl Engine {
         };
         self.by_name.insert(policy.name().to_owned(), number);
         let again = route::stage::asked_again(&policy);
-        let entry = Entry {
-            policy,
-            counts: Counts::default(),
-            of: number,
-            again,
-            homes,
-            forced: false,
-            changes: changes::Changes::default(),
-        };
-        self.policies.push(entry);
+        self.policies.push(Entry::new(policy, number, again, homes));
         Ok(PolicyId(u32::from(number)))
     }
 

@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_garbage_has_moved_gains_no_more_than_it_runs() {
-        // Far beyond the line on which it ran before it was set back, which says nothing there.
+        // Far beyond the line on which it ran before it was set back. That line decides nothing there.
         let garbage = 1 << 60;
         assert_eq!(after([100 * S, 50 * S, garbage, garbage + 60 * S]), 160 * S);
     }

@@ -87,7 +87,7 @@ fn waiters_whose_owners_do_not_come_hold_nobody_up() {
         assert!(host.engine.work() <= MOST);
         host.wakes();
         looks += 1;
-        assert!(looks <= WAITERS as u32 / MOST + 1, "each event goes on with what is left");
+        assert!(looks <= WAITERS as u32 / MOST + 1, "each event does a part of the work");
     }
     host.engine.check().unwrap();
 }
@@ -306,14 +306,14 @@ fn many(routes: u32, max: u32) -> (Engine, PolicyId, Vec<CallId>) {
     (engine, policy, running)
 }
 
-/// Lets an engine go on by events of nobody until nothing is left.
+/// Sends events that name no call until the engine has no work left.
 fn drain(engine: &mut Engine, now: u64) {
     let mut events = 0;
     while engine.has_chores() {
         assert_eq!(verdict(engine.on(CallId::from_word(0), Event::Poll, at(now))), Verdict::Stale);
         assert!(engine.work() <= MOST, "{} in one step", engine.work());
         events += 1;
-        assert!(events < 200, "each event goes on with what is left");
+        assert!(events < 200, "each event does a part of the work");
     }
 }
 
@@ -355,8 +355,8 @@ fn a_retune_and_a_forced_opening_reach_the_routes_a_part_at_a_time_and_each_befo
     engine.check().unwrap();
 }
 
-/// Two engines of one history: one is let go on after each change, the other has the next calls at once. Nobody can tell
-/// them apart, evictions with what they owe included.
+/// Two engines of one history: one finishes each change before the next call, the other does not. Their answers and their
+/// saved states are equal, with evictions and what they owe.
 #[test]
 fn a_route_that_takes_a_change_over_later_answers_as_if_it_had_at_once() {
     let mut evictions = 0;

@@ -130,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// Lets all routes take over what has been changed, where nobody waits for the engine.
+    /// Applies the changes to all routes at once. Only for operations that are not bounded anyway.
     pub(super) fn catch_up_all(&mut self, now: Time) {
         for slot in 0..self.routes.slots() {
             self.catch_up(slot, now);

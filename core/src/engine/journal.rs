@@ -66,8 +66,8 @@ pub enum Input {
     Commands,
     /// [`Engine::lift_budgets`].
     LiftBudgets { on: bool },
-    /// No call on the engine: so many inputs before the next one are missing, because nobody took them in time. It does
-    /// nothing when it is applied, and its line is refused: what follows it replays nothing.
+    /// No call on the engine: so many inputs before the next one were dropped, because the journal was full. Applying it does
+    /// nothing. A replay refuses its line, because the inputs after it need those that are missing.
     Dropped { count: u64 },
 }
 

@@ -60,8 +60,8 @@ impl Counts {
 
 impl Engine {
     /// Grants every retry without asking its budget while `on`, for tests that want a number of attempts (semantics 2.21).
-    /// Such a retry costs nothing and is not refunded. Budgets go on counting calls, answers and failures, so that they go on
-    /// from where they are when it ends; the budgets of hedges are not lifted. A journal has it, a saved state has not.
+    /// Such a retry costs nothing and is not refunded. Budgets still count calls, answers and failures,
+    /// and decide again afterwards. The budgets of hedges are not lifted. The journal records this switch; a saved state does not.
     pub fn lift_budgets(&mut self, on: bool) {
         self.write(|| Input::LiftBudgets { on });
         self.lifted = on;

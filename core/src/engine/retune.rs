@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::arena::{Call, NONE, State, flag};
-use super::changes::Changes;
 use super::fleet::breaker::Guard;
 use super::queue::Pool;
 use super::record::RecordType;
@@ -99,16 +98,7 @@ impl Engine {
         let place = (0..=u16::MAX).zip(&self.policies).find_map(unused);
         let Ok(place) = place.map_or_else(|| u16::try_from(self.policies.len()), Ok) else { return false };
         let Entry { policy, again, homes, .. } = &self.policies[usize::from(number)];
-        let (policy, again, homes) = (policy.clone(), *again, *homes);
-        let entry = Entry {
-            policy,
-            counts: Counts::default(),
-            of: number,
-            again,
-            homes,
-            forced: false,
-            changes: Changes::default(),
-        };
+        let entry = Entry::new(policy.clone(), number, *again, *homes);
         if let Some(last) = self.policies.get_mut(usize::from(place)) {
             let last = core::mem::replace(last, entry);
             self.policies[usize::from(last.of)].counts.add(&last.counts);

@@ -285,7 +285,7 @@ impl Budget {
         }
     }
 
-    /// A budget of these settings that goes on from a saved one, by the rules of a retune: one of another kind begins without
+    /// A budget of these settings with the state of a saved one, by the rules of a retune: one of another kind begins without
     /// its burst.
     pub(crate) fn load(from: &mut Loader<'_>, settings: &BudgetSettings) -> Result<Self, Damage> {
         let kind = from.text()?;
