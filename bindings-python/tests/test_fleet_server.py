@@ -44,7 +44,7 @@ def test_every_client_carries(redis_server: RedisServer, kind: str) -> None:
     began = time.monotonic()
     made, longest = spent([limited(engine, store_timeout=PATIENT) for engine in engines], 1.0)
     flowed = 1_000 * (time.monotonic() - began)
-    assert 1_000 <= made <= 1_000 + flowed + 300, "a burst and a second's worth, for both together"
+    assert 1_500 <= made <= 1_000 + flowed + 300, "a burst and a second's worth, for both together"
     assert longest < PATIENT
     for store in stores:
         store.close()
