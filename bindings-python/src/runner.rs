@@ -122,7 +122,7 @@ impl Settings {
         self.woken(py, woken, error)
     }
 
-    /// Wakes who can go on, on the way out with an error.
+    /// Wakes the calls that can continue, and returns the error.
     fn woken(&self, py: Python<'_>, woken: Option<Vec<u64>>, error: PyErr) -> PyErr {
         if let Some(woken) = woken
             && let Err(second) = self.wake(py, woken)

@@ -25,30 +25,30 @@ NEEDED = "-NOAUTH Authentication required."
 
 
 class Server(socketserver.ThreadingTCPServer):
-    """A server on a free port that says one thing to whatever it is asked, or nothing at all."""
+    """A server on a free port that gives one reply to every command, or none."""
 
     daemon_threads = True
 
-    def __init__(self, says: str | None) -> None:
-        self.says = says
+    def __init__(self, reply: str | None) -> None:
+        self.reply = reply
         self.ends = threading.Event()
-        super().__init__(("127.0.0.1", 0), Says)
+        super().__init__(("127.0.0.1", 0), Replies)
 
 
-class Says(socketserver.BaseRequestHandler):
+class Replies(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         server = self.server
         assert isinstance(server, Server)
-        if server.says is None:
+        if server.reply is None:
             server.ends.wait(60)
             return
         while text := self.request.recv(65_536):
             for _ in range(max(text.count(b"\r\n*"), 0) + 1):  # an answer to each command
-                self.request.sendall(f"{server.says}\r\n".encode())
+                self.request.sendall(f"{server.reply}\r\n".encode())
 
 
 def refused() -> int:
-    """A port that nobody listens on."""
+    """A port without a server."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
@@ -58,8 +58,8 @@ def refused() -> int:
 def serve() -> Iterator[Callable[[str | None], int]]:
     servers: list[Server] = []
 
-    def start(says: str | None) -> int:
-        servers.append(Server(says))
+    def start(reply: str | None) -> int:
+        servers.append(Server(reply))
         threading.Thread(target=servers[-1].serve_forever, args=(0.01,), daemon=True).start()
         return int(servers[-1].server_address[1])
 
@@ -70,13 +70,13 @@ def serve() -> Iterator[Callable[[str | None], int]]:
         server.server_close()
 
 
-# What is there, the words of the record, what the log says is to be done.
+# The reply of the server, the reasons that the record may name, and what the log advises.
 STARTS: dict[str, tuple[str | None, set[str], str]] = {
     "a wrong password": (WRONG, {"WRONGPASS"}, "check the user and the password"),
     "a password is wanted": (NEEDED, {"NOAUTH"}, "check the user and the password"),
     "no answer": (None, {"timeout"}, "check its address, and that it is up"),
     "a refused port": ("", {"connection"}, "check its address, and that it is up"),
-    # Whether a resolver says so at once is the system's.
+    # The system decides whether its resolver fails at once.
     "an unknown name": ("", {"connection", "timeout"}, "check its address, and that it is up"),
 }
 
@@ -102,37 +102,35 @@ def of_trio(policy: tidegate.Policy) -> int:
 @pytest.mark.parametrize("caller", [of_thread, of_asyncio, of_trio])
 @pytest.mark.parametrize("colour", ["redis", "redis.asyncio"])
 @pytest.mark.parametrize("start", STARTS)
-def test_a_store_that_is_wrong_from_the_start_holds_nobody_up(
+def test_a_store_that_is_wrong_from_the_start_delays_no_call(
     start: str,
     colour: str,
     caller: Callable[[tidegate.Policy], int],
     serve: Callable[[str | None], int],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    says, words, advice = STARTS[start]
+    reply, words, advice = STARTS[start]
     caplog.set_level(logging.DEBUG)
     host = "no-such-host.invalid" if start == "an unknown name" else "127.0.0.1"
-    port = refused() if says == "" else serve(says)
+    port = refused() if reply == "" else serve(reply)
     kind = redis.Redis if colour == "redis" else redis.asyncio.Redis
     client: Any = kind(host=host, port=port, username="somebody", password=PASSWORD)
     store = RedisStore(client)
     engine = tidegate.Engine(seed=1, store=store)
-    told: list[Any] = []
-    engine.on_event(told.append, types=["store_degraded"])
+    records: list[Any] = []
+    engine.on_event(records.append, types=["store_degraded"])
     policy = limited(engine, 50, on_loss="open")
     for _ in range(3):
         began = time.monotonic()
-        assert caller(policy) == 0, "calls go on by on_loss"
+        assert caller(policy) == 0, "calls are decided by on_loss"
         assert time.monotonic() - began < WAITS + SLACK
 
     def said() -> bool:
-        caller(
-            policy
-        )  # calls carry the commands that try the store again, where a busy machine came too late
-        return bool(told) and "has not answered" in caplog.text
+        caller(policy)  # each call tries the store again: on a busy machine the first were too early
+        return bool(records) and "has not answered" in caplog.text
 
     until(said, 30.0)
-    assert told[0].reason in words
+    assert records[0].reason in words
     assert advice in caplog.text
     closed = tidegate.Policy(
         "closed",
@@ -145,7 +143,7 @@ def test_a_store_that_is_wrong_from_the_start_holds_nobody_up(
         caplog.text,
         repr(store),
         repr(engine),
-        repr(told),
+        repr(records),
         str(rejected.value),
         repr(engine.snapshot()),
     ]

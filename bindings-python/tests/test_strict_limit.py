@@ -224,7 +224,7 @@ def test_r12_threads_that_ignore_the_time_they_are_told_keep_their_permits(
     while made == 0 or in_flight(engine) < LIMIT:
         made += 1
         assert made <= LIMIT, "each call leaves a permit out, or two"
-        with pytest.raises(tidegate.TidegateError):  # its time is over, and nobody waits for the thread
+        with pytest.raises(tidegate.TidegateError):  # the call ends in time; its thread still runs
             caller.call(ignores)
     assert in_flight(engine) == LIMIT, "the limit counts them"
     with pytest.raises(tidegate.TidegateError):

@@ -118,7 +118,7 @@ def test_testing_makes_its_attempts_whatever_the_budget_has(fake: tidegate.Engin
     flaky = Flaky(99)
     with pytest.raises(ConnectionError):
         policy.call(flaky)
-    assert flaky.made == (2 if kind == "earned" else 1), "the budget goes on from where it was"
+    assert flaky.made == (2 if kind == "earned" else 1), "the budget has the balance that it had before"
 
 
 def test_testing_holds_for_what_comes_and_is_retuned(fake: tidegate.Engine) -> None:

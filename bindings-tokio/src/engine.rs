@@ -354,7 +354,7 @@ impl Engine {
     }
 
     /// Grants every retry without asking its budget while `on`, for tests that want a number of attempts. Such a retry costs
-    /// nothing; budgets go on counting calls and answers, and go on from there.
+    /// nothing. Budgets still count calls and answers, and decide again afterwards.
     ///
     /// ```
     /// use tidegate_tokio::{Engine, Policy};

@@ -7,6 +7,7 @@ import { createClient } from "redis";
 import { afterEach, expect, test } from "vitest";
 import { attach, type RedisClient, RedisStore } from "../ts/fleet.js";
 import { policy } from "../ts/node.js";
+import { freePort } from "./support/redis.js";
 import { until } from "./support/server.js";
 import { engine } from "./support/setup.js";
 
@@ -39,15 +40,6 @@ async function serve(says: string | undefined): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-async function refused(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
-}
-
 /** Clients as a program makes them, which does not wait for them. */
 const CLIENTS: Record<string, (host: string, port: number) => RedisClient> = {
   ioredis: (host, port) => {
@@ -58,7 +50,7 @@ const CLIENTS: Record<string, (host: string, port: number) => RedisClient> = {
       enableOfflineQueue: false,
       retryStrategy: () => 20,
     });
-    client.on("error", () => undefined); // it goes on trying
+    client.on("error", () => undefined); // it keeps trying
     ends.push(() => client.disconnect());
     return client;
   },
@@ -80,12 +72,12 @@ const STARTS: Record<string, () => Promise<[host: string, port: number]>> = {
   "a wrong password": async () => ["127.0.0.1", await serve("-WRONGPASS invalid username-password pair")],
   "a password is wanted": async () => ["127.0.0.1", await serve("-NOAUTH Authentication required.")],
   "no answer": async () => ["127.0.0.1", await serve(undefined)],
-  "a refused port": async () => ["127.0.0.1", await refused()],
+  "a refused port": async () => ["127.0.0.1", await freePort()],
   "an unknown name": async () => ["no-such-host.invalid", 6379],
 };
 
 test.each(Object.keys(CLIENTS).flatMap((kind) => Object.keys(STARTS).map((start) => [kind, start])))(
-  "%s, %s: calls go on by onLoss",
+  "%s, %s: calls are decided by onLoss",
   async (kind, start) => {
     const [host, port] = await (STARTS[start] as (typeof STARTS)[string])();
     const client = (CLIENTS[kind] as (typeof CLIENTS)[string])(host, port);

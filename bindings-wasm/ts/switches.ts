@@ -141,7 +141,7 @@ export interface TestingOptions {
 /**
  * Makes all policies that retry do so `attempts` times, and never wait between attempts, until the switch is disposed of or set
  * anew. Limits, breakers and deadlines stay what they are. `Retry-After` is not waited for, and no retry budget refuses an attempt:
- * each goes on afterwards from where it was.
+ * budgets still count calls and answers, and decide again afterwards.
  *
  * @throws RangeError If `attempts` is out of range.
  * @example

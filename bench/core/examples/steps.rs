@@ -68,7 +68,7 @@ fn waiters() -> (Engine, PolicyId, CallId) {
     (engine, policy, holder)
 }
 
-/// Goes on by events of nobody while anything is left: each of these steps, in microseconds.
+/// Sends events that name no call until no work is left. The time of each of these steps, in microseconds.
 fn rest(engine: &mut Engine, now: u64) -> Vec<f64> {
     let mut spans = Vec::new();
     while engine.has_chores() {
@@ -86,7 +86,7 @@ fn timed<T>(step: impl FnOnce() -> T) -> f64 {
     start.elapsed().as_secs_f64() * 1e6
 }
 
-/// One of the longest steps, and those that go on with what it leaves.
+/// One of the longest steps, and the steps that finish its work.
 fn run(name: &str) -> Vec<f64> {
     match name {
         "expired" => {

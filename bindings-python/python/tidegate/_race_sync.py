@@ -160,12 +160,12 @@ class _Race:
             self._lost(self.lanes[(attempt - 1) & 7], attempt, ok, value)
 
     def _lost(self, lane: Run, attempt: int, ok: bool, value: Any) -> None:
-        """A loser has ended: what it holds goes on."""
+        """Reports the end of a loser: its permit is released, its answer discarded."""
         lane.engine.on(self.call, FINISHED | attempt << ATTEMPT_SHIFT | CANCELLED)
         if ok:
             try:
                 lane.discard(value)
-            except Exception:  # noqa: S110 - nobody waits for it
+            except Exception:  # noqa: S110 - no caller receives it
                 pass
 
 

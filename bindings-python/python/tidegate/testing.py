@@ -77,7 +77,7 @@ def set_testing(testing: bool = True, *, attempts: int = 1, cap: bool = False) -
     """Makes all policies that retry do so `attempts` times, and never wait between attempts.
 
     Limits, breakers and deadlines stay what they are. `Retry-After` is not waited for, and no retry budget
-    refuses an attempt: each goes on afterwards from where it was.
+    refuses an attempt. Budgets still count calls and answers, and decide again afterwards.
 
     Args:
         testing: Whether this holds; False is as always.

@@ -21,7 +21,8 @@ if (
   throw new Error("needs redis-server or valkey-server on PATH, or in TIDEGATE_REDIS_SERVER");
 }
 
-async function freePort(): Promise<number> {
+/** A port that has no server: where one is to be started, or where a connection is to be refused. */
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;

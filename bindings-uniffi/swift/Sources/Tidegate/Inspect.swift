@@ -62,8 +62,8 @@ extension Engine {
         native.explainCall(call: call)
     }
 
-    /// Grants every retry without asking its budget while `on`, for tests that want a number of attempts. Such a retry costs nothing;
-    /// budgets go on counting calls and answers, and go on from there.
+    /// Grants every retry without asking its budget while `on`, for tests that want a number of attempts. Such a retry costs nothing.
+    /// Budgets still count calls and answers, and decide again afterwards.
     public func liftBudgets(_ on: Bool) {
         native.liftBudgets(on: on)
     }

@@ -249,7 +249,7 @@ constructor(
 
     /**
      * Grants every retry without asking its budget while [on], for tests that want a number of attempts. Such a retry costs
-     * nothing; budgets go on counting calls and answers, and go on from there.
+     * nothing. Budgets still count calls and answers, and decide again afterwards.
      */
     public fun liftBudgets(on: Boolean): Unit = native.engine.liftBudgets(on)
 
