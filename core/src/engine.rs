@@ -13,6 +13,7 @@
 
 mod admit;
 mod arena;
+mod automaton;
 mod call;
 mod changes;
 mod chores;
@@ -46,7 +47,7 @@ use crate::map::Map;
 use route::Operated;
 use std::fmt;
 
-pub use call::EDGES;
+pub use automaton::EDGES;
 pub use explain::{CallExplanation, Component, Load, PolicyExplanation};
 pub use journal::{Answer, Input, InputError};
 pub use ledger::Counts;

@@ -4,7 +4,8 @@
 //! Before its first attempt a call passes all of them; before a further one, those whose unit is the attempt.
 
 use super::Engine;
-use super::arena::{State, flag};
+use super::arena::flag;
+use super::automaton::State;
 use super::call::{MAX_PARK, wait};
 use super::queue::Permit;
 use super::route::stage;
@@ -229,7 +230,7 @@ impl Engine {
 
     /// What a waiter finds whose turn may have come: a hold's place, or tokens.
     pub(super) fn evaluate_waiting(&mut self, slot: u32, now: Time) -> Step {
-        let (state, sending) = (self.calls[slot].state, self.calls[slot].has(flag::SENDING));
+        let (state, sending) = (self.calls[slot].state(), self.calls[slot].has(flag::SENDING));
         if self.calls[slot].deadline <= now {
             return self.refuse(slot, Verdict::DeadlineQueued, None, now);
         }
@@ -248,8 +249,8 @@ impl Engine {
         }
         let call = &mut self.calls[slot];
         call.flags &= !(flag::TOKENS | flag::SENDING);
-        if call.state != State::Passing {
-            call.go(State::Passing);
+        if call.state() != State::Passing {
+            call.pass_on();
         }
         self.proceed(slot, next, now)
     }
@@ -263,7 +264,7 @@ impl Engine {
         if self.share(slot) {
             // A call around it has a permit by now. To wait for another would be to wait for itself.
             self.leave_queue(slot, now);
-            self.calls[slot].go(State::Passing);
+            self.calls[slot].share();
             return self.proceed(slot, Stage::Guard, now);
         }
         if self.routes[self.calls[slot].route].stages & stage::LEASED != 0 {

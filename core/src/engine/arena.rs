@@ -1,61 +1,12 @@
 //! The arena of calls: 64 bytes each, named by integer handles with a generation; and the blocks beside those few that
 //! need more.
 
-use super::call::edge;
+use super::automaton::{Standing, State};
 use super::side::{Side, Sides};
 use crate::action::{CallId, Lane, Verdict};
 use crate::full::FULL;
 use crate::outcome::Kind;
 use crate::time::{Duration, Time};
-
-/// Where a call stands. The transition table is in `call.rs`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum State {
-    /// The slot is free (or retired).
-    Free,
-    /// On its way through the stages; never longer than a step.
-    Passing,
-    /// Held, while a call to a like path waits for its Retry-After.
-    Held,
-    /// Waiting for tokens of a rate.
-    Paced,
-    /// Waiting for a permit.
-    Queued,
-    /// A permit was handed to it; it has not claimed it yet.
-    Granted,
-    /// Refused while waiting; its owner has not been told yet.
-    Refused,
-    /// An attempt runs, or several.
-    Running,
-    /// Its answer's body is being read.
-    Body,
-    /// Sleeping out a backoff, or waiting for a stopped attempt to unwind.
-    Backoff,
-    /// It has ended, but attempts that could not be stopped, or calls within it, are still out.
-    Ended,
-    /// Given up on, because its host did not report; the next event is told so.
-    Lost,
-}
-
-impl State {
-    /// Its name in the transition table; a check of every step may not allocate.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Free => "Free",
-            Self::Passing => "Passing",
-            Self::Held => "Held",
-            Self::Paced => "Paced",
-            Self::Queued => "Queued",
-            Self::Granted => "Granted",
-            Self::Refused => "Refused",
-            Self::Running => "Running",
-            Self::Body => "Body",
-            Self::Backoff => "Backoff",
-            Self::Ended => "Ended",
-            Self::Lost => "Lost",
-        }
-    }
-}
 
 /// Attempts of one call that may run at once (R11).
 const AT_ONCE: u32 = 4;
@@ -95,7 +46,7 @@ pub(super) struct Call {
     pub cost: u16,
     /// The number of its breaker's ticket; 0 is none.
     pub ticket: u16,
-    pub state: State,
+    pub standing: Standing,
     /// Attempts started.
     pub attempts: u8,
     /// Attempts started and not yet reported, by lane.
@@ -155,7 +106,7 @@ impl Call {
             children: 0,
             cost: 1,
             ticket: 0,
-            state: State::Free,
+            standing: Standing::FREE,
             attempts: 0,
             lanes: 0,
             stopped: 0,
@@ -171,13 +122,6 @@ impl Call {
     #[inline]
     pub fn is_racing(&self) -> bool {
         FULL && self.has(flag::RACING)
-    }
-
-    /// Takes it to another state, along an edge of the transition table.
-    #[inline]
-    pub fn go(&mut self, to: State) {
-        debug_assert!(edge(self.state, to), "no edge {:?} → {to:?}", self.state);
-        self.state = to;
     }
 
     pub fn ordinal(&self) -> u64 {
@@ -233,7 +177,7 @@ impl Call {
     /// ticket nor block?
     #[inline]
     pub fn is_plain(&self) -> bool {
-        matches!(self.state, State::Running | State::Body)
+        matches!(self.state(), State::Running | State::Body)
             && self.lanes == 0
             && self.children == 0
             && self.ticket == 0
@@ -242,19 +186,22 @@ impl Call {
 
     /// Does it wait, or has it been granted what it waited for?
     pub fn is_waiting(&self) -> bool {
-        matches!(self.state, State::Held | State::Paced | State::Queued | State::Granted)
+        matches!(self.state(), State::Held | State::Paced | State::Queued | State::Granted)
     }
 
     /// Does it stand in a list?
     pub fn listed(&self) -> bool {
-        matches!(self.state, State::Held | State::Paced | State::Queued | State::Granted)
-            && !(self.state != State::Queued && self.state != State::Granted && self.has(flag::TOKENS))
+        matches!(self.state(), State::Held | State::Paced | State::Queued | State::Granted)
+            && !(self.state() != State::Queued && self.state() != State::Granted && self.has(flag::TOKENS))
     }
 
     /// Has a further attempt been paid for that has not started?
     pub fn between_attempts(&self) -> bool {
         self.attempts > 0
-            && !matches!(self.state, State::Running | State::Body | State::Ended | State::Lost | State::Free)
+            && !matches!(
+                self.state(),
+                State::Running | State::Body | State::Ended | State::Lost | State::Free
+            )
     }
 
     /// The lane of its newest attempt.
@@ -342,7 +289,7 @@ impl Arena {
         if call.has(flag::SIDE) {
             self.sides.remove(slot);
         }
-        call.state = State::Free;
+        call.forget();
         if u64::from(call.generation) < CallId::GENERATIONS {
             call.generation += 1;
             self.free.push(slot);
@@ -353,7 +300,7 @@ impl Arena {
     #[inline]
     pub fn find(&self, id: CallId) -> Option<u32> {
         let call = self.calls.get(id.slot() as usize)?;
-        (u64::from(call.generation) == id.generation() && call.state != State::Free).then_some(id.slot())
+        (u64::from(call.generation) == id.generation() && call.state() != State::Free).then_some(id.slot())
     }
 
     pub fn id(&self, slot: u32) -> CallId {
@@ -374,7 +321,7 @@ impl Arena {
     /// Frees every slot that is taken.
     pub fn clear(&mut self) {
         for slot in 0..self.calls.len() as u32 {
-            if self.calls[slot as usize].state != State::Free {
+            if self.calls[slot as usize].state() != State::Free {
                 self.remove(slot);
             }
         }
@@ -446,11 +393,11 @@ impl Arena {
     pub fn page(&self, from: u32, slots: u32) -> impl Iterator<Item = (u32, &Call)> {
         let end = from.saturating_add(slots).min(self.slots());
         let page = self.calls.get(from as usize..end as usize).unwrap_or(&[]);
-        (from..).zip(page).filter(|(_, call)| call.state != State::Free)
+        (from..).zip(page).filter(|(_, call)| call.state() != State::Free)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Call)> {
-        (0..).zip(&self.calls).filter(|(_, call)| call.state != State::Free)
+        (0..).zip(&self.calls).filter(|(_, call)| call.state() != State::Free)
     }
 }
 
@@ -476,7 +423,7 @@ mod tests {
 
     fn call() -> Call {
         let mut call = Call::new(0, Time::from_micros(0), 0, 0);
-        call.go(State::Passing);
+        call.begin();
         call
     }
 

@@ -1,11 +1,12 @@
-//! THE automaton: what becomes of a call, event by event. The transition table is [`EDGES`].
+//! What becomes of a call, event by event. The table of its states is in `automaton.rs`.
 //!
 //! Every event ends with the evaluation that a `Poll` makes (R3), so a `Poll` at the same instant changes nothing.
 //! The order of a retry decision (R5) stands in [`Engine::decide`]; the stages before an attempt are in `admit.rs`.
 
 use super::Engine;
 use super::admit::Stage;
-use super::arena::{Call, NONE, State, flag};
+use super::arena::{Call, NONE, flag};
+use super::automaton::State;
 use super::route::stage;
 use super::side::Racer;
 pub(super) use super::timer::{limit, span, wait};
@@ -19,60 +20,6 @@ use crate::time::{Duration, Time};
 pub(super) const MAX_PARK: Duration = Duration::from_secs(1);
 /// How long a stopped attempt may take to unwind, and how long a host may be late, before we go on without it (R9, R12).
 pub(super) const GRACE: Duration = Duration::from_secs(60);
-
-/// The transition table: from, to, and what takes a call there. `Free` is before `begin` and after the end; `Passing` lasts
-/// no longer than a step. A debug build checks every step against it, and a test draws it (`docs/architecture.md`).
-#[rustfmt::skip]
-pub const EDGES: &[(&str, &str, &str)] = &[
-    ("Free",    "Passing", "begin"),
-    ("Passing", "Held",    "a like path waits for its Retry-After"),
-    ("Passing", "Paced",   "no tokens are left"),
-    ("Passing", "Queued",  "all permits are out"),
-    ("Passing", "Running", "all stages are passed: the attempt starts"),
-    ("Passing", "Backoff", "too many stopped attempts are out"),
-    ("Passing", "Free",    "refused (Done)"),
-    ("Passing", "Ended",   "refused (Done), but attempts or nested calls are out"),
-    ("Held",    "Passing", "it has a place (wake)"),
-    ("Held",    "Refused", "out of time when a place came free, or forced open (wake)"),
-    ("Held",    "Free",    "deadline or cancel (Done)"),
-    ("Held",    "Ended",   "the same, while a nested call is out"),
-    ("Held",    "Lost",    "its host has not come for 60 s"),
-    ("Paced",   "Passing", "its tokens are there (wake)"),
-    ("Paced",   "Refused", "out of time when its turn came, the store has no tokens, or forced open (wake)"),
-    ("Paced",   "Free",    "deadline or cancel (Done)"),
-    ("Paced",   "Ended",   "the same, while attempts or nested calls are out"),
-    ("Paced",   "Lost",    "its host has not come for 60 s"),
-    ("Queued",  "Granted", "a permit came free (wake)"),
-    ("Queued",  "Passing", "a call around it has a permit now, and shares it"),
-    ("Queued",  "Refused", "out of patience, shed, displaced, or forced open (wake)"),
-    ("Queued",  "Free",    "acquire timeout, deadline or cancel (Done)"),
-    ("Queued",  "Ended",   "the same, while attempts or nested calls are out"),
-    ("Queued",  "Lost",    "its host has not come for 60 s"),
-    ("Granted", "Passing", "claimed"),
-    ("Granted", "Refused", "forced open (wake)"),
-    ("Granted", "Free",    "deadline or cancel: the permit goes on (Done)"),
-    ("Granted", "Ended",   "the same, while attempts or nested calls are out"),
-    ("Granted", "Lost",    "unclaimed for 5 s: the permit goes on"),
-    ("Refused", "Free",    "its owner came (Done)"),
-    ("Refused", "Ended",   "the same, while attempts or nested calls are out"),
-    ("Refused", "Lost",    "its host has not come for 60 s"),
-    ("Running", "Body",    "the head of a good answer"),
-    ("Running", "Passing", "failed, and the next attempt is due at once"),
-    ("Running", "Backoff", "failed, charged, and the next attempt is later"),
-    ("Running", "Free",    "ended (Done)"),
-    ("Running", "Ended",   "ended (Done), but attempts or nested calls are still out"),
-    ("Running", "Lost",    "overdue by 60 s"),
-    ("Body",    "Free",    "read, failed, cancelled or out of time (Done)"),
-    ("Body",    "Ended",   "ended (Done), but attempts or nested calls are still out"),
-    ("Body",    "Lost",    "overdue by 60 s"),
-    ("Backoff", "Passing", "the wait is over"),
-    ("Backoff", "Free",    "cancelled, out of time, or a stopped attempt had an answer: refunded (Done)"),
-    ("Backoff", "Ended",   "the same, while attempts or nested calls are out"),
-    ("Backoff", "Lost",    "overdue by 60 s"),
-    ("Ended",   "Free",    "the last of them was reported, or 60 s have passed"),
-    ("Lost",    "Free",    "its host was told (Done), or another 60 s have passed"),
-    ("Lost",    "Ended",   "its host was told (Done), but nested calls are still out"),
-];
 
 impl Engine {
     /// Begins a call. A refused call is already `Done`, and its id stale (R1).
@@ -98,7 +45,7 @@ impl Engine {
         call.cost = request.cost;
         let own = self.policies[usize::from(call.policy)].policy.deadline;
         call.deadline = limit(now, own.min(request.remaining.unwrap_or(Duration::MAX)));
-        call.go(State::Passing);
+        call.begin();
         let Some(slot) = self.calls.insert(call) else {
             return (CallId::from_word(0), self.answer(Step::done(Verdict::QueueFull), now));
         };
@@ -128,7 +75,7 @@ impl Engine {
         }
         let call = &mut self.calls[slot];
         if let Event::Finished { attempt, outcome } = event
-            && call.state == State::Running
+            && call.state() == State::Running
             && call.running() & call.started_as(attempt) != 0
         {
             let racer = if call.has(flag::RACING | flag::PER_LANE | flag::SIDE) {
@@ -151,7 +98,7 @@ impl Engine {
     /// An event that is not the end of an attempt that runs.
     #[inline(never)]
     fn other(&mut self, slot: u32, event: Event, now: Time) -> Step {
-        match (self.calls[slot].state, event) {
+        match (self.calls[slot].state(), event) {
             (State::Ended, Event::Finished { attempt, .. }) => {
                 let started = self.calls[slot].started_as(attempt);
                 self.free_lanes(slot, started, now);
@@ -198,7 +145,7 @@ impl Engine {
         if waits && self.routes[call.route].stages & stage::FORCED != 0 {
             return self.refuse(slot, Verdict::ForcedOpen, None, now);
         }
-        match call.state {
+        match call.state() {
             State::Held | State::Paced => self.evaluate_waiting(slot, now),
             State::Queued => self.still_queued(slot, now),
             State::Granted => self.claim(slot, now),
@@ -241,8 +188,8 @@ impl Engine {
         if call.blocked() {
             let given_up = call.since().after(GRACE);
             if given_up > now {
-                if call.state != State::Backoff {
-                    call.go(State::Backoff);
+                if call.state() == State::Running {
+                    call.wait();
                 }
                 return wait(Wait::Running, given_up.min(call.deadline), now);
             }
@@ -250,9 +197,7 @@ impl Engine {
             self.calls[slot].stopped = 0;
         }
         let call = &mut self.calls[slot];
-        if call.state != State::Passing {
-            call.go(State::Passing);
-        }
+        call.retry();
         let again = self.policies[usize::from(call.policy)].again;
         if self.routes[call.route].stages & stage::GATES & again == 0 {
             return self.start(slot, now);
@@ -276,10 +221,8 @@ impl Engine {
         if by_attempt {
             call.flags = call.flags & !flag::HOLDS | flag::PER_LANE;
         }
-        call.set_since(now);
-        call.moment = limit(now, timeout);
+        call.start(now, limit(now, timeout));
         let (attempt, mut until) = (call.attempts, call.moment.min(call.deadline));
-        call.go(State::Running);
         if call.has(flag::SIDE) {
             self.calls.side_mut(slot).moment = 0;
         }
@@ -324,7 +267,7 @@ impl Engine {
 
     /// A waiter's event takes back what others have not claimed, and examines two slots (R9).
     fn look_around(&mut self, slot: u32, now: Time) {
-        let state = self.calls[slot].state;
+        let state = self.calls[slot].state();
         if state == State::Granted {
             return;
         }
@@ -340,7 +283,7 @@ impl Engine {
             return self.refuse(slot, Verdict::DeadlineQueued, None, now);
         }
         self.unlist(slot);
-        self.calls[slot].go(State::Passing);
+        self.calls[slot].claim();
         self.proceed(slot, Stage::Guard, now)
     }
 
@@ -428,9 +371,4 @@ impl Engine {
     pub(super) fn flags(&self) -> Flags {
         Flags { wakes: !self.wakes.is_empty(), commands: !self.commands.is_empty() }
     }
-}
-
-/// Is there an edge from one state to another?
-pub(super) fn edge(from: State, to: State) -> bool {
-    EDGES.iter().any(|(a, b, _)| *a == from.name() && *b == to.name())
 }

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use super::Engine;
-use super::arena::{NONE, State};
+use super::arena::NONE;
+use super::automaton::State;
 use crate::time::Time;
 
 /// Calls that one step grants, refuses, takes back or frees, besides its own. At 0.2 to 0.5 µs each it stays below
@@ -125,7 +126,7 @@ impl Engine {
                 Chore::Ended(slot) => {
                     let call = &self.calls[slot];
                     // It may have been freed since, by its own reaper, and its slot be another call's.
-                    if call.state == State::Ended && call.lanes == 0 && call.children == 0 {
+                    if call.state() == State::Ended && call.lanes == 0 && call.children == 0 {
                         self.settle(slot, now);
                     }
                 }

@@ -4,7 +4,7 @@
 //! (semantics 2.6).
 
 use super::Engine;
-use super::arena::{State, flag};
+use super::arena::flag;
 use super::call::wait;
 use super::ledger::Charge;
 use super::route::stage;
@@ -98,7 +98,7 @@ impl Engine {
             let call = &mut self.calls[slot];
             call.set_since(now);
             call.moment = now;
-            call.go(State::Backoff);
+            call.wait();
             return Ok(Step { stop, ..wait(Wait::Backoff, now, now) });
         }
         let retry_after = self.largest_retry_after(slot, outcome.retry_after);
@@ -119,7 +119,7 @@ impl Engine {
         if delay == Duration::ZERO && stop == 0 {
             return Ok(self.go_on(slot, now));
         }
-        self.calls[slot].go(State::Backoff);
+        self.calls[slot].wait();
         let due = self.keep_lease(self.calls[slot].route, now.after(delay), now);
         Ok(Step { stop, ..wait(Wait::Backoff, due, now) })
     }
@@ -213,9 +213,7 @@ impl Engine {
 
     /// A policy without retries: the next attempt of a race whose last one was stopped.
     pub(super) fn hedge_on(&mut self, slot: u32, now: Time) -> Step {
-        let call = &mut self.calls[slot];
-        call.go(State::Passing);
-        call.go(State::Running);
+        self.calls[slot].race_on();
         if let Some(step) = self.race(slot, now) {
             return step;
         }
@@ -243,9 +241,7 @@ impl Engine {
         call.charge = if racer.hedge { 0 } else { left };
         call.ticket = ticket;
         call.flags &= !flag::RACING;
-        call.set_since(racer.since);
-        call.moment = Time::NEVER;
-        call.go(State::Body);
+        call.read(racer.since);
         let step = self.evaluate(slot, now);
         Step { stop: stop | step.stop, ..step }
     }

@@ -2,7 +2,8 @@
 //! a bulkhead, in this order.
 
 use super::Engine;
-use super::arena::{Call, State, flag};
+use super::arena::{Call, flag};
+use super::automaton::State;
 use super::pace::Bucket;
 use super::route::stage;
 use super::side::Racer;
@@ -116,7 +117,7 @@ impl Engine {
     #[inline]
     pub(super) fn give_ticket_back(&mut self, slot: u32, now: Time) {
         let call = &mut self.calls[slot];
-        if call.ticket != 0 && call.state != State::Body {
+        if call.ticket != 0 && call.state() != State::Body {
             let (number, probe, attempt) = (call.ticket, call.has(flag::PROBE), call.attempts);
             self.guard_evidence(slot, Ticket { number, probe }, Kind::CANCELLED, attempt, now);
         }

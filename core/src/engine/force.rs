@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::arena::{Call, NONE, State, flag};
+use super::arena::{Call, NONE, flag};
+use super::automaton::State;
 use super::chores::{Chore, LOOKED_AT};
 use super::record::RecordType;
 use super::route::stage;
@@ -97,7 +98,7 @@ impl Engine {
             }
             let call = &self.calls[slot];
             let (listed, route, sending) = (call.listed(), call.route, call.has(flag::SENDING));
-            if listed && call.state == State::Paced {
+            if listed && call.state() == State::Paced {
                 left.push((route, sending));
             }
             self.unlist(slot);

@@ -4,7 +4,8 @@
 //! there is none.
 
 use super::Engine;
-use super::arena::{State, flag};
+use super::arena::flag;
+use super::automaton::State;
 use super::ledger::Charge;
 use super::side::Racer;
 use crate::action::{Action, CallId, Lane, Step};
@@ -97,7 +98,7 @@ impl Engine {
         let now = self.clock.peek(now);
         let slot = self.calls.find(call)?;
         let call = &self.calls[slot];
-        if call.state != State::Running {
+        if call.state() != State::Running {
             return None;
         }
         let racing = self.calls.side(slot).filter(|_| call.is_racing());
@@ -132,7 +133,7 @@ impl Engine {
         let Some(hedger) = &self.routes[self.calls[slot].route].hedger else { return Time::NEVER };
         let policy = self.settings(slot);
         let call = &self.calls[slot];
-        let runs = call.state == State::Running && call.running() != 0;
+        let runs = call.state() == State::Running && call.running() != 0;
         let Some(hedge) = policy.hedge.as_ref().filter(|_| runs && self.could_hedge(slot)) else {
             return Time::NEVER;
         };

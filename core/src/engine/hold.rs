@@ -8,7 +8,7 @@ mod paths;
 use std::collections::BTreeMap;
 
 use super::admit::Answer;
-use super::arena::{State, flag};
+use super::arena::flag;
 use super::call::{MAX_PARK, wait};
 use super::chores::Chore;
 use super::queue::List;
@@ -250,9 +250,7 @@ impl Engine {
         let (until, mut list) = (gate.until, gate.waiting);
         let side = self.calls.side_mut(slot);
         side.gate = number;
-        let call = &mut self.calls[slot];
-        call.flags &= !flag::TOKENS;
-        call.go(State::Held);
+        self.calls[slot].hold();
         list.push(&mut self.calls, slot);
         self.set_waiting(route, number, list);
         self.note_course(move |it| it.tell_queued(slot, Wait::Hold, deadline, now));

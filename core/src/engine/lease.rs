@@ -4,7 +4,8 @@
 //! call; its next event is told so.
 
 use super::Engine;
-use super::arena::{NONE, State, flag};
+use super::arena::{NONE, flag};
+use super::automaton::State;
 use super::call::GRACE;
 use super::chores::Chore;
 use crate::action::{CallId, Step, Verdict};
@@ -19,7 +20,7 @@ impl Engine {
     pub(super) fn nest(&mut self, slot: u32, parent: CallId) {
         let Some(parent) = self.calls.find(parent).filter(|parent| *parent != slot) else { return };
         let around = &mut self.calls[parent];
-        if matches!(around.state, State::Ended | State::Lost) {
+        if matches!(around.state(), State::Ended | State::Lost) {
             return;
         }
         let retries = self.policies[usize::from(around.policy)].policy.retry.max_attempts > 1;
@@ -45,13 +46,11 @@ impl Engine {
         loop {
             let call = &mut self.calls[slot];
             if call.lanes != 0 || call.children != 0 {
-                if call.state != State::Ended {
-                    call.go(State::Ended);
-                }
+                call.linger();
                 return;
             }
             let (route, parent, holds) = (call.route, call.parent(), call.has(flag::HOLDS));
-            call.go(State::Free);
+            call.leave();
             self.lower(slot);
             self.calls.remove(slot);
             if holds {
@@ -63,7 +62,7 @@ impl Engine {
             }
             self.calls[parent].children -= 1;
             let around = &self.calls[parent];
-            if around.state != State::Ended || around.lanes != 0 || around.children != 0 {
+            if around.state() != State::Ended || around.lanes != 0 || around.children != 0 {
                 return;
             }
             if !self.chores.one_more(Chore::Ended(parent)) {
@@ -99,8 +98,7 @@ impl Engine {
         let route = call.route;
         call.flags &= !(flag::HOLDS | flag::SHARES | flag::PER_LANE | flag::RACING);
         (call.lanes, call.stopped) = (0, 0);
-        call.moment = now.after(GRACE);
-        call.go(State::Lost);
+        call.lose(now.after(GRACE));
         self.owed = owed; // of the call whose event this is
         if permits > 0 {
             self.release(route, permits, now);
@@ -124,7 +122,7 @@ impl Engine {
     pub(super) fn reap(&mut self, now: Time, but: u32) {
         for _ in 0..EXAMINED {
             let Some(slot) = self.calls.next_to_reap() else { return };
-            if slot != but && self.calls[slot].state != State::Free {
+            if slot != but && self.calls[slot].state() != State::Free {
                 self.examine(slot, now);
             }
         }
@@ -135,7 +133,7 @@ impl Engine {
         let call = &self.calls[slot];
         let over = |moment: Time| moment != Time::NEVER && moment <= now;
         let overdue = |moment: Time| moment != Time::NEVER && over(moment.after(GRACE));
-        match call.state {
+        match call.state() {
             State::Granted if over(call.moment) => self.lose(slot, now),
             State::Queued if overdue(self.patience(slot)) => self.lose(slot, now),
             State::Running if overdue(self.first_to_end(slot).0.min(call.deadline)) => self.lose(slot, now),

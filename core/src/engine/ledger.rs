@@ -2,7 +2,8 @@
 //!
 //! A retry is charged when it is decided, and refunded once if it never starts (semantics 2.15).
 
-use super::arena::{State, flag};
+use super::arena::flag;
+use super::automaton::State;
 use super::side::Racer;
 use super::{Engine, Input};
 use crate::action::{Lane, Verdict};
@@ -141,7 +142,7 @@ impl Engine {
         for number in (0..8).filter(|number| stop >> number & 1 != 0) {
             let lane = Lane::of(number + 1);
             let attempt = self.calls[slot].attempt_in(lane);
-            if self.calls[slot].state == State::Running {
+            if self.calls[slot].state() == State::Running {
                 let racer = self.take_racer(slot, attempt);
                 let kind = if cut { self.cut(slot, racer.since, now) } else { Kind::CANCELLED };
                 self.attempt_over(slot, &racer, Class::Cancelled, kind, now);

@@ -6,7 +6,7 @@
 
 use super::Engine;
 use super::admit::Answer;
-use super::arena::{Arena, NONE, State, flag};
+use super::arena::{Arena, NONE, flag};
 use super::call::{MAX_PARK, wait};
 use super::chores::Chore;
 use super::fleet::rate::Share;
@@ -233,10 +233,7 @@ impl Engine {
         let mut list = pace.waiting;
         self.note_charged(slot);
         let call = &mut self.calls[slot];
-        call.moment = now.after(turn);
-        call.flags &= !(flag::TOKENS | flag::SENDING);
-        call.flags |= if sending { flag::SENDING } else { 0 };
-        call.go(State::Paced);
+        call.pace(now.after(turn), sending);
         list.push(&mut self.calls, slot);
         if let Some(pace) = self.pace_mut(route, sending) {
             pace.waiting = list;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Engine;
-use super::arena::State;
+use super::automaton::State;
 use super::state::debts::DebtPages;
 use super::state::parts;
 use super::view::Snapshot;
@@ -125,10 +125,10 @@ impl Engine {
         match pages.stage {
             Stage::Calls(from) => {
                 for (_, call) in self.calls.page(from, CALLS) {
-                    let waits = call.is_waiting() || call.state == State::Refused;
-                    pages.view.live += u32::from(!matches!(call.state, State::Ended | State::Lost));
-                    pages.view.lingering += u32::from(call.state == State::Ended);
-                    pages.view.lost += u32::from(call.state == State::Lost);
+                    let waits = call.is_waiting() || call.state() == State::Refused;
+                    pages.view.live += u32::from(!matches!(call.state(), State::Ended | State::Lost));
+                    pages.view.lingering += u32::from(call.state() == State::Ended);
+                    pages.view.lost += u32::from(call.state() == State::Lost);
                     pages.view.waiting += u32::from(waits);
                 }
                 let next = from.saturating_add(CALLS);

@@ -4,7 +4,8 @@
 //! claims it with its next event. A grant is a lease (R9): unclaimed for 5 s, it goes to the next waiter.
 
 use super::Engine;
-use super::arena::{Arena, Call, NONE, State, flag};
+use super::arena::{Arena, Call, NONE, flag};
+use super::automaton::State;
 use super::chores::Chore;
 use super::limiter::Limiter;
 use super::route::stage;
@@ -357,9 +358,7 @@ impl Engine {
         self.note_charged(slot);
         let Some(pool) = &mut self.routes[home].pool else { return };
         pool.emptied(now);
-        let call = &mut self.calls[slot];
-        call.moment = now;
-        call.go(State::Queued);
+        self.calls[slot].queue(now);
         pool.push(&mut self.calls, slot);
         self.note_course(move |it| it.tell_queued(slot, why, it.patience(slot), now));
     }
@@ -399,10 +398,7 @@ impl Engine {
                 continue;
             }
             pool.in_flight += 1;
-            let call = &mut self.calls[slot];
-            call.flags |= flag::HOLDS;
-            call.moment = now.after(CLAIM);
-            call.go(State::Granted);
+            self.calls[slot].grant(now.after(CLAIM));
             pool.granted.push(&mut self.calls, slot);
             self.note_course(move |it| it.tell_granted(slot, Wait::Queue, Some(arrived), now));
             self.wakes.push(self.calls.id(slot));
@@ -411,10 +407,7 @@ impl Engine {
 
     /// Refuses a call that waits; its owner is told when it comes.
     pub(super) fn turn_away(&mut self, slot: u32, verdict: Verdict, now: Time) {
-        let call = &mut self.calls[slot];
-        call.cost = verdict as u16;
-        call.moment = now;
-        call.go(State::Refused);
+        self.calls[slot].turn_away(verdict, now);
         self.note(move |it| it.tell_shed(slot, verdict, now));
         self.wakes.push(self.calls.id(slot));
     }
@@ -452,7 +445,7 @@ impl Engine {
             return;
         }
         let home = self.routes[call.route].pool_at;
-        match (call.state, &mut self.routes[home].pool) {
+        match (call.state(), &mut self.routes[home].pool) {
             (State::Queued, Some(pool)) => pool.remove(&mut self.calls, slot),
             (State::Granted, Some(pool)) => pool.granted.remove(&mut self.calls, slot),
             (State::Paced, _) => self.unlist_paced(slot),
@@ -473,7 +466,7 @@ impl Engine {
     #[inline(never)]
     fn leave_list(&mut self, slot: u32, now: Time) {
         let call = &self.calls[slot];
-        let (state, sending, route) = (call.state, call.has(flag::SENDING), call.route);
+        let (state, sending, route) = (call.state(), call.has(flag::SENDING), call.route);
         self.unlist(slot);
         match state {
             State::Queued => {

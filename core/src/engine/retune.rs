@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::arena::{Call, NONE, State, flag};
+use super::arena::{Call, NONE, flag};
+use super::automaton::State;
 use super::fleet::breaker::Guard;
 use super::queue::Pool;
 use super::record::RecordType;
@@ -202,10 +203,10 @@ impl Engine {
             it.policy == number && it.pool_at == route && it.pool.is_none()
         };
         // Whoever waits before its first attempt has yet to ask for one.
-        let waits = |call: &Call| call.attempts == 0 && matches!(call.state, State::Held | State::Paced);
+        let waits = |call: &Call| call.attempts == 0 && matches!(call.state(), State::Held | State::Paced);
         let here = |slot: u32, route: u32| {
             let call = &self.calls[slot];
-            call.route == route && call.state != State::Lost && !waits(call)
+            call.route == route && call.state() != State::Lost && !waits(call)
         };
         let around = |slot: &u32| Some(self.calls[*slot].parent()).filter(|parent| *parent != NONE);
         let alone = |slot: u32, route: u32| {

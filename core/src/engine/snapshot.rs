@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Engine;
-use super::arena::{Call, NONE, State, flag};
+use super::arena::{Call, NONE, flag};
+use super::automaton::State;
 use super::chores::Chore;
 use super::route::Route;
 use crate::action::Lane;
@@ -33,14 +34,14 @@ impl Engine {
             if usize::from(call.children) != children {
                 return Err(format!("call {slot}: {} nested calls noted, {children} there", call.children));
             }
-            if call.parent() != NONE && self.calls[call.parent()].state == State::Free {
+            if call.parent() != NONE && self.calls[call.parent()].state() == State::Free {
                 return Err(format!("call {slot}: its parent is gone"));
             }
-            if call.state == State::Passing {
+            if call.state() == State::Passing {
                 return Err(format!("call {slot}: passing for longer than a step"));
             }
             let beside = self.calls.side(slot);
-            if call.state == State::Running && call.is_racing() {
+            if call.state() == State::Running && call.is_racing() {
                 let racers: u8 = beside.map_or(0, |side| {
                     side.racers(call.since()).fold(0, |lanes, racer| lanes | Lane::of(racer.attempt).bit())
                 });
@@ -77,8 +78,9 @@ impl Engine {
             ));
         }
         if let Some(rate) = &route.rate {
-            let paced = of(|route| route.rate_at)
-                .filter(|(_, call)| call.state == State::Paced && call.listed() && !call.has(flag::SENDING));
+            let paced = of(|route| route.rate_at).filter(|(_, call)| {
+                call.state() == State::Paced && call.listed() && !call.has(flag::SENDING)
+            });
             let (count, cost) = paced.fold((0, 0), |(n, sum), (_, call)| (n + 1, sum + u64::from(call.cost)));
             if (rate.waiting.len(), rate.queued()) != (count, cost) {
                 return Err(format!("route {slot}: the rate's queue does not hold the calls that wait"));
@@ -88,7 +90,7 @@ impl Engine {
         if let Some(send) = &route.send {
             let sending =
                 self.calls.iter().filter(here).filter(|(_, call)| {
-                    call.state == State::Paced && call.listed() && call.has(flag::SENDING)
+                    call.state() == State::Paced && call.listed() && call.has(flag::SENDING)
                 });
             let count = sending.count() as u32;
             if (send.waiting.len(), send.queued()) != (count, u64::from(count)) {
@@ -96,8 +98,11 @@ impl Engine {
             }
         }
         if let Some(holds) = &route.holds {
-            let held =
-                self.calls.iter().filter(here).filter(|(_, call)| call.state == State::Held && call.listed());
+            let held = self
+                .calls
+                .iter()
+                .filter(here)
+                .filter(|(_, call)| call.state() == State::Held && call.listed());
             let held = held.count() as u32;
             if (holds.waiting(), holds.listed()) != (held, held) {
                 return Err(format!("route {slot}: the holds do not hold the {held} calls that wait"));
@@ -117,7 +122,8 @@ impl Engine {
         if pool.in_flight < pool.limit && pool.waiters() > 0 && !left {
             return Err(format!("route {slot}: a permit is free while {} wait (I3)", pool.waiters()));
         }
-        let count = |state| of(|route| route.pool_at).filter(|(_, call)| call.state == state).count() as u32;
+        let count =
+            |state| of(|route| route.pool_at).filter(|(_, call)| call.state() == state).count() as u32;
         let lists = (pool.waiters(), pool.listed(), pool.granted.len());
         if lists != (count(State::Queued), count(State::Queued), count(State::Granted)) {
             return Err(format!("route {slot}: the lists do not hold the calls that wait"));
@@ -130,10 +136,11 @@ impl Engine {
         let shared =
             self.settings(slot).hedge.as_ref().is_none_or(|hedge| hedge.budget == HedgeBudget::Shared);
         match self.calls.side(slot) {
-            Some(side) if call.state == State::Running && call.is_racing() => side
-                .racers(call.since())
-                .filter(|racer| racer.charge != 0 && (shared || !racer.hedge))
-                .count() as u32,
+            Some(side) if call.state() == State::Running && call.is_racing() => {
+                side.racers(call.since())
+                    .filter(|racer| racer.charge != 0 && (shared || !racer.hedge))
+                    .count() as u32
+            }
             _ => u32::from(call.charge != 0),
         }
     }

@@ -2,7 +2,7 @@
 //! but never changes what decisions depend on.
 
 use super::Engine;
-use super::arena::State;
+use super::automaton::State;
 use super::record::{Record, RecordType};
 use super::side::Racer;
 use crate::action::{Lane, PolicyId, RouteId, Verdict, Wait};
@@ -145,7 +145,7 @@ impl Engine {
         now: Time,
     ) {
         let call = &self.calls[slot];
-        let decided = result.is_some() && call.state != State::Body; // a body's failure is none of an attempt
+        let decided = result.is_some() && call.state() != State::Body; // a body's failure is none of an attempt
         let failed = decided.then(|| call.last_failure().0);
         let kind = if verdict == Verdict::Ok { Some(Class::Ok.into()) } else { failed };
         let verdict = Some(verdict);
@@ -199,7 +199,7 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) fn tell_reclaimed(&mut self, slot: u32, now: Time) {
-        let why = match self.calls[slot].state {
+        let why = match self.calls[slot].state() {
             State::Held => Some(Wait::Hold),
             State::Paced => Some(Wait::Rate),
             State::Queued | State::Granted => Some(Wait::Queue),

@@ -4,7 +4,8 @@ use core::fmt;
 
 use crate::action::{CallId, Verdict, Wait};
 use crate::breaker::BreakerState;
-use crate::engine::arena::{State, flag};
+use crate::engine::arena::flag;
+use crate::engine::automaton::State;
 use crate::engine::call::GRACE;
 use crate::engine::record::{Record, RecordType};
 use crate::engine::{Engine, view};
@@ -64,7 +65,7 @@ impl Engine {
     /// ```
     pub fn explain_call(&self, call: CallId) -> Option<CallExplanation> {
         match self.calls.find(call) {
-            Some(slot) if self.calls[slot].state != State::Ended => Some(self.explain_live(slot)),
+            Some(slot) if self.calls[slot].state() != State::Ended => Some(self.explain_live(slot)),
             lingering => self.explain_ended(call).or_else(|| lingering.map(|slot| self.explain_live(slot))),
         }
     }
@@ -75,7 +76,7 @@ impl Engine {
         let now = self.clock.now();
         let waits = |why: Wait, until: Time, words: &str| (Some(why), until, words.to_owned());
         let attempts = call.running().count_ones();
-        let (why, until, standing) = match call.state {
+        let (why, until, standing) = match call.state() {
             State::Held if call.has(flag::TOKENS) => {
                 waits(Wait::Hold, call.moment, "its hold is over; its owner is to poll")
             }
@@ -125,7 +126,7 @@ impl Engine {
             why,
             until: (until != Time::NEVER).then_some(until),
             deadline: (call.deadline != Time::NEVER).then_some(call.deadline),
-            verdict: match call.state {
+            verdict: match call.state() {
                 State::Refused => Some(call.refusal()),
                 State::Lost => Some(Verdict::Lost),
                 _ => None,

@@ -14,7 +14,8 @@ use std::collections::VecDeque;
 
 use super::super::Engine;
 use super::super::admit::Answer;
-use super::super::arena::{State, flag};
+use super::super::arena::flag;
+use super::super::automaton::State;
 use super::super::call::{MAX_PARK, wait};
 use super::super::chores::Chore;
 use super::super::pace::Bucket;
@@ -324,9 +325,7 @@ impl Engine {
     fn queue_for_tokens(&mut self, slot: u32, home: u32, patience: Duration, now: Time) {
         self.note_charged(slot);
         let call = &mut self.calls[slot];
-        call.moment = now.after(patience).min(call.deadline);
-        call.flags &= !(flag::TOKENS | flag::SENDING);
-        call.go(State::Paced);
+        call.pace(now.after(patience).min(call.deadline), false);
         let cost = u64::from(call.cost);
         if let Some(pace) = self.routes[home].rate.as_deref_mut() {
             pace.enlist(&mut self.calls, slot, cost);
@@ -471,7 +470,7 @@ impl Engine {
             self.wakes.retain(|woken| *woken != own); // it is here
         }
         let call = &self.calls[slot];
-        if call.state == State::Refused {
+        if call.state() == State::Refused {
             return Answer::Refuse(call.refusal(), call.refused_for(now));
         }
         if call.has(flag::TOKENS) {
@@ -488,7 +487,7 @@ impl Engine {
         }
         // The answer has not come in time. It is not overdue yet: it was asked for after this call came.
         self.leave_queue(slot, now);
-        self.calls[slot].go(State::Passing);
+        self.calls[slot].pass_on();
         self.without_store(slot, home, false, now)
     }
 }

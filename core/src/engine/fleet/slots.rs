@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 
 use super::super::Engine;
 use super::super::admit::Answer;
-use super::super::arena::{State, flag};
+use super::super::arena::flag;
+use super::super::automaton::State;
 use super::super::call::{MAX_PARK, wait};
 use super::super::queue::Permit;
 use super::super::record::RecordType;
@@ -227,7 +228,7 @@ impl Engine {
         let own = self.calls.id(slot);
         self.wakes.retain(|woken| *woken != own); // it is here
         let call = &self.calls[slot];
-        match call.state {
+        match call.state() {
             State::Refused => Answer::Refuse(call.refusal(), call.refused_for(now)),
             State::Granted => Answer::Pass,
             _ => Answer::Wait(self.wait_for_slot(slot, now)),

@@ -1,7 +1,8 @@
 //! What a fleet's rate asks the store, and what becomes of its answers.
 
 use super::super::super::Engine;
-use super::super::super::arena::{NONE, State, flag};
+use super::super::super::arena::{NONE, flag};
+use super::super::super::automaton::State;
 use super::super::command::{Part, Subject};
 use super::super::plain::{self, Link};
 use super::{LEAST_WAIT, MOST_PROCESSES, SEEN};
@@ -139,7 +140,7 @@ impl Engine {
         // one is left that has asked and been answered: the head stands for it.
         let waits_here = |slot: &u32| {
             let call = &self.calls[*slot];
-            call.state == State::Paced && !call.has(flag::TOKENS) && !call.has(flag::SENDING)
+            call.state() == State::Paced && !call.has(flag::TOKENS) && !call.has(flag::SENDING)
         };
         let asked_by = call.and_then(|call| self.calls.find(call)).filter(waits_here);
         let asked_by = asked_by.or(head.filter(|_| waiting > asked));
