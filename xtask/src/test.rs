@@ -21,6 +21,9 @@ const TOKIO: &str = "Rust host";
 const FUZZ: &str = "Fuzz targets";
 const LAB: &str = "Lab";
 const TOOLS: &str = "Rust tools";
+/// What `xtask/house/limits.txt` holds.
+const STRUCTURE: &str = "core's structure is within its limits";
+const MEASURE: [&str; 6] = ["run", "-q", "-p", "tidegate-house", "--", "--check"];
 const PYTHON: &str = "Python";
 const MODEL: &str = "Model";
 
@@ -62,6 +65,7 @@ fn engine(shop: &Shop, report: &mut Report) {
         check(&["clippy", "-p", "tidegate", "--all-targets", "--", "-D", "warnings"])
     });
     report.step(CORE, "tests", || rust_tests(shop, &["-p", "tidegate"]));
+    report.step(TOOLS, STRUCTURE, || check(&MEASURE));
     report.step(TOOLS, "generated files are current", || rust_tests(shop, &["-p", "tidegate-generate"]));
     report.step(MODEL, "vectors are what the model says", || match find_python() {
         Ok(python) => Verdict::check(vectors_with(shop, &python)),
@@ -159,6 +163,7 @@ fn rust(shop: &Shop, report: &mut Report) {
         "tidegate-lab",
     ];
     report.step(TOOLS, "tests", || tests(&rest));
+    report.step(TOOLS, STRUCTURE, || check(&MEASURE));
     report.step(TOKIO, "10,000 random traces, the same bytes as core", || traces::tokio(shop, traces::SOME));
     // Optimised, because it simulates some twenty million calls.
     report.step(LAB, "published experiments, a few seeds", || {

@@ -1,0 +1,178 @@
+//! Measures the structure of core's sources and prints it beside the limits and the goals of `xtask/house/limits.txt`.
+//!
+//! `tidegate-house <root>` prints the table. `--check` fails when a figure is above its limit; `--lower` writes figures that
+//! are below their limits into the file; `--list` prints what is counted. What is measured: functions that take the engine,
+//! methods or not; calls that go in circles, between functions and between files; arguments; lengths of files; marks of the
+//! small engine; files that write the state of a call.
+
+mod graph;
+mod ratchet;
+mod source;
+
+use graph::circles;
+use source::{Function, Source, read};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// A figure.
+struct Row {
+    /// Its name in the file of limits.
+    key: &'static str,
+    what: &'static str,
+    now: usize,
+    /// What it counts: `--list` prints it.
+    items: Vec<String>,
+}
+
+/// The file of limits and goals, from the repository's root.
+const LIMITS: &str = "xtask/house/limits.txt";
+const FLAGS: [&str; 3] = ["--check", "--list", "--lower"];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let flags: BTreeSet<&str> = args.iter().filter(|arg| arg.starts_with("--")).map(String::as_str).collect();
+    let root = args.iter().find(|arg| !arg.starts_with("--")).map_or(".", String::as_str);
+    match run(Path::new(root), &flags) {
+        Ok(above) if above > 0 && flags.contains("--check") => {
+            eprintln!("error: {above} figures are above their limits in {LIMITS}: see `--list`");
+            ExitCode::FAILURE
+        }
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints the table. Returns how many figures are above their limits.
+fn run(root: &Path, flags: &BTreeSet<&str>) -> Result<usize, String> {
+    if let Some(flag) = flags.iter().find(|flag| !FLAGS.contains(flag)) {
+        return Err(format!("{flag} is not a flag; the flags are {}", FLAGS.join(", ")));
+    }
+    let rows = measure(&read(&root.join("core/src"))?);
+    let file = root.join(LIMITS);
+    let text = fs::read_to_string(&file).map_err(|error| format!("cannot read {LIMITS}: {error}"))?;
+    let limits = ratchet::parse(&text).map_err(|error| format!("{LIMITS}, {error}"))?;
+    println!("{:<62} {:>6} {:>6} {:>6}", "core/src", "now", "limit", "goal");
+    let mut above = 0;
+    for row in &rows {
+        let Some(of) = limits.get(row.key) else { return Err(format!("{LIMITS} has no line `{}`", row.key)) };
+        let mark = if row.now > of.limit { "  above its limit" } else { "" };
+        above += usize::from(row.now > of.limit);
+        println!("{:<62} {:>6} {:>6} {:>6}{mark}", row.what, row.now, of.limit, of.goal);
+        if flags.contains("--list") {
+            row.items.iter().for_each(|item| println!("    {item}"));
+        }
+    }
+    if flags.contains("--lower") {
+        let figures = rows.iter().map(|row| (row.key, row.now)).collect();
+        fs::write(&file, ratchet::lowered(&text, &figures))
+            .map_err(|error| format!("cannot write {LIMITS}: {error}"))?;
+    }
+    Ok(above)
+}
+
+fn measure(sources: &[Source]) -> Vec<Row> {
+    let functions: Vec<&Function> = sources.iter().flat_map(|source| &source.functions).collect();
+    let of_engine: Vec<&&Function> = functions.iter().filter(|function| function.takes_engine).collect();
+    let public = of_engine.iter().filter(|function| function.public).count();
+
+    let calls = graph::calls(&functions);
+    let recursions: Vec<Vec<String>> = circles(&calls);
+    let in_files = graph::between_files(&calls);
+    let rounds: Vec<Vec<String>> = circles(&in_files);
+    let largest = rounds.iter().map(Vec::len).max().unwrap_or(1);
+
+    let arguments = functions.iter().filter(|function| function.arguments > 5);
+    let long = sources.iter().filter(|source| source.lines > 600);
+    let inside: Vec<String> = sources.iter().flat_map(|source| source.marks_in_bodies.clone()).collect();
+    let marks: Vec<String> = sources.iter().flat_map(|source| source.marks.clone()).collect();
+    let mut writes: BTreeMap<&str, usize> = BTreeMap::new();
+    for source in sources {
+        if source.state_writes > 0 {
+            *writes.entry(&source.path).or_default() += source.state_writes;
+        }
+    }
+    let engine_files: BTreeMap<&str, usize> = of_engine.iter().fold(BTreeMap::new(), |mut all, function| {
+        *all.entry(function.file.as_str()).or_default() += 1;
+        all
+    });
+    let row = |key, what, now, items| Row { key, what, now, items };
+    vec![
+        row(
+            "engine_functions",
+            "functions that take an `Engine`, methods or not",
+            of_engine.len(),
+            engine_files.iter().map(|(file, many)| format!("{many:>4}  {file}")).collect(),
+        ),
+        row("engine_public", "  of them public", public, Vec::new()),
+        row(
+            "recursions",
+            "groups of functions that call each other in circles",
+            recursions.len(),
+            recursions.iter().map(|round| round.join(", ")).collect(),
+        ),
+        row(
+            "cycle",
+            "files in the largest circle of calls",
+            largest,
+            rounds.iter().map(|round| round.join(", ")).collect(),
+        ),
+        row(
+            "state_writers",
+            "files that write the state of a call",
+            writes.len(),
+            writes.iter().map(|(file, many)| format!("{many:>4}  {file}")).collect(),
+        ),
+        row(
+            "long_signatures",
+            "functions with more than 5 arguments besides `now`",
+            arguments.clone().count(),
+            arguments
+                .map(|function| format!("{:>4}  {} ({})", function.arguments, function.name, function.file))
+                .collect(),
+        ),
+        row(
+            "long_files",
+            "files of more than 600 lines",
+            long.clone().count(),
+            long.map(|source| format!("{:>4}  {}", source.lines, source.path)).collect(),
+        ),
+        row("marks", "marks of the small engine", marks.len(), marks),
+        row("marks_in_bodies", "  of them in the body of a function", inside.len(), inside),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sources of core: two levels above this crate is the repository.
+    fn root() -> &'static Path {
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+    }
+
+    #[test]
+    fn no_figure_is_above_its_limit() {
+        assert_eq!(run(root(), &BTreeSet::new()), Ok(0), "cargo run -p tidegate-house -- --list");
+    }
+
+    #[test]
+    fn every_limit_is_of_a_figure_and_not_below_its_goal() {
+        let text = fs::read_to_string(root().join(LIMITS)).expect("it is there");
+        let rows = measure(&read(&root().join("core/src")).expect("core can be read"));
+        for (key, of) in ratchet::parse(&text).expect("it can be read") {
+            assert!(rows.iter().any(|row| row.key == key), "nothing measures {key}");
+            assert!(of.goal <= of.limit, "{key} is below its goal: lower the goal");
+        }
+    }
+
+    #[test]
+    fn an_unknown_flag_is_refused() {
+        let error = run(root(), &BTreeSet::from(["--chek"])).expect_err("there is none of this name");
+        assert!(error.contains("--chek") && error.contains("--check"), "{error}");
+    }
+}
