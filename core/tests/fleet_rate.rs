@@ -67,6 +67,27 @@ fn the_fleet_spends_the_declared_rate_and_no_more() {
     }
 }
 
+/// A call that may not park is decided by the share of its process while the store is up. The store counts what it spends;
+/// otherwise a fleet of such calls would spend the rate twice, once by leases and once by shares.
+#[test]
+fn calls_that_may_not_park_spend_the_declared_rate_too() {
+    for (lease, name) in [(1.0, "strict"), (20.0, "leased")] {
+        for seed in seeds(3) {
+            let more = [("rate_limit.lease", Number(lease)), ("rate_limit.burst", Number(100.0))];
+            let mut sim = Sim::new(seed, 8, &rate(400.0, &more), Faults::none());
+            sim.parks = false;
+            sim.load((2_000, 12_000), (1, 1), 0);
+            sim.run(10 * SECOND);
+            let over = excess(&sim, 400);
+            assert!(
+                over <= 2 * 100 + 8,
+                "{name}, seed {seed}: {over} beyond the rate, of a burst of 100 and shares of it"
+            );
+            assert!(sim.started().len() >= 400 * 10 * 9 / 10, "{name}, seed {seed}: {}", sim.started().len());
+        }
+    }
+}
+
 #[test]
 fn few_calls_touch_the_store_where_the_rate_is_not_used_up() {
     let mut sim = Sim::new(7, 2, &rate(2_000.0, &[]), Faults::none());

@@ -134,6 +134,8 @@ pub struct Sim {
     /// No call begins after this.
     pub until: u64,
     pub check: bool,
+    /// May calls wait for the store?
+    pub parks: bool,
     pub service: (u64, u64),
     /// The most attempts that ran at once, in all processes.
     pub peak: usize,
@@ -203,6 +205,7 @@ impl Sim {
             agenda: BTreeMap::new(),
             number: 0,
             until: 0,
+            parks: true,
             check: true,
             service: (500, 3_000),
             peak: 0,
@@ -335,7 +338,7 @@ impl Sim {
         let now = self.reading();
         let it = &mut self.processes[process];
         it.begun += 1;
-        let request = Request { cost: cost as u16, ..Request::default() };
+        let request = Request { cost: cost as u16, may_park: self.parks, ..Request::default() };
         let (call, step) = it.engine.begin(it.route, &request, now);
         it.waiting.insert(call, Waiting { stamp: 0, since: self.now, cost });
         self.carry_out(process, call, step);

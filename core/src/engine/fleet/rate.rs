@@ -65,6 +65,10 @@ pub(in crate::engine) struct Share {
     eased: Time,
     /// Tokens spent while it was gone.
     alone: u32,
+    /// Tokens of calls that may not wait for an answer, which the store has yet to count.
+    uncounted: u32,
+    /// The store had fewer tokens than were to be counted; it is asked again then.
+    count_at: Time,
     /// When the store was last told that this process is one of the fleet.
     seen: Option<Time>,
     /// How long answers are waited for, as the last call's policy has it.
@@ -86,6 +90,8 @@ impl Share {
             empty: None,
             eased: Time::default(),
             alone: 0,
+            uncounted: 0,
+            count_at: Time::default(),
             seen: None,
             within: Duration::from_millis(50),
             part: plain::Part::default(),
@@ -133,6 +139,7 @@ impl Share {
     pub fn forget(&mut self) {
         self.leased.clear();
         (self.asked, self.back, self.empty, self.seen) = (0, 0, None, None);
+        self.uncounted = 0;
     }
 
     /// Does every call ask for itself?
@@ -304,9 +311,11 @@ impl Engine {
             }
         }
         if !parks {
-            // It cannot wait for the answer, which those after it will find.
+            // It cannot wait for the answer, so the own share decides. The store counts what that has spent before it
+            // grants a lease, and later calls find the answer.
+            let answer = self.without_store(slot, home, queued, now);
             self.ask_store(home, None, now);
-            return self.without_store(slot, home, queued, now);
+            return answer;
         }
         if waits && waiting >= most {
             let turn = share.turn(tokens + u64::from(cost), now);
@@ -350,7 +359,7 @@ impl Engine {
             OnLoss::Local => {}
         }
         if !queued && share.local.try_take(cost, now).is_ok() {
-            share.spend_alone(if down { cost } else { 0 });
+            share.spend_alone(cost, down);
             return Answer::Pass;
         }
         if cost > share.local.settings().burst {
@@ -418,7 +427,7 @@ impl Engine {
                     }
                     OnLoss::Local if share.local.try_take(cost, now).is_err() => break,
                     OnLoss::Local | OnLoss::Open => {
-                        share.spend_alone(cost);
+                        share.spend_alone(cost, true);
                         self.count_fallback(self.calls[slot].policy);
                         self.grant_tokens(slot, now);
                     }

@@ -110,6 +110,9 @@ impl Engine {
         let pause = now.after(share.pause());
         if need == 0 {
             // The store has counted what was spent without it, or was only to be seen.
+            if granted < want {
+                share.keep_debt(want - granted, now);
+            }
         } else if granted > 0 {
             share.put(granted, now);
             share.empty = (granted < want && !share.strict()).then_some((1, pause));

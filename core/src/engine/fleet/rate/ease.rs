@@ -7,7 +7,7 @@
 
 use super::super::super::Engine;
 use super::super::health::RAREST;
-use super::Share;
+use super::{LEAST_WAIT, Share};
 use crate::policy::OnLoss;
 use crate::time::{Duration, Time};
 
@@ -57,15 +57,24 @@ impl Share {
         self.own_turn(0, cost, now) == Duration::ZERO
     }
 
-    /// So many tokens have been spent while there was no store to grant them.
-    pub(super) fn spend_alone(&mut self, cost: u32) {
-        self.alone = self.alone.saturating_add(cost);
+    /// The own share has granted so many tokens, while the store was gone or because a call could not wait for it.
+    pub(super) fn spend_alone(&mut self, cost: u32, gone: bool) {
+        let spent = if gone { &mut self.alone } else { &mut self.uncounted };
+        *spent = spent.saturating_add(cost);
     }
 
-    /// What of that the store would not have by now, had it been there: no more than the share lacks.
+    /// The tokens that the store is to count now. Of those spent while it was gone no more than the share lacks: the rest
+    /// has flowed in since. Of those spent beside it all, because leases went on.
     fn take_debt(&mut self, now: Time) -> u32 {
         let lacks = self.local.settings().burst.saturating_sub(self.local.level(now));
-        core::mem::take(&mut self.alone).min(lacks)
+        let alone = core::mem::take(&mut self.alone).min(lacks);
+        alone.saturating_add(core::mem::take(&mut self.uncounted))
+    }
+
+    /// The store had so many tokens too few to count. They are counted when they have flowed in.
+    pub(super) fn keep_debt(&mut self, tokens: u32, now: Time) {
+        self.uncounted = self.uncounted.saturating_add(tokens).min(self.settings.burst);
+        self.count_at = now.after(self.store_turn(u64::from(tokens), now).max(LEAST_WAIT));
     }
 }
 
@@ -87,7 +96,10 @@ impl Engine {
 
     /// All are back: the store counts what was sent without it.
     pub(super) fn pay_debt(&mut self, home: u32, now: Time) {
-        let Some(share) = self.share_mut(home).filter(|share| share.alone > 0 && !share.is_eased(now)) else {
+        let Some(share) = self.share_mut(home).filter(|share| {
+            let debt = share.alone > 0 || share.uncounted > 0;
+            debt && now >= share.count_at && !share.is_eased(now)
+        }) else {
             return;
         };
         let debt = share.take_debt(now);
