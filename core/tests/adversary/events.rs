@@ -4,6 +4,7 @@ use tidegate::{Class, Criticality, Duration, Kind, Opinion, Outcome, Request};
 
 use super::genome::EVENT;
 use super::settings::of;
+use super::store::{FATES, Fate};
 
 /// Which key a call goes by: one of four, or one after the other of as many as there are routes and one more.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +70,8 @@ pub enum Event {
     Fork,
     /// The clock is set: back, or to and fro.
     Clock(Clock),
+    /// The store answers otherwise from now on.
+    Store(Fate),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -131,6 +134,7 @@ pub fn decode(it: &[u8]) -> (Event, usize) {
     debug_assert_eq!(it.len(), EVENT);
     let young = usize::from(it[1] % 5);
     let event = match it[0] % 28 {
+        _ if it[0] >= 244 => Event::Store(of(it[2], &FATES)),
         0..=7 => Event::Call(call(it)),
         8 | 9 => Event::Begin(call(it)),
         10..=12 => Event::Finish { call: young, outcome: outcome(it[2], it[5]), oldest: it[4] & 1 == 1 },

@@ -6,13 +6,14 @@ use std::fmt::Write as _;
 
 use tidegate::{
     Action, CallId, Engine, Event, Load, Opinion, Options, Outcome, Policy, PolicyId, Pool, PoolKind, Step,
-    Time, Verdict, Wait,
+    Time, Verdict, Wait, fleet::StoreKind,
 };
 
 use super::bound::{Allowed, ByKey, Seen, sum};
 use super::events::{self, Call, Key};
 use super::genome::{EVENT, EVENTS, Genome, HEAD, POLICIES, VARIANTS};
 use super::settings::{self, Pairs, Shape, build, of, word};
+use super::store::Store;
 
 /// Findings whose mends are not there yet: what leads to them is left out of scenarios.
 #[derive(Clone, Copy, Default, Debug)]
@@ -73,6 +74,7 @@ pub struct Host {
     pub(super) shape: Shape,
     pub(super) max_routes: usize,
     pub(super) engine: Engine,
+    pub(super) store: Option<Store>,
     pub(super) policies: Vec<PolicyId>,
     pub(super) pairs: Vec<Pairs>,
     pub(super) pools: Vec<Pool>,
@@ -170,7 +172,12 @@ impl Host {
     fn new(genome: &Genome, spared: Spared) -> Self {
         let bytes = genome.0.clone();
         let max_routes = if spared.evictions { 10_000 } else { of(bytes[1], &[10_000, 10_000, 1, 2, 3, 8]) };
-        let shape = Shape { budget_pool: bytes[2] % 4 == 1, rate_pool: bytes[2] >> 2 & 3 == 1 };
+        let shape = Shape {
+            budget_pool: bytes[2] % 4 == 1,
+            rate_pool: bytes[2] >> 2 & 3 == 1,
+            store: bytes[13] & 3 == 1,
+            on_loss: of(bytes[13] >> 2, &["local", "local", "closed", "open"]),
+        };
         let now = Time::from_micros(1 << 52);
         let engine = Engine::new(u64::from(bytes[0]), Options::default().max_routes(max_routes));
         let mut host = Self {
@@ -178,6 +185,7 @@ impl Host {
             shape,
             max_routes: max_routes as usize,
             engine,
+            store: shape.store.then(Store::new),
             policies: Vec::new(),
             pairs: Vec::new(),
             pools: [PoolKind::Budget, PoolKind::RateLimit].map(|kind| settings::pool(&bytes, kind, 0)).into(),
@@ -197,6 +205,9 @@ impl Host {
             fuel: 1_500,
             events: [0; 6],
         };
+        if shape.store {
+            let _ = host.engine.attach_store(StoreKind::Lua, "", 1, now);
+        }
         for pool in host.pools.clone() {
             host.engine.pool(pool, now).expect("the first of its name");
         }
@@ -261,8 +272,10 @@ impl Host {
                 worst = Judgement { excess, what, sort: 0 };
             }
         };
-        // Keys without room share one more budget, whose deposits are everybody's (lemma 8).
+        // Keys without room share one more budget, whose deposits are everybody's (lemma 8), and one more bucket of the store.
         let more = f64::from(u8::from(self.named.len() > self.max_routes));
+        // While its store is gone, an open limit is none.
+        let unlimited = self.shape.store && self.shape.on_loss == "open";
         for policy in 0..POLICIES {
             let (allowed, by_key) = (&self.allowed[policy], &self.seen[policy]);
             let all = sum(by_key);
@@ -274,16 +287,18 @@ impl Host {
                 let bound = allowed.attempts(all.calls, seconds, keys + more);
                 is(format!("attempts of {} calls of p{policy}", all.calls), all.attempts, bound);
             }
-            if allowed.tokens > 0.0 && !self.shape.rate_pool {
-                is(format!("tokens of p{policy}"), all.tokens, allowed.tokens(seconds, keys));
+            if allowed.tokens > 0.0 && !self.shape.rate_pool && !unlimited {
+                let buckets = keys + if self.shape.store { more } else { 0.0 };
+                is(format!("tokens of p{policy}"), all.tokens, allowed.tokens(seconds, buckets));
             }
             for (key, seen) in by_key {
                 if !self.shape.budget_pool && more == 0.0 {
                     let bound = allowed.attempts(seen.calls, seconds, 1.0);
                     is(format!("attempts of {} calls of p{policy}/k{key}", seen.calls), seen.attempts, bound);
                 }
-                if allowed.tokens > 0.0 && !self.shape.rate_pool {
-                    let bound = allowed.tokens(seconds, 1.0);
+                if allowed.tokens > 0.0 && !self.shape.rate_pool && !unlimited {
+                    let buckets = if self.shape.store { 1.0 + more } else { 1.0 };
+                    let bound = allowed.tokens(seconds, buckets);
                     is(format!("tokens of p{policy}/k{key}"), seen.tokens, bound);
                 }
             }
@@ -327,8 +342,8 @@ impl Host {
 
     /// I2, from outside: no fixed bulkhead has more permits out than it has.
     fn permits_are_kept(&self) {
-        if self.retuned {
-            return;
+        if self.retuned || self.shape.store {
+            return; // slots of the fleet's end with their lease
         }
         for route in self.engine.snapshot(self.now()).routes {
             if let Some(pool) = route.pool {
@@ -354,9 +369,9 @@ impl Host {
             }
             events::Event::Due(call) => {
                 if let Some(n) = self.young(call) {
-                    let due = self.live[n].next.unwrap_or(self.reading);
+                    let (serial, due) = (self.live[n].serial, self.live[n].next.unwrap_or(self.reading));
                     self.pass(due.saturating_sub(self.reading).min(70_000_000));
-                    self.send(n, Event::Timer);
+                    self.timer(serial);
                 }
             }
             events::Event::Poll(call) => self.event(call, Event::Poll),
@@ -385,11 +400,25 @@ impl Host {
                 self.live.clear();
             }
             events::Event::Clock(clock) => self.set_clock(clock),
+            events::Event::Store(fate) => {
+                if let Some(store) = &mut self.store {
+                    store.fate = fate;
+                }
+            }
         }
         self.fuel = self.fuel.saturating_sub(1);
     }
 
     fn pass(&mut self, span: u64) {
+        let end = self.passed + span;
+        while let Some(due) = self.store.as_ref().and_then(Store::due).filter(|due| *due < end) {
+            self.elapse(due.saturating_sub(self.passed));
+            self.wake();
+        }
+        self.elapse(end - self.passed);
+    }
+
+    fn elapse(&mut self, span: u64) {
         self.reading += span;
         self.passed += span;
         self.highest = self.highest.max(self.reading);
@@ -453,6 +482,13 @@ impl Host {
         self.place(serial).map(|_| serial)
     }
 
+    /// The timer of a call fires, unless the call has ended while the clock went on to it.
+    fn timer(&mut self, serial: u64) {
+        if let Some(n) = self.place(serial) {
+            self.send(n, Event::Timer);
+        }
+    }
+
     fn place(&self, serial: u64) -> Option<usize> {
         self.live.iter().rposition(|it| it.serial == serial)
     }
@@ -474,7 +510,7 @@ impl Host {
             {
                 let running = it.running.len();
                 self.pass(due);
-                self.send(n, Event::Timer);
+                self.timer(serial);
                 // Nothing has started beside it, so its host waits no longer.
                 if self.place(serial).is_some_and(|n| self.live[n].running.len() > running) {
                     continue;
@@ -490,7 +526,7 @@ impl Host {
                 (true, _) => {
                     let due = self.live[n].next.map_or(0, |next| next.saturating_sub(self.reading));
                     self.pass(due.min(5_000_000));
-                    self.send(n, Event::Timer);
+                    self.timer(serial);
                 }
             }
         }
@@ -564,6 +600,7 @@ impl Host {
 
     pub(super) fn wake(&mut self) {
         for _ in 0..64 {
+            self.carry();
             let mut wakes = Vec::new();
             self.engine.take_wakes(&mut wakes);
             if wakes.is_empty() {

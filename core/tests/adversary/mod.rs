@@ -1,7 +1,7 @@
 //! An adversary: whatever a server, a host, a store's reader and an operator can do to one engine, in combination, and
 //! how far that takes attempts beyond the printed bound (semantics 2.17), and tokens beyond rate · t + burst.
 //!
-//! [`genome`] holds a scenario as bytes, [`settings`] and [`events`] say what these mean, [`host`] and `operator` play them, [`bound`]
+//! [`genome`] holds a scenario as bytes, [`settings`] and [`events`] say what these mean, [`host`], `operator` and [`store`] play them, [`bound`]
 //! counts, and [`hunt`] looks for the worst.
 
 #![allow(missing_docs, dead_code)] // test support, not all of it used by each test
@@ -13,3 +13,4 @@ pub mod host;
 pub mod hunt;
 mod operator;
 pub mod settings;
+pub mod store;

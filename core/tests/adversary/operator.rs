@@ -1,6 +1,7 @@
 //! What operators, and the machine beneath, do to a process: other settings, a restart, a clock that is set.
 
-use tidegate::{Action, CallId, Duration, Engine, Event, Options, Pool, PoolKind, Verdict};
+use tidegate::fleet::StoreKind;
+use tidegate::{Action, CallId, Duration, Engine, Event, Options, Pool, PoolKind, Time, Verdict};
 
 use super::bound::identity;
 use super::events::Clock;
@@ -103,6 +104,10 @@ impl Host {
         self.reading += elapsed;
         self.passed += elapsed;
         self.highest = self.reading;
+        if let Some(store) = &mut self.store {
+            store.hang_up();
+            let _ = engine.attach_store(StoreKind::Lua, "", self.serial, Time::from_micros(self.reading));
+        }
         for pool in self.pools.clone() {
             engine.pool(pool, self.now()).expect("the first of its name");
         }

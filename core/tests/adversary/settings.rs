@@ -17,6 +17,10 @@ pub fn of<T: Copy>(byte: u8, values: &[T]) -> T {
 pub struct Shape {
     pub budget_pool: bool,
     pub rate_pool: bool,
+    /// An engine with a store; some limits are the fleet's.
+    pub store: bool,
+    /// `on_loss` of them all.
+    pub on_loss: &'static str,
 }
 
 /// The kinds of budgets.
@@ -103,6 +107,10 @@ pub fn policy(genome: &[u8], number: usize, variant: usize, shape: Shape) -> Pai
         put("bulkhead.max_concurrency", Number(limit));
         put("bulkhead.max_queue", Number(of(it[6] >> 2, &[0.0, 2.0, 1.0])));
         put("bulkhead.unit", Text(of(it[6] >> 4, &["call", "attempt"])));
+        if shape.store && it[6] >> 5 & 1 == 1 {
+            put("bulkhead.store", Text("fleet"));
+            put("bulkhead.on_loss", Text(shape.on_loss));
+        }
     }
     // Does it have a rate limit? Where that is a pool, in all its settings or in none.
     let paced = if shape.rate_pool { first[7] % 2 == 1 } else { it[7] % 2 == 1 };
@@ -118,6 +126,10 @@ pub fn policy(genome: &[u8], number: usize, variant: usize, shape: Shape) -> Pai
             put("breaker.consecutive", Number(of(it[8] >> 3, &[1.0, 3.0])));
             put("breaker.break_duration", Number(of(it[8] >> 4, &[100e3, 1e3, 5e6])));
             put("breaker.unit", Text(of(it[8] >> 6, &["call", "attempt"])));
+            if shape.store && it[8] >> 5 & 1 == 1 {
+                put("breaker.store", Text("fleet"));
+                put("breaker.on_loss", Text(shape.on_loss));
+            }
         }
         4 => {
             put("throttle.window", Number(1e6));
@@ -137,6 +149,14 @@ pub fn policy(genome: &[u8], number: usize, variant: usize, shape: Shape) -> Pai
         pairs.push(("rate_limit.pool".into(), Text("rate")));
     } else if paced {
         pairs.extend(rate("rate_limit.", it[7] >> 4 | it[11] << 4));
+        if shape.store {
+            let mut put = |key: &str, value: Value<'static>| pairs.push((format!("rate_limit.{key}"), value));
+            put("store", Text("fleet"));
+            put("on_loss", Text(shape.on_loss));
+            if it[11] >> 4 & 1 == 1 {
+                put("lease", Number(1.0));
+            }
+        }
     }
     pairs
 }
