@@ -5,7 +5,7 @@
 mod host;
 
 use Value::{Number, Text};
-use host::at;
+use host::{Host, at};
 use tidegate::{
     Action, CallId, Class, Engine, Event, Options, Outcome, Policy, Request, RouteId, Step, Value,
 };
@@ -277,4 +277,40 @@ fn losers_teach_nothing() {
     assert!(hedges > 1_000 && late > 1_000, "{hedges} {late}");
     let (hedges, late) = played(THROTTLE, |_, _| (), |_| ());
     assert!(hedges > 1_000 && late > 1_000, "{hedges} {late}");
+}
+
+/// A lane is used by attempts n, n + 8 and so on. The permit that a hedge had in its lane is not returned once more by a
+/// later attempt there that has none.
+#[test]
+fn a_lane_returns_the_permit_of_a_hedge_once() {
+    let mut host = Host::new(&[
+        ("bulkhead.max_concurrency", Number(4.0)),
+        ("retry.max_attempts", Number(12.0)),
+        ("retry.backoff.base", Number(0.0)),
+        ("retry.backoff.jitter", Text("none")),
+        ("retry.budget.kind", Text("none")),
+        ("hedge.delay", Number(1e6)),
+        ("hedge.max_attempts", Number(2.0)),
+        ("hedge.budget.kind", Text("none")),
+    ]);
+    let in_flight = |host: &Host| {
+        host.engine.snapshot(at(1_000_001)).routes[0].pool.as_ref().expect("there is a bulkhead").in_flight
+    };
+    let other = host.start(Request::default(), 0);
+    let call = host.start(Request::default(), 0);
+    let step = host.engine.on(call, Event::Timer, at(1_000_000));
+    assert_eq!(step.action, Action::Attempt { attempt: 2, hedge: true });
+    assert_eq!(in_flight(&host), 3, "two calls, and a hedge");
+    let failed = Outcome::of(Class::Transient);
+    let _ = host.finish(call, 2, failed, 1_000_001);
+    assert_eq!(in_flight(&host), 2);
+    let mut step = host.finish(call, 1, failed, 1_000_001);
+    while let Action::Attempt { attempt, hedge: false } = step.action {
+        assert_eq!(in_flight(&host), 2, "attempt {attempt}");
+        step = host.finish(call, attempt, failed, 1_000_001);
+    }
+    assert!(matches!(step.action, Action::Done { .. }), "{step:?}");
+    assert_eq!(in_flight(&host), 1, "the other call");
+    let _ = host.finish(other, 1, Outcome::of(Class::Ok), 1_000_001);
+    assert_eq!(in_flight(&host), 0);
 }

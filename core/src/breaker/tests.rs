@@ -87,3 +87,14 @@ fn sizes_are_as_documented() {
     assert_eq!(size_of::<Probe>(), 16);
     assert!(size_of::<crate::AdaptiveThrottle>() <= 256, "{}", size_of::<crate::AdaptiveThrottle>());
 }
+
+#[test]
+fn results_from_before_a_break_of_the_fleet_do_not_count_after_it() {
+    let mut it = breaker(1);
+    let early = it.admit(at(0)).unwrap();
+    it.open_for(Duration::from_micros(10), at(1));
+    let probe = it.admit(at(11)).unwrap();
+    assert!(it.record(probe, Evidence::Success, 0, at(12)).is_some());
+    assert_eq!(it.record(early, Evidence::Failure, 0, at(13)), None, "it ran before the break");
+    assert_eq!(it.state(at(13)), BreakerState::Closed);
+}

@@ -247,9 +247,8 @@ impl Engine {
     }
 
     /// An answer that a stopped attempt had all the same, before the next one has started: it is not thrown away to ask
-    /// for it once more, and the retry is refunded.
+    /// for it once more. The end of the call refunds the retry.
     pub(super) fn late_answer(&mut self, slot: u32, attempt: u8, now: Time) -> Step {
-        self.refund(slot, now);
         let call = &self.calls[slot];
         let racer = Racer { attempt, since: call.since(), charge: 0, ticket: 0, hedge: false, permit: false };
         self.count_outcome(slot, &racer, Class::Ok);
