@@ -227,3 +227,29 @@ fn a_call_that_costs_more_than_a_retuned_rate_holds_is_refused_and_waits_for_not
     }
     assert_eq!(verdict(step), Verdict::Readmission, "{step:?}");
 }
+
+/// R12: a permit of a call counts all its attempts once, a permit of an attempt counts one.
+#[test]
+fn r12_a_retry_beside_an_attempt_that_still_ends_holds_a_permit_of_its_own_where_the_unit_says_so() {
+    for (unit, both) in [("call", 1), ("attempt", 2)] {
+        let mut host = Host::new(&[
+            ("attempt_timeout", Number(10.0)),
+            ("retry.max_attempts", Number(3.0)),
+            ("retry.backoff.base", Number(0.0)),
+            ("retry.backoff.jitter", Text("none")),
+            ("bulkhead.max_concurrency", Number(2.0)),
+            ("bulkhead.unit", Text(unit)),
+        ]);
+        let permits = |host: &Host, now: u64| {
+            host.engine.snapshot(at(now)).routes[0].pool.as_ref().map(|pool| pool.in_flight)
+        };
+        let call = host.start(Request { abortable: false, ..Request::default() }, 0);
+        assert_eq!(host.poll(call, 10).action, Action::Wait { why: Wait::Backoff });
+        assert_eq!(host.poll(call, 10).action, Action::Attempt { attempt: 2, hedge: false });
+        assert_eq!(permits(&host, 10), Some(both), "{unit}: two attempts run");
+        assert_eq!(verdict(host.finish(call, 2, of(Class::Ok), 11)), Verdict::Ok);
+        assert_eq!(permits(&host, 11), Some(1), "{unit}: the first attempt still runs");
+        let _ = host.finish(call, 1, of(Class::Timeout), 12);
+        assert_eq!(permits(&host, 12), Some(0), "{unit}: both have ended");
+    }
+}
