@@ -68,7 +68,7 @@ const refused = (what, work, pattern) => {
 for (const name of ["retune", "forceOpen", "snapshot", "explain", "on"]) {
   refused(name, () => some[name]({}), new RegExp("^tidegate: " + name + " is not in the small engine .*tidegate/full"));
 }
-for (const name of ["snapshot", "save", "restore", "listen", "explain", "journal"]) {
+for (const name of ["snapshot", "snapshotInPages", "save", "saveInPages", "restore", "listen", "explain", "journal"]) {
   refused(name, () => engine[name]({}), new RegExp("^tidegate: " + name + " is not in the small engine .*tidegate/full"));
 }
 refused("replay", () => Engine.replay(""), /tidegate.full/);

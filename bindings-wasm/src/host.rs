@@ -2,9 +2,9 @@
 
 use std::cell::RefCell;
 
-#[cfg(not(tidegate_small))]
-use tidegate::Meter;
 use tidegate::{CallId, Engine as Core};
+#[cfg(not(tidegate_small))]
+use {crate::pages::Reader, tidegate::Meter};
 
 /// An engine, and what a crossing has left to be asked for.
 pub struct Engine {
@@ -19,6 +19,9 @@ pub struct Engine {
     /// Does anybody listen to records?
     #[cfg(not(tidegate_small))]
     pub heard: bool,
+    /// What is being read page by page, by number.
+    #[cfg(not(tidegate_small))]
+    pub readers: Vec<Option<Reader>>,
 }
 
 /// A value on its way to core.

@@ -205,6 +205,11 @@ pub fn listed(texts: impl Iterator<Item = String>) -> String {
     list(|json| texts.for_each(|text| json.literal(&text)))
 }
 
+/// Routes of a snapshot, as a list.
+pub fn routes(views: &[RouteView]) -> String {
+    list(|json| views.iter().for_each(|of| json.route(of)))
+}
+
 pub fn snapshot(view: &Snapshot) -> String {
     let mut json = Json::default();
     json.object(|json| {

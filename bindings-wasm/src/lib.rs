@@ -20,6 +20,8 @@ mod json;
 #[cfg(not(tidegate_small))]
 mod meter;
 mod output;
+#[cfg(not(tidegate_small))]
+mod pages;
 
 use tidegate::{
     CallId, Engine as Core, HttpFailure, Kind, Options, Policy, PolicyId, Request, RouteId, Time, Value,
@@ -73,6 +75,8 @@ pub extern "C" fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal
             meter: None,
             #[cfg(not(tidegate_small))]
             heard: false,
+            #[cfg(not(tidegate_small))]
+            readers: Vec::new(),
         })
     })
 }

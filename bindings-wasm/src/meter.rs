@@ -1,6 +1,6 @@
 //! Metrics: core's meter, and its series as JSON. Conversions and nothing else.
 
-use tidegate::{Family, Meter, PolicyId, Reading, Series, Time};
+use tidegate::{Family, Meter, PolicyId, Reading, Series};
 
 use crate::host::{Engine, host, with};
 use crate::json::Json;
@@ -23,16 +23,11 @@ pub extern "C" fn measure(engine: u32, max_routes: u32) {
     });
 }
 
-/// All series, as JSON in the output: the family's place, policy, route, labels, and a number or counts and their sum.
-#[unsafe(no_mangle)]
-pub extern "C" fn series(engine: u32, now: f64) {
-    let text = with(engine, |Engine { core, meter, .. }| {
-        let all = meter.as_mut().map(|meter| meter.read(core, Time::from_micros(now as u64)));
-        let mut json = Json::default();
-        json.list(|json| all.iter().flatten().for_each(|one| written(json, one)));
-        json.text
-    });
-    host(|host| host.output = text);
+/// Series as a list in JSON: the family's place, policy, route, labels, and a number or counts and their sum.
+pub fn listed(series: &[Series]) -> String {
+    let mut json = Json::default();
+    json.list(|json| series.iter().for_each(|one| written(json, one)));
+    json.text
 }
 
 fn written(json: &mut Json, of: &Series) {

@@ -70,13 +70,31 @@ export interface Waiter {
 
 /** What pages do not load with the small engine (`rare.ts` has it): there each throws an error that names `tidegate/full`. */
 export interface RareEngine {
-  /** The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened. */
+  /**
+   * The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened.
+   *
+   * It is of one moment, and so one step of the event loop: about 11 µs a route, 0.1 s with 10,000. `snapshotInPages` holds nothing up.
+   */
   snapshot(): Snapshot;
-  /** What it has learned (budgets, limits, breakers, throttles), as plain JSON to be kept and given to `restore`. */
+  /**
+   * The same in pages of at most 16 routes, between which the event loop goes on. Each route is consistent in itself; two of them may
+   * be seen some calls apart.
+   */
+  snapshotInPages(): Promise<Snapshot>;
+  /**
+   * What it has learned (budgets, limits, breakers, throttles), as plain JSON to be kept and given to `restore`.
+   *
+   * It is of one moment, and so one step of the event loop: about 11 µs a route, 0.1 s with 10,000. `saveInPages` holds nothing up.
+   */
   save(): SavedState;
   /**
+   * The same in pages of at most 64 routes, between which the event loop goes on. Each route is consistent in itself, and nothing that
+   * is restored is older than it was.
+   */
+  saveInPages(): Promise<SavedState>;
+  /**
    * Goes on from a saved state, which has aged meanwhile. To be called when the policies and pools have been made, and before
-   * the first call.
+   * the first call. It is one step of the event loop, whatever the number of routes: either all of the state is taken in or nothing.
    *
    * @throws TidegateError if it is no saved state, or the engine has begun calls; nothing has changed then.
    */
@@ -315,7 +333,7 @@ export class Engine {
 
 lacking(
   Engine.prototype,
-  "snapshot save restore listen explain journal explainPolicy retune change pool forceOpen publish",
+  "snapshot snapshotInPages save saveInPages restore listen explain journal explainPolicy retune change pool forceOpen publish",
 );
 lacking(Engine, "replay");
 

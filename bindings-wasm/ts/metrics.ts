@@ -2,6 +2,7 @@
 
 import { defaultEngine, type Engine } from "./engine.js";
 import { needs, said, say } from "./native.js";
+import { readPages, SERIES } from "./pages.js";
 
 /** All series of one name; `labels` are those beside `policy` and `route`, which all have. */
 export interface Family {
@@ -79,11 +80,19 @@ export function measured({ engine = defaultEngine(), maxRoutes = 20 }: MetricsOp
   return engine;
 }
 
-/** All series there are, now. */
-export function read(engine: Engine): Series[] {
+/**
+ * All series there are, in no order, read in pages between which the event loop goes on. Counters of one policy and route are consistent,
+ * and so are levels of one route.
+ */
+export async function readInPages(engine: Engine): Promise<Series[]> {
+  const all: Series[] = [];
+  await readPages(engine, SERIES, (page) => all.push(...seriesOf(engine, page as Reading[])));
+  return all;
+}
+
+function seriesOf(engine: Engine, readings: readonly Reading[]): Series[] {
   const { families: all } = families(engine);
-  engine.native.series(engine.handle, engine.time());
-  return (JSON.parse(said()) as Reading[]).map(([number, policy, route, values, value]) => {
+  return readings.map(([number, policy, route, values, value]) => {
     const family = all[number] as Family;
     const more = family.labels.map((name, place) => [name, values[place] as string]);
     const labels = { policy, route, ...Object.fromEntries(more) } as Record<string, string>;

@@ -52,9 +52,10 @@ export interface Native {
   records(engine: number): number;
   key_of(engine: number, route: number): void;
   measure(engine: number, maxRoutes: number): void;
-  series(engine: number, now: number): void;
   label(engine: number, policy: number): void;
   families(): void;
+  pages(engine: number, what: number): number;
+  page(engine: number, reader: number, now: number): number;
 }
 
 let source: () => Uint8Array | WebAssembly.Module;

@@ -21,7 +21,7 @@ import {
 } from "@opentelemetry/api";
 import { defaultEngine, type Engine } from "./engine.js";
 import { type EventType, type Subscription, subscription, type TidegateEvent } from "./events.js";
-import { type Family, families, labelOf, type MetricsOptions, measured, read } from "./metrics.js";
+import { type Family, families, labelOf, type MetricsOptions, measured, readInPages } from "./metrics.js";
 
 /** How an engine is instrumented. */
 export interface InstrumentOptions extends MetricsOptions {
@@ -57,8 +57,8 @@ export function instrument(options: InstrumentOptions = {}): Subscription {
   const ends: (() => void)[] = [];
   const observables = all.filter(({ instrument: kind }) => kind !== "histogram");
   const instruments = new Map(observables.map((family) => [family, observable(meter, family)]));
-  const observe: Parameters<Meter["addBatchObservableCallback"]>[0] = (result) => {
-    for (const { family, labels, value } of read(engine)) {
+  const observe: Parameters<Meter["addBatchObservableCallback"]>[0] = async (result) => {
+    for (const { family, labels, value } of await readInPages(engine)) {
       const instrument = instruments.get(family);
       if (instrument !== undefined && typeof value === "number") result.observe(instrument, value, labels);
     }

@@ -11,7 +11,7 @@
 
 import type { Engine } from "./engine.js";
 import { type Subscription, subscription } from "./events.js";
-import { type Family, families, type MetricsOptions, measured, read, type Series } from "./metrics.js";
+import { type Family, families, type MetricsOptions, measured, readInPages, type Series } from "./metrics.js";
 
 export type { MetricsOptions } from "./metrics.js";
 
@@ -48,21 +48,22 @@ export function instrument(registry: Registry, options: MetricsOptions = {}): Su
 /** One reading serves all families, once each. */
 class Reader {
   readonly #engine: Engine;
-  #unread = new Map<string, Series[]>();
+  readonly #unread = new Set<string>();
+  #series: Promise<Series[]> = Promise.resolve([]);
 
   constructor(engine: Engine) {
     this.#engine = engine;
   }
 
-  values({ name }: Family): Value[] {
+  async values({ name }: Family): Promise<Value[]> {
+    const { families: all, bounds } = families(this.#engine);
     if (!this.#unread.has(name)) {
-      this.#unread = new Map(families(this.#engine).families.map((family) => [family.name, []]));
-      for (const series of read(this.#engine)) this.#unread.get(series.family.name)?.push(series);
+      for (const family of all) this.#unread.add(family.name);
+      this.#series = readInPages(this.#engine);
     }
-    const series = this.#unread.get(name) ?? [];
     this.#unread.delete(name);
-    const { bounds } = families(this.#engine);
-    return series.flatMap((each) => values(each, bounds));
+    const series = await this.#series;
+    return series.filter(({ family }) => family.name === name).flatMap((each) => values(each, bounds));
   }
 }
 
@@ -74,7 +75,7 @@ function metric(family: Family, reader: Reader): object {
     type,
     aggregator: "sum",
     labelNames: ["policy", "route", ...family.labels],
-    get: async () => ({ name, help, type, aggregator: "sum", values: reader.values(family) }),
+    get: async () => ({ name, help, type, aggregator: "sum", values: await reader.values(family) }),
     reset: () => undefined, // counters are the engine's
   };
 }

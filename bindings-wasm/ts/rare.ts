@@ -30,6 +30,7 @@ import { needs, pieces, said, say, stage } from "./native.js";
 import { REFUSALS } from "./notes.js";
 import { mistakesOf, OPTIONS, pairsOf } from "./options.js";
 import { POOLS } from "./options_gen.js";
+import { readRoutes, SAVE, SNAPSHOT } from "./pages.js";
 import { provideScopes } from "./platform.js";
 import { Policy, type RarePolicy, settingsOf } from "./policy.js";
 import { inherited } from "./scope.js";
@@ -76,6 +77,15 @@ const ENGINE: Omit<RareEngine, "inherit"> & ThisType<Engine> = {
   save() {
     this.native.save(this.handle, this.time());
     return { at: Date.now(), state: JSON.parse(said()) as unknown };
+  },
+
+  async snapshotInPages() {
+    return readRoutes<Snapshot>(this, SNAPSHOT) as Promise<Snapshot>;
+  },
+
+  async saveInPages() {
+    const { routes, ...rest } = await readRoutes<object>(this, SAVE);
+    return { at: Date.now(), state: routes.length === 0 ? rest : { ...rest, routes } };
   },
 
   restore(saved: SavedState) {

@@ -51,7 +51,7 @@ pub use automaton::EDGES;
 pub use explain::{CallExplanation, Component, Load, PolicyExplanation};
 pub use journal::{Answer, Input, InputError};
 pub use ledger::Counts;
-pub use pages::{SavePages, SnapshotPages};
+pub use pages::{SavePages, SavedPart, SnapshotPages};
 pub use record::{Record, RecordType};
 pub use state::{RestoreError, Restored};
 pub use view::{

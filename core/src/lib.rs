@@ -70,8 +70,8 @@ pub use codel::{CoDel, CodelLaw, CodelSettings};
 pub use engine::{
     Answer, BreakerView, CallExplanation, Clash, Component, Counts, EDGES, Engine, FleetRateView, HedgeView,
     HoldView, Input, InputError, LimitKind, Load, Options, PolicyExplanation, PoolView, RateView, Record,
-    RecordType, RestoreError, Restored, RouteView, SavePages, SendView, SharedView, Snapshot, SnapshotPages,
-    StoreView, ThrottleView,
+    RecordType, RestoreError, Restored, RouteView, SavePages, SavedPart, SendView, SharedView, Snapshot,
+    SnapshotPages, StoreView, ThrottleView,
 };
 pub use limit::{
     Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, RateSettings, TokenBucket,

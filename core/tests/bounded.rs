@@ -8,8 +8,8 @@ use Value::{Number, Text};
 use host::{Host, SECOND, at, bulkhead, http, of, verdict};
 use tidegate::fleet::{Reply, StoreKind};
 use tidegate::{
-    Action, CallId, Class, Engine, Event, Options, Policy, PolicyId, Request, SavePages, SnapshotPages, Step,
-    Value, Verdict, Wait,
+    Action, CallId, Class, Engine, Event, Meter, Options, Policy, PolicyId, ReadPages, Request, SavePages,
+    SavedPart, Series, Snapshot, SnapshotPages, Step, Value, Verdict, Wait,
 };
 
 /// What a step may grant, refuse, take back or free besides its own call.
@@ -470,7 +470,68 @@ fn a_snapshot_and_a_saved_state_come_in_pages() {
         (seen, count) = (pages.routes(), count + 1);
     }
     assert!(count >= 2_000 / 12);
-    assert_eq!(pages.finish(), engine.save(now));
+    assert_eq!(pages.clone().finish(), engine.save(now));
+
+    let mut lists = Vec::new();
+    let rest = loop {
+        match pages.take_part().unwrap() {
+            SavedPart::Routes(list) => lists.push(list),
+            SavedPart::Rest(rest) => break rest,
+        }
+    };
+    assert_eq!((lists.len(), pages.take_part()), (2_000_usize.div_ceil(64), None));
+    let routes: Vec<_> = lists.iter().map(|list| &list[1..list.len() - 1]).collect();
+    let field = format!(",\"routes\":[{}]", routes.join(","));
+    let whole = engine.save(now);
+    assert_eq!(whole.replacen(&field, "", 1), rest);
+    assert_eq!(whole.len(), rest.len() + field.len());
+}
+
+#[test]
+fn what_pages_have_read_is_handed_on_in_parts() {
+    let (mut engine, ..) = many(300, 1_000);
+    let (now, mut meters) = (at(5_000), [(); 2].map(|()| Meter::new(1_000)));
+    let whole = engine.snapshot(now);
+    let (mut pages, mut routes) = (SnapshotPages::default(), Vec::new());
+    while engine.snapshot_page(&mut pages, now) {
+        let part = pages.take_routes();
+        assert!(part.len() <= 128, "{} routes in a part", part.len());
+        routes.extend(part);
+    }
+    assert_eq!(Snapshot { routes, ..pages.finish() }, whole);
+
+    engine.subscribe(true);
+    let route = engine.route(PolicyId::from_word(0), "key1", now);
+    for _ in 0..100 {
+        let (call, _) = engine.begin(route, &Request::default(), now);
+        let _ = engine.on(call, Event::Finished { attempt: 1, outcome: of(Class::Ok) }, now);
+    }
+    let mut records = Vec::new();
+    engine.take_records(&mut records);
+    for meter in &mut meters {
+        for record in &records {
+            meter.add(&engine, record);
+        }
+    }
+    let [mut meter, mut other] = meters;
+    let (mut pages, mut parts) = (ReadPages::default(), Vec::new());
+    let mut take = |pages: &mut ReadPages| {
+        let part = pages.take(16);
+        let some = !part.is_empty();
+        assert!(part.len() <= 16);
+        parts.extend(part);
+        some
+    };
+    while meter.read_page(&engine, &mut pages, now) {
+        while take(&mut pages) {}
+    }
+    while take(&mut pages) {}
+    let mut expected = other.read(&engine, now);
+    let by_name = |it: &Series| (it.family, it.policy.clone(), it.route.clone(), it.labels.clone());
+    parts.sort_by_key(by_name);
+    expected.sort_by_key(by_name);
+    assert!(parts.len() > 300, "{} series", parts.len());
+    assert_eq!(parts, expected);
 }
 
 #[test]

@@ -8,15 +8,16 @@ use super::Engine;
 use super::automaton::State;
 use super::state::debts::DebtPages;
 use super::state::parts;
-use super::view::Snapshot;
+use super::view::{RouteView, Snapshot};
 use crate::state::{Saver, VERSION};
 use crate::time::Time;
 
 /// Slots of calls, and of routes, that one page looks at; and routes that one page of a saved state writes, at some ten
-/// microseconds each.
+/// microseconds each. A part of the finished text copies what has been written.
 const CALLS: u32 = 4_096;
 const ROUTES: u32 = 128;
 const SAVED: u32 = 12;
+const COPIED: usize = 64;
 
 /// What comes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +60,11 @@ impl SnapshotPages {
         self.view.routes.len()
     }
 
+    /// Takes out the routes of the pages so far, for hosts that hand them on page by page; `finish` has the later ones.
+    pub fn take_routes(&mut self) -> Vec<RouteView> {
+        core::mem::take(&mut self.view.routes)
+    }
+
     /// The snapshot, of all pages that have been taken.
     pub fn finish(self) -> Snapshot {
         self.view
@@ -68,8 +74,10 @@ impl SnapshotPages {
 /// A state that is being saved page by page ([`Engine::save_page`]).
 #[derive(Clone, Debug)]
 pub struct SavePages {
-    /// By policy and key: when the route was used last, and its text. A key that moves while it is saved is there once.
-    routes: BTreeMap<(u16, Option<String>), (Used, String)>,
+    /// By policy and key: when the route was used last. A key that moves while it is saved is there once.
+    routes: BTreeMap<(u16, Option<String>), Used>,
+    /// Texts of these routes, in the order of their last use. No two are equal: each slot is saved once.
+    texts: BTreeMap<Used, String>,
     pub(super) debts: DebtPages,
     oldest: u64,
     rest: String,
@@ -83,7 +91,8 @@ impl Default for SavePages {
     /// None saved yet.
     fn default() -> Self {
         let (debts, rest) = (DebtPages::default(), String::new());
-        Self { routes: BTreeMap::new(), debts, oldest: 0, rest, stage: Stage::Routes(0) }
+        let (routes, texts) = (BTreeMap::new(), BTreeMap::new());
+        Self { routes, texts, debts, oldest: 0, rest, stage: Stage::Routes(0) }
     }
 }
 
@@ -102,19 +111,52 @@ impl SavePages {
 
     /// The state, as [`Engine::save`] writes it.
     pub fn finish(self) -> String {
-        let mut routes: Vec<_> = self.routes.into_values().collect();
-        routes.sort_unstable_by_key(|(used, _)| *used);
-        let mut text = format!("{{\"tidegate\":{VERSION},\"oldest\":{},", self.oldest);
-        for (n, (_, route)) in routes.iter().enumerate() {
-            text.push_str(if n == 0 { "\"routes\":[" } else { "," });
+        let mut text = self.head();
+        for (n, route) in self.texts.values().enumerate() {
+            text.push_str(if n == 0 { ",\"routes\":[" } else { "," });
             text.push_str(route);
         }
-        text.push_str(if routes.is_empty() { "" } else { "]," });
+        text.push_str(if self.texts.is_empty() { "," } else { "]," });
         text.push_str(&self.debts.finish());
         text.push_str(&self.rest);
         text.push('}');
         text
     }
+
+    /// Takes out the next part of the state, after the last page: a list of at most 64 routes, and at last an object with everything
+    /// else. The state of [`SavePages::finish`] is that object with all the routes as its field `routes`, if there are any. `None`
+    /// when all has been taken.
+    pub fn take_part(&mut self) -> Option<SavedPart> {
+        if !self.texts.is_empty() {
+            let mut text = String::new();
+            for _ in 0..COPIED {
+                let Some((_, route)) = self.texts.pop_first() else { break };
+                text.push(if text.is_empty() { '[' } else { ',' });
+                text.push_str(&route);
+            }
+            text.push(']');
+            return Some(SavedPart::Routes(text));
+        }
+        let rest = core::mem::take(&mut self.rest);
+        if rest.is_empty() {
+            return None;
+        }
+        let debts = core::mem::take(&mut self.debts).finish();
+        Some(SavedPart::Rest(format!("{},{debts}{rest}}}", self.head())))
+    }
+
+    fn head(&self) -> String {
+        format!("{{\"tidegate\":{VERSION},\"oldest\":{}", self.oldest)
+    }
+}
+
+/// A part of a saved state ([`SavePages::take_part`]): JSON.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SavedPart {
+    /// A list of routes.
+    Routes(String),
+    /// An object with everything else.
+    Rest(String),
 }
 
 impl Engine {
@@ -167,8 +209,11 @@ impl Engine {
                     if !to.ends_with("{}]") {
                         let (text, oldest) = to.finish();
                         pages.oldest = pages.oldest.max(oldest);
-                        let of = (route.policy, key.map(ToOwned::to_owned));
-                        pages.routes.insert(of, (route.used(slot), text));
+                        let (of, used) = ((route.policy, key.map(ToOwned::to_owned)), route.used(slot));
+                        if let Some(elsewhere) = pages.routes.insert(of, used) {
+                            pages.texts.remove(&elsewhere);
+                        }
+                        pages.texts.insert(used, text);
                     }
                 }
                 let next = from + SAVED;

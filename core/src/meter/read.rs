@@ -1,5 +1,7 @@
 //! What a meter has counted, and the levels of a snapshot, as series.
 
+use std::collections::BTreeMap;
+
 use super::sorted::Sorted;
 use super::{Family, Meter, Reading, Series, Spans, Tally};
 use crate::action::{PolicyId, Verdict};
@@ -26,8 +28,9 @@ fn stage(verdict: Verdict) -> Option<&'static str> {
     })
 }
 
-/// Levels by family, policy and route. Those of several routes are one: added up, or the highest.
-type Levels = Sorted<(Family, String, String), f64>;
+/// Levels by family, policy and route. Those of several routes are one: added up, or the highest. A tree, because a page must not
+/// move the levels of 10,000 routes to insert one.
+type Levels = BTreeMap<(Family, String, String), f64>;
 
 /// Tallies, and routes of the snapshot, that one page turns into series.
 const PAGE: usize = 32;
@@ -41,23 +44,34 @@ pub struct ReadPages {
     routes: usize,
     series: Vec<Series>,
     levels: Levels,
+    /// Has the last page been read?
+    done: bool,
 }
 
 impl ReadPages {
     /// All series, ordered by family, policy and route.
     pub fn finish(self) -> Vec<Series> {
         let mut series = self.series;
-        series.extend(self.levels.into_pairs().into_iter().map(|((family, policy, route), value)| Series {
-            family,
-            policy,
-            route,
-            labels: Vec::new(),
-            reading: Reading::Number(value),
-        }));
+        series.extend(self.levels.into_iter().map(series_of));
         // No two are equal. A stable sort is more machine code, which WebAssembly carries to every page.
         series.sort_unstable_by(|a, b| by_name(a).cmp(&by_name(b)));
         series
     }
+
+    /// Takes out at most so many series of the pages so far, in no order, for hosts that hand them on page by page. Those of levels are
+    /// known after the last page. Empty when all that are known have been taken.
+    pub fn take(&mut self, most: usize) -> Vec<Series> {
+        let mut taken = self.series.split_off(self.series.len().saturating_sub(most));
+        while self.done && taken.len() < most {
+            let Some(level) = self.levels.pop_first() else { break };
+            taken.push(series_of(level));
+        }
+        taken
+    }
+}
+
+fn series_of(((family, policy, route), value): ((Family, String, String), f64)) -> Series {
+    Series { family, policy, route, labels: Vec::new(), reading: Reading::Number(value) }
 }
 
 impl Meter {
@@ -112,6 +126,7 @@ impl Meter {
                 reading: Reading::Number(counts.store_fallbacks as f64),
             }));
         }
+        pages.done = true;
         false
     }
 
@@ -177,7 +192,7 @@ fn counted(engine: &Engine, tally: &Tally) -> Vec<Series> {
 
 fn level(levels: &mut Levels, family: Family, policy: &str, route: &str, value: f64) {
     let highest = matches!(family, Family::BreakerStateNow | Family::RejectProbability | Family::HedgeDelay);
-    let told = levels.at((family, policy.to_owned(), route.to_owned()));
+    let told = levels.entry((family, policy.to_owned(), route.to_owned())).or_default();
     *told = if highest { told.max(value) } else { *told + value };
 }
 

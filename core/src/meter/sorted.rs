@@ -48,9 +48,4 @@ impl<K: Ord, V: Default> Sorted<K, V> {
     pub fn iter(&self) -> impl Iterator<Item = &(K, V)> {
         self.0.iter()
     }
-
-    /// In the order of keys.
-    pub fn into_pairs(self) -> Vec<(K, V)> {
-        self.0
-    }
 }

@@ -1,0 +1,94 @@
+//! What is read page by page, so that the event loop can go on between two pages (ADR 0022).
+
+use tidegate::{Engine as Core, Meter, ReadPages, RouteView, SavePages, SavedPart, SnapshotPages};
+
+use crate::host::{Engine, host, with};
+use crate::{json, meter, time};
+
+/// Routes of a snapshot, and series, that one page writes as JSON, at some ten microseconds each.
+const WRITTEN: usize = 16;
+
+/// What is being read.
+pub enum Reader {
+    /// With routes that have been read and not yet written.
+    Snapshot(SnapshotPages, Vec<RouteView>),
+    /// Have all pages been saved?
+    Save(SavePages, bool),
+    /// Have all pages been read?
+    Series(ReadPages, bool),
+}
+
+/// Begins to read the snapshot (0), the state to be saved (1) or the series (2): the reader's number, for `page`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pages(engine: u32, what: u32) -> u32 {
+    let reader = match what {
+        0 => Reader::Snapshot(SnapshotPages::default(), Vec::new()),
+        1 => Reader::Save(SavePages::default(), false),
+        _ => Reader::Series(ReadPages::default(), false),
+    };
+    with(engine, |it| {
+        let free = it.readers.iter().position(Option::is_none).unwrap_or(it.readers.len());
+        if free == it.readers.len() {
+            it.readers.push(None);
+        }
+        it.readers[free] = Some(reader);
+        free as u32
+    })
+}
+
+/// Reads or writes the next page: whether there is another. The output has its JSON: a list of routes or of series, at last (but for
+/// series) an object with everything else, or nothing. After its last page a reader is gone.
+#[unsafe(no_mangle)]
+pub extern "C" fn page(engine: u32, reader: u32, now: f64) -> u32 {
+    let (text, more) = with(engine, |it| {
+        let Engine { core, meter, readers, .. } = it;
+        let Some(place) = readers.get_mut(reader as usize) else { return (String::new(), false) };
+        let Some(mut reader) = place.take() else { return (String::new(), false) };
+        let (text, more) = reader.page(core, meter.as_mut(), now);
+        *place = more.then_some(reader);
+        (text, more)
+    });
+    host(|host| host.output = text);
+    more.into()
+}
+
+impl Reader {
+    fn page(&mut self, core: &Core, meter: Option<&mut Meter>, now: f64) -> (String, bool) {
+        let now = time(now);
+        match self {
+            Self::Snapshot(pages, routes) => {
+                if routes.is_empty() {
+                    if !core.snapshot_page(pages, now) {
+                        return (json::snapshot(&std::mem::take(pages).finish()), false);
+                    }
+                    *routes = pages.take_routes();
+                    return (String::new(), true);
+                }
+                let written = routes.len().min(WRITTEN);
+                (json::routes(&routes.drain(..written).collect::<Vec<_>>()), true)
+            }
+            Self::Save(pages, done) => {
+                if !*done {
+                    *done = !core.save_page(pages, now);
+                    return (String::new(), true);
+                }
+                match pages.take_part() {
+                    Some(SavedPart::Routes(list)) => (list, true),
+                    Some(SavedPart::Rest(rest)) => (rest, false),
+                    None => (String::new(), false),
+                }
+            }
+            Self::Series(pages, done) => {
+                let some = pages.take(WRITTEN);
+                if !some.is_empty() {
+                    return (meter::listed(&some), true);
+                }
+                if *done {
+                    return (String::new(), false);
+                }
+                *done = !meter.is_some_and(|meter| meter.read_page(core, pages, now));
+                (String::new(), true)
+            }
+        }
+    }
+}

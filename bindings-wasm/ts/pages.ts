@@ -1,0 +1,43 @@
+/** Reading an engine page by page: between two pages the event loop goes on (docs/adr/0022-bounded-steps.md). */
+
+import type { Engine } from "./engine.js";
+import { said } from "./native.js";
+
+/** What can be read so (`src/pages.rs`). */
+export const SNAPSHOT = 0;
+export const SAVE = 1;
+export const SERIES = 2;
+
+// Kept from the beginning: with the fake timers of a test framework a reading would never come to its end.
+const soon: (go: () => void) => unknown =
+  (globalThis as { setImmediate?: (go: () => void) => unknown }).setImmediate ?? globalThis.setTimeout;
+
+/** Reads all pages, each at most some 200 µs of the module's work, and gives the JSON of each that has any. */
+export async function readPages(
+  engine: Engine,
+  what: number,
+  take: (written: unknown) => void,
+): Promise<void> {
+  const reader = engine.native.pages(engine.handle, what);
+  while (true) {
+    const more = engine.native.page(engine.handle, reader, engine.time());
+    const text = said();
+    if (text !== "") take(JSON.parse(text));
+    if (more === 0) return;
+    await new Promise<void>((go) => soon(go));
+  }
+}
+
+/** Reads a snapshot or a saved state, whose pages are lists of its routes, and at last an object with everything else. */
+export async function readRoutes<T extends object>(
+  engine: Engine,
+  what: number,
+): Promise<T & { routes: unknown[] }> {
+  const routes: unknown[] = [];
+  let rest = {} as T;
+  await readPages(engine, what, (written) => {
+    if (Array.isArray(written)) routes.push(...written);
+    else rest = written as T;
+  });
+  return { ...rest, routes };
+}
