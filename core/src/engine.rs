@@ -30,6 +30,7 @@ mod ledger;
 mod limiter;
 mod pace;
 mod pages;
+mod place;
 mod pools;
 mod queue;
 mod record;
@@ -44,6 +45,7 @@ mod view;
 
 use crate::full::Part;
 use crate::map::Map;
+use place::RouteAt;
 use route::Operated;
 use std::fmt;
 
@@ -170,7 +172,7 @@ pub struct Engine {
     fleet: Option<Part<fleet::Fleet>>,
     commands: Vec<StoreCommand>,
     /// Permits that the event's own call gives back once all has seen them out: its route, and how many.
-    owed: (u32, u32),
+    owed: (RouteAt, u32),
     /// Are retries granted without asking their budgets? For tests only.
     lifted: bool,
     notes: record::Notes,
@@ -194,7 +196,7 @@ impl Engine {
             chores: chores::Chores::default(),
             fleet: None,
             commands: Vec::new(),
-            owed: (0, 0),
+            owed: (RouteAt::NONE, 0),
             lifted: false,
             notes: record::Notes::default(),
             journal: journal::Journal::new(seed, options),

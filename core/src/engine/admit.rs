@@ -7,6 +7,7 @@ use super::Engine;
 use super::arena::flag;
 use super::automaton::State;
 use super::call::{MAX_PARK, wait};
+use super::place::Slot;
 use super::queue::Permit;
 use super::route::stage;
 use crate::action::{Step, Verdict, Wait};
@@ -59,7 +60,7 @@ macro_rules! pass {
 impl Engine {
     /// A new call's way to its first attempt. What refuses without a permit is asked before any queue (R2).
     #[inline]
-    pub(super) fn admit(&mut self, slot: u32, now: Time) -> Step {
+    pub(super) fn admit(&mut self, slot: Slot, now: Time) -> Step {
         let call = &self.calls[slot];
         let stages = self.routes[call.route].stages;
         if stages & stage::FORCED != 0 {
@@ -81,7 +82,7 @@ impl Engine {
     }
 
     /// Takes a call through the stages from this one on.
-    pub(super) fn proceed(&mut self, slot: u32, from: Stage, now: Time) -> Step {
+    pub(super) fn proceed(&mut self, slot: Slot, from: Stage, now: Time) -> Step {
         match self.pass(slot, from, now) {
             Answer::Pass => self.start(slot, now),
             Answer::Wait(step) => step,
@@ -91,7 +92,7 @@ impl Engine {
 
     /// The first stage that does not let it pass.
     #[cfg_attr(not(tidegate_small), inline(always))]
-    fn pass(&mut self, slot: u32, from: Stage, now: Time) -> Answer {
+    fn pass(&mut self, slot: Slot, from: Stage, now: Time) -> Answer {
         let call = &self.calls[slot];
         let mut stages = self.routes[call.route].stages;
         if call.attempts > 0 {
@@ -138,7 +139,7 @@ impl Engine {
     /// Refuses a call, or its next attempt: then it ends with the failure that it has.
     pub(super) fn refuse(
         &mut self,
-        slot: u32,
+        slot: Slot,
         verdict: Verdict,
         retry_in: Option<Duration>,
         now: Time,
@@ -159,7 +160,7 @@ impl Engine {
     }
 
     /// The early look at the breaker: it takes nothing, and spares a queue and a token.
-    fn look(&mut self, slot: u32, now: Time) -> Answer {
+    fn look(&mut self, slot: Slot, now: Time) -> Answer {
         let route = &self.routes[self.calls[slot].route];
         if route.guard.is_some() {
             return self.look_in_fleet(slot, now);
@@ -172,7 +173,7 @@ impl Engine {
 
     /// The same where the breaker is the fleet's.
     #[cold]
-    fn look_in_fleet(&mut self, slot: u32, now: Time) -> Answer {
+    fn look_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {
         let route = self.calls[slot].route;
         if let Some(answer) = self.consult_fleet(route, true, now) {
             return answer;
@@ -184,7 +185,7 @@ impl Engine {
     }
 
     /// Breaker or throttle.
-    fn guard(&mut self, slot: u32, now: Time) -> Answer {
+    fn guard(&mut self, slot: Slot, now: Time) -> Answer {
         if self.routes[self.calls[slot].route].guard.is_some() {
             return self.guard_in_fleet(slot, now);
         }
@@ -193,13 +194,13 @@ impl Engine {
 
     /// The same where the breaker is the fleet's.
     #[cold]
-    fn guard_in_fleet(&mut self, slot: u32, now: Time) -> Answer {
+    fn guard_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {
         let told = self.consult_fleet(self.calls[slot].route, false, now);
         told.unwrap_or_else(|| self.guard_here(slot, now))
     }
 
     #[cfg_attr(not(tidegate_small), inline(always))]
-    fn guard_here(&mut self, slot: u32, now: Time) -> Answer {
+    fn guard_here(&mut self, slot: Slot, now: Time) -> Answer {
         let call = &mut self.calls[slot];
         let route = &mut self.routes[call.route];
         if let Some(breaker) = &mut route.breaker {
@@ -229,7 +230,7 @@ impl Engine {
     }
 
     /// What a waiter finds whose turn may have come: a hold's place, or tokens.
-    pub(super) fn evaluate_waiting(&mut self, slot: u32, now: Time) -> Step {
+    pub(super) fn evaluate_waiting(&mut self, slot: Slot, now: Time) -> Step {
         let (state, sending) = (self.calls[slot].state(), self.calls[slot].has(flag::SENDING));
         if self.calls[slot].deadline <= now {
             return self.refuse(slot, Verdict::DeadlineQueued, None, now);
@@ -256,7 +257,7 @@ impl Engine {
     }
 
     /// A waiter's own look at the queue.
-    pub(super) fn still_queued(&mut self, slot: u32, now: Time) -> Step {
+    pub(super) fn still_queued(&mut self, slot: Slot, now: Time) -> Step {
         if self.patience(slot) <= now {
             let verdict = self.impatience(slot);
             return self.refuse(slot, verdict, None, now);
@@ -278,14 +279,14 @@ impl Engine {
     }
 
     /// Remembers when the next attempt was paid for, while the call's links take the place of that moment.
-    pub(super) fn note_charged(&mut self, slot: u32) {
+    pub(super) fn note_charged(&mut self, slot: Slot) {
         if self.calls[slot].attempts > 0 {
             let since = self.calls[slot].since();
             self.calls.side_mut(slot).moment = since.as_micros();
         }
     }
 
-    pub(super) fn recall_charged(&mut self, slot: u32) {
+    pub(super) fn recall_charged(&mut self, slot: Slot) {
         let call = &self.calls[slot];
         let since = match self.calls.side(slot) {
             Some(side) if call.attempts > 0 => Time::from_micros(side.moment),
@@ -297,6 +298,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use super::super::place::RouteAt;
     use super::*;
     use crate::action::{Action, Request};
     use crate::engine::Options;
@@ -304,7 +306,7 @@ mod tests {
     use crate::policy::Value::Number;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    type Breaking = fn(&mut Engine, u32);
+    type Breaking = fn(&mut Engine, RouteAt);
 
     /// A stage without its component: a debug build says so, any other refuses.
     #[test]
@@ -316,16 +318,17 @@ mod tests {
             ("throttle.k", Number(2.0)),
         ];
         let cases: [(Breaking, Verdict); 3] = [
-            (|engine, slot| engine.routes[slot].rate = None, Verdict::RateLimited),
-            (|engine, slot| engine.routes[slot].pool = None, Verdict::QueueFull),
-            (|engine, slot| engine.routes[slot].throttle = None, Verdict::Throttled),
+            (|engine, route| engine.routes[route].rate = None, Verdict::RateLimited),
+            (|engine, route| engine.routes[route].pool = None, Verdict::QueueFull),
+            (|engine, route| engine.routes[route].throttle = None, Verdict::Throttled),
         ];
         for (damage, expected) in cases {
             let mut engine = Engine::new(1, Options::default());
             let policy = engine.policy(Policy::from_pairs("p", &pairs).unwrap()).unwrap();
             let now = Time::from_micros(0);
             let route = engine.route(policy, "r", now);
-            damage(&mut engine, route.slot());
+            let at = engine.routes.find(route).expect("it has just begun");
+            damage(&mut engine, at);
             let begun = catch_unwind(AssertUnwindSafe(|| engine.begin(route, &Request::default(), now).1));
             // A debug build asserts, a release build refuses.
             let asserts = cfg!(debug_assertions);

@@ -2,6 +2,7 @@
 //! need more.
 
 use super::automaton::{Standing, State};
+use super::place::{RouteAt, Slot};
 use super::side::{Side, Sides};
 use crate::action::{CallId, Lane, Verdict};
 use crate::full::FULL;
@@ -11,9 +12,7 @@ use crate::time::{Duration, Time};
 /// Attempts of one call that may run at once (R11).
 const AT_ONCE: u32 = 4;
 
-/// No slot: the end of a list, no parent.
-pub(super) const NONE: u32 = u32::MAX;
-const _: () = assert!(NONE > 1 << CallId::SLOT_BITS, "no slot is NONE");
+const _: () = assert!(Slot::NONE.number() > 1 << CallId::SLOT_BITS, "no call is at Slot::NONE");
 
 /// The bits of a slot in a word shared with something else.
 const SLOT: u32 = (1 << CallId::SLOT_BITS) - 1;
@@ -33,7 +32,7 @@ pub(super) struct Call {
     /// Its ordinal in the engine, on which its random draws depend; modulo 2^32.
     ordinal: u32,
     generation: u32,
-    pub route: u32,
+    pub route: RouteAt,
     /// The slot of the call it is nested in, 24 bits; its last failure's kind, 5 bits, and lane, 3 bits.
     parent: u32,
     pub policy: u16,
@@ -90,7 +89,7 @@ pub(super) mod flag {
 
 impl Call {
     /// A call that has just begun, in no list.
-    pub fn new(ordinal: u64, started: Time, route: u32, policy: u16) -> Self {
+    pub fn new(ordinal: u64, started: Time, route: RouteAt, policy: u16) -> Self {
         Self {
             started,
             deadline: Time::NEVER,
@@ -128,18 +127,18 @@ impl Call {
         u64::from(self.ordinal)
     }
 
-    /// The slot of the call it is nested in, or [`NONE`].
+    /// The slot of the call it is nested in, or [`Slot::NONE`].
     #[inline]
-    pub fn parent(&self) -> u32 {
+    pub fn parent(&self) -> Slot {
         if !FULL {
-            return NONE;
+            return Slot::NONE;
         }
         let parent = self.parent & SLOT;
-        if parent == SLOT { NONE } else { parent }
+        if parent == SLOT { Slot::NONE } else { Slot::new(parent) }
     }
 
-    pub fn set_parent(&mut self, slot: u32) {
-        self.parent = self.parent & !SLOT | slot & SLOT;
+    pub fn set_parent(&mut self, slot: Slot) {
+        self.parent = self.parent & !SLOT | slot.number() & SLOT;
     }
 
     /// The kind of its last failure, and the lane of the attempt that failed so.
@@ -165,12 +164,12 @@ impl Call {
     }
 
     /// The slots before and after it in its list.
-    pub fn links(&self) -> (u32, u32) {
-        (self.aux as u32, (self.aux >> 32) as u32)
+    pub fn links(&self) -> (Slot, Slot) {
+        (Slot::new(self.aux as u32), Slot::new((self.aux >> 32) as u32))
     }
 
-    pub fn set_links(&mut self, before: u32, after: u32) {
-        self.aux = u64::from(before) | u64::from(after) << 32;
+    pub fn set_links(&mut self, before: Slot, after: Slot) {
+        self.aux = u64::from(before.number()) | u64::from(after.number()) << 32;
     }
 
     /// Has it nothing to give back when it ends, but its permit: no attempt or nested call is out, and it has neither
@@ -252,27 +251,27 @@ impl Call {
 pub(super) struct Arena {
     calls: Vec<Call>,
     /// Slots that can be used again.
-    free: Vec<u32>,
+    free: Vec<Slot>,
     /// The next slot that the reaper looks at.
     cursor: u32,
     sides: Sides,
-    /// By slot: the nearest ancestor whose route has permits, or [`NONE`]. Meaningful where [`Call::parent`] is not
-    /// [`NONE`]; as long as the highest slot that ever was nested.
-    pooled_above: Vec<u32>,
+    /// By slot: the nearest ancestor whose route has permits, or [`Slot::NONE`]. Meaningful where [`Call::parent`] is not
+    /// [`Slot::NONE`]; as long as the highest slot that ever was nested.
+    pooled_above: Vec<Slot>,
 }
 
 impl Arena {
     /// Puts a call into a slot; `None` when all 2^24 are taken.
     #[inline]
-    pub fn insert(&mut self, mut call: Call) -> Option<u32> {
+    pub fn insert(&mut self, mut call: Call) -> Option<Slot> {
         let slot = if let Some(slot) = self.free.pop() {
-            let place = &mut self.calls[slot as usize];
+            let place = &mut self.calls[slot.index()];
             call.generation = place.generation;
             *place = call;
             slot
         } else {
-            let slot = self.calls.len() as u32;
-            if slot >> CallId::SLOT_BITS != 0 {
+            let slot = Slot::new(self.calls.len() as u32);
+            if slot.number() >> CallId::SLOT_BITS != 0 {
                 return None;
             }
             call.generation = 1;
@@ -284,8 +283,8 @@ impl Arena {
 
     /// Frees a slot: its id is stale from now on. A slot whose generations are used up is retired.
     #[inline]
-    pub fn remove(&mut self, slot: u32) {
-        let call = &mut self.calls[slot as usize];
+    pub fn remove(&mut self, slot: Slot) {
+        let call = &mut self.calls[slot.index()];
         if call.has(flag::SIDE) {
             self.sides.remove(slot);
         }
@@ -298,37 +297,38 @@ impl Arena {
 
     /// The slot that an id names, if the call is still there.
     #[inline]
-    pub fn find(&self, id: CallId) -> Option<u32> {
-        let call = self.calls.get(id.slot() as usize)?;
-        (u64::from(call.generation) == id.generation() && call.state() != State::Free).then_some(id.slot())
+    pub fn find(&self, id: CallId) -> Option<Slot> {
+        let slot = Slot::new(id.slot());
+        let call = self.calls.get(slot.index())?;
+        (u64::from(call.generation) == id.generation() && call.state() != State::Free).then_some(slot)
     }
 
-    pub fn id(&self, slot: u32) -> CallId {
-        CallId::new(slot, u64::from(self.calls[slot as usize].generation))
+    pub fn id(&self, slot: Slot) -> CallId {
+        CallId::new(slot.number(), u64::from(self.calls[slot.index()].generation))
     }
 
     /// The next slot for the reaper, round and round.
     #[inline]
-    pub fn next_to_reap(&mut self) -> Option<u32> {
+    pub fn next_to_reap(&mut self) -> Option<Slot> {
         if self.calls.is_empty() {
             return None;
         }
         let slot = self.cursor;
         self.cursor = if slot + 1 < self.calls.len() as u32 { slot + 1 } else { 0 };
-        Some(slot)
+        Some(Slot::new(slot))
     }
 
     /// Frees every slot that is taken.
     pub fn clear(&mut self) {
-        for slot in 0..self.calls.len() as u32 {
-            if self.calls[slot as usize].state() != State::Free {
+        for slot in (0..self.calls.len() as u32).map(Slot::new) {
+            if self.calls[slot.index()].state() != State::Free {
                 self.remove(slot);
             }
         }
     }
 
     /// The block beside a call, if it has one.
-    pub fn side(&self, slot: u32) -> Option<&Side> {
+    pub fn side(&self, slot: Slot) -> Option<&Side> {
         self[slot].has(flag::SIDE).then(|| self.sides.get(slot))
     }
 
@@ -338,7 +338,7 @@ impl Arena {
     }
 
     /// The block beside a call; makes one if there is none.
-    pub fn side_mut(&mut self, slot: u32) -> &mut Side {
+    pub fn side_mut(&mut self, slot: Slot) -> &mut Side {
         if !self[slot].has(flag::SIDE) {
             self[slot].flags |= flag::SIDE;
             self.sides.insert(slot);
@@ -347,8 +347,8 @@ impl Arena {
     }
 
     /// Nests a call in another. `pooled` says that the parent's route has permits, which its children may share.
-    pub fn nest(&mut self, slot: u32, parent: u32, pooled: bool) {
-        let above = if pooled { parent } else { self.pooled_above(parent).unwrap_or(NONE) };
+    pub fn nest(&mut self, slot: Slot, parent: Slot, pooled: bool) {
+        let above = if pooled { parent } else { self.pooled_above(parent).unwrap_or(Slot::NONE) };
         self[slot].set_parent(parent);
         self.set_pooled_above(slot, above);
     }
@@ -357,31 +357,31 @@ impl Arena {
     ///
     /// Ancestors without permits are left out, and so is one whose permit a call shares from its first look on
     /// ([`Arena::stand_in_for`]). An ancestor outlives its descendants (`settle`), so a slot in here is never another call's.
-    pub fn pooled_above(&self, slot: u32) -> Option<u32> {
-        if self[slot].parent() == NONE {
+    pub fn pooled_above(&self, slot: Slot) -> Option<Slot> {
+        if self[slot].parent() == Slot::NONE {
             return None;
         }
-        self.pooled_above.get(slot as usize).copied().filter(|above| *above != NONE)
+        self.pooled_above.get(slot.index()).copied().filter(|above| *above != Slot::NONE)
     }
 
     /// A call shares the permit of the nearest call above it until it ends: calls within it need not look at both.
-    pub fn stand_in_for(&mut self, slot: u32, above: u32) {
-        let next = self.pooled_above(above).unwrap_or(NONE);
+    pub fn stand_in_for(&mut self, slot: Slot, above: Slot) {
+        let next = self.pooled_above(above).unwrap_or(Slot::NONE);
         self.set_pooled_above(slot, next);
     }
 
     /// Leaves no ancestor out any more: a route without permits has got some.
     pub fn look_at_all_parents(&mut self) {
         for slot in 0..self.pooled_above.len() {
-            self.pooled_above[slot] = self.calls.get(slot).map_or(NONE, Call::parent);
+            self.pooled_above[slot] = self.calls.get(slot).map_or(Slot::NONE, Call::parent);
         }
     }
 
-    fn set_pooled_above(&mut self, slot: u32, above: u32) {
-        if self.pooled_above.len() <= slot as usize {
-            self.pooled_above.resize(slot as usize + 1, NONE);
+    fn set_pooled_above(&mut self, slot: Slot, above: Slot) {
+        if self.pooled_above.len() <= slot.index() {
+            self.pooled_above.resize(slot.index() + 1, Slot::NONE);
         }
-        self.pooled_above[slot as usize] = above;
+        self.pooled_above[slot.index()] = above;
     }
 
     /// Slots that there are, free ones included.
@@ -390,30 +390,30 @@ impl Arena {
     }
 
     /// The calls in so many slots from this one on.
-    pub fn page(&self, from: u32, slots: u32) -> impl Iterator<Item = (u32, &Call)> {
+    pub fn page(&self, from: u32, slots: u32) -> impl Iterator<Item = (Slot, &Call)> {
         let end = from.saturating_add(slots).min(self.slots());
         let page = self.calls.get(from as usize..end as usize).unwrap_or(&[]);
-        (from..).zip(page).filter(|(_, call)| call.state() != State::Free)
+        (from..).map(Slot::new).zip(page).filter(|(_, call)| call.state() != State::Free)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Call)> {
-        (0..).zip(&self.calls).filter(|(_, call)| call.state() != State::Free)
+    pub fn iter(&self) -> impl Iterator<Item = (Slot, &Call)> {
+        (0..).map(Slot::new).zip(&self.calls).filter(|(_, call)| call.state() != State::Free)
     }
 }
 
-impl core::ops::Index<u32> for Arena {
+impl core::ops::Index<Slot> for Arena {
     type Output = Call;
 
     #[inline]
-    fn index(&self, slot: u32) -> &Call {
-        &self.calls[slot as usize]
+    fn index(&self, slot: Slot) -> &Call {
+        &self.calls[slot.index()]
     }
 }
 
-impl core::ops::IndexMut<u32> for Arena {
+impl core::ops::IndexMut<Slot> for Arena {
     #[inline]
-    fn index_mut(&mut self, slot: u32) -> &mut Call {
-        &mut self.calls[slot as usize]
+    fn index_mut(&mut self, slot: Slot) -> &mut Call {
+        &mut self.calls[slot.index()]
     }
 }
 
@@ -422,7 +422,7 @@ mod tests {
     use super::*;
 
     fn call() -> Call {
-        let mut call = Call::new(0, Time::from_micros(0), 0, 0);
+        let mut call = Call::new(0, Time::from_micros(0), RouteAt::new(0), 0);
         call.begin();
         call
     }

@@ -5,8 +5,9 @@
 
 use super::Engine;
 use super::admit::Stage;
-use super::arena::{Call, NONE, flag};
+use super::arena::{Call, flag};
 use super::automaton::State;
+use super::place::{RouteAt, Slot};
 use super::route::stage;
 use super::side::Racer;
 pub(super) use super::timer::{limit, span, wait};
@@ -27,7 +28,7 @@ impl Engine {
         self.write_begin(route, request, now);
         let now = self.clock.observe(now);
         self.chores.begin_step();
-        self.reap(now, NONE);
+        self.reap(now, Slot::NONE);
         let Some(route) = self.routes.find(route) else {
             return (CallId::from_word(0), self.answer(Step::done(Verdict::StaleRoute), now));
         };
@@ -97,7 +98,7 @@ impl Engine {
 
     /// An event that is not the end of an attempt that runs.
     #[inline(never)]
-    fn other(&mut self, slot: u32, event: Event, now: Time) -> Step {
+    fn other(&mut self, slot: Slot, event: Event, now: Time) -> Step {
         match (self.calls[slot].state(), event) {
             (State::Ended, Event::Finished { attempt, .. }) => {
                 let started = self.calls[slot].started_as(attempt);
@@ -135,7 +136,7 @@ impl Engine {
     }
 
     /// What a `Poll` finds.
-    pub(super) fn evaluate(&mut self, slot: u32, now: Time) -> Step {
+    pub(super) fn evaluate(&mut self, slot: Slot, now: Time) -> Step {
         if self.calls[slot].listed() {
             self.look_around(slot, now);
         }
@@ -180,7 +181,7 @@ impl Engine {
     }
 
     /// The next attempt is due: through the stages, unless too many stopped ones have not unwound yet (R11).
-    pub(super) fn go_on(&mut self, slot: u32, now: Time) -> Step {
+    pub(super) fn go_on(&mut self, slot: Slot, now: Time) -> Step {
         if FULL && self.settings(slot).retry.max_attempts == 1 {
             return self.hedge_on(slot, now);
         }
@@ -207,7 +208,7 @@ impl Engine {
 
     /// All stages are passed: the attempt starts.
     #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn start(&mut self, slot: u32, now: Time) -> Step {
+    pub(super) fn start(&mut self, slot: Slot, now: Time) -> Step {
         let call = &mut self.calls[slot];
         let policy = &self.policies[usize::from(call.policy)].policy;
         let by_attempt = call.has(flag::HOLDS)
@@ -239,7 +240,7 @@ impl Engine {
     }
 
     /// Attempts run: one may be out of time, and another due beside it.
-    fn still_running(&mut self, slot: u32, now: Time) -> Step {
+    fn still_running(&mut self, slot: Slot, now: Time) -> Step {
         let (end, attempt) = self.first_to_end(slot);
         if end <= now {
             return self.time_out(slot, attempt, now);
@@ -256,7 +257,7 @@ impl Engine {
 
     /// Whoever holds a lease of the fleet's comes in time to have it renewed.
     #[inline]
-    pub(super) fn keep_lease(&mut self, route: u32, until: Time, now: Time) -> Time {
+    pub(super) fn keep_lease(&mut self, route: RouteAt, until: Time, now: Time) -> Time {
         if self.routes[route].stages & stage::LEASED == 0 {
             return until;
         }
@@ -266,7 +267,7 @@ impl Engine {
     }
 
     /// A waiter's event takes back what others have not claimed, and examines two slots (R9).
-    fn look_around(&mut self, slot: u32, now: Time) {
+    fn look_around(&mut self, slot: Slot, now: Time) {
         let state = self.calls[slot].state();
         if state == State::Granted {
             return;
@@ -278,7 +279,7 @@ impl Engine {
     }
 
     /// The owner of a granted permit has come: later stages run now (R2).
-    pub(super) fn claim(&mut self, slot: u32, now: Time) -> Step {
+    pub(super) fn claim(&mut self, slot: Slot, now: Time) -> Step {
         if self.calls[slot].deadline <= now {
             return self.refuse(slot, Verdict::DeadlineQueued, None, now);
         }
@@ -292,7 +293,7 @@ impl Engine {
     #[inline(never)]
     pub(super) fn end(
         &mut self,
-        slot: u32,
+        slot: Slot,
         verdict: Verdict,
         result: Option<Lane>,
         retry_in: Option<Duration>,
@@ -305,7 +306,7 @@ impl Engine {
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn finish(
         &mut self,
-        slot: u32,
+        slot: Slot,
         verdict: Verdict,
         result: Option<Lane>,
         retry_in: Option<Duration>,
@@ -322,7 +323,7 @@ impl Engine {
     /// A call that ends gives back what it has: its place in a queue, what it was charged for a retry that will not start,
     /// its ticket. What is to be stopped.
     #[inline(never)]
-    fn give_all_back(&mut self, slot: u32, verdict: Verdict, now: Time) -> u8 {
+    fn give_all_back(&mut self, slot: Slot, verdict: Verdict, now: Time) -> u8 {
         self.leave_queue(slot, now);
         let stop = self.forgo(slot, now);
         if self.owed.1 > 0 && self.calls[slot].children > 0 && !self.calls[slot].has(flag::HOLDS) {
@@ -339,13 +340,13 @@ impl Engine {
 
     /// Is this an attempt that runs, unstopped?
     #[inline]
-    fn runs(&self, slot: u32, attempt: u8) -> bool {
+    fn runs(&self, slot: Slot, attempt: u8) -> bool {
         let call = &self.calls[slot];
         call.running() & call.started_as(attempt) != 0
     }
 
     /// A stopped attempt has unwound. True where it is the newest and the next has not started.
-    fn unwound(&mut self, slot: u32, attempt: u8) -> bool {
+    fn unwound(&mut self, slot: Slot, attempt: u8) -> bool {
         let call = &self.calls[slot];
         let bit = call.started_as(attempt) & call.stopped;
         if bit == 0 {

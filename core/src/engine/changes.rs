@@ -2,6 +2,7 @@
 //! others takes the change over with its next event or in a later step, whichever comes first. So no call and no
 //! eviction sees a route that has not taken over what was changed.
 
+use super::place::RouteAt;
 use std::collections::BTreeMap;
 
 use super::Engine;
@@ -53,17 +54,17 @@ impl Engine {
         &mut self,
         policy: u16,
         from: u32,
-        adopted: &mut BTreeMap<u32, u32>,
+        adopted: &mut BTreeMap<RouteAt, u32>,
         now: Time,
     ) {
         let end = from.saturating_add(LOOKED_AT).min(self.routes.slots());
-        for slot in from..end {
+        for slot in (from..end).map(RouteAt::new) {
             let last = self.policies[usize::from(policy)].changes.last;
             let route = &self.routes[slot];
             if route.policy != policy || route.is_pool() || route.is_free() || route.changes == last {
                 continue;
             }
-            if !self.chores.so_many(ROUTE, Chore::Changed { policy, from: slot }) {
+            if !self.chores.so_many(ROUTE, Chore::Changed { policy, from: slot.number() }) {
                 return;
             }
             self.change_route(slot, adopted.remove(&slot).unwrap_or(0), now);
@@ -76,7 +77,7 @@ impl Engine {
     /// Lets a route take over what has been changed for its policy. Called before anything else is done with the route.
     #[cold]
     #[inline(never)]
-    pub(super) fn catch_up(&mut self, slot: u32, now: Time) {
+    pub(super) fn catch_up(&mut self, slot: RouteAt, now: Time) {
         let route = &self.routes[slot];
         if !route.is_pool() && !route.is_free() {
             self.routes.set_leased(slot);
@@ -85,7 +86,7 @@ impl Engine {
     }
 
     /// The same, for a route that is there; calls in flight that its bulkhead counts, where that is new.
-    pub(super) fn change_route(&mut self, slot: u32, in_flight: u32, now: Time) {
+    pub(super) fn change_route(&mut self, slot: RouteAt, in_flight: u32, now: Time) {
         let route = &self.routes[slot];
         let (number, seen) = (route.policy, route.changes);
         let entry = &self.policies[usize::from(number)];
@@ -97,7 +98,7 @@ impl Engine {
         self.routes[slot].changes = changes.last;
         if seen < changes.retuned {
             self.retune_pool_of(slot, number, in_flight, now);
-            if seen < changes.other_budget && self.routes[slot].budget_at == slot {
+            if seen < changes.other_budget && self.routes[slot].budget_at == slot.own() {
                 // What calls have paid to it was forgotten for all routes at once, so it goes, though a second retune may
                 // have brought its kind back.
                 self.routes[slot].budget = None;
@@ -113,7 +114,7 @@ impl Engine {
         }
         self.note(move |it| it.tell_levels(slot, before, now));
         if seen < changes.retuned {
-            self.hand_out(slot, now);
+            self.hand_out(slot.own(), now);
         }
     }
 
@@ -132,7 +133,7 @@ impl Engine {
 
     /// Applies the changes to all routes at once. Only for operations that are not bounded anyway.
     pub(super) fn catch_up_all(&mut self, now: Time) {
-        for slot in 0..self.routes.slots() {
+        for slot in (0..self.routes.slots()).map(RouteAt::new) {
             self.catch_up(slot, now);
         }
     }

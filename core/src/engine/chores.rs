@@ -4,10 +4,10 @@
 //! [`MOST`] of them and notes the rest here. Whatever event comes next goes on with it, whoever's it is; and because
 //! a step that leaves something wakes somebody who waits for it, an event comes at once.
 
+use super::place::{PoolAt, RouteAt, Slot};
 use std::collections::BTreeMap;
 
 use super::Engine;
-use super::arena::NONE;
 use super::automaton::State;
 use crate::time::Time;
 
@@ -22,21 +22,21 @@ pub(super) const LOOKED_AT: u32 = 1_024;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Chore {
     /// Permits of a pool are free while calls wait.
-    Permits(u32),
+    Permits(PoolAt),
     /// Grants of a pool that nobody has claimed in time are out.
-    Grants(u32),
+    Grants(PoolAt),
     /// Tokens of a rate, a route's or its send rate's, are there while calls wait.
-    Tokens(u32, bool),
+    Tokens(RouteAt, bool),
     /// A hold of a route has places while calls wait.
-    Places(u32, u16),
+    Places(RouteAt, u16),
     /// Calls that have ended, and have nothing out any more, have not been freed: the innermost of them.
-    Ended(u32),
+    Ended(Slot),
     /// A policy, or one of its routes, is forced open, and calls that wait have not been refused: those from this slot on.
-    Forced { policy: u16, route: u32, from: u32 },
+    Forced { policy: u16, route: RouteAt, from: u32 },
     /// An operator has changed a policy, and its routes from this slot on have not taken that over.
     Changed { policy: u16, from: u32 },
     /// The permits of a pool have become the fleet's, or are so no more, and routes from this slot on do not know it.
-    Leased { home: u32, from: u32 },
+    Leased { home: PoolAt, from: u32 },
 }
 
 /// How much a step may still do, and what is left to do.
@@ -101,10 +101,10 @@ impl Chores {
     }
 
     /// Takes back that calls of a policy, or of one of its routes, are to be refused.
-    pub fn clear_forced(&mut self, policy: u16, route: u32) {
+    pub fn clear_forced(&mut self, policy: u16, route: RouteAt) {
         self.left.retain(|chore| {
             !matches!(chore, Chore::Forced { policy: of, route: at, .. }
-                if *of == policy && (route == NONE || *at == route))
+                if *of == policy && (route == RouteAt::NONE || *at == route))
         });
     }
 }

@@ -7,6 +7,7 @@ use super::Engine;
 use super::arena::flag;
 use super::call::wait;
 use super::ledger::Charge;
+use super::place::Slot;
 use super::route::stage;
 use super::side::Racer;
 use crate::action::{Lane, Step, Verdict, Wait};
@@ -20,7 +21,7 @@ use crate::time::{Duration, Time};
 impl Engine {
     /// An attempt has ended: retry or not, decided in the order of R5. `stop` is set where we ended it.
     #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn decide(&mut self, slot: u32, racer: Racer, outcome: Outcome, stop: u8, now: Time) -> Step {
+    pub(super) fn decide(&mut self, slot: Slot, racer: Racer, outcome: Outcome, stop: u8, now: Time) -> Step {
         let class = self.settings(slot).class_of(outcome.kind);
         let lane = Lane::of(racer.attempt);
         let left = self.attempt_over(slot, &racer, class, outcome.kind, now);
@@ -43,7 +44,7 @@ impl Engine {
     #[inline(never)]
     fn failed(
         &mut self,
-        slot: u32,
+        slot: Slot,
         racer: Racer,
         (outcome, class): (Outcome, Class),
         stop: u8,
@@ -76,7 +77,7 @@ impl Engine {
     /// Retry-After → deadline and time limit → budget (semantics 2.6).
     fn another(
         &mut self,
-        slot: u32,
+        slot: Slot,
         hedge: bool,
         (outcome, class): (Outcome, Class),
         stop: u8,
@@ -125,7 +126,7 @@ impl Engine {
     }
 
     /// Is this a failure that may be tried again, going by its class, the opinions on it, and the request?
-    fn may_retry(&self, slot: u32, class: Class, outcome: Outcome) -> Result<(), Verdict> {
+    fn may_retry(&self, slot: Slot, class: Class, outcome: Outcome) -> Result<(), Verdict> {
         let (call, policy) = (&self.calls[slot], self.settings(slot));
         let hedges = policy.hedge.is_some() && self.is_hedgeable(slot);
         match (class, outcome.opinion) {
@@ -150,7 +151,7 @@ impl Engine {
     /// says yes.
     fn next_delay(
         &self,
-        slot: u32,
+        slot: Slot,
         class: Class,
         retry_after: Option<Duration>,
         now: Time,
@@ -189,7 +190,7 @@ impl Engine {
 
     /// The attempt timeout has passed: stop the attempt, and decide as after any other failure. Of several that are out
     /// of time together the newest decides.
-    pub(super) fn time_out(&mut self, slot: u32, attempt: u8, now: Time) -> Step {
+    pub(super) fn time_out(&mut self, slot: Slot, attempt: u8, now: Time) -> Step {
         let (mut stop, mut attempt) = (0, attempt);
         loop {
             let racer = self.take_racer(slot, attempt);
@@ -212,7 +213,7 @@ impl Engine {
     }
 
     /// A policy without retries: the next attempt of a race whose last one was stopped.
-    pub(super) fn hedge_on(&mut self, slot: u32, now: Time) -> Step {
+    pub(super) fn hedge_on(&mut self, slot: Slot, now: Time) -> Step {
         self.calls[slot].race_on();
         if let Some(step) = self.race(slot, now) {
             return step;
@@ -224,7 +225,7 @@ impl Engine {
     }
 
     /// The head of a good answer: the attempt timeout ends here, slot and deadline go on where the body counts.
-    pub(super) fn head(&mut self, slot: u32, attempt: u8, now: Time) -> Step {
+    pub(super) fn head(&mut self, slot: Slot, attempt: u8, now: Time) -> Step {
         let racer = self.take_racer(slot, attempt);
         let lane = Lane::of(attempt);
         let ticket = if racer.ticket == 0 { self.calls[slot].ticket } else { racer.ticket };
@@ -248,7 +249,7 @@ impl Engine {
 
     /// An answer that a stopped attempt had all the same, before the next one has started: it is not thrown away to ask
     /// for it once more. The end of the call refunds the retry.
-    pub(super) fn late_answer(&mut self, slot: u32, attempt: u8, now: Time) -> Step {
+    pub(super) fn late_answer(&mut self, slot: Slot, attempt: u8, now: Time) -> Step {
         let call = &self.calls[slot];
         let racer = Racer { attempt, since: call.since(), charge: 0, ticket: 0, hedge: false, permit: false };
         self.count_outcome(slot, &racer, Class::Ok);
@@ -257,7 +258,13 @@ impl Engine {
     }
 
     /// The deadline ends a call whose attempts run.
-    pub(super) fn end_cut(&mut self, slot: u32, kind: Kind, (since, attempt): (Time, u8), now: Time) -> Step {
+    pub(super) fn end_cut(
+        &mut self,
+        slot: Slot,
+        kind: Kind,
+        (since, attempt): (Time, u8),
+        now: Time,
+    ) -> Step {
         let stop = self.stop_lanes(slot, u8::MAX, true, now);
         self.call_over(slot, kind, attempt, Some(since), now);
         let step = self.end(slot, Verdict::Deadline, None, None, now);

@@ -5,6 +5,7 @@ use super::Engine;
 use super::arena::{Call, flag};
 use super::automaton::State;
 use super::pace::Bucket;
+use super::place::{PoolAt, Slot};
 use super::route::stage;
 use super::side::Racer;
 use crate::action::Lane;
@@ -34,7 +35,7 @@ fn guarded_unit(policy: &Policy) -> Option<Unit> {
 }
 
 impl Engine {
-    pub(super) fn settings(&self, slot: u32) -> &Policy {
+    pub(super) fn settings(&self, slot: Slot) -> &Policy {
         &self.policies[usize::from(self.calls[slot].policy)].policy
     }
 
@@ -49,7 +50,7 @@ impl Engine {
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn attempt_over(
         &mut self,
-        slot: u32,
+        slot: Slot,
         racer: &Racer,
         paid_for: Class,
         kind: Kind,
@@ -73,7 +74,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn attempt_evidence(&mut self, slot: u32, racer: &Racer, paid_for: Class, kind: Kind, now: Time) {
+    fn attempt_evidence(&mut self, slot: Slot, racer: &Racer, paid_for: Class, kind: Kind, now: Time) {
         if let Some(pace) = &mut self.routes[self.calls[slot].route].send
             && let Bucket::Cubic(rate) = &mut pace.bucket
             && !matches!(paid_for, Class::Cancelled | Class::Ignored)
@@ -89,7 +90,14 @@ impl Engine {
     /// A call has been decided by an attempt: everything that counts calls is told. `started` is when that did, where its
     /// time says something.
     #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn call_over(&mut self, slot: u32, kind: Kind, attempt: u8, started: Option<Time>, now: Time) {
+    pub(super) fn call_over(
+        &mut self,
+        slot: Slot,
+        kind: Kind,
+        attempt: u8,
+        started: Option<Time>,
+        now: Time,
+    ) {
         self.earn(slot, kind, now);
         let call = &self.calls[slot];
         let (ticket, holds) = (call.ticket, call.has(flag::HOLDS));
@@ -104,7 +112,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn call_evidence(&mut self, slot: u32, kind: Kind, attempt: u8, now: Time) {
+    fn call_evidence(&mut self, slot: Slot, kind: Kind, attempt: u8, now: Time) {
         let call = &self.calls[slot];
         let (number, probe) = (call.ticket, call.has(flag::PROBE));
         if guarded_unit(self.settings(slot)) == Some(Unit::Call) {
@@ -115,7 +123,7 @@ impl Engine {
 
     /// Nothing has been learned about what breaker or throttle let through.
     #[inline]
-    pub(super) fn give_ticket_back(&mut self, slot: u32, now: Time) {
+    pub(super) fn give_ticket_back(&mut self, slot: Slot, now: Time) {
         let call = &mut self.calls[slot];
         if call.ticket != 0 && call.state() != State::Body {
             let (number, probe, attempt) = (call.ticket, call.has(flag::PROBE), call.attempts);
@@ -127,7 +135,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn guard_evidence(&mut self, slot: u32, ticket: Ticket, kind: Kind, attempt: u8, now: Time) {
+    fn guard_evidence(&mut self, slot: Slot, ticket: Ticket, kind: Kind, attempt: u8, now: Time) {
         if ticket.number == 0 {
             return;
         }
@@ -157,7 +165,7 @@ impl Engine {
     }
 
     /// The body of an answer whose head was good has failed: one failure more (semantics 7.1).
-    pub(super) fn body_failed(&mut self, slot: u32, attempt: u8, kind: Kind, now: Time) {
+    pub(super) fn body_failed(&mut self, slot: Slot, attempt: u8, kind: Kind, now: Time) {
         let policy = self.settings(slot);
         let failure = policy
             .breaker
@@ -181,7 +189,7 @@ impl Engine {
 
     /// What an attempt that the deadline cuts is: a timeout if it ran at least half its attempt timeout, or half of the
     /// policy's own deadline, else nothing (semantics 1.1).
-    pub(super) fn cut(&self, slot: u32, since: Time, now: Time) -> Kind {
+    pub(super) fn cut(&self, slot: Slot, since: Time, now: Time) -> Kind {
         let policy = self.settings(slot);
         let whole =
             if policy.attempt_timeout == Duration::MAX { policy.deadline } else { policy.attempt_timeout };
@@ -195,7 +203,7 @@ impl Engine {
 
     /// Feeds the limit of the pool; one that has grown is handed out in this step.
     #[cfg_attr(not(tidegate_small), inline(always))]
-    fn feed(&mut self, slot: u32, kind: Kind, started: Time, now: Time) {
+    fn feed(&mut self, slot: Slot, kind: Kind, started: Time, now: Time) {
         let home = self.routes[self.calls[slot].route].pool_at;
         match &self.routes[home].pool {
             None => return,
@@ -206,7 +214,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn feed_controller(&mut self, slot: u32, home: u32, kind: Kind, started: Time, now: Time) {
+    fn feed_controller(&mut self, slot: Slot, home: PoolAt, kind: Kind, started: Time, now: Time) {
         let class = self.settings(slot).class_of(kind);
         if self.routes[home].digest.is_some() {
             self.share_latency(slot, home, (class, started), now);
@@ -222,7 +230,7 @@ impl Engine {
 
     /// The limit of a pool has moved.
     #[inline(never)]
-    fn follow_limit(&mut self, slot: u32, home: u32, limit: u32, now: Time) {
+    fn follow_limit(&mut self, slot: Slot, home: PoolAt, limit: u32, now: Time) {
         let Some(pool) = &mut self.routes[home].pool else { return };
         let from = pool.limit;
         pool.set_limit(limit);
@@ -231,7 +239,7 @@ impl Engine {
     }
 
     /// An attempt as it runs: from the call itself while it is alone, else from the race. It leaves the race.
-    pub(super) fn take_racer(&mut self, slot: u32, attempt: u8) -> Racer {
+    pub(super) fn take_racer(&mut self, slot: Slot, attempt: u8) -> Racer {
         let call = &self.calls[slot];
         let base = call.since();
         if call.is_racing() {

@@ -204,11 +204,13 @@ impl Engine {
         }
         let Some(home) = home else { return };
         match pending.subject {
-            Subject::Rate { want, need, call } => self.rate_told(home, (want, need, call), answer, now),
+            Subject::Rate { want, need, call } => self.rate_told(home.own(), (want, need, call), answer, now),
             Subject::Breaker { op } => self.breaker_told(home, (command, op, pending.sent), answer, now),
-            Subject::Digest => self.digest_told(home, pending.sent, answer, now),
-            Subject::Slots { op, count } => self.slots_told(home, (op, count), pending, answer, now),
-            Subject::Window { link, wanted } => self.window_told(home, (link, wanted), pending, answer, now),
+            Subject::Digest => self.digest_told(home.own(), pending.sent, answer, now),
+            Subject::Slots { op, count } => self.slots_told(home.own(), (op, count), pending, answer, now),
+            Subject::Window { link, wanted } => {
+                self.window_told(home.own(), (link, wanted), pending, answer, now);
+            }
             Subject::Mark { link, op, duration } => {
                 self.mark_told(home, (link, op, duration), (command, pending), answer, now);
             }
@@ -221,10 +223,10 @@ impl Engine {
         match pending.subject {
             Subject::Window { link: plain::Link::Repair, .. }
             | Subject::Mark { link: plain::Link::Repair, .. } => {}
-            Subject::Rate { .. } | Subject::Window { .. } => self.rate_settled(home),
+            Subject::Rate { .. } | Subject::Window { .. } => self.rate_settled(home.own()),
             Subject::Breaker { .. } | Subject::Mark { .. } => self.breaker_settled(home),
-            Subject::Slots { op, .. } => self.slots_settled(home, op),
-            Subject::Digest => self.digest_out(home, false),
+            Subject::Slots { op, .. } => self.slots_settled(home.own(), op),
+            Subject::Digest => self.digest_out(home.own(), false),
         }
     }
 

@@ -1,9 +1,10 @@
 //! Forced open: an operator refuses every call of a policy, or of one of its routes (semantics 0.6). And what hosts tell of
 //! a route besides calls.
 
+use super::place::RouteAt;
 use std::collections::BTreeMap;
 
-use super::arena::{Call, NONE, flag};
+use super::arena::{Call, flag};
 use super::automaton::State;
 use super::chores::{Chore, LOOKED_AT};
 use super::record::RecordType;
@@ -40,7 +41,7 @@ impl Engine {
                 Some(Some(slot)) if self.routes[slot].policy == number => self.force_route(slot, on, now),
                 Some(_) => {}
             }
-            let route = one.map_or(NONE, |one| one.unwrap_or(NONE));
+            let route = one.map_or(RouteAt::NONE, |one| one.unwrap_or(RouteAt::NONE));
             if !on {
                 self.chores.clear_forced(number, route);
             } else if one != Some(None) {
@@ -51,7 +52,7 @@ impl Engine {
     }
 
     /// Refuses every call of one route from now on, or ends that.
-    fn force_route(&mut self, slot: u32, on: bool, now: Time) {
+    fn force_route(&mut self, slot: RouteAt, on: bool, now: Time) {
         self.catch_up(slot, now);
         let before = self.levels(slot);
         let route = &mut self.routes[slot];
@@ -78,10 +79,10 @@ impl Engine {
 
     /// Refuses the calls of a policy, or of one of its routes, that wait for their first attempt: those from this slot on,
     /// and those behind them in the next steps. Whose owner comes before that is refused by its own event.
-    pub(super) fn refuse_waiting(&mut self, policy: u16, route: u32, from: u32, now: Time) {
+    pub(super) fn refuse_waiting(&mut self, policy: u16, route: RouteAt, from: u32, now: Time) {
         let here = |call: &Call| {
             let at = &self.routes[call.route];
-            at.policy == policy && (route == NONE || call.route == route)
+            at.policy == policy && (route == RouteAt::NONE || call.route == route)
         };
         let page = self.calls.page(from, LOOKED_AT);
         let waiting = page.filter(|(_, call)| call.is_waiting() && call.attempts == 0 && here(call));
@@ -93,7 +94,7 @@ impl Engine {
         for (_, slot) in waiting {
             if !self.chores.one_more(Chore::Forced { policy, route, from }) {
                 self.wakes.push(self.calls.id(slot)); // its event goes on here
-                next = NONE;
+                next = u32::MAX;
                 break;
             }
             let call = &self.calls[slot];

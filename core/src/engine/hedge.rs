@@ -7,6 +7,7 @@ use super::Engine;
 use super::arena::flag;
 use super::automaton::State;
 use super::ledger::Charge;
+use super::place::Slot;
 use super::side::Racer;
 use crate::action::{Action, CallId, Lane, Step};
 use crate::breaker::BreakerState;
@@ -108,7 +109,7 @@ impl Engine {
     }
 
     /// Does a call say that it may be hedged?
-    pub(super) fn is_hedgeable(&self, slot: u32) -> bool {
+    pub(super) fn is_hedgeable(&self, slot: Slot) -> bool {
         let call = &self.calls[slot];
         call.has(flag::IDEMPOTENT)
             && call.has(flag::REPLAYABLE)
@@ -116,7 +117,7 @@ impl Engine {
     }
 
     /// May a hedge start for this call, as far as the call itself goes?
-    pub(super) fn could_hedge(&self, slot: u32) -> bool {
+    pub(super) fn could_hedge(&self, slot: Slot) -> bool {
         let call = &self.calls[slot];
         let policy = self.settings(slot);
         let Some(hedge) = &policy.hedge else { return false };
@@ -129,7 +130,7 @@ impl Engine {
 
     /// When the next hedge is due; never, where there is none.
     #[inline]
-    pub(super) fn hedge_due(&self, slot: u32) -> Time {
+    pub(super) fn hedge_due(&self, slot: Slot) -> Time {
         let Some(hedger) = &self.routes[self.calls[slot].route].hedger else { return Time::NEVER };
         let policy = self.settings(slot);
         let call = &self.calls[slot];
@@ -146,7 +147,7 @@ impl Engine {
 
     /// Starts a hedge now if everything that it needs is there; otherwise there is none before the call's next attempt
     /// that is no hedge.
-    pub(super) fn race(&mut self, slot: u32, now: Time) -> Option<Step> {
+    pub(super) fn race(&mut self, slot: Slot, now: Time) -> Option<Step> {
         if !self.could_hedge(slot) {
             return None;
         }
@@ -201,7 +202,7 @@ impl Engine {
     }
 
     /// Pays for a hedge: what it costs its budget, and its ticket. Nothing is taken unless all of it is there.
-    fn afford_hedge(&mut self, slot: u32, now: Time) -> Option<(u16, u16)> {
+    fn afford_hedge(&mut self, slot: Slot, now: Time) -> Option<(u16, u16)> {
         let call = &self.calls[slot];
         if call.blocked() || call.deadline <= now {
             return None;
@@ -250,14 +251,14 @@ impl Engine {
     /// An attempt has won: what hedging learns from it. Attempts that are hedges say nothing about when to hedge; one
     /// that is overtaken says how slow it has been so far.
     #[inline]
-    pub(super) fn learn_latency(&mut self, slot: u32, winner: &Racer, now: Time) {
+    pub(super) fn learn_latency(&mut self, slot: Slot, winner: &Racer, now: Time) {
         if self.routes[self.calls[slot].route].hedger.is_some() {
             self.learn(slot, winner, now);
         }
     }
 
     #[inline(never)]
-    fn learn(&mut self, slot: u32, winner: &Racer, now: Time) {
+    fn learn(&mut self, slot: Slot, winner: &Racer, now: Time) {
         let call = &self.calls[slot];
         let base = call.since();
         let racing = call.is_racing();
@@ -273,7 +274,7 @@ impl Engine {
     }
 
     /// A retryable failure beside attempts that go on.
-    pub(super) fn lost_lane(&mut self, slot: u32, class: Class, retry_after: Option<Duration>) {
+    pub(super) fn lost_lane(&mut self, slot: Slot, class: Class, retry_after: Option<Duration>) {
         if class == Class::Throttled {
             self.calls[slot].flags |= flag::UNHEDGED;
         }
@@ -281,13 +282,13 @@ impl Engine {
     }
 
     /// Keeps the largest Retry-After of a race.
-    pub(super) fn note_retry_after(&mut self, slot: u32, retry_after: Option<Duration>) {
+    pub(super) fn note_retry_after(&mut self, slot: Slot, retry_after: Option<Duration>) {
         let side = self.calls.side_mut(slot);
         side.moment = side.moment.max(retry_after.map_or(0, |span| span.as_micros().saturating_add(1)));
     }
 
     /// When the oldest attempt that runs started, and which it is.
-    pub(super) fn oldest_running(&self, slot: u32) -> (Time, u8) {
+    pub(super) fn oldest_running(&self, slot: Slot) -> (Time, u8) {
         let (call, side) = (&self.calls[slot], self.calls.side(slot));
         if !call.is_racing() {
             return (call.since(), call.attempts);
@@ -298,18 +299,18 @@ impl Engine {
 
     /// The largest Retry-After of a race, its last attempt's among them.
     #[inline]
-    pub(super) fn largest_retry_after(&self, slot: u32, last: Option<Duration>) -> Option<Duration> {
+    pub(super) fn largest_retry_after(&self, slot: Slot, last: Option<Duration>) -> Option<Duration> {
         if self.calls[slot].is_racing() { self.largest_of_race(slot, last) } else { last }
     }
 
     #[inline(never)]
-    fn largest_of_race(&self, slot: u32, last: Option<Duration>) -> Option<Duration> {
+    fn largest_of_race(&self, slot: Slot, last: Option<Duration>) -> Option<Duration> {
         let noted = self.calls.side(slot).and_then(|side| side.moment.checked_sub(1));
         last.max(noted.map(Duration::from_micros))
     }
 
     /// The end of the attempt that runs out of its attempt timeout first, and which it is.
-    pub(super) fn first_to_end(&self, slot: u32) -> (Time, u8) {
+    pub(super) fn first_to_end(&self, slot: Slot) -> (Time, u8) {
         let call = &self.calls[slot];
         if !call.is_racing() {
             return (call.moment, call.attempts);
@@ -325,7 +326,7 @@ impl Engine {
 
     /// The next moment of a call whose attempts run.
     #[inline]
-    pub(super) fn next_moment(&self, slot: u32) -> Time {
+    pub(super) fn next_moment(&self, slot: Slot) -> Time {
         let call = &self.calls[slot];
         self.first_to_end(slot).0.min(call.deadline).min(self.hedge_due(slot))
     }

@@ -5,6 +5,7 @@
 
 mod paths;
 
+use super::place::{RouteAt, Slot};
 use std::collections::BTreeMap;
 
 use super::admit::Answer;
@@ -211,7 +212,7 @@ impl Engine {
     }
 
     /// A call remembers the path it goes to.
-    pub(super) fn aim(&mut self, slot: u32, target: TargetId) {
+    pub(super) fn aim(&mut self, slot: Slot, target: TargetId) {
         if target != TargetId::NONE && self.routes[self.calls[slot].route].holds.is_some() {
             let number = self.targets.enter(target);
             self.calls.side_mut(slot).target = number;
@@ -219,7 +220,7 @@ impl Engine {
     }
 
     /// Asks whether calls to like paths are held.
-    pub(super) fn ask_hold(&mut self, slot: u32, now: Time) -> Answer {
+    pub(super) fn ask_hold(&mut self, slot: Slot, now: Time) -> Answer {
         let call = &self.calls[slot];
         let (route, deadline, may_park) = (call.route, call.deadline, call.has(flag::MAY_PARK));
         let Some(target) = self.calls.side(slot).map(|side| side.target).filter(|target| *target != 0) else {
@@ -257,13 +258,13 @@ impl Engine {
         Answer::Wait(self.wait_held(slot, until, now))
     }
 
-    fn set_waiting(&mut self, route: u32, gate: u16, list: List) {
+    fn set_waiting(&mut self, route: RouteAt, gate: u16, list: List) {
         if let Some(holds) = &mut self.routes[route].holds {
             holds.gates[usize::from(gate)].waiting = list;
         }
     }
 
-    fn wait_held(&mut self, slot: u32, until: Time, now: Time) -> Step {
+    fn wait_held(&mut self, slot: Slot, until: Time, now: Time) -> Step {
         let next = if until > now { until.min(now.after(MAX_PARK)) } else { now.after(MAX_PARK) };
         let call = &mut self.calls[slot];
         call.moment = next.min(call.deadline); // it is overdue by what it was told last
@@ -271,7 +272,7 @@ impl Engine {
     }
 
     /// A waiter's own look: `None` when it has a place.
-    pub(super) fn still_held(&mut self, slot: u32, now: Time) -> Option<Step> {
+    pub(super) fn still_held(&mut self, slot: Slot, now: Time) -> Option<Step> {
         let route = self.calls[slot].route;
         let gate = self.calls.side(slot).map_or(NO_GATE, |side| side.gate);
         if !self.calls[slot].has(flag::TOKENS) {
@@ -288,7 +289,7 @@ impl Engine {
     }
 
     /// Gives free places to the heads of a hold whose moment has come.
-    pub(super) fn let_through(&mut self, route: u32, number: u16, now: Time) {
+    pub(super) fn let_through(&mut self, route: RouteAt, number: u16, now: Time) {
         loop {
             let Some(holds) = &mut self.routes[route].holds else { return };
             let Some(gate) = holds.gates.get(usize::from(number)) else { return };
@@ -315,7 +316,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn unlist_held(&mut self, slot: u32) {
+    pub(super) fn unlist_held(&mut self, slot: Slot) {
         let route = self.calls[slot].route;
         let number = self.calls.side(slot).map_or(NO_GATE, |side| side.gate);
         let Some(holds) = &mut self.routes[route].holds else { return };
@@ -326,7 +327,7 @@ impl Engine {
     }
 
     /// A waiter has gone without a place: others may have its turn.
-    pub(super) fn left_hold(&mut self, slot: u32, now: Time) {
+    pub(super) fn left_hold(&mut self, slot: Slot, now: Time) {
         let route = self.calls[slot].route;
         let gate = self.calls.side(slot).map_or(NO_GATE, |side| side.gate);
         self.let_through(route, gate, now);
@@ -334,14 +335,14 @@ impl Engine {
 
     /// A call ends: it gives its place back, after a success to two.
     #[inline]
-    pub(super) fn give_place_back(&mut self, slot: u32, well: bool, now: Time) {
+    pub(super) fn give_place_back(&mut self, slot: Slot, well: bool, now: Time) {
         if FULL && self.calls[slot].has(flag::SIDE) {
             self.give_place(slot, well, now);
         }
     }
 
     #[inline(never)]
-    fn give_place(&mut self, slot: u32, well: bool, now: Time) {
+    fn give_place(&mut self, slot: Slot, well: bool, now: Time) {
         let route = self.calls[slot].route;
         let side = self.calls.side_mut(slot);
         let (number, placed) = (side.gate, core::mem::take(&mut side.placed));
@@ -355,7 +356,7 @@ impl Engine {
     }
 
     /// A throttled attempt will be tried again after a wait: calls to like paths wait as long.
-    pub(super) fn hold_like(&mut self, slot: u32, delay: Duration, now: Time) {
+    pub(super) fn hold_like(&mut self, slot: Slot, delay: Duration, now: Time) {
         let Some(target) = self.calls.side(slot).map(|side| side.target).filter(|target| *target != 0) else {
             return;
         };

@@ -4,10 +4,11 @@
 //! call; its next event is told so.
 
 use super::Engine;
-use super::arena::{NONE, flag};
+use super::arena::flag;
 use super::automaton::State;
 use super::call::GRACE;
 use super::chores::Chore;
+use super::place::{RouteAt, Slot};
 use crate::action::{CallId, Step, Verdict};
 use crate::time::Time;
 
@@ -17,7 +18,7 @@ const EXAMINED: u32 = 2;
 impl Engine {
     /// Notes the call around a new one, if that still goes on: its permit is shared, its retries are not multiplied, and
     /// its deadline holds.
-    pub(super) fn nest(&mut self, slot: u32, parent: CallId) {
+    pub(super) fn nest(&mut self, slot: Slot, parent: CallId) {
         let Some(parent) = self.calls.find(parent).filter(|parent| *parent != slot) else { return };
         let around = &mut self.calls[parent];
         if matches!(around.state(), State::Ended | State::Lost) {
@@ -41,7 +42,7 @@ impl Engine {
     /// Frees a call that has ended, or lets it linger while attempts or nested calls are out. The permit goes with it,
     /// so nothing that still runs under a permit runs without one.
     #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn settle(&mut self, slot: u32, now: Time) {
+    pub(super) fn settle(&mut self, slot: Slot, now: Time) {
         let mut slot = slot;
         loop {
             let call = &mut self.calls[slot];
@@ -57,7 +58,7 @@ impl Engine {
                 self.release(route, 1, now);
             }
             self.routes.leave(route, now);
-            if parent == NONE {
+            if parent == Slot::NONE {
                 return;
             }
             self.calls[parent].children -= 1;
@@ -74,16 +75,16 @@ impl Engine {
 
     /// The path that a call went to is one call less in use.
     #[inline]
-    fn lower(&mut self, slot: u32) {
+    fn lower(&mut self, slot: Slot) {
         if let Some(side) = self.calls.side(slot) {
             self.targets.leave(side.target);
         }
     }
 
     /// Gives up on a call whose host is overdue: what it holds goes on, its next event is answered `Lost`.
-    pub(super) fn lose(&mut self, slot: u32, now: Time) {
+    pub(super) fn lose(&mut self, slot: Slot, now: Time) {
         self.note(move |it| it.tell_reclaimed(slot, now));
-        let owed = core::mem::take(&mut self.owed);
+        let owed = core::mem::replace(&mut self.owed, (RouteAt::NONE, 0));
         self.leave_queue(slot, now);
         let permits = self.permits_of(slot);
         self.forgo(slot, now);
@@ -106,20 +107,20 @@ impl Engine {
     }
 
     /// Goes on without the stopped attempts of a call whose host has not reported them for 60 s.
-    pub(super) fn give_up_lanes(&mut self, slot: u32, now: Time) {
+    pub(super) fn give_up_lanes(&mut self, slot: Slot, now: Time) {
         self.note(move |it| it.tell_reclaimed(slot, now));
         self.free_lanes(slot, u8::MAX, now);
     }
 
     /// The host of a lost call has reported after all.
-    pub(super) fn told(&mut self, slot: u32, now: Time) -> Step {
+    pub(super) fn told(&mut self, slot: Slot, now: Time) -> Step {
         self.settle(slot, now);
         Step::done(Verdict::Lost)
     }
 
     /// Examines the next slots for leases that have run out; never that of `but`, whose own event this is.
     #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn reap(&mut self, now: Time, but: u32) {
+    pub(super) fn reap(&mut self, now: Time, but: Slot) {
         for _ in 0..EXAMINED {
             let Some(slot) = self.calls.next_to_reap() else { return };
             if slot != but && self.calls[slot].state() != State::Free {
@@ -129,7 +130,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn examine(&mut self, slot: u32, now: Time) {
+    fn examine(&mut self, slot: Slot, now: Time) {
         let call = &self.calls[slot];
         let over = |moment: Time| moment != Time::NEVER && moment <= now;
         let overdue = |moment: Time| moment != Time::NEVER && over(moment.after(GRACE));

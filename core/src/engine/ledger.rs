@@ -4,6 +4,7 @@
 
 use super::arena::flag;
 use super::automaton::State;
+use super::place::{RouteAt, Slot};
 use super::side::Racer;
 use super::{Engine, Input};
 use crate::action::{Lane, Verdict};
@@ -72,7 +73,7 @@ impl Engine {
     ///
     /// The class is the outcome's own: an opinion may have made it retryable, and the retry costs as much all the same.
     #[inline]
-    pub(super) fn charge(&mut self, slot: u32, class: Class, hedge: bool, now: Time) -> Charge {
+    pub(super) fn charge(&mut self, slot: Slot, class: Class, hedge: bool, now: Time) -> Charge {
         if self.lifted {
             return Charge::Granted(0);
         }
@@ -86,7 +87,7 @@ impl Engine {
     }
 
     /// Pays for a hedge, from the hedges' own budget or from the retries'.
-    pub(super) fn charge_hedge(&mut self, slot: u32, now: Time) -> Charge {
+    pub(super) fn charge_hedge(&mut self, slot: Slot, now: Time) -> Charge {
         let of = self.calls[slot].route;
         let (budget, calls) = if self.shares_budget(slot) {
             let home = self.routes[of].budget_at;
@@ -102,13 +103,13 @@ impl Engine {
         budget.try_charge_hedge(calls, now).map_or(Charge::Refused, Charge::Granted)
     }
 
-    pub(super) fn shares_budget(&self, slot: u32) -> bool {
+    pub(super) fn shares_budget(&self, slot: Slot) -> bool {
         self.settings(slot).hedge.as_ref().is_some_and(|hedge| hedge.budget == HedgeBudget::Shared)
     }
 
     /// The paid attempt of a call will not start; it was charged when the backoff began.
     #[inline(never)]
-    pub(super) fn refund(&mut self, slot: u32, now: Time) {
+    pub(super) fn refund(&mut self, slot: Slot, now: Time) {
         let call = &mut self.calls[slot];
         let home = self.routes[call.route].budget_at;
         if let Some(budget) = &mut self.routes[home].budget
@@ -122,7 +123,7 @@ impl Engine {
     /// A call ends or is lost: a retry that has not started is refunded, attempts that run are in flight no more. What
     /// is to be stopped.
     #[inline]
-    pub(super) fn forgo(&mut self, slot: u32, now: Time) -> u8 {
+    pub(super) fn forgo(&mut self, slot: Slot, now: Time) -> u8 {
         let call = &self.calls[slot];
         if call.between_attempts() {
             self.refund(slot, now);
@@ -137,7 +138,7 @@ impl Engine {
     /// Stops the attempts that run in these lanes: losers of a race, or all of a call that ends. What stopped them is
     /// known only where `cut` says that it was the deadline.
     #[inline(never)]
-    pub(super) fn stop_lanes(&mut self, slot: u32, lanes: u8, cut: bool, now: Time) -> u8 {
+    pub(super) fn stop_lanes(&mut self, slot: Slot, lanes: u8, cut: bool, now: Time) -> u8 {
         let stop = self.calls[slot].running() & lanes;
         for number in (0..8).filter(|number| stop >> number & 1 != 0) {
             let lane = Lane::of(number + 1);
@@ -160,7 +161,7 @@ impl Engine {
 
     /// An attempt's own ticket has been used, or has gone into a race with it.
     #[inline]
-    pub(super) fn drop_attempt_ticket(&mut self, slot: u32) {
+    pub(super) fn drop_attempt_ticket(&mut self, slot: Slot) {
         if self.guards_attempts(self.calls[slot].policy) {
             self.calls[slot].ticket = 0;
         }
@@ -168,7 +169,7 @@ impl Engine {
 
     /// Tells the budgets how an attempt ended; what is left of its charge.
     #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn count_outcome(&mut self, slot: u32, racer: &Racer, class: Class) -> u16 {
+    pub(super) fn count_outcome(&mut self, slot: Slot, racer: &Racer, class: Class) -> u16 {
         let own = racer.hedge && !self.shares_budget(slot);
         // A hedge has paid when it started; its failure takes nothing more.
         let paid = if racer.hedge && class != Class::Ok { Class::Cancelled } else { class };
@@ -190,7 +191,7 @@ impl Engine {
 
     /// A call has been decided by an attempt of this kind: an answer earns for its budgets, once per call.
     #[inline]
-    pub(super) fn earn(&mut self, slot: u32, kind: Kind, now: Time) {
+    pub(super) fn earn(&mut self, slot: Slot, kind: Kind, now: Time) {
         let class = kind.class().unwrap_or_else(|| self.settings(slot).class_of(kind));
         if !matches!(class, Class::Ok | Class::Permanent) {
             return;
@@ -207,7 +208,7 @@ impl Engine {
 
     /// Counts an attempt that starts; the first of a call is the call's one deposit in each budget (semantics 2.10).
     #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn count_attempt(&mut self, slot: u32, hedge: bool, now: Time) {
+    pub(super) fn count_attempt(&mut self, slot: Slot, hedge: bool, now: Time) {
         let call = &self.calls[slot];
         let counts = &mut self.policies[usize::from(call.policy)].counts;
         counts.attempts += 1;
@@ -233,7 +234,7 @@ impl Engine {
 
     /// Counts the end of a call.
     #[inline]
-    pub(super) fn count_end(&mut self, slot: u32, verdict: Verdict) {
+    pub(super) fn count_end(&mut self, slot: Slot, verdict: Verdict) {
         let policy = usize::from(self.calls[slot].policy);
         self.policies[policy].counts.ends[verdict as usize] += 1;
     }
@@ -241,7 +242,7 @@ impl Engine {
     /// An attempt is out no more. Its permit, if it has one of its own, goes back when all that learns from its end has
     /// seen it out.
     #[inline]
-    pub(super) fn report_lane(&mut self, slot: u32, bits: u8) {
+    pub(super) fn report_lane(&mut self, slot: Slot, bits: u8) {
         let call = &mut self.calls[slot];
         let gone = call.lanes & bits;
         call.lanes &= !bits;
@@ -251,7 +252,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn report_permits(&mut self, slot: u32, gone: u8) {
+    fn report_permits(&mut self, slot: Slot, gone: u8) {
         let call = &self.calls[slot];
         let mut permits = if call.has(flag::PER_LANE) { gone.count_ones() } else { 0 };
         let route = call.route;
@@ -275,7 +276,7 @@ impl Engine {
 
     #[inline(never)]
     fn pay_owed(&mut self, now: Time) {
-        let (route, permits) = core::mem::take(&mut self.owed);
+        let (route, permits) = core::mem::replace(&mut self.owed, (RouteAt::NONE, 0));
         self.release(route, permits, now);
     }
 }

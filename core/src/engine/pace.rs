@@ -6,10 +6,11 @@
 
 use super::Engine;
 use super::admit::Answer;
-use super::arena::{Arena, NONE, flag};
+use super::arena::{Arena, flag};
 use super::call::{MAX_PARK, wait};
 use super::chores::Chore;
 use super::fleet::rate::Share;
+use super::place::{PoolAt, RouteAt, Slot};
 use super::queue::List;
 use crate::action::{Step, Verdict, Wait};
 use crate::debt::{Debt, Unit};
@@ -145,7 +146,7 @@ impl Pace {
     }
 
     /// Puts a call behind those that wait.
-    pub fn enlist(&mut self, calls: &mut Arena, slot: u32, cost: u64) {
+    pub fn enlist(&mut self, calls: &mut Arena, slot: Slot, cost: u64) {
         self.queued += cost;
         self.waiting.push(calls, slot);
     }
@@ -172,7 +173,7 @@ impl Pace {
 
 impl Engine {
     /// The rate that calls of a route wait for: its own send rate, or its rate limit, which may be a pool's.
-    fn pace_mut(&mut self, route: u32, sending: bool) -> Option<&mut Pace> {
+    fn pace_mut(&mut self, route: RouteAt, sending: bool) -> Option<&mut Pace> {
         if sending {
             self.routes[route].send.as_deref_mut()
         } else {
@@ -183,17 +184,17 @@ impl Engine {
 
     /// Is the rate limit of a call the fleet's?
     #[inline]
-    pub(super) fn in_fleet(&self, slot: u32) -> bool {
+    pub(super) fn in_fleet(&self, slot: Slot) -> bool {
         let home = self.routes[self.calls[slot].route].rate_at;
         self.routes[home].rate.as_deref().is_some_and(|pace| matches!(pace.bucket, Bucket::Fleet(_)))
     }
 
-    fn tokens_of(&self, slot: u32, sending: bool) -> u32 {
+    fn tokens_of(&self, slot: Slot, sending: bool) -> u32 {
         if sending { 1 } else { u32::from(self.calls[slot].cost) }
     }
 
     /// Asks for the tokens of a call, or of its next attempt.
-    pub(super) fn ask_pace(&mut self, slot: u32, sending: bool, now: Time) -> Answer {
+    pub(super) fn ask_pace(&mut self, slot: Slot, sending: bool, now: Time) -> Answer {
         let call = &self.calls[slot];
         let (route, policy, deadline, may_park) =
             (call.route, call.policy, call.deadline, call.has(flag::MAY_PARK));
@@ -247,7 +248,7 @@ impl Engine {
     /// If the rate has become the fleet's, or the process's own again, each waiter is told anew, because its moment is the end
     /// of its patience in the one queue and its turn in the other: whoever waits now for the fleet's has `max_wait` from here;
     /// whoever would not wait for the process's own, or in vain, is refused.
-    pub(super) fn rate_retuned(&mut self, home: u32, moved: bool, now: Time) {
+    pub(super) fn rate_retuned(&mut self, home: PoolAt, moved: bool, now: Time) {
         let head = |it: &mut Self| it.routes[home].rate.as_deref_mut().and_then(|pace| pace.waiting.head());
         let (mut ahead, mut next, mut left) = (0, head(self), false);
         while let Some(slot) = next {
@@ -255,7 +256,7 @@ impl Engine {
             let (id, deadline, give_up) =
                 (self.calls.id(slot), call.deadline, call.moment.min(call.deadline));
             let (cost, after) = (u32::from(call.cost), call.links().1);
-            next = (after != NONE).then_some(after);
+            next = (after != Slot::NONE).then_some(after);
             if self.is_above_burst(cost, home) {
                 self.turn_away_from(slot, Verdict::CostAboveBurst, None, now);
                 left = true;
@@ -292,17 +293,17 @@ impl Engine {
     }
 
     /// Does a call cost more than its rate can ever hold?
-    pub(super) fn is_above_burst(&self, cost: u32, home: u32) -> bool {
+    pub(super) fn is_above_burst(&self, cost: u32, home: PoolAt) -> bool {
         self.routes[home].rate.as_deref().and_then(Pace::burst).is_some_and(|burst| cost > burst)
     }
 
-    fn wait_paced(&self, slot: u32, now: Time) -> Step {
+    fn wait_paced(&self, slot: Slot, now: Time) -> Step {
         let call = &self.calls[slot];
         wait(Wait::Rate, call.moment.min(call.deadline).min(now.after(MAX_PARK)), now)
     }
 
     /// Gives tokens to the heads that can have them. True if there is a new head.
-    fn pace_out(&mut self, route: u32, sending: bool, now: Time) -> bool {
+    fn pace_out(&mut self, route: RouteAt, sending: bool, now: Time) -> bool {
         if let Some(Pace { bucket: Bucket::Fleet(_), .. }) = self.pace_mut(route, sending) {
             return self.lease_out(self.routes[route].rate_at, now);
         }
@@ -338,12 +339,12 @@ impl Engine {
     }
 
     /// Goes on with giving tokens to the heads that can have them.
-    pub(super) fn resume_pace(&mut self, route: u32, sending: bool, now: Time) {
+    pub(super) fn resume_pace(&mut self, route: RouteAt, sending: bool, now: Time) {
         self.pace_out(route, sending, now);
     }
 
     /// A new head looks again, if its turn may not be what it was told.
-    fn settle_heads(&mut self, route: u32, sending: bool) {
+    fn settle_heads(&mut self, route: RouteAt, sending: bool) {
         let Some(pace) = self.pace_mut(route, sending) else { return };
         match pace.waiting.head() {
             None => pace.restless = false,
@@ -355,7 +356,7 @@ impl Engine {
     }
 
     /// Somebody has left without tokens.
-    pub(super) fn left_pace(&mut self, route: u32, sending: bool, now: Time) {
+    pub(super) fn left_pace(&mut self, route: RouteAt, sending: bool, now: Time) {
         if let Some(pace) = self.pace_mut(route, sending) {
             pace.restless = true;
         }
@@ -364,7 +365,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn unlist_paced(&mut self, slot: u32) {
+    pub(super) fn unlist_paced(&mut self, slot: Slot) {
         let (route, sending) = (self.calls[slot].route, self.calls[slot].has(flag::SENDING));
         let cost = u64::from(self.tokens_of(slot, sending));
         let Some(pace) = self.pace_mut(route, sending) else { return };
@@ -377,7 +378,7 @@ impl Engine {
     }
 
     /// A waiter's own look: `None` when its tokens are there.
-    pub(super) fn still_paced(&mut self, slot: u32, now: Time) -> Option<Step> {
+    pub(super) fn still_paced(&mut self, slot: Slot, now: Time) -> Option<Step> {
         let (route, sending) = (self.calls[slot].route, self.calls[slot].has(flag::SENDING));
         if !self.calls[slot].has(flag::TOKENS) {
             self.pace_out(route, sending, now);

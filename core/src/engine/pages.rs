@@ -2,6 +2,7 @@
 //!
 //! Each call and each route is consistent in itself, as it is at its page; two of them may be seen some steps apart.
 
+use super::place::RouteAt;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Engine;
@@ -85,7 +86,7 @@ pub struct SavePages {
 }
 
 /// Sorts routes by their last use: idle ones, pinned ones without calls, those with calls; then by moment, then by slot.
-pub(super) type Used = (bool, bool, i64, u32);
+pub(super) type Used = (bool, bool, i64, RouteAt);
 
 impl Default for SavePages {
     /// None saved yet.

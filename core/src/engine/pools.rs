@@ -1,7 +1,7 @@
 //! Pools: one queue, one bucket or one ledger for several policies and all their routes (semantics 0.4).
 
-use super::arena::NONE;
 use super::chores::{Chore, LOOKED_AT};
+use super::place::{PoolAt, RouteAt};
 use super::record::RecordType;
 use super::route::Homes;
 use super::{Clash, Engine, Input};
@@ -14,8 +14,8 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Shared {
     pub pool: Pool,
-    /// The slot of the route that holds it.
-    pub at: u32,
+    /// Where it is kept.
+    pub at: PoolAt,
     #[allow(dead_code)] // that there is one says something
     full: Full,
 }
@@ -91,7 +91,7 @@ impl Engine {
         let at = known.at;
         let policy = to.policy().clone();
         known.pool = to;
-        let before = self.levels(at);
+        let before = self.levels(at.route());
         let route = &mut self.routes[at];
         if let (Some(pool), Some(bulkhead)) = (&mut route.pool, &policy.bulkhead) {
             pool.retune(bulkhead, now);
@@ -104,19 +104,19 @@ impl Engine {
         self.retune_slots(at, policy.bulkhead.as_ref(), now);
         self.retune_digest(at, policy.bulkhead.as_ref());
         self.tell_users(at, 0);
-        if !self.retune_budget_of(at, policy.retry.budget, now) {
+        if !self.retune_budget_of(at.route(), policy.retry.budget, now) {
             self.forget_charges_of(|_, home| home == at);
         }
-        self.note(move |it| it.tell_policy(RecordType::PolicyRetuned, None, Some(at), now));
-        self.note(move |it| it.tell_levels(at, before, now));
+        self.note(move |it| it.tell_policy(RecordType::PolicyRetuned, None, Some(at.route()), now));
+        self.note(move |it| it.tell_levels(at.route(), before, now));
         self.hand_out(at, now);
         Ok(self.flags())
     }
 
     /// Tells the users of a pool, from this slot on, whether its permits are leases; those behind in the next steps.
-    pub(super) fn tell_users(&mut self, home: u32, from: u32) {
+    pub(super) fn tell_users(&mut self, home: PoolAt, from: u32) {
         let end = from.saturating_add(LOOKED_AT).min(self.routes.slots());
-        for slot in from..end {
+        for slot in (from..end).map(RouteAt::new) {
             let route = &self.routes[slot];
             if route.pool_at == home && !route.is_pool() && !route.is_free() {
                 self.routes.set_leased(slot);
@@ -133,7 +133,7 @@ impl Engine {
             return Ok(Homes::OWN);
         }
         let find = |name: Option<&crate::full::Name>, kind| match name {
-            None => Ok(NONE),
+            None => Ok(PoolAt::NONE),
             Some(name) => match self.pools.get(&**name) {
                 Some(shared) if shared.pool.kind() == kind => Ok(shared.at),
                 Some(_) => Err("it names a pool that is of another kind"),

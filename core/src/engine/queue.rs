@@ -4,10 +4,11 @@
 //! claims it with its next event. A grant is a lease (R9): unclaimed for 5 s, it goes to the next waiter.
 
 use super::Engine;
-use super::arena::{Arena, Call, NONE, flag};
+use super::arena::{Arena, Call, flag};
 use super::automaton::State;
 use super::chores::Chore;
 use super::limiter::Limiter;
+use super::place::{PoolAt, RouteAt, Slot};
 use super::route::stage;
 use crate::action::{Verdict, Wait};
 use crate::codel::{CoDel, CodelSettings};
@@ -24,14 +25,14 @@ const ALLOWANCES: [f64; 4] = [0.25, 0.5, 1.0, 2.0];
 /// A list of calls through their own links.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
-    head: u32,
-    tail: u32,
+    head: Slot,
+    tail: Slot,
     len: u32,
 }
 
 impl Default for List {
     fn default() -> Self {
-        Self { head: NONE, tail: NONE, len: 0 }
+        Self { head: Slot::NONE, tail: Slot::NONE, len: 0 }
     }
 }
 
@@ -40,29 +41,29 @@ impl List {
         self.len
     }
 
-    pub fn head(&self) -> Option<u32> {
-        (self.head != NONE).then_some(self.head)
+    pub fn head(&self) -> Option<Slot> {
+        (self.head != Slot::NONE).then_some(self.head)
     }
 
-    fn tail(&self) -> Option<u32> {
-        (self.tail != NONE).then_some(self.tail)
+    fn tail(&self) -> Option<Slot> {
+        (self.tail != Slot::NONE).then_some(self.tail)
     }
 
-    pub fn push(&mut self, calls: &mut Arena, slot: u32) {
+    pub fn push(&mut self, calls: &mut Arena, slot: Slot) {
         self.insert(calls, slot, self.tail);
     }
 
     /// Puts a call behind another, or first.
-    fn insert(&mut self, calls: &mut Arena, slot: u32, before: u32) {
-        let after = if before == NONE { self.head } else { calls[before].links().1 };
+    fn insert(&mut self, calls: &mut Arena, slot: Slot, before: Slot) {
+        let after = if before == Slot::NONE { self.head } else { calls[before].links().1 };
         calls[slot].set_links(before, after);
-        if before == NONE {
+        if before == Slot::NONE {
             self.head = slot;
         } else {
             let (first, _) = calls[before].links();
             calls[before].set_links(first, slot);
         }
-        if after == NONE {
+        if after == Slot::NONE {
             self.tail = slot;
         } else {
             let (_, last) = calls[after].links();
@@ -72,15 +73,15 @@ impl List {
     }
 
     /// Takes a call out, wherever it stands.
-    pub fn remove(&mut self, calls: &mut Arena, slot: u32) {
+    pub fn remove(&mut self, calls: &mut Arena, slot: Slot) {
         let (before, after) = calls[slot].links();
-        if before == NONE {
+        if before == Slot::NONE {
             self.head = after;
         } else {
             let (first, _) = calls[before].links();
             calls[before].set_links(first, after);
         }
-        if after == NONE {
+        if after == Slot::NONE {
             self.tail = before;
         } else {
             let (_, last) = calls[after].links();
@@ -172,13 +173,13 @@ impl Pool {
         if FULL && self.prioritized { usize::from(call.flags & flag::CRITICALITY) } else { 0 }
     }
 
-    fn push(&mut self, calls: &mut Arena, slot: u32) {
+    fn push(&mut self, calls: &mut Arena, slot: Slot) {
         let list = self.list_of(&calls[slot]);
         let mut before = self.waiting[list].tail;
         // By arrival, then by ordinal: a call that comes back between attempts may be older than who came with it.
         while FULL
             && self.prioritized
-            && before != NONE
+            && before != Slot::NONE
             && calls[before].moment == calls[slot].moment
             && calls[before].ordinal() > calls[slot].ordinal()
         {
@@ -188,25 +189,25 @@ impl Pool {
         self.waiters += 1;
     }
 
-    fn remove(&mut self, calls: &mut Arena, slot: u32) {
+    fn remove(&mut self, calls: &mut Arena, slot: Slot) {
         let list = self.list_of(&calls[slot]);
         self.waiting[list].remove(calls, slot);
         self.waiters -= 1;
     }
 
     /// Who is next: the oldest, or under congestion the newest where the policy says so.
-    pub fn next(&self, calls: &Arena, now: Time) -> Option<u32> {
+    pub fn next(&self, calls: &Arena, now: Time) -> Option<Slot> {
         if !FULL {
             return self.waiting[0].head();
         }
         let newest = self.lifo && self.codel.as_ref().is_some_and(|codel| codel.congested(now));
         let ends = self.waiting.iter().filter_map(|list| if newest { list.tail() } else { list.head() });
-        let age = |slot: &u32| (calls[*slot].moment, calls[*slot].ordinal());
+        let age = |slot: &Slot| (calls[*slot].moment, calls[*slot].ordinal());
         if newest { ends.max_by_key(age) } else { ends.min_by_key(age) }
     }
 
     /// The oldest waiter of the lowest criticality below this one.
-    fn lowest_below(&self, criticality: u16) -> Option<u32> {
+    fn lowest_below(&self, criticality: u16) -> Option<Slot> {
         if !FULL || !self.prioritized {
             return None;
         }
@@ -214,16 +215,16 @@ impl Pool {
     }
 
     /// Who came last of the lowest criticality.
-    pub fn last(&self) -> Option<u32> {
+    pub fn last(&self) -> Option<Slot> {
         self.waiting.iter().find_map(List::tail)
     }
 
     /// All who wait, of the lowest criticality first, each by arrival.
-    pub fn queue(&self, calls: &Arena) -> Vec<u32> {
+    pub fn queue(&self, calls: &Arena) -> Vec<Slot> {
         let mut all = Vec::new();
         for list in &self.waiting {
             let mut next = list.head;
-            while next != NONE {
+            while next != Slot::NONE {
                 all.push(next);
                 next = calls[next].links().1;
             }
@@ -261,12 +262,12 @@ pub(super) enum Permit {
 
 impl Engine {
     /// The end of a waiter's patience: its deadline or its acquire timeout, whichever is first.
-    pub(super) fn patience(&self, slot: u32) -> Time {
+    pub(super) fn patience(&self, slot: Slot) -> Time {
         self.impatient_at(slot).min(self.calls[slot].deadline)
     }
 
     /// The end of its acquire timeout.
-    fn impatient_at(&self, slot: u32) -> Time {
+    fn impatient_at(&self, slot: Slot) -> Time {
         let call = &self.calls[slot];
         let policy = &self.policies[usize::from(call.policy)].policy;
         let patience = policy.bulkhead.as_ref().map_or(Duration::MAX, |bulkhead| bulkhead.acquire_timeout);
@@ -278,7 +279,7 @@ impl Engine {
     }
 
     /// Why a waiter whose patience has ended is refused.
-    pub(super) fn impatience(&self, slot: u32) -> Verdict {
+    pub(super) fn impatience(&self, slot: Slot) -> Verdict {
         if self.calls[slot].deadline <= self.impatient_at(slot) {
             Verdict::DeadlineQueued
         } else {
@@ -288,10 +289,10 @@ impl Engine {
 
     /// Asks the route's pool for a permit.
     #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn acquire(&mut self, slot: u32, now: Time) -> Result<Permit, Verdict> {
+    pub(super) fn acquire(&mut self, slot: Slot, now: Time) -> Result<Permit, Verdict> {
         let call = &mut self.calls[slot];
         let home = self.routes[call.route].pool_at;
-        if call.parent() == NONE
+        if call.parent() == Slot::NONE
             && let Some(pool) = &mut self.routes[home].pool
             && pool.granted.len() == 0
             && pool.admits()
@@ -307,8 +308,8 @@ impl Engine {
     #[inline(never)]
     pub(super) fn acquire_after_others(
         &mut self,
-        slot: u32,
-        home: u32,
+        slot: Slot,
+        home: PoolAt,
         now: Time,
     ) -> Result<Permit, Verdict> {
         if self.calls[slot].has(flag::SHARES) || self.share(slot) {
@@ -322,7 +323,12 @@ impl Engine {
     }
 
     /// The same once those who were before it are seen to.
-    pub(super) fn acquire_or_queue(&mut self, slot: u32, home: u32, now: Time) -> Result<Permit, Verdict> {
+    pub(super) fn acquire_or_queue(
+        &mut self,
+        slot: Slot,
+        home: PoolAt,
+        now: Time,
+    ) -> Result<Permit, Verdict> {
         let Some(pool) = &mut self.routes[home].pool else {
             debug_assert!(false, "the permits of a stage are missing");
             return Err(Verdict::QueueFull); // a broken invariant must not switch a limit off
@@ -354,7 +360,7 @@ impl Engine {
     }
 
     /// Puts a call into the queue of a pool.
-    pub(super) fn join_queue(&mut self, slot: u32, home: u32, why: Wait, now: Time) {
+    pub(super) fn join_queue(&mut self, slot: Slot, home: PoolAt, why: Wait, now: Time) {
         self.note_charged(slot);
         let Some(pool) = &mut self.routes[home].pool else { return };
         pool.emptied(now);
@@ -366,7 +372,7 @@ impl Engine {
     /// Hands out all permits that can be handed out (I3). A waiter whose patience has ended is failed, not granted; so is
     /// one that has waited longer than the queue's control allows.
     #[inline(never)]
-    pub(super) fn hand_out(&mut self, home: u32, now: Time) {
+    pub(super) fn hand_out(&mut self, home: PoolAt, now: Time) {
         loop {
             let Some(pool) = &mut self.routes[home].pool else { return };
             if pool.in_flight >= pool.limit || pool.waiters == 0 {
@@ -406,7 +412,7 @@ impl Engine {
     }
 
     /// Refuses a call that waits; its owner is told when it comes.
-    pub(super) fn turn_away(&mut self, slot: u32, verdict: Verdict, now: Time) {
+    pub(super) fn turn_away(&mut self, slot: Slot, verdict: Verdict, now: Time) {
         self.calls[slot].turn_away(verdict, now);
         self.note(move |it| it.tell_shed(slot, verdict, now));
         self.wakes.push(self.calls.id(slot));
@@ -414,7 +420,7 @@ impl Engine {
 
     /// Gives permits back, and on in the same step (R2, R6).
     #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn release(&mut self, route: u32, permits: u32, now: Time) {
+    pub(super) fn release(&mut self, route: RouteAt, permits: u32, now: Time) {
         let home = self.routes[route].pool_at;
         let Some(pool) = &mut self.routes[home].pool else { return };
         pool.in_flight -= permits;
@@ -429,7 +435,7 @@ impl Engine {
 
     /// Takes back grants that nobody has claimed for 5 s (R9).
     #[inline]
-    pub(super) fn revoke_overdue(&mut self, home: u32, now: Time) {
+    pub(super) fn revoke_overdue(&mut self, home: PoolAt, now: Time) {
         while let Some(slot) = self.routes[home].pool.as_ref().and_then(|pool| pool.granted.head())
             && self.calls[slot].moment <= now
             && self.chores.one_more(Chore::Grants(home))
@@ -439,7 +445,7 @@ impl Engine {
     }
 
     /// Takes a call out of the list it stands in, and gives it back the moment that its links took the place of.
-    pub(super) fn unlist(&mut self, slot: u32) {
+    pub(super) fn unlist(&mut self, slot: Slot) {
         let call = &self.calls[slot];
         if !call.listed() {
             return;
@@ -457,14 +463,14 @@ impl Engine {
 
     /// Takes a call that ends, or that is lost, out of the list it stands in; others may be next now.
     #[inline]
-    pub(super) fn leave_queue(&mut self, slot: u32, now: Time) {
+    pub(super) fn leave_queue(&mut self, slot: Slot, now: Time) {
         if self.calls[slot].listed() {
             self.leave_list(slot, now);
         }
     }
 
     #[inline(never)]
-    fn leave_list(&mut self, slot: u32, now: Time) {
+    fn leave_list(&mut self, slot: Slot, now: Time) {
         let call = &self.calls[slot];
         let (state, sending, route) = (call.state(), call.has(flag::SENDING), call.route);
         self.unlist(slot);
@@ -486,13 +492,13 @@ impl Engine {
 
     /// Gives up the lanes of attempts that are out no more, and the permits that go with them.
     #[inline]
-    pub(super) fn free_lanes(&mut self, slot: u32, bits: u8, now: Time) {
+    pub(super) fn free_lanes(&mut self, slot: Slot, bits: u8, now: Time) {
         self.report_lane(slot, bits);
         self.pay_back(now);
     }
 
     /// The permits that a call holds.
-    pub(super) fn permits_of(&self, slot: u32) -> u32 {
+    pub(super) fn permits_of(&self, slot: Slot) -> u32 {
         let call = &self.calls[slot];
         let extra = self.calls.side(slot).map_or(0, |side| side.extra & call.lanes);
         let lanes = if call.has(flag::PER_LANE) { call.lanes } else { extra };
@@ -504,7 +510,7 @@ impl Engine {
     ///
     /// The first ancestor of the same pool answers, so recursion through one policy, or through a few in turn, looks at
     /// as many calls as there are policies in the turn. See [`Arena::pooled_above`].
-    pub(super) fn share(&mut self, slot: u32) -> bool {
+    pub(super) fn share(&mut self, slot: Slot) -> bool {
         let Some(nearest) = self.calls.pooled_above(slot) else { return false };
         let home = self.routes[self.calls[slot].route].pool_at;
         let mut next = Some(nearest);

@@ -2,6 +2,7 @@
 //!
 //! What each record says is in `tell.rs`; here are their form and the place where they wait to be taken.
 
+use super::place::RouteAt;
 use crate::map::Map;
 use core::fmt;
 
@@ -218,9 +219,9 @@ pub(super) struct Notes {
     dropped: u64,
     waiting: Vec<Record>,
     /// By the route's slot and the verdict's number.
-    samples: Map<(u32, u8), Sample>,
+    samples: Map<(RouteAt, u8), Sample>,
     /// The probability last told of a throttle that refuses, by the route's slot.
-    throttles: Map<u32, (RouteId, f64)>,
+    throttles: Map<RouteAt, (RouteId, f64)>,
     /// The call whose rejection was left out, until its end is told.
     quiet: Option<CallId>,
 }
@@ -240,7 +241,7 @@ impl Notes {
     }
 
     /// Is a rejection told? Then how many like it were not, since the last.
-    pub fn sample(&mut self, slot: u32, route: RouteId, verdict: Verdict, now: Time) -> Option<u32> {
+    pub fn sample(&mut self, slot: RouteAt, route: RouteId, verdict: Verdict, now: Time) -> Option<u32> {
         let fresh = Sample { route, last: now, suppressed: 0 };
         match self.samples.get_mut(&(slot, verdict as u8)) {
             Some(sample) if sample.route == route => {
@@ -269,7 +270,7 @@ impl Notes {
     }
 
     /// Notes a throttle's probability; what was told before, if it has become zero or is so no more.
-    pub fn throttled(&mut self, slot: u32, route: RouteId, to: f64) -> Option<f64> {
+    pub fn throttled(&mut self, slot: RouteAt, route: RouteId, to: f64) -> Option<f64> {
         let known = self.throttles.get(&slot).filter(|(of, _)| *of == route);
         let from = known.map_or(0.0, |(_, told)| *told);
         if to > 0.0 {
@@ -430,16 +431,16 @@ mod tests {
     #[test]
     fn a_route_whose_slot_is_another_route_now_is_sampled_anew() {
         let mut notes = Notes::default();
-        let (old, new) = (RouteId::new(3, 1), RouteId::new(3, 2));
+        let (at, old, new) = (RouteAt::new(3), RouteId::new(3, 1), RouteId::new(3, 2));
         let now = Time::from_micros(0);
-        assert_eq!(notes.sample(3, old, Verdict::QueueFull, now), Some(0));
-        assert_eq!(notes.sample(3, old, Verdict::QueueFull, now), None);
-        assert_eq!(notes.sample(3, old, Verdict::Throttled, now), Some(0), "another kind");
-        assert_eq!(notes.sample(3, new, Verdict::QueueFull, now), Some(0));
-        assert_eq!(notes.throttled(3, old, 0.5), Some(0.0));
-        assert_eq!(notes.throttled(3, old, 0.25), None);
-        assert_eq!(notes.throttled(3, new, 0.25), Some(0.0));
-        assert_eq!(notes.throttled(3, new, 0.0), Some(0.25));
+        assert_eq!(notes.sample(at, old, Verdict::QueueFull, now), Some(0));
+        assert_eq!(notes.sample(at, old, Verdict::QueueFull, now), None);
+        assert_eq!(notes.sample(at, old, Verdict::Throttled, now), Some(0), "another kind");
+        assert_eq!(notes.sample(at, new, Verdict::QueueFull, now), Some(0));
+        assert_eq!(notes.throttled(at, old, 0.5), Some(0.0));
+        assert_eq!(notes.throttled(at, old, 0.25), None);
+        assert_eq!(notes.throttled(at, new, 0.25), Some(0.0));
+        assert_eq!(notes.throttled(at, new, 0.0), Some(0.25));
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! the queue. What calls share changes at once: permits and budgets. Nothing that runs is evicted, and what has been
 //! counted stays counted where it still means the same.
 
+use super::place::{PoolAt, RouteAt, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::arena::{Call, NONE, flag};
+use super::arena::{Call, flag};
 use super::automaton::State;
 use super::fleet::breaker::Guard;
 use super::queue::Pool;
@@ -113,8 +114,8 @@ impl Engine {
         true
     }
 
-    pub(super) fn retune_pool_of(&mut self, route: u32, number: u16, in_flight: u32, now: Time) {
-        if self.routes[route].pool_at != route {
+    pub(super) fn retune_pool_of(&mut self, route: RouteAt, number: u16, in_flight: u32, now: Time) {
+        if self.routes[route].pool_at != route.own() {
             return; // a pool is retuned by its own name
         }
         let to = self.policies[usize::from(number)].policy.bulkhead.clone();
@@ -133,12 +134,12 @@ impl Engine {
             pool.set_limit(u32::MAX);
             pool.max_queue = 0;
         }
-        self.retune_slots(route, to.as_ref(), now);
-        self.retune_digest(route, to.as_ref());
+        self.retune_slots(route.own(), to.as_ref(), now);
+        self.retune_digest(route.own(), to.as_ref());
     }
 
     /// Everything of a route but its permits, as of the moment `at` when the settings were changed.
-    pub(super) fn retune_route(&mut self, route: u32, number: u16, at: Time, now: Time) {
+    pub(super) fn retune_route(&mut self, route: RouteAt, number: u16, at: Time, now: Time) {
         let entry = &self.policies[usize::from(number)];
         let (policy, forced) = (entry.policy.clone(), entry.forced);
         let it = &mut self.routes[route];
@@ -165,7 +166,7 @@ impl Engine {
         // A queue that calls wait in stays, and so does what they wait for.
         let mut moved = None;
         match (&mut it.rate, &policy.rate_limit) {
-            (Some(pace), Some(to)) if it.rate_at == route => {
+            (Some(pace), Some(to)) if it.rate_at == route.own() => {
                 moved = Some(pace.bucket.retune(to, at));
             }
             (Some(pace), _) if pace.waiting.len() > 0 => {}
@@ -182,34 +183,34 @@ impl Engine {
         it.without_guards();
         it.set_stages(&policy, forced);
         self.routes.set_leased(route);
-        self.recount_rate(route);
+        self.recount_rate(route.own());
         if let Some(moved) = moved {
-            self.rate_retuned(route, moved, now);
+            self.rate_retuned(route.own(), moved, now);
         }
-        if self.routes[route].budget_at == route {
+        if self.routes[route].budget_at == route.own() {
             self.retune_budget_of(route, policy.retry.budget, at);
         }
     }
 
     /// Where a policy gets a bulkhead, gives its calls in flight the permits that they would hold had there been one; how
     /// many by route. One pass over all calls, however many routes there are.
-    fn adopt(&mut self, number: u16) -> BTreeMap<u32, u32> {
+    fn adopt(&mut self, number: u16) -> BTreeMap<RouteAt, u32> {
         let mut adopted = BTreeMap::new();
         if self.policies[usize::from(number)].policy.bulkhead.is_none() {
             return adopted;
         }
-        let without = |route: u32| {
+        let without = |route: RouteAt| {
             let it = &self.routes[route];
-            it.policy == number && it.pool_at == route && it.pool.is_none()
+            it.policy == number && it.pool_at == route.own() && it.pool.is_none()
         };
         // Whoever waits before its first attempt has yet to ask for one.
         let waits = |call: &Call| call.attempts == 0 && matches!(call.state(), State::Held | State::Paced);
-        let here = |slot: u32, route: u32| {
+        let here = |slot: Slot, route: RouteAt| {
             let call = &self.calls[slot];
             call.route == route && call.state() != State::Lost && !waits(call)
         };
-        let around = |slot: &u32| Some(self.calls[*slot].parent()).filter(|parent| *parent != NONE);
-        let alone = |slot: u32, route: u32| {
+        let around = |slot: &Slot| Some(self.calls[*slot].parent()).filter(|parent| *parent != Slot::NONE);
+        let alone = |slot: Slot, route: RouteAt| {
             !std::iter::successors(around(&slot), around).any(|ancestor| here(ancestor, route))
         };
         let slots = self.calls.iter().filter(|(slot, call)| {
@@ -226,7 +227,7 @@ impl Engine {
 
     /// Gives a route's budget, or a pool's, other settings; false if it is another budget now. Then what was paid to the
     /// one before is to be forgotten ([`Engine::forget_charges_of`]).
-    pub(super) fn retune_budget_of(&mut self, route: u32, to: Option<BudgetSettings>, now: Time) -> bool {
+    pub(super) fn retune_budget_of(&mut self, route: RouteAt, to: Option<BudgetSettings>, now: Time) -> bool {
         match (&mut self.routes[route].budget, to) {
             (None, None) => true,
             (Some(budget), Some(to)) => budget.retune(&to, now),
@@ -238,7 +239,7 @@ impl Engine {
     }
 
     /// What was paid to budgets that are gone is not refunded by those that are there now.
-    pub(super) fn forget_charges_of(&mut self, gone: impl Fn(&Route, u32) -> bool) {
+    pub(super) fn forget_charges_of(&mut self, gone: impl Fn(&Route, PoolAt) -> bool) {
         let here = |call: &Call| {
             let home = self.routes[call.route].budget_at;
             (call.charge != 0 || call.is_racing()) && gone(&self.routes[home], home)

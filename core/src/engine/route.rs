@@ -10,9 +10,9 @@ pub(super) mod debts;
 pub(super) mod evict;
 pub(super) mod stage;
 
+use super::place::{PoolAt, RouteAt};
 use crate::map::Map;
 
-use super::arena::NONE;
 use super::fleet::breaker::Guard;
 use super::fleet::digest::Digest;
 use super::fleet::slots::Slots;
@@ -39,16 +39,16 @@ const LONGEST_KEY: usize = 512;
 /// cleaned of them.
 const OVERFLOW: &str = "\u{0}overflow";
 
-/// Where the parts of a policy that can be shared are kept: in a pool, or in each route ([`NONE`]).
+/// Where the parts of a policy that can be shared are kept: in a pool, or in each route ([`PoolAt::NONE`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Homes {
-    pub pool: u32,
-    pub rate: u32,
-    pub budget: u32,
+    pub pool: PoolAt,
+    pub rate: PoolAt,
+    pub budget: PoolAt,
 }
 
 impl Homes {
-    pub const OWN: Self = Self { pool: NONE, rate: NONE, budget: NONE };
+    pub const OWN: Self = Self { pool: PoolAt::NONE, rate: PoolAt::NONE, budget: PoolAt::NONE };
 }
 
 /// The state of one (policy, key); or a pool, which is a route that no call goes by.
@@ -67,9 +67,9 @@ pub(super) struct Route {
     /// The last change of its policy's settings that it has taken over.
     pub changes: u32,
     /// Where its permits, tokens and retry budget are: here, or in a pool.
-    pub pool_at: u32,
-    pub rate_at: u32,
-    pub budget_at: u32,
+    pub pool_at: PoolAt,
+    pub rate_at: PoolAt,
+    pub budget_at: PoolAt,
     pub pool: Option<Pool>,
     /// What it knows of the fleet's slots, where its permits are those.
     pub slots: Option<Part<Slots>>,
@@ -89,8 +89,8 @@ pub(super) struct Route {
     /// Calls of other routes whose retry budget is here.
     pub guests: u32,
     /// Its neighbours among the routes without calls, while it is one.
-    before: u32,
-    after: u32,
+    before: RouteAt,
+    after: RouteAt,
     /// Which list it is in, while it is idle.
     parked: bool,
     /// When it was put into that list, counted in such moves; below zero before all others.
@@ -113,8 +113,8 @@ pub(super) struct Operated {
 #[derive(Debug)]
 pub(super) struct Routes {
     slots: Vec<Route>,
-    free: Vec<u32>,
-    by_key: Map<(u16, Box<str>), u32>,
+    free: Vec<RouteAt>,
+    by_key: Map<(u16, Box<str>), RouteAt>,
     /// Routes without calls, least recently used first: those that may be evicted, and those that were pinned when they
     /// were seen last.
     idle: Ends,
@@ -186,12 +186,12 @@ impl Routes {
         (policy, homes, operated): (&Policy, Homes, Operated),
         name: Box<str>,
         now: Time,
-    ) -> u32 {
+    ) -> RouteAt {
         let overflow = &*name == OVERFLOW;
         let slot = self.insert(Route::new(number, policy, homes, name.clone(), now));
         self.by_key.insert((number, name), slot);
         self.pools_in(slot, homes);
-        let route = &mut self.slots[slot as usize];
+        let route = &mut self.slots[slot.index()];
         (route.overflow, route.forced) = (overflow, operated.forced);
         route.changes = operated.changes;
         route.without_guards();
@@ -203,10 +203,10 @@ impl Routes {
     }
 
     /// Notes whether a route's permits are leases, here or in a pool.
-    pub fn set_leased(&mut self, slot: u32) {
-        let home = self.slots[slot as usize].pool_at;
-        let leased = self.slots[home as usize].slots.is_some();
-        let route = &mut self.slots[slot as usize];
+    pub fn set_leased(&mut self, slot: RouteAt) {
+        let home = self.slots[slot.index()].pool_at;
+        let leased = self.slots[home.route().index()].slots.is_some();
+        let route = &mut self.slots[slot.index()];
         route.stages = route.stages & !stage::LEASED | if leased { stage::LEASED } else { 0 };
     }
 
@@ -218,7 +218,7 @@ impl Routes {
         policy: (&Policy, Homes, Operated),
         key: Option<&str>,
         now: Time,
-    ) -> u32 {
+    ) -> RouteAt {
         if let Some(slot) = self.of_key(number, key) {
             self.unlink(slot);
             self.link(slot, false);
@@ -228,7 +228,7 @@ impl Routes {
     }
 
     /// The route of a key, if it is there.
-    pub fn of_key(&self, number: u16, key: Option<&str>) -> Option<u32> {
+    pub fn of_key(&self, number: u16, key: Option<&str>) -> Option<RouteAt> {
         self.by_key.get(&(number, key.map_or_else(|| OVERFLOW.into(), name_of))).copied()
     }
 
@@ -243,88 +243,89 @@ impl Routes {
     }
 
     /// The routes in so many slots from this one on, pools among them.
-    pub fn page(&self, from: u32, slots: u32) -> impl Iterator<Item = (u32, &Route)> {
+    pub fn page(&self, from: u32, slots: u32) -> impl Iterator<Item = (RouteAt, &Route)> {
         let end = from.saturating_add(slots).min(self.slots());
         let page = self.slots.get(from as usize..end as usize).unwrap_or(&[]);
-        (from..).zip(page).filter(|(_, route)| !route.free)
+        (from..).map(RouteAt::new).zip(page).filter(|(_, route)| !route.free)
     }
 
     /// A pool: a route that holds its component for others, and never goes.
-    pub fn pool(&mut self, policy: &Policy, now: Time) -> u32 {
+    pub fn pool(&mut self, policy: &Policy, now: Time) -> PoolAt {
         let slot = self.insert(Route::new(u16::MAX, policy, Homes::OWN, policy.name().into(), now));
         self.pools_in(slot, Homes::OWN);
-        self.slots[slot as usize].is_pool = true;
-        slot
+        self.slots[slot.index()].is_pool = true;
+        slot.own()
     }
 
-    fn pools_in(&mut self, slot: u32, homes: Homes) {
-        let at = |home: u32| if home == NONE { slot } else { home };
-        let route = &mut self.slots[slot as usize];
+    fn pools_in(&mut self, slot: RouteAt, homes: Homes) {
+        let at = |home: PoolAt| if home == PoolAt::NONE { slot.own() } else { home };
+        let route = &mut self.slots[slot.index()];
         (route.pool_at, route.rate_at) = (at(homes.pool), at(homes.rate));
         route.budget_at = at(homes.budget);
     }
 
-    fn insert(&mut self, route: Route) -> u32 {
+    fn insert(&mut self, route: Route) -> RouteAt {
         if let Some(slot) = self.free.pop() {
-            let place = &mut self.slots[slot as usize];
+            let place = &mut self.slots[slot.index()];
             let generation = place.generation;
             *place = Route { generation, ..route };
             slot
         } else {
             self.slots.push(route);
-            (self.slots.len() - 1) as u32
+            RouteAt::new((self.slots.len() - 1) as u32)
         }
     }
 
     #[inline]
-    pub fn find(&self, id: RouteId) -> Option<u32> {
-        let route = self.slots.get(id.slot() as usize)?;
-        (route.generation == id.generation() && !route.free).then_some(id.slot())
+    pub fn find(&self, id: RouteId) -> Option<RouteAt> {
+        let slot = RouteAt::new(id.slot());
+        let route = self.slots.get(slot.index())?;
+        (route.generation == id.generation() && !route.free).then_some(slot)
     }
 
-    pub fn id(&self, slot: u32) -> RouteId {
-        RouteId::new(slot, self.slots[slot as usize].generation)
+    pub fn id(&self, slot: RouteAt) -> RouteId {
+        RouteId::new(slot.number(), self.slots[slot.index()].generation)
     }
 
     /// One call more: a route with calls is not idle.
     #[inline]
-    pub fn enter(&mut self, slot: u32) {
-        if self.slots[slot as usize].active == 0 {
+    pub fn enter(&mut self, slot: RouteAt) {
+        if self.slots[slot.index()].active == 0 {
             self.unlink(slot);
         }
-        let route = &mut self.slots[slot as usize];
+        let route = &mut self.slots[slot.index()];
         route.active += 1;
         let home = route.budget_at;
-        if home != slot {
-            self.slots[home as usize].guests += 1;
+        if home != slot.own() {
+            self.slots[home.route().index()].guests += 1;
         }
     }
 
     /// One call less; with the last one it becomes the most recently used one without calls.
     #[inline]
-    pub fn leave(&mut self, slot: u32, now: Time) {
-        let route = &mut self.slots[slot as usize];
+    pub fn leave(&mut self, slot: RouteAt, now: Time) {
+        let route = &mut self.slots[slot.index()];
         route.active -= 1;
         let (idle, home) = (route.active == 0, route.budget_at);
-        if home != slot {
-            self.slots[home as usize].guests -= 1;
+        if home != slot.own() {
+            self.slots[home.route().index()].guests -= 1;
         }
         if idle {
-            let route = &self.slots[slot as usize];
+            let route = &self.slots[slot.index()];
             let parked = route.stages & (stage::FORCED | stage::BREAKER) != 0 && route.is_pinned(now);
             self.link(slot, parked);
         }
     }
 
     /// All routes, pools among them.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Route)> {
-        (0..).zip(&self.slots).filter(|(_, route)| !route.free)
+    pub fn iter(&self) -> impl Iterator<Item = (RouteAt, &Route)> {
+        (0..).map(RouteAt::new).zip(&self.slots).filter(|(_, route)| !route.free)
     }
 
     /// After a fork: no calls anywhere.
     pub fn clear_calls(&mut self) {
-        for slot in 0..self.slots.len() as u32 {
-            let route = &mut self.slots[slot as usize];
+        for slot in (0..self.slots.len() as u32).map(RouteAt::new) {
+            let route = &mut self.slots[slot.index()];
             if let Some(pool) = &mut route.pool {
                 pool.forget_calls();
                 if let Some(slots) = &mut route.slots {
@@ -364,7 +365,7 @@ impl Routes {
 
 impl Route {
     pub fn new(policy_number: u16, policy: &Policy, homes: Homes, key: Box<str>, now: Time) -> Self {
-        let own = |home: u32| home == NONE;
+        let own = |home: PoolAt| home == PoolAt::NONE;
         let rate = policy.rate_limit.as_ref().filter(|_| own(homes.rate));
         let tokens = rate.map(|limit| Bucket::of(limit, now));
         let cubic = |full| Part::new(Pace::new(Bucket::Cubic(Rare::new(CubicRate::new(now), full))), full);
@@ -383,9 +384,9 @@ impl Route {
             stages: 0,
             forced: false,
             changes: 0,
-            pool_at: 0,
-            rate_at: 0,
-            budget_at: 0,
+            pool_at: PoolAt::NONE,
+            rate_at: PoolAt::NONE,
+            budget_at: PoolAt::NONE,
             pool,
             slots,
             digest: Digest::of(bulkhead),
@@ -401,8 +402,8 @@ impl Route {
                 .map(|full| Part::new(Holds::default(), full)),
             active: 0,
             guests: 0,
-            before: NONE,
-            after: NONE,
+            before: RouteAt::NONE,
+            after: RouteAt::NONE,
             parked: false,
             used: 0,
             overflow: false,
@@ -428,7 +429,7 @@ impl Route {
     }
 
     /// Sorts routes by their last use, those with calls last.
-    pub fn used(&self, slot: u32) -> Used {
+    pub fn used(&self, slot: RouteAt) -> Used {
         if self.active > 0 { (true, false, 0, slot) } else { (false, self.parked, self.used, slot) }
     }
 
@@ -468,19 +469,35 @@ impl Route {
     }
 }
 
-impl core::ops::Index<u32> for Routes {
+impl core::ops::Index<RouteAt> for Routes {
     type Output = Route;
 
     #[inline]
-    fn index(&self, slot: u32) -> &Route {
-        &self.slots[slot as usize]
+    fn index(&self, slot: RouteAt) -> &Route {
+        &self.slots[slot.index()]
     }
 }
 
-impl core::ops::IndexMut<u32> for Routes {
+impl core::ops::IndexMut<RouteAt> for Routes {
     #[inline]
-    fn index_mut(&mut self, slot: u32) -> &mut Route {
-        &mut self.slots[slot as usize]
+    fn index_mut(&mut self, slot: RouteAt) -> &mut Route {
+        &mut self.slots[slot.index()]
+    }
+}
+
+impl core::ops::Index<PoolAt> for Routes {
+    type Output = Route;
+
+    #[inline]
+    fn index(&self, home: PoolAt) -> &Route {
+        &self[home.route()]
+    }
+}
+
+impl core::ops::IndexMut<PoolAt> for Routes {
+    #[inline]
+    fn index_mut(&mut self, home: PoolAt) -> &mut Route {
+        &mut self[home.route()]
     }
 }
 

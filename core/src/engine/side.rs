@@ -1,6 +1,7 @@
 //! What a few calls need beside their 64 bytes: those that race several attempts, that are held by path, or that wait
 //! for a permit between attempts. One pooled block of 64 bytes each.
 
+use super::place::Slot;
 use crate::action::Lane;
 use crate::time::{Duration, Time};
 
@@ -134,28 +135,28 @@ pub(super) struct Sides {
 
 impl Sides {
     /// A fresh block for a call.
-    pub fn insert(&mut self, slot: u32) {
+    pub fn insert(&mut self, slot: Slot) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.blocks.push(Side::default());
             (self.blocks.len() - 1) as u32
         });
         self.blocks[place as usize] = Side::default();
-        if self.of.len() <= slot as usize {
-            self.of.resize(slot as usize + 1, 0);
+        if self.of.len() <= slot.index() {
+            self.of.resize(slot.index() + 1, 0);
         }
-        self.of[slot as usize] = place;
+        self.of[slot.index()] = place;
     }
 
-    pub fn remove(&mut self, slot: u32) {
-        self.free.push(self.of[slot as usize]);
+    pub fn remove(&mut self, slot: Slot) {
+        self.free.push(self.of[slot.index()]);
     }
 
-    pub fn get(&self, slot: u32) -> &Side {
-        &self.blocks[self.of[slot as usize] as usize]
+    pub fn get(&self, slot: Slot) -> &Side {
+        &self.blocks[self.of[slot.index()] as usize]
     }
 
-    pub fn get_mut(&mut self, slot: u32) -> &mut Side {
-        &mut self.blocks[self.of[slot as usize] as usize]
+    pub fn get_mut(&mut self, slot: Slot) -> &mut Side {
+        &mut self.blocks[self.of[slot.index()] as usize]
     }
 
     /// Blocks in use.

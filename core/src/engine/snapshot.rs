@@ -1,9 +1,10 @@
 //! The engine's own books, checked.
 
+use super::place::{PoolAt, RouteAt, Slot};
 use std::collections::BTreeMap;
 
 use super::Engine;
-use super::arena::{Call, NONE, flag};
+use super::arena::{Call, flag};
 use super::automaton::State;
 use super::chores::Chore;
 use super::route::Route;
@@ -34,7 +35,7 @@ impl Engine {
             if usize::from(call.children) != children {
                 return Err(format!("call {slot}: {} nested calls noted, {children} there", call.children));
             }
-            if call.parent() != NONE && self.calls[call.parent()].state() == State::Free {
+            if call.parent() != Slot::NONE && self.calls[call.parent()].state() == State::Free {
                 return Err(format!("call {slot}: its parent is gone"));
             }
             if call.state() == State::Passing {
@@ -60,14 +61,14 @@ impl Engine {
         Ok(())
     }
 
-    fn check_route(&self, slot: u32, route: &Route) -> Result<(), String> {
-        let here = |(_, call): &(u32, &Call)| call.route == slot;
+    fn check_route(&self, slot: RouteAt, route: &Route) -> Result<(), String> {
+        let here = |(_, call): &(Slot, &Call)| call.route == slot;
         let active = self.calls.iter().filter(here).count() as u32;
         if route.active != active {
             return Err(format!("route {slot}: active {} but {active} calls", route.active));
         }
-        let of = |home: fn(&Route) -> u32| {
-            self.calls.iter().filter(move |(_, call)| home(&self.routes[call.route]) == slot)
+        let of = |home: fn(&Route) -> PoolAt| {
+            self.calls.iter().filter(move |(_, call)| home(&self.routes[call.route]) == slot.own())
         };
         let paid = of(|route| route.budget_at).map(|(slot, call)| self.retries_paid(slot, call)).sum::<u32>();
         if let Some(in_flight) = route.budget.as_ref().and_then(Budget::in_flight)
@@ -86,7 +87,7 @@ impl Engine {
                 return Err(format!("route {slot}: the rate's queue does not hold the calls that wait"));
             }
         }
-        self.check_share(slot)?;
+        self.check_share(slot.own())?;
         if let Some(send) = &route.send {
             let sending =
                 self.calls.iter().filter(here).filter(|(_, call)| {
@@ -108,7 +109,7 @@ impl Engine {
                 return Err(format!("route {slot}: the holds do not hold the {held} calls that wait"));
             }
         }
-        self.check_slots(slot)?;
+        self.check_slots(slot.own())?;
         let Some(pool) = &route.pool else { return Ok(()) };
         let holding: u32 = of(|route| route.pool_at).map(|(slot, _)| self.permits_of(slot)).sum();
         if pool.in_flight != holding {
@@ -118,7 +119,7 @@ impl Engine {
         if pool.in_flight > pool.limit.saturating_add(pool.over) {
             return Err(format!("route {slot}: {} permits out of {} (I2)", pool.in_flight, pool.limit));
         }
-        let left = self.chores.has(Chore::Permits(slot));
+        let left = self.chores.has(Chore::Permits(slot.own()));
         if pool.in_flight < pool.limit && pool.waiters() > 0 && !left {
             return Err(format!("route {slot}: a permit is free while {} wait (I3)", pool.waiters()));
         }
@@ -132,7 +133,7 @@ impl Engine {
     }
 
     /// Retries of a call that its retry budget has in flight.
-    fn retries_paid(&self, slot: u32, call: &Call) -> u32 {
+    fn retries_paid(&self, slot: Slot, call: &Call) -> u32 {
         let shared =
             self.settings(slot).hedge.as_ref().is_none_or(|hedge| hedge.budget == HedgeBudget::Shared);
         match self.calls.side(slot) {

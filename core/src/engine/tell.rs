@@ -3,6 +3,7 @@
 
 use super::Engine;
 use super::automaton::State;
+use super::place::{PoolAt, RouteAt, Slot};
 use super::record::{Record, RecordType};
 use super::side::Racer;
 use crate::action::{Lane, PolicyId, RouteId, Verdict, Wait};
@@ -44,7 +45,7 @@ impl Engine {
     }
 
     /// A record about a call.
-    fn about(&self, what: RecordType, slot: u32, now: Time) -> Record {
+    fn about(&self, what: RecordType, slot: Slot, now: Time) -> Record {
         let call = &self.calls[slot];
         Record {
             policy: Some(self.known_as(call.policy)),
@@ -57,7 +58,7 @@ impl Engine {
     }
 
     /// A record about a route, or a pool.
-    fn about_route(&self, what: RecordType, route: u32, now: Time) -> Record {
+    fn about_route(&self, what: RecordType, route: RouteAt, now: Time) -> Record {
         let it = &self.routes[route];
         let policy = (!it.is_pool()).then(|| self.known_as(it.policy));
         Record { policy, route: Some(self.routes.id(route)), ..Self::blank(what, now) }
@@ -71,7 +72,7 @@ impl Engine {
     /// An attempt starts, alone or beside others.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_start(&mut self, slot: u32, hedge: bool, now: Time) {
+    pub(super) fn tell_start(&mut self, slot: Slot, hedge: bool, now: Time) {
         let record = Record { hedge, ..self.about(RecordType::AttemptStarted, slot, now) };
         self.notes.push(record);
         if hedge {
@@ -83,7 +84,7 @@ impl Engine {
     /// An attempt has ended.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_attempt(&mut self, slot: u32, racer: &Racer, kind: Kind, now: Time) {
+    pub(super) fn tell_attempt(&mut self, slot: Slot, racer: &Racer, kind: Kind, now: Time) {
         let record = Record {
             attempt: racer.attempt,
             hedge: racer.hedge,
@@ -100,7 +101,7 @@ impl Engine {
     /// A further attempt is paid for.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_retry(&mut self, slot: u32, kind: Kind, delay: Duration, now: Time) {
+    pub(super) fn tell_retry(&mut self, slot: Slot, kind: Kind, delay: Duration, now: Time) {
         let record = self.about(RecordType::RetryScheduled, slot, now);
         let attempt = record.attempt.saturating_add(1);
         self.notes.push(Record { attempt, kind: Some(kind), wait: Some(delay), ..record });
@@ -111,7 +112,7 @@ impl Engine {
     #[inline(never)]
     pub(super) fn tell_refusal(
         &mut self,
-        slot: u32,
+        slot: Slot,
         verdict: Verdict,
         retry_in: Option<Duration>,
         now: Time,
@@ -138,7 +139,7 @@ impl Engine {
     #[inline(never)]
     pub(super) fn tell_end(
         &mut self,
-        slot: u32,
+        slot: Slot,
         verdict: Verdict,
         result: Option<Lane>,
         retry_in: Option<Duration>,
@@ -170,7 +171,7 @@ impl Engine {
     /// A call waits, at most so long.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_queued(&mut self, slot: u32, why: Wait, until: Time, now: Time) {
+    pub(super) fn tell_queued(&mut self, slot: Slot, why: Wait, until: Time, now: Time) {
         let wait = (until != Time::NEVER).then(|| until.since(now));
         let record = Record { why: Some(why), wait, ..self.about(RecordType::Queued, slot, now) };
         self.notes.push(record);
@@ -179,7 +180,7 @@ impl Engine {
     /// A call has what it waited for, where that is known: since when.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_granted(&mut self, slot: u32, why: Wait, since: Option<Time>, now: Time) {
+    pub(super) fn tell_granted(&mut self, slot: Slot, why: Wait, since: Option<Time>, now: Time) {
         let wait = since.map(|since| now.since(since));
         let record = Record { why: Some(why), wait, ..self.about(RecordType::Granted, slot, now) };
         self.notes.push(record);
@@ -188,7 +189,7 @@ impl Engine {
     /// A waiter is refused while it waits; of those, the ones that others drove out.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_shed(&mut self, slot: u32, verdict: Verdict, now: Time) {
+    pub(super) fn tell_shed(&mut self, slot: Slot, verdict: Verdict, now: Time) {
         if matches!(verdict, Verdict::QueueShed | Verdict::Displaced) {
             let record = self.about(RecordType::Shed, slot, now);
             self.notes.push(Record { verdict: Some(verdict), why: Some(Wait::Queue), ..record });
@@ -198,7 +199,7 @@ impl Engine {
     /// What a call holds is taken back (R9, R11).
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_reclaimed(&mut self, slot: u32, now: Time) {
+    pub(super) fn tell_reclaimed(&mut self, slot: Slot, now: Time) {
         let why = match self.calls[slot].state() {
             State::Held => Some(Wait::Hold),
             State::Paced => Some(Wait::Rate),
@@ -213,7 +214,7 @@ impl Engine {
     }
 
     /// What of a route its settings, or an operator, may change.
-    pub(super) fn levels(&self, route: u32) -> Levels {
+    pub(super) fn levels(&self, route: RouteAt) -> Levels {
         let route = &self.routes[route];
         Levels {
             breaker: route.breaker.as_ref().map_or(BreakerState::Closed, |it| it.state(Time::from_micros(0))),
@@ -223,7 +224,13 @@ impl Engine {
     }
 
     /// Of a route, what is not as it was. `slot` is the call that did it.
-    fn tell_change(&mut self, slot: Option<u32>, record: Record, change: (f64, f64), wait: Option<Duration>) {
+    fn tell_change(
+        &mut self,
+        slot: Option<Slot>,
+        record: Record,
+        change: (f64, f64),
+        wait: Option<Duration>,
+    ) {
         let by = slot.map(|slot| Record { route: record.route, ..self.about(record.what, slot, record.at) });
         self.notes.push(Record { change: Some(change), wait, ..by.unwrap_or(record) });
     }
@@ -231,11 +238,11 @@ impl Engine {
     /// The breaker of a call's route, after the call was admitted or has told it something.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_breaker_of(&mut self, slot: u32, from: BreakerState, now: Time) {
+    pub(super) fn tell_breaker_of(&mut self, slot: Slot, from: BreakerState, now: Time) {
         self.tell_breaker(Some(slot), self.calls[slot].route, from, now);
     }
 
-    fn tell_breaker(&mut self, slot: Option<u32>, route: u32, from: BreakerState, now: Time) {
+    fn tell_breaker(&mut self, slot: Option<Slot>, route: RouteAt, from: BreakerState, now: Time) {
         let Levels { breaker: to, .. } = self.levels(route);
         if from == to {
             return;
@@ -253,17 +260,17 @@ impl Engine {
     /// The limit of a pool, which may be its route's own.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_limit(&mut self, slot: Option<u32>, home: u32, from: u32, now: Time) {
-        let Levels { limit: to, .. } = self.levels(home);
+    pub(super) fn tell_limit(&mut self, slot: Option<Slot>, home: PoolAt, from: u32, now: Time) {
+        let Levels { limit: to, .. } = self.levels(home.route());
         if from != to {
-            let record = self.about_route(RecordType::LimitChanged, home, now);
+            let record = self.about_route(RecordType::LimitChanged, home.route(), now);
             self.tell_change(slot, record, (f64::from(from), f64::from(to)), None);
         }
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_holds(&mut self, slot: Option<u32>, route: u32, from: u32, now: Time) {
+    pub(super) fn tell_holds(&mut self, slot: Option<Slot>, route: RouteAt, from: u32, now: Time) {
         let Levels { holds: to, .. } = self.levels(route);
         if from != to {
             let record = self.about_route(RecordType::HoldChanged, route, now);
@@ -274,7 +281,7 @@ impl Engine {
     /// A throttle was asked or told something: does it refuse now, or no more?
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_throttle(&mut self, slot: u32, now: Time) {
+    pub(super) fn tell_throttle(&mut self, slot: Slot, now: Time) {
         let route = self.calls[slot].route;
         // A copy: looking at it must not move its window.
         let Some(to) = self.routes[route].throttle.clone().map(|mut it| it.probability(now)) else { return };
@@ -287,16 +294,22 @@ impl Engine {
     /// Other settings, and what they changed of a route.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_levels(&mut self, route: u32, before: Levels, now: Time) {
+    pub(super) fn tell_levels(&mut self, route: RouteAt, before: Levels, now: Time) {
         self.tell_breaker(None, route, before.breaker, now);
-        self.tell_limit(None, route, before.limit, now);
+        self.tell_limit(None, route.own(), before.limit, now);
         self.tell_holds(None, route, before.holds, now);
     }
 
     /// The store is gone, or back; for one route or pool, or for all.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_store(&mut self, what: RecordType, route: Option<u32>, loss: Option<Loss>, now: Time) {
+    pub(super) fn tell_store(
+        &mut self,
+        what: RecordType,
+        route: Option<RouteAt>,
+        loss: Option<Loss>,
+        now: Time,
+    ) {
         let record = route.map_or_else(|| Self::blank(what, now), |route| self.about_route(what, route, now));
         self.notes.push(Record { loss, ..record });
     }
@@ -304,7 +317,7 @@ impl Engine {
     /// Something that the store has told about a route or a pool.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_store_about(&mut self, what: RecordType, route: u32, now: Time) {
+    pub(super) fn tell_store_about(&mut self, what: RecordType, route: RouteAt, now: Time) {
         let record = self.about_route(what, route, now);
         self.notes.push(record);
     }
@@ -312,7 +325,7 @@ impl Engine {
     /// A host has gone to a fallback after a call on this route: did that work?
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_fallback(&mut self, route: u32, ok: bool, now: Time) {
+    pub(super) fn tell_fallback(&mut self, route: RouteAt, ok: bool, now: Time) {
         let kind = Some(if ok { Class::Ok } else { Class::Permanent }.into());
         let record = Record { kind, ..self.about_route(RecordType::Fallback, route, now) };
         self.notes.push(record);
@@ -325,7 +338,7 @@ impl Engine {
         &mut self,
         what: RecordType,
         policy: Option<u16>,
-        route: Option<u32>,
+        route: Option<RouteAt>,
         now: Time,
     ) {
         let policy = policy.map(|number| PolicyId(u32::from(number)));

@@ -1,5 +1,6 @@
 //! Why a call waits, or ended as it did, with the numbers used (semantics 12.2).
 
+use crate::engine::place::{RouteAt, Slot};
 use core::fmt;
 
 use crate::action::{CallId, Verdict, Wait};
@@ -71,7 +72,7 @@ impl Engine {
     }
 
     /// A call that goes on, or lingers.
-    fn explain_live(&self, slot: u32) -> CallExplanation {
+    fn explain_live(&self, slot: Slot) -> CallExplanation {
         let call = &self.calls[slot];
         let now = self.clock.now();
         let waits = |why: Wait, until: Time, words: &str| (Some(why), until, words.to_owned());
@@ -174,7 +175,7 @@ impl Engine {
     }
 
     /// What decisions on a route look at, now.
-    fn numbers(&self, slot: u32, now: Time) -> Vec<String> {
+    fn numbers(&self, slot: RouteAt, now: Time) -> Vec<String> {
         let route = &self.routes[slot];
         let mut numbers = Vec::new();
         if route.is_forced() {

@@ -10,6 +10,7 @@ use super::super::admit::Answer;
 use super::command::{self, Subject};
 use crate::action::Verdict;
 use crate::breaker::BreakerState;
+use crate::engine::place::RouteAt;
 use crate::fleet::{BREAKER, CommandId};
 use crate::full::Part;
 use crate::policy::{Breaker, FleetBreaker, OnLoss};
@@ -90,13 +91,18 @@ impl Engine {
     /// Before a call is let through: the fleet's state, where it is time to ask for it, and what `on_loss` says while the
     /// store is gone. `None` leaves the decision to the process's own breaker. The early look counts no call that passes.
     #[inline(never)]
-    pub(in crate::engine) fn consult_fleet(&mut self, route: u32, early: bool, now: Time) -> Option<Answer> {
+    pub(in crate::engine) fn consult_fleet(
+        &mut self,
+        route: RouteAt,
+        early: bool,
+        now: Time,
+    ) -> Option<Answer> {
         self.watch_store(now);
         self.exchange(route, now);
-        if self.store_up(route, command::Part::Breaker) {
+        if self.store_up(route.own(), command::Part::Breaker) {
             return None;
         }
-        let back = self.store_back_in(route, command::Part::Breaker, now);
+        let back = self.store_back_in(route.own(), command::Part::Breaker, now);
         let it = &self.routes[route];
         let (policy, on_loss) = (it.policy, it.guard.as_ref()?.settings.on_loss);
         let answer = match on_loss {
@@ -111,7 +117,7 @@ impl Engine {
     }
 
     /// Asks for the fleet's state where the last answer is old.
-    pub(in crate::engine) fn exchange(&mut self, route: u32, now: Time) {
+    pub(in crate::engine) fn exchange(&mut self, route: RouteAt, now: Time) {
         let it = &self.routes[route];
         let every = self.policies[usize::from(it.policy)].policy.store_exchange;
         let Some(guard) = &it.guard else { return };
@@ -121,8 +127,8 @@ impl Engine {
         }
     }
 
-    fn send_breaker(&mut self, route: u32, op: Op, now: Time) {
-        if !self.may_send(route, command::Part::Breaker, now) {
+    fn send_breaker(&mut self, route: RouteAt, op: Op, now: Time) {
+        if !self.may_send(route.own(), command::Part::Breaker, now) {
             return;
         }
         let it = &mut self.routes[route];
@@ -142,12 +148,12 @@ impl Engine {
         if self.is_plain() {
             return self.send_mark(route, op, Duration::from_micros(duration), within, now);
         }
-        self.send(&BREAKER, (route, Subject::Breaker { op }), (Some(op as u64), &args), within, now);
+        self.send(&BREAKER, (route.own(), Subject::Breaker { op }), (Some(op as u64), &args), within, now);
     }
 
     /// The process's own breaker has gone from one state to another.
     #[inline(never)]
-    pub(in crate::engine) fn tell_fleet(&mut self, route: u32, to: BreakerState, now: Time) {
+    pub(in crate::engine) fn tell_fleet(&mut self, route: RouteAt, to: BreakerState, now: Time) {
         self.watch_store(now);
         let Some(guard) = &mut self.routes[route].guard else { return };
         let theirs = core::mem::take(&mut guard.theirs);
@@ -164,13 +170,13 @@ impl Engine {
         }
     }
 
-    pub(super) fn breaker_settled(&mut self, route: u32) {
+    pub(super) fn breaker_settled(&mut self, route: RouteAt) {
         if let Some(guard) = &mut self.routes[route].guard {
             guard.out = guard.out.saturating_sub(1);
         }
     }
 
-    pub(super) fn breaker_sent(&mut self, route: u32) {
+    pub(super) fn breaker_sent(&mut self, route: RouteAt) {
         if let Some(guard) = &mut self.routes[route].guard {
             guard.out += 1;
         }
@@ -181,7 +187,7 @@ impl Engine {
     /// question arrived after it was sent.
     pub(super) fn breaker_told(
         &mut self,
-        route: u32,
+        route: RouteAt,
         (command, op, sent): (CommandId, Op, Time),
         answer: &[u64],
         now: Time,

@@ -1,5 +1,6 @@
 //! Commands as they are written, and replies as they are read.
 
+use crate::engine::place::PoolAt;
 use core::ops::Range;
 use std::fmt::Write as _;
 
@@ -156,7 +157,7 @@ impl Engine {
     pub(super) fn send(
         &mut self,
         script: &'static Script,
-        (home, subject): (u32, Subject),
+        (home, subject): (PoolAt, Subject),
         (op, args): (Option<u64>, &[u64]),
         within: Duration,
         now: Time,
@@ -178,13 +179,13 @@ impl Engine {
     pub(super) fn send_words(
         &mut self,
         script: &'static Script,
-        (home, subject): (u32, Subject),
+        (home, subject): (PoolAt, Subject),
         args: Vec<Vec<u8>>,
         within: Duration,
         now: Time,
     ) {
         let entity = self.entity(home);
-        let home = self.routes.id(home);
+        let home = self.routes.id(home.route());
         let Some(fleet) = &mut self.fleet else { return };
         let mut tail = Vec::with_capacity(1 + script.keys.len() + args.len());
         tail.push(script.keys.len().to_string().into_bytes());
@@ -211,13 +212,13 @@ impl Engine {
     /// Sends a plain command: its name, the end of its key, and what stands after the key.
     pub(super) fn send_plain(
         &mut self,
-        (home, subject): (u32, Subject),
+        (home, subject): (PoolAt, Subject),
         (name, part, args): (&str, &str, &[&str]),
         within: Duration,
         now: Time,
     ) {
         let entity = self.entity(home);
-        let home = self.routes.id(home);
+        let home = self.routes.id(home.route());
         let Some(fleet) = &mut self.fleet else { return };
         let key = format!("{}:{{{entity}}}{part}", fleet.namespace);
         let words = [name, &key].into_iter().chain(args.iter().copied());
@@ -241,11 +242,11 @@ impl Engine {
     pub(super) fn send_source(&mut self, pending: Pending, now: Time) {
         if let Some(home) = self.routes.find(pending.home) {
             match pending.subject {
-                Subject::Rate { .. } => self.rate_sent(home),
+                Subject::Rate { .. } => self.rate_sent(home.own()),
                 Subject::Breaker { .. } => self.breaker_sent(home),
-                Subject::Slots { op, .. } => self.slots_sent(home, op),
+                Subject::Slots { op, .. } => self.slots_sent(home.own(), op),
                 Subject::Window { .. } | Subject::Mark { .. } => {} // never by name
-                Subject::Digest => self.digest_out(home, true),
+                Subject::Digest => self.digest_out(home.own(), true),
             }
         }
         let Some(fleet) = &mut self.fleet else { return };
@@ -275,7 +276,7 @@ impl Engine {
 
     /// A route or a pool as its keys have it. What stands between braces says where keys live in a cluster, and no name
     /// can close them.
-    fn entity(&self, home: u32) -> String {
+    fn entity(&self, home: PoolAt) -> String {
         let route = &self.routes[home];
         if route.is_pool() {
             return format!("p|{}", escaped(route.raw_key()));

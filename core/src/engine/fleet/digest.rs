@@ -4,6 +4,7 @@
 //! A slowness is cut for once. Whatever was measured before a cut has left the store after [`Digest::memory`]: until then no
 //! answer counts, and the limit neither shrinks nor grows by one.
 
+use crate::engine::place::{PoolAt, Slot};
 use std::collections::BTreeMap;
 
 use super::super::Engine;
@@ -127,8 +128,8 @@ impl Engine {
     #[inline(never)]
     pub(in crate::engine) fn share_latency(
         &mut self,
-        slot: u32,
-        home: u32,
+        slot: Slot,
+        home: PoolAt,
         (class, started): (Class, Time),
         now: Time,
     ) {
@@ -161,14 +162,14 @@ impl Engine {
         self.send(&DIGEST, (home, Subject::Digest), (None, &args), within, now);
     }
 
-    pub(super) fn digest_out(&mut self, home: u32, out: bool) {
+    pub(super) fn digest_out(&mut self, home: PoolAt, out: bool) {
         if let Some(digest) = &mut self.routes[home].digest {
             digest.out = out;
         }
     }
 
     /// The store has told the fleet's quantile, in answer to a question of `sent`.
-    pub(super) fn digest_told(&mut self, home: u32, sent: Time, answer: &[u64], now: Time) {
+    pub(super) fn digest_told(&mut self, home: PoolAt, sent: Time, answer: &[u64], now: Time) {
         let it = &mut self.routes[home];
         let (Some(digest), &[count, bucket]) = (&mut it.digest, answer) else { return };
         let cut = it.pool.as_ref().and_then(|pool| pool.limiter.last_cut());
@@ -184,7 +185,7 @@ impl Engine {
     }
 
     /// A bulkhead has other settings.
-    pub(in crate::engine) fn retune_digest(&mut self, home: u32, to: Option<&Bulkhead>) {
+    pub(in crate::engine) fn retune_digest(&mut self, home: PoolAt, to: Option<&Bulkhead>) {
         let it = &mut self.routes[home].digest;
         match (it.as_mut(), Digest::of(to)) {
             (Some(digest), Some(to)) => (digest.settings, digest.quantile) = (to.settings, to.quantile),

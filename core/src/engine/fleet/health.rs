@@ -7,6 +7,7 @@
 //! What took all of them is a suspect until it has been answered itself: it tries the store on a schedule of its own, so that
 //! it cannot take the turn of those whose shard is there, and when they have brought the store back, its next loss is its own.
 
+use crate::engine::place::PoolAt;
 use std::collections::BTreeMap;
 
 use super::super::Engine;
@@ -100,19 +101,19 @@ pub(super) struct Back {
 impl Engine {
     /// Is the store there for this part of a route?
     #[inline]
-    pub(super) fn store_up(&self, home: u32, part: Part) -> bool {
-        self.fleet.as_ref().is_some_and(|fleet| fleet.health.is_up((self.routes.id(home), part)))
+    pub(super) fn store_up(&self, home: PoolAt, part: Part) -> bool {
+        self.fleet.as_ref().is_some_and(|fleet| fleet.health.is_up((self.routes.id(home.route()), part)))
     }
 
     /// When a store that is down is tried again for it.
-    pub(super) fn store_back_in(&mut self, home: u32, part: Part, now: Time) -> Option<Duration> {
-        let place = (self.routes.id(home), part);
+    pub(super) fn store_back_in(&mut self, home: PoolAt, part: Part, now: Time) -> Option<Duration> {
+        let place = (self.routes.id(home.route()), part);
         self.fleet.as_mut()?.health.closed(place).map(|down| down.probe_at.since(now))
     }
 
     /// May a command go out now? While the store is down, one that may is the probe.
-    pub(super) fn may_send(&mut self, home: u32, part: Part, now: Time) -> bool {
-        let (seed, place) = (self.seed, (self.routes.id(home), part));
+    pub(super) fn may_send(&mut self, home: PoolAt, part: Part, now: Time) -> bool {
+        let (seed, place) = (self.seed, (self.routes.id(home.route()), part));
         let Some(fleet) = self.fleet.as_deref_mut() else { return false };
         let Some(down) = fleet.health.closed(place).copied() else { return true };
         if now < down.probe_at {
@@ -152,14 +153,14 @@ impl Engine {
         if alone {
             self.note(move |it| it.tell_store(RecordType::StoreDegraded, there, Some(why), now));
             if let Some(home) = there {
-                self.part_lost(home, place.1, now);
+                self.part_lost(home.own(), place.1, now);
             }
         } else {
             let probe_at = now.after(fleet.jittered(PROBED, seed));
             fleet.health.all = Some(Down { probe_at, ..down });
             self.note(move |it| it.tell_store(RecordType::StoreDegraded, None, Some(why), now));
             for (home, part) in self.fleet_parts() {
-                let own = (self.routes.id(home), part);
+                let own = (self.routes.id(home.route()), part);
                 let known = self.fleet.as_ref().and_then(|fleet| fleet.health.some.get(&own));
                 if known.is_none_or(|own| !own.alone) {
                     self.part_lost(home, part, now);
@@ -185,7 +186,7 @@ impl Engine {
             self.note(move |it| it.tell_store(RecordType::StoreRecovered, there, None, now));
         }
         if let Some(home) = there.filter(|_| alone && place.1 == Part::Rate) {
-            self.ease_rate(home, now);
+            self.ease_rate(home.own(), now);
         }
         Back { all, alone }
     }
@@ -228,19 +229,19 @@ impl Engine {
             }
         } else if let Some(home) = self.routes.find(pending.home).filter(|_| back.alone) {
             let part = pending.subject.part();
-            if self.store_up(home, part) {
-                self.part_back(home, part, now);
+            if self.store_up(home.own(), part) {
+                self.part_back(home.own(), part, now);
             }
         }
     }
 
     /// What waits for the store: rates first, then slots. Breakers and latencies wait for nothing.
-    fn fleet_parts(&self) -> Vec<(u32, Part)> {
+    fn fleet_parts(&self) -> Vec<(PoolAt, Part)> {
         let rates = self.fleet_rates().into_iter().map(|home| (home, Part::Rate));
         rates.chain(self.fleet_slots().into_iter().map(|home| (home, Part::Slots))).collect()
     }
 
-    fn part_lost(&mut self, home: u32, part: Part, now: Time) {
+    fn part_lost(&mut self, home: PoolAt, part: Part, now: Time) {
         match part {
             Part::Rate => self.rate_without_store(home, now),
             Part::Slots => self.slots_without_store(home, now),
@@ -248,7 +249,7 @@ impl Engine {
         }
     }
 
-    fn part_back(&mut self, home: u32, part: Part, now: Time) {
+    fn part_back(&mut self, home: PoolAt, part: Part, now: Time) {
         match part {
             Part::Rate => self.rate_with_store(home, now),
             Part::Slots => self.slots_with_store(home, now),

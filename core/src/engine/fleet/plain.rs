@@ -14,6 +14,7 @@ use super::breaker::Op;
 use super::command::{Part as Place, Pending, Subject};
 use super::rate::MOST_PROCESSES;
 use crate::action::CallId;
+use crate::engine::place::{PoolAt, RouteAt};
 use crate::fleet::StoreKind;
 use crate::limit::RateSettings;
 use crate::rng::{self, Purpose};
@@ -116,7 +117,7 @@ impl Engine {
     /// have been. It is the caller that counts it as out.
     pub(super) fn send_window(
         &mut self,
-        home: u32,
+        home: PoolAt,
         (link, wanted): (Link, Wanted),
         within: Duration,
         now: Time,
@@ -137,7 +138,7 @@ impl Engine {
     /// The store has answered a command about a window.
     pub(super) fn window_told(
         &mut self,
-        home: u32,
+        home: PoolAt,
         (link, wanted): (Link, Wanted),
         pending: &Pending,
         answer: &[u64],
@@ -188,7 +189,14 @@ impl Engine {
     }
 
     /// One command about a breaker's mark, with how long a break lasts where one begins. It is the caller that counts it.
-    pub(super) fn send_mark(&mut self, route: u32, op: Op, duration: Duration, within: Duration, now: Time) {
+    pub(super) fn send_mark(
+        &mut self,
+        route: RouteAt,
+        op: Op,
+        duration: Duration,
+        within: Duration,
+        now: Time,
+    ) {
         let Some(guard) = &mut self.routes[route].guard else { return };
         let again = op == Op::Open && guard.take_failed();
         let link = match op {
@@ -205,10 +213,10 @@ impl Engine {
             Op::Open if again => ("SET", &[&epoch, "PX", &until]),
             Op::Open => ("SET", &[&epoch, "PX", &until, "NX"]),
         };
-        self.send_plain((route, Subject::Mark { link, op, duration }), (name, MARK, args), within, now);
+        self.send_plain((route.own(), Subject::Mark { link, op, duration }), (name, MARK, args), within, now);
     }
 
-    fn send_link(&mut self, route: u32, (link, op): (Link, Op), of: &Pending, now: Time) {
+    fn send_link(&mut self, route: RouteAt, (link, op): (Link, Op), of: &Pending, now: Time) {
         let millis = TAIL.to_string();
         let (name, args): (_, &[&str]) = match link {
             Link::Named { .. } => ("GET", &[]),
@@ -219,7 +227,7 @@ impl Engine {
             self.breaker_sent(route);
         }
         let subject = Subject::Mark { link, op, duration: Duration::ZERO };
-        self.send_plain((route, subject), (name, MARK, args), of.within(), now);
+        self.send_plain((route.own(), subject), (name, MARK, args), of.within(), now);
     }
 
     /// A name that no break has had, as far as chance goes.
@@ -233,14 +241,14 @@ impl Engine {
     /// The store has answered a command about a breaker's mark.
     pub(super) fn mark_told(
         &mut self,
-        route: u32,
+        route: RouteAt,
         (link, op, duration): (Link, Op, Duration),
         of: (crate::fleet::CommandId, &Pending),
         answer: &[u64],
         now: Time,
     ) {
         let (command, pending) = of;
-        let goes_on = self.store_up(route, Place::Breaker) && !pending.overdue;
+        let goes_on = self.store_up(route.own(), Place::Breaker) && !pending.overdue;
         let Some(guard) = &self.routes[route].guard else { return };
         let known = guard.epoch();
         let told = match (link, answer) {

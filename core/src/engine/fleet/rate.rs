@@ -10,6 +10,7 @@ mod ask;
 mod ease;
 mod loss;
 
+use crate::engine::place::{PoolAt, Slot};
 use std::collections::VecDeque;
 
 use super::super::Engine;
@@ -250,21 +251,21 @@ fn share_of(settings: RateSettings, processes: u32) -> RateSettings {
 
 impl Engine {
     /// The routes and pools whose rate is the fleet's.
-    pub(super) fn fleet_rates(&self) -> Vec<u32> {
+    pub(super) fn fleet_rates(&self) -> Vec<PoolAt> {
         let fleet = self.routes.iter().filter(|(_, route)| {
             route.rate.as_ref().is_some_and(|pace| matches!(pace.bucket, Bucket::Fleet(_)))
         });
-        fleet.map(|(slot, _)| slot).collect()
+        fleet.map(|(slot, _)| slot.own()).collect()
     }
 
-    pub(super) fn share_mut(&mut self, home: u32) -> Option<&mut Share> {
+    pub(super) fn share_mut(&mut self, home: PoolAt) -> Option<&mut Share> {
         match &mut self.routes[home].rate.as_deref_mut()?.bucket {
             Bucket::Fleet(share) => Some(share),
             Bucket::Tokens(_) | Bucket::Cubic(_) => None,
         }
     }
 
-    fn rate_queue(&self, home: u32) -> (u32, Option<u32>, u64) {
+    fn rate_queue(&self, home: PoolAt) -> (u32, Option<Slot>, u64) {
         self.routes[home]
             .rate
             .as_deref()
@@ -273,7 +274,7 @@ impl Engine {
 
     /// Asks for the tokens of a call, or of its next attempt, where the rate is the fleet's.
     #[inline(never)]
-    pub(in crate::engine) fn ask_fleet(&mut self, slot: u32, now: Time) -> Answer {
+    pub(in crate::engine) fn ask_fleet(&mut self, slot: Slot, now: Time) -> Answer {
         let home = self.routes[self.calls[slot].route].rate_at;
         let cost = u32::from(self.calls[slot].cost);
         let within = self.settings(slot).store_timeout;
@@ -331,7 +332,7 @@ impl Engine {
     }
 
     /// Puts a call into the queue of its rate; it gives up after `patience`.
-    fn queue_for_tokens(&mut self, slot: u32, home: u32, patience: Duration, now: Time) {
+    fn queue_for_tokens(&mut self, slot: Slot, home: PoolAt, patience: Duration, now: Time) {
         self.note_charged(slot);
         let call = &mut self.calls[slot];
         call.pace(now.after(patience).min(call.deadline), false);
@@ -342,7 +343,7 @@ impl Engine {
     }
 
     /// What `on_loss` says to a call that cannot have the store's answer.
-    fn without_store(&mut self, slot: u32, home: u32, queued: bool, now: Time) -> Answer {
+    fn without_store(&mut self, slot: Slot, home: PoolAt, queued: bool, now: Time) -> Answer {
         let back = self.store_back_in(home, Part::Rate, now);
         let call = &self.calls[slot];
         let (cost, parks, deadline) = (u32::from(call.cost), call.has(flag::MAY_PARK), call.deadline);
@@ -378,11 +379,11 @@ impl Engine {
     }
 
     /// When a waiter is to look again. The head has the queue's next moment in its timer.
-    fn wait_for_tokens(&mut self, slot: u32, home: u32, now: Time) -> Step {
+    fn wait_for_tokens(&mut self, slot: Slot, home: PoolAt, now: Time) -> Step {
         let call = &self.calls[slot];
         let mut until = call.moment.min(call.deadline).min(now.after(MAX_PARK));
         let cost = u32::from(call.cost);
-        let id = self.routes.id(home);
+        let id = self.routes.id(home.route());
         let due = self.fleet.as_ref().and_then(|fleet| fleet.due(id, Part::Rate));
         let (up, is_head) = (self.store_up(home, Part::Rate), self.rate_queue(home).1 == Some(slot));
         let Some(share) = self.share_mut(home) else { return wait(Wait::Rate, until, now) };
@@ -402,11 +403,11 @@ impl Engine {
     }
 
     /// Leased tokens, or those of the process's share, for the heads that can have them. True if there is a new head.
-    pub(in crate::engine) fn lease_out(&mut self, home: u32, now: Time) -> bool {
+    pub(in crate::engine) fn lease_out(&mut self, home: PoolAt, now: Time) -> bool {
         let up = self.store_up(home, Part::Rate);
         let mut moved = false;
         while let Some(slot) = self.rate_queue(home).1 {
-            if !self.chores.one_more(Chore::Tokens(home, false)) {
+            if !self.chores.one_more(Chore::Tokens(home.route(), false)) {
                 self.wakes.push(self.calls.id(slot)); // its event goes on here
                 return true;
             }
@@ -441,7 +442,7 @@ impl Engine {
         moved
     }
 
-    fn grant_tokens(&mut self, slot: u32, now: Time) {
+    fn grant_tokens(&mut self, slot: Slot, now: Time) {
         self.unlist(slot);
         self.calls[slot].flags |= flag::TOKENS;
         self.note_course(move |it| it.tell_granted(slot, Wait::Store, None, now));
@@ -451,7 +452,7 @@ impl Engine {
     /// Refuses a waiter; its owner is told when it comes, and when another try makes sense.
     pub(in crate::engine) fn turn_away_from(
         &mut self,
-        slot: u32,
+        slot: Slot,
         verdict: Verdict,
         retry_in: Option<Duration>,
         now: Time,
@@ -462,14 +463,14 @@ impl Engine {
     }
 
     /// A head's timer has the queue's next moment, so a new head has to come and fetch it.
-    fn wake_head(&mut self, home: u32) {
+    fn wake_head(&mut self, home: PoolAt) {
         if let Some(head) = self.rate_queue(home).1 {
             self.wakes.push(self.calls.id(head));
         }
     }
 
     /// A waiter's own look.
-    pub(in crate::engine) fn still_in_fleet(&mut self, slot: u32, now: Time) -> Answer {
+    pub(in crate::engine) fn still_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {
         let home = self.routes[self.calls[slot].route].rate_at;
         if !self.calls[slot].has(flag::TOKENS) {
             self.watch_store(now);

@@ -6,6 +6,7 @@
 //! it may keep: with each answer the store says how many those are, while other processes want some. A call that finds no
 //! slot stands in the queue while the store is asked; only when the store has said no does the queue's bound count.
 
+use crate::engine::place::{PoolAt, RouteAt, Slot};
 use std::collections::VecDeque;
 
 use super::super::Engine;
@@ -136,15 +137,15 @@ fn limit_of(bulkhead: &Bulkhead) -> u32 {
 
 impl Engine {
     /// The routes and pools whose slots are the fleet's.
-    pub(super) fn fleet_slots(&self) -> Vec<u32> {
-        self.routes.iter().filter(|(_, route)| route.slots.is_some()).map(|(slot, _)| slot).collect()
+    pub(super) fn fleet_slots(&self) -> Vec<PoolAt> {
+        self.routes.iter().filter(|(_, route)| route.slots.is_some()).map(|(slot, _)| slot.own()).collect()
     }
 
     /// Asks for a permit of a bulkhead that is the fleet's.
     pub(in crate::engine) fn acquire_in_fleet(
         &mut self,
-        slot: u32,
-        home: u32,
+        slot: Slot,
+        home: PoolAt,
         now: Time,
     ) -> Result<Permit, Verdict> {
         let within = self.settings(slot).store_timeout;
@@ -186,7 +187,7 @@ impl Engine {
     }
 
     /// What `on_loss` says to a call while the store is gone.
-    fn permit_without_store(&mut self, slot: u32, home: u32, now: Time) -> Result<Permit, Verdict> {
+    fn permit_without_store(&mut self, slot: Slot, home: PoolAt, now: Time) -> Result<Permit, Verdict> {
         self.count_fallback(self.calls[slot].policy);
         let closed =
             self.routes[home].slots.as_ref().is_some_and(|slots| slots.settings.on_loss == OnLoss::Closed);
@@ -198,7 +199,7 @@ impl Engine {
     }
 
     /// When a waiter is to look again; the next in turn has the queue's next moment in its timer.
-    pub(in crate::engine) fn wait_for_slot(&self, slot: u32, now: Time) -> Step {
+    pub(in crate::engine) fn wait_for_slot(&self, slot: Slot, now: Time) -> Step {
         let home = self.routes[self.calls[slot].route].pool_at;
         let mut until = self.patience(slot).min(now.after(MAX_PARK));
         let (Some(slots), Some(pool)) = (&self.routes[home].slots, &self.routes[home].pool) else {
@@ -206,7 +207,8 @@ impl Engine {
         };
         let why = if slots.asking && self.store_up(home, Part::Slots) { Wait::Store } else { Wait::Queue };
         if pool.next(&self.calls, now) == Some(slot) {
-            let due = self.fleet.as_ref().and_then(|fleet| fleet.due(self.routes.id(home), Part::Slots));
+            let due =
+                self.fleet.as_ref().and_then(|fleet| fleet.due(self.routes.id(home.route()), Part::Slots));
             let next = if why == Wait::Store { due } else { slots.again_at };
             // While the store is gone, its own events move the queue.
             let next = next.filter(|_| self.store_up(home, Part::Slots));
@@ -217,7 +219,7 @@ impl Engine {
 
     /// A waiter's own look, where its slots are the fleet's: the answer where it waits no more, and not where it has been
     /// granted a permit that it is to claim.
-    pub(in crate::engine) fn still_for_slot(&mut self, slot: u32, now: Time) -> Answer {
+    pub(in crate::engine) fn still_for_slot(&mut self, slot: Slot, now: Time) -> Answer {
         let home = self.routes[self.calls[slot].route].pool_at;
         self.watch_store(now);
         self.keep_slots(home, now);
@@ -236,14 +238,14 @@ impl Engine {
     }
 
     /// The next in turn fetches the queue's next moment.
-    pub(in crate::engine) fn wake_next(&mut self, home: u32, now: Time) {
+    pub(in crate::engine) fn wake_next(&mut self, home: PoolAt, now: Time) {
         if let Some(next) = self.routes[home].pool.as_ref().and_then(|pool| pool.next(&self.calls, now)) {
             self.wakes.push(self.calls.id(next));
         }
     }
 
     /// Any event of a bulkhead of the fleet's: leases that have ended are given up, the others renewed in time.
-    pub(in crate::engine) fn keep_slots(&mut self, home: u32, now: Time) {
+    pub(in crate::engine) fn keep_slots(&mut self, home: PoolAt, now: Time) {
         let Some(slots) = &mut self.routes[home].slots else { return };
         if slots.expire(now) > 0 {
             self.fit_slots(home, now);
@@ -263,7 +265,7 @@ impl Engine {
     }
 
     /// No later than this, so that the leases are renewed.
-    pub(in crate::engine) fn before_renewal(&self, route: u32, until: Time, now: Time) -> Time {
+    pub(in crate::engine) fn before_renewal(&self, route: RouteAt, until: Time, now: Time) -> Time {
         let home = self.routes[route].pool_at;
         let Some(slots) = &self.routes[home].slots else { return until };
         let next = slots.renewal();
@@ -272,7 +274,7 @@ impl Engine {
 
     /// A permit has come free: to the next who waits here, else back to the fleet.
     #[inline(never)]
-    pub(in crate::engine) fn slot_freed(&mut self, home: u32, now: Time) {
+    pub(in crate::engine) fn slot_freed(&mut self, home: PoolAt, now: Time) {
         self.watch_store(now);
         self.keep_slots(home, now);
         self.fit_slots(home, now);
@@ -281,7 +283,7 @@ impl Engine {
 
     /// Lets the permits be as many as the slots leased, or as `on_loss` says; hands out what there is, and gives back what
     /// nobody waits for.
-    fn fit_slots(&mut self, home: u32, now: Time) {
+    fn fit_slots(&mut self, home: PoolAt, now: Time) {
         let (up, processes) = (self.store_up(home, Part::Slots), self.fleet_size());
         let it = &mut self.routes[home];
         let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
@@ -305,7 +307,7 @@ impl Engine {
     }
 
     /// Gives so many slots back to the fleet, at most as many as a command carries.
-    fn give_slots_back(&mut self, home: u32, count: u32, now: Time) {
+    fn give_slots_back(&mut self, home: PoolAt, count: u32, now: Time) {
         let count = count.min(MOST_ITEMS as u32);
         let it = &mut self.routes[home];
         let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
@@ -318,7 +320,7 @@ impl Engine {
     }
 
     /// Asks for as many slots as are wanting: for who waits, and for who runs without one.
-    fn ask_slots(&mut self, home: u32, now: Time) {
+    fn ask_slots(&mut self, home: PoolAt, now: Time) {
         let up = self.store_up(home, Part::Slots);
         let it = &self.routes[home];
         let (Some(slots), Some(pool)) = (&it.slots, &it.pool) else { return };
@@ -335,7 +337,7 @@ impl Engine {
         }
     }
 
-    fn send_slots(&mut self, home: u32, op: Op, count: u32, fences: &[u64], now: Time) {
+    fn send_slots(&mut self, home: PoolAt, op: Op, count: u32, fences: &[u64], now: Time) {
         if !self.may_send(home, Part::Slots, now) {
             return;
         }
@@ -348,7 +350,7 @@ impl Engine {
         self.send(&SLOTS, (home, Subject::Slots { op, count }), (Some(op as u64), &args), within, now);
     }
 
-    pub(super) fn slots_settled(&mut self, home: u32, op: Op) {
+    pub(super) fn slots_settled(&mut self, home: PoolAt, op: Op) {
         if let Some(slots) = &mut self.routes[home].slots {
             slots.out = slots.out.saturating_sub(1);
             match op {
@@ -359,7 +361,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn slots_sent(&mut self, home: u32, op: Op) {
+    pub(super) fn slots_sent(&mut self, home: PoolAt, op: Op) {
         if let Some(slots) = &mut self.routes[home].slots {
             slots.out += 1;
             slots.asking |= op == Op::Acquire;
@@ -370,7 +372,7 @@ impl Engine {
     /// The store has answered.
     pub(super) fn slots_told(
         &mut self,
-        home: u32,
+        home: PoolAt,
         (op, count): (Op, u32),
         pending: &Pending,
         answer: &[u64],
@@ -409,7 +411,7 @@ impl Engine {
                     fence.1 = fence.1.max(ends);
                 }
                 if slots.fences.len() < before {
-                    self.note(move |it| it.tell_store_about(RecordType::LeaseReclaimed, home, now));
+                    self.note(move |it| it.tell_store_about(RecordType::LeaseReclaimed, home.route(), now));
                 }
             }
             _ => {}
@@ -433,15 +435,15 @@ impl Engine {
     }
 
     /// The fleet is full: now the queue's bound counts, and who will not wait at all is refused.
-    fn trim_queue(&mut self, home: u32, now: Time) {
+    fn trim_queue(&mut self, home: PoolAt, now: Time) {
         let Some(pool) = &self.routes[home].pool else { return };
         let max_queue = pool.max_queue;
         let waiting = pool.queue(&self.calls);
-        let impatient = |slot: &&u32| {
+        let impatient = |slot: &&Slot| {
             let bulkhead = &self.settings(**slot).bulkhead;
             bulkhead.as_ref().is_some_and(|it| it.acquire_timeout == Duration::ZERO) && max_queue > 0
         };
-        let hasty: Vec<u32> = waiting.iter().filter(impatient).copied().collect();
+        let hasty: Vec<Slot> = waiting.iter().filter(impatient).copied().collect();
         for slot in hasty {
             self.unlist(slot);
             self.turn_away(slot, Verdict::AcquireTimeout, now);
@@ -459,7 +461,7 @@ impl Engine {
     }
 
     /// The store is gone: `on_loss` decides about those who wait.
-    pub(super) fn slots_without_store(&mut self, home: u32, now: Time) {
+    pub(super) fn slots_without_store(&mut self, home: PoolAt, now: Time) {
         let Some(slots) = &self.routes[home].slots else { return };
         let closed = slots.settings.on_loss == OnLoss::Closed;
         if let Some(slots) = &mut self.routes[home].slots {
@@ -479,7 +481,7 @@ impl Engine {
     }
 
     /// The store is back: leases are renewed, and who runs without one gets one.
-    pub(super) fn slots_with_store(&mut self, home: u32, now: Time) {
+    pub(super) fn slots_with_store(&mut self, home: PoolAt, now: Time) {
         if let Some(slots) = &mut self.routes[home].slots {
             (slots.again_at, slots.renewed_at, slots.at_loss) = (None, Time::default(), 0);
         }
@@ -490,7 +492,7 @@ impl Engine {
     }
 
     /// A bulkhead has other settings, or has become the fleet's, or the process's own again.
-    pub(in crate::engine) fn retune_slots(&mut self, home: u32, to: Option<&Bulkhead>, now: Time) {
+    pub(in crate::engine) fn retune_slots(&mut self, home: PoolAt, to: Option<&Bulkhead>, now: Time) {
         match (&mut self.routes[home].slots, to.and_then(|to| Some((to, to.fleet?)))) {
             (Some(slots), Some((to, settings))) => {
                 if slots.settings.ttl != settings.ttl {
@@ -501,7 +503,7 @@ impl Engine {
                 self.fit_slots(home, now);
             }
             (None, Some((to, _))) => {
-                let id = self.routes.id(home);
+                let id = self.routes.id(home.route());
                 let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Slots));
                 self.routes[home].slots = Slots::of(Some(to)).map(|mut slots| {
                     slots.out = out as u32; // of the time before it was the process's own
@@ -522,10 +524,10 @@ impl Engine {
     }
 
     /// What does not hold in the books of a bulkhead of the fleet's.
-    pub(in crate::engine) fn check_slots(&self, home: u32) -> Result<(), String> {
+    pub(in crate::engine) fn check_slots(&self, home: PoolAt) -> Result<(), String> {
         let it = &self.routes[home];
         let (Some(slots), Some(pool)) = (&it.slots, &it.pool) else { return Ok(()) };
-        let id = self.routes.id(home);
+        let id = self.routes.id(home.route());
         let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Slots));
         // A command from before a retune that made the slots anew is out, and not noted.
         if out < slots.out as usize {

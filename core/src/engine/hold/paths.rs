@@ -2,7 +2,6 @@
 //! states and journals.
 
 use crate::action::TargetId;
-use crate::engine::arena::NONE;
 use crate::hash;
 use crate::map::Map;
 
@@ -135,6 +134,9 @@ struct Target {
 
 /// The bits of a target's place in its id; the rest is its generation.
 const PLACE: u32 = 16;
+
+/// No entry: the end of the list.
+const NONE: u32 = u32::MAX;
 
 impl Default for Targets {
     fn default() -> Self {

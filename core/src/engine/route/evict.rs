@@ -1,9 +1,10 @@
 //! Which route goes where there are too many, and what becomes of what it owes.
 
 use super::debts::{Owed, Owner};
-use super::{Homes, NONE, OVERFLOW, Operated, Route, Routes};
+use super::{Homes, OVERFLOW, Operated, Route, Routes};
 use crate::action::RouteId;
 use crate::debt::{Debt, Unit};
+use crate::engine::place::RouteAt;
 use crate::policy::{HedgeBudget, Policy};
 use crate::retry::{Budget, BudgetSettings};
 use crate::time::Time;
@@ -17,12 +18,12 @@ const PINNED_LOOKED_AT: usize = 4;
 /// The ends of a list of routes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
-    pub oldest: u32,
-    pub newest: u32,
+    pub oldest: RouteAt,
+    pub newest: RouteAt,
 }
 
 impl Ends {
-    pub const EMPTY: Self = Self { oldest: NONE, newest: NONE };
+    pub const EMPTY: Self = Self { oldest: RouteAt::NONE, newest: RouteAt::NONE };
 }
 
 impl Routes {
@@ -45,14 +46,14 @@ impl Routes {
 
     /// A key has a route again: the route owes what the key owes, and if the key has shared the overflow route, what that
     /// owes.
-    pub(super) fn inherit(&mut self, slot: u32, hash: u64, now: Time) {
-        let number = self.slots[slot as usize].policy;
+    pub(super) fn inherit(&mut self, slot: RouteAt, hash: u64, now: Time) {
+        let number = self.slots[slot.index()].policy;
         self.owe_what_is_remembered(slot, hash, now);
         if !self.debts.of(number, Owner::Overflow, hash, now).is_owed(now) {
             return;
         }
         let Some(overflow) = self.of_key(number, None) else { return };
-        let route = &mut self.slots[overflow as usize];
+        let route = &mut self.slots[overflow.index()];
         // Ids that hosts keep for keys of the overflow route end here, so that no key goes on in two places.
         route.generation = (route.generation + 1).min(RouteId::GENERATIONS);
         // Its waiters take their tokens later, and may be calls of this key.
@@ -60,11 +61,11 @@ impl Routes {
         if idle && !is_owed(&owed, now) {
             self.debts.forget(number, Owner::Overflow);
         }
-        self.slots[slot as usize].owe(owed, now);
+        self.slots[slot.index()].owe(owed, now);
     }
 
-    fn owe_what_is_remembered(&mut self, slot: u32, hash: u64, now: Time) {
-        let route = &mut self.slots[slot as usize];
+    fn owe_what_is_remembered(&mut self, slot: RouteAt, hash: u64, now: Time) {
+        let route = &mut self.slots[slot.index()];
         let number = route.policy;
         for (owner, _) in route.owners().into_iter().flatten() {
             route.owe_one(owner, self.debts.of(number, owner, hash, now), now);
@@ -110,47 +111,47 @@ impl Routes {
     }
 
     /// Puts a route without calls at the recently used end of a list.
-    pub(super) fn link(&mut self, slot: u32, parked: bool) {
+    pub(super) fn link(&mut self, slot: RouteAt, parked: bool) {
         let newest = core::mem::replace(&mut self.ends(parked).newest, slot);
         self.uses += 1;
-        let route = &mut self.slots[slot as usize];
-        (route.before, route.after, route.parked, route.used) = (newest, NONE, parked, self.uses);
+        let route = &mut self.slots[slot.index()];
+        (route.before, route.after, route.parked, route.used) = (newest, RouteAt::NONE, parked, self.uses);
         match newest {
-            NONE => self.ends(parked).oldest = slot,
-            newest => self.slots[newest as usize].after = slot,
+            RouteAt::NONE => self.ends(parked).oldest = slot,
+            newest => self.slots[newest.index()].after = slot,
         }
     }
 
     /// Puts a route that was pinned before all idle ones: nobody has used it since.
-    fn link_as_oldest(&mut self, slot: u32) {
+    fn link_as_oldest(&mut self, slot: RouteAt) {
         let oldest = core::mem::replace(&mut self.idle.oldest, slot);
         self.unused -= 1;
-        let route = &mut self.slots[slot as usize];
-        (route.before, route.after, route.parked, route.used) = (NONE, oldest, false, self.unused);
+        let route = &mut self.slots[slot.index()];
+        (route.before, route.after, route.parked, route.used) = (RouteAt::NONE, oldest, false, self.unused);
         match oldest {
-            NONE => self.idle.newest = slot,
-            oldest => self.slots[oldest as usize].before = slot,
+            RouteAt::NONE => self.idle.newest = slot,
+            oldest => self.slots[oldest.index()].before = slot,
         }
     }
 
-    pub(super) fn unlink(&mut self, slot: u32) {
-        let Route { before, after, parked, .. } = self.slots[slot as usize];
+    pub(super) fn unlink(&mut self, slot: RouteAt) {
+        let Route { before, after, parked, .. } = self.slots[slot.index()];
         match before {
-            NONE => self.ends(parked).oldest = after,
-            before => self.slots[before as usize].after = after,
+            RouteAt::NONE => self.ends(parked).oldest = after,
+            before => self.slots[before.index()].after = after,
         }
         match after {
-            NONE => self.ends(parked).newest = before,
-            after => self.slots[after as usize].before = before,
+            RouteAt::NONE => self.ends(parked).newest = before,
+            after => self.slots[after.index()].before = before,
         }
     }
 
     /// The routes that the next eviction may look at.
-    pub fn candidates(&self) -> Vec<u32> {
+    pub fn candidates(&self) -> Vec<RouteAt> {
         let mut found = Vec::with_capacity(LOOKED_AT + PINNED_LOOKED_AT);
         for (first, most) in [(self.parked.oldest, PINNED_LOOKED_AT), (self.idle.oldest, LOOKED_AT)] {
-            let next = |slot: &u32| self.slots.get(*slot as usize).map(|route| route.after);
-            let slots = std::iter::successors(Some(first), next).take_while(|slot| *slot != NONE);
+            let next = |slot: &RouteAt| self.slots.get(slot.index()).map(|route| route.after);
+            let slots = std::iter::successors(Some(first), next).take_while(|slot| *slot != RouteAt::NONE);
             found.extend(slots.take(most));
         }
         found
@@ -161,7 +162,7 @@ impl Routes {
     pub(super) fn evict(&mut self, now: Time) -> bool {
         for _ in 0..PINNED_LOOKED_AT {
             let slot = self.parked.oldest;
-            let Some(route) = self.slots.get(slot as usize) else { break };
+            let Some(route) = self.slots.get(slot.index()) else { break };
             let pinned = route.is_pinned(now);
             self.count_look();
             self.unlink(slot);
@@ -174,7 +175,7 @@ impl Routes {
         let (mut next, mut victim) = (self.idle.oldest, None);
         for _ in 0..LOOKED_AT {
             let slot = next;
-            let Some(route) = self.slots.get_mut(slot as usize) else { break };
+            let Some(route) = self.slots.get_mut(slot.index()) else { break };
             next = route.after;
             if route.is_pinned(now) {
                 // A store or an operator has pinned it while it was idle.
@@ -190,7 +191,7 @@ impl Routes {
         }
         let Some(slot) = victim else { return false };
         self.unlink(slot);
-        let route = &mut self.slots[slot as usize];
+        let route = &mut self.slots[slot.index()];
         let (number, owed, key) = (route.policy, route.owed(now), core::mem::take(&mut route.key));
         route.free = true;
         if route.generation < RouteId::GENERATIONS {

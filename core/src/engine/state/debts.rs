@@ -2,8 +2,8 @@
 
 use super::stage::Named;
 use crate::debt::{Debt, Unit};
-use crate::engine::arena::NONE;
 use crate::engine::pages::SavePages;
+use crate::engine::place::PoolAt;
 use crate::engine::route::debts::{Debts, NARROWEST, Owner, ROWS, WIDEST};
 use crate::engine::route::evict::budgets;
 use crate::engine::{Engine, Entry};
@@ -209,12 +209,12 @@ impl Engine {
         }
         for (number, entry) in (0..=u16::MAX).zip(&self.policies) {
             let Entry { policy, homes, .. } = entry;
-            match policy.rate_limit.as_ref().filter(|_| homes.rate == NONE) {
+            match policy.rate_limit.as_ref().filter(|_| homes.rate == PoolAt::NONE) {
                 Some(to) => debts.retune_rate(number, to.bucket, now),
                 None => debts.forget(number, Owner::Rate),
             }
             for (hedges, budget) in [false, true].into_iter().zip(budgets(policy)) {
-                if let Some(to) = budget.as_ref().filter(|_| hedges || homes.budget == NONE) {
+                if let Some(to) = budget.as_ref().filter(|_| hedges || homes.budget == PoolAt::NONE) {
                     let owner = Unit::of(to).map(|unit| Owner::of(unit, hedges));
                     let same = owner.is_some_and(|owner| in_force.contains(&(number, owner)));
                     debts.retune_budget(number, hedges, (to, !same), now);

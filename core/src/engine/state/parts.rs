@@ -2,11 +2,11 @@
 
 use crate::breaker::CircuitBreaker;
 use crate::debt::Unit;
-use crate::engine::arena::NONE;
 use crate::engine::hedge::Hedger;
 use crate::engine::hold::Holds;
 use crate::engine::limiter::Limiter;
 use crate::engine::pace::{Bucket, Pace};
+use crate::engine::place::PoolAt;
 use crate::engine::route::debts::{Owed, Owner};
 use crate::engine::route::{Homes, Route};
 use crate::full::{Full, Part, Rare};
@@ -108,7 +108,7 @@ impl Parts {
         from: &mut Loader<'_>,
         (policy, homes): (&Policy, Homes),
     ) -> Result<(), Damage> {
-        let own = |home: u32| home == NONE;
+        let own = |home: PoolAt| home == PoolAt::NONE;
         let full = Full::here().ok_or(Damage("must be a full engine's"))?;
         match name {
             "forced" => self.forced = from.flag()?,

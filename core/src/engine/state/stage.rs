@@ -3,6 +3,7 @@
 use super::Restored;
 use super::parts::Parts;
 use crate::engine::Engine;
+use crate::engine::place::PoolAt;
 use crate::engine::route::{Homes, Operated};
 use crate::state::{Damage, Loader, Moments, Value};
 use crate::time::Time;
@@ -66,7 +67,7 @@ impl Engine {
         saved: &Value,
         of: &Moments,
         restored: &mut Restored,
-    ) -> Result<Vec<(u32, Parts)>, Damaged> {
+    ) -> Result<Vec<(PoolAt, Parts)>, Damaged> {
         let mut pools = Vec::new();
         let mut place = "pools".to_owned();
         let read = each(saved, of, |from| {

@@ -1,12 +1,13 @@
 //! What a fleet's rate asks the store, and what becomes of its answers.
 
 use super::super::super::Engine;
-use super::super::super::arena::{NONE, flag};
+use super::super::super::arena::flag;
 use super::super::super::automaton::State;
 use super::super::command::{Part, Subject};
 use super::super::plain::{self, Link};
 use super::{LEAST_WAIT, MOST_PROCESSES, SEEN};
 use crate::action::{CallId, Verdict};
+use crate::engine::place::{PoolAt, Slot};
 use crate::fleet::RATE;
 use crate::limit::RateSettings;
 use crate::time::{Duration, Time};
@@ -16,7 +17,7 @@ use super::share_of;
 impl Engine {
     /// Asks the store for what the queue needs and for a lease, where the last is nearly used up; unless it has been asked,
     /// or has said that there is nothing yet. In strict mode for this call alone; or, where a queue waits for the rate, for the whole of it.
-    pub(super) fn ask_store(&mut self, home: u32, call: Option<CallId>, now: Time) {
+    pub(super) fn ask_store(&mut self, home: PoolAt, call: Option<CallId>, now: Time) {
         let (waiting, head, queued) = self.rate_queue(home);
         let of = call.and_then(|call| self.calls.find(call)).or(head);
         let cost = of.map_or(1, |slot| u32::from(self.calls[slot].cost));
@@ -57,7 +58,13 @@ impl Engine {
     }
 
     /// One command for tokens, which also brings back those that nobody wants.
-    pub(super) fn send_rate(&mut self, home: u32, (want, need): (u32, u32), call: Option<CallId>, now: Time) {
+    pub(super) fn send_rate(
+        &mut self,
+        home: PoolAt,
+        (want, need): (u32, u32),
+        call: Option<CallId>,
+        now: Time,
+    ) {
         if !self.may_send(home, Part::Rate, now) {
             return;
         }
@@ -86,7 +93,7 @@ impl Engine {
     /// The store has answered.
     pub(in crate::engine::fleet) fn rate_told(
         &mut self,
-        home: u32,
+        home: PoolAt,
         (want, need, call): (u32, u32, Option<CallId>),
         answer: &[u64],
         now: Time,
@@ -135,13 +142,13 @@ impl Engine {
     }
 
     /// The store has nothing: who cannot wait for it is refused, and who would wait in vain.
-    fn rate_refused(&mut self, home: u32, (need, call): (u32, Option<CallId>), now: Time) {
+    fn rate_refused(&mut self, home: PoolAt, (need, call): (u32, Option<CallId>), now: Time) {
         let Some(share) = self.share_mut(home) else { return };
         let (strict, asked) = (share.strict(), share.asked);
         let (waiting, head, _) = self.rate_queue(home);
         // In strict mode the answer is that of the call that asked. Where another's token has served that one already,
         // one is left that has asked and been answered: the head stands for it.
-        let waits_here = |slot: &u32| {
+        let waits_here = |slot: &Slot| {
             let call = &self.calls[*slot];
             call.state() == State::Paced && !call.has(flag::TOKENS) && !call.has(flag::SENDING)
         };
@@ -153,7 +160,7 @@ impl Engine {
         while let Some(slot) = next {
             let call = &self.calls[slot];
             let after = call.links().1;
-            next = (after != NONE).then_some(after);
+            next = (after != Slot::NONE).then_some(after);
             let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
             let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
             let Some(share) = self.share_mut(home) else { return };
@@ -168,7 +175,7 @@ impl Engine {
     }
 
     /// In strict mode what no call takes is no lease: it goes back by a command of its own.
-    fn give_back_unasked(&mut self, home: u32, now: Time) {
+    fn give_back_unasked(&mut self, home: PoolAt, now: Time) {
         let (waiting, ..) = self.rate_queue(home);
         let plain = self.is_plain();
         let Some(share) = self.share_mut(home) else { return };

@@ -8,6 +8,7 @@
 use super::super::super::Engine;
 use super::super::health::RAREST;
 use super::{LEAST_WAIT, Share};
+use crate::engine::place::PoolAt;
 use crate::policy::OnLoss;
 use crate::time::{Duration, Time};
 
@@ -80,14 +81,14 @@ impl Share {
 
 impl Engine {
     /// The store is back, and its answer not yet read: own shares hold from here on.
-    pub(in crate::engine::fleet) fn ease_rate(&mut self, home: u32, now: Time) {
+    pub(in crate::engine::fleet) fn ease_rate(&mut self, home: PoolAt, now: Time) {
         if let Some(share) = self.share_mut(home) {
             share.begin_easing(now);
         }
     }
 
     /// The store is back: it is asked for those who have waited for the process's share.
-    pub(in crate::engine::fleet) fn rate_with_store(&mut self, home: u32, now: Time) {
+    pub(in crate::engine::fleet) fn rate_with_store(&mut self, home: PoolAt, now: Time) {
         if self.rate_queue(home).0 > 0 {
             self.ask_store(home, None, now);
             self.wake_head(home);
@@ -95,7 +96,7 @@ impl Engine {
     }
 
     /// All are back: the store counts what was sent without it.
-    pub(super) fn pay_debt(&mut self, home: u32, now: Time) {
+    pub(super) fn pay_debt(&mut self, home: PoolAt, now: Time) {
         let Some(share) = self.share_mut(home).filter(|share| {
             let debt = share.alone > 0 || share.uncounted > 0;
             debt && now >= share.count_at && !share.is_eased(now)

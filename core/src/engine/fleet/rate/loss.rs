@@ -3,27 +3,27 @@
 use super::MOST_LEASES;
 use crate::action::Verdict;
 use crate::engine::Engine;
-use crate::engine::arena::NONE;
 use crate::engine::chores::Chore;
 use crate::engine::fleet::command::Part;
 use crate::engine::pace::Bucket;
+use crate::engine::place::{PoolAt, Slot};
 use crate::time::Time;
 
 impl Engine {
     /// The store is gone: `on_loss` decides about those who wait for it.
-    pub(in crate::engine::fleet) fn rate_without_store(&mut self, home: u32, now: Time) {
+    pub(in crate::engine::fleet) fn rate_without_store(&mut self, home: PoolAt, now: Time) {
         if self.rate_queue(home).0 == 0 {
             return;
         }
         self.lease_out(home, now);
-        if self.chores.has(Chore::Tokens(home, false)) {
+        if self.chores.has(Chore::Tokens(home.route(), false)) {
             return; // the next steps go on with it
         }
         let (mut ahead, mut next) = (0, self.rate_queue(home).1);
         while let Some(slot) = next {
             let call = &self.calls[slot];
             let after = call.links().1;
-            next = (after != NONE).then_some(after);
+            next = (after != Slot::NONE).then_some(after);
             let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
             let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
             let back = self.store_back_in(home, Part::Rate, now);
@@ -43,22 +43,22 @@ impl Engine {
     }
 
     /// A command is out again, with its script.
-    pub(in crate::engine::fleet) fn rate_sent(&mut self, home: u32) {
+    pub(in crate::engine::fleet) fn rate_sent(&mut self, home: PoolAt) {
         if let Some(share) = self.share_mut(home) {
             share.asked += 1;
         }
     }
 
     /// A command has been answered, or its answer is overdue: it is out no more.
-    pub(in crate::engine::fleet) fn rate_settled(&mut self, home: u32) {
+    pub(in crate::engine::fleet) fn rate_settled(&mut self, home: PoolAt) {
         if let Some(share) = self.share_mut(home) {
             share.asked = share.asked.saturating_sub(1);
         }
     }
 
     /// A rate has become the fleet's, perhaps again: commands of before that may still be out.
-    pub(in crate::engine) fn recount_rate(&mut self, home: u32) {
-        let id = self.routes.id(home);
+    pub(in crate::engine) fn recount_rate(&mut self, home: PoolAt) {
+        let id = self.routes.id(home.route());
         let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate)) as u32;
         if let Some(share) = self.share_mut(home) {
             share.asked = out;
@@ -66,11 +66,11 @@ impl Engine {
     }
 
     /// What does not hold in the books of a rate of the fleet's.
-    pub(in crate::engine) fn check_share(&self, home: u32) -> Result<(), String> {
+    pub(in crate::engine) fn check_share(&self, home: PoolAt) -> Result<(), String> {
         let Some(Bucket::Fleet(share)) = self.routes[home].rate.as_deref().map(|pace| &pace.bucket) else {
             return Ok(());
         };
-        let id = self.routes.id(home);
+        let id = self.routes.id(home.route());
         let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate));
         // A command from before a retune that made the share anew is out, and not noted.
         if out < share.asked as usize {
