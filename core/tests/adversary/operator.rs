@@ -106,6 +106,10 @@ impl Host {
         self.highest = self.reading;
         if let Some(store) = &mut self.store {
             store.hang_up();
+            // The fleet's rates are the store's, not in what is saved: where it is gone, the own share is full again.
+            for allowed in self.allowed.iter_mut().chain([&mut self.rate_pool]) {
+                allowed.fresh_tokens += allowed.tokens;
+            }
             let _ = engine.attach_store(StoreKind::Lua, "", self.serial, Time::from_micros(self.reading));
         }
         for pool in self.pools.clone() {
