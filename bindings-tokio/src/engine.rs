@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rand::TryRng as _;
+use rand::rngs::SysRng;
 use tidegate::{
     Action, Answer, CallExplanation, CallId, Clash, Event, Flags, Input, Options, PolicyId, Pool, Request,
     RestoreError, Restored, RouteId, SavePages, Snapshot, SnapshotPages, Step, Time, Verdict, Wait,
@@ -422,8 +423,8 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// A number from the operating system: the keys of std's own hash maps come from there.
+/// Draws a number from the operating system's random source. It is not from a generator of this process, so that the two
+/// processes of a fork draw different numbers.
 pub(crate) fn random() -> u64 {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    RandomState::new().hash_one(COUNT.fetch_add(1, Ordering::Relaxed))
+    SysRng.try_next_u64().expect("the operating system has a random source")
 }

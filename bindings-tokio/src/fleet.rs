@@ -100,7 +100,7 @@ impl Engine {
     pub fn attach_store(&self, store: impl Store, kind: StoreKind, namespace: &str) {
         let link = Link::new(store, &self.shared);
         if self.shared.link.set(link).is_ok() {
-            let process = random() ^ u64::from(std::process::id());
+            let process = random();
             self.shared.with(|core, now| -> ((), Flags) {
                 ((), core.engine.attach_store(kind, namespace, process, now))
             });

@@ -1,10 +1,11 @@
 //! The fleet's store: commands out, replies in. Conversions and nothing else. Swift has no host for it
 //! (`docs/swift.md` says why), and the JVM's is `dev.tidegate.fleet`.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rand::TryRng as _;
+use rand::rngs::SysRng;
 use tidegate::fleet::{CommandId, MemoryStore as Core, Reply, StoreKind};
 
 use crate::{Engine, Invalid, time};
@@ -39,10 +40,11 @@ pub enum StoreReply {
     Lost,
 }
 
-/// Random bits from the operating system (the keys of std's hash maps come from there), and the process's id.
-#[allow(clippy::disallowed_methods)] // a host's half asks the operating system
-fn entropy() -> u64 {
-    RandomState::new().hash_one(std::process::id())
+/// Draws the number by which the store knows this process, from the operating system's random source.
+fn entropy() -> Result<u64, Invalid> {
+    SysRng
+        .try_next_u64()
+        .map_err(|error| Invalid::Argument { reason: format!("no random number for the process: {error}") })
 }
 
 #[uniffi::export]
@@ -53,8 +55,9 @@ impl Engine {
         let Some(kind) = StoreKind::ALL.into_iter().find(|known| known.name() == kind) else {
             return Err(Invalid::Argument { reason: format!("kind = {kind}: must be lua or plain") });
         };
+        let process = entropy()?;
         let mut state = self.state.lock();
-        let flags = state.core.attach_store(kind, namespace, entropy(), time(now));
+        let flags = state.core.attach_store(kind, namespace, process, time(now));
         state.drain(flags);
         Ok(())
     }
