@@ -3,9 +3,9 @@
 //! `call.rs` is the automaton, `decide.rs` what follows an attempt's end, `admit.rs` the stages before an attempt.
 //! `arena.rs` holds the calls, `side.rs` what a few of them need beside that, `route.rs` what is kept per key. The
 //! stages: `hold.rs`, `pace.rs` (rates), `queue.rs` (permits) and `limiter.rs` (what sets their limit). `hedge.rs` races
-//! attempts, `evidence.rs` tells everybody how they ended, `ledger.rs` keeps charges and counts, `lease.rs` takes a place
+//! attempts, `feedback.rs` hands each outcome to the components that learn from it, `ledger.rs` keeps charges and counts, `lease.rs` takes a place
 //! back. From outside: `force.rs`, `pools.rs`, `retune.rs`, `snapshot.rs`, `state.rs`, `view.rs`. What it did: `record.rs` and
-//! `tell.rs`; what was put in: `journal.rs`; what it means: `explain.rs`.
+//! `telemetry.rs`; what was put in: `journal.rs` and `replay.rs`; what it means: `explain.rs`.
 
 // What happens to every call stands in one function in machine code, and what happens to few in others: see
 // `docs/performance.md`.
@@ -18,8 +18,8 @@ mod call;
 mod changes;
 mod chores;
 mod decide;
-mod evidence;
 mod explain;
+mod feedback;
 mod fleet;
 mod force;
 mod hedge;
@@ -31,21 +31,23 @@ mod limiter;
 mod pace;
 mod pages;
 mod place;
+mod policies;
 mod pools;
 mod queue;
 mod record;
+mod replay;
 mod retune;
 mod route;
 mod side;
 mod snapshot;
 mod state;
-mod tell;
+mod telemetry;
 mod timer;
 mod view;
 
 use crate::full::Part;
 use crate::map::Map;
-use place::RouteAt;
+use policies::Entry;
 use route::Operated;
 use std::fmt;
 
@@ -124,31 +126,6 @@ impl fmt::Display for Clash {
 
 impl std::error::Error for Clash {}
 
-/// A policy and what has happened under it.
-#[derive(Debug)]
-struct Entry {
-    policy: Policy,
-    counts: Counts,
-    /// The policy's number: its own place, or another's where these are old settings that calls in flight still have.
-    of: u16,
-    /// The stages that a further attempt passes too: those whose unit is the attempt.
-    again: u8,
-    /// Where the pools are that it names.
-    homes: route::Homes,
-    /// Is every call refused?
-    forced: bool,
-    /// What an operator has changed for all its routes.
-    changes: changes::Changes,
-}
-
-impl Entry {
-    /// A policy under which nothing has happened yet.
-    fn new(policy: Policy, of: u16, again: u8, homes: route::Homes) -> Self {
-        let (counts, changes) = (Counts::default(), changes::Changes::default());
-        Self { policy, counts, of, again, homes, forced: false, changes }
-    }
-}
-
 /// The engine: a pure state machine for all calls of a process.
 ///
 /// `now` is always the last argument, on a monotonic clock of the host's, in microseconds; readings that run back or
@@ -160,7 +137,7 @@ pub struct Engine {
     clock: Clock,
     /// Calls begun so far.
     ordinal: u64,
-    policies: Vec<Entry>,
+    policies: policies::Policies,
     by_name: Map<String, u16>,
     routes: route::Routes,
     calls: arena::Arena,
@@ -171,8 +148,8 @@ pub struct Engine {
     /// What holds the fleet together, once a store is attached; and commands for it that nobody has taken.
     fleet: Option<Part<fleet::Fleet>>,
     commands: Vec<StoreCommand>,
-    /// Permits that the event's own call gives back once all has seen them out: its route, and how many.
-    owed: (RouteAt, u32),
+    /// Permits to release once this event has been processed.
+    pending_release: side::PendingRelease,
     /// Are retries granted without asking their budgets? For tests only.
     lifted: bool,
     notes: record::Notes,
@@ -186,7 +163,7 @@ impl Engine {
             seed,
             clock: Clock::default(),
             ordinal: 0,
-            policies: Vec::new(),
+            policies: policies::Policies::default(),
             by_name: Map::new(),
             routes: route::Routes::new(options.max_routes, seed),
             calls: arena::Arena::default(),
@@ -196,7 +173,7 @@ impl Engine {
             chores: chores::Chores::default(),
             fleet: None,
             commands: Vec::new(),
-            owed: (RouteAt::NONE, 0),
+            pending_release: side::PendingRelease::default(),
             lifted: false,
             notes: record::Notes::default(),
             journal: journal::Journal::new(seed, options),
@@ -209,7 +186,7 @@ impl Engine {
     /// The same name with other settings, a pool that this engine does not have, a component of the fleet's while no
     /// store is attached ([`Engine::attach_store`]), or more than 65,535 policies.
     pub fn policy(&mut self, policy: Policy) -> Result<PolicyId, Clash> {
-        self.write(|| Input::Policy { policy: Box::new(policy.clone()) });
+        self.journal.write(|| Input::Policy { policy: Box::new(policy.clone()) });
         let clash = |policy: Policy, rule| Err(Clash { name: policy.name, rule });
         if let Some(number) = self.by_name.get(policy.name()) {
             if self.policies[usize::from(*number)].policy == policy {
@@ -253,7 +230,7 @@ impl Engine {
     /// Of keys above 512 bytes the beginning and a hash of the whole are kept. Where `max_routes` are in use, new keys share
     /// the policy's `overflow` route.
     pub fn route(&mut self, policy: PolicyId, key: &str, now: Time) -> RouteId {
-        self.write(|| Input::Route { policy, key: key.into(), now });
+        self.journal.write(|| Input::Route { policy, key: key.into(), now });
         let now = self.clock.observe(now);
         match self.number_of(policy) {
             Some(number) => {
@@ -272,7 +249,7 @@ impl Engine {
     /// the step that set the flag.
     pub fn take_wakes(&mut self, out: &mut Vec<CallId>) {
         if !self.wakes.is_empty() {
-            self.write(|| Input::Wakes);
+            self.journal.write(|| Input::Wakes);
         }
         out.append(&mut self.wakes);
     }
@@ -304,7 +281,7 @@ impl Engine {
     /// In the child of a fork: calls of the parent are none of ours, and its random numbers neither. Routes and
     /// budgets stay.
     pub fn after_fork(&mut self, seed: u64, now: Time) -> Flags {
-        self.write(|| Input::Fork { seed, now });
+        self.journal.write(|| Input::Fork { seed, now });
         let now = self.clock.observe(now);
         self.seed = seed;
         self.calls.clear();

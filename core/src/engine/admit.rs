@@ -144,7 +144,7 @@ impl Engine {
         retry_in: Option<Duration>,
         now: Time,
     ) -> Step {
-        self.note(move |it| it.tell_refusal(slot, verdict, retry_in, now));
+        self.note(move |it| it.refused(slot, verdict, retry_in, now));
         let call = &self.calls[slot];
         if call.attempts == 0 {
             return self.end(slot, verdict, None, retry_in, now);
@@ -209,7 +209,7 @@ impl Engine {
                 Ok(ticket) => {
                     call.ticket = ticket.number;
                     call.flags = call.flags & !flag::PROBE | if ticket.probe { flag::PROBE } else { 0 };
-                    self.note(move |it| it.tell_breaker_of(slot, from, now));
+                    self.note(move |it| it.breaker_changed_by(slot, from, now));
                     Answer::Pass
                 }
                 Err(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),
@@ -218,12 +218,12 @@ impl Engine {
         let Some(throttle) = &mut route.throttle else { return Answer::broken(Verdict::Throttled) };
         let bits = rng::bits(self.seed, call.ordinal(), Purpose::Throttle, call.attempts + 1);
         let admitted = throttle.admit(bits, now);
-        self.note(move |it| it.tell_throttle(slot, now));
+        self.note(move |it| it.throttle_changed(slot, now));
         if admitted {
             self.calls[slot].ticket = 1; // its end counts
             Answer::Pass
         } else {
-            let policy = self.settings(slot);
+            let policy = self.policies.of(&self.calls[slot]);
             let probe = policy.throttle.as_ref().and_then(|throttle| throttle.settings.probe_interval);
             Answer::Refuse(Verdict::Throttled, probe)
         }
@@ -276,23 +276,6 @@ impl Engine {
             };
         }
         wait(Wait::Queue, self.patience(slot).min(now.after(MAX_PARK)), now)
-    }
-
-    /// Remembers when the next attempt was paid for, while the call's links take the place of that moment.
-    pub(super) fn note_charged(&mut self, slot: Slot) {
-        if self.calls[slot].attempts > 0 {
-            let since = self.calls[slot].since();
-            self.calls.side_mut(slot).moment = since.as_micros();
-        }
-    }
-
-    pub(super) fn recall_charged(&mut self, slot: Slot) {
-        let call = &self.calls[slot];
-        let since = match self.calls.side(slot) {
-            Some(side) if call.attempts > 0 => Time::from_micros(side.moment),
-            _ => call.started,
-        };
-        self.calls[slot].set_since(since);
     }
 }
 

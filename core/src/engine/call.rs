@@ -25,7 +25,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(60);
 impl Engine {
     /// Begins a call. A refused call is already `Done`, and its id stale (R1).
     pub fn begin(&mut self, route: RouteId, request: &Request, now: Time) -> (CallId, Step) {
-        self.write_begin(route, request, now);
+        self.journal.begin(route, request, now);
         let now = self.clock.observe(now);
         self.chores.begin_step();
         self.reap(now, Slot::NONE);
@@ -55,7 +55,7 @@ impl Engine {
             self.nest(slot, parent);
         }
         self.aim(slot, request.target);
-        if request.solo && self.settings(slot).hedge.is_some() {
+        if request.solo && self.policies.of(&self.calls[slot]).hedge.is_some() {
             self.calls.side_mut(slot).solo = true;
         }
         let id = self.calls.id(slot);
@@ -65,7 +65,7 @@ impl Engine {
 
     /// Tells a call what happened; the step says what to do now, and when to ask again.
     pub fn on(&mut self, call: CallId, event: Event, now: Time) -> Step {
-        self.write_on(call, &event, now);
+        self.journal.on(call, &event, now);
         let now = self.clock.observe(now);
         self.chores.begin_step();
         let Some(slot) = self.calls.find(call) else {
@@ -81,7 +81,7 @@ impl Engine {
         {
             let racer = if call.has(flag::RACING | flag::PER_LANE | flag::SIDE) {
                 let racer = self.take_racer(slot, attempt);
-                self.report_lane(slot, Lane::of(attempt).bit());
+                self.calls.report_lane(slot, Lane::of(attempt).bit(), &mut self.pending_release);
                 racer
             } else {
                 call.lanes &= !Lane::of(attempt).bit();
@@ -109,12 +109,12 @@ impl Engine {
             (State::Ended | State::Free, _) => Step::done(Verdict::Stale),
             (State::Lost, _) => self.told(slot, now),
             (_, Event::Cancel) => self.end(slot, Verdict::Cancelled, None, None, now),
-            (State::Running, Event::Headers { attempt }) if self.runs(slot, attempt) => {
+            (State::Running, Event::Headers { attempt }) if self.calls.runs(slot, attempt) => {
                 self.head(slot, attempt, now)
             }
-            (State::Body, Event::Finished { attempt, outcome }) if self.runs(slot, attempt) => {
-                self.report_lane(slot, Lane::of(attempt).bit());
-                let verdict = match self.settings(slot).class_of(outcome.kind) {
+            (State::Body, Event::Finished { attempt, outcome }) if self.calls.runs(slot, attempt) => {
+                self.calls.report_lane(slot, Lane::of(attempt).bit(), &mut self.pending_release);
+                let verdict = match self.policies.of(&self.calls[slot]).class_of(outcome.kind) {
                     Class::Ok => Verdict::Ok,
                     Class::Cancelled => Verdict::Cancelled,
                     _ => Verdict::NotRetryable,
@@ -123,8 +123,8 @@ impl Engine {
                 self.end(slot, verdict, Some(Lane::of(attempt)), None, now)
             }
             (_, Event::Finished { attempt, outcome }) => {
-                let ok = self.settings(slot).class_of(outcome.kind) == Class::Ok;
-                if self.unwound(slot, attempt) && ok {
+                let ok = self.policies.of(&self.calls[slot]).class_of(outcome.kind) == Class::Ok;
+                if self.calls.unwound(slot, attempt, &mut self.pending_release) && ok {
                     self.late_answer(slot, attempt, now)
                 } else {
                     self.pay_back(now);
@@ -155,7 +155,7 @@ impl Engine {
                 self.refuse(slot, refusal, retry_in, now)
             }
             State::Running if out_of_time => {
-                let (since, attempt) = self.oldest_running(slot);
+                let (since, attempt) = self.calls.oldest_running(slot);
                 let kind = self.cut(slot, since, now);
                 self.end_cut(slot, kind, (since, attempt), now)
             }
@@ -182,7 +182,7 @@ impl Engine {
 
     /// The next attempt is due: through the stages, unless too many stopped ones have not unwound yet (R11).
     pub(super) fn go_on(&mut self, slot: Slot, now: Time) -> Step {
-        if FULL && self.settings(slot).retry.max_attempts == 1 {
+        if FULL && self.policies.of(&self.calls[slot]).retry.max_attempts == 1 {
             return self.hedge_on(slot, now);
         }
         let call = &mut self.calls[slot];
@@ -228,7 +228,7 @@ impl Engine {
             self.calls.side_mut(slot).moment = 0;
         }
         self.count_attempt(slot, false, now);
-        self.note_course(move |it| it.tell_start(slot, false, now));
+        self.note_course(move |it| it.attempt_started(slot, false, now));
         if hedges {
             until = until.min(self.hedge_due(slot));
         }
@@ -313,8 +313,8 @@ impl Engine {
         now: Time,
     ) -> Step {
         let stop = if self.calls[slot].is_plain() { 0 } else { self.give_all_back(slot, verdict, now) };
-        self.count_end(slot, verdict);
-        self.note_end(verdict, move |it| it.tell_end(slot, verdict, result, retry_in, now));
+        self.policies.count_end(self.calls[slot].policy, verdict);
+        self.note_end(verdict, move |it| it.call_ended(slot, verdict, result, retry_in, now));
         self.pay_back(now);
         self.settle(slot, now);
         Step { stop, ..Step::plain(Action::Done { verdict, result, retry_in }) }
@@ -326,9 +326,9 @@ impl Engine {
     fn give_all_back(&mut self, slot: Slot, verdict: Verdict, now: Time) -> u8 {
         self.leave_queue(slot, now);
         let stop = self.forgo(slot, now);
-        if self.owed.1 > 0 && self.calls[slot].children > 0 && !self.calls[slot].has(flag::HOLDS) {
+        let call = &self.calls[slot];
+        if call.children > 0 && !call.has(flag::HOLDS) && self.pending_release.keep_one() {
             // Calls within it go on under a permit that they share with it (ADR 0005).
-            self.owed.1 -= 1;
             self.calls[slot].flags |= flag::HOLDS;
         }
         self.give_ticket_back(slot, now);
@@ -336,26 +336,6 @@ impl Engine {
         let call = &mut self.calls[slot];
         call.moment = if call.lanes == 0 { Time::NEVER } else { now.after(GRACE) };
         stop
-    }
-
-    /// Is this an attempt that runs, unstopped?
-    #[inline]
-    fn runs(&self, slot: Slot, attempt: u8) -> bool {
-        let call = &self.calls[slot];
-        call.running() & call.started_as(attempt) != 0
-    }
-
-    /// A stopped attempt has unwound. True where it is the newest and the next has not started.
-    fn unwound(&mut self, slot: Slot, attempt: u8) -> bool {
-        let call = &self.calls[slot];
-        let bit = call.started_as(attempt) & call.stopped;
-        if bit == 0 {
-            return false;
-        }
-        let newest = attempt == call.attempts && call.between_attempts();
-        self.calls[slot].stopped &= !bit;
-        self.report_lane(slot, bit);
-        newest
     }
 
     /// The step as it leaves the engine, once what earlier steps have left has gone on.

@@ -94,7 +94,7 @@ impl Engine {
         if seen == changes.last {
             return;
         }
-        let before = self.levels(slot);
+        let before = self.routes.levels(slot);
         self.routes[slot].changes = changes.last;
         if seen < changes.retuned {
             self.retune_pool_of(slot, number, in_flight, now);
@@ -112,7 +112,7 @@ impl Engine {
         if let Some(breaker) = route.breaker.as_mut().filter(|_| seen < changes.cleared) {
             breaker.reset();
         }
-        self.note(move |it| it.tell_levels(slot, before, now));
+        self.note(move |it| it.levels_changed(slot, before, now));
         if seen < changes.retuned {
             self.hand_out(slot.own(), now);
         }

@@ -22,7 +22,7 @@ impl Engine {
     /// An attempt has ended: retry or not, decided in the order of R5. `stop` is set where we ended it.
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn decide(&mut self, slot: Slot, racer: Racer, outcome: Outcome, stop: u8, now: Time) -> Step {
-        let class = self.settings(slot).class_of(outcome.kind);
+        let class = self.policies.of(&self.calls[slot]).class_of(outcome.kind);
         let lane = Lane::of(racer.attempt);
         let left = self.attempt_over(slot, &racer, class, outcome.kind, now);
         let call = &mut self.calls[slot];
@@ -54,8 +54,8 @@ impl Engine {
         self.calls[slot].set_last_failure(outcome.kind, lane);
         let ended = match self.may_retry(slot, class, outcome) {
             Ok(()) if self.calls[slot].running() != 0 => {
-                self.lost_lane(slot, class, outcome.retry_after);
-                let alone = self.settings(slot).retry.max_attempts == 1;
+                self.calls.lost_lane(slot, class, outcome.retry_after);
+                let alone = self.policies.of(&self.calls[slot]).retry.max_attempts == 1;
                 self.pay_back(now);
                 let raced = if alone { self.race(slot, now) } else { None };
                 let step = raced.unwrap_or_else(|| self.evaluate(slot, now));
@@ -67,7 +67,8 @@ impl Engine {
             },
             Err(verdict) => verdict,
         };
-        let retry_in = self.largest_retry_after(slot, outcome.retry_after).filter(|_| class.retryable());
+        let retry_in =
+            self.calls.largest_retry_after(slot, outcome.retry_after).filter(|_| class.retryable());
         self.call_over(slot, outcome.kind, racer.attempt, Some(racer.since), now);
         let step = self.end(slot, ended, Some(lane), retry_in, now);
         Step { stop: stop | step.stop, ..step }
@@ -83,7 +84,7 @@ impl Engine {
         stop: u8,
         now: Time,
     ) -> Result<Step, Verdict> {
-        if self.settings(slot).retry.max_attempts == 1 {
+        if self.policies.of(&self.calls[slot]).retry.max_attempts == 1 {
             if !self.could_hedge(slot) {
                 return Err(Verdict::Attempts);
             }
@@ -91,7 +92,7 @@ impl Engine {
             if class == Class::Throttled {
                 return Err(Verdict::Attempts);
             }
-            self.note_retry_after(slot, outcome.retry_after);
+            self.calls.note_retry_after(slot, outcome.retry_after);
             if stop == 0 {
                 return self.race(slot, now).ok_or(Verdict::Attempts);
             }
@@ -102,7 +103,7 @@ impl Engine {
             call.wait();
             return Ok(Step { stop, ..wait(Wait::Backoff, now, now) });
         }
-        let retry_after = self.largest_retry_after(slot, outcome.retry_after);
+        let retry_after = self.calls.largest_retry_after(slot, outcome.retry_after);
         let delay = self.next_delay(slot, class, retry_after, now)?;
         let Charge::Granted(charge) = self.charge(slot, class, hedge, now) else {
             return Err(Verdict::Budget);
@@ -112,7 +113,7 @@ impl Engine {
         call.set_since(now);
         call.moment = now.after(delay);
         call.flags &= !flag::RACING;
-        self.note(move |it| it.tell_retry(slot, outcome.kind, delay, now));
+        self.note(move |it| it.retry_scheduled(slot, outcome.kind, delay, now));
         if FULL && class == Class::Throttled {
             self.hold_like(slot, delay, now);
         }
@@ -127,8 +128,8 @@ impl Engine {
 
     /// Is this a failure that may be tried again, going by its class, the opinions on it, and the request?
     fn may_retry(&self, slot: Slot, class: Class, outcome: Outcome) -> Result<(), Verdict> {
-        let (call, policy) = (&self.calls[slot], self.settings(slot));
-        let hedges = policy.hedge.is_some() && self.is_hedgeable(slot);
+        let (call, policy) = (&self.calls[slot], self.policies.of(&self.calls[slot]));
+        let hedges = policy.hedge.is_some() && self.calls.is_hedgeable(slot);
         match (class, outcome.opinion) {
             (Class::Cancelled, _) => return Err(Verdict::Cancelled),
             // Retries are switched off: whatever else speaks against one, none has been held back.
@@ -156,7 +157,7 @@ impl Engine {
         retry_after: Option<Duration>,
         now: Time,
     ) -> Result<Duration, Verdict> {
-        let (call, policy) = (&self.calls[slot], self.settings(slot));
+        let (call, policy) = (&self.calls[slot], self.policies.of(&self.calls[slot]));
         let (retry, route) = (&policy.retry, &self.routes[call.route]);
         if call.attempts >= retry.max_attempts {
             return Err(Verdict::Attempts);
@@ -198,7 +199,7 @@ impl Engine {
             stop |= bit;
             self.calls[slot].stopped |= bit;
             if self.calls[slot].has(flag::ABORTABLE) {
-                self.report_lane(slot, bit);
+                self.calls.report_lane(slot, bit, &mut self.pending_release);
             }
             let (end, next) = self.first_to_end(slot);
             if !FULL || self.calls[slot].running() == 0 || end > now {
@@ -219,7 +220,7 @@ impl Engine {
             return step;
         }
         let (kind, lane) = self.calls[slot].last_failure();
-        let retry_in = self.largest_retry_after(slot, None);
+        let retry_in = self.calls.largest_retry_after(slot, None);
         self.call_over(slot, kind, self.calls[slot].attempt_in(lane), None, now);
         self.end(slot, Verdict::Attempts, Some(lane), retry_in, now)
     }
@@ -233,7 +234,7 @@ impl Engine {
         self.learn_latency(slot, &racer, now);
         self.call_over(slot, Class::Ok.into(), attempt, Some(racer.since), now);
         if !self.calls[slot].has(flag::UNTIL_BODY) {
-            self.report_lane(slot, lane.bit());
+            self.calls.report_lane(slot, lane.bit(), &mut self.pending_release);
             self.calls[slot].charge = if racer.hedge { 0 } else { left };
             return self.end(slot, Verdict::Ok, Some(lane), None, now);
         }

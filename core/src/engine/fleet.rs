@@ -131,7 +131,7 @@ impl Engine {
     /// assert!(matches!(engine.begin(route, &Request::default(), now).1.action, Action::Attempt { .. }));
     /// ```
     pub fn attach_store(&mut self, kind: StoreKind, namespace: &str, process: u64, now: Time) -> Flags {
-        self.write(|| Input::Store { kind, namespace: namespace.into(), process, now });
+        self.journal.write(|| Input::Store { kind, namespace: namespace.into(), process, now });
         self.clock.observe(now);
         if let (None, Some(full)) = (&self.fleet, Full::here()) {
             let name = if namespace.is_empty() { NAMESPACE } else { namespace };
@@ -146,7 +146,7 @@ impl Engine {
     /// flag, and run each detached from any call: no call may be cancelled or delayed with it.
     pub fn take_commands(&mut self, out: &mut Vec<StoreCommand>) {
         if !self.commands.is_empty() {
-            self.write(|| Input::Commands);
+            self.journal.write(|| Input::Commands);
         }
         out.append(&mut self.commands);
     }
@@ -154,7 +154,7 @@ impl Engine {
     /// Takes what came of a command. The first answer counts; later ones, and those to commands that this engine never
     /// gave or that a fork has made its parent's, change nothing. Drain wakes and commands under the same lock.
     pub fn on_reply(&mut self, command: CommandId, reply: Reply<'_>, now: Time) -> Flags {
-        self.write(|| Input::Reply { command, reply: reply.into(), now });
+        self.journal.write(|| Input::Reply { command, reply: reply.into(), now });
         let now = self.clock.observe(now);
         self.chores.begin_step();
         self.watch_store(now);

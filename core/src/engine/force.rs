@@ -21,14 +21,14 @@ impl Engine {
     /// circuit breaker; clearing one route does nothing while its policy is forced. A policy or route that this engine
     /// does not have changes nothing.
     pub fn force_open(&mut self, policy: PolicyId, route: Option<RouteId>, on: bool, now: Time) -> Flags {
-        self.write(|| Input::Force { policy, route, on, now });
+        self.journal.write(|| Input::Force { policy, route, on, now });
         let now = self.clock.observe(now);
         self.chores.begin_step();
         if let Some(number) = self.number_of(policy) {
             let one = route.map(|route| self.routes.find(route));
             let what = if on { RecordType::ForcedOpen } else { RecordType::ForcedCleared };
             if one != Some(None) {
-                self.note(move |it| it.tell_policy(what, Some(number), one.flatten(), now));
+                self.note(move |it| it.policy_changed(what, Some(number), one.flatten(), now));
             }
             match one {
                 None => {
@@ -54,7 +54,7 @@ impl Engine {
     /// Refuses every call of one route from now on, or ends that.
     fn force_route(&mut self, slot: RouteAt, on: bool, now: Time) {
         self.catch_up(slot, now);
-        let before = self.levels(slot);
+        let before = self.routes.levels(slot);
         let route = &mut self.routes[slot];
         route.forced = on;
         let forced = on || self.policies[usize::from(route.policy)].forced;
@@ -62,18 +62,18 @@ impl Engine {
         if let Some(breaker) = route.breaker.as_mut().filter(|_| !forced) {
             breaker.reset();
         }
-        self.note(move |it| it.tell_levels(slot, before, now));
+        self.note(move |it| it.levels_changed(slot, before, now));
     }
 
     /// A host has given its caller something in the place of an error of a call on this route, or has failed to
     /// (semantics 7.4). Fallbacks run outside all components: this is counted, told to those who listen, and decides nothing.
     pub fn note_fallback(&mut self, route: RouteId, ok: bool, now: Time) {
-        self.write(|| Input::Fallback { route, ok, now });
+        self.journal.write(|| Input::Fallback { route, ok, now });
         let now = self.clock.observe(now);
         if let Some(route) = self.routes.find(route) {
             let counts = &mut self.policies[usize::from(self.routes[route].policy)].counts;
             *if ok { &mut counts.fallbacks } else { &mut counts.fallback_failures } += 1;
-            self.note(move |it| it.tell_fallback(route, ok, now));
+            self.note(move |it| it.fell_back(route, ok, now));
         }
     }
 

@@ -11,7 +11,6 @@ use super::place::Slot;
 use super::side::Racer;
 use crate::action::{Action, CallId, Lane, Step};
 use crate::breaker::BreakerState;
-use crate::outcome::Class;
 use crate::policy::{Hedge, HedgeBudget, Unit};
 use crate::quantile::WindowedP2Quantile;
 use crate::retry::Budget;
@@ -104,26 +103,18 @@ impl Engine {
         }
         let racing = self.calls.side(slot).filter(|_| call.is_racing());
         let since = racing.map_or(call.since(), |side| side.newest(call.since()));
-        let end = super::call::limit(since, self.settings(slot).attempt_timeout);
+        let end = super::call::limit(since, self.policies.of(&self.calls[slot]).attempt_timeout);
         super::call::span(end.min(call.deadline), now)
-    }
-
-    /// Does a call say that it may be hedged?
-    pub(super) fn is_hedgeable(&self, slot: Slot) -> bool {
-        let call = &self.calls[slot];
-        call.has(flag::IDEMPOTENT)
-            && call.has(flag::REPLAYABLE)
-            && self.calls.side(slot).is_none_or(|side| !side.solo)
     }
 
     /// May a hedge start for this call, as far as the call itself goes?
     pub(super) fn could_hedge(&self, slot: Slot) -> bool {
         let call = &self.calls[slot];
-        let policy = self.settings(slot);
+        let policy = self.policies.of(&self.calls[slot]);
         let Some(hedge) = &policy.hedge else { return false };
         let most = if policy.retry.max_attempts > 1 { policy.retry.max_attempts } else { hedge.max_attempts };
         !call.has(flag::UNHEDGED | flag::PROBE)
-            && self.is_hedgeable(slot)
+            && self.calls.is_hedgeable(slot)
             && call.running().count_ones() < u32::from(hedge.max_attempts)
             && call.attempts < most
     }
@@ -132,7 +123,7 @@ impl Engine {
     #[inline]
     pub(super) fn hedge_due(&self, slot: Slot) -> Time {
         let Some(hedger) = &self.routes[self.calls[slot].route].hedger else { return Time::NEVER };
-        let policy = self.settings(slot);
+        let policy = self.policies.of(&self.calls[slot]);
         let call = &self.calls[slot];
         let runs = call.state() == State::Running && call.running() != 0;
         let Some(hedge) = policy.hedge.as_ref().filter(|_| runs && self.could_hedge(slot)) else {
@@ -158,7 +149,9 @@ impl Engine {
         let call = &mut self.calls[slot];
         let (alone, base) = (call.running() == 0, call.since());
         if alone {
-            self.note(move |it| it.tell_retry(slot, it.calls[slot].last_failure().0, Duration::ZERO, now));
+            self.note(move |it| {
+                it.retry_scheduled(slot, it.calls[slot].last_failure().0, Duration::ZERO, now);
+            });
         }
         let call = &mut self.calls[slot];
         if !call.is_racing() {
@@ -196,7 +189,7 @@ impl Engine {
             }
         }
         self.count_attempt(slot, !alone, now);
-        self.note_course(move |it| it.tell_start(slot, !alone, now));
+        self.note_course(move |it| it.attempt_started(slot, !alone, now));
         let next = super::call::span(self.next_moment(slot), now);
         Some(Step { next, ..Step::plain(Action::Attempt { attempt, hedge: !alone }) })
     }
@@ -210,7 +203,7 @@ impl Engine {
         let (slot_route, cost) = (call.route, u32::from(call.cost));
         let alone = call.running() == 0;
         let needs_permit = !alone || call.has(flag::PER_LANE);
-        let policy = self.settings(slot);
+        let policy = self.policies.of(&self.calls[slot]);
         let takes_tokens = policy.rate_limit.as_ref().is_some_and(|limit| limit.unit == Unit::Attempt);
         let by_attempt = policy.breaker.as_ref().is_some_and(|it| it.unit == Unit::Attempt);
         let throttled_by_attempt = policy.throttle.as_ref().is_some_and(|it| it.unit == Unit::Attempt);
@@ -273,49 +266,13 @@ impl Engine {
         }
     }
 
-    /// A retryable failure beside attempts that go on.
-    pub(super) fn lost_lane(&mut self, slot: Slot, class: Class, retry_after: Option<Duration>) {
-        if class == Class::Throttled {
-            self.calls[slot].flags |= flag::UNHEDGED;
-        }
-        self.note_retry_after(slot, retry_after);
-    }
-
-    /// Keeps the largest Retry-After of a race.
-    pub(super) fn note_retry_after(&mut self, slot: Slot, retry_after: Option<Duration>) {
-        let side = self.calls.side_mut(slot);
-        side.moment = side.moment.max(retry_after.map_or(0, |span| span.as_micros().saturating_add(1)));
-    }
-
-    /// When the oldest attempt that runs started, and which it is.
-    pub(super) fn oldest_running(&self, slot: Slot) -> (Time, u8) {
-        let (call, side) = (&self.calls[slot], self.calls.side(slot));
-        if !call.is_racing() {
-            return (call.since(), call.attempts);
-        }
-        let racers = side.into_iter().flat_map(|side| side.racers(call.since()));
-        racers.map(|racer| (racer.since, racer.attempt)).min().unwrap_or((call.since(), call.attempts))
-    }
-
-    /// The largest Retry-After of a race, its last attempt's among them.
-    #[inline]
-    pub(super) fn largest_retry_after(&self, slot: Slot, last: Option<Duration>) -> Option<Duration> {
-        if self.calls[slot].is_racing() { self.largest_of_race(slot, last) } else { last }
-    }
-
-    #[inline(never)]
-    fn largest_of_race(&self, slot: Slot, last: Option<Duration>) -> Option<Duration> {
-        let noted = self.calls.side(slot).and_then(|side| side.moment.checked_sub(1));
-        last.max(noted.map(Duration::from_micros))
-    }
-
     /// The end of the attempt that runs out of its attempt timeout first, and which it is.
     pub(super) fn first_to_end(&self, slot: Slot) -> (Time, u8) {
         let call = &self.calls[slot];
         if !call.is_racing() {
             return (call.moment, call.attempts);
         }
-        let timeout = self.settings(slot).attempt_timeout;
+        let timeout = self.policies.of(&self.calls[slot]).attempt_timeout;
         let running = call.running();
         let racers = self.calls.side(slot).into_iter().flat_map(|side| side.racers(call.since()));
         let ends = racers

@@ -194,14 +194,14 @@ impl Engine {
     /// and where too many paths are in use, it is [`TargetId::NONE`], and the call is not held. Of a path only hashes are
     /// kept, in memory, in saved states and in journals: it may hold a secret.
     pub fn target(&mut self, route: RouteId, path: &str, now: Time) -> TargetId {
-        self.write(|| Input::Target { route, path: PathHash::of(path).label().into(), now });
+        self.journal.write(|| Input::Target { route, path: PathHash::of(path).label().into(), now });
         self.name_path(route, now, || PathHash::of(path))
     }
 
     /// The same for what a journal has in the place of a path.
     pub(super) fn target_again(&mut self, route: RouteId, label: &str, now: Time) -> TargetId {
         let path = PathHash::of_label(label);
-        self.write(|| Input::Target { route, path: path.label().into(), now });
+        self.journal.write(|| Input::Target { route, path: path.label().into(), now });
         self.name_path(route, now, || path)
     }
 
@@ -231,7 +231,7 @@ impl Engine {
         let Some(holds) = &mut self.routes[route].holds else { return Answer::broken(Verdict::HoldFull) };
         let open = holds.open;
         let found = holds.find(path, now);
-        self.note(move |it| it.tell_holds(Some(slot), route, open, now));
+        self.note(move |it| it.holds_changed(Some(slot), route, open, now));
         let Some(number) = found else { return Answer::Pass };
         self.let_through(route, number, now);
         let Some(holds) = self.routes[route].holds.as_deref_mut() else {
@@ -254,7 +254,7 @@ impl Engine {
         self.calls[slot].hold();
         list.push(&mut self.calls, slot);
         self.set_waiting(route, number, list);
-        self.note_course(move |it| it.tell_queued(slot, Wait::Hold, deadline, now));
+        self.note_course(move |it| it.queued(slot, Wait::Hold, deadline, now));
         Answer::Wait(self.wait_held(slot, until, now))
     }
 
@@ -311,7 +311,7 @@ impl Engine {
             self.unlist(slot);
             self.calls[slot].flags |= flag::TOKENS;
             self.calls.side_mut(slot).placed = true;
-            self.note_course(move |it| it.tell_granted(slot, Wait::Hold, None, now));
+            self.note_course(move |it| it.granted(slot, Wait::Hold, None, now));
             self.wakes.push(self.calls.id(slot));
         }
     }
@@ -365,7 +365,7 @@ impl Engine {
         if let Some(holds) = &mut self.routes[route].holds {
             let open = holds.open;
             holds.throttled(path, now.after(delay), now);
-            self.note(move |it| it.tell_holds(Some(slot), route, open, now));
+            self.note(move |it| it.holds_changed(Some(slot), route, open, now));
         }
     }
 }

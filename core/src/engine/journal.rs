@@ -131,6 +131,30 @@ impl Journal {
         inputs.push_front(Input::Dropped { count });
     }
 
+    /// Writes a `begin` down. Apart from [`Journal::write`], as is the next, because every call comes by here.
+    #[inline(always)]
+    pub fn begin(&mut self, route: RouteId, request: &Request, now: Time) {
+        if self.inputs.is_some() {
+            self.push(Input::Begin { route, request: *request, now });
+        }
+    }
+
+    #[inline(always)]
+    pub fn on(&mut self, call: CallId, event: &Event, now: Time) {
+        if self.inputs.is_some() {
+            self.push(Input::On { call, event: *event, now });
+        }
+    }
+
+    /// Writes an input down, where a journal is kept; else this is one branch.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a branch
+    pub fn write(&mut self, input: impl FnOnce() -> Input) {
+        if self.inputs.is_some() {
+            self.push(input());
+        }
+    }
+
     /// All inputs since the engine was made, where they are still here.
     pub fn all(&self) -> Option<impl Iterator<Item = &Input>> {
         self.inputs.as_ref().filter(|_| self.whole).map(|inputs| inputs.iter())
@@ -176,80 +200,5 @@ impl Engine {
     /// The journal's inputs since they were last taken, oldest first; empty where none is kept.
     pub fn journal(&self) -> impl Iterator<Item = &Input> {
         self.journal.inputs.iter().flat_map(|inputs| inputs.iter())
-    }
-
-    /// Puts inputs in, one after the other; what the engine said to each. Into a fresh engine of the seed and options
-    /// that the journal was written with, these are the answers of then.
-    pub fn replay(&mut self, inputs: impl IntoIterator<Item = Input>) -> Vec<Answer> {
-        inputs.into_iter().map(|input| self.apply(input)).collect()
-    }
-
-    /// Puts one input in.
-    pub fn apply(&mut self, input: Input) -> Answer {
-        match input {
-            Input::Policy { policy } => Answer::Policy(self.policy(*policy)),
-            Input::Pool { pool, now } => Answer::Pool(self.pool(*pool, now)),
-            Input::Route { policy, key, now } => Answer::Route(self.route(policy, &key, now)),
-            Input::Target { route, path, now } => Answer::Target(self.target_again(route, &path, now)),
-            Input::Begin { route, request, now } => {
-                let (call, step) = self.begin(route, &request, now);
-                Answer::Begin(call, step)
-            }
-            Input::On { call, event, now } => Answer::Step(self.on(call, event, now)),
-            Input::Retune { policy, to, now } => Answer::Retuned(self.retune(policy, *to, now)),
-            Input::RetunePool { to, now } => Answer::Retuned(self.retune_pool(*to, now)),
-            Input::Force { policy, route, on, now } => Answer::Flags(self.force_open(policy, route, on, now)),
-            Input::Fallback { route, ok, now } => {
-                self.note_fallback(route, ok, now);
-                Answer::Noted
-            }
-            Input::Restore { saved, elapsed, now } => Answer::Restored(self.restore(&saved, elapsed, now)),
-            Input::Fork { seed, now } => Answer::Flags(self.after_fork(seed, now)),
-            Input::Wakes => {
-                let mut wakes = Vec::new();
-                self.take_wakes(&mut wakes);
-                Answer::Wakes(wakes)
-            }
-            Input::Store { kind, namespace, process, now } => {
-                Answer::Flags(self.attach_store(kind, &namespace, process, now))
-            }
-            Input::Reply { command, reply, now } => {
-                Answer::Flags(self.on_reply(command, reply.as_reply(), now))
-            }
-            Input::Commands => {
-                let mut commands = Vec::new();
-                self.take_commands(&mut commands);
-                Answer::Commands(commands)
-            }
-            Input::LiftBudgets { on } => {
-                self.lift_budgets(on);
-                Answer::Noted
-            }
-            Input::Dropped { .. } => Answer::Noted,
-        }
-    }
-
-    /// Writes a `begin` down. Apart from [`Engine::write`], as is the next, because every call comes by here.
-    #[inline(always)]
-    pub(super) fn write_begin(&mut self, route: RouteId, request: &Request, now: Time) {
-        if self.journal.inputs.is_some() {
-            self.journal.push(Input::Begin { route, request: *request, now });
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn write_on(&mut self, call: CallId, event: &Event, now: Time) {
-        if self.journal.inputs.is_some() {
-            self.journal.push(Input::On { call, event: *event, now });
-        }
-    }
-
-    /// Writes an input down, where a journal is kept; else this is one branch.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // a branch
-    pub(super) fn write(&mut self, input: impl FnOnce() -> Input) {
-        if self.journal.inputs.is_some() {
-            self.journal.push(input());
-        }
     }
 }

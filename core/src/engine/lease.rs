@@ -8,7 +8,7 @@ use super::arena::flag;
 use super::automaton::State;
 use super::call::GRACE;
 use super::chores::Chore;
-use super::place::{RouteAt, Slot};
+use super::place::Slot;
 use crate::action::{CallId, Step, Verdict};
 use crate::time::Time;
 
@@ -83,15 +83,15 @@ impl Engine {
 
     /// Gives up on a call whose host is overdue: what it holds goes on, its next event is answered `Lost`.
     pub(super) fn lose(&mut self, slot: Slot, now: Time) {
-        self.note(move |it| it.tell_reclaimed(slot, now));
-        let owed = core::mem::replace(&mut self.owed, (RouteAt::NONE, 0));
+        self.note(move |it| it.reclaimed(slot, now));
+        let of_event = core::mem::take(&mut self.pending_release);
         self.leave_queue(slot, now);
-        let permits = self.permits_of(slot);
+        let permits = self.calls.permits_of(slot);
         self.forgo(slot, now);
         self.give_ticket_back(slot, now);
         self.give_place_back(slot, false, now);
-        self.count_end(slot, Verdict::Lost);
-        self.note(move |it| it.tell_end(slot, Verdict::Lost, None, None, now));
+        self.policies.count_end(self.calls[slot].policy, Verdict::Lost);
+        self.note(move |it| it.call_ended(slot, Verdict::Lost, None, None, now));
         if self.calls[slot].has(flag::SIDE) {
             self.calls.side_mut(slot).extra = 0;
         }
@@ -100,7 +100,7 @@ impl Engine {
         call.flags &= !(flag::HOLDS | flag::SHARES | flag::PER_LANE | flag::RACING);
         (call.lanes, call.stopped) = (0, 0);
         call.lose(now.after(GRACE));
-        self.owed = owed; // of the call whose event this is
+        self.pending_release = of_event; // of the call whose event this is
         if permits > 0 {
             self.release(route, permits, now);
         }
@@ -108,7 +108,7 @@ impl Engine {
 
     /// Goes on without the stopped attempts of a call whose host has not reported them for 60 s.
     pub(super) fn give_up_lanes(&mut self, slot: Slot, now: Time) {
-        self.note(move |it| it.tell_reclaimed(slot, now));
+        self.note(move |it| it.reclaimed(slot, now));
         self.free_lanes(slot, u8::MAX, now);
     }
 

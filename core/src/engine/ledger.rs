@@ -4,7 +4,7 @@
 
 use super::arena::flag;
 use super::automaton::State;
-use super::place::{RouteAt, Slot};
+use super::place::Slot;
 use super::side::Racer;
 use super::{Engine, Input};
 use crate::action::{Lane, Verdict};
@@ -65,7 +65,7 @@ impl Engine {
     /// Such a retry costs nothing and is not refunded. Budgets still count calls, answers and failures,
     /// and decide again afterwards. The budgets of hedges are not lifted. The journal records this switch; a saved state does not.
     pub fn lift_budgets(&mut self, on: bool) {
-        self.write(|| Input::LiftBudgets { on });
+        self.journal.write(|| Input::LiftBudgets { on });
         self.lifted = on;
     }
 
@@ -104,7 +104,11 @@ impl Engine {
     }
 
     pub(super) fn shares_budget(&self, slot: Slot) -> bool {
-        self.settings(slot).hedge.as_ref().is_some_and(|hedge| hedge.budget == HedgeBudget::Shared)
+        self.policies
+            .of(&self.calls[slot])
+            .hedge
+            .as_ref()
+            .is_some_and(|hedge| hedge.budget == HedgeBudget::Shared)
     }
 
     /// The paid attempt of a call will not start; it was charged when the backoff began.
@@ -154,7 +158,7 @@ impl Engine {
         }
         if self.calls[slot].has(flag::ABORTABLE) {
             let out = self.calls[slot].lanes & lanes;
-            self.report_lane(slot, out);
+            self.calls.report_lane(slot, out, &mut self.pending_release);
         }
         stop
     }
@@ -192,7 +196,7 @@ impl Engine {
     /// A call has been decided by an attempt of this kind: an answer earns for its budgets, once per call.
     #[inline]
     pub(super) fn earn(&mut self, slot: Slot, kind: Kind, now: Time) {
-        let class = kind.class().unwrap_or_else(|| self.settings(slot).class_of(kind));
+        let class = kind.class().unwrap_or_else(|| self.policies.of(&self.calls[slot]).class_of(kind));
         if !matches!(class, Class::Ok | Class::Permanent) {
             return;
         }
@@ -227,56 +231,17 @@ impl Engine {
         }
     }
 
-    /// Counts a decision of `on_loss`.
-    pub(super) fn count_fallback(&mut self, policy: u16) {
-        self.policies[usize::from(policy)].counts.store_fallbacks += 1;
-    }
-
-    /// Counts the end of a call.
-    #[inline]
-    pub(super) fn count_end(&mut self, slot: Slot, verdict: Verdict) {
-        let policy = usize::from(self.calls[slot].policy);
-        self.policies[policy].counts.ends[verdict as usize] += 1;
-    }
-
-    /// An attempt is out no more. Its permit, if it has one of its own, goes back when all that learns from its end has
-    /// seen it out.
-    #[inline]
-    pub(super) fn report_lane(&mut self, slot: Slot, bits: u8) {
-        let call = &mut self.calls[slot];
-        let gone = call.lanes & bits;
-        call.lanes &= !bits;
-        if gone != 0 && call.has(flag::PER_LANE | flag::SIDE) {
-            self.report_permits(slot, gone);
-        }
-    }
-
-    #[inline(never)]
-    fn report_permits(&mut self, slot: Slot, gone: u8) {
-        let call = &self.calls[slot];
-        let mut permits = if call.has(flag::PER_LANE) { gone.count_ones() } else { 0 };
-        let route = call.route;
-        if call.has(flag::SIDE) {
-            let side = self.calls.side_mut(slot);
-            permits += (side.extra & gone).count_ones();
-            side.extra &= !gone;
-        }
-        if permits > 0 {
-            self.owed = (route, self.owed.1 + permits);
-        }
-    }
-
     /// Gives back the permits that are owed.
     #[inline]
     pub(super) fn pay_back(&mut self, now: Time) {
-        if self.owed.1 > 0 {
+        if self.pending_release.permits() > 0 {
             self.pay_owed(now);
         }
     }
 
     #[inline(never)]
     fn pay_owed(&mut self, now: Time) {
-        let (route, permits) = core::mem::replace(&mut self.owed, (RouteAt::NONE, 0));
+        let (route, permits) = self.pending_release.take();
         self.release(route, permits, now);
     }
 }

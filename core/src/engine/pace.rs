@@ -232,14 +232,14 @@ impl Engine {
         }
         pace.queued += u64::from(cost);
         let mut list = pace.waiting;
-        self.note_charged(slot);
+        self.calls.note_charged(slot);
         let call = &mut self.calls[slot];
         call.pace(now.after(turn), sending);
         list.push(&mut self.calls, slot);
         if let Some(pace) = self.pace_mut(route, sending) {
             pace.waiting = list;
         }
-        self.note_course(move |it| it.tell_queued(slot, Wait::Rate, now.after(turn), now));
+        self.note_course(move |it| it.queued(slot, Wait::Rate, now.after(turn), now));
         Answer::Wait(self.wait_paced(slot, now))
     }
 
@@ -265,7 +265,7 @@ impl Engine {
             if !moved {
                 continue;
             }
-            let limit = self.settings(slot).rate_limit.as_ref();
+            let limit = self.policies.of(&self.calls[slot]).rate_limit.as_ref();
             let patience = limit.filter(|limit| limit.wait).map(|limit| limit.max_wait);
             let Some(pace) = self.routes[home].rate.as_deref_mut() else { return };
             pace.restless = true;
@@ -328,7 +328,7 @@ impl Engine {
             }
             self.unlist(slot);
             self.calls[slot].flags |= flag::TOKENS;
-            self.note_course(move |it| it.tell_granted(slot, Wait::Rate, None, now));
+            self.note_course(move |it| it.granted(slot, Wait::Rate, None, now));
             self.wakes.push(self.calls.id(slot));
             moved = true;
         }

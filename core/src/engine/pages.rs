@@ -254,7 +254,7 @@ impl Engine {
             }
         });
         to.part("policies", |to| {
-            for (number, entry) in (0..=u16::MAX).zip(&self.policies) {
+            for (number, entry) in (0..=u16::MAX).zip(self.policies.iter()) {
                 if used.contains(&number) || entry.forced {
                     to.list(|to| {
                         to.count(u32::from(number));

@@ -26,7 +26,7 @@ impl Engine {
     /// # Errors
     /// The same name with other settings, or of another kind; one of the fleet's while no store is attached.
     pub fn pool(&mut self, pool: Pool, now: Time) -> Result<(), Clash> {
-        self.write(|| Input::Pool { pool: Box::new(pool.clone()), now });
+        self.journal.write(|| Input::Pool { pool: Box::new(pool.clone()), now });
         let now = self.clock.observe(now);
         if let Some(known) = self.pools.get(pool.name()) {
             let rule = "there is a pool of this name with other settings";
@@ -74,7 +74,7 @@ impl Engine {
     /// # Errors
     /// There is no such pool, or it is of another kind.
     pub fn retune_pool(&mut self, to: Pool, now: Time) -> Result<Flags, Clash> {
-        self.write(|| Input::RetunePool { to: Box::new(to.clone()), now });
+        self.journal.write(|| Input::RetunePool { to: Box::new(to.clone()), now });
         let now = self.clock.observe(now);
         self.chores.begin_step();
         let name = to.name().to_owned();
@@ -91,7 +91,7 @@ impl Engine {
         let at = known.at;
         let policy = to.policy().clone();
         known.pool = to;
-        let before = self.levels(at.route());
+        let before = self.routes.levels(at.route());
         let route = &mut self.routes[at];
         if let (Some(pool), Some(bulkhead)) = (&mut route.pool, &policy.bulkhead) {
             pool.retune(bulkhead, now);
@@ -107,8 +107,8 @@ impl Engine {
         if !self.retune_budget_of(at.route(), policy.retry.budget, now) {
             self.forget_charges_of(|_, home| home == at);
         }
-        self.note(move |it| it.tell_policy(RecordType::PolicyRetuned, None, Some(at.route()), now));
-        self.note(move |it| it.tell_levels(at.route(), before, now));
+        self.note(move |it| it.policy_changed(RecordType::PolicyRetuned, None, Some(at.route()), now));
+        self.note(move |it| it.levels_changed(at.route(), before, now));
         self.hand_out(at, now);
         Ok(self.flags())
     }

@@ -9,7 +9,8 @@ use super::automaton::State;
 use super::chores::Chore;
 use super::limiter::Limiter;
 use super::place::{PoolAt, RouteAt, Slot};
-use super::route::stage;
+use super::policies::Policies;
+use super::route::{Routes, stage};
 use crate::action::{Verdict, Wait};
 use crate::codel::{CoDel, CodelSettings};
 use crate::full::{FULL, Full, Part};
@@ -260,27 +261,32 @@ pub(super) enum Permit {
     Awaited,
 }
 
+/// When a waiter gives up: at its deadline or its acquire timeout, whichever is first.
+fn patience(call: &Call, policies: &Policies, routes: &Routes) -> Time {
+    impatient_at(call, policies, routes).min(call.deadline)
+}
+
+/// The end of its acquire timeout.
+fn impatient_at(call: &Call, policies: &Policies, routes: &Routes) -> Time {
+    let policy = policies.of(call);
+    let patience = policy.bulkhead.as_ref().map_or(Duration::MAX, |bulkhead| bulkhead.acquire_timeout);
+    if routes[call.route].stages & stage::LEASED != 0 {
+        // The store's answer is waited for in any case.
+        return call.moment.after(patience.max(policy.store_timeout));
+    }
+    call.moment.after(patience)
+}
+
 impl Engine {
     /// The end of a waiter's patience: its deadline or its acquire timeout, whichever is first.
     pub(super) fn patience(&self, slot: Slot) -> Time {
-        self.impatient_at(slot).min(self.calls[slot].deadline)
-    }
-
-    /// The end of its acquire timeout.
-    fn impatient_at(&self, slot: Slot) -> Time {
-        let call = &self.calls[slot];
-        let policy = &self.policies[usize::from(call.policy)].policy;
-        let patience = policy.bulkhead.as_ref().map_or(Duration::MAX, |bulkhead| bulkhead.acquire_timeout);
-        if self.routes[call.route].stages & stage::LEASED != 0 {
-            // The store's answer is waited for in any case.
-            return call.moment.after(patience.max(policy.store_timeout));
-        }
-        call.moment.after(patience)
+        patience(&self.calls[slot], &self.policies, &self.routes)
     }
 
     /// Why a waiter whose patience has ended is refused.
     pub(super) fn impatience(&self, slot: Slot) -> Verdict {
-        if self.calls[slot].deadline <= self.impatient_at(slot) {
+        let call = &self.calls[slot];
+        if call.deadline <= impatient_at(call, &self.policies, &self.routes) {
             Verdict::DeadlineQueued
         } else {
             Verdict::AcquireTimeout
@@ -361,12 +367,15 @@ impl Engine {
 
     /// Puts a call into the queue of a pool.
     pub(super) fn join_queue(&mut self, slot: Slot, home: PoolAt, why: Wait, now: Time) {
-        self.note_charged(slot);
+        self.calls.note_charged(slot);
         let Some(pool) = &mut self.routes[home].pool else { return };
         pool.emptied(now);
         self.calls[slot].queue(now);
         pool.push(&mut self.calls, slot);
-        self.note_course(move |it| it.tell_queued(slot, why, it.patience(slot), now));
+        self.note_course(move |it| {
+            let until = patience(&it.calls[slot], it.policies, it.routes);
+            it.queued(slot, why, until, now);
+        });
     }
 
     /// Hands out all permits that can be handed out (I3). A waiter whose patience has ended is failed, not granted; so is
@@ -406,7 +415,7 @@ impl Engine {
             pool.in_flight += 1;
             self.calls[slot].grant(now.after(CLAIM));
             pool.granted.push(&mut self.calls, slot);
-            self.note_course(move |it| it.tell_granted(slot, Wait::Queue, Some(arrived), now));
+            self.note_course(move |it| it.granted(slot, Wait::Queue, Some(arrived), now));
             self.wakes.push(self.calls.id(slot));
         }
     }
@@ -414,7 +423,7 @@ impl Engine {
     /// Refuses a call that waits; its owner is told when it comes.
     pub(super) fn turn_away(&mut self, slot: Slot, verdict: Verdict, now: Time) {
         self.calls[slot].turn_away(verdict, now);
-        self.note(move |it| it.tell_shed(slot, verdict, now));
+        self.note(move |it| it.shed(slot, verdict, now));
         self.wakes.push(self.calls.id(slot));
     }
 
@@ -458,7 +467,7 @@ impl Engine {
             (State::Held, _) if FULL => self.unlist_held(slot),
             _ => {}
         }
-        self.recall_charged(slot);
+        self.calls.recall_charged(slot);
     }
 
     /// Takes a call that ends, or that is lost, out of the list it stands in; others may be next now.
@@ -493,16 +502,8 @@ impl Engine {
     /// Gives up the lanes of attempts that are out no more, and the permits that go with them.
     #[inline]
     pub(super) fn free_lanes(&mut self, slot: Slot, bits: u8, now: Time) {
-        self.report_lane(slot, bits);
+        self.calls.report_lane(slot, bits, &mut self.pending_release);
         self.pay_back(now);
-    }
-
-    /// The permits that a call holds.
-    pub(super) fn permits_of(&self, slot: Slot) -> u32 {
-        let call = &self.calls[slot];
-        let extra = self.calls.side(slot).map_or(0, |side| side.extra & call.lanes);
-        let lanes = if call.has(flag::PER_LANE) { call.lanes } else { extra };
-        u32::from(call.has(flag::HOLDS)) + lanes.count_ones()
     }
 
     /// Shares the permit of a call around this one, where one of them holds or shares a permit of the same pool: a call

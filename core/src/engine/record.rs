@@ -1,6 +1,6 @@
 //! Records: what the engine did, one flat line each, for those who listen (semantics 12.1).
 //!
-//! What each record says is in `tell.rs`; here are their form and the place where they wait to be taken.
+//! What each record says is in `telemetry.rs`; here are their form and the place where they wait to be taken.
 
 use super::place::RouteAt;
 use crate::map::Map;
@@ -9,7 +9,6 @@ use core::fmt;
 use super::Engine;
 use crate::action::{CallId, PolicyId, RouteId, Verdict, Wait};
 use crate::fleet::Loss;
-use crate::full::FULL;
 use crate::outcome::Kind;
 use crate::time::{Duration, Time};
 
@@ -210,9 +209,9 @@ const fn bits(types: &[RecordType]) -> u32 {
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     /// Does anybody listen to anything?
-    on: bool,
+    pub on: bool,
     /// Does anybody listen to what every call has?
-    course: bool,
+    pub course: bool,
     /// The types that somebody listens to, a bit for each.
     wanted: u32,
     seq: u64,
@@ -359,33 +358,6 @@ impl Engine {
     /// The key of a route, or the name of a pool, for a record; `None` for one that has been evicted.
     pub fn key_of(&self, route: RouteId) -> Option<&str> {
         self.routes.find(route).map(|slot| self.routes[slot].key())
-    }
-
-    /// Tells those who listen; while nobody does, this is one branch.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // a branch
-    pub(super) fn note(&mut self, tell: impl FnOnce(&mut Self)) {
-        if FULL && self.notes.on {
-            tell(self);
-        }
-    }
-
-    /// The same for what calls have in the course of things.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // a branch
-    pub(super) fn note_course(&mut self, tell: impl FnOnce(&mut Self)) {
-        if FULL && self.notes.course {
-            tell(self);
-        }
-    }
-
-    /// The same for a call's end: one that ended well has nothing else to tell.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // two branches
-    pub(super) fn note_end(&mut self, verdict: Verdict, tell: impl FnOnce(&mut Self)) {
-        if FULL && self.notes.on && (self.notes.course || verdict != Verdict::Ok) {
-            tell(self);
-        }
     }
 }
 

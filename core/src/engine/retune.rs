@@ -31,7 +31,7 @@ impl Engine {
     /// # Errors
     /// A policy that this engine does not have, another name, or no room for the old settings beside 65,535 others.
     pub fn retune(&mut self, policy: PolicyId, to: Policy, now: Time) -> Result<Flags, Clash> {
-        self.write(|| Input::Retune { policy, to: Box::new(to.clone()), now });
+        self.journal.write(|| Input::Retune { policy, to: Box::new(to.clone()), now });
         let now = self.clock.observe(now);
         self.chores.begin_step();
         let clash = |policy: Policy, rule| Err(Clash { name: policy.name, rule });
@@ -63,7 +63,7 @@ impl Engine {
             entry.policy = to;
             entry.changes.retune(anew, now);
             self.chores.clear_changed(number);
-            self.note(move |it| it.tell_policy(RecordType::PolicyRetuned, Some(number), None, now));
+            self.note(move |it| it.policy_changed(RecordType::PolicyRetuned, Some(number), None, now));
             if anew {
                 self.forget_charges_of(|it, home| {
                     it.policy == number && !it.is_pool() && it.budget_at == home
@@ -97,7 +97,7 @@ impl Engine {
             return true;
         }
         let unused = |(at, entry): (u16, &Entry)| (entry.of != at && !used.contains(&at)).then_some(at);
-        let place = (0..=u16::MAX).zip(&self.policies).find_map(unused);
+        let place = (0..=u16::MAX).zip(self.policies.iter()).find_map(unused);
         let Ok(place) = place.map_or_else(|| u16::try_from(self.policies.len()), Ok) else { return false };
         let Entry { policy, again, homes, .. } = &self.policies[usize::from(number)];
         let entry = Entry::new(policy.clone(), number, *again, *homes);

@@ -1,8 +1,10 @@
 //! What a few calls need beside their 64 bytes: those that race several attempts, that are held by path, or that wait
 //! for a permit between attempts. One pooled block of 64 bytes each.
 
-use super::place::Slot;
+use super::arena::{Arena, flag};
+use super::place::{RouteAt, Slot};
 use crate::action::Lane;
+use crate::outcome::Class;
 use crate::time::{Duration, Time};
 
 /// No gate of a hold.
@@ -162,5 +164,165 @@ impl Sides {
     /// Blocks in use.
     pub fn len(&self) -> usize {
         self.blocks.len() - self.free.len()
+    }
+}
+
+/// Permits of attempts that are out no more, to be released once the event that reports them has been processed: whatever
+/// learns from the event still counts them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PendingRelease {
+    route: RouteAt,
+    permits: u32,
+}
+
+impl Default for PendingRelease {
+    fn default() -> Self {
+        Self { route: RouteAt::NONE, permits: 0 }
+    }
+}
+
+impl PendingRelease {
+    /// Adds permits of a route. All of one event are of one route.
+    pub fn add(&mut self, route: RouteAt, permits: u32) {
+        self.route = route;
+        self.permits += permits;
+    }
+
+    /// How many there are.
+    #[inline]
+    pub fn permits(self) -> u32 {
+        self.permits
+    }
+
+    /// Keeps one of them back; false where there is none.
+    pub fn keep_one(&mut self) -> bool {
+        let any = self.permits > 0;
+        self.permits -= u32::from(any);
+        any
+    }
+
+    /// Takes all of them: their route, and how many.
+    pub fn take(&mut self) -> (RouteAt, u32) {
+        let Self { route, permits } = core::mem::take(self);
+        (route, permits)
+    }
+}
+
+/// What a call's own block and bits say, without its policy or its route.
+impl Arena {
+    /// Remembers when the next attempt was paid for, while the call's links take the place of that moment.
+    pub fn note_charged(&mut self, slot: Slot) {
+        if self[slot].attempts > 0 {
+            let since = self[slot].since();
+            self.side_mut(slot).moment = since.as_micros();
+        }
+    }
+
+    pub fn recall_charged(&mut self, slot: Slot) {
+        let call = &self[slot];
+        let since = match self.side(slot) {
+            Some(side) if call.attempts > 0 => Time::from_micros(side.moment),
+            _ => call.started,
+        };
+        self[slot].set_since(since);
+    }
+
+    /// The permits that a call holds.
+    pub fn permits_of(&self, slot: Slot) -> u32 {
+        let call = &self[slot];
+        let extra = self.side(slot).map_or(0, |side| side.extra & call.lanes);
+        let lanes = if call.has(flag::PER_LANE) { call.lanes } else { extra };
+        u32::from(call.has(flag::HOLDS)) + lanes.count_ones()
+    }
+
+    /// Does a call say that it may be hedged?
+    pub fn is_hedgeable(&self, slot: Slot) -> bool {
+        let call = &self[slot];
+        call.has(flag::IDEMPOTENT)
+            && call.has(flag::REPLAYABLE)
+            && self.side(slot).is_none_or(|side| !side.solo)
+    }
+
+    /// A retryable failure beside attempts that go on.
+    pub fn lost_lane(&mut self, slot: Slot, class: Class, retry_after: Option<Duration>) {
+        if class == Class::Throttled {
+            self[slot].flags |= flag::UNHEDGED;
+        }
+        self.note_retry_after(slot, retry_after);
+    }
+
+    /// Keeps the largest Retry-After of a race.
+    pub fn note_retry_after(&mut self, slot: Slot, retry_after: Option<Duration>) {
+        let side = self.side_mut(slot);
+        side.moment = side.moment.max(retry_after.map_or(0, |span| span.as_micros().saturating_add(1)));
+    }
+
+    /// When the oldest attempt that runs started, and which it is.
+    pub fn oldest_running(&self, slot: Slot) -> (Time, u8) {
+        let (call, side) = (&self[slot], self.side(slot));
+        if !call.is_racing() {
+            return (call.since(), call.attempts);
+        }
+        let racers = side.into_iter().flat_map(|side| side.racers(call.since()));
+        racers.map(|racer| (racer.since, racer.attempt)).min().unwrap_or((call.since(), call.attempts))
+    }
+
+    /// The largest Retry-After of a race, its last attempt's among them.
+    #[inline]
+    pub fn largest_retry_after(&self, slot: Slot, last: Option<Duration>) -> Option<Duration> {
+        if self[slot].is_racing() { self.largest_of_race(slot, last) } else { last }
+    }
+
+    #[inline(never)]
+    fn largest_of_race(&self, slot: Slot, last: Option<Duration>) -> Option<Duration> {
+        let noted = self.side(slot).and_then(|side| side.moment.checked_sub(1));
+        last.max(noted.map(Duration::from_micros))
+    }
+
+    /// Is this an attempt that runs, unstopped?
+    #[inline]
+    pub fn runs(&self, slot: Slot, attempt: u8) -> bool {
+        let call = &self[slot];
+        call.running() & call.started_as(attempt) != 0
+    }
+
+    /// An attempt is out no more. Its permit, if it has one of its own, goes back when all that learns from its end has
+    /// seen it out.
+    #[inline]
+    pub fn report_lane(&mut self, slot: Slot, bits: u8, pending: &mut PendingRelease) {
+        let call = &mut self[slot];
+        let gone = call.lanes & bits;
+        call.lanes &= !bits;
+        if gone != 0 && call.has(flag::PER_LANE | flag::SIDE) {
+            self.report_permits(slot, gone, pending);
+        }
+    }
+
+    #[inline(never)]
+    fn report_permits(&mut self, slot: Slot, gone: u8, pending: &mut PendingRelease) {
+        let call = &self[slot];
+        let mut permits = if call.has(flag::PER_LANE) { gone.count_ones() } else { 0 };
+        let route = call.route;
+        if call.has(flag::SIDE) {
+            let side = self.side_mut(slot);
+            permits += (side.extra & gone).count_ones();
+            side.extra &= !gone;
+        }
+        if permits > 0 {
+            pending.add(route, permits);
+        }
+    }
+
+    /// A stopped attempt has unwound. True where it is the newest and the next has not started.
+    pub fn unwound(&mut self, slot: Slot, attempt: u8, pending: &mut PendingRelease) -> bool {
+        let call = &self[slot];
+        let bit = call.started_as(attempt) & call.stopped;
+        if bit == 0 {
+            return false;
+        }
+        let newest = attempt == call.attempts && call.between_attempts();
+        self[slot].stopped &= !bit;
+        self.report_lane(slot, bit, pending);
+        newest
     }
 }

@@ -23,8 +23,8 @@ impl Engine {
         for (slot, route) in self.routes.iter() {
             self.check_route(slot, route)?;
         }
-        if self.owed.1 != 0 {
-            return Err(format!("{} permits are owed between events", self.owed.1));
+        if self.pending_release.permits() != 0 {
+            return Err(format!("{} permits are owed between events", self.pending_release.permits()));
         }
         let mut nested = BTreeMap::new();
         for (_, call) in self.calls.iter() {
@@ -111,7 +111,7 @@ impl Engine {
         }
         self.check_slots(slot.own())?;
         let Some(pool) = &route.pool else { return Ok(()) };
-        let holding: u32 = of(|route| route.pool_at).map(|(slot, _)| self.permits_of(slot)).sum();
+        let holding: u32 = of(|route| route.pool_at).map(|(slot, _)| self.calls.permits_of(slot)).sum();
         if pool.in_flight != holding {
             return Err(format!("route {slot}: {} permits out but {holding} held (I1)", pool.in_flight));
         }
@@ -134,8 +134,12 @@ impl Engine {
 
     /// Retries of a call that its retry budget has in flight.
     fn retries_paid(&self, slot: Slot, call: &Call) -> u32 {
-        let shared =
-            self.settings(slot).hedge.as_ref().is_none_or(|hedge| hedge.budget == HedgeBudget::Shared);
+        let shared = self
+            .policies
+            .of(&self.calls[slot])
+            .hedge
+            .as_ref()
+            .is_none_or(|hedge| hedge.budget == HedgeBudget::Shared);
         match self.calls.side(slot) {
             Some(side) if call.state() == State::Running && call.is_racing() => {
                 side.racers(call.since())

@@ -110,7 +110,7 @@ impl Engine {
     /// A text that [`Engine::save`] has not written, or of another version; or the engine has begun calls. Nothing has
     /// been changed then.
     pub fn restore(&mut self, saved: &str, elapsed: Duration, now: Time) -> Result<Restored, RestoreError> {
-        self.write(|| Input::Restore { saved: saved.into(), elapsed, now });
+        self.journal.write(|| Input::Restore { saved: saved.into(), elapsed, now });
         if self.ordinal > 0 {
             return Err(RestoreError::InUse);
         }

@@ -257,11 +257,11 @@ impl Engine {
     /// By policy: its name and what has happened under it, under old settings too.
     fn counts(&self) -> Vec<(String, Counts)> {
         let mut counts: BTreeMap<_, _> = (0..=u16::MAX)
-            .zip(&self.policies)
+            .zip(self.policies.iter())
             .filter(|(number, entry)| entry.of == *number)
             .map(|(number, entry)| (number, (entry.policy.name().to_owned(), Counts::default())))
             .collect();
-        for entry in &self.policies {
+        for entry in self.policies.iter() {
             if let Some((_, sum)) = counts.get_mut(&entry.of) {
                 sum.add(&entry.counts);
             }

@@ -118,7 +118,7 @@ impl Engine {
         };
         CallExplanation {
             call: self.calls.id(slot),
-            policy: self.settings(slot).name().to_owned(),
+            policy: self.policies.of(&self.calls[slot]).name().to_owned(),
             route: self.routes[call.route].key().to_owned(),
             began: call.started,
             at: now,

@@ -111,7 +111,7 @@ impl Engine {
             OnLoss::Closed => Answer::Refuse(Verdict::StoreUnavailable, back),
         };
         if !early || on_loss == OnLoss::Closed {
-            self.count_fallback(policy);
+            self.policies.count_fallback(policy);
         }
         Some(answer)
     }
@@ -197,7 +197,7 @@ impl Engine {
         let longest = self.routes[route].breaker.as_ref().map_or(Duration::ZERO, |it| it.longest_break());
         let remaining = remaining.min(longest.as_micros()).saturating_sub(now.since(sent).as_micros());
         let state = if state == 1 && remaining == 0 { 2 } else { state };
-        let before = self.levels(route);
+        let before = self.routes.levels(route);
         let it = &mut self.routes[route];
         let (Some(guard), Some(breaker)) = (&mut it.guard, &mut it.breaker) else { return };
         if command < guard.heard {
@@ -234,7 +234,7 @@ impl Engine {
             0 if opens => again = Some(Op::Open),
             _ => {}
         }
-        self.note(move |it| it.tell_levels(route, before, now));
+        self.note(move |it| it.levels_changed(route, before, now));
         if let Some(op) = again {
             self.send_breaker(route, op, now);
         }

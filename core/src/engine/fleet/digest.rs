@@ -133,7 +133,10 @@ impl Engine {
         (class, started): (Class, Time),
         now: Time,
     ) {
-        let (every, within) = (self.settings(slot).store_exchange, self.settings(slot).store_timeout);
+        let (every, within) = (
+            self.policies.of(&self.calls[slot]).store_exchange,
+            self.policies.of(&self.calls[slot]).store_timeout,
+        );
         self.watch_store(now);
         let up = self.store_up(home, command::Part::Digest);
         let it = &mut self.routes[home];

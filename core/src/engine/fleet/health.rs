@@ -151,14 +151,14 @@ impl Engine {
             fleet.health.some.insert(place, Own { down, alone });
         }
         if alone {
-            self.note(move |it| it.tell_store(RecordType::StoreDegraded, there, Some(why), now));
+            self.note(move |it| it.store_changed(RecordType::StoreDegraded, there, Some(why), now));
             if let Some(home) = there {
                 self.part_lost(home.own(), place.1, now);
             }
         } else {
             let probe_at = now.after(fleet.jittered(PROBED, seed));
             fleet.health.all = Some(Down { probe_at, ..down });
-            self.note(move |it| it.tell_store(RecordType::StoreDegraded, None, Some(why), now));
+            self.note(move |it| it.store_changed(RecordType::StoreDegraded, None, Some(why), now));
             for (home, part) in self.fleet_parts() {
                 let own = (self.routes.id(home.route()), part);
                 let known = self.fleet.as_ref().and_then(|fleet| fleet.health.some.get(&own));
@@ -183,7 +183,7 @@ impl Engine {
         let alone = own.is_some_and(|own| own.alone);
         let there = self.routes.find(place.0);
         if alone {
-            self.note(move |it| it.tell_store(RecordType::StoreRecovered, there, None, now));
+            self.note(move |it| it.store_changed(RecordType::StoreRecovered, there, None, now));
         }
         if let Some(home) = there.filter(|_| alone && place.1 == Part::Rate) {
             self.ease_rate(home.own(), now);
@@ -198,7 +198,7 @@ impl Engine {
             return false;
         }
         fleet.health.all = None;
-        self.note(move |it| it.tell_store(RecordType::StoreRecovered, None, None, now));
+        self.note(move |it| it.store_changed(RecordType::StoreRecovered, None, None, now));
         for home in self.fleet_rates() {
             if self.store_up(home, Part::Rate) {
                 self.ease_rate(home, now);

@@ -277,7 +277,7 @@ impl Engine {
     pub(in crate::engine) fn ask_fleet(&mut self, slot: Slot, now: Time) -> Answer {
         let home = self.routes[self.calls[slot].route].rate_at;
         let cost = u32::from(self.calls[slot].cost);
-        let within = self.settings(slot).store_timeout;
+        let within = self.policies.of(&self.calls[slot]).store_timeout;
         self.watch_store(now);
         self.lease_out(home, now);
         let queued = self.rate_queue(home).0 > 0;
@@ -296,7 +296,7 @@ impl Engine {
         }
         let call = &self.calls[slot];
         let (id, parks, deadline) = (self.calls.id(slot), call.has(flag::MAY_PARK), call.deadline);
-        let limit = self.settings(slot).rate_limit.as_ref();
+        let limit = self.policies.of(&self.calls[slot]).rate_limit.as_ref();
         let (waits, max_wait, most) =
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
         let (waiting, _, tokens) = self.rate_queue(home);
@@ -326,14 +326,14 @@ impl Engine {
         self.ask_store(home, if lacks { None } else { Some(id) }, now);
         self.note_course(move |it| {
             let until = it.calls[slot].moment.min(it.calls[slot].deadline);
-            it.tell_queued(slot, Wait::Store, until, now);
+            it.queued(slot, Wait::Store, until, now);
         });
         Answer::Wait(self.wait_for_tokens(slot, home, now))
     }
 
     /// Puts a call into the queue of its rate; it gives up after `patience`.
     fn queue_for_tokens(&mut self, slot: Slot, home: PoolAt, patience: Duration, now: Time) {
-        self.note_charged(slot);
+        self.calls.note_charged(slot);
         let call = &mut self.calls[slot];
         call.pace(now.after(patience).min(call.deadline), false);
         let cost = u64::from(call.cost);
@@ -347,12 +347,12 @@ impl Engine {
         let back = self.store_back_in(home, Part::Rate, now);
         let call = &self.calls[slot];
         let (cost, parks, deadline) = (u32::from(call.cost), call.has(flag::MAY_PARK), call.deadline);
-        let limit = self.settings(slot).rate_limit.as_ref();
+        let limit = self.policies.of(&self.calls[slot]).rate_limit.as_ref();
         let (waits, max_wait, most) =
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
         let (waiting, _, tokens) = self.rate_queue(home);
         let down = !self.store_up(home, Part::Rate);
-        self.count_fallback(self.calls[slot].policy);
+        self.policies.count_fallback(self.calls[slot].policy);
         let Some(share) = self.share_mut(home) else { return Answer::broken(Verdict::RateLimited) };
         match share.fleet.on_loss {
             OnLoss::Open => return Answer::Pass,
@@ -374,7 +374,7 @@ impl Engine {
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
         }
         self.queue_for_tokens(slot, home, max_wait, now);
-        self.note_course(move |it| it.tell_queued(slot, Wait::Rate, now.after(turn), now));
+        self.note_course(move |it| it.queued(slot, Wait::Rate, now.after(turn), now));
         Answer::Wait(self.wait_for_tokens(slot, home, now))
     }
 
@@ -422,14 +422,14 @@ impl Engine {
             } else {
                 match share.fleet.on_loss {
                     OnLoss::Closed => {
-                        self.count_fallback(self.calls[slot].policy);
+                        self.policies.count_fallback(self.calls[slot].policy);
                         let back = self.store_back_in(home, Part::Rate, now);
                         self.turn_away_from(slot, Verdict::StoreUnavailable, back, now);
                     }
                     OnLoss::Local if share.local.try_take(cost, now).is_err() => break,
                     OnLoss::Local | OnLoss::Open => {
                         share.spend_alone(cost, true);
-                        self.count_fallback(self.calls[slot].policy);
+                        self.policies.count_fallback(self.calls[slot].policy);
                         self.grant_tokens(slot, now);
                     }
                 }
@@ -445,7 +445,7 @@ impl Engine {
     fn grant_tokens(&mut self, slot: Slot, now: Time) {
         self.unlist(slot);
         self.calls[slot].flags |= flag::TOKENS;
-        self.note_course(move |it| it.tell_granted(slot, Wait::Store, None, now));
+        self.note_course(move |it| it.granted(slot, Wait::Store, None, now));
         self.wakes.push(self.calls.id(slot));
     }
 
@@ -489,7 +489,7 @@ impl Engine {
         if call.moment > now {
             return Answer::Wait(self.wait_for_tokens(slot, home, now));
         }
-        let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
+        let waits = self.policies.of(&self.calls[slot]).rate_limit.as_ref().is_some_and(|limit| limit.wait);
         let cost = u64::from(self.calls[slot].cost);
         if waits || !self.store_up(home, Part::Rate) {
             let turn = self.share_mut(home).map(|share| share.turn(cost, now));

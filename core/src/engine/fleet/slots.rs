@@ -148,7 +148,7 @@ impl Engine {
         home: PoolAt,
         now: Time,
     ) -> Result<Permit, Verdict> {
-        let within = self.settings(slot).store_timeout;
+        let within = self.policies.of(&self.calls[slot]).store_timeout;
         if let Some(slots) = &mut self.routes[home].slots {
             slots.within = within;
         }
@@ -188,7 +188,7 @@ impl Engine {
 
     /// What `on_loss` says to a call while the store is gone.
     fn permit_without_store(&mut self, slot: Slot, home: PoolAt, now: Time) -> Result<Permit, Verdict> {
-        self.count_fallback(self.calls[slot].policy);
+        self.policies.count_fallback(self.calls[slot].policy);
         let closed =
             self.routes[home].slots.as_ref().is_some_and(|slots| slots.settings.on_loss == OnLoss::Closed);
         if closed {
@@ -411,7 +411,7 @@ impl Engine {
                     fence.1 = fence.1.max(ends);
                 }
                 if slots.fences.len() < before {
-                    self.note(move |it| it.tell_store_about(RecordType::LeaseReclaimed, home.route(), now));
+                    self.note(move |it| it.store_said(RecordType::LeaseReclaimed, home.route(), now));
                 }
             }
             _ => {}
@@ -440,7 +440,7 @@ impl Engine {
         let max_queue = pool.max_queue;
         let waiting = pool.queue(&self.calls);
         let impatient = |slot: &&Slot| {
-            let bulkhead = &self.settings(**slot).bulkhead;
+            let bulkhead = &self.policies.of(&self.calls[**slot]).bulkhead;
             bulkhead.as_ref().is_some_and(|it| it.acquire_timeout == Duration::ZERO) && max_queue > 0
         };
         let hasty: Vec<Slot> = waiting.iter().filter(impatient).copied().collect();
@@ -471,7 +471,7 @@ impl Engine {
         if closed {
             let waiting = self.routes[home].pool.as_ref().map(|pool| pool.queue(&self.calls));
             for slot in waiting.unwrap_or_default() {
-                self.count_fallback(self.calls[slot].policy);
+                self.policies.count_fallback(self.calls[slot].policy);
                 self.unlist(slot);
                 self.turn_away(slot, Verdict::StoreUnavailable, now);
             }

@@ -207,7 +207,7 @@ impl Engine {
                 }
             }
         }
-        for (number, entry) in (0..=u16::MAX).zip(&self.policies) {
+        for (number, entry) in (0..=u16::MAX).zip(self.policies.iter()) {
             let Entry { policy, homes, .. } = entry;
             match policy.rate_limit.as_ref().filter(|_| homes.rate == PoolAt::NONE) {
                 Some(to) => debts.retune_rate(number, to.bucket, now),

@@ -162,7 +162,8 @@ impl Engine {
             let after = call.links().1;
             next = (after != Slot::NONE).then_some(after);
             let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
-            let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
+            let waits =
+                self.policies.of(&self.calls[slot]).rate_limit.as_ref().is_some_and(|limit| limit.wait);
             let Some(share) = self.share_mut(home) else { return };
             let turn = share.turn(ahead + u64::from(cost), now);
             let concerned = if alone && !waits { asked_by == Some(slot) } else { cost >= need };

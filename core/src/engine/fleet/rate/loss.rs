@@ -25,7 +25,8 @@ impl Engine {
             let after = call.links().1;
             next = (after != Slot::NONE).then_some(after);
             let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
-            let waits = self.settings(slot).rate_limit.as_ref().is_some_and(|limit| limit.wait);
+            let waits =
+                self.policies.of(&self.calls[slot]).rate_limit.as_ref().is_some_and(|limit| limit.wait);
             let back = self.store_back_in(home, Part::Rate, now);
             let Some(share) = self.share_mut(home) else { return };
             let fits = cost <= share.local.settings().burst;
@@ -33,7 +34,7 @@ impl Engine {
             if waits && fits && now.after(turn) < give_up {
                 ahead += u64::from(cost);
             } else {
-                self.count_fallback(self.calls[slot].policy);
+                self.policies.count_fallback(self.calls[slot].policy);
                 let retry_in = if fits { Some(turn) } else { back };
                 self.turn_away_from(slot, Verdict::RateLimited, retry_in, now);
             }

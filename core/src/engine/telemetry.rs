@@ -2,13 +2,17 @@
 //! but never changes what decisions depend on.
 
 use super::Engine;
+use super::arena::Arena;
 use super::automaton::State;
 use super::place::{PoolAt, RouteAt, Slot};
-use super::record::{Record, RecordType};
+use super::policies::Policies;
+use super::record::{Notes, Record, RecordType};
+use super::route::Routes;
 use super::side::Racer;
 use crate::action::{Lane, PolicyId, RouteId, Verdict, Wait};
 use crate::breaker::BreakerState;
 use crate::fleet::Loss;
+use crate::full::FULL;
 use crate::outcome::{Class, Kind};
 use crate::time::{Duration, Time};
 
@@ -20,7 +24,27 @@ pub(super) struct Levels {
     holds: u32,
 }
 
-impl Engine {
+impl Routes {
+    /// What of a route its settings, or an operator, may change.
+    pub fn levels(&self, route: RouteAt) -> Levels {
+        let route = &self[route];
+        Levels {
+            breaker: route.breaker.as_ref().map_or(BreakerState::Closed, |it| it.state(Time::from_micros(0))),
+            limit: route.pool.as_ref().map_or(u32::MAX, |pool| pool.limit),
+            holds: route.holds.as_ref().map_or(0, |holds| holds.open()),
+        }
+    }
+}
+
+/// Makes records while somebody listens: it reads calls, routes and policies, and writes notes only.
+pub(super) struct Telemetry<'a> {
+    pub notes: &'a mut Notes,
+    pub calls: &'a Arena,
+    pub routes: &'a Routes,
+    pub policies: &'a Policies,
+}
+
+impl Telemetry<'_> {
     /// A record of this type about nothing yet.
     fn blank(what: RecordType, at: Time) -> Record {
         Record {
@@ -48,7 +72,7 @@ impl Engine {
     fn about(&self, what: RecordType, slot: Slot, now: Time) -> Record {
         let call = &self.calls[slot];
         Record {
-            policy: Some(self.known_as(call.policy)),
+            policy: Some(self.policies.id_of(call.policy)),
             route: Some(self.routes.id(call.route)),
             call: Some(self.calls.id(slot)),
             attempt: call.attempts,
@@ -60,23 +84,18 @@ impl Engine {
     /// A record about a route, or a pool.
     fn about_route(&self, what: RecordType, route: RouteAt, now: Time) -> Record {
         let it = &self.routes[route];
-        let policy = (!it.is_pool()).then(|| self.known_as(it.policy));
+        let policy = (!it.is_pool()).then(|| self.policies.id_of(it.policy));
         Record { policy, route: Some(self.routes.id(route)), ..Self::blank(what, now) }
-    }
-
-    /// The policy that settings belong to, where they are old ones that calls in flight still have.
-    fn known_as(&self, policy: u16) -> PolicyId {
-        PolicyId(u32::from(self.policies[usize::from(policy)].of))
     }
 
     /// An attempt starts, alone or beside others.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_start(&mut self, slot: Slot, hedge: bool, now: Time) {
+    pub fn attempt_started(&mut self, slot: Slot, hedge: bool, now: Time) {
         let record = Record { hedge, ..self.about(RecordType::AttemptStarted, slot, now) };
         self.notes.push(record);
         if hedge {
-            let wait = Some(now.since(self.oldest_running(slot).0));
+            let wait = Some(now.since(self.calls.oldest_running(slot).0));
             self.notes.push(Record { what: RecordType::HedgeStarted, wait, ..record });
         }
     }
@@ -84,7 +103,7 @@ impl Engine {
     /// An attempt has ended.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_attempt(&mut self, slot: Slot, racer: &Racer, kind: Kind, now: Time) {
+    pub fn attempt_ended(&mut self, slot: Slot, racer: &Racer, kind: Kind, now: Time) {
         let record = Record {
             attempt: racer.attempt,
             hedge: racer.hedge,
@@ -101,7 +120,7 @@ impl Engine {
     /// A further attempt is paid for.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_retry(&mut self, slot: Slot, kind: Kind, delay: Duration, now: Time) {
+    pub fn retry_scheduled(&mut self, slot: Slot, kind: Kind, delay: Duration, now: Time) {
         let record = self.about(RecordType::RetryScheduled, slot, now);
         let attempt = record.attempt.saturating_add(1);
         self.notes.push(Record { attempt, kind: Some(kind), wait: Some(delay), ..record });
@@ -110,13 +129,7 @@ impl Engine {
     /// A component refuses a call, or its next attempt. The deadline and the caller are no components.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_refusal(
-        &mut self,
-        slot: Slot,
-        verdict: Verdict,
-        retry_in: Option<Duration>,
-        now: Time,
-    ) {
+    pub fn refused(&mut self, slot: Slot, verdict: Verdict, retry_in: Option<Duration>, now: Time) {
         let by_component = Verdict::ForcedOpen..=Verdict::StoreUnavailable;
         if !by_component.contains(&verdict) && verdict != Verdict::CostAboveBurst {
             return;
@@ -137,7 +150,7 @@ impl Engine {
     /// A call has ended, or is lost: why, and then that.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_end(
+    pub fn call_ended(
         &mut self,
         slot: Slot,
         verdict: Verdict,
@@ -171,7 +184,7 @@ impl Engine {
     /// A call waits, at most so long.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_queued(&mut self, slot: Slot, why: Wait, until: Time, now: Time) {
+    pub fn queued(&mut self, slot: Slot, why: Wait, until: Time, now: Time) {
         let wait = (until != Time::NEVER).then(|| until.since(now));
         let record = Record { why: Some(why), wait, ..self.about(RecordType::Queued, slot, now) };
         self.notes.push(record);
@@ -180,7 +193,7 @@ impl Engine {
     /// A call has what it waited for, where that is known: since when.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_granted(&mut self, slot: Slot, why: Wait, since: Option<Time>, now: Time) {
+    pub fn granted(&mut self, slot: Slot, why: Wait, since: Option<Time>, now: Time) {
         let wait = since.map(|since| now.since(since));
         let record = Record { why: Some(why), wait, ..self.about(RecordType::Granted, slot, now) };
         self.notes.push(record);
@@ -189,7 +202,7 @@ impl Engine {
     /// A waiter is refused while it waits; of those, the ones that others drove out.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_shed(&mut self, slot: Slot, verdict: Verdict, now: Time) {
+    pub fn shed(&mut self, slot: Slot, verdict: Verdict, now: Time) {
         if matches!(verdict, Verdict::QueueShed | Verdict::Displaced) {
             let record = self.about(RecordType::Shed, slot, now);
             self.notes.push(Record { verdict: Some(verdict), why: Some(Wait::Queue), ..record });
@@ -199,7 +212,7 @@ impl Engine {
     /// What a call holds is taken back (R9, R11).
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_reclaimed(&mut self, slot: Slot, now: Time) {
+    pub fn reclaimed(&mut self, slot: Slot, now: Time) {
         let why = match self.calls[slot].state() {
             State::Held => Some(Wait::Hold),
             State::Paced => Some(Wait::Rate),
@@ -213,24 +226,8 @@ impl Engine {
         self.notes.push(record);
     }
 
-    /// What of a route its settings, or an operator, may change.
-    pub(super) fn levels(&self, route: RouteAt) -> Levels {
-        let route = &self.routes[route];
-        Levels {
-            breaker: route.breaker.as_ref().map_or(BreakerState::Closed, |it| it.state(Time::from_micros(0))),
-            limit: route.pool.as_ref().map_or(u32::MAX, |pool| pool.limit),
-            holds: route.holds.as_ref().map_or(0, |holds| holds.open()),
-        }
-    }
-
     /// Of a route, what is not as it was. `slot` is the call that did it.
-    fn tell_change(
-        &mut self,
-        slot: Option<Slot>,
-        record: Record,
-        change: (f64, f64),
-        wait: Option<Duration>,
-    ) {
+    fn changed(&mut self, slot: Option<Slot>, record: Record, change: (f64, f64), wait: Option<Duration>) {
         let by = slot.map(|slot| Record { route: record.route, ..self.about(record.what, slot, record.at) });
         self.notes.push(Record { change: Some(change), wait, ..by.unwrap_or(record) });
     }
@@ -238,12 +235,12 @@ impl Engine {
     /// The breaker of a call's route, after the call was admitted or has told it something.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_breaker_of(&mut self, slot: Slot, from: BreakerState, now: Time) {
-        self.tell_breaker(Some(slot), self.calls[slot].route, from, now);
+    pub fn breaker_changed_by(&mut self, slot: Slot, from: BreakerState, now: Time) {
+        self.breaker_changed(Some(slot), self.calls[slot].route, from, now);
     }
 
-    fn tell_breaker(&mut self, slot: Option<Slot>, route: RouteAt, from: BreakerState, now: Time) {
-        let Levels { breaker: to, .. } = self.levels(route);
+    fn breaker_changed(&mut self, slot: Option<Slot>, route: RouteAt, from: BreakerState, now: Time) {
+        let Levels { breaker: to, .. } = self.routes.levels(route);
         if from == to {
             return;
         }
@@ -254,62 +251,56 @@ impl Engine {
         };
         let open = self.routes[route].breaker.as_ref().and_then(|it| it.open_until());
         let record = self.about_route(RecordType::BreakerChanged, route, now);
-        self.tell_change(slot, record, (number(from), number(to)), open.map(|until| until.since(now)));
+        self.changed(slot, record, (number(from), number(to)), open.map(|until| until.since(now)));
     }
 
     /// The limit of a pool, which may be its route's own.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_limit(&mut self, slot: Option<Slot>, home: PoolAt, from: u32, now: Time) {
-        let Levels { limit: to, .. } = self.levels(home.route());
+    pub fn limit_changed(&mut self, slot: Option<Slot>, home: PoolAt, from: u32, now: Time) {
+        let Levels { limit: to, .. } = self.routes.levels(home.route());
         if from != to {
             let record = self.about_route(RecordType::LimitChanged, home.route(), now);
-            self.tell_change(slot, record, (f64::from(from), f64::from(to)), None);
+            self.changed(slot, record, (f64::from(from), f64::from(to)), None);
         }
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_holds(&mut self, slot: Option<Slot>, route: RouteAt, from: u32, now: Time) {
-        let Levels { holds: to, .. } = self.levels(route);
+    pub fn holds_changed(&mut self, slot: Option<Slot>, route: RouteAt, from: u32, now: Time) {
+        let Levels { holds: to, .. } = self.routes.levels(route);
         if from != to {
             let record = self.about_route(RecordType::HoldChanged, route, now);
-            self.tell_change(slot, record, (f64::from(from), f64::from(to)), None);
+            self.changed(slot, record, (f64::from(from), f64::from(to)), None);
         }
     }
 
     /// A throttle was asked or told something: does it refuse now, or no more?
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_throttle(&mut self, slot: Slot, now: Time) {
+    pub fn throttle_changed(&mut self, slot: Slot, now: Time) {
         let route = self.calls[slot].route;
         // A copy: looking at it must not move its window.
         let Some(to) = self.routes[route].throttle.clone().map(|mut it| it.probability(now)) else { return };
         if let Some(from) = self.notes.throttled(route, self.routes.id(route), to) {
             let record = self.about_route(RecordType::ThrottleChanged, route, now);
-            self.tell_change(Some(slot), record, (from, to), None);
+            self.changed(Some(slot), record, (from, to), None);
         }
     }
 
     /// Other settings, and what they changed of a route.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_levels(&mut self, route: RouteAt, before: Levels, now: Time) {
-        self.tell_breaker(None, route, before.breaker, now);
-        self.tell_limit(None, route.own(), before.limit, now);
-        self.tell_holds(None, route, before.holds, now);
+    pub fn levels_changed(&mut self, route: RouteAt, before: Levels, now: Time) {
+        self.breaker_changed(None, route, before.breaker, now);
+        self.limit_changed(None, route.own(), before.limit, now);
+        self.holds_changed(None, route, before.holds, now);
     }
 
     /// The store is gone, or back; for one route or pool, or for all.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_store(
-        &mut self,
-        what: RecordType,
-        route: Option<RouteAt>,
-        loss: Option<Loss>,
-        now: Time,
-    ) {
+    pub fn store_changed(&mut self, what: RecordType, route: Option<RouteAt>, loss: Option<Loss>, now: Time) {
         let record = route.map_or_else(|| Self::blank(what, now), |route| self.about_route(what, route, now));
         self.notes.push(Record { loss, ..record });
     }
@@ -317,7 +308,7 @@ impl Engine {
     /// Something that the store has told about a route or a pool.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_store_about(&mut self, what: RecordType, route: RouteAt, now: Time) {
+    pub fn store_said(&mut self, what: RecordType, route: RouteAt, now: Time) {
         let record = self.about_route(what, route, now);
         self.notes.push(record);
     }
@@ -325,7 +316,7 @@ impl Engine {
     /// A host has gone to a fallback after a call on this route: did that work?
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_fallback(&mut self, route: RouteAt, ok: bool, now: Time) {
+    pub fn fell_back(&mut self, route: RouteAt, ok: bool, now: Time) {
         let kind = Some(if ok { Class::Ok } else { Class::Permanent }.into());
         let record = Record { kind, ..self.about_route(RecordType::Fallback, route, now) };
         self.notes.push(record);
@@ -334,7 +325,7 @@ impl Engine {
     /// A policy has other settings, or an operator's word about it or one of its routes; without a policy, a pool has.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_policy(
+    pub fn policy_changed(
         &mut self,
         what: RecordType,
         policy: Option<u16>,
@@ -344,5 +335,41 @@ impl Engine {
         let policy = policy.map(|number| PolicyId(u32::from(number)));
         let route: Option<RouteId> = route.map(|route| self.routes.id(route));
         self.notes.push(Record { policy, route, ..Self::blank(what, now) });
+    }
+}
+
+impl Engine {
+    /// Tells those who listen; while nobody does, this is one branch.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a branch
+    pub(super) fn note(&mut self, tell: impl FnOnce(&mut Telemetry<'_>)) {
+        if FULL && self.notes.on {
+            self.tell(tell);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell(&mut self, tell: impl FnOnce(&mut Telemetry<'_>)) {
+        let Self { notes, calls, routes, policies, .. } = self;
+        tell(&mut Telemetry { notes, calls, routes, policies });
+    }
+
+    /// The same for what calls have in the course of things.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a branch
+    pub(super) fn note_course(&mut self, tell: impl FnOnce(&mut Telemetry<'_>)) {
+        if FULL && self.notes.course {
+            self.tell(tell);
+        }
+    }
+
+    /// The same for a call's end: one that ended well has nothing else to tell.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // two branches
+    pub(super) fn note_end(&mut self, verdict: Verdict, tell: impl FnOnce(&mut Telemetry<'_>)) {
+        if FULL && self.notes.on && (self.notes.course || verdict != Verdict::Ok) {
+            self.tell(tell);
+        }
     }
 }

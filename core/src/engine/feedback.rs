@@ -35,10 +35,6 @@ fn guarded_unit(policy: &Policy) -> Option<Unit> {
 }
 
 impl Engine {
-    pub(super) fn settings(&self, slot: Slot) -> &Policy {
-        &self.policies[usize::from(self.calls[slot].policy)].policy
-    }
-
     /// Do breaker or throttle of this policy count attempts?
     #[inline]
     pub(super) fn guards_attempts(&self, policy: u16) -> bool {
@@ -57,7 +53,7 @@ impl Engine {
         now: Time,
     ) -> u16 {
         let left = self.count_outcome(slot, racer, paid_for);
-        self.note_course(move |it| it.tell_attempt(slot, racer, kind, now));
+        self.note_course(move |it| it.attempt_ended(slot, racer, kind, now));
         let call = &self.calls[slot];
         let policy = call.policy;
         let route = &self.routes[call.route];
@@ -115,7 +111,7 @@ impl Engine {
     fn call_evidence(&mut self, slot: Slot, kind: Kind, attempt: u8, now: Time) {
         let call = &self.calls[slot];
         let (number, probe) = (call.ticket, call.has(flag::PROBE));
-        if guarded_unit(self.settings(slot)) == Some(Unit::Call) {
+        if guarded_unit(self.policies.of(&self.calls[slot])) == Some(Unit::Call) {
             self.guard_evidence(slot, Ticket { number, probe }, kind, attempt, now);
             self.calls[slot].ticket = 0;
         }
@@ -139,7 +135,7 @@ impl Engine {
         if ticket.number == 0 {
             return;
         }
-        let policy = self.settings(slot);
+        let policy = self.policies.of(&self.calls[slot]);
         let class = policy.class_of(kind);
         let evidence = policy.breaker.as_ref().map(|breaker| breaker.evidence(kind, class));
         let call = &self.calls[slot];
@@ -153,20 +149,20 @@ impl Engine {
             let from = breaker.state(now);
             let change = breaker.record(ticket, evidence, bits, now);
             if let Some((_, to)) = change {
-                self.note(move |it| it.tell_breaker_of(slot, from, now));
+                self.note(move |it| it.breaker_changed_by(slot, from, now));
                 self.tell_fleet(self.calls[slot].route, to, now);
             }
         } else if let Some(throttle) = &mut route.throttle
             && !matches!(class, Class::Ignored | Class::Cancelled)
         {
             throttle.record(matches!(class, Class::Ok | Class::Permanent), now);
-            self.note(move |it| it.tell_throttle(slot, now));
+            self.note(move |it| it.throttle_changed(slot, now));
         }
     }
 
     /// The body of an answer whose head was good has failed: one failure more (semantics 7.1).
     pub(super) fn body_failed(&mut self, slot: Slot, attempt: u8, kind: Kind, now: Time) {
-        let policy = self.settings(slot);
+        let policy = self.policies.of(&self.calls[slot]);
         let failure = policy
             .breaker
             .as_ref()
@@ -180,7 +176,7 @@ impl Engine {
         {
             let from = breaker.state(now);
             let change = breaker.on_body_failure(Ticket { number, probe }, bits, now);
-            self.note(move |it| it.tell_breaker_of(slot, from, now));
+            self.note(move |it| it.breaker_changed_by(slot, from, now));
             if let Some((_, to)) = change {
                 self.tell_fleet(self.calls[slot].route, to, now);
             }
@@ -190,7 +186,7 @@ impl Engine {
     /// What an attempt that the deadline cuts is: a timeout if it ran at least half its attempt timeout, or half of the
     /// policy's own deadline, else nothing (semantics 1.1).
     pub(super) fn cut(&self, slot: Slot, since: Time, now: Time) -> Kind {
-        let policy = self.settings(slot);
+        let policy = self.policies.of(&self.calls[slot]);
         let whole =
             if policy.attempt_timeout == Duration::MAX { policy.deadline } else { policy.attempt_timeout };
         let ran = now.since(since).as_micros();
@@ -215,7 +211,7 @@ impl Engine {
 
     #[inline(never)]
     fn feed_controller(&mut self, slot: Slot, home: PoolAt, kind: Kind, started: Time, now: Time) {
-        let class = self.settings(slot).class_of(kind);
+        let class = self.policies.of(&self.calls[slot]).class_of(kind);
         if self.routes[home].digest.is_some() {
             self.share_latency(slot, home, (class, started), now);
         }
@@ -234,7 +230,7 @@ impl Engine {
         let Some(pool) = &mut self.routes[home].pool else { return };
         let from = pool.limit;
         pool.set_limit(limit);
-        self.note(move |it| it.tell_limit(Some(slot), home, from, now));
+        self.note(move |it| it.limit_changed(Some(slot), home, from, now));
         self.hand_out(home, now);
     }
 
@@ -244,7 +240,7 @@ impl Engine {
         let base = call.since();
         if call.is_racing() {
             let mut permit = call.has(flag::PER_LANE);
-            let bulkhead = &self.settings(slot).bulkhead;
+            let bulkhead = &self.policies.of(&self.calls[slot]).bulkhead;
             let by_attempt = bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);
             let side = self.calls.side_mut(slot);
             permit |= by_attempt && side.extra & Lane::of(attempt).bit() != 0;

@@ -1,0 +1,57 @@
+//! Puts a journal's inputs into an engine again (semantics 12.2). `journal.rs` writes them down.
+
+use super::Engine;
+use super::journal::{Answer, Input};
+
+impl Engine {
+    /// Puts inputs in, one after the other; what the engine said to each. Into a fresh engine of the seed and options
+    /// that the journal was written with, these are the answers of then.
+    pub fn replay(&mut self, inputs: impl IntoIterator<Item = Input>) -> Vec<Answer> {
+        inputs.into_iter().map(|input| self.apply(input)).collect()
+    }
+
+    /// Puts one input in.
+    pub fn apply(&mut self, input: Input) -> Answer {
+        match input {
+            Input::Policy { policy } => Answer::Policy(self.policy(*policy)),
+            Input::Pool { pool, now } => Answer::Pool(self.pool(*pool, now)),
+            Input::Route { policy, key, now } => Answer::Route(self.route(policy, &key, now)),
+            Input::Target { route, path, now } => Answer::Target(self.target_again(route, &path, now)),
+            Input::Begin { route, request, now } => {
+                let (call, step) = self.begin(route, &request, now);
+                Answer::Begin(call, step)
+            }
+            Input::On { call, event, now } => Answer::Step(self.on(call, event, now)),
+            Input::Retune { policy, to, now } => Answer::Retuned(self.retune(policy, *to, now)),
+            Input::RetunePool { to, now } => Answer::Retuned(self.retune_pool(*to, now)),
+            Input::Force { policy, route, on, now } => Answer::Flags(self.force_open(policy, route, on, now)),
+            Input::Fallback { route, ok, now } => {
+                self.note_fallback(route, ok, now);
+                Answer::Noted
+            }
+            Input::Restore { saved, elapsed, now } => Answer::Restored(self.restore(&saved, elapsed, now)),
+            Input::Fork { seed, now } => Answer::Flags(self.after_fork(seed, now)),
+            Input::Wakes => {
+                let mut wakes = Vec::new();
+                self.take_wakes(&mut wakes);
+                Answer::Wakes(wakes)
+            }
+            Input::Store { kind, namespace, process, now } => {
+                Answer::Flags(self.attach_store(kind, &namespace, process, now))
+            }
+            Input::Reply { command, reply, now } => {
+                Answer::Flags(self.on_reply(command, reply.as_reply(), now))
+            }
+            Input::Commands => {
+                let mut commands = Vec::new();
+                self.take_commands(&mut commands);
+                Answer::Commands(commands)
+            }
+            Input::LiftBudgets { on } => {
+                self.lift_budgets(on);
+                Answer::Noted
+            }
+            Input::Dropped { .. } => Answer::Noted,
+        }
+    }
+}
