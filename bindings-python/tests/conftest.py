@@ -23,12 +23,22 @@ from tidegate._engine import _engines
 from tidegate.testing import FakeClock
 
 
+@pytest.fixture(autouse=True, scope="session")
+def frozen() -> None:
+    """What was there before the first test is no test's garbage.
+
+    Left out, a whole collection, of which there are some after most tests, takes a hundredth of its time.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def nothing_leaks() -> Iterator[None]:
     """Rule 14: after any test, live calls, waiters and timers are zero."""
     yield
     if all(engine.snapshot()["live"] == 0 for engine in list(_engines)):
-        gc.collect(0)  # a whole collection takes a tenth of a second, and there is nothing to wait for
+        gc.collect(0)  # there is nothing to wait for
     else:
         for _ in range(2):
             gc.collect()
