@@ -1,6 +1,6 @@
 """Quantiles by core's ``DDSketch`` beside those of Datadog's (``ddsketch`` on PyPI), and beside the truth.
 
-    python tests/differential/quantiles.py target/release/examples/quantiles
+    python tests/differential/quantiles.py target/checked/examples/quantiles
 
 For each distribution, accuracy and size, half of the values goes into one sketch and half into another,
 which are merged. Every quantile of ours has to be within our accuracy of the sorted values, theirs within

@@ -5,6 +5,7 @@ use crate::demo::{PEERS, present};
 use crate::report::Verdict;
 use crate::run::{Cmd, Error, Result, quoted, step};
 use crate::setup::{Shop, Venv, environment, python_environment};
+use crate::test::OTHERS;
 use crate::{js, redis, wheel};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,8 @@ pub fn check(shop: &Shop) -> Verdict {
         Err(Error(why)) => return Verdict::NotRun(why),
     };
     let check = || {
-        cargo(shop).args(["build", "-q", "-p", WORKER]).quiet()?;
+        // Its own test builds it, with the features that the other tests of the workspace have.
+        cargo(shop).args(["test", "-q", "--no-run"]).args(OTHERS).args(["--test", "worker"]).quiet()?;
         let rust = quoted(shop.target.join("debug").join(WORKER).as_os_str());
         let workers = [python(shop, &venv)?, javascript(shop)?, rust];
         run(shop, &venv, &server, &workers)?.arg("--check").stream()?.ok().map(drop)

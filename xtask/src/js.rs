@@ -8,14 +8,18 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 const JS: &str = "JavaScript";
+/// How the names of the steps begin that need the package.
+const NEED_PACKAGE: &[&str] = &["javascript: ", "fleet: its bench", "fleet: eight"];
+/// What looks at it from outside.
+const OUTSIDE: &[&str] = &["javascript: publint", "javascript: node, deno", "javascript: chromium"];
 
 /// The steps of the tests. Returns the folder of the package, where it is built.
 pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<PathBuf> {
-    let ready = report.step(JS, "environment", || match prerequisites(shop) {
+    let ready = report.make(JS, "environment", NEED_PACKAGE, || match prerequisites(shop) {
         Ok(()) => Verdict::check(packages(shop, &folder(shop))),
         Err(Error(why)) => Verdict::NotRun(why),
     });
-    let built = report.step(JS, "build", || {
+    let built = report.make(JS, "build", NEED_PACKAGE, || {
         if !ready {
             return Verdict::NotRun("there is no environment to build it in".into());
         }
@@ -57,7 +61,7 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<
 /// The package from outside: linters of packages, other runtimes, a browser. What they take is large and other people's, so
 /// it has an environment of its own, and without it these steps do not run.
 fn outside(shop: &Shop, origin: Option<&Path>, built: bool, report: &mut Report) {
-    let ready = report.step(JS, "environment of what looks at it from outside", || {
+    let ready = report.make(JS, "environment of what looks at it from outside", OUTSIDE, || {
         if !built {
             return Verdict::NotRun("it is not built".into());
         }

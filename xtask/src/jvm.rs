@@ -8,13 +8,30 @@ use std::path::Path;
 
 const KOTLIN: &str = "Kotlin";
 
+/// The profile of what is tested: without what a release takes a minute more for, and with checks.
+pub const TESTED: &str = "checked";
+/// For programs that end in seconds, what the second compiler costs never comes back: it was half of all CPU time here.
+const FRUGAL: &str = "-DargLine=-XX:+UseSerialGC -XX:TieredStopAtLevel=1";
+
+/// The same for Maven itself, and for Kotlin's compiler in it; with what the user has set.
+fn frugal() -> String {
+    let own = std::env::var("MAVEN_OPTS").unwrap_or_default();
+    format!("-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {own}")
+}
+
+/// Builds what the JVM loads, and what Swift links.
+pub fn library(shop: &Shop, profile: &str) -> Result {
+    cargo(shop).args(["build", "--quiet", "--profile", profile, "-p", "tidegate-uniffi"]).quiet().map(drop)
+}
+
 /// All steps.
 pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
     report.step(KOTLIN, "what uniffi generates is current", || Verdict::check(generated(shop, true)));
-    let built = report.step(KOTLIN, "build the native library (release)", || {
-        Verdict::check(cargo(shop).args(["build", "--quiet", "--release", "-p", "tidegate-uniffi"]).quiet())
-    });
-    report.step(KOTLIN, "tests and the example", || {
+    let built =
+        report.make(KOTLIN, "build the native library (optimised, with checks)", &["kotlin: "], || {
+            Verdict::check(library(shop, TESTED))
+        });
+    report.make(KOTLIN, "tests and the example", &["kotlin: 10,000"], || {
         if !built {
             return Verdict::NotRun("there is no native library".into());
         }
@@ -40,9 +57,15 @@ pub fn replay(shop: &Shop, count: u64) -> Verdict {
     let only =
         ["-q", "-Dtest=TracesTest", "-Dsurefire.failIfNoSpecifiedTests=false", "-pl", ":tidegate", "-am"];
     let run = || {
-        cargo(shop).args(["build", "--quiet", "--release", "-p", "tidegate-uniffi"]).quiet()?;
+        library(shop, TESTED)?;
         let folder = traces::set(shop, traces::DEBUG, count)?;
-        mvn(shop).args(only).arg("test").env("TIDEGATE_TRACES", folder).quiet()?;
+        mvn(shop, TESTED)
+            .arg(FRUGAL)
+            .env("MAVEN_OPTS", frugal())
+            .args(only)
+            .arg("test")
+            .env("TIDEGATE_TRACES", folder)
+            .quiet()?;
         traces::answered(shop, traces::DEBUG, count)
     };
     Verdict::check(run())
@@ -63,9 +86,9 @@ pub fn bench(shop: &Shop) -> Result {
         println!("not run: {missing} is not on this machine");
         return Ok(());
     }
-    cargo(shop).args(["build", "--quiet", "--release", "-p", "tidegate-uniffi"]).quiet()?;
+    library(shop, "release")?;
     let only = ["-q", "-Pbench", "-DskipTests", "-pl", ":tidegate-bench", "-am", "verify"];
-    mvn(shop).args(only).inherit()
+    mvn(shop, "release").args(only).inherit()
 }
 
 /// The first program that is not there.
@@ -77,8 +100,8 @@ fn missing() -> Option<&'static str> {
     programs.into_iter().find(|(program, argument)| !there(program, argument)).map(|(program, _)| program)
 }
 
-fn mvn(shop: &Shop) -> Cmd {
-    let natives = format!("-Dnative.dir={}", shop.target.join("release").display());
+fn mvn(shop: &Shop, profile: &str) -> Cmd {
+    let natives = format!("-Dnative.dir={}", shop.target.join(profile).display());
     let run = Cmd::new("mvn").args(["-B", "-Dstyle.color=never", "-Dkotlin.compiler.daemon=false"]);
     run.args((!shop.install).then_some("-o")).arg(natives).cwd(&shop.root.join("bindings-uniffi/kotlin"))
 }
@@ -91,7 +114,12 @@ fn maven(shop: &Shop, origin: &Path) -> Verdict {
         Ok(folder) => folder,
         Err(Error(why)) => return Verdict::Failed(Counts::default(), why),
     };
-    let tests = mvn(shop).arg("verify").env("TIDEGATE_ORIGIN", origin).env("TIDEGATE_TRACES", folder);
+    let tests = mvn(shop, TESTED)
+        .arg(FRUGAL)
+        .env("MAVEN_OPTS", frugal())
+        .arg("verify")
+        .env("TIDEGATE_ORIGIN", origin)
+        .env("TIDEGATE_TRACES", folder);
     let ran = redis::with_server(shop, tests).stream();
     match &ran {
         Ok(output) if !output.status.success() && unreachable(&output.text) => {

@@ -34,6 +34,8 @@ usage: cargo xtask <command> [--no-install] [arguments]
   setup               install what the other commands need (Python packages, into target/venv; WebAssembly; Swift)
   test [--quick]      everything CI runs: format, lints, tests, types, stubs, wheel; begins with the plan and ends with the
                       counts; with --quick the engine alone, in about 5 minutes on a new machine of two cores
+       test --only <words>...
+                      the steps with one of these in their names (python, kotlin: tests), and what these need
   demo [arguments]    the brownout demo against the built package and origin; table and plots in target/demo
                       demo fleet: eight processes in three languages on one Redis that dies and comes back
   generate [--check]  rewrite the committed generated files; with --check only say whether they are current
@@ -75,8 +77,12 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
         "setup" => no_more(&args).and_then(|()| setup::setup(&shop))?,
         "test" => {
             let quick = take_flag(&mut args, "--quick").is_some();
+            let only = match args.iter().position(|arg| arg == "--only") {
+                Some(at) => args.split_off(at).split_off(1),
+                None => Vec::new(),
+            };
             no_more(&args)?;
-            return Ok(if quick { test::quick(&shop) } else { test::test(&shop) });
+            return if quick { test::quick(&shop) } else { test::test(&shop, &only) };
         }
         "demo" if args.first().is_some_and(|what| what == "fleet") => demo::fleet(&shop, &args[1..])?,
         "demo" => demo::demo(&shop, &args)?,

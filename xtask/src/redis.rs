@@ -19,7 +19,7 @@ const PACKAGE: &str = "redis-server";
 /// All steps.
 pub fn steps(shop: &Shop, report: &mut Report) {
     let mut found = None;
-    report.step(FLEET, "a Redis server", || match program(shop) {
+    report.make(FLEET, "a Redis server", &["fleet: "], || match program(shop) {
         Ok(program) => {
             found = Some(program);
             Verdict::Passed(Counts::default())

@@ -35,8 +35,12 @@ pub struct Report {
     times: Times,
     /// Names of the steps to come, where a plan was made.
     planned: Vec<String>,
+    /// While planning: the names of steps that make something, and how the names of steps that need it begin.
+    makers: Vec<(String, &'static [&'static str])>,
     /// True while the steps are only listed, not run.
     planning: bool,
+    /// True where the plan leaves steps out: what it does not name is not run.
+    chosen: bool,
 }
 
 struct Step {
@@ -166,18 +170,64 @@ impl Verdict {
 
 impl Report {
     /// Lists the steps without running them, prints what is to come and how long it took last time, and returns the report
-    /// that runs them. `steps` is called once here, and again by the caller with the report returned.
-    pub fn planned(times: Times, steps: impl FnOnce(&mut Self)) -> Self {
+    /// that runs them. `steps` is called once here, and again by the caller with the report returned. Where there are words
+    /// in `only`, it leaves out each step whose name holds none of them and that makes nothing for one which does.
+    pub fn planned(times: Times, only: &[String], steps: impl FnOnce(&mut Self)) -> Result<Self> {
         let mut plan = Self { times, planning: true, ..Self::default() };
         steps(&mut plan);
+        if !only.is_empty() {
+            plan.choose(only)?;
+        }
         println!("{}", plan.times.announcement(&plan.planned));
-        Self { planning: false, ..plan }
+        Ok(Self { planning: false, ..plan })
+    }
+
+    fn choose(&mut self, only: &[String]) -> Result {
+        let mut kept: Vec<String> = Vec::new();
+        for words in only {
+            let words = words.to_lowercase();
+            let named: Vec<_> =
+                self.planned.iter().filter(|name| name.to_lowercase().contains(&words)).cloned().collect();
+            if named.is_empty() {
+                let all = self.planned.join("\n   ");
+                return Err(Error(format!("no step has `{words}` in its name; the steps are\n   {all}")));
+            }
+            kept.extend(named);
+        }
+        // From the last to the first: what makes something may itself need something.
+        for (maker, needed_by) in self.makers.iter().rev() {
+            let needed =
+                |name: &String| needed_by.iter().any(|beginning| name.to_lowercase().starts_with(beginning));
+            if kept.iter().any(needed) {
+                kept.push(maker.clone());
+            }
+        }
+        self.planned.retain(|name| kept.contains(name));
+        self.chosen = true;
+        Ok(())
+    }
+
+    /// A step that makes what others need: those whose names begin with one of `needed_by`.
+    pub fn make(
+        &mut self,
+        group: &'static str,
+        title: &str,
+        needed_by: &'static [&'static str],
+        work: impl FnOnce() -> Verdict,
+    ) -> bool {
+        if self.planning {
+            self.makers.push((name(group, title), needed_by));
+        }
+        self.step(group, title, work)
     }
 
     /// Announces a step, runs it, records and prints its verdict. Returns whether it passed.
     pub fn step(&mut self, group: &'static str, title: &str, work: impl FnOnce() -> Verdict) -> bool {
         if self.planning {
             self.planned.push(name(group, title));
+            return false;
+        }
+        if self.chosen && !self.planned.contains(&name(group, title)) {
             return false;
         }
         println!("\n── {}{}", name(group, title), self.progress(&name(group, title)));
@@ -387,12 +437,39 @@ mod tests {
             });
         };
         let mut ran = 0;
-        let mut report = Report::planned(Times::default(), |plan| steps(plan, &mut ran));
+        let mut report =
+            Report::planned(Times::default(), &[], |plan| steps(plan, &mut ran)).expect("no words");
         assert_eq!(ran, 0);
         assert_eq!(report.planned, ["rust core: build", "rust core: tests"]);
         steps(&mut report, &mut ran);
         assert_eq!(ran, 2);
         assert_eq!(report.summary().lines().last(), Some("1 passed, 0 failed"));
+    }
+
+    #[test]
+    fn chosen_steps_run_with_those_that_make_what_they_need_and_no_other() {
+        let steps = |report: &mut Report, ran: &mut Vec<&str>| {
+            let mut run = |name| {
+                ran.push(name);
+                Verdict::Passed(Counts::default())
+            };
+            report.make("Tool", "environment", &["tool: build"], || run("environment"));
+            report.make("Tool", "build", &["fleet: "], || run("build"));
+            report.step("Tool", "tests", || run("tests"));
+            report.step("Fleet", "Demo", || run("demo"));
+        };
+        let mut ran = Vec::new();
+        let plan = |words: &str, ran: &mut Vec<_>| {
+            Report::planned(Times::default(), &[words.into()], |plan| steps(plan, ran))
+        };
+        let mut report = plan("FLEET: demo", &mut ran).expect("there is such a step");
+        steps(&mut report, &mut ran);
+        assert_eq!(ran, ["environment", "build", "demo"]);
+        let Err(Error(why)) = plan("flee demo", &mut ran) else { panic!("there is no such step") };
+        assert!(
+            why.starts_with("no step has `flee demo` in its name") && why.contains("tool: tests"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result, step};
 use crate::setup::{Shop, fnv1a, install_debian};
-use crate::{cargo, traces};
+use crate::{jvm, traces};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -33,23 +33,24 @@ const SWIFT: &str = "Swift";
 const SOURCE: &str = "/src";
 const SCRATCH: &str = "/scratch";
 const TRACES: &str = "/traces";
-const TEST: &str = "swift test --disable-xctest --scratch-path /scratch/tests";
+const TEST: &str = "swift test --disable-index-store --disable-xctest --scratch-path /scratch/tests";
 
 /// The steps of the tests.
 pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
     let mut root = None;
-    report.step(SWIFT, "a compiler", || match Root::open(shop) {
+    report.make(SWIFT, "a compiler", &["swift: "], || match Root::open(shop) {
         Ok(found) => {
             root = Some(found);
             Verdict::Passed(Counts::default())
         }
         Err(Error(why)) => Verdict::NotRun(why),
     });
-    let built = report.step(SWIFT, "the static library (release)", || match &root {
-        Some(_) => Verdict::check(library(shop)),
-        None => Verdict::NotRun("there is no compiler".into()),
-    });
-    report.step(SWIFT, "tests", || match (&root, origin) {
+    let built =
+        report.make(SWIFT, "the static library (optimised, with checks)", &["swift: "], || match &root {
+            Some(_) => Verdict::check(library(shop, jvm::TESTED)),
+            None => Verdict::NotRun("there is no compiler".into()),
+        });
+    report.make(SWIFT, "tests", &["swift: 10,000"], || match (&root, origin) {
         (None, _) => Verdict::NotRun("there is no compiler".into()),
         _ if !built => Verdict::NotRun("there is no library".into()),
         (_, None) => Verdict::NotRun("there is no origin".into()),
@@ -80,7 +81,7 @@ pub fn replay(shop: &Shop, count: u64) -> Verdict {
         Err(Error(why)) => return Verdict::NotRun(why),
     };
     let run = || {
-        library(shop)?;
+        library(shop, jvm::TESTED)?;
         with_traces(shop, &root, &format!("{TEST} --filter TracesTests"), count)?.quiet()?;
         traces::answered(shop, traces::DEBUG, count)
     };
@@ -96,15 +97,15 @@ pub fn bench(shop: &Shop) -> Result {
             return Ok(());
         }
     };
-    library(shop)?;
+    library(shop, "release")?;
     let run = "swift run -c release --scratch-path /scratch/bench TidegateBench";
     inside(shop, &root, "bindings-uniffi/swift", run)?.stream()?.ok().map(drop)
 }
 
 /// Builds what Swift links, and puts it where `Package.swift` looks.
-fn library(shop: &Shop) -> Result {
-    cargo(shop).args(["build", "--release", "--quiet", "-p", "tidegate-uniffi"]).stream()?.ok()?;
-    copy(&shop.target.join("release/libtidegate_uniffi.a"), &shop.scratch("swift/lib")?)
+fn library(shop: &Shop, profile: &str) -> Result {
+    jvm::library(shop, profile)?;
+    copy(&shop.target.join(profile).join("libtidegate_uniffi.a"), &shop.scratch("swift/lib")?)
 }
 
 /// The origin runs inside too, where the tests start it.
@@ -140,7 +141,7 @@ fn exported(folder: &str, command: &str) -> String {
 
 /// The example, against an origin of its own: it ends with an error if anything is not as it says.
 fn example(shop: &Shop, root: &Root) -> Result {
-    let run = "swift run --scratch-path /scratch/example flaky";
+    let run = "swift run --disable-index-store --scratch-path /scratch/example flaky";
     let told = inside(shop, root, "examples/swift/flaky", run)?.stream()?.ok()?;
     let expected = "three attempts, one answer";
     let right = told.text.contains(expected);

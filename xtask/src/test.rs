@@ -29,33 +29,49 @@ const MODEL: &str = "Model";
 
 /// Every minor version of Python the wheel promises to run on.
 pub const MINORS: [&str; 5] = ["3.10", "3.11", "3.12", "3.13", "3.14"];
+/// Whatever the workspace holds that has no step of its own, so that a new crate is tested without a change here. Not the Python
+/// binding: it is an extension module, which only an interpreter can load; clippy compiles it, pytest runs it. Steps that want
+/// one test of these name them all: another choice of crates is another choice of features, and compiles them once more.
+pub const OTHERS: &[&str] = &[
+    "--workspace",
+    "--exclude",
+    "tidegate",
+    "--exclude",
+    "tidegate-origin",
+    "--exclude",
+    "tidegate-python",
+    "--exclude",
+    "tidegate-fuzz",
+    "--exclude",
+    "tidegate-fleet-tests",
+    "--exclude",
+    "tidegate-lab",
+];
+/// How the names of the steps begin that talk to the origin.
+const NEED_ORIGIN: &[&str] = &["python: ", "javascript: ", "kotlin: tests", "swift: "];
+/// Of those that need the wheel, or an environment to build it in.
+const NEED_WHEEL: &[&str] = &["python: ", "fleet: its bench", "fleet: eight"];
+const NEED_VENV: &[&str] = &["python: ", "model: ", "fleet: its bench", "fleet: eight"];
 const TYPED: &str = "bindings-python/tests/typed.py";
 /// What a user's first minute looks like.
 pub const SMOKE: &str = "bindings-python/tests/smoke_wheel.py";
 
-/// Says what will run and about how long it takes, runs everything, and prints the summary.
-pub fn test(shop: &Shop) -> ExitCode {
-    run(shop, everything)
+/// Says what will run and about how long it takes, runs everything, and prints the summary. With words in `only`, it runs the
+/// steps with one of them in their names, and those that make what these need.
+pub fn test(shop: &Shop, only: &[String]) -> Result<ExitCode> {
+    run(shop, only, everything)
 }
 
 /// Checks the engine alone, with a debug build and no installation but of crates: an answer in minutes on a new machine.
-pub fn quick(shop: &Shop) -> ExitCode {
-    run(shop, engine)
+pub fn quick(shop: &Shop) -> Result<ExitCode> {
+    run(shop, &[], engine)
 }
 
-fn run(shop: &Shop, steps: fn(&Shop, &mut Report)) -> ExitCode {
-    match shop.scratch("times") {
-        Ok(folder) => {
-            let times = Times::read(folder.join("steps.txt"));
-            let mut report = Report::planned(times, |plan| steps(shop, plan));
-            steps(shop, &mut report);
-            report.close()
-        }
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+fn run(shop: &Shop, only: &[String], steps: fn(&Shop, &mut Report)) -> Result<ExitCode> {
+    let times = Times::read(shop.scratch("times")?.join("steps.txt"));
+    let mut report = Report::planned(times, only, |plan| steps(shop, plan))?;
+    steps(shop, &mut report);
+    Ok(report.close())
 }
 
 fn engine(shop: &Shop, report: &mut Report) {
@@ -95,7 +111,7 @@ fn few_traces(shop: &Shop, python: &Python, model: &Path) -> Result {
 fn everything(shop: &Shop, report: &mut Report) {
     rust(shop, report);
     let mut origin = None;
-    report.step(ORIGIN, "build the program (release)", || keep(build_origin(shop), &mut origin));
+    report.make(ORIGIN, "build the program (release)", NEED_ORIGIN, || keep(build_origin(shop), &mut origin));
     let venv = python(shop, origin.as_deref(), report);
     let package = js::steps(shop, origin.as_deref(), report);
     report.step(fleet::PART, "its bench keeps its promises", || fleet::check(shop));
@@ -145,32 +161,16 @@ fn rust(shop: &Shop, report: &mut Report) {
         tests(&million)
     });
     report.step(ORIGIN, "tests", || tests(&["-p", "tidegate-origin"]));
-    // Whatever else the workspace holds, so that a new crate is tested without a change here. Not the Python binding: it
-    // is an extension module, which only an interpreter can load; clippy compiles it, pytest runs it.
-    let rest = [
-        "--workspace",
-        "--exclude",
-        "tidegate",
-        "--exclude",
-        "tidegate-origin",
-        "--exclude",
-        "tidegate-python",
-        "--exclude",
-        "tidegate-fuzz",
-        "--exclude",
-        "tidegate-fleet-tests",
-        "--exclude",
-        "tidegate-lab",
-    ];
-    report.step(TOOLS, "tests", || tests(&rest));
+    report.step(TOOLS, "tests", || tests(OTHERS));
     report.step(TOOLS, STRUCTURE, || check(&MEASURE));
     report.step(TOKIO, "10,000 random traces, the same bytes as core", || traces::tokio(shop, traces::SOME));
     // Optimised, because it simulates some twenty million calls.
     report.step(LAB, "published experiments, a few seeds", || {
         tests(&["--profile", "checked", "-p", "tidegate-lab"])
     });
-    // Optimised, because it looks at a hundred thousand random inputs beside the corpus.
-    report.step(FUZZ, "corpora and random inputs", || tests(&["--release", "-p", "tidegate-fuzz"]));
+    // Optimised, because it looks at a hundred thousand random inputs beside the corpus; on the engine that the lab has.
+    report
+        .step(FUZZ, "corpora and random inputs", || tests(&["--profile", "checked", "-p", "tidegate-fuzz"]));
     redis::steps(shop, report);
     report.step(CORE, "vectors in WebAssembly", || wasm::check(shop));
     report.step(CORE, "instructions per call", || gate::check(shop));
@@ -180,12 +180,12 @@ fn rust(shop: &Shop, report: &mut Report) {
 /// Returns the environment, where the wheel is installed in it.
 fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<Venv> {
     let (mut venv, mut built) = (None, None);
-    report.step(PYTHON, "environment", || keep(python_environment(shop), &mut venv));
-    report.step(PYTHON, "build the wheel (release)", || match &venv {
+    report.make(PYTHON, "environment", NEED_VENV, || keep(python_environment(shop), &mut venv));
+    report.make(PYTHON, "build the wheel (release)", NEED_WHEEL, || match &venv {
         Some(venv) => keep(wheel::build(shop, venv), &mut built),
         None => Verdict::NotRun("there is no environment to build it in".into()),
     });
-    let installed = report.step(PYTHON, "install the wheel", || match (&venv, &built) {
+    let installed = report.make(PYTHON, "install the wheel", NEED_WHEEL, || match (&venv, &built) {
         (Some(venv), Some(built)) => Verdict::check(install(shop, venv, built)),
         _ => Verdict::NotRun("there is no wheel".into()),
     });
@@ -351,18 +351,13 @@ fn model(shop: &Shop, venv: &Venv, args: &[&str]) -> Result {
 
 /// Core and the model on the same random policies and scripts; a difference is shrunk and printed with its replay.
 fn model_traces(shop: &Shop, venv: &Venv) -> Result {
-    let build = ["build", "--quiet", "--release", "-p", "tidegate", "--example", "traces"];
-    cargo(shop).args(build).quiet()?;
-    let program = shop.target.join("release/examples/traces").display().to_string();
+    let program = traces::generator(shop)?.display().to_string();
     model(shop, venv, &["compare.py", "--count", "10000", "--jobs", "2", "--traces", &program])
 }
 
 /// Core's sketch beside the one that others use.
 fn quantiles(shop: &Shop, venv: &Venv) -> Result {
-    cargo(shop)
-        .args(["build", "--quiet", "--release", "-p", "tidegate", "--example", "quantiles"])
-        .quiet()?;
-    let program = shop.target.join("release/examples/quantiles");
+    let program = traces::example(shop, "quantiles")?;
     let script = shop.root.join("tests/differential/quantiles.py");
     venv.script(&script).arg(program).cwd(&shop.root).stream()?.ok().map(drop)
 }
@@ -393,14 +388,16 @@ pub fn published(
 ) -> Result {
     let outside = TempDir::new()?;
     let venv = Venv { dir: outside.0.join("venv") };
-    create(shop, python, &venv)?;
-    match extra {
-        Some(extra) => {
-            let wanted = format!("{}[{extra}]", built.display());
-            let pip = venv.pip().args(["install", "--quiet", "--constraint"]).arg(shop.requirements());
-            pip.arg(wanted).quiet()?;
-        }
-        None => wheel::install(&venv, built)?,
+    if let Some(extra) = extra {
+        create(shop, python, &venv)?;
+        let wanted = format!("{}[{extra}]", built.display());
+        let pip = venv.pip().args(["install", "--quiet", "--constraint"]).arg(shop.requirements());
+        pip.arg(wanted).quiet()?;
+    } else {
+        // A pip of its own takes most of the time that this takes, and installs nothing but a wheel.
+        Cmd::new(&python.exe).args(["-m", "venv", "--without-pip"]).arg(&venv.dir).quiet()?;
+        let pip = python_environment(shop)?.pip().arg("--python").arg(venv.bin("python"));
+        pip.args(["install", "--quiet", "--no-index", "--no-deps"]).arg(built).quiet()?;
     }
     let smoke = venv.python().arg(shop.root.join(SMOKE)).cwd(&outside.0);
     with_origin(smoke, origin).stream()?.ok().map(drop)

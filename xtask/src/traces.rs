@@ -6,6 +6,7 @@
 use crate::report::{Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::{Python, Shop, Venv, find_python};
+use crate::test::OTHERS;
 use crate::{cargo, demo, js, jvm, swift};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,14 +42,14 @@ pub fn python(shop: &Shop, venv: &Venv, count: u64) -> Verdict {
 /// Replays traces by tokio's engine.
 pub fn tokio(shop: &Shop, count: u64) -> Verdict {
     play(shop, DEBUG, count, |folder| {
-        let test = ["test", "--quiet", "-p", "tidegate-tokio", "--test", "traces", "--", "--ignored"];
-        cargo(shop).args(test).env("TIDEGATE_TRACES", folder).quiet()
+        let test = ["--test", "traces", "--", "--ignored"];
+        cargo(shop).args(["test", "--quiet"]).args(OTHERS).args(test).env("TIDEGATE_TRACES", folder).quiet()
     })
 }
 
-/// Replays traces by the full engine, as Node loads it and as pages do.
+/// Replays traces by the full engine, as Node loads it; and a tenth of them as pages do, which unpack the same module.
 pub fn javascript(shop: &Shop, folder: &Path, count: u64) -> Verdict {
-    for entry in ["node", "full"] {
+    for (entry, count) in [("node", count), ("full", count / 10)] {
         let entry = folder.join("dist/esm").join(entry).with_extension("js");
         let script = shop.root.join("tests/traces/replay.mjs");
         let host = |set: &Path| Cmd::new("node").arg(&script).arg(&entry).arg(set).quiet();
@@ -84,7 +85,7 @@ pub fn deep(shop: &Shop, report: &mut Report) {
     clear(shop);
     let folder = js::built(shop);
     for (engine, title) in [
-        (javascript as fn(&Shop, &Path, u64) -> Verdict, "100,000 through JavaScript's full engine, twice"),
+        (javascript as fn(&Shop, &Path, u64) -> Verdict, "100,000 through JavaScript's full engine"),
         (small, "100,000 through JavaScript's small engine"),
     ] {
         report.step(TRACES, title, || match &folder {
@@ -104,10 +105,15 @@ fn model(shop: &Shop, python: &Python, count: u64) -> Result {
 }
 
 /// Builds the program that makes traces.
-fn generator(shop: &Shop) -> Result<PathBuf> {
-    let build = ["build", "--quiet", "--release", "-p", "tidegate", "--example", "traces"];
+pub fn generator(shop: &Shop) -> Result<PathBuf> {
+    example(shop, "traces")
+}
+
+/// Builds an example of core, on the engine that other tests have: without what a release takes a minute more for.
+pub fn example(shop: &Shop, name: &str) -> Result<PathBuf> {
+    let build = ["build", "--quiet", "--profile", "checked", "-p", "tidegate", "--example", name];
     cargo(shop).args(build).quiet()?;
-    Ok(shop.target.join("release/examples/traces"))
+    Ok(shop.target.join("checked/examples").join(name))
 }
 
 /// Writes a set, has a host replay it, and compares.

@@ -8,17 +8,19 @@ use crate::setup::Shop;
 pub const TARGET: &str = "wasm32-unknown-unknown";
 const CRATE: &str = "tidegate-wasm-tests";
 const MODULE: &str = "tidegate_wasm_tests.wasm";
+/// Optimised, with checks, and without what a release takes longer for.
+const PROFILE: &str = "checked";
 
 /// The vectors as a step of the tests. Without the target or Node there is nothing to run on.
 pub fn check(shop: &Shop) -> Verdict {
     if let Err(Error(why)) = target(shop, TARGET).and_then(|()| node(shop)) {
         return Verdict::NotRun(why);
     }
-    let build = cargo(shop).args(["build", "--quiet", "--release", "-p", CRATE, "--target", TARGET]);
+    let build = cargo(shop).args(["build", "--quiet", "--profile", PROFILE, "-p", CRATE, "--target", TARGET]);
     if let Err(Error(why)) = build.quiet() {
         return Verdict::Failed(Counts::default(), why);
     }
-    let module = shop.target.join(TARGET).join("release").join(MODULE);
+    let module = shop.target.join(TARGET).join(PROFILE).join(MODULE);
     let run = Cmd::new("node").arg(shop.root.join("tests/wasm/run.mjs")).arg(module);
     // The script closes with a line like cargo's.
     Verdict::tests(run.stream(), Counts::from_cargo)
