@@ -1,7 +1,7 @@
 //! What follows a failed attempt, as long as that is another attempt at once. Conversions and nothing else: the exception's
 //! type becomes a kind, the engine says what follows, and whatever is not "make this one, now" is the Python half's.
 //!
-//! Which kind a type has is decided in `tidegate._classify`, once for each type; here its answers are kept.
+//! Which kind a type has is decided in `tidegate._call.outcomes`, once for each type; here its answers are kept.
 
 use pyo3::exceptions::PyException;
 use pyo3::intern;
@@ -71,7 +71,7 @@ fn outcome(kind: &Bound<'_, PyType>) -> PyResult<Option<Outcome>> {
     let word: i64 = if let Some(word) = known.get_item(kind)? {
         word.extract()?
     } else {
-        let word = ASK.import(py, "tidegate._classify", "of_type")?.call1((kind,))?;
+        let word = ASK.import(py, "tidegate._call.outcomes", "of_type")?.call1((kind,))?;
         if known.len() >= MOST_TYPES {
             known.clear();
         }

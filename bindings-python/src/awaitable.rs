@@ -352,7 +352,7 @@ impl<'py> This<'_, 'py> {
         let caller = self.caller()?;
         let owner = caller.get().settings()?.owner.bind(py);
         let told = (owner, self.id().to_word(), self.call.due.get(), waits_for);
-        let timers = Python::attach(|_| ARM.import(py, "tidegate._timers", "arm_at")?.call1(told))?;
+        let timers = Python::attach(|_| ARM.import(py, "tidegate._call.timers", "arm_at")?.call1(told))?;
         self.call.put(py, Ref::Timers, Some(timers));
         Ok(())
     }
@@ -536,7 +536,7 @@ fn in_trio(py: Python<'_>, globals: &Globals) -> Result<bool, Raised> {
     if !fast::has_module(py, globals, &globals.seen_for_trio, intern!(py, "trio"))? {
         return Ok(false);
     }
-    let ask = || ASK.import(py, "tidegate._timers", "in_trio")?.call0()?.extract::<bool>();
+    let ask = || ASK.import(py, "tidegate._call.timers", "in_trio")?.call0()?.extract::<bool>();
     Ok(Python::attach(|_| ask())?)
 }
 

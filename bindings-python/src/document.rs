@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use tidegate::{Document as Core, PolicyError as Mistake, Value};
 
-pyo3::import_exception!(tidegate._errors, PolicyError);
+pyo3::import_exception!(tidegate._engine.errors, PolicyError);
 
 /// A policy document that has been read and checked.
 #[pyclass(frozen, module = "tidegate._native")]

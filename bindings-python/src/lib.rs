@@ -43,7 +43,7 @@ use tidegate::{
 use lock::{Guard, Lock};
 use runner::Begun;
 
-pyo3::import_exception!(tidegate._errors, PolicyError);
+pyo3::import_exception!(tidegate._engine.errors, PolicyError);
 
 /// What a host says of one key.
 #[derive(FromPyObject)]

@@ -21,7 +21,7 @@ use tidegate::{
 
 use crate::{Engine, State, scope};
 
-pyo3::import_exception!(tidegate._errors, StateError);
+pyo3::import_exception!(tidegate._engine.errors, StateError);
 
 /// Who listens to an engine.
 pub struct Ears {

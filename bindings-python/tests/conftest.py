@@ -19,7 +19,7 @@ import pytest
 
 import tidegate
 import tidegate.httpx
-from tidegate._engine import _engines
+from tidegate._engine.engine import _engines
 from tidegate.testing import FakeClock
 
 
@@ -90,7 +90,7 @@ def nothing_stays_open(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(params=["native", "shell"])
 def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test twice: first attempts by the native half, and by the shells."""
-    monkeypatch.setattr("tidegate._caller.FAST", request.param == "native")
+    monkeypatch.setattr("tidegate._call.caller.FAST", request.param == "native")
 
 
 @pytest.fixture

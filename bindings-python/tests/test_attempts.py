@@ -345,7 +345,7 @@ def test_nested_calls_inside_an_attempt_do_not_multiply(engine: tidegate.Engine)
     with pytest.raises(ConnectionError):
         looped(outer, lambda attempt: inner.call(once), "sync")
     assert len(made) == 3
-    assert tidegate._deadline.current() is None  # type: ignore[attr-defined]
+    assert tidegate._call.deadline.current() is None  # type: ignore[attr-defined]
 
 
 # Our own stop and the caller's cancellation.

@@ -10,7 +10,7 @@ import pytest
 import tidegate
 import tidegate.httpx
 from components import assert_error
-from tidegate._httpx_run import HttpxRun
+from tidegate._http.httpx_run import HttpxRun
 from tidegate.testing import FakeClock
 
 

@@ -13,7 +13,7 @@ import yaml
 import tidegate
 import tidegate.prometheus
 from tidegate import _native
-from tidegate._metrics import FAMILIES
+from tidegate._engine.metrics import FAMILIES
 
 FOLDER = pathlib.Path(__file__).parents[2] / "docs" / "telemetry"
 OURS = {family.name: {"policy", "route", *family.labels} for family in FAMILIES}

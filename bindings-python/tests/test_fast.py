@@ -72,7 +72,7 @@ async def outcome(work: Any) -> Any:
 
 
 def story(seed: int, fast: bool, colour: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr("tidegate._caller.FAST", fast)
+    monkeypatch.setattr("tidegate._call.caller.FAST", fast)
     clock = FakeClock(autojump=True)
     engine = tidegate.Engine(seed=seed, clock=clock)
     draw = random.Random(seed)
@@ -118,7 +118,7 @@ def test_the_switch_switches(engine: tidegate.Engine, monkeypatch: pytest.Monkey
 
         monkeypatch.setattr(tidegate.Caller, name, spy)
     native = quick(engine)
-    monkeypatch.setattr("tidegate._caller.FAST", False)
+    monkeypatch.setattr("tidegate._call.caller.FAST", False)
     shell = quick(engine)
     assert (native.call(int), asyncio.run(native.acall(asyncio.sleep, 0, 1)), seen) == (0, 1, [])
     assert (shell.call(int), asyncio.run(shell.acall(asyncio.sleep, 0, 1))) == (0, 1)
@@ -178,7 +178,7 @@ def test_a_subclass_may_put_its_own_around(engine: tidegate.Engine) -> None:
 def test_the_wrong_colour_is_told(
     engine: tidegate.Engine, fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate._caller.FAST", fast)
+    monkeypatch.setattr("tidegate._call.caller.FAST", fast)
     policy, other = quick(engine), quick(engine)
     with pytest.raises(TypeError, match=r"async function \(<function suspend.*use policy\.acall"):
         policy.call(suspend)
@@ -394,7 +394,7 @@ def test_a_deadline_needs_a_task(engine: tidegate.Engine) -> None:
 def test_a_cancellation_from_before_the_call_is_not_taken_for_ours(
     clock: FakeClock, fake: tidegate.Engine, fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate._caller.FAST", fast)
+    monkeypatch.setattr("tidegate._call.caller.FAST", fast)
     policy = tidegate.Policy(engine=fake, attempt_timeout=5)
 
     async def body() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import tidegate
 from conftest import quick
-from tidegate import _classify
+from tidegate._call import outcomes
 from tidegate.events import Record
 from tidegate.testing import FakeClock
 
@@ -201,12 +201,12 @@ def test_an_exception_of_any_type_is_what_the_shell_says_it_is() -> None:
 
     refused = tidegate.RateLimited("", reason="rate_limited", retry_in=1.5, policy="p", route="r")
     busy = tidegate.BulkheadFull("", reason="queue_full", retry_in=1.5, policy="p", route="r")
-    assert _classify.of_exception(Own()) == _classify.TRANSIENT == _classify.of_type(Own)
-    assert _classify.of_exception(Stopped()) == _classify.STOPPED == _classify.of_type(Stopped)
-    assert _classify.of_exception(busy) == _classify.CONFLICT
-    assert _classify.of_exception(refused) >> 18 == 1501
-    assert _classify.of_exception(ConnectionRefusedError()) == _classify.NEVER_SENT
-    assert _classify.of_exception(KeyError()) == _classify.PERMANENT
+    assert outcomes.of_exception(Own()) == outcomes.TRANSIENT == outcomes.of_type(Own)
+    assert outcomes.of_exception(Stopped()) == outcomes.STOPPED == outcomes.of_type(Stopped)
+    assert outcomes.of_exception(busy) == outcomes.CONFLICT
+    assert outcomes.of_exception(refused) >> 18 == 1501
+    assert outcomes.of_exception(ConnectionRefusedError()) == outcomes.NEVER_SENT
+    assert outcomes.of_exception(KeyError()) == outcomes.PERMANENT
 
 
 def test_types_of_exceptions_are_not_kept_for_ever(engine: tidegate.Engine) -> None:

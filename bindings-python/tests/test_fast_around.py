@@ -12,7 +12,7 @@ import pytest
 
 import tidegate
 from fast import suspend
-from tidegate._deadline import SCOPE, current
+from tidegate._call.deadline import SCOPE, current
 from tidegate.testing import FakeClock
 
 # What is around a call.

@@ -17,7 +17,7 @@ import pytest
 
 import tidegate
 from fast import guarded, suspend
-from tidegate._deadline import current
+from tidegate._call.deadline import current
 from tidegate._native import awaitable_type
 
 # Nothing is left behind.
@@ -165,7 +165,7 @@ def test_cancelled_at_every_await_point(
 def test_an_interrupt_at_any_moment_loses_no_call(
     engine: tidegate.Engine, fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate._caller.FAST", fast)
+    monkeypatch.setattr("tidegate._call.caller.FAST", fast)
     retry = {"max_attempts": 2, "backoff": {"base": 0, "max": 0}, "budget": None}
     policy = guarded(engine, retry=retry)
     struck = 0
@@ -301,7 +301,7 @@ def test_who_gives_up_wakes_who_waits(
     engine: tidegate.Engine, colour: str, fast: bool, attempt: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At once, not at the waiter's next look."""
-    monkeypatch.setattr("tidegate._caller.FAST", fast)
+    monkeypatch.setattr("tidegate._call.caller.FAST", fast)
     policy = guarded(engine, retry={"max_attempts": 2, "backoff": {"base": 0, "max": 0}})
     times: list[float] = []
     tries: list[int] = []

@@ -14,7 +14,7 @@ import pytest
 
 import tidegate
 from fleet_tools import SLACK, WAITS, Plain, broken, isolated, limited, redis, trip
-from tidegate import _store
+from tidegate._engine import store as _store
 from tidegate.events import Record
 from tidegate.fleet import Lost, RedisStore, Refused, attach
 from tidegate.testing import FakeClock, MemoryStore
@@ -51,7 +51,7 @@ def test_what_is_no_store_is_named(given: Any) -> None:
 
 
 def test_the_process_s_own_engine_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate._engine._default", [tidegate.Engine(seed=1)])
+    monkeypatch.setattr("tidegate._engine.engine._default", [tidegate.Engine(seed=1)])
     attach(MemoryStore())
     assert tidegate.Policy("own", rate_limit={"permits": 5, "per": 1, "store": "fleet"}).call(int) == 0
 

@@ -14,7 +14,8 @@ import pytest
 
 import tidegate
 from fleet_tools import SLACK, WAITS, limited, passes, until
-from tidegate import _store, fleet
+from tidegate import fleet
+from tidegate._engine import store as _store
 from tidegate.fleet import Lost, RedisStore, Refused
 from tidegate.testing import FakeClock, MemoryStore
 

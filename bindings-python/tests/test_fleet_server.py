@@ -18,7 +18,8 @@ import pytest
 import tidegate
 from fleet_tools import CLIENTS, PATIENT, SLACK, WAITS, broken, isolated, limited, redis, spent, trip, until
 from redis_server import RedisServer, redis_server
-from tidegate import _store, fleet
+from tidegate import fleet
+from tidegate._engine import store as _store
 from tidegate.events import Record
 from tidegate.fleet import RedisStore
 

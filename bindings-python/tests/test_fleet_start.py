@@ -16,7 +16,7 @@ import trio
 
 import tidegate
 from fleet_tools import SLACK, WAITS, limited, redis, until
-from tidegate import _store
+from tidegate._engine import store as _store
 from tidegate.fleet import RedisStore
 
 PASSWORD = "canary-9d41f7"

@@ -55,7 +55,7 @@ def _clustered(kind: str, port: int, namespace: str, **more: Any) -> Iterator[Re
 
 
 def fleet_is_busy() -> bool:
-    from tidegate import _store
+    from tidegate._engine import store as _store
 
     return bool(_store.worker._queue)
 

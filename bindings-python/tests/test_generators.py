@@ -13,7 +13,7 @@ import pytest
 
 import tidegate
 from conftest import quick
-from tidegate._deadline import current
+from tidegate._call.deadline import current
 from tidegate.testing import FakeClock
 
 

@@ -12,7 +12,7 @@ import pytest
 import tidegate
 from conftest import Origin
 from redis_server import redis_server
-from tidegate._engine import use
+from tidegate._engine.engine import use
 
 __all__ = ["redis_server"]
 
@@ -25,7 +25,9 @@ PAGES = [DOCS / "python.md", *sorted((DOCS / "python").glob("*.md"))]
 def test_every_block_of_a_page_runs(
     page: pathlib.Path, origin: Origin, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate._engine._default", [])  # pages may give their policies the same names
+    monkeypatch.setattr(
+        "tidegate._engine.engine._default", []
+    )  # pages may give their policies the same names
     text = page.read_text(encoding="utf-8")
     blocks = [(match.start(), match[1]) for match in re.finditer(r"```python\n(.*?)```", text, re.DOTALL)]
     assert len(blocks) >= (9 if page.stem == "python" else 1)

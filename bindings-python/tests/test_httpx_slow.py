@@ -39,7 +39,7 @@ def test_6_a_caller_who_leaves_while_a_failed_answer_is_drained_has_left(
 ) -> None:
     if not http.is_async:
         pytest.skip("a thread cannot be cancelled")
-    monkeypatch.setattr("tidegate._http_drain.DRAIN_SECONDS", 60.0)
+    monkeypatch.setattr("tidegate._http.drain.DRAIN_SECONDS", 60.0)
     origin.sequence(dripping(503, size=1000), 200)  # for a minute
     client = http.open(quick(engine, bulkhead={"max_concurrency": 1}))
 

@@ -12,7 +12,7 @@ import pytest
 
 import tidegate
 from conftest import quick
-from tidegate import _snapshot
+from tidegate._engine import snapshot as _snapshot
 from tidegate.testing import FakeClock
 
 

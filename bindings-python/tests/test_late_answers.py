@@ -276,7 +276,7 @@ def test_a_caller_who_leaves_while_a_late_answer_is_closed(engine: tidegate.Engi
 def test_a_late_answer_that_cannot_be_closed_changes_no_end(
     name: str, backend: str, how: str, engine: tidegate.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate._async.CLOSE_SECONDS", 0.02)
+    monkeypatch.setattr("tidegate._call.tasks.CLOSE_SECONDS", 0.02)
     module, closed = importlib.import_module(name), []
 
     class Broken(module.AsyncByteStream):  # type: ignore[misc, name-defined]

@@ -18,7 +18,7 @@ import tidegate
 import tidegate.opentelemetry
 import tidegate.prometheus
 from conftest import quick
-from tidegate._metrics import FAMILIES
+from tidegate._engine.metrics import FAMILIES
 from tidegate.testing import FakeClock
 
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import tidegate
 from tidegate import parts
-from tidegate._options import TABLE
+from tidegate._engine.options import TABLE
 
 MODULES = [importlib.import_module(f"{parts.__name__}.{info.name}") for info in iter_modules(parts.__path__)]
 PUBLISHED = Path(__file__).parents[2] / "tests/vectors/published"

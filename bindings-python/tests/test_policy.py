@@ -21,8 +21,9 @@ import pytest
 
 import tidegate
 from conftest import quick
-from tidegate import _notes, _wire
-from tidegate._options import TABLE
+from tidegate._call import notes as _notes
+from tidegate._engine import wire as _wire
+from tidegate._engine.options import TABLE
 from tidegate.testing import FakeClock
 
 pytestmark = pytest.mark.usefixtures("both_paths")

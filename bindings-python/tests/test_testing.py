@@ -246,7 +246,17 @@ def test_importing_it_imports_little() -> None:
     assert roots.isdisjoint(FORBIDDEN)
     lazy = {
         "tidegate." + name
-        for name in ("testing", "events", "_explain", "_log", "_metrics", "_async", "parts")
+        for name in (
+            "testing",
+            "events",
+            "_engine.explain",
+            "_engine.log",
+            "_engine.metrics",
+            "_engine.record",
+            "_call.tasks",
+            "parts",
+            "_http",
+        )
     }
     assert lazy.isdisjoint(imported)
 

@@ -22,14 +22,15 @@ after `import tidegate.httpx`. Spans are seconds or `timedelta`.
 from __future__ import annotations
 
 from . import _native
-from ._admission import Admission
-from ._attempts import Attempt, Attempts
-from ._caller import Caller
-from ._classify import Outcome
-from ._deadline import criticality, deadline
-from ._document import Policies, UnknownPolicy, load, loads
-from ._engine import Engine
-from ._errors import (
+from ._call.admission import Admission
+from ._call.attempts import Attempt, Attempts
+from ._call.caller import Caller
+from ._call.deadline import criticality, deadline
+from ._call.document import Policies, UnknownPolicy, load, loads
+from ._call.outcomes import Outcome
+from ._call.policy import Policy
+from ._engine.engine import Engine
+from ._engine.errors import (
     AttemptTimeout,
     BreakerOpen,
     BulkheadFull,
@@ -47,7 +48,7 @@ from ._errors import (
     TidegateError,
     Unsupported,
 )
-from ._options import (
+from ._engine.options import (
     Backoff,
     Breaker,
     Budget,
@@ -58,8 +59,7 @@ from ._options import (
     Retry,
     Throttle,
 )
-from ._policy import Policy
-from ._pool import Pool
+from ._engine.pool import Pool
 
 __version__: str = _native.Engine.version
 
@@ -104,3 +104,10 @@ __all__ = [
     "load",
     "loads",
 ]
+
+for (
+    _name
+) in __all__:  # a traceback and a pickle name a class where it is imported from, not where it is filed
+    if isinstance(_class := globals()[_name], type):
+        _class.__module__ = __name__
+del _name, _class

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from . import _engine
+from ._engine import engine as _engine
 from .testing import FakeClock, assert_idle
 
 

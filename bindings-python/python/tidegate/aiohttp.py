@@ -29,17 +29,17 @@ from typing import TYPE_CHECKING, Any, Final
 import aiohttp
 from aiohttp import payload
 
-from . import _classify
-from ._aiohttp_body import Body, drain, is_open
-from ._http import HttpRun, is_seekable
-from ._http_front import Front
-from ._http_options import RequestOptions, gathered, options
+from ._call import outcomes
+from ._http.aiohttp_body import Body, drain, is_open
+from ._http.front import Front
+from ._http.options import RequestOptions, gathered, options
+from ._http.run import HttpRun, is_seekable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from ._http_front import Origin
-    from ._policy import Policy
+    from ._call.policy import Policy
+    from ._http.front import Origin
 
     Handler = Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]]
     Middleware = Callable[[aiohttp.ClientRequest, Handler], Awaitable[aiohttp.ClientResponse]]
@@ -78,7 +78,7 @@ def middleware(
     resent: list[tuple[Any, BaseException]] = []
 
     async def guarded(request: aiohttp.ClientRequest, handler: Handler) -> aiohttp.ClientResponse:
-        from ._async import drive
+        from ._call.tasks import drive
 
         timer = getattr(request, "_timer", None)
         if resent and resent[0][0] is timer:
@@ -196,14 +196,12 @@ class _Run(HttpRun):
 
     def judge_library(self, error: BaseException) -> int:
         if isinstance(error, _CONNECTING):
-            return _classify.NEVER_SENT
+            return outcomes.NEVER_SENT
         if isinstance(error, asyncio.TimeoutError):
-            return _classify.STOPPED if self._is_over() else self.late_or(_classify.TRANSIENT)
+            return outcomes.STOPPED if self._is_over() else self.late_or(outcomes.TRANSIENT)
         if isinstance(error, (aiohttp.InvalidURL, ValueError)):
-            return _classify.PERMANENT
-        return (
-            _classify.TRANSIENT if isinstance(error, aiohttp.ClientError) else _classify.of_exception(error)
-        )
+            return outcomes.PERMANENT
+        return outcomes.TRANSIENT if isinstance(error, aiohttp.ClientError) else outcomes.of_exception(error)
 
     def _is_over(self) -> bool:
         """Whether `ClientTimeout.total` has passed: it ends the call, as a cancellation does."""

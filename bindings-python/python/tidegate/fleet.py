@@ -18,15 +18,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 from weakref import finalize
 
-from . import _native
-from ._engine import default_engine, draw_seed
-from ._store import Link, Lost, Refused, stores
-from ._twin import CONNECTS, sentinels, twin
+from ._engine.engine import default_engine
+from ._engine.redis_twin import CONNECTS, sentinels, twin
+from ._engine.store import Lost, Refused, stores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ._engine import Engine
+    from ._engine.engine import Engine
 
 __all__ = ["Lost", "RedisStore", "Refused", "attach"]
 
@@ -181,13 +180,7 @@ def attach(store: Any, *, engine: Engine | None = None) -> None:
         TypeError: If it is no store.
         ValueError: If the engine has one already.
     """
-    engine = default_engine() if engine is None else engine
-    if not callable(getattr(store, "carry", None)):
-        raise TypeError(f"store = {store!r}: must be a tidegate.fleet.RedisStore")
-    if engine.link is not None:
-        raise ValueError(f"store = {store!r}: the engine has a store already, {engine.link.carrier!r}")
-    engine.link = Link(store, _native.Fleet(engine.native))
-    engine.wake(engine.link.native.attach("lua" if store.scripts else "plain", store.namespace, draw_seed()))
+    (default_engine() if engine is None else engine).attach(store)
 
 
 _USUAL: Final = 0.05

@@ -32,12 +32,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._http_front import Front
-from ._http_options import RequestOptions, gathered, options
-from ._httpx_fast import Plans, Unread
-from ._httpx_run import AsyncRun, HttpxRun, SyncRun, family_of, sided
-from ._sync import drive
-from ._until import bound_transport, bounded
+from ._call.threads import drive
+from ._http.front import Front
+from ._http.httpx_fast import Plans, Unread
+from ._http.httpx_run import AsyncRun, HttpxRun, SyncRun, family_of, sided
+from ._http.options import RequestOptions, gathered, options
+from ._http.until import bound_transport, bounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from httpx import AsyncBaseTransport as _AsyncBase
     from httpx import BaseTransport as _SyncBase
 
-    from ._policy import Policy
+    from ._call.policy import Policy
 else:
     _SyncBase = _AsyncBase = object
 
@@ -186,7 +186,7 @@ class AsyncTransport(_Shared, _AsyncBase):
             sent = quick.outgoing(request, self._whole)
             if sent is not None:
                 return await quick.acall(self._send, request, *sent, quick.left)
-        from ._async import drive as drive_async
+        from ._call.tasks import drive as drive_async
 
         return await drive_async(*self._start(AsyncRun, request))
 

@@ -18,9 +18,9 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import Observation
 from opentelemetry.sdk.trace import SpanProcessor
 
-from ._deadline import current
-from ._engine import default_engine
-from ._metrics import BOUNDS, FAMILIES, Family, Series, measured, read
+from ._call.deadline import current
+from ._engine.engine import default_engine
+from ._engine.metrics import BOUNDS, FAMILIES, Family, Series, measured, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Histogram, MeterProvider
     from opentelemetry.sdk.trace import Span
 
-    from ._engine import Engine
-    from ._hooks import Hook
+    from ._engine.engine import Engine
+    from ._engine.hooks import Hook
     from .events import Record
 
 __all__ = ["Instrumentation", "ResendCount", "instrument"]

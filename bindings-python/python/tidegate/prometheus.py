@@ -17,12 +17,12 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector as _Base
 
-from ._metrics import BOUNDS, FAMILIES, Family, measured, read
+from ._engine.metrics import BOUNDS, FAMILIES, Family, measured, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ._engine import Engine
+    from ._engine.engine import Engine
 
 __all__ = ["Collector", "instrument"]
 

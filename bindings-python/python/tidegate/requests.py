@@ -28,18 +28,18 @@ import urllib3
 from requests.adapters import DEFAULT_POOLBLOCK, DEFAULT_POOLSIZE, HTTPAdapter
 from urllib3.exceptions import EmptyPoolError
 
-from . import _classify
-from ._http_front import Front
-from ._http_options import RequestOptions, gathered, options
-from ._sync import drive
-from ._until import bound_pool
-from ._urllib3_run import Urllib3Run, replay_of
+from ._call import outcomes
+from ._call.threads import drive
+from ._http.front import Front
+from ._http.options import RequestOptions, gathered, options
+from ._http.until import bound_pool
+from ._http.urllib3_run import Urllib3Run, replay_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ._http_front import Origin
-    from ._policy import Policy
+    from ._call.policy import Policy
+    from ._http.front import Origin
 
 __all__ = ["Adapter", "RequestOptions", "options"]
 
@@ -221,18 +221,18 @@ class _Run(Urllib3Run):
 
     def judge_library(self, error: BaseException) -> int:
         if isinstance(error, requests.exceptions.ConnectTimeout):
-            return _classify.NEVER_SENT
+            return outcomes.NEVER_SENT
         if isinstance(error, requests.Timeout):
-            return self.late_or(_classify.TRANSIENT)
+            return self.late_or(outcomes.TRANSIENT)
         if isinstance(error, requests.exceptions.ProxyError):
-            return _classify.NEVER_SENT
+            return outcomes.NEVER_SENT
         if isinstance(error, requests.ConnectionError):
             inner = error.args[0] if error.args else None
-            return self.judge_urllib3(inner) if isinstance(inner, Exception) else _classify.TRANSIENT
+            return self.judge_urllib3(inner) if isinstance(inner, Exception) else outcomes.TRANSIENT
         if isinstance(error, (ValueError, requests.exceptions.InvalidHeader)):
-            return _classify.PERMANENT  # no URL, no schema, a header that cannot be
+            return outcomes.PERMANENT  # no URL, no schema, a header that cannot be
         if isinstance(error, requests.RequestException):
-            return _classify.TRANSIENT
+            return outcomes.TRANSIENT
         return self.judge_urllib3(error)
 
     def is_timeout(self, error: BaseException) -> bool:

@@ -8,17 +8,18 @@ with tidegate.testing.set_testing(attempts=1):      # no waits, so many attempts
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
-from . import _engine, _native
-from ._clock import Clock
-from ._store import Lost, Refused
+from . import _native
+from ._engine import engine as _engine
+from ._engine.clock import ManualClock
+from ._engine.store import Lost, Refused
 
 if TYPE_CHECKING:
-    from ._engine import Engine
-    from ._timers import Timers
+    from ._call.timers import Timers
+    from ._engine.clock import Clock
+    from ._engine.engine import Engine
 
 __all__ = [
     "FakeClock",
@@ -191,7 +192,7 @@ class MemoryStore:
         return self._native.describe(self._now())
 
 
-class FakeClock(Clock):
+class FakeClock(ManualClock):
     """A clock for an engine of its own: `Engine(seed=1, clock=FakeClock())`.
 
     **In threads** a wait of the library (backoff, queue) moves the clock forward at once, so that a scenario
@@ -212,15 +213,12 @@ class FakeClock(Clock):
 
     def __init__(self, *, auto: bool = True, autojump: bool = False, threshold: float = 0.0) -> None:
         super().__init__()
-        self._us = 0
         self._auto = auto
         self._autojump = autojump
         self._threshold = threshold
-        self._engines: list[Engine] = []
         self._timers: list[Timers] = []
         self._sleepers: list[tuple[int, Any]] = []
         self._threads: list[tuple[int, Any]] = []
-        self._guard = threading.Lock()
         self._epoch = 0
         self._watching: WeakSet[Any] = WeakSet()  # ids of loops are used again
 
@@ -232,17 +230,17 @@ class FakeClock(Clock):
 
     def tick(self, seconds: float) -> None:
         """Moves the clock, and wakes the threads whose wait is over. Event loops want `advance`."""
-        self._set(self._us + round(seconds * 1e6))
+        self.move(self._us + round(seconds * 1e6))
 
     async def advance(self, seconds: float) -> None:
         """Moves the clock through everything that falls due, and lets this loop's tasks run each time."""
         target = self._us + round(seconds * 1e6)
         await self._settle()
         while (due := self._next()) is not None and due <= target:
-            self._set(max(due, self._us))
+            self.move(max(due, self._us))
             self._fire()
             await self._settle()
-        self._set(max(target, self._us))
+        self.move(max(target, self._us))
         self._fire()
         await self._settle()
 
@@ -260,15 +258,6 @@ class FakeClock(Clock):
 
     # What the library uses.
 
-    def now_us(self) -> int:
-        """Microseconds since the clock was made."""
-        return self._us
-
-    def attach(self, engine: Engine) -> None:
-        """Drives the engine's clock from now on."""
-        self._engines.append(engine)
-        engine.native.set_now(self._us)
-
     def watch(self, timers: Timers) -> None:
         """An event loop has timers on this clock."""
         self._timers.append(timers)
@@ -281,10 +270,7 @@ class FakeClock(Clock):
     def park(self, lock: Any, us: int | None) -> None:
         """A thread waits: for the span, or until the lock is released."""
         if self._auto:
-            if us is not None and not lock.acquire(False):
-                self._set(self._us + us)
-            elif us is None:
-                lock.acquire()
+            super().park(lock, us)
             return
         entry = (self._us + us if us is not None else 1 << 62, lock)
         with self._guard:
@@ -296,11 +282,10 @@ class FakeClock(Clock):
                 if entry in self._threads:
                     self._threads.remove(entry)
 
-    def _set(self, us: int) -> None:
+    def move(self, us: int) -> None:
+        """Moves the clock forward, and wakes the threads whose wait is over."""
+        super().move(us)
         with self._guard:
-            self._us = max(us, self._us)
-            for engine in self._engines:
-                engine.native.set_now(self._us)
             due = [lock for moment, lock in self._threads if moment <= self._us]
         for lock in due:
             try:
@@ -378,7 +363,7 @@ class FakeClock(Clock):
                     due = self._next()
                     if due is None:
                         return
-                    self._set(max(due, self._us))
+                    self.move(max(due, self._us))
                     self._fire()
             finally:
                 self._watching.discard(token)
@@ -388,7 +373,7 @@ class FakeClock(Clock):
 
     def _jump(self, loop: Any, epoch: int) -> None:
         if epoch == self._epoch and (due := self._next()) is not None:
-            self._set(max(due, self._us))
+            self.move(max(due, self._us))
             self._fire()
         if self._next() is None:
             self._watching.discard(loop)
@@ -401,7 +386,7 @@ def _in_trio() -> bool:
 
     if "trio" not in sys.modules:
         return False
-    from ._timers import in_trio
+    from ._call.timers import in_trio
 
     return in_trio()
 
@@ -409,7 +394,7 @@ def _in_trio() -> bool:
 def _future() -> Any:
     """What a sleep waits for."""
     if _in_trio():
-        from ._trio import Event
+        from ._call.trio_timers import Event
 
         return Event()
     import asyncio

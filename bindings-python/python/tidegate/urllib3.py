@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import urllib3
 from urllib3.util import parse_url
 
-from ._http_front import Front
-from ._http_options import RequestOptions, gathered, options
-from ._sync import drive
-from ._until import bound_pool
-from ._urllib3_run import Urllib3Run, replay_of
+from ._call.threads import drive
+from ._http.front import Front
+from ._http.options import RequestOptions, gathered, options
+from ._http.until import bound_pool
+from ._http.urllib3_run import Urllib3Run, replay_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ._http_front import Origin
-    from ._policy import Policy
+    from ._call.policy import Policy
+    from ._http.front import Origin
 
 __all__ = ["RequestOptions", "guard", "options"]
 

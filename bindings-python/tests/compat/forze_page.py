@@ -9,7 +9,7 @@ from typing import Any
 
 import tidegate
 from compat.pages import Page
-from tidegate._options import TABLE
+from tidegate._engine.options import TABLE
 from tidegate.compat.forze import (
     BackoffStrategy,
     CircuitBreakerStrategy,

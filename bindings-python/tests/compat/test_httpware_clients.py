@@ -11,7 +11,7 @@ import tidegate
 import tidegate.compat.httpware as door
 from compat.chain import httpware, httpx2, notes
 from conftest import Origin
-from tidegate._deadline import current
+from tidegate._call.deadline import current
 from tidegate.testing import FakeClock
 
 

@@ -36,7 +36,7 @@ def broke() -> door.RetryBudget:
 def test_waits_are_drawn_from_zero_to_a_doubling_ceiling(
     colour: Colour, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate._engine.draw_seed", lambda: 7)
+    monkeypatch.setattr("tidegate._engine.engine.draw_seed", lambda: 7)
     plenty = door.RetryBudget(min_retries_per_sec=1_000_000)
     retry = colour.make("Retry", max_attempts=9, max_delay=1.6, budget=plenty)
     for _ in range(100):

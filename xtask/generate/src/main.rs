@@ -21,7 +21,7 @@ fn files() -> [(&'static str, String); 7] {
     [
         ("docs/policy.schema.json", schema::text()),
         ("docs/reference.md", reference::text()),
-        ("bindings-python/python/tidegate/_options_gen.py", python::text()),
+        ("bindings-python/python/tidegate/_engine/options_gen.py", python::text()),
         ("bindings-uniffi/swift/Sources/Tidegate/Options.swift", swift::text()),
         ("bindings-wasm/ts/options_gen.ts", typescript::text()),
         ("bindings-uniffi/kotlin/tidegate/src/main/kotlin/dev/tidegate/OptionsGen.kt", kotlin::text()),

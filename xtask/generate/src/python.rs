@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
-from ._frozen import UNSET, Options
+from .frozen import UNSET, Options
 
 if TYPE_CHECKING:
     from datetime import timedelta

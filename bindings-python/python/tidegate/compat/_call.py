@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidegate import _classify
-from tidegate._clock import Clock
-from tidegate._deadline import current, inherited
-from tidegate._run import Run
-from tidegate._wire import COST_SHIFT, CRITICALITIES, DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, STALE_ROUTE
+from tidegate._call import outcomes
+from tidegate._call.deadline import current, inherited
+from tidegate._call.run import Run
+from tidegate._engine.clock import Clock
+from tidegate._engine.wire import (
+    COST_SHIFT,
+    CRITICALITIES,
+    DONE,
+    IDEMPOTENT,
+    MAY_PARK,
+    REPLAYABLE,
+    STALE_ROUTE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidegate._deadline import Scope
-    from tidegate._engine import Engine
-    from tidegate._policy import Policy
-    from tidegate._timers import Timers
+    from tidegate._call.deadline import Scope
+    from tidegate._call.policy import Policy
+    from tidegate._call.timers import Timers
+    from tidegate._engine.engine import Engine
 
 PLAIN = CRITICALITIES["normal"] | 1 << COST_SHIFT | MAY_PARK
 """The flags of a request of which nothing more is known."""
@@ -74,7 +82,7 @@ class ChainRun(Run):
         """A failure is the caller's to see; there is no second attempt."""
         if ok:
             return 0
-        return _classify.PERMANENT if isinstance(value, Exception) else _classify.STOPPED
+        return outcomes.PERMANENT if isinstance(value, Exception) else outcomes.STOPPED
 
 
 class FedClock(Clock):

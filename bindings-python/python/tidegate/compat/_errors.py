@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, ClassVar, Final, TypeVar, cast
 
-from tidegate._errors import TidegateError
+from tidegate._engine.errors import TidegateError
 
 E = TypeVar("E", bound="DoorError")
 

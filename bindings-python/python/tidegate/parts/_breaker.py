@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from tidegate import _native
-from tidegate._options import UNSET
+from tidegate._engine.options import UNSET
 
 from ._part import U64, Part, made, seed_of, span_us, whole
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from tidegate._clock import Span
+    from tidegate._engine.clock import Span
 
     State: TypeAlias = Literal["closed", "open", "half_open"]
     WindowKind: TypeAlias = Literal["sliding", "tumbling"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate import _native
-from tidegate._options import UNSET
+from tidegate._engine.options import UNSET
 
 from ._part import U16, U32, Part, made, whole
 
 if TYPE_CHECKING:
-    from tidegate._clock import Span
+    from tidegate._engine.clock import Span
 
 
 class EarnedBudget(Part):

@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate import _native
-from tidegate._options import UNSET
+from tidegate._engine.options import UNSET
 
 from ._part import LONGEST, U64, Part, made, seed_of, whole
 
 if TYPE_CHECKING:
-    from tidegate._clock import Span
+    from tidegate._engine.clock import Span
 
 
 def parse_retry_after(value: str | bytes, now: datetime | float | None = None) -> float | None:

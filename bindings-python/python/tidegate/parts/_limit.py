@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate import _native
-from tidegate._options import UNSET
+from tidegate._engine.options import UNSET
 
 from ._part import U32, Part, made, real, seconds, whole
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from tidegate._clock import Span
+    from tidegate._engine.clock import Span
 
     class AimdKeys(TypedDict, total=False):
         """The keys of an AIMD limit."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from tidegate._clock import to_us
-from tidegate._engine import draw_seed
-from tidegate._errors import PolicyError
-from tidegate._options import pairs_of
+from tidegate._engine.clock import to_us
+from tidegate._engine.engine import draw_seed
+from tidegate._engine.errors import PolicyError
+from tidegate._engine.options import pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from typing_extensions import Self
 
-    from tidegate._clock import Span
+    from tidegate._engine.clock import Span
 
 U16: Final = (1 << 16) - 1
 U32: Final = (1 << 32) - 1

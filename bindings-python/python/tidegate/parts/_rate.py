@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate import _native
-from tidegate._options import UNSET
+from tidegate._engine.options import UNSET
 
 from ._part import U32, U64, Part, made, whole
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from tidegate._clock import Span
+    from tidegate._engine.clock import Span
 
     class RateKeys(TypedDict, total=False):
         """The keys of a rate limit."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate import _native
-from tidegate._clock import to_us
-from tidegate._options import UNSET
+from tidegate._engine.clock import to_us
+from tidegate._engine.options import UNSET
 
 from ._budgets import RetryQuota
 from ._delay import Backoff

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from tidegate._deadline import deadline
+from tidegate._call.deadline import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from weakref import ref
 
-from tidegate._caller import Caller
-from tidegate._engine import Engine
-from tidegate._errors import PolicyError, TidegateError
-from tidegate._policy import Policy
+from tidegate._call.caller import Caller
+from tidegate._call.policy import Policy
+from tidegate._engine.engine import Engine
+from tidegate._engine.errors import PolicyError, TidegateError
 
 from ._context import Criticality, current_criticality
 from ._errors import CoreException, ExceptionKind, exc

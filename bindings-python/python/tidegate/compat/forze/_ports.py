@@ -13,7 +13,7 @@ from ._executor import ResilienceExecutor, reject_blanket_ambiguous_retry
 from ._stores import PARTS, FleetPart, Shared
 
 if TYPE_CHECKING:
-    from tidegate._engine import Engine
+    from tidegate._engine.engine import Engine
 
     from ._executor import OnEvent
     from ._strategies import ResilienceSpec

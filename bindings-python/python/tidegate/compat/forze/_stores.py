@@ -13,7 +13,7 @@ from ._errors import exc
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tidegate._engine import Engine
+    from tidegate._engine.engine import Engine
     from tidegate.testing import MemoryStore
 
 PARTS: Final[Mapping[str, str]] = {

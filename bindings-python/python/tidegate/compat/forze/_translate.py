@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any, Final
 
-from tidegate._classify import Outcome
+from tidegate._call.outcomes import Outcome
 
 from ._errors import ExceptionKind, kind_of
 from ._strategies import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from typing import Any, Final, Literal
 
-from tidegate._engine import Engine, default_engine
-from tidegate._policy import Policy
-from tidegate._pool import Pool
-from tidegate._store import ask
+from tidegate._call.policy import Policy
+from tidegate._engine.engine import Engine, default_engine
+from tidegate._engine.pool import Pool
+from tidegate._engine.store import ask
 from tidegate.compat._call import Start
 from tidegate.compat._checks import named, number, whole
 from tidegate.fleet import RedisStore, attach

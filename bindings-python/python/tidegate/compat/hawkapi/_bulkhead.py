@@ -7,12 +7,11 @@ import inspect
 import math
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tidegate import _async_lazy as lazy
-from tidegate import _classify
-from tidegate._errors import Unsupported
-from tidegate._run import Run, abandon
-from tidegate._sync import park
-from tidegate._wire import DONE, FINISHED_1, VERDICTS, WAIT
+from tidegate._call import lazy, outcomes
+from tidegate._call.run import Run, abandon
+from tidegate._call.threads import park
+from tidegate._engine.errors import Unsupported
+from tidegate._engine.wire import DONE, FINISHED_1, VERDICTS, WAIT
 from tidegate.compat._call import REPEATABLE
 from tidegate.compat._checks import number, whole
 from tidegate.compat._errors import joined
@@ -144,7 +143,7 @@ class Bulkhead:
         if error is not None and not isinstance(error, Exception):
             abandon(engine, call, 1)
         else:
-            engine.on(call, FINISHED_1 | (0 if error is None else _classify.PERMANENT))
+            engine.on(call, FINISHED_1 | (0 if error is None else outcomes.PERMANENT))
 
     def __repr__(self) -> str:
         return f"Bulkhead({self.name!r}, limit={self.limit}, max_wait={self._max_wait})"

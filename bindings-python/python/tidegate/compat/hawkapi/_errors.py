@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate._errors import BulkheadFull
+from tidegate._engine.errors import BulkheadFull
 from tidegate.compat._errors import DoorError
 
 

@@ -8,12 +8,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from tidegate import _classify
-from tidegate._engine import Engine
-from tidegate._notes import refusal
-from tidegate._policy import Policy
-from tidegate._run import abandon
-from tidegate._wire import ATTEMPT, FINISHED_1, KINDS, SPAN_SHIFT, VERDICTS, pack_outcome
+from tidegate._call import outcomes
+from tidegate._call.notes import refusal
+from tidegate._call.policy import Policy
+from tidegate._call.run import abandon
+from tidegate._engine.engine import Engine
+from tidegate._engine.wire import ATTEMPT, FINISHED_1, KINDS, SPAN_SHIFT, VERDICTS, pack_outcome
 from tidegate.compat._call import REPEATABLE, FedClock, Start
 from tidegate.compat._checks import number, whole
 from tidegate.compat._errors import joined
@@ -25,7 +25,7 @@ from ._retry import is_exhausted, is_transport, response_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable
 
-    from tidegate._snapshot import BreakerView
+    from tidegate._engine.snapshot import BreakerView
 
     from ._retry import AsyncNext, Next
 
@@ -133,7 +133,7 @@ class Circuit:
             abandon(engine, call, 1)
             return
         outcome = self._judge(error)
-        failed = outcome == _classify.TRANSIENT
+        failed = outcome == outcomes.TRANSIENT
         looks = failed or self._seen is not CircuitState.CLOSED  # only a failure opens it
         before = self._view() if looks else None
         engine.on(call, FINISHED_1 | outcome)
@@ -148,9 +148,9 @@ class Circuit:
             return 0 if error is None else _IGNORED
         response = response_of(cause)
         if response is not None:
-            return _classify.TRANSIENT if response.status_code in self._settings.statuses else 0
+            return outcomes.TRANSIENT if response.status_code in self._settings.statuses else 0
         failed = isinstance(cause, OverallTimeoutError) or is_transport(cause)
-        return _classify.TRANSIENT if failed else _IGNORED
+        return outcomes.TRANSIENT if failed else _IGNORED
 
     def _why(self, before: BreakerView) -> dict[str, Any]:
         """The attributes of an opening, if this failure brought one about."""

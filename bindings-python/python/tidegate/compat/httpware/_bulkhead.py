@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tidegate._engine import Engine
-from tidegate._policy import Policy
-from tidegate._sync import drive
+from tidegate._call.policy import Policy
+from tidegate._call.threads import drive
+from tidegate._engine.engine import Engine
 from tidegate.compat._call import REPEATABLE, ChainRun, Start
 from tidegate.compat._checks import number, whole
 from tidegate.compat._errors import joined
@@ -17,8 +17,8 @@ from ._events import BULKHEAD, emit
 _B = TypeVar("_B", bound="_Bulkhead")
 
 if TYPE_CHECKING:
-    from tidegate._deadline import Scope
-    from tidegate._errors import TidegateError
+    from tidegate._call.deadline import Scope
+    from tidegate._engine.errors import TidegateError
 
     from ._retry import AsyncNext, Next
 
@@ -145,7 +145,7 @@ class AsyncBulkhead(_Bulkhead):
             asyncio.CancelledError: If the caller was cancelled; the slot is released at once.
             Exception: What sending it raised, as it was.
         """
-        from tidegate._async import drive as drive_async
+        from tidegate._call.tasks import drive as drive_async
 
         return await drive_async(*self._begin(REPEATABLE, request, next))
 

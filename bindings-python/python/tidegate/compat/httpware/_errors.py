@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate._errors import BreakerOpen, BulkheadFull, DeadlineExceeded
+from tidegate._engine.errors import BreakerOpen, BulkheadFull, DeadlineExceeded
 from tidegate.compat._errors import DoorError
 
 

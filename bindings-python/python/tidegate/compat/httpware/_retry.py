@@ -6,12 +6,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from tidegate import _classify
-from tidegate._deadline import SCOPE, leave
-from tidegate._engine import Engine, default_engine
-from tidegate._policy import Policy
-from tidegate._sync import drive
-from tidegate._wire import (
+from tidegate._call import outcomes
+from tidegate._call.deadline import SCOPE, leave
+from tidegate._call.policy import Policy
+from tidegate._call.threads import drive
+from tidegate._engine.engine import Engine, default_engine
+from tidegate._engine.wire import (
     ATTEMPT,
     DONE,
     IDEMPOTENT,
@@ -34,7 +34,7 @@ from ._events import RETRY, emit
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
-    from tidegate._deadline import Scope
+    from tidegate._call.deadline import Scope
 
 Next: TypeAlias = "Callable[[Any], Any]"
 """The rest of a chain: `next(request)` answers a response, or raises."""
@@ -84,11 +84,11 @@ class _Run(ChainRun):
         if ok:
             return 0
         if not isinstance(value, Exception):
-            return _classify.STOPPED
+            return outcomes.STOPPED
         self.retry_after = None
         response = response_of(value)
         if response is None:
-            return _classify.TRANSIENT if is_transport(value) else _classify.PERMANENT
+            return outcomes.TRANSIENT if is_transport(value) else outcomes.PERMANENT
         status = response.status_code
         if status not in self.door._statuses:
             return pack_outcome(KINDS["permanent"], _DO_NOT)
@@ -359,7 +359,7 @@ class AsyncRetry(_Retry):
         run, step = self._begin(PLAIN, request, next)
         if self._clock is not None and self._sleep is not None:
             return await _drive_asleep(run, step, self._clock, self._sleep)
-        from tidegate._async import drive as drive_async
+        from tidegate._call.tasks import drive as drive_async
 
         return await drive_async(run, step)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tidegate._engine import Engine
-from tidegate._policy import Policy
+from tidegate._call.policy import Policy
+from tidegate._engine.engine import Engine
 from tidegate.compat._call import REPEATABLE, ChainRun, Start
 from tidegate.compat._checks import number
 from tidegate.compat._errors import joined
@@ -14,8 +14,8 @@ from ._errors import OverallTimeoutError
 from ._events import TIMEOUT, emit
 
 if TYPE_CHECKING:
-    from tidegate._deadline import Scope
-    from tidegate._errors import TidegateError
+    from tidegate._call.deadline import Scope
+    from tidegate._engine.errors import TidegateError
 
     from ._retry import AsyncNext
 
@@ -74,7 +74,7 @@ class AsyncTimeout:
             OverallTimeoutError: If the time ran out; `httpware.TimeoutError` too, where that is imported.
             Exception: What sending it raised, as it was.
         """
-        from tidegate._async import drive as drive_async
+        from tidegate._call.tasks import drive as drive_async
 
         call, step, scope = self._start(REPEATABLE)
         return await drive_async(_Run(self, call, scope, request, next), step)

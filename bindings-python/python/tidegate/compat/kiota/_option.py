@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from tidegate._clock import to_us
+from tidegate._engine.clock import to_us
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidegate._clock import Span
+    from tidegate._engine.clock import Span
 
     ShouldRetry: TypeAlias = "bool | Callable[[int, Any, Any], bool]"
 

@@ -6,9 +6,9 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from tidegate._classify import Outcome
-from tidegate._httpx_run import module_of
-from tidegate._policy import Policy
+from tidegate._call.outcomes import Outcome
+from tidegate._call.policy import Policy
+from tidegate._http.httpx_run import module_of
 from tidegate.httpx import AsyncTransport, Transport
 
 from ._option import OPTIONS, RetryHandlerOption, Settings, settings_of
@@ -16,7 +16,7 @@ from ._option import OPTIONS, RetryHandlerOption, Settings, settings_of
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from tidegate._engine import Engine
+    from tidegate._engine.engine import Engine
 
 _ASKED: Final = "tidegate.kiota"
 """The extension that says, of a request and of its answer, by which option it is repeated."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from tidegate._clock import to_us
-from tidegate._errors import PolicyError
+from tidegate._engine.clock import to_us
+from tidegate._engine.errors import PolicyError
 from tidegate.parts import Backoff
 
 if TYPE_CHECKING:

@@ -1,0 +1,411 @@
+"""Callers: what makes calls under a policy. The happy path is native; the shells do the rest."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, overload
+
+from tidegate import _native
+from tidegate._engine.clock import to_us
+from tidegate._engine.hooks import nothing
+from tidegate._engine.wire import DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SOLO, STALE_ROUTE, pack_remaining
+
+from . import lazy
+from .attempts import Attempts
+from .deadline import criticality_of, current, inherited
+from .run import Run, abandon, awaited, not_async
+from .threads import drive, resume
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from tidegate._engine.clock import Span
+
+    from .admission import Admission
+    from .deadline import Scope
+    from .fallback import Fallback
+    from .policy import Policy
+    from .timers import Timers
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_Made = TypeVar("_Made")
+_Method = TypeVar("_Method")
+FAST: Final = not os.environ.get("TIDEGATE_NO_FAST")
+"""Whether the native half makes first attempts. Without, the shells make all: tests compare the two."""
+
+
+def _native_method(documented: _Method) -> _Method:
+    """The native method that this function documents."""
+    return cast("_Method", _native.native_method(documented))
+
+
+class Caller(_native.Runner):
+    """Makes calls under a policy: as a function, as a coroutine, as a decorator.
+
+    `Policy` is one, with the defaults; `Policy.at` makes others. One caller serves threads and any number of
+    event loops at once.
+    """
+
+    __slots__ = (
+        "_bare",
+        "_begin",
+        "_classify",
+        "_engine",
+        "_fallback",
+        "_flags",
+        "_limit",
+        "_passing",
+        "_policy",
+        "_route",
+        "_route_key",
+        "_urgent",
+    )
+
+    _policy: Policy
+    _judged_by_type = True
+    """Whether the type of an exception decides its outcome, so that the native half continues after it."""
+
+    if TYPE_CHECKING:
+
+        def __new__(cls: type[_Made], *args: Any, **kwargs: Any) -> _Made: ...
+
+    def _bind(
+        self,
+        policy: Policy,
+        route: str,
+        flags: int,
+        limit: int,
+        passing: str | None,
+        *,
+        fallback: Fallback | None = None,
+        urgent: bool = False,
+        bare: bool = False,
+    ) -> None:
+        """Settles how its calls begin, once.
+
+        Args:
+            policy: Its policy.
+            route: The key of its route.
+            flags: What all its calls say of themselves, in the words of `begin`.
+            limit: Time for each call, as `begin` takes it.
+            passing: The parameter that takes the time of an attempt.
+            fallback: What its callers get in the place of an error.
+            urgent: Whether `flags` name a criticality, which is not taken from around the call then.
+            bare: Whether its calls are admissions: what their bodies raise carries no note.
+        """
+        engine = policy.engine
+        self._policy = policy
+        self._engine = engine
+        self._begin = engine.native.begin
+        self._route_key = route
+        self._route = engine.native.route(policy._number, route)
+        self._flags = flags | MAY_PARK
+        self._limit = limit
+        self._classify = policy._classify_by
+        self._passing = passing
+        self._fallback = fallback
+        self._urgent = urgent
+        self._bare = bare
+        plain = FAST and self._classify is None and passing is None
+        ends = fallback is None and not engine.journals
+        number, judged = policy._number, self._judged_by_type
+        self._settle(engine.native, engine, number, self._route, self._flags, limit, plain, judged, ends)
+
+    @_native_method
+    def call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Calls a function under the policy, in this thread.
+
+        Returns:
+            What the function returned.
+
+        Raises:
+            Rejected: If the policy refused the call before any attempt.
+            DeadlineExceeded: If the deadline passed before the call, or while it waited.
+            TypeError: If the policy has an `attempt_timeout`: blocking code cannot be interrupted.
+                Tell it its time with `policy.at(pass_timeout="timeout")`, or use `acall`.
+            BaseException: The function's own exception, the same object, with a note that says why we
+                stopped.
+        """
+        raise NotImplementedError  # native: `src/fast.rs`; what is no happy path comes back below
+
+    @_native_method
+    async def acall(self, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Awaits an async function under the policy, inline in the running task (of asyncio or trio).
+
+        Returns:
+            What the function returned.
+
+        Raises:
+            Rejected: If the policy refused the call before any attempt.
+            AttemptTimeout: If the last attempt ran out of `attempt_timeout`.
+            DeadlineExceeded: If the deadline passed.
+            asyncio.CancelledError: If the caller was cancelled (`trio.Cancelled` under trio); nothing is
+                counted, and its slot is free once the attempt has unwound.
+            BaseException: The function's own exception, the same object, with a note that says why we
+                stopped.
+        """
+        raise NotImplementedError  # native: `src/awaitable.rs`; what is no happy path comes back below
+
+    # What the native half asks for. It gives a call back up whenever one of these raises.
+
+    def _begun(
+        self,
+        scope: Scope | None,
+        call: int,
+        step: int,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
+    ) -> Any:
+        """Carries out a call from its first step on."""
+        self._check_sync()
+        run, step = self._fresh(scope, call, step, self._flags, fn, args, kwargs)
+        if self._fallback is None:
+            return drive(run, step)
+        try:
+            return drive(run, step)
+        except Exception as error:
+            return self._fallback.give(self, error)
+
+    def _failed(
+        self,
+        scope: Scope | None,
+        call: int,
+        attempt: int,
+        step: int | None,
+        failure: BaseException,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
+    ) -> Any:
+        """Goes on after an attempt that has failed, with what the engine said of it if it has been told."""
+        try:
+            return resume(self._run(scope, call, fn, args, kwargs), attempt, step, failure)
+        except Exception as error:
+            if self._fallback is None:
+                raise
+            return self._fallback.give(self, error)
+        finally:
+            del failure  # no cycle: exception, traceback, frame, exception
+
+    def _abegun(
+        self,
+        scope: Scope | None,
+        call: int,
+        step: int,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...] | None,
+        kwargs: dict[str, Any] | None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Carries out a call from its first step on, awaited."""
+        going = lazy.drive(*self._fresh(scope, call, step, self._flags, fn, args or (), kwargs))
+        return going if self._fallback is None else self._fallback.agive(self, going)
+
+    def _afailed(
+        self,
+        scope: Scope | None,
+        call: int,
+        attempt: int,
+        step: int | None,
+        ok: bool,
+        value: Any,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...] | None,
+        kwargs: dict[str, Any] | None,
+        timers: Timers | None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Goes on after an attempt that has failed, or has ended well although it was stopped."""
+        run = self._run(scope, call, fn, args or (), kwargs)
+        going = lazy.resume(run, attempt, step, ok, value, timers)
+        return going if self._fallback is None else self._fallback.agive(self, going)
+
+    _not_async = staticmethod(not_async)
+    _awaited = staticmethod(awaited)
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, T]], /) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    @overload
+    def __call__(self, fn: Callable[P, T], /) -> Callable[P, T]: ...
+    def __call__(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
+        """Puts a function or an async function behind the policy, as a decorator.
+
+        A generator function, async or not, is a call from its first item to its end: see
+        `docs/python.md`.
+        """
+        import functools
+        import inspect
+
+        inner = fn
+        while isinstance(inner, functools.partial):
+            inner = inner.func
+        if not (inspect.isfunction(inner) or inspect.ismethod(inner)):
+            inner = getattr(inner, "__call__", inner)  # noqa: B004 - the bound method is what is looked at
+        if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+            from .generators import agenerating, generating
+
+            return (generating if inspect.isgeneratorfunction(inner) else agenerating)(self, fn)
+        if inspect.iscoroutinefunction(inner):
+
+            @functools.wraps(fn)
+            async def awaiting(*args: Any, **kwargs: Any) -> Any:
+                return await self.acall(fn, *args, **kwargs)
+
+            return awaiting
+
+        @functools.wraps(fn)
+        def calling(*args: Any, **kwargs: Any) -> Any:
+            return self.call(fn, *args, **kwargs)
+
+        return calling
+
+    def attempts(self) -> Attempts:
+        """A call as a loop over its attempts, for a body that is no function.
+
+        Each loop is one call; an exception inside `with attempt` is judged as a plain callable's is:
+        swallowed if a retry follows, else raised, the same object, with a note that says why.
+
+            for attempt in policy.attempts():           # async for attempt in policy.attempts():
+                with attempt:                           #     with attempt:
+                    order = charge(cart)                #         order = await charge(cart)
+
+        `attempt.num` counts from 1; `attempt.remaining` is the time left in seconds, or None;
+        `attempt.result(value)` shows `value` to the policy's `classify`. A body that ends normally without it
+        is ok, also by a `break` or `return` inside `with attempt`. Leaving the loop anywhere else before its
+        end cancels the call: its permit is released, and nothing is counted.
+
+        In `async for` an `attempt_timeout` and the deadline cancel the body, inside `with attempt`. In a
+        `for` loop nothing can interrupt it, so that a policy with an `attempt_timeout` is refused before the
+        first attempt, as `call` does; `policy.at(pass_timeout="remaining").attempts()` says that the body
+        takes its time from `attempt.remaining`.
+
+        Raises:
+            Rejected: From the loop, if the policy refused the call before any attempt.
+            AttemptTimeout: From `with attempt`, if the last attempt ran out of `attempt_timeout`.
+            DeadlineExceeded: If the deadline passed.
+            TypeError: From a `for` loop, if the policy has an `attempt_timeout` that nobody takes.
+        """
+        return Attempts(self)
+
+    def bulkhead(self) -> Admission:
+        """Admission alone, for a body that stands where it is: `with`, `async with`, or as a decorator.
+
+        All components are asked as for a call (rate limit, bulkhead, breaker, deadline), and its end counts
+        by its class; but there is one attempt, no retry, no hedge and no fallback, and what the body raises
+        goes on as it is.
+
+            with policy.bulkhead():                     # async with policy.bulkhead():
+                rows = cursor.fetchall()
+
+        The value of `as` is the attempt: `remaining`, and `result(value)` for the policy's `classify`. In
+        `async with` an `attempt_timeout` and the deadline cancel the body.
+
+        Raises:
+            Rejected: From `with`, if the policy refused.
+            AttemptTimeout: If the body ran out of `attempt_timeout`.
+            DeadlineExceeded: If the deadline passed.
+            TypeError: From `with`, if the policy has an `attempt_timeout`, which cannot interrupt a thread;
+                `policy.at(pass_timeout="remaining").bulkhead()` says that the body keeps to it.
+        """
+        from .admission import Admission
+
+        caller = Caller()
+        flags = self._flags & ~(IDEMPOTENT | REPLAYABLE) | SOLO
+        passing, urgent = self._passing, self._urgent
+        caller._bind(self._policy, self._route_key, flags, self._limit, passing, urgent=urgent, bare=True)
+        return Admission(caller)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        settled = self._policy, self._route_key, self._flags, self._limit, self._passing
+        more: Any = {"fallback": self._fallback, "urgent": self._urgent, "bare": self._bare}
+        return partial(_again, **more), settled
+
+    def _check_sync(
+        self, way: str = 'name the parameter that takes its time, policy.at(pass_timeout="timeout"),'
+    ) -> None:
+        if self._passing is None and self._is_timed():
+            raise TypeError(
+                f"policy {self._policy.name!r} has an attempt_timeout, and blocking code cannot be"
+                f" interrupted: {way} or go async"
+            )
+
+    def _start(self, awaits: bool, more: int = 0) -> tuple[Run, int]:
+        """Begins a call whose attempts somebody else makes: its run and its first step."""
+        scope = current()
+        flags = self._flags | SOLO | more  # its attempts are made in one place
+        call, step = self._engine.begun(self._begin(self._route, *self._around(scope, flags), 0))
+        try:
+            return self._fresh(scope, call, step, flags, nothing, (), {})
+        except BaseException:
+            abandon(self._engine, call, 1)
+            raise
+
+    def _run(self, scope: Scope | None, call: int, fn: Any, args: Any, kwargs: Any) -> Run:
+        policy = self._policy
+        return (_BareRun if self._bare else Run)(
+            self._engine,
+            policy,
+            self._route_key,
+            scope,
+            call,
+            fn,
+            args,
+            kwargs,
+            self._classify,
+            self._passing,
+        )
+
+    def _fresh(
+        self, scope: Scope | None, call: int, step: int, flags: int, fn: Any, args: Any, kwargs: Any
+    ) -> tuple[Run, int]:
+        """A run from its first step on. A route that has been evicted is asked for again."""
+        while step & 3 == DONE and step >> 12 & 63 == STALE_ROUTE:
+            self._route = self._engine.native.route(self._policy._number, self._route_key)
+            self._reroute(self._route)
+            call, step = self._engine.begun(self._begin(self._route, *self._around(scope, flags), 0))
+        run = self._run(scope, call, fn, args, kwargs)
+        run.races = self._policy._races(flags)
+        return run, step
+
+    def _around(self, scope: Scope | None, flags: int) -> tuple[int, int, int]:
+        """Flags, time left and parent, as `begin` takes them."""
+        if scope is None:
+            return flags, self._limit, 0
+        limit, parent, criticality = self._inherit(scope)
+        return flags & ~3 | criticality, limit, parent
+
+    def _inherit(self, scope: Scope) -> tuple[int, int, int]:
+        """What calls take from around them: time left, the call around, and how much they matter."""
+        limit, parent = inherited(scope, self._engine)
+        if self._limit:
+            limit = min(limit, self._limit) if limit else self._limit
+        own = self._flags & 3
+        return limit, parent, own if self._urgent else criticality_of(scope, own)
+
+
+def _again(policy: Policy, *settled: Any, **more: Any) -> Caller:
+    """A caller that comes out of a pickle."""
+    caller = Caller()
+    caller._bind(policy, *settled, **more)
+    return caller
+
+
+class _BareRun(Run):
+    """An admission: whoever is admitted gets what they raise themselves."""
+
+    __slots__ = ()
+
+    def note(self, verdict: str, note: str | None) -> str | None:
+        """None."""
+
+
+def limit_of(deadline: Span | None) -> int:
+    """A span as `begin` takes it: 0 for none."""
+    if deadline is None:
+        return 0
+    us = to_us(deadline)
+    if isinstance(us, str) or us != us:
+        raise ValueError(f"deadline = {deadline!r}: must be a number of seconds or a timedelta")
+    return pack_remaining(int(min(max(us, 0.0), 2.0**53)))

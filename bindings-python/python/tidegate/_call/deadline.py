@@ -1,0 +1,200 @@
+"""What calls inherit from around them: deadlines and the call they are nested in, in one context variable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+
+from tidegate import _native
+from tidegate._engine.clock import live_clocks, to_us
+from tidegate._engine.wire import CRITICALITIES, pack_remaining
+from tidegate._native import monotonic
+
+if TYPE_CHECKING:
+    from contextvars import ContextVar, Token
+    from types import TracebackType
+
+    from tidegate._engine.clock import Clock
+    from tidegate._engine.engine import Engine
+
+Scope: TypeAlias = "tuple[Engine | None, int, _Ends | None, Scope | None]"
+"""Engine and call that run here, the deadline that holds here, and the scope around this one.
+
+A call that the native half awaits is its own scope; `_scope` is its tuple.
+"""
+
+Criticality: TypeAlias = Literal["best_effort", "degraded", "normal", "critical"]
+
+SCOPE: Final = cast("ContextVar[Any]", _native.scope_variable())
+
+
+def current() -> Scope | None:
+    """The scope of the code that runs here; calls of this thread that have set nothing are in it."""
+    return cast("Scope | None", _native.scope())
+
+
+def _level(scope: Any) -> Scope:
+    return cast("Scope", scope if type(scope) is tuple else scope._scope)
+
+
+def leave(token: Token[Any]) -> None:
+    """Restores the scope; a coroutine or generator that is thrown away may be closed in another context."""
+    try:
+        SCOPE.reset(token)
+    except ValueError:
+        pass
+
+
+class _Ends:
+    """What holds for all calls inside.
+
+    A moment on every clock there is, the process's own and those of tests (None for no deadline); and how
+    much calls matter (None where nobody has said).
+    """
+
+    __slots__ = ("criticality", "real", "tests")
+
+    def __init__(self, real: int | None, tests: dict[Clock, int], criticality: int | None) -> None:
+        self.real = real
+        self.tests = tests
+        self.criticality = criticality
+
+    def left(self, engine: Engine) -> int:
+        if self.real is None:
+            return 1 << 53
+        if engine.clock is None:
+            return self.real - monotonic()
+        end = self.tests.get(engine.clock)
+        return (1 << 53) if end is None else end - engine.clock.now_us()
+
+
+def inherited(scope: Scope, engine: Engine) -> tuple[int, int]:
+    """What `begin` takes from around it: time left (0 none) and the call it is nested in (0 none)."""
+    limit, parent = 0, 0
+    around: Scope | None = scope
+    ends: _Ends | None = None
+    while around is not None:
+        level = _level(around)
+        if ends is None:
+            ends = level[2]
+        if not parent and level[0] is engine:
+            parent = level[1]
+        around = level[3]
+    if ends is not None and ends.real is not None:
+        limit = pack_remaining(ends.left(engine))
+    return limit, parent
+
+
+def _ends(scope: Scope | None) -> _Ends | None:
+    """What holds in a scope."""
+    while scope is not None:
+        level = _level(scope)
+        if level[2] is not None:
+            return level[2]
+        scope = level[3]
+    return None
+
+
+def criticality_of(scope: Scope | None, default: int) -> int:
+    """How much calls in a scope matter: its number, or the default where nobody has said."""
+    ends = _ends(scope)
+    return default if ends is None or ends.criticality is None else ends.criticality
+
+
+class deadline:  # noqa: N801 - it reads as a statement: `with tidegate.deadline(2.0):`
+    """Everything inside has to end within `span` from here; the earlier of nested deadlines wins.
+
+    It holds for all policies, follows the context (tasks, `asyncio.to_thread`), and is not seen by threads
+    that get no copy of it (`loop.run_in_executor`, `threading.Thread` before 3.14).
+
+    Args:
+        span: Seconds, or a `timedelta`. Zero or less refuses every call.
+
+    Raises:
+        ValueError: If `span` is not a number.
+
+    Example:
+        ```python
+        with tidegate.deadline(2.0):
+            policy.call(charge)
+        ```
+    """
+
+    __slots__ = ("_token", "_us")
+
+    def __init__(self, span: Any) -> None:
+        us = to_us(span)
+        if us != us or isinstance(us, str):
+            raise ValueError(f"a deadline is a number of seconds or a timedelta, not {span!r}")
+        self._us = int(min(max(us, 0.0), 2.0**53))
+        self._token: Token[Any] | None = None
+
+    def __enter__(self) -> deadline:
+        outer = current()
+        clocks = live_clocks()
+        real, tests = monotonic() + self._us, {clock: clock.now_us() + self._us for clock in clocks}
+        around = _ends(outer)
+        if around is not None and around.real is not None:
+            real = min(real, around.real)
+            for clock, end in around.tests.items():
+                tests[clock] = min(tests.get(clock, end), end)
+        ends = _Ends(real, tests, None if around is None else around.criticality)
+        self._token = SCOPE.set((None, 0, ends, outer))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            SCOPE.reset(self._token)
+            self._token = None
+
+
+class criticality:  # noqa: N801 - it reads as a statement: `with tidegate.criticality("critical"):`
+    """Calls inside matter that much, unless they say so themselves: who is shed, and who is put before whom.
+
+    The innermost one wins. It holds for all policies and follows the context as `deadline` does.
+
+    Args:
+        level: `"best_effort"`, `"degraded"`, `"normal"` or `"critical"`.
+
+    Raises:
+        ValueError: If it is none of them.
+
+    Example:
+        ```python
+        with tidegate.criticality("critical"):
+            policy.call(charge)
+        ```
+    """
+
+    __slots__ = ("_level", "_token")
+
+    def __init__(self, level: Criticality) -> None:
+        self._level = criticality_number(level)
+        self._token: Token[Any] | None = None
+
+    def __enter__(self) -> criticality:
+        outer = current()
+        around = _ends(outer)
+        real, tests = (None, {}) if around is None else (around.real, around.tests)
+        self._token = SCOPE.set((None, 0, _Ends(real, tests, self._level), outer))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            SCOPE.reset(self._token)
+            self._token = None
+
+
+def criticality_number(level: object) -> int:
+    """A criticality as `begin` takes it.
+
+    Raises:
+        ValueError: If there is none of this name.
+    """
+    number = CRITICALITIES.get(level) if isinstance(level, str) else None
+    if number is None:
+        raise ValueError(f"criticality = {level!r}: must be one of {', '.join(CRITICALITIES)}")
+    return number

@@ -1,0 +1,110 @@
+"""Verdicts in words: the error of each refusal, and the note that says why there was no further attempt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidegate._engine import errors
+
+if TYPE_CHECKING:
+    from .policy import Policy
+
+_ERRORS: Final[dict[str, tuple[type[errors.TidegateError], str]]] = {
+    "forced_open": (errors.ForcedOpen, "an operator refuses all calls"),
+    "breaker_open": (errors.BreakerOpen, "the circuit breaker is open"),
+    "throttled": (errors.Throttled, "the adaptive throttle refused the call"),
+    "rate_limited": (errors.RateLimited, "the rate limit is used up"),
+    "queue_full": (errors.BulkheadFull, "all slots are taken, and so is the queue"),
+    "acquire_timeout": (errors.BulkheadFull, "no slot came free within acquire_timeout"),
+    "queue_shed": (errors.BulkheadFull, "the queue's delay was over target"),
+    "displaced": (errors.BulkheadFull, "a call of higher criticality took its place in the queue"),
+    "hold_full": (errors.HoldFull, "too many calls are held already"),
+    "store_unavailable": (errors.StoreUnavailable, "the shared store is gone"),
+    "deadline_before": (errors.DeadlineExceeded, "the deadline had passed before the call began"),
+    "deadline_queued": (errors.DeadlineExceeded, "the deadline passed while the call was waiting"),
+    "deadline": (errors.DeadlineExceeded, "the deadline passed"),
+    "cost_above_burst": (errors.CostAboveBurst, "the call costs more than the rate limit can ever hold"),
+    "attempt_timeout": (errors.AttemptTimeout, "the attempt ran out of attempt_timeout"),
+}
+_LOST: Final = (errors.CallLost, "the call was given up: nothing was heard of it for too long")
+
+_NOTES: Final = {
+    "attempts": "gave up after {attempts} attempts",
+    "method": "not retried: a repeat could happen twice (not idempotent, and no idempotency key)",
+    "one_shot_body": "body cannot be replayed",
+    "opinion": "not retried: the policy's statuses, its predicate or the server said not to",
+    "nested": "not retried: a call around this one retries already",
+    "retry_after_too_long": "Retry-After {retry_in} exceeds max_retry_after{max_retry_after}",
+    "would_outlive_deadline": "not retried: the next wait{asked} would outlive the deadline",
+    "time_limit": "not retried: the next wait would exceed retry_time_limit",
+    "budget": "retry budget exhausted",
+    "readmission": "not retried: the next attempt was refused a slot",
+    "deadline": "the deadline passed while waiting for the next attempt",
+}
+
+_LONGEST: Final = 256
+"""Characters of a route's key in a message."""
+
+
+def seconds(value: float) -> str:
+    """A span as people write it: `120 s`, `0.25 s`."""
+    return f"{value:g} s"
+
+
+def note_of(verdict: str, attempts: int, retry_in: float | None, max_retry_after: float | None) -> str | None:
+    """Why there was no further attempt, or None where nothing was held back."""
+    if verdict == "attempts" and attempts == 1:
+        return None
+    text = _NOTES.get(verdict)
+    if text is None:
+        return None
+    asked = "" if retry_in is None else f" (Retry-After {seconds(retry_in)})"
+    wait = "" if retry_in is None else seconds(retry_in)
+    bound = "" if max_retry_after is None else f" {seconds(max_retry_after)}"
+    return "tidegate: " + text.format(attempts=attempts, retry_in=wait, max_retry_after=bound, asked=asked)
+
+
+def add_note(error: BaseException, note: str | None) -> None:
+    """`error.add_note`, also where Python 3.10 has none; an exception that takes no note stays as it is."""
+    if note is None:
+        return
+    try:
+        add = getattr(error, "add_note", None)
+        if add is not None:
+            add(note)
+        else:
+            error.__dict__.setdefault("__notes__", []).append(note)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # noqa: S110 - whatever its attributes do, the exception itself matters more
+        pass
+
+
+def _shown(route: str) -> str:
+    """A key in a message: escaped, and cut where it is long."""
+    return repr(route if len(route) <= _LONGEST else route[:_LONGEST] + "…")
+
+
+def refusal(verdict: str, policy: Policy, route: str, retry_in: float | None = None) -> errors.TidegateError:
+    """The error of a call that has no result of its own."""
+    kind, text = _ERRORS.get(verdict, _LOST)
+    message = f"{text} (policy {policy.name!r}, route {_shown(route)})"
+    if kind is errors.BulkheadFull:
+        concurrency = policy._count("bulkhead.max_concurrency")
+        queue = policy._count("bulkhead.max_queue")
+        patience = policy._seconds("bulkhead.acquire_timeout")
+        limits = (
+            f"max_concurrency {concurrency}, max_queue {'none' if queue is None else queue},"
+            f" acquire_timeout {'none' if patience is None else seconds(patience)}"
+        )
+        return errors.BulkheadFull(
+            f"{text} (policy {policy.name!r}, route {_shown(route)}, {limits})",
+            max_concurrency=concurrency,
+            max_queue=queue,
+            acquire_timeout=patience,
+            reason=verdict,
+            retry_in=retry_in,
+            policy=policy.name,
+            route=route,
+        )
+    return kind(message, reason=verdict, retry_in=retry_in, policy=policy.name, route=route)

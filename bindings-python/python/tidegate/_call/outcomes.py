@@ -1,0 +1,148 @@
+"""What became of a plain callable: exceptions and results as outcomes (semantics 1.4)."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from weakref import ref
+
+from tidegate._engine.errors import RateLimited, Rejected, Throttled
+from tidegate._engine.frozen import Frozen
+from tidegate._engine.wire import KINDS, OPINIONS, pack_outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Class: TypeAlias = Literal[
+    "ok", "transient", "throttled", "timeout", "never_sent", "conflict", "permanent", "ignored", "cancelled"
+]
+
+TRANSIENT: Final = pack_outcome(KINDS["transient"])
+TIMEOUT: Final = pack_outcome(KINDS["timeout"])
+NEVER_SENT: Final = pack_outcome(KINDS["never_sent"])
+CONFLICT: Final = pack_outcome(KINDS["conflict"])
+PERMANENT: Final = pack_outcome(KINDS["permanent"])
+CANCELLED: Final = pack_outcome(KINDS["cancelled"])
+STOPPED: Final = -1
+"""The caller gave up: no outcome but a Cancel event, and the exception is raised unchanged."""
+
+ASK: Final = -2
+"""What `of_type` answers where the exception itself says more."""
+
+_TIMEOUTS: Final = {"asyncio.exceptions", "concurrent.futures._base", "socket"}
+
+
+class Outcome(Frozen):
+    """What a `classify` callable can answer where a class name says too little.
+
+    Args:
+        kind: The class of the outcome, or the name of a kind that the policy declares.
+        opinion: `"retry"` or `"do_not"`: whether to retry, whatever the class; None leaves it to the class.
+        retry_after: Seconds that the other side asked us to wait, or None.
+    """
+
+    kind: str
+    opinion: Literal["retry", "do_not"] | None = None
+    retry_after: float | None = None
+
+    def __init__(
+        self,
+        kind: str,
+        opinion: Literal["retry", "do_not"] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        self.__dict__.update(kind=kind, opinion=opinion, retry_after=retry_after)
+
+
+Classify: TypeAlias = "Callable[[Any], str | Outcome | None]"
+"""Answers a class, the name of one of the policy's `kinds`, an `Outcome`, or None for the default."""
+
+
+def of_exception(error: BaseException) -> int:
+    """The outcome of an exception that a plain callable raised."""
+    outcome = of_type(type(error))
+    if outcome == ASK:
+        try:
+            return pack_outcome(KINDS["throttled"], retry_after=error.retry_in)  # type: ignore[attr-defined]
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            return pack_outcome(KINDS["throttled"])  # a subclass that says nothing of use
+    return outcome
+
+
+def of_type(kind: type[BaseException]) -> int:
+    """What exceptions of this type say; `ASK` if it depends on the exception. The native half asks once."""
+    if not issubclass(kind, Exception):
+        return STOPPED
+    if issubclass(kind, Rejected):
+        # An inner policy's refusal: retryable, and no evidence about the far side (semantics 1.4).
+        return ASK if issubclass(kind, (RateLimited, Throttled)) else CONFLICT
+    if issubclass(kind, OSError):
+        if issubclass(kind, ConnectionRefusedError):
+            return NEVER_SENT
+        socket = sys.modules.get("_socket")
+        return NEVER_SENT if socket is not None and issubclass(kind, socket.gaierror) else TRANSIENT
+    # Before Python 3.11 asyncio and concurrent.futures had timeout errors of their own.
+    return TRANSIENT if kind.__name__ == "TimeoutError" and kind.__module__ in _TIMEOUTS else PERMANENT
+
+
+def by(classify: Classify, subject: Any, default: int, kinds: Mapping[str, int] = KINDS) -> int:
+    """The outcome that the user's `classify` names; `default` where it has no opinion or is broken.
+
+    `kinds` are the numbers of the names that it may answer.
+    """
+    try:
+        answer = classify(subject)
+        if answer is None:
+            return default
+        if isinstance(answer, str):
+            return pack_outcome(_number(answer, kinds))
+        return pack_outcome(_number(answer.kind, kinds), OPINIONS[answer.opinion], answer.retry_after)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        warn_once(classify, error)
+        return default
+
+
+def _number(name: str, kinds: Mapping[str, int]) -> int:
+    number = kinds.get(name)
+    if number is None:
+        known = ", ".join(kinds)
+        raise _Unknown(f"{name!r} is no class, and no kind that the policy declares; there are {known}")
+    return number
+
+
+class _Unknown(LookupError):
+    """A judge's answer that is no kind."""
+
+
+_warned: dict[int, object] = {}
+"""By id, which another may have once this one is gone: its weak reference takes it out again."""
+
+
+def warn_once(judge: Any, error: BaseException, name: str = "classify") -> None:
+    """Says once of each broken judge that it is ignored. Not with what: its error may quote an answer."""
+    key = id(judge)
+    if key in _warned:
+        return
+    try:
+        _warned[key] = ref(judge, lambda _: _warned.pop(key, None))
+    except TypeError:
+        _warned[key] = judge  # kept, so that nobody else gets its id
+    import warnings
+
+    try:
+        where = f"{judge.__module__}.{judge.__qualname__}"
+    except Exception:
+        where = type(judge).__name__
+    why = f": {error}" if isinstance(error, _Unknown) else ""
+    try:
+        warnings.warn(
+            f"tidegate: {name}={where} failed, and is ignored where it does: {type(error).__name__}{why}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    except Exception:  # noqa: S110 - a warning that somebody turned into an error may not break the call either
+        pass

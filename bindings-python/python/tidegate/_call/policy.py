@@ -1,0 +1,420 @@
+"""Policies: a named set of components, and the callers made from it."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+from tidegate._engine.engine import default_engine
+from tidegate._engine.errors import PolicyError
+from tidegate._engine.hooks import wanted
+from tidegate._engine.options import UNSET, pairs_of
+from tidegate._engine.wire import COST_SHIFT, IDEMPOTENT, KINDS, REPLAYABLE, SOLO
+
+from .caller import Caller, limit_of
+from .deadline import criticality_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from tidegate._engine.clock import Span
+    from tidegate._engine.engine import Engine
+    from tidegate._engine.explain import PolicyExplanation
+    from tidegate._engine.hooks import Hook
+    from tidegate._engine.options import Breaker, Bulkhead, Hedge, RateLimit, Retry, Throttle
+    from tidegate._engine.options_gen import Base, Preset
+    from tidegate._engine.record import Record
+    from tidegate._engine.snapshot import PolicySnapshot
+
+    from .deadline import Criticality
+    from .fallback import Fallback, On
+    from .outcomes import Classify
+
+T = TypeVar("T")
+
+_names: Final = (f"unnamed-{number}" for number in count(1))
+
+
+class Policy(Caller):
+    """A named set of components: what happens around a call.
+
+    Args:
+        name: Its name in errors and telemetry; the same name with other settings is an error. A fresh one if
+            left out.
+        preset: The built-in policy to start from: `"http"` (3 attempts, 0.1 to 5 s, budget, 30 s
+            deadline), or one of those in `docs/reference.md`.
+        deadline: Time for the whole call, with queueing, backoff and reading the body: seconds or
+            `timedelta`.
+        attempt_timeout: Time for one attempt: seconds or `timedelta`. Running out of it is retryable.
+        slot_until: How long a streamed answer keeps its slot and its deadline: `"body"` (default) or
+            `"headers"`.
+        kinds: Kinds of failure of your own: name → the class that it is based on. `classify` may answer
+            them; `retry_on`, `failure_on` and `ignore_on` may name them.
+        retry: A `Retry`, or a dict of its keys; one attempt if left out.
+        rate_limit: A `RateLimit`, or a dict of its keys; no limit if left out.
+        bulkhead: A `Bulkhead`, or a dict of its keys; no limit if left out.
+        breaker: A `Breaker`, or a dict of its keys; none if left out.
+        throttle: A `Throttle`, or a dict of its keys; none if left out. Not beside a breaker.
+        hedge: A `Hedge`, or a dict of its keys: a further attempt beside one that is slow, for calls that are
+            idempotent and can be repeated. None if left out.
+        store_timeout: Where a component says `store="fleet"`: how long a call waits for the store's answer,
+            and the engine for any; then `on_loss` holds. Seconds or `timedelta`; 50 ms if left out.
+        store_exchange: How often breaker and latencies are exchanged with the fleet, at most: seconds or
+            `timedelta`; 250 ms if left out.
+        classify: Called with the result or the exception of every attempt of a plain callable (and of an
+            HTTP client with its response or exception); answers the name of a class or of one of `kinds`,
+            an `Outcome`, or None for the default.
+        fallback: What callers of `call`, `acall` and decorated functions get in the place of an error: a
+            value, or a callable (also async, for `acall`) that is given the final error. It runs outside all
+            components; where it fails, its own error is raised, from the one that it was to replace.
+        fallback_on: Which errors: an exception class, a tuple of them, or a callable that is given the error.
+            If left out: our own refusals and timeouts, and what `classify` or the default calls a failure
+            (`transient`, `throttled`, `timeout`, `never_sent`, `conflict`; a `permanent` one, which is a bug
+            unless told otherwise, only if `classify` says so). Never a cancellation.
+        engine: The engine that keeps its state; the process's own if left out.
+
+    Raises:
+        PolicyError: With every mistake there is: the key, the value and the rule.
+
+    Pickling keeps the settings, never the state: the other side makes the policy in its own default engine.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_classify_by",
+        "_fallback_by",
+        "_named",
+        "_number",
+        "_seen",
+        "engine",
+        "name",
+    )
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        preset: Preset | None = None,
+        deadline: Span | None = None,
+        attempt_timeout: Span | None = None,
+        slot_until: Literal["body", "headers"] = "body",
+        kinds: Mapping[str, Base] | None = None,
+        retry: Retry | Mapping[str, Any] | None = None,
+        rate_limit: RateLimit | Mapping[str, Any] | None = None,
+        bulkhead: Bulkhead | Mapping[str, Any] | None = None,
+        breaker: Breaker | Mapping[str, Any] | None = None,
+        throttle: Throttle | Mapping[str, Any] | None = None,
+        hedge: Hedge | Mapping[str, Any] | None = None,
+        store_timeout: Span | None = None,
+        store_exchange: Span | None = None,
+        classify: Classify | None = None,
+        fallback: Any = None,
+        fallback_on: On | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        self._fallback_by = _fallback(fallback, fallback_on)
+        config = _config(
+            preset=preset,
+            deadline=deadline,
+            attempt_timeout=attempt_timeout,
+            slot_until=slot_until,
+            kinds=kinds,
+            retry=retry,
+            rate_limit=rate_limit,
+            bulkhead=bulkhead,
+            breaker=breaker,
+            throttle=throttle,
+            hedge=hedge,
+            store_timeout=store_timeout,
+            store_exchange=store_exchange,
+        )
+        self._named = name is not None
+        self._classify_by = classify
+        self.engine: Final = default_engine() if engine is None else engine
+        pairs = pairs_of(config)
+        if not isinstance(name, str | None):
+            raise PolicyError([("policy", repr(name), "a name is a string")])
+        self.name: Final[str] = next(_names) if name is None else name
+        self._number = self.engine.native.policy(self.name, pairs)
+        self.engine.configs.setdefault(self._number, config)
+        self._learn()
+        self._bind(
+            self,
+            "default",
+            IDEMPOTENT | REPLAYABLE | 2 | 1 << COST_SHIFT,
+            0,
+            None,
+            fallback=self._fallback_by,
+        )
+
+    def _learn(self) -> tuple[bool, dict[str, int], int, bool]:
+        """What shells ask until the next `retune`: does it hold, its kinds, does it hedge."""
+        own = enumerate(self.engine.native.kinds(self._number), len(KINDS))
+        kinds = {**KINDS, **{kind: number for number, (kind, _) in own}}
+        hedges = self._setting("hedge.max_attempts") is not None
+        self._seen = (self._setting("retry.hold") == 1, kinds, self.engine.tunings, hedges)
+        return self._seen
+
+    @property
+    def _holds(self) -> bool:
+        seen = self._seen
+        return (seen if seen[2] == self.engine.tunings else self._learn())[0]
+
+    def _races(self, flags: int) -> bool:
+        """May attempts of a call with these flags run beside each other?"""
+        seen = self._seen
+        hedges = (seen if seen[2] == self.engine.tunings else self._learn())[3]
+        return hedges and flags & (IDEMPOTENT | REPLAYABLE | SOLO) == IDEMPOTENT | REPLAYABLE
+
+    @property
+    def _kinds(self) -> dict[str, int]:
+        seen = self._seen
+        return (seen if seen[2] == self.engine.tunings else self._learn())[1]
+
+    @property
+    def _config(self) -> dict[str, Any]:
+        """What was given: to the policy, or to the last `retune`. Policies of one name share it."""
+        return self.engine.configs[self._number]
+
+    def retune(
+        self,
+        *,
+        preset: Preset | None = None,
+        deadline: Span | None = None,
+        attempt_timeout: Span | None = None,
+        slot_until: Literal["body", "headers"] = "body",
+        kinds: Mapping[str, Base] | None = None,
+        retry: Retry | Mapping[str, Any] | None = None,
+        rate_limit: RateLimit | Mapping[str, Any] | None = None,
+        bulkhead: Bulkhead | Mapping[str, Any] | None = None,
+        breaker: Breaker | Mapping[str, Any] | None = None,
+        throttle: Throttle | Mapping[str, Any] | None = None,
+        hedge: Hedge | Mapping[str, Any] | None = None,
+        store_timeout: Span | None = None,
+        store_exchange: Span | None = None,
+    ) -> None:
+        """Gives the policy other settings, while it is in use.
+
+        The arguments are those of `Policy`, and say all of it: what is left out is not kept but has its
+        default again.
+
+        Calls in flight finish under the settings that they began with, except for what calls share: the
+        limit of a bulkhead and a retry budget change at once. A limit that grows admits waiting calls
+        now; one that shrinks lets calls in flight finish, and admits nobody until they have. Every caller
+        made with `at`, and every policy of the same name in this engine, goes by the new settings.
+
+        Raises:
+            PolicyError: With every mistake there is; the policy stays as it was.
+        """
+        config = _config(
+            preset=preset,
+            deadline=deadline,
+            attempt_timeout=attempt_timeout,
+            slot_until=slot_until,
+            kinds=kinds,
+            retry=retry,
+            rate_limit=rate_limit,
+            bulkhead=bulkhead,
+            breaker=breaker,
+            throttle=throttle,
+            hedge=hedge,
+            store_timeout=store_timeout,
+            store_exchange=store_exchange,
+        )
+        woken = self.engine.native.retune(self._number, self.name, pairs_of(config))
+        try:
+            self.engine.configs[self._number] = config
+            self.engine.tunings += 1
+        finally:
+            self.engine.wake(woken)
+
+    def at(
+        self,
+        *,
+        route: str = "default",
+        idempotent: bool = True,
+        replayable: bool = True,
+        criticality: Criticality | None = None,
+        deadline: Span | None = None,
+        cost: int = 1,
+        pass_timeout: str | None = None,
+        fallback: Any = UNSET,
+        fallback_on: On | None = None,
+    ) -> Caller:
+        """A caller with settings of its own. Make it once and keep it: making one costs more than a call.
+
+        Args:
+            route: The key that state is kept under: an origin, an endpoint, a tenant.
+            idempotent: Whether a repeat is harmless; if not, only what provably never left is tried again.
+            replayable: Whether the call can be made a second time at all.
+            criticality: How much it matters to a queue; what `tidegate.criticality` says around the call, or
+                normal, if left out.
+            deadline: Time for each call, seconds or `timedelta`; the earlier of this and the policy's wins.
+            cost: Tokens of a rate limit that a call takes, 0 to 65,535.
+            pass_timeout: The name of a keyword parameter that takes the time of each attempt, in seconds
+                (None without end). A synchronous function under an `attempt_timeout` needs it, since nothing
+                can interrupt it.
+            fallback: What callers get in the place of an error, as in `Policy`; None for nothing, the
+                policy's own if left out.
+            fallback_on: Which errors, as in `Policy`.
+
+        Raises:
+            ValueError: If an argument is out of range.
+        """
+        if not 0 <= cost <= 0xFFFF:
+            raise ValueError(f"cost = {cost!r}: must be a whole number from 0 to 65535")
+        urgent = criticality is not None
+        flags = criticality_number(criticality if urgent else "normal") | cost << COST_SHIFT
+        flags |= (IDEMPOTENT if idempotent else 0) | (REPLAYABLE if replayable else 0)
+        made = self._fallback_by if fallback is UNSET else _fallback(fallback, fallback_on)
+        caller = Caller()
+        caller._bind(self, route, flags, limit_of(deadline), pass_timeout, fallback=made, urgent=urgent)
+        return caller
+
+    def replace(self, name: str | None = None, **changes: Any) -> Policy:
+        """Another policy with the settings of this one, but for those given; None takes one away.
+
+        Args:
+            name: Its name; a fresh one if left out, since the same name with other settings is an error.
+            **changes: Arguments of `Policy`. Tables such as `retry` are replaced as a whole.
+
+        Raises:
+            PolicyError: With every mistake there is.
+            TypeError: If `Policy` has no such argument.
+
+        Example:
+            ```python
+            patient = policy.replace("patient", deadline=60)
+            ```
+        """
+        own = self._fallback_by
+        kept = {} if own is None else {"fallback": own.given, "fallback_on": own.on}
+        kept |= {"classify": self._classify_by, "engine": self.engine, **self._config}
+        return Policy(name, **{**kept, **changes})
+
+    def wrap(self, client: T, methods: Iterable[str] | None = None, route: str | None = None) -> T:
+        """An object whose methods are calls under the policy; all else about it is as it was.
+
+        Args:
+            client: Any object. It is not changed.
+            methods: The names of the methods, async or not. If left out: all its public coroutine methods, or
+                all public methods of an object that has no coroutine methods. Streams (generators, async
+                generators, and context managers made of them) are never wrapped.
+            route: The key that state is kept under; `"default"` if left out.
+
+        Raises:
+            ValueError: If a name is none of a method, or of a stream; or if `methods` is left out and the
+                policy repeats calls after failures that may have had an effect (it hedges, or retries other
+                classes than `never_sent`, `throttled` and `conflict`): a write could happen twice.
+
+        Example:
+            ```python
+            reader = policy.wrap(s3, methods=["get_object", "head_object"], route="s3")
+            ```
+        """
+        from .wrap import wrap
+
+        return wrap(self, client, methods, route)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kinds of failure that it declares: name → the class that each is based on."""
+        return dict(self.engine.native.kinds(self._number))
+
+    def force_open(self, route: str | None = None, *, on: bool = True) -> None:
+        """Refuses all calls with `ForcedOpen`, before anything else is asked, until `on=False`.
+
+        Calls that wait for their first attempt are refused too, and those that have started finish without
+        further attempts. Clearing it resets the breaker.
+
+        Args:
+            route: Only the calls of this route; all of them if left out.
+            on: Whether to refuse from now on, or no longer.
+        """
+        native = self.engine.native
+        which = None if route is None else native.route(self._number, route)
+        self.engine.wake(native.force_open(self._number, which, on))
+
+    def snapshot(self) -> PolicySnapshot:
+        """Its figures now: `attempts`, `retries`, `hedges`, how calls ended (`ends`), its `routes` by key.
+
+        A route has `active`, `forced`, and what there is of `pool` (permits), `rate`, `send`, `breaker`,
+        `throttle`, `budget`, `hedge` and `hold`.
+        """
+        view = self.engine.snapshot()
+        routes = (route for route in view["routes"] if route["policy"] == self.name)
+        return {**view["policies"][self.name], "routes": {route["key"]: route for route in routes}}
+
+    def explain(self) -> PolicyExplanation:
+        """What it comes to: components in their order with the values in force, bounds, warnings.
+
+        Example:
+            >>> explained = Policy("quick", deadline=2.0).explain()
+            >>> explained.max_attempts, explained.max_time
+            (1, 2.0)
+        """
+        from tidegate._engine.explain import PolicyExplanation
+
+        told = self.engine.inspector.explain_policy(self._number)
+        assert told is not None  # noqa: S101 - the engine has taken it in
+        return PolicyExplanation._of(told)
+
+    def on_event(self, callback: Callable[[Record], object], types: Iterable[str] | None = None) -> Hook:
+        """Calls a function with every record about this policy: `Engine.on_event`, which says more.
+
+        Raises:
+            ValueError: If a type does not exist.
+        """
+        return self.engine.hooks.add(callback, wanted(types), self.name)
+
+    def __repr__(self) -> str:
+        given = (
+            f"{key}={value!r}"
+            for key, value in self._config.items()
+            if (key, value) != ("slot_until", "body")
+        )
+        return f"Policy({', '.join([repr(self.name), *given])})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = self._fallback_by
+        fallback = (None, None) if own is None else (own.given, own.on)
+        return _rebuild, (self.name if self._named else None, self._config, self._classify_by, *fallback)
+
+    def _setting(self, key: str) -> float | str | None:
+        """The value in force, as core has it: spans in microseconds, None where there is none."""
+        return self.engine.native.setting(self._number, key)
+
+    def _seconds(self, key: str) -> float | None:
+        """A span in force, in seconds; None where there is none."""
+        value = self._setting(key)
+        return None if value is None or isinstance(value, str) else value / 1e6
+
+    def _count(self, key: str) -> int | None:
+        """A whole number in force; None where there is none."""
+        value = self._setting(key)
+        return None if value is None or isinstance(value, str) else int(value)
+
+
+def _config(**given: Any) -> dict[str, Any]:
+    """What is said of a policy, without what is not."""
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _rebuild(
+    name: str | None,
+    config: dict[str, Any],
+    classify: Classify | None,
+    fallback: Any = None,
+    fallback_on: On | None = None,
+) -> Policy:
+    return Policy(name, classify=classify, fallback=fallback, fallback_on=fallback_on, **config)
+
+
+def _fallback(given: Any, on: On | None) -> Fallback | None:
+    if given is None:
+        if on is not None:
+            raise ValueError(f"fallback_on = {on!r}: says when, but no fallback says what")
+        return None
+    from .fallback import Fallback
+
+    return Fallback(given, on)

@@ -1,0 +1,265 @@
+"""Attempts beside each other, in an event loop (semantics 8).
+
+The caller's task carries out the steps; each attempt has a task of its own. Whatever ends the call, the
+others are cancelled and awaited: nothing is left behind.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from tidegate._engine.wire import (
+    ATTEMPT,
+    ATTEMPT_SHIFT,
+    CANCEL,
+    DONE,
+    FINISHED,
+    POLL,
+    SPAN_SHIFT,
+    WAIT,
+    WAIT_BODY,
+)
+
+from .deadline import SCOPE
+from .outcomes import CANCELLED
+from .run import COROUTINES, Run, awaited
+from .tasks import discard, discard_held
+from .timers import in_trio, timers_of
+
+if TYPE_CHECKING:
+    from asyncio import Task
+    from collections.abc import Coroutine
+    from typing import Protocol
+
+    class Crew(Protocol):
+        """The tasks of a race."""
+
+        async def __aenter__(self) -> object: ...
+        async def __aexit__(self, *error: object) -> None: ...
+
+        def start(self, attempt: int, work: Coroutine[Any, Any, None]) -> None:
+            """Gives an attempt a task."""
+
+        def stop(self, attempt: int) -> None:
+            """Cancels the task of an attempt, if that goes on."""
+
+        async def join(self) -> None:
+            """Waits for all tasks; whoever is cancelled meanwhile waits all the same, and then says so."""
+
+
+async def race(run: Run, step: int) -> Any:
+    """Carries out a call that may hedge to its end. Whatever interrupts it, the engine is told."""
+    crew: Crew
+    if in_trio():
+        from .trio_timers import TrioCrew
+
+        crew = TrioCrew()
+    else:
+        crew = _Tasks()
+    contest = _Race(run, crew)
+    failure: BaseException | None = None
+    answer = None
+    async with crew:  # nothing leaves it, where trio would put it into a group
+        try:
+            answer = await contest.decided(step)
+        except BaseException as error:
+            failure = error
+            await contest.called_off(error)
+    if failure is None:
+        return answer
+    try:
+        raise failure
+    finally:
+        del failure, contest  # no cycle: exception, traceback, frame, exception
+
+
+class _Race:
+    """What is out, and what has come back."""
+
+    def __init__(self, run: Run, crew: Crew) -> None:
+        self.run = run
+        self.crew = crew
+        self.timers = timers_of(run.engine)
+        self.parked = self.timers.waker()
+        self.lanes: dict[int, Run] = {}
+        self.out: set[int] = set()
+        self.stopped: set[int] = set()
+        self.ended: deque[tuple[int, bool, Any]] = deque()
+
+    async def decided(self, step: int) -> Any:
+        """What the caller gets."""
+        run = self.run
+        run.engine.waiters[run.call] = self.parked
+        try:
+            step = await self._drive(step)
+        finally:
+            run.engine.waiters.pop(run.call, None)
+            self.timers.parked.pop(run.call, None)
+        await self.crew.join()
+        won = (step >> 18 & 7 if step >> 18 & 15 else -1) if step & 3 == DONE else (run.attempts - 1) & 7
+        await self._sweep(won)
+        lane = self.lanes.get(won, run)
+        lane.made = run.made
+        if step & 3 != DONE:
+            lane.attempts = run.attempts
+            return lane.stream(step)
+        lane.attempts, run.call, lane.call = run.made, 0, 0
+        return lane.conclude(step)
+
+    async def called_off(self, error: BaseException) -> None:
+        """The call ends with an error: attempts keep their permits until they have unwound (R12)."""
+        run = self.run
+        for attempt in self.out - self.stopped:  # a second cancellation would cut its clean-up short
+            self.crew.stop(attempt)
+        if run.call:
+            run.engine.on(run.call, CANCEL)
+        try:
+            await self.crew.join()
+        except BaseException:  # noqa: S110 - there is an error already, and this one was the same
+            pass
+        await self._sweep(-1)
+        for attempt in range(1, run.made):  # one whose report was interrupted is nowhere any more
+            run.engine.on(run.id, FINISHED | attempt << ATTEMPT_SHIFT | CANCELLED)
+        run.abandon()
+        await discard_held(run, error)
+
+    async def _drive(self, step: int) -> int:
+        """Carries out steps up to the one that ends the race."""
+        run = self.run
+        while True:
+            self._stop(step >> 4 & 0xFF)
+            action = step & 3
+            if action == DONE or step & 0xF003 == WAIT_BODY:
+                return step
+            if action == ATTEMPT:
+                self._start(step >> 12 & 0xFF)
+            us = (step >> SPAN_SHIFT) - 1
+            if action == WAIT and self.out and self.out <= self.stopped:
+                us = -1  # all are being stopped: nothing starts before they have unwound (R3, R12)
+            if us and not self.ended:
+                self.timers.park(run.call, self.parked.future, us)
+                await self.parked.future
+            if self.parked.future.done():
+                self.parked.renew()  # before the engine is asked: a wake after that counts
+            step = await self._report() if self.ended else run.engine.on(run.call, POLL)
+
+    def _start(self, attempt: int) -> None:
+        run = self.run
+        run.attempts = run.made = attempt
+        lane = self.lanes[(attempt - 1) & 7] = run.lane()
+        lane.attempts = attempt
+        self.out.add(attempt)
+        self.crew.start(attempt, self._attempt(lane, attempt, run.engine.native.time_left(run.call)))
+
+    def _stop(self, bits: int) -> None:
+        for attempt in self.out:
+            if bits >> ((attempt - 1) & 7) & 1 and attempt not in self.stopped:
+                self.stopped.add(attempt)
+                self.crew.stop(attempt)
+
+    async def _attempt(self, lane: Run, attempt: int, us: int) -> None:
+        """What the task of an attempt does. It tells how that ended, and does not fail."""
+        SCOPE.set((lane.engine, lane.call, None, lane.scope))
+        ok, value = False, None
+        try:
+            made = lane.start(attempt, us)
+            value = await (made if type(made) in COROUTINES else awaited(made, lane.fn))
+            ok = True
+        except BaseException as error:
+            value = error
+        self.ended.append((attempt, ok, value))
+        self.parked.set()
+        value = None  # no cycle: exception, traceback, frame, exception
+
+    async def _report(self) -> int:
+        """Tells the engine how an attempt ended; a failed result is released before anything else."""
+        run = self.run
+        attempt, ok, value = self.ended.popleft()
+        lane = self.lanes[(attempt - 1) & 7]
+        self.out.discard(attempt)
+        if attempt in self.stopped:
+            return await self._unwound(lane, attempt, ok, value)
+        step = lane.report(attempt, ok, value)
+        if step & 0xF003 == WAIT_BODY:
+            run.attempts = attempt
+        elif ok and step & 3 != DONE:
+            released = lane.release(value)
+            if released is not None:
+                await released
+        return step
+
+    async def _unwound(self, lane: Run, attempt: int, ok: bool, value: Any) -> int:
+        """An attempt that was stopped while others go on."""
+        self.stopped.discard(attempt)
+        outcome = CANCELLED
+        if ok:
+            lane.held[(attempt - 1) & 7] = (True, value)
+            outcome = max(lane.judge(True, value), 0)
+        elif isinstance(value, Exception) or not _is_end(value):
+            lane.stopped(attempt, value)
+        else:
+            raise value
+        step = lane.engine.on(lane.call, FINISHED | attempt << ATTEMPT_SHIFT | outcome)
+        if ok and step & 3 != DONE:
+            del lane.held[(attempt - 1) & 7]
+            await self._discard(attempt, value)
+        return step
+
+    async def _sweep(self, won: int) -> None:
+        """What has come back of those that were stopped as the race ended."""
+        run = self.run
+        while self.ended:
+            attempt, ok, value = self.ended.popleft()
+            lane = self.lanes[(attempt - 1) & 7]
+            run.engine.on(lane.call, FINISHED | attempt << ATTEMPT_SHIFT | CANCELLED)
+            if (attempt - 1) & 7 == won:  # its end was the call's: it ran out of time
+                if ok:
+                    lane.held[won] = (True, value)
+                else:
+                    lane.stopped(attempt, value)
+            elif ok:
+                await self._discard(attempt, value)
+
+    async def _discard(self, attempt: int, value: Any) -> None:
+        await discard(self.lanes.get((attempt - 1) & 7, self.run), value)
+
+
+def _is_end(error: BaseException) -> bool:
+    """Does it end the program?"""
+    return isinstance(error, (KeyboardInterrupt, SystemExit))
+
+
+class _Tasks:
+    """The tasks of a race, in asyncio."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[int, Task[None]] = {}
+
+    async def __aenter__(self) -> object:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        pass
+
+    def start(self, attempt: int, work: Coroutine[Any, Any, None]) -> None:
+        from asyncio import get_running_loop
+
+        self._tasks[attempt] = get_running_loop().create_task(work, name=f"tidegate: attempt {attempt}")
+
+    def stop(self, attempt: int) -> None:
+        task = self._tasks.get(attempt)
+        if task is not None:
+            task.cancel()
+
+    async def join(self) -> None:
+        from asyncio import CancelledError, wait
+
+        cancelled: CancelledError | None = None
+        while pending := [task for task in self._tasks.values() if not task.done()]:
+            try:
+                await wait(pending)
+            except CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled

@@ -1,0 +1,220 @@
+"""Attempts beside each other, in threads (semantics 8).
+
+The caller's thread carries out the steps; each attempt runs on a thread of ours. Nothing can interrupt a
+loser: it is left to itself, and says that it has ended when it has. Until then it keeps what it holds, its
+slot too (R12).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from _thread import allocate_lock
+from collections import deque
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegate._engine.wire import ATTEMPT, ATTEMPT_SHIFT, CANCEL, DONE, FINISHED, POLL, SPAN_SHIFT, WAIT_BODY
+from tidegate._native import within
+
+from .outcomes import CANCELLED
+from .run import COROUTINES, Run, not_async
+from .threads import discard_held
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_REAL: Final = 0.02
+"""Seconds that a clock of a test waits for attempts that run, before it moves."""
+
+
+def race(run: Run, step: int) -> Any:
+    """Carries out a call that may hedge to its end. Whatever interrupts it, the engine is told."""
+    contest = _Race(run)
+    engine, call = run.engine, run.call
+    engine.waiters[call] = contest.wake
+    try:
+        step, won = contest.drive(step)
+    except BaseException:
+        reply = engine.native.on(call, CANCEL)
+        if not isinstance(reply, int):
+            engine.wake(reply[1])
+        discard_held(run)
+        raise
+    finally:
+        engine.waiters.pop(call, None)
+        contest.close()
+    lane = contest.lanes.get(won, run)
+    lane.made = run.made
+    try:
+        if step & 3 != DONE:
+            lane.attempts = run.attempts
+            return lane.stream(step)
+        lane.attempts, run.call, lane.call = run.made, 0, 0
+        return lane.conclude(step)
+    except BaseException:
+        lane.abandon()
+        discard_held(lane)
+        raise
+
+
+class _Race:
+    """What is out, and what has come back."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.call = run.call  # for those that report their end when the call has none any more
+        self.lanes: dict[int, Run] = {}
+        self.ended: deque[tuple[int, bool, Any]] = deque()
+        self._news = allocate_lock()
+        self._news.acquire()
+        self._guard = allocate_lock()
+        self._over = False
+        self._out: set[int] = set()
+
+    def wake(self) -> None:
+        """There is something to do for the caller's thread."""
+        try:
+            self._news.release()
+        except RuntimeError:
+            pass  # it has been woken already
+
+    def drive(self, step: int) -> tuple[int, int]:
+        """Carries out steps up to the one that ends the race: it, and the lane of the answer or -1."""
+        run = self.run
+        while True:
+            for attempt in self._out:
+                if step >> 4 >> ((attempt - 1) & 7) & 1:
+                    # It is out of time, or has lost. It goes on all the same; this is what it comes to.
+                    self.lanes[(attempt - 1) & 7].stopped(attempt, None)
+            action = step & 3
+            if action == DONE:
+                return step, step >> 18 & 7 if step >> 18 & 15 else -1
+            if step & 0xF003 == WAIT_BODY:
+                return step, (run.attempts - 1) & 7
+            if action == ATTEMPT:
+                self._start(step >> 12 & 0xFF)
+            us = (step >> SPAN_SHIFT) - 1
+            if us and not self.ended:
+                self._wait(us)
+            step = self._report() if self.ended else run.engine.on(run.call, POLL)
+
+    def _wait(self, us: int) -> None:
+        if self.run.engine.clock is not None and self.lanes and self._news.acquire(True, _REAL):
+            return
+        self.run.engine.park(self._news, us)
+
+    def _start(self, attempt: int) -> None:
+        run = self.run
+        run.attempts = run.made = attempt
+        lane = self.lanes[(attempt - 1) & 7] = run.lane()
+        lane.attempts = 255  # whoever abandons the call reports none of those that go on
+        self._out.add(attempt)
+        us = run.engine.native.time_left(run.call)
+        context = copy_context()
+        try:
+            in_thread(lambda: context.run(self._attempt, lane, attempt, us))
+        except BaseException as error:  # no thread: as if the attempt had failed
+            self.ended.append((attempt, False, error))
+
+    def _attempt(self, lane: Run, attempt: int, us: int) -> None:
+        """What the thread of an attempt does. It tells how that ended, and does not fail."""
+        ok, value = False, None
+        try:
+            value = within((lane.engine, lane.call, None, lane.scope), lane.start, attempt, us)
+            if type(value) in COROUTINES:
+                raise not_async(value, lane.fn)
+            ok = True
+        except BaseException as error:
+            value = error
+        with self._guard:
+            late = self._over
+            if not late:
+                self.ended.append((attempt, ok, value))
+        if late:
+            self._lost(lane, attempt, ok, value)
+        else:
+            self.wake()
+        value = None  # no cycle: exception, traceback, frame, exception
+
+    def _report(self) -> int:
+        """Tells the engine how an attempt ended; a failed result is released before anything else."""
+        attempt, ok, value = self.ended.popleft()
+        lane = self.lanes[(attempt - 1) & 7]
+        self._out.discard(attempt)
+        try:
+            step = lane.report(attempt, ok, value)
+        except BaseException:
+            lane.engine.on(lane.call or self.run.call, FINISHED | attempt << ATTEMPT_SHIFT | CANCELLED)
+            raise
+        if step & 0xF003 == WAIT_BODY:
+            self.run.attempts = attempt
+        elif ok and step & 3 != DONE:
+            lane.release(value)
+        return step
+
+    def close(self) -> None:
+        """The race is over. Who comes now has lost."""
+        with self._guard:
+            self._over = True
+        while self.ended:
+            attempt, ok, value = self.ended.popleft()
+            self._lost(self.lanes[(attempt - 1) & 7], attempt, ok, value)
+
+    def _lost(self, lane: Run, attempt: int, ok: bool, value: Any) -> None:
+        """Reports the end of a loser: its permit is released, its answer discarded."""
+        lane.engine.on(self.call, FINISHED | attempt << ATTEMPT_SHIFT | CANCELLED)
+        if ok:
+            try:
+                lane.discard(value)
+            except Exception:  # noqa: S110 - no caller receives it
+                pass
+
+
+IDLE: Final = 10.0
+"""Seconds after which a thread that has nothing to do ends."""
+
+
+class _Worker:
+    """A thread that runs one thing after the other."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.work: Callable[[], object] | None = work
+        self.turn = allocate_lock()
+        self.turn.acquire()
+        # A daemon: an attempt that hangs may not keep the program from ending.
+        threading.Thread(target=self._run, name="tidegate: attempts", daemon=True).start()
+
+    def _run(self) -> None:
+        while self.work is not None:
+            self.work()
+            self.work = None
+            _idle.append(self)
+            if not self.turn.acquire(True, IDLE):
+                try:
+                    _idle.remove(self)
+                except ValueError:
+                    self.turn.acquire()  # somebody has just taken it
+
+
+_idle: Final[list[_Worker]] = []
+
+
+def in_thread(work: Callable[[], object]) -> None:
+    """Runs something on a thread of ours: one that is idle, else a new one."""
+    try:
+        worker = _idle.pop()
+    except IndexError:
+        _Worker(work)
+        return
+    worker.work = work
+    worker.turn.release()
+
+
+def forget_threads() -> None:
+    """In the child of a fork, where they are not."""
+    _idle.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget_threads)

@@ -1,0 +1,258 @@
+"""A call that has left the happy path: what its shell needs to know, and how it ends."""
+
+from __future__ import annotations
+
+from types import CoroutineType, GeneratorType
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegate import _native
+from tidegate._engine.errors import AttemptTimeout, TidegateError
+from tidegate._engine.hooks import nothing
+from tidegate._engine.wire import (
+    ATTEMPT_SHIFT,
+    DEADLINE,
+    DONE,
+    FINISHED,
+    HEADERS,
+    LOST,
+    SPAN_SHIFT,
+    STALE,
+    VERDICTS,
+)
+
+from . import outcomes
+from .notes import add_note, note_of, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegate._engine.engine import Engine
+
+    from .deadline import Scope
+    from .policy import Policy
+
+_ITERABLE_COROUTINE: Final = 0x100  # `inspect.CO_ITERABLE_COROUTINE`: an old-style coroutine
+
+HEAD: Final = -2
+"""A judgement: the head of a good answer, whose body follows."""
+
+
+COROUTINES: Final = frozenset({CoroutineType, _native.awaitable_type()})
+"""What a synchronous function does not return, unless somebody has mistaken the colour."""
+
+
+def not_async(value: Any, fn: object) -> TypeError:
+    """The failure of a synchronous call that was given an async function: what it has made is not awaited."""
+    value.close()
+    return TypeError(
+        f"policy.call was given an async function ({fn!r} returned a coroutine): use policy.acall"
+    )
+
+
+async def awaited(value: Any, fn: object) -> Any:
+    """Awaits what an async function has answered, if that can be awaited."""
+    if not isawaitable(value):
+        kind = type(value).__name__
+        raise TypeError(
+            f"policy.acall was given a function that is not async ({fn!r} returned {kind}): use policy.call"
+        )
+    return await value
+
+
+def isawaitable(value: Any) -> bool:
+    """As `inspect.isawaitable`, without importing it."""
+    if hasattr(type(value), "__await__"):
+        return True
+    return isinstance(value, GeneratorType) and bool(value.gi_code.co_flags & _ITERABLE_COROUTINE)
+
+
+class Run:
+    """One call: its callable, its answers by lane, its place in the engine. Adapters refine it.
+
+    `races` says that attempts may run beside each other. `attempts` is the newest attempt that the shell
+    knows of, and from the head of an answer on the one that it came from; `made`, of a race, how many there
+    have been.
+    """
+
+    __slots__ = (
+        "_call",
+        "args",
+        "attempts",
+        "classify",
+        "engine",
+        "fn",
+        "held",
+        "id",
+        "kwargs",
+        "made",
+        "passing",
+        "policy",
+        "races",
+        "route",
+        "scope",
+    )
+
+    def __init__(
+        self,
+        engine: Engine,
+        policy: Policy,
+        route: str,
+        scope: Scope | None,
+        call: int,
+        fn: Callable[..., Any] = nothing,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        classify: outcomes.Classify | None = None,
+        passing: str | None = None,
+    ) -> None:
+        self.engine = engine
+        self.policy = policy
+        self.route = route
+        self.scope = scope
+        self.id = self._call = call
+        self.fn = fn
+        self.args = args
+        self.kwargs = kwargs or {}
+        self.classify = classify
+        self.passing = passing
+        self.races = False
+        self.attempts = 0
+        self.made = 0
+        self.held: dict[int, tuple[bool, Any]] = {}
+
+    @property
+    def call(self) -> int:
+        """The call's id while it goes on, else 0; `id` is kept."""
+        return self._call
+
+    @call.setter
+    def call(self, call: int) -> None:
+        self._call = call
+        self.id = call or self.id
+
+    def start(self, attempt: int, us: int) -> Any:
+        """Makes an attempt; `us` is the time it has, below 0 without end (async: an awaitable)."""
+        del attempt
+        if self.passing is None:
+            return self.fn(*self.args, **self.kwargs)
+        return self.fn(*self.args, **{**self.kwargs, self.passing: us / 1e6 if us >= 0 else None})
+
+    def judge(self, ok: bool, value: Any) -> int:
+        """The outcome of an attempt: at its place in a word, or `STOPPED`, or `HEAD`."""
+        outcome = 0 if ok else outcomes.of_exception(value)
+        if self.classify is None or outcome == outcomes.STOPPED:
+            return outcome
+        return outcomes.by(self.classify, value, outcome, self.policy._kinds)
+
+    def release(self, value: Any) -> Any:
+        """Gives back what a failed result holds, before anything else (async: an awaitable or None)."""
+
+    def discard(self, value: Any) -> Any:
+        """Releases what an unreceived answer holds (async: an awaitable or None)."""
+
+    def undelivered(self) -> list[Any]:
+        """Takes the answers that are still held after the call has raised: its shell discards them."""
+        held, self.held = self.held, {}
+        return [value for ok, value in held.values() if ok]
+
+    def lane(self) -> Run:
+        """A run for one attempt of a race: its own in everything but its answers."""
+        twin = object.__new__(type(self))
+        for kind in type(self).__mro__:
+            for name in getattr(kind, "__slots__", ()):
+                if hasattr(self, name):
+                    setattr(twin, name, getattr(self, name))
+        if hasattr(self, "__dict__"):
+            vars(twin).update(vars(self))
+        return twin
+
+    def deliver(self, value: Any, verdict: str, note: str | None, retry_in: float | None) -> Any:
+        """What the caller gets of a result."""
+        del verdict, note, retry_in
+        return value
+
+    def stream(self, step: int) -> Any:
+        """A good answer whose body follows: the caller gets it, and the call goes on until it is read."""
+        raise NotImplementedError
+
+    def report(self, attempt: int, ok: bool, value: Any) -> int:
+        """Tells the engine how an attempt ended; answers its step."""
+        self.held[(attempt - 1) & 7] = (ok, value)  # first: whatever interrupts us, the shell discards it
+        outcome = self.judge(ok, value)
+        if outcome == outcomes.STOPPED:
+            if not self.races:  # a race waits for the others first
+                self.abandon()
+            raise value
+        event = HEADERS if outcome == HEAD else FINISHED | outcome
+        step = self.engine.report(self.call, event | attempt << ATTEMPT_SHIFT, self.fn, value)
+        if outcome == HEAD and step & 3 == DONE:  # the head came too late: nobody reads the body
+            self.engine.on(self.call, FINISHED | attempt << ATTEMPT_SHIFT | outcomes.CANCELLED)
+        return step
+
+    def failed(self, attempt: int, failure: BaseException, step: int) -> int:
+        """Takes over after an attempt whose failure the engine has been told; answers what it said."""
+        self.attempts = attempt
+        self.held[(attempt - 1) & 7] = (False, failure)
+        return step
+
+    def abandon(self) -> None:
+        """The caller gave up, and the attempt has unwound: the permit goes on."""
+        if self.call:
+            abandon(self.engine, self.call, self.attempts)
+            self.call = 0
+
+    def stopped(self, attempt: int, cause: BaseException | None) -> None:
+        """An attempt that we stopped: what its caller gets if it was the last."""
+        error = self.refuse("attempt_timeout")
+        error.__cause__ = cause
+        self.held[(attempt - 1) & 7] = (False, error)
+
+    def conclude(self, step: int) -> Any:
+        """The end: the result, the original exception, or an error of our own."""
+        verdict, lane, span = step >> 12 & 63, step >> 18 & 15, (step >> SPAN_SHIFT) - 1
+        retry_in = None if span < 0 else span / 1000
+        name = VERDICTS[verdict]
+        last = self.held.get((self.attempts - 1) & 7)
+        held = self.held.get(lane & 7) if lane else last if verdict in (STALE, LOST) else None
+        if held is None or (held[0] and not self.intact(held[1])):
+            error: BaseException = self.refuse(name, retry_in)
+            if last is not None and not last[0]:
+                cause: BaseException = last[1]
+                stopped = verdict == DEADLINE and isinstance(cause, AttemptTimeout)
+                error.__cause__ = cause.__cause__ if stopped else cause
+        else:
+            ok, value = held
+            note = note_of(name, self.attempts, retry_in, self.policy._seconds("retry.max_retry_after"))
+            if ok:
+                return self.deliver(value, name, note, retry_in)
+            add_note(value, self.note(name, note))
+            error = value
+        self.held = {lane: kept for lane, kept in self.held.items() if kept[0]}  # unreceived answers
+        if self.engine.journals:
+            self.engine.mark(error, self.id)
+        try:
+            raise error
+        finally:
+            held = last = value = cause = None  # type: ignore[assignment]
+            del error  # no cycle: exception, traceback, frame, exception
+
+    def note(self, verdict: str, note: str | None) -> str | None:
+        """The note of a verdict; adapters may know better."""
+        del verdict
+        return note
+
+    def refuse(self, verdict: str, retry_in: float | None = None) -> TidegateError:
+        """The error of an end that has no result of its own."""
+        return refusal(verdict, self.policy, self.route, retry_in)
+
+    def intact(self, value: Any) -> bool:
+        """Can this earlier result still be delivered?"""
+        del value
+        return True
+
+
+def abandon(engine: Engine, call: int, attempts: int) -> None:
+    """Cancels a call and reports its attempts, which have unwound. A call that has ended does not mind."""
+    woken = engine.native.abandon(call, min(attempts, 255))
+    if woken is not None:
+        engine.wake(woken)

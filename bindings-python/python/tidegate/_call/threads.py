@@ -1,0 +1,106 @@
+"""The shell for threads: carries out steps, waits, wakes, cancels. It decides nothing."""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+from typing import TYPE_CHECKING, Any
+
+from tidegate._engine.wire import ATTEMPT, DONE, POLL, SPAN_SHIFT, WAIT, WAIT_BODY
+from tidegate._native import within
+
+from .run import COROUTINES, not_async
+
+if TYPE_CHECKING:
+    from .run import Run
+
+
+def drive(run: Run, step: int) -> Any:
+    """Carries out a call from this step to its end. An interruption of any kind is reported to the engine."""
+    if run.races:
+        from .race_threads import race
+
+        return race(run, step)
+    try:
+        while True:
+            action = step & 3
+            if action == ATTEMPT:
+                step = _attempt(run, step)
+            elif action == DONE:
+                run.call = 0
+                return run.conclude(step)
+            elif step & 0xF003 == WAIT_BODY:
+                return run.stream(step)
+            else:
+                step = park(run, step)
+    except BaseException:
+        run.abandon()
+        discard_held(run)
+        raise
+
+
+def discard_held(run: Run) -> None:
+    """Closes the answers of a call that ends with an error: no caller receives them."""
+    for value in run.undelivered():
+        try:
+            run.discard(value)
+        except Exception:  # noqa: S110 - the call has an error already, and that one matters
+            pass
+
+
+def resume(run: Run, attempt: int, step: int | None, failure: BaseException) -> Any:
+    """Goes on after an attempt that the fast path has made, and that failed, with this step if told."""
+    try:
+        step = settle(run, attempt, False, failure) if step is None else run.failed(attempt, failure, step)
+    except BaseException:
+        run.abandon()
+        discard_held(run)
+        raise
+    return drive(run, step)
+
+
+def _attempt(run: Run, step: int) -> int:
+    attempt = run.attempts = step >> 12 & 0xFF
+    ok = False
+    value: Any = None
+    try:
+        value = within((run.engine, run.call, None, run.scope), run.start, attempt, (step >> SPAN_SHIFT) - 1)
+        if type(value) in COROUTINES:
+            raise not_async(value, run.fn)
+        ok = True
+    except BaseException as error:
+        value = error
+    return settle(run, attempt, ok, value)
+
+
+def settle(run: Run, attempt: int, ok: bool, value: Any) -> int:
+    """Reports an attempt, and releases a failed result before anything else happens."""
+    run.attempts = attempt
+    step = run.report(attempt, ok, value)
+    if ok and step & 3 != DONE and step & 0xF003 != WAIT_BODY:
+        run.release(value)
+    return step
+
+
+def park(run: Run, step: int) -> int:
+    """Waits until there is something to do; registers, then polls, so that no wake is lost (R3)."""
+    engine, call = run.engine, run.call
+    lock = allocate_lock()
+    lock.acquire()
+
+    def waker() -> None:
+        try:
+            lock.release()
+        except RuntimeError:
+            pass  # it has been woken already
+
+    engine.waiters[call] = waker
+    try:
+        step = engine.on(call, POLL)
+        while step & 3 == WAIT:
+            us = (step >> SPAN_SHIFT) - 1
+            if us:
+                engine.park(lock, us)
+            step = engine.on(call, POLL)
+        return step
+    finally:
+        engine.waiters.pop(call, None)

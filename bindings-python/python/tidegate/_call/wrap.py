@@ -1,0 +1,154 @@
+"""`policy.wrap(client)`: the methods of an object behind a policy."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from .caller import Caller
+    from .policy import Policy
+
+T = TypeVar("T")
+
+_OWN: Final = frozenset(
+    (
+        "__class__ __new__ __init__ __getattribute__ __getattr__ __setattr__ __delattr__ __dict__ __dir__"
+        " __slots__ __init_subclass__ __subclasshook__ __class_getitem__ __del__ __reduce__ __reduce_ex__"
+        " __getstate__ __setstate__ __getnewargs__ __getnewargs_ex__ __copy__ __deepcopy__ __repr__"
+    ).split()
+)
+"""Special methods that are the wrapper's, not the object's."""
+
+
+def wrap(policy: Policy, client: T, methods: Iterable[str] | None, route: str | None) -> T:
+    """The object with its methods behind the policy; see `Policy.wrap`."""
+    if isinstance(methods, str):
+        raise ValueError(f"methods = {methods!r}: must be names of methods, in a list")
+    if methods is None:
+        _check_repeats(policy, client)
+        names = _public(client)
+        if not names:
+            raise ValueError(f"client = {client!r}: has no public method to put behind a policy")
+    else:
+        names = list(methods)
+        for name in names:
+            _check_method(client, name)
+    caller: Caller = policy if route is None else policy.at(route=route)
+    calls = {name: caller(getattr(client, name)) for name in names}
+    return cast("T", _kind_of(type(client))(client, calls, policy.name))
+
+
+def _public(client: object) -> list[str]:
+    """Its public coroutine methods; of an object that has none, its public methods. No streams."""
+    found: dict[str, bool] = {}
+    for name in dir(client):
+        if name.startswith("_"):
+            continue
+        static = inspect.getattr_static(client, name)
+        if isinstance(static, property):
+            continue  # asking for it could do anything
+        method = getattr(client, name)
+        if inspect.isroutine(method) and not _streams(method):
+            found[name] = inspect.iscoroutinefunction(method)
+    awaited = any(found.values())
+    return [name for name, awaits in found.items() if awaits == awaited]
+
+
+def _streams(method: Any) -> bool:
+    """Is it a generator, sync or async, or a context manager made of one?"""
+    inner = inspect.unwrap(method)
+    return inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner)
+
+
+def _check_method(client: object, name: str) -> None:
+    method = getattr(client, name, None)
+    if not callable(method):
+        raise ValueError(f"methods: {name!r} is no method of {type(client).__name__}")
+    if _streams(method):
+        raise ValueError(f"methods: {name!r} of {type(client).__name__} is a stream, which is never wrapped")
+
+
+def _check_repeats(policy: Policy, client: object) -> None:
+    """A write that is repeated after an ambiguous failure may happen twice."""
+    if policy._engine.native.may_do_twice(policy._number):
+        raise ValueError(
+            f"methods = None: policy {policy.name!r} repeats calls, and what a method of"
+            f" {type(client).__name__} writes may happen twice; name the methods that may be repeated,"
+            " or retry_on only conflict, never_sent, throttled"
+        )
+
+
+class _Wrapped:
+    """An object, with some of its methods behind a policy. All else is the object's."""
+
+    __slots__ = ("__weakref__", "_tidegate_calls", "_tidegate_client", "_tidegate_policy")
+
+    def __init__(self, client: object, calls: dict[str, Callable[..., Any]], policy: str) -> None:
+        object.__setattr__(self, "_tidegate_client", client)
+        object.__setattr__(self, "_tidegate_calls", calls)
+        object.__setattr__(self, "_tidegate_policy", policy)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("__class__", "__repr__"):
+            return object.__getattribute__(self, name)
+        calls = object.__getattribute__(self, "_tidegate_calls")
+        if name in calls:
+            return calls[name]
+        return getattr(object.__getattribute__(self, "_tidegate_client"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(object.__getattribute__(self, "_tidegate_client"), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(object.__getattribute__(self, "_tidegate_client"), name)
+
+    def __dir__(self) -> Iterable[str]:
+        return dir(object.__getattribute__(self, "_tidegate_client"))
+
+    def __repr__(self) -> str:
+        client = object.__getattribute__(self, "_tidegate_client")
+        return f"<{client!r} behind {object.__getattribute__(self, '_tidegate_policy')!r}>"
+
+
+def _class_of(wrapped: _Wrapped) -> type:
+    return type(object.__getattribute__(wrapped, "_tidegate_client"))
+
+
+_kinds: Final[dict[type, type[_Wrapped]]] = {}
+
+
+def _kind_of(kind: type) -> type[_Wrapped]:
+    """The wrapper for objects of a class: it has the special methods that the class has."""
+    made = _kinds.get(kind)
+    if made is None:
+        names = [name for name in dir(kind) if name[:2] == name[-2:] == "__" and name not in _OWN]
+        special: dict[str, Any] = {
+            name: _forwarded(name)
+            for name in names
+            if callable(getattr(kind, name)) and getattr(kind, name) is not getattr(object, name, None)
+        }
+        # It says what the object is, as mocks do; type checkers know no property of this name.
+        special |= {"__slots__": (), "__class__": property(_class_of)}
+        made = _kinds[kind] = type(f"Wrapped{kind.__name__}", (_Wrapped,), special)
+    return made
+
+
+def _forwarded(name: str) -> Callable[..., Any]:
+    def forward(self: _Wrapped, *args: Any, **kwargs: Any) -> Any:
+        client = object.__getattribute__(self, "_tidegate_client")
+        answer = getattr(client, name)(*args, **kwargs)
+        if name == "__aenter__":
+            return _entered(self, client, answer)
+        return self if answer is client else answer
+
+    forward.__name__ = name
+    return forward
+
+
+async def _entered(wrapped: _Wrapped, client: object, entering: Any) -> Any:
+    """`async with wrapped as it`: the wrapper, where the object answers itself."""
+    answer = await entering
+    return wrapped if answer is client else answer

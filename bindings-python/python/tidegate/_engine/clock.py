@@ -1,0 +1,103 @@
+"""Spans, and the clocks that tests put in the place of the system's."""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+from abc import ABC, abstractmethod
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from tidegate._call.timers import Timers
+
+    from .engine import Engine
+
+Span: TypeAlias = "float | timedelta"
+"""Seconds, or a `timedelta`."""
+
+_live: Final[WeakSet[Clock]] = WeakSet()
+
+
+class Clock(ABC):
+    """A clock that does not run by itself: `tidegate.testing.FakeClock` is the one there is."""
+
+    def __init__(self) -> None:
+        _live.add(self)
+
+    @abstractmethod
+    def now_us(self) -> int:
+        """Microseconds since its origin."""
+
+    @abstractmethod
+    def attach(self, engine: Engine) -> None:
+        """Drives the manual clock of an engine from now on."""
+
+    @abstractmethod
+    def watch(self, timers: Timers) -> None:
+        """An event loop has timers on this clock from now on."""
+
+    @abstractmethod
+    def changed(self, timers: Timers) -> None:
+        """Something was waited for, woken or ended on that loop."""
+
+    @abstractmethod
+    def park(self, lock: Any, us: int | None) -> None:
+        """Blocks this thread until the lock is released or the span has passed on this clock."""
+
+
+class ManualClock(Clock):
+    """A clock that its owner moves, and that a waiting thread moves forward by itself. A replay has one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._us = 0
+        self._engines: list[Engine] = []
+        self._guard = allocate_lock()
+
+    def now_us(self) -> int:
+        """Microseconds since the clock was made."""
+        return self._us
+
+    def attach(self, engine: Engine) -> None:
+        """Drives the engine's clock from now on."""
+        self._engines.append(engine)
+        engine.native.set_now(self._us)
+
+    def watch(self, timers: Timers) -> None:
+        """Does nothing: an event loop's waits are not watched."""
+
+    def changed(self, timers: Timers) -> None:
+        """Does nothing: an event loop's waits are not watched."""
+
+    def park(self, lock: Any, us: int | None) -> None:
+        """Moves the clock by the span that this thread would wait; without one, waits for the lock."""
+        if us is None:
+            lock.acquire()
+        elif not lock.acquire(False):
+            self.move(self._us + us)
+
+    def move(self, us: int) -> None:
+        """Moves the clock forward to a moment, in microseconds, and its engines with it."""
+        with self._guard:
+            self._us = max(us, self._us)
+            for engine in self._engines:
+                engine.native.set_now(self._us)
+
+
+def live_clocks() -> list[Clock]:
+    """The clocks of tests that exist now."""
+    return list(_live) if _live else []
+
+
+def to_us(value: Any) -> Any:
+    """Seconds or a `timedelta` as whole microseconds; core names the mistake in anything else."""
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return value if isinstance(value, str) else repr(value)
+    try:
+        us = float(value) * 1e6
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+    return float(round(us)) if abs(us) < 1e300 else us

@@ -1,0 +1,195 @@
+"""What a call can end with besides its own result or its own exception."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from .explain import CallExplanation
+
+
+class TidegateError(Exception):
+    """Base of all errors of this library.
+
+    The last response, or the original exception, is what a caller gets wherever there is one; these errors
+    are for calls refused before an attempt, and for attempts that we stopped ourselves.
+
+    Attributes:
+        code: The kind of error, the same in every language.
+        reason: The verdict of the engine, finer than `code`: a bulkhead refuses with `queue_full` or
+            `acquire_timeout`.
+        retry_in: Seconds after which another try would make sense, or None.
+        policy: The policy's name.
+        route: The route's key.
+        http_status: What an HTTP server would answer its own caller with.
+    """
+
+    code: ClassVar[str] = "error"
+    http_status: ClassVar[int] = 503
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        reason: str | None = None,
+        retry_in: float | None = None,
+        policy: str | None = None,
+        route: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason or self.code
+        self.retry_in = retry_in
+        self.policy = policy
+        self.route = route
+        self._at: float | None = None
+        if retry_in is not None:
+            import time
+
+            self._at = time.time() + retry_in
+
+    @property
+    def retry_at(self) -> datetime | None:
+        """The wall-clock moment (UTC) from which another try would make sense, or None."""
+        if self._at is None:
+            return None
+        from datetime import datetime, timezone
+
+        return datetime.fromtimestamp(self._at, timezone.utc)
+
+    def explain(self) -> CallExplanation | None:
+        """Why the call ended as it did, with the numbers that were looked at.
+
+        Returns:
+            None unless the engine keeps a journal (`Engine(journal=True)`) from which nothing was taken.
+        """
+        from .engine import explain
+
+        return explain(self)
+
+
+class Rejected(TidegateError):
+    """The call was refused before any attempt."""
+
+    code = "rejected"
+
+
+class RateLimited(Rejected):
+    """The rate limit is used up."""
+
+    code = "rate_limited"
+    http_status = 429
+
+
+class BulkheadFull(Rejected):
+    """No slot was free, or none came free in time.
+
+    Attributes:
+        max_concurrency: The configured limit of calls in flight.
+        max_queue: The configured limit of waiting calls; None is unbounded.
+        acquire_timeout: The configured patience of a waiting call, in seconds; None is for ever.
+    """
+
+    code = "bulkhead_full"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        max_concurrency: int | None = None,
+        max_queue: int | None = None,
+        acquire_timeout: float | None = None,
+        **common: Any,
+    ) -> None:
+        super().__init__(message, **common)
+        self.max_concurrency = max_concurrency
+        self.max_queue = max_queue
+        self.acquire_timeout = acquire_timeout
+
+
+class BreakerOpen(Rejected):
+    """The circuit breaker is open."""
+
+    code = "breaker_open"
+
+
+class Throttled(Rejected):
+    """The adaptive throttle refused the call."""
+
+    code = "throttled"
+    http_status = 429
+
+
+class ForcedOpen(Rejected):
+    """An operator refuses all calls."""
+
+    code = "forced_open"
+
+
+class HoldFull(Rejected):
+    """Too many calls are held already."""
+
+    code = "hold_full"
+
+
+class StoreUnavailable(Rejected):
+    """The shared store is gone, and the policy says to refuse."""
+
+    code = "store_unavailable"
+
+
+class CostAboveBurst(TidegateError):
+    """The call costs more than the rate limit can ever hold."""
+
+    code = "cost_above_burst"
+
+
+class CallLost(TidegateError):
+    """The call was given up, because nothing was heard of it for so long."""
+
+    code = "call_lost"
+
+
+class AttemptTimeout(TidegateError, TimeoutError):
+    """The last attempt ran out of `attempt_timeout`, and we stopped it."""
+
+    code = "attempt_timeout"
+    http_status = 504
+
+
+class DeadlineExceeded(TidegateError, TimeoutError):
+    """The deadline passed: before the call, while it waited, or during an attempt."""
+
+    code = "deadline_exceeded"
+    http_status = 504
+
+
+class StateError(TidegateError, ValueError):
+    """A saved state that cannot be restored: where, and the rule it breaks. Nothing has been changed."""
+
+    code = "state"
+
+
+class PolicyError(TidegateError, ValueError):
+    """A policy that cannot be built, with every mistake there is.
+
+    Attributes:
+        mistakes: (key, value, rule) of each mistake.
+    """
+
+    code = "policy"
+
+    def __init__(self, mistakes: list[tuple[str, str, str]]) -> None:
+        super().__init__("; ".join(f"{key} = {value}: {rule}" for key, value, rule in mistakes))
+        self.args = (mistakes,)
+        self.mistakes = mistakes
+
+    def __str__(self) -> str:
+        return "; ".join(f"{key} = {value}: {rule}" for key, value, rule in self.mistakes)
+
+
+class Unsupported(PolicyError, NotImplementedError):
+    """A policy that asks for what this package cannot do yet; it is refused, and never half carried out."""
+
+    code = "unsupported"

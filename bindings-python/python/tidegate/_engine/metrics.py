@@ -1,0 +1,57 @@
+"""What backends of metrics share: the families, and what there is of them now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidegate import _native
+
+from .engine import default_engine
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+
+class Family(NamedTuple):
+    """All series of one name; `labels` are those beside `policy` and `route`, which all have."""
+
+    name: str
+    instrument: str
+    labels: tuple[str, ...]
+    meaning: str
+
+
+class Series(NamedTuple):
+    """One series: a number, or a histogram's counts and sum."""
+
+    family: Family
+    labels: tuple[str, ...]
+    value: float | tuple[list[int], float]
+
+
+FAMILIES: Final = tuple(
+    Family(name, kind, tuple(labels), meaning) for name, kind, labels, meaning in _native.families()
+)
+BOUNDS: Final = tuple(_native.bounds())
+"""The upper bounds of histograms, in seconds."""
+
+
+def measured(engine: Engine | None, max_routes: int) -> Engine:
+    """An engine (the process's own where none is given) that counts from now on.
+
+    Raises:
+        ValueError: If `max_routes` is out of range.
+    """
+    if not 0 <= max_routes <= 10_000:
+        raise ValueError(f"max_routes = {max_routes!r}: must be a whole number from 0 to 10000")
+    engine = default_engine() if engine is None else engine
+    engine.inspector.measure(max_routes)
+    return engine
+
+
+def read(engine: Engine) -> list[Series]:
+    """All series there are, now."""
+    return [
+        Series(FAMILIES[family], (policy, route, *labels), value)
+        for family, policy, route, labels, value in engine.inspector.series()
+    ]

@@ -1,0 +1,103 @@
+"""Pools: components that several policies share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from .engine import default_engine
+from .errors import PolicyError
+from .options import POOLS, pairs_of_pool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .engine import Engine
+    from .options import Budget, Bulkhead, RateLimit
+    from .snapshot import PoolView
+
+
+class Pool:
+    """One component for several policies: one queue, one bucket or one budget for all their routes.
+
+    Exactly one of `bulkhead`, `rate_limit` and `budget` says what it is. Policies name it, by its name or by
+    itself, and keep how long they wait (`acquire_timeout`, `wait`, `max_wait`, `max_waiters`) and `unit`.
+
+    Example:
+        >>> db = Pool("db", bulkhead=Bulkhead(max_concurrency=10, max_queue=50))
+        >>> reads = Policy("reads", bulkhead=Bulkhead(pool=db, acquire_timeout=0.1))
+        >>> writes = Policy("writes", bulkhead=Bulkhead(pool="db"))
+
+    Args:
+        name: Its name, the same for all policies of the engine; the same name with other settings is an
+            error.
+        bulkhead: The limit and the queue, or a dict of their keys.
+        rate_limit: The rate, or a dict of its keys.
+        budget: The retry budget, or a dict of its keys.
+        engine: The engine that keeps its state, and that of its policies; the process's own if left out.
+
+    Raises:
+        PolicyError: With every mistake there is: the key, the value and the rule.
+    """
+
+    __slots__ = ("_options", "engine", "kind", "name")
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        bulkhead: Bulkhead | Mapping[str, Any] | None = None,
+        rate_limit: RateLimit | Mapping[str, Any] | None = None,
+        budget: Budget | Mapping[str, Any] | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        kind, options = _only({"bulkhead": bulkhead, "rate_limit": rate_limit, "budget": budget})
+        if not isinstance(name, str):
+            raise PolicyError([("pool", repr(name), "a name is a string")])
+        self.name: Final[str] = name
+        self.kind: Final[str] = kind
+        self.engine: Final = default_engine() if engine is None else engine
+        self._options: Any = options
+        self.engine.native.pool(name, kind, pairs_of_pool(kind, options))
+
+    def retune(
+        self,
+        *,
+        bulkhead: Bulkhead | Mapping[str, Any] | None = None,
+        rate_limit: RateLimit | Mapping[str, Any] | None = None,
+        budget: Budget | Mapping[str, Any] | None = None,
+    ) -> None:
+        """Gives it other settings, all of them anew.
+
+        What is counted stays counted, and nobody in flight is evicted; a limit that grows admits waiters at
+        once.
+
+        Raises:
+            PolicyError: With every mistake there is, or if it is of another kind.
+        """
+        kind, options = _only({"bulkhead": bulkhead, "rate_limit": rate_limit, "budget": budget})
+        woken = self.engine.native.retune_pool(self.name, kind, pairs_of_pool(kind, options))
+        self._options = options
+        self.engine.wake(woken)
+
+    def snapshot(self) -> PoolView:
+        """Its state now: its `kind` and, of `pool`, `rate` and `budget`, the one that it has."""
+        return self.engine.snapshot()["pools"][self.name]
+
+    def __repr__(self) -> str:
+        return f"Pool({self.name!r}, {self.kind}={self._options!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.name, self.kind, self._options)
+
+
+def _only(given: Mapping[str, Any]) -> tuple[str, Any]:
+    """The one that is given."""
+    kinds = [kind for kind, options in given.items() if options is not None]
+    if len(kinds) != 1:
+        shown = ", ".join(kinds) or "(nothing)"
+        raise PolicyError([("pool", shown, f"a pool is one of {', '.join(POOLS)}")])
+    return kinds[0], given[kinds[0]]
+
+
+def _rebuild(name: str, kind: str, options: Any) -> Pool:
+    return Pool(name, **{kind: options})

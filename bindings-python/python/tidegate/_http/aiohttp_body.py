@@ -1,0 +1,105 @@
+"""aiohttp's answers while they are read: slot and deadline last until the connection is let go.
+
+Nothing is wrapped: a connection tells when it goes back to its pool or is closed, whichever way the body was
+read; and a deadline that passes is set as the failure of the stream, so that whoever reads it gets it.
+"""
+
+from __future__ import annotations
+
+from asyncio import ensure_future, get_running_loop, wait
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from tidegate._call.open_call import Open
+from tidegate._call.timers import timers_of
+
+from .drain import DRAIN_BYTES, DRAIN_SECONDS
+
+if TYPE_CHECKING:
+    from asyncio import Future
+
+    from tidegate._call.open_call import OpenRun
+
+
+def is_open(response: Any) -> bool:
+    """Whether something of an answer has yet to come."""
+    return response.connection is not None and not response.content.is_eof()
+
+
+class Body(Open):
+    """The call of an answer that is being read."""
+
+    def __init__(self, run: OpenRun, response: Any, step: int) -> None:
+        super().__init__(run, None, step)
+        self._response = ref(response)  # no cycle: thrown away unread, it gives its slot back at once
+        self._parked: dict[int, tuple[float, Any]] | None = None
+        response.connection.add_callback(self._released)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Waits for the deadline, on the loop's one timer."""
+        if self._until is not None:
+            engine = self._run.engine
+            timers = timers_of(engine)
+            due: Future[None] = get_running_loop().create_future()
+            due.add_done_callback(self._due)
+            self._parked = timers.parked
+            timers.park(-id(self), due, max(self._until - engine.native.now(), 0))
+
+    def _due(self, due: Future[None]) -> None:
+        if due.cancelled() or self._parked is None:
+            return
+        self._parked.pop(-id(self), None)
+        late = self._late()
+        if late is None:
+            self._watch()
+            return
+        self._parked = None
+        response = self._response()
+        if response is not None:
+            response.content.set_exception(late)
+            response.close()
+
+    def _released(self) -> None:
+        parked, self._parked = self._parked, None
+        if parked is not None:
+            parked.pop(-id(self), None)
+        response = self._response()
+        error = None if response is None else response.content.exception()
+        if error is None or type(error).__name__ == "ClientConnectionError":  # closed by whoever read it
+            self._end(0)
+        else:
+            self._end(self._run.judge_error(error))
+
+
+async def drain(response: Any, left: float) -> bool:
+    """Reads a failed answer to its end where that is small and quick; what has been read is kept in it."""
+    limit = min(DRAIN_SECONDS, max(left, 0.0))
+    reading = ensure_future(_read(response, limit))
+    try:
+        await wait({reading}, timeout=limit)
+    finally:
+        if not reading.done():
+            reading.cancel()
+            await wait({reading})
+    if reading.cancelled() or reading.exception() is not None:
+        return False
+    return reading.result()
+
+
+async def _read(response: Any, limit: float) -> bool:
+    if limit <= 0 or (response.content_length or 0) > DRAIN_BYTES:
+        return False
+    until = monotonic() + limit
+    chunks: list[bytes] = []
+    size = 0
+    content = response.content
+    while not content.at_eof():
+        chunk = await content.readany()
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > DRAIN_BYTES or monotonic() > until:
+            return False
+    response._body = b"".join(chunks)
+    return True

@@ -1,0 +1,130 @@
+"""A failed answer is read to its end where that is small and quick, which keeps its connection.
+
+Else it is closed. What has been read stands in for the stream, raw: the answer can still be the caller's.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from .until import bounded
+
+if TYPE_CHECKING:
+    from .httpx_run import Family
+
+DRAIN_BYTES: Final = 64 * 1024
+"""Raw bytes that are read at most."""
+DRAIN_SECONDS: Final = 0.25
+"""Seconds that it may take, less where less is left."""
+
+
+def drain(response: Any, family: Family, timeouts: dict[str, Any] | None, left: float) -> None:
+    """Empties and closes a response in a thread."""
+    stream = response.stream
+    if isinstance(stream, family.bytes):
+        return
+    limit = _shorten(timeouts, left)
+    kept = _Kept(response, limit)
+    try:
+        if kept.worth_it:
+            with bounded(limit):
+                for chunk in stream:
+                    if not kept.take(chunk):
+                        break
+                else:
+                    kept.whole = True
+    except Exception:  # noqa: S110 - it failed already; the next attempt tells
+        pass
+    finally:
+        try:
+            stream.close()
+        except Exception:  # noqa: S110
+            pass
+        kept.settle(family)
+
+
+async def drain_async(response: Any, family: Family, timeouts: dict[str, Any] | None, left: float) -> None:
+    """The same in an event loop, where nothing outlasts the limit, and a cancellation stays the caller's."""
+    from tidegate._call.timers import in_trio
+
+    if isinstance(response.stream, family.bytes):
+        return
+    limit = _shorten(timeouts, left)
+    if in_trio():
+        from trio import move_on_after
+
+        with move_on_after(limit):
+            await _read(response, family, limit)
+        return
+    from asyncio import ensure_future, wait
+
+    reading = ensure_future(_read(response, family, limit))
+    try:
+        await wait({reading}, timeout=limit)
+    finally:
+        if not reading.done():
+            reading.cancel()
+            await wait({reading})  # it closes the stream, whatever becomes of us
+
+
+async def _read(response: Any, family: Family, limit: float) -> None:
+    stream = response.stream
+    kept = _Kept(response, limit)
+    try:
+        if kept.worth_it:
+            async for chunk in stream:
+                if not kept.take(chunk):
+                    break
+            else:
+                kept.whole = True
+    except Exception:  # noqa: S110 - it failed already; the next attempt tells
+        pass
+    finally:
+        try:
+            await stream.aclose()
+        except Exception:  # noqa: S110
+            pass
+        kept.settle(family)
+
+
+def _shorten(timeouts: dict[str, Any] | None, left: float) -> float:
+    """The limit of a drain; the transport's own read timeout is not longer."""
+    limit = min(DRAIN_SECONDS, max(left, 0.0))
+    if timeouts is not None:
+        own = timeouts.get("read")
+        timeouts["read"] = limit if own is None else min(own, limit)
+    return limit
+
+
+class _Kept:
+    """What has been read of a response."""
+
+    def __init__(self, response: Any, limit: float) -> None:
+        self.response = response
+        self.whole = False
+        self.worth_it = limit > 0 and (content_length(response) or 0) <= DRAIN_BYTES
+        self._until = monotonic() + limit
+        self._chunks: list[bytes] = []
+        self._size = 0
+
+    def take(self, chunk: bytes) -> bool:
+        """Keeps a chunk; False where it has become too much or too late."""
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        return self._size <= DRAIN_BYTES and monotonic() <= self._until
+
+    def settle(self, family: Family) -> None:
+        """The response with what has been read, or closed."""
+        if self.whole:
+            self.response.stream = family.bytes(b"".join(self._chunks))
+        else:
+            self.response.is_closed = True
+
+
+def content_length(response: Any) -> int | None:
+    """What the answer says its body has, if it says so."""
+    try:
+        return int(response.headers["content-length"])
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,155 @@
+"""What an adapter keeps between requests: its policy, routes by origin, methods; and how a call begins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegate._call.caller import limit_of
+from tidegate._call.deadline import criticality_of, current, inherited
+from tidegate._call.policy import Policy
+from tidegate._engine.wire import DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY, SOLO, STALE_ROUTE
+
+from .options import NONE, NORMAL, flags_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .run import HttpRun
+
+Origin = tuple[str, str, "int | None"]
+"""Scheme, host and port of a URL; None is the scheme's own port."""
+
+_MOST_ROUTES: Final = 10_000
+_PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+
+
+class Front:
+    """One adapter's side of its calls.
+
+    Args:
+        policy: The policy; a fresh one of the preset `http` if None.
+        policies: More of them by name, for requests that name theirs.
+        retry_header: Whether repeats carry `Retry-Attempt: n`.
+
+    Raises:
+        TypeError: If `policy` is no Policy.
+    """
+
+    __slots__ = ("_facts", "_methods", "_routes", "policies", "policy", "retry_header")
+
+    def __init__(
+        self, policy: Policy | None, policies: Mapping[str, Policy] | None, retry_header: bool
+    ) -> None:
+        if policy is not None and not isinstance(policy, Policy):
+            raise TypeError(f"tidegate: policy = {policy!r}: must be a Policy")
+        self.policy = Policy(preset="http") if policy is None else policy
+        self.policies: Mapping[str, Policy] = {} if policies is None else policies
+        self.retry_header = retry_header
+        self._routes: dict[tuple[Policy, Any], tuple[int, str]] = {}
+        self._methods: dict[tuple[Policy, str], tuple[int, bool]] = {}
+        self._facts: dict[Policy, tuple[int, int | None, int]] = {}
+
+    def policy_of(self, options: Mapping[str, Any]) -> Policy:
+        """The policy of one request.
+
+        Raises:
+            ValueError: If it names one that the adapter does not know.
+        """
+        told = options.get("policy")
+        if told is None:
+            return self.policy
+        if isinstance(told, Policy):
+            return told
+        if told in self.policies:
+            return self.policies[told]
+        if told == self.policy.name:
+            return self.policy
+        known = ", ".join([*self.policies, self.policy.name])
+        raise ValueError(f"tidegate: policy = {told!r}: the adapter's policies are {known}")
+
+    def begin(self, run: HttpRun, options: Mapping[str, Any]) -> int:
+        """Begins the call of a request: its first step."""
+        policy, engine = run.policy, run.engine
+        native = engine.native
+        flags, limit = MAY_PARK, 0
+        if options is NONE:
+            flags |= NORMAL
+        else:
+            flags |= flags_of(options)
+            limit = limit_of(options.get("deadline"))
+        replayable, run.file, run.offset = run.replay()
+        run.factory = options.get("body_factory")
+        if run.factory is not None:
+            replayable, run.file = True, None
+        if replayable:
+            flags |= REPLAYABLE
+        if run.file is not None or not run.can_race:
+            flags |= SOLO  # one file has one position
+        told = options.get("idempotent")
+        if self.retries(policy, run.method()) or run.keyed() if told is None else told:
+            flags |= IDEMPOTENT
+        own, slot = self.facts(policy)
+        flags |= slot
+        run.until_body = slot != 0
+        run.header = options.get("retry_header", self.retry_header)
+        run.predicate = options.get("predicate")
+        run.races = policy._races(flags)
+        scope = run.scope = current()
+        parent = 0
+        if scope is not None:
+            around, parent = inherited(scope, engine)
+            limit = min(limit, around) if limit and around else limit or around
+            if "criticality" not in options:
+                flags = flags & ~3 | criticality_of(scope, flags & 3)
+        while True:
+            route, run.route = self.route_of(policy, options.get("route"), run)
+            # Without its query, which a hold does not look at and which may hold a secret (S6).
+            target = native.target(route, run.path().partition("?")[0]) if policy._holds else 0
+            run.call, step = engine.begun(native.begin(route, flags, limit, parent, target))
+            if step & 3 != DONE or step >> 12 & 63 != STALE_ROUTE:
+                break
+            self._routes.clear()
+        run.races = policy._races(flags)
+        if limit or own is not None:
+            run.until = native.now() + min(limit - 1 if limit else 1 << 53, 1 << 53 if own is None else own)
+        return step
+
+    def facts(self, policy: Policy) -> tuple[int | None, int]:
+        """The policy's own deadline in microseconds, and its flag for bodies; told anew after a `retune`."""
+        tunings = policy.engine.tunings
+        facts = self._facts.get(policy)
+        if facts is None or facts[0] != tunings:
+            own = policy._setting("deadline")
+            slot = SLOT_UNTIL_BODY if policy._setting("slot_until") == "body" else 0
+            facts = tunings, int(own) if isinstance(own, (int, float)) else None, slot
+            self._facts[policy] = facts
+        return facts[1], facts[2]
+
+    def retries(self, policy: Policy, method: str) -> bool:
+        """Whether the policy repeats requests of this method."""
+        tunings = policy.engine.tunings
+        known = self._methods.get((policy, method))
+        if known is None or known[0] != tunings:
+            if len(self._methods) >= _MOST_ROUTES:
+                self._methods.clear()
+            known = tunings, policy.engine.native.retries_method(policy._number, method)
+            self._methods[policy, method] = known
+        return known[1]
+
+    def route_of(self, policy: Policy, told: str | None, run: HttpRun) -> tuple[int, str]:
+        """The route of a request, and its key."""
+        name: Any = run.origin() if told is None else told
+        route = self._routes.get((policy, name))
+        if route is None:
+            if len(self._routes) >= _MOST_ROUTES:
+                self._routes.clear()
+            key = name if isinstance(name, str) else key_of(name)
+            route = self._routes[policy, name] = policy.engine.native.route(policy._number, key), key
+        return route
+
+
+def key_of(origin: Origin) -> str:
+    """An origin as the key of a route: `https://host:443`."""
+    scheme, host, port = origin
+    host = f"[{host}]" if ":" in host and host[:1] != "[" else host
+    return f"{scheme}://{host}:{port or _PORTS.get(scheme, 0)}"

@@ -1,0 +1,212 @@
+"""The happy path of a transport: a first attempt that ends well is begun and finished by the native half.
+
+A request that says nothing about itself, with a body in memory, goes through a `Quick` caller that knows its
+route. Whatever is not the happy path (a wait, a failure, an answer that has yet to be read) is handed to the
+run that the transport would have made anyway.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegate._call import caller
+from tidegate._call.caller import Caller
+from tidegate._call.lazy import resume as aresume
+from tidegate._call.open_call import MARGIN
+from tidegate._call.threads import discard_held, drive, settle
+from tidegate._engine.wire import IDEMPOTENT, MAY_PARK, REPLAYABLE
+from tidegate._native import scope
+
+from .front import key_of
+from .httpx_run import PHASES
+from .options import AROUND, NONE, NORMAL
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from .front import Front
+    from .httpx_run import Family, HttpxRun
+
+_MOST_PLANS: Final = 10_000
+_around: Final = AROUND.get
+
+
+class Unread(Exception):
+    """An answer that is no happy end yet: a failure, or a body that has to be read."""
+
+    def __init__(self, response: Any) -> None:
+        self.response = response
+
+
+class Quick(Caller):
+    """Calls of one route whose first attempt is native; what comes after is an `HttpxRun`'s."""
+
+    __slots__ = ("_family", "_front", "_inner", "_kind", "left", "repeats", "span", "tunings")
+
+    _judged_by_type = False  # answers and the exceptions of a client are an `HttpxRun`'s to judge
+    _family: Family
+    _front: Front
+    _inner: Any
+    _kind: type[HttpxRun]
+    repeats: bool
+    """Whether the policy repeats its method."""
+    span: int | None
+    """The time that each call has, in microseconds; None without end."""
+    left: float
+    """The same in seconds, and a little more."""
+    tunings: int
+
+    def outgoing(self, request: Any, whole: bool) -> tuple[Any, int] | None:
+        """The request in the time that it has, and when that begins; None where less may be left.
+
+        `whole` says that the transport answers with whole bodies: then nobody looks at a timeout again.
+        """
+        if self.span is None or scope() is not None:
+            return None
+        left = self.left
+        extensions = request.extensions
+        given = extensions.get("timeout") or NONE
+        if whole and len(given) == 4:
+            for own in given.values():
+                if own is None or own > left:
+                    break
+            else:
+                return request, self._engine.native.now()
+        # A dict of our own: the transport looks at it again when it reads the body.
+        timeouts = dict(given)
+        for phase in PHASES:
+            own = timeouts.get(phase)
+            if own is None or own > left:
+                timeouts[phase] = left
+        sent = object.__new__(type(request))
+        sent.__dict__.update(request.__dict__)
+        sent.extensions = {**extensions, "timeout": timeouts}
+        return sent, self._engine.native.now()
+
+    def _begun(
+        self, scope: Any, call: int, step: int, fn: Any, args: Any, kwargs: dict[str, Any] | None
+    ) -> Any:
+        return drive(*self._fresh(scope, call, step, self._flags, fn, args, kwargs))
+
+    def _failed(
+        self,
+        scope: Any,
+        call: int,
+        attempt: int,
+        step: int | None,
+        failure: BaseException,
+        fn: Any,
+        args: Any,
+        kwargs: Any,
+    ) -> Any:
+        run = self._run(scope, call, fn, args, kwargs)
+        try:
+            if type(failure) is Unread:
+                step = settle(run, attempt, True, failure.response)
+            else:
+                step = settle(run, attempt, False, failure)
+        except BaseException:
+            run.abandon()
+            discard_held(run)
+            raise
+        finally:
+            del failure  # no cycle: exception, traceback, frame, exception
+        return drive(run, step)
+
+    def _afailed(
+        self,
+        scope: Any,
+        call: int,
+        attempt: int,
+        step: int | None,
+        ok: bool,
+        value: Any,
+        fn: Any,
+        args: Any,
+        kwargs: Any,
+        timers: Any,
+    ) -> Coroutine[Any, Any, Any]:
+        if type(value) is Unread:
+            ok, value = True, value.response
+        return aresume(self._run(scope, call, fn, args, kwargs), attempt, step, ok, value, timers)
+
+    def _run(self, scope: Any, call: int, fn: Any, args: Any, kwargs: Any) -> HttpxRun:
+        """The run of a request: sent as `sent`, and begun at `began` on the engine's clock."""
+        request, sent, began, _ = args
+        front = self._front
+        run: HttpxRun = self._kind(front, request, NONE, self._family, self._inner)
+        run.call, run.scope, run.route = call, scope, self._route_key
+        policy_deadline, slot = front.facts(front.policy)
+        run.until_body = slot != 0
+        run.header = front.retry_header
+        if sent is not request:
+            run.timeouts = sent.extensions["timeout"]
+        if self.span is not None:
+            run.us_until = began + self.span
+            run.until = None if policy_deadline is None else began + policy_deadline
+        return run
+
+
+class Plans:
+    """The `Quick` callers of a transport, by method and origin."""
+
+    __slots__ = ("_bytes", "_engine", "_family", "_front", "_inner", "_kind", "_quick")
+
+    def __init__(self, front: Front, family: Family, inner: Any, kind: type[HttpxRun]) -> None:
+        self._front = front
+        self._family = family
+        self._inner = inner
+        self._kind = kind
+        self._bytes = family.bytes
+        self._engine = front.policy.engine
+        self._quick: dict[tuple[str, Any, Any, Any], Quick] = {}
+
+    def of(self, request: Any) -> Quick | None:
+        """The caller of a request; None where the request is not for the happy path."""
+        if (
+            type(request.stream) is not self._bytes
+            or "tidegate" in request.extensions
+            or _around() is not None
+        ):
+            return None
+        try:
+            where = request.url._uri_reference
+            quick = self._quick[request.method, where.scheme, where.host, where.port]
+        except (AttributeError, KeyError):
+            return self._checked(request)
+        if quick.tunings != self._engine.tunings:
+            self._quick.clear()
+            return self._checked(request)
+        if quick.repeats:
+            return quick
+        return None if "idempotency-key" in request.headers else quick
+
+    def _checked(self, request: Any) -> Quick | None:
+        quick = self._made(request)
+        return quick if quick is None or quick.repeats or "idempotency-key" not in request.headers else None
+
+    def _made(self, request: Any) -> Quick | None:
+        where = getattr(request.url, "_uri_reference", None)
+        front = self._front
+        policy = front.policy
+        if where is None or not caller.FAST or policy._classify_by is not None or policy._holds:
+            return None
+        deadline, slot = front.facts(policy)
+        timeout = policy._setting("attempt_timeout")
+        spans = [int(us) for us in (deadline, timeout) if isinstance(us, (int, float))]
+        quick = Quick()
+        quick._front, quick._family = front, self._family
+        quick._inner, quick._kind = self._inner, self._kind
+        quick.span = min(spans) if spans else None
+        quick.left = (quick.span or 0) / 1e6 + MARGIN
+        quick.tunings = policy.engine.tunings
+        flags = MAY_PARK | NORMAL | REPLAYABLE | slot
+        quick.repeats = front.retries(policy, request.method)
+        if quick.repeats:
+            flags |= IDEMPOTENT
+        url = request.url
+        quick._bind(policy, key_of((url.scheme, url.host, url.port)), flags, 0, None)
+        if len(self._quick) >= _MOST_PLANS:
+            self._quick.clear()
+        self._quick[request.method, where.scheme, where.host, where.port] = quick
+        return quick

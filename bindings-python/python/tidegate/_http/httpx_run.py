@@ -1,0 +1,260 @@
+"""One call of httpx or httpx2. Neither is imported here: a `Family` tells which of them it is."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegate._call import outcomes
+from tidegate._call.open_call import MARGIN
+from tidegate._engine.wire import SPAN_SHIFT
+
+from .body import AsyncBody, SyncBody
+from .drain import drain, drain_async
+from .run import HttpRun, is_seekable
+from .until import bounded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import ModuleType
+
+    from .front import Front, Origin
+
+PHASES: Final = ("connect", "read", "write", "pool")
+
+
+class Family:
+    """httpx or httpx2: their names, and what their errors mean (semantics 1.4)."""
+
+    __slots__ = ("bytes", "module", "never_sent", "permanent", "timeout", "transport")
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+        self.bytes = module.ByteStream
+        self.never_sent = (module.ConnectError, module.ConnectTimeout, module.PoolTimeout)
+        self.permanent = (module.UnsupportedProtocol, module.LocalProtocolError)
+        self.timeout = module.TimeoutException
+        self.transport = module.TransportError
+
+
+_families: Final[dict[str, Family]] = {}
+_classes: Final[dict[tuple[type, str], type]] = {}
+
+
+def module_of(transport: object) -> ModuleType | None:
+    """Whose transport this is; None where it is neither's.
+
+    Told by the classes themselves: an SDK that passes them on (openai does) may say that they are its own.
+    """
+    for name in ("httpx", "httpx2"):
+        module = sys.modules.get(name)
+        if module is not None and isinstance(transport, (module.BaseTransport, module.AsyncBaseTransport)):
+            return module
+    return None
+
+
+def family_of(inner: object, module: ModuleType | None) -> Family:
+    """Whose transport this is: told by the module, by the inner transport, or by what is imported."""
+    name = module.__name__ if module is not None else None
+    if name is None and inner is not None:
+        module = module_of(inner)
+        if module is None:
+            raise TypeError(
+                f"{type(inner).__name__} is no transport of httpx or httpx2; say which: module=httpx"
+            )
+        name = module.__name__
+    if name is None:
+        found = [root for root in ("httpx", "httpx2") if root in sys.modules]
+        if len(found) == 2 and sys.modules["httpx"] is sys.modules["httpx2"]:
+            found = ["httpx2"]  # `httpx2.alias_httpx()`
+        if len(found) != 1:
+            both = "both httpx and httpx2 are imported" if found else "neither httpx nor httpx2 is imported"
+            raise TypeError(f"{both}; say which is meant: module=httpx")
+        name = found[0]
+    family = _families.get(name)
+    if family is None:
+        family = _families[name] = Family(sys.modules[name] if module is None else module)
+    return family
+
+
+def sided(cls: type, family: Family, base: str) -> type:
+    """The class of a transport or a body on one side: it is one of that module too."""
+    key = (cls, family.module.__name__)
+    if key not in _classes:
+        bases = (cls, getattr(family.module, base))
+        _classes[key] = type(cls.__name__, bases, {"__module__": cls.__module__, "__doc__": cls.__doc__})
+    return _classes[key]
+
+
+def replay_of(stream: Any, family: Family) -> tuple[bool, Any]:
+    """Can this body be sent again, and which file is to be rewound for it? Judged before attempt 1."""
+    if type(stream) is family.bytes or isinstance(stream, family.bytes):
+        return True, None
+    fields = getattr(stream, "fields", None)
+    if type(stream).__name__ == "MultipartStream" and fields is not None:
+        files = (getattr(field, "file", b"") for field in fields)  # it rewinds its files itself, where it can
+        return all(isinstance(file, (bytes, str)) or is_seekable(file) for file in files), None
+    source = getattr(stream, "_stream", None)
+    if isinstance(source, (list, tuple)):
+        return True, None
+    return (True, source) if source is not None and is_seekable(source) else (False, None)
+
+
+class HttpxRun(HttpRun):
+    """A request of httpx or httpx2 under a policy."""
+
+    __slots__ = ("family", "inner", "library", "timeouts")
+
+    def __init__(
+        self, front: Front, request: Any, options: Mapping[str, Any], family: Family, inner: Any
+    ) -> None:
+        super().__init__(front, request, options)
+        self.family = family
+        self.inner = inner
+        self.library = family.module.__name__  # type: ignore[misc]  # of each, not of the class
+        self.timeouts: dict[str, Any] | None = None
+
+    def method(self) -> str:
+        """The method."""
+        return str(self.request.method)
+
+    def origin(self) -> Origin:
+        """Where it goes."""
+        url = self.request.url
+        return url.scheme, url.host, url.port
+
+    def path(self) -> str:
+        """The path that a hold goes by."""
+        return str(self.request.url.raw_path.decode("ascii", "replace"))
+
+    def keyed(self) -> bool:
+        """Whether it carries an `Idempotency-Key`."""
+        return "idempotency-key" in self.request.headers
+
+    def replay(self) -> tuple[bool, Any, Any]:
+        """Can the body be sent again, and which file is to be rewound for it?"""
+        return *replay_of(self.request.stream, self.family), None
+
+    def outgoing(self, attempt: int, us: int) -> Any:
+        """An attempt's request: equal to the first but for the retry header, in the time that is left."""
+        request = self.request
+        left = self.seconds_for(us)
+        repeats = self.renew(attempt)
+        # A dict of our own: the transport looks at it again when it reads the body.
+        self.timeouts = timeouts = dict(request.extensions.get("timeout") or {})
+        if left is not None:
+            for phase in PHASES:
+                own = timeouts.get(phase)
+                if own is None or own > left:
+                    timeouts[phase] = left
+        copy = object.__new__(type(request))
+        copy.__dict__.update(request.__dict__)
+        copy.extensions = {**request.extensions, "timeout": timeouts}
+        if repeats:
+            if self.header:
+                copy.headers = request.headers.copy()
+                copy.headers["Retry-Attempt"] = str(attempt - 1)
+            if self.factory is not None:
+                copy.stream = self._body(self.factory())
+        return copy
+
+    def _body(self, content: Any) -> Any:
+        """A body as the family wants it, from what a `body_factory` made."""
+        if isinstance(content, str):
+            content = content.encode()
+        if isinstance(content, (bytes, bytearray)):
+            return self.family.bytes(bytes(content))
+        module = self.family.module
+        if isinstance(content, (module.SyncByteStream, module.AsyncByteStream)):
+            return content
+        return module.Request("POST", "http://body", content=content).stream
+
+    def answer(self, value: Any) -> tuple[int, Callable[[], list[tuple[bytes, bytes]]]]:
+        """The status and the headers of a response."""
+        return value.status_code, lambda: value.headers.raw
+
+    def streams(self, value: Any) -> bool:
+        """Whether the body has yet to be read."""
+        return not isinstance(value.stream, self.family.bytes)
+
+    def attach(self, value: Any, info: dict[str, Any]) -> None:
+        """In `response.extensions["tidegate"]`."""
+        value.extensions["tidegate"] = info
+
+    def judge_library(self, error: BaseException) -> int:
+        """The outcome of an exception of the transport."""
+        family = self.family
+        if isinstance(error, family.never_sent):
+            return outcomes.NEVER_SENT
+        if isinstance(error, family.permanent):
+            return outcomes.PERMANENT
+        if isinstance(error, family.timeout):
+            return self.late_or(outcomes.TRANSIENT)
+        return outcomes.TRANSIENT if isinstance(error, family.transport) else outcomes.of_exception(error)
+
+    def is_timeout(self, error: BaseException) -> bool:
+        """Whether the transport gave up waiting for what it had sent."""
+        return isinstance(error, self.family.timeout) and not isinstance(error, self.family.never_sent)
+
+    def guard(self, value: Any, step: int) -> None:
+        """The deadline holds for the body; the attempt's timeout does not."""
+        self._cap((step >> SPAN_SHIFT) - 1)
+        value.stream = self._guarded(value.stream, step)
+
+    def _cap(self, us: int) -> None:
+        """From now on a read may take what its caller allows, in the time left (below 0: no end)."""
+        if self.timeouts is not None:
+            own = (self.request.extensions.get("timeout") or {}).get("read")
+            left = us / 1e6 + 0.001 if us >= 0 else None
+            self.timeouts["read"] = own if left is None else left if own is None else min(own, left)
+
+    def _guarded(self, stream: Any, step: int) -> Any:
+        raise NotImplementedError
+
+    def intact(self, value: Any) -> bool:
+        """A drained response can still be read, a closed one cannot."""
+        return not value.is_closed or hasattr(value, "_content")
+
+
+class SyncRun(HttpxRun):
+    """In a thread."""
+
+    __slots__ = ()
+
+    def start(self, attempt: int, us: int) -> Any:
+        """Sends the request."""
+        request = self.outgoing(attempt, us)
+        with bounded(us / 1e6 + MARGIN if us >= 0 else None):
+            return self.inner.handle_request(request)
+
+    def release(self, value: Any) -> None:
+        """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
+        drain(value, self.family, self.timeouts, self.left())
+
+    def discard(self, value: Any) -> None:
+        """Closes the answer of a loser."""
+        value.close()
+
+    def _guarded(self, stream: Any, step: int) -> Any:
+        return sided(SyncBody, self.family, "SyncByteStream")(self, stream, step)
+
+
+class AsyncRun(HttpxRun):
+    """In an event loop."""
+
+    __slots__ = ()
+
+    async def start(self, attempt: int, us: int) -> Any:
+        """Sends the request."""
+        return await self.inner.handle_async_request(self.outgoing(attempt, us))
+
+    async def release(self, value: Any) -> None:
+        """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
+        await drain_async(value, self.family, self.timeouts, self.left())
+
+    async def discard(self, value: Any) -> None:
+        """Closes the answer of a loser."""
+        await value.aclose()
+
+    def _guarded(self, stream: Any, step: int) -> Any:
+        return sided(AsyncBody, self.family, "AsyncByteStream")(self, stream, step)

@@ -1,0 +1,182 @@
+"""What one request can say about itself, whichever client sends it, and what surrounds it says for many."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+from tidegate._call import outcomes
+from tidegate._call.caller import limit_of
+from tidegate._call.policy import Policy
+from tidegate._engine.wire import COST_SHIFT, CRITICALITIES, OPINIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextvars import Token
+    from types import TracebackType
+
+    from tidegate._call.deadline import Criticality
+    from tidegate._engine.clock import Span
+
+
+class RequestOptions(TypedDict, total=False):
+    """What one request can say; all of it can be left out."""
+
+    policy: Policy | str
+    """Another policy for it, or the name of one of the adapter's `policies`."""
+    route: str
+    """The key that state is kept under; the origin (`https://host:port`) if left out."""
+    deadline: Span
+    """Time for it, in seconds or as `timedelta`; the earlier of this and the policy's wins."""
+    idempotent: bool | None
+    """Whether a repeat is harmless; told by the method and an `Idempotency-Key` header if left out."""
+    criticality: Criticality
+    """How much it matters to a queue; `normal` if left out."""
+    cost: int
+    """Tokens of a rate limit that it takes, 0 to 65,535; 1 if left out."""
+    body_factory: Callable[[], Any]
+    """Makes the body anew for a repeat (bytes, text or an iterable), for a body that can be read once."""
+    retry_header: bool
+    """Whether repeats carry `Retry-Attempt: n`."""
+    predicate: Callable[[Any], bool | None]
+    """Given each response or exception: whether to try again; None is no opinion."""
+
+
+KEYS: Final = tuple(RequestOptions.__annotations__)
+AROUND: Final[ContextVar[dict[str, Any] | None]] = ContextVar("tidegate.request_options", default=None)
+NONE: Final[dict[str, Any]] = {}
+NORMAL: Final = CRITICALITIES["normal"] | 1 << COST_SHIFT
+"""The flags of a request that says nothing."""
+
+
+class options:  # noqa: N801 - it reads as a statement: `with tidegate.requests.options(route="eu"):`
+    """Every request made inside, through any adapter, is sent with these options.
+
+    Options of the request itself win, and so do those of an inner block. They follow the context (tasks,
+    `asyncio.to_thread`), as `tidegate.deadline` does.
+
+    Args:
+        policy: Another policy, or the name of one of the adapter's `policies`.
+        route: The key that state is kept under; the origin if left out.
+        deadline: Time for each request: seconds or `timedelta`.
+        idempotent: Whether a repeat is harmless.
+        criticality: `best_effort`, `degraded`, `normal` or `critical`.
+        cost: Tokens of a rate limit that each takes, 0 to 65,535.
+        body_factory: Makes the body anew for a repeat.
+        retry_header: Whether repeats carry `Retry-Attempt: n`.
+        predicate: Given each response or exception: whether to try again; None is no opinion.
+
+    Raises:
+        ValueError: If a key is unknown, or its value is out of range.
+
+    Example:
+        ```python
+        with tidegate.requests.options(route="catalogue", deadline=2.0):
+            session.get(url)
+        ```
+    """
+
+    __slots__ = ("_given", "_token")
+
+    def __init__(self, **given: Any) -> None:
+        check(given)
+        self._given = given
+        self._token: Token[dict[str, Any] | None] | None = None
+
+    def __enter__(self) -> options:
+        self._token = AROUND.set({**(AROUND.get() or NONE), **self._given})
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            AROUND.reset(self._token)
+            self._token = None
+
+
+def gathered(own: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The options of one request: its own, over those around it.
+
+    Raises:
+        ValueError: If a key is unknown, or its value is out of range.
+    """
+    around = AROUND.get()
+    if own is None or own == NONE:
+        return around or NONE
+    if not hasattr(own, "keys"):
+        raise ValueError(f"tidegate: the options of a request are a dict, not {own!r}")
+    check(own)
+    return {**around, **own} if around else own
+
+
+def check(given: Mapping[str, Any]) -> None:
+    """Raises a `ValueError` that names the key, the value and the rule."""
+    for key, value in given.items():
+        if key not in KEYS:
+            raise ValueError(f"tidegate: {key!r} is no option of a request; they are {', '.join(KEYS)}")
+        rule = _RULES[key](value)
+        if rule is not None:
+            raise ValueError(f"tidegate: {key} = {value!r}: must be {rule}")
+
+
+def _deadline(value: Any) -> str | None:
+    try:
+        limit_of(value)
+    except (ValueError, TypeError):
+        return "a number of seconds or a timedelta"
+    return None
+
+
+def _one_of(rule: str, *kinds: type) -> Callable[[Any], str | None]:
+    return lambda value: None if isinstance(value, kinds) else rule
+
+
+def _callable(value: Any) -> str | None:
+    return None if value is None or callable(value) else "callable"
+
+
+def _criticality(value: Any) -> str | None:
+    known = isinstance(value, str) and value in CRITICALITIES
+    return None if known else f"one of {', '.join(CRITICALITIES)}"
+
+
+def _cost(value: Any) -> str | None:
+    fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 0xFFFF
+    return None if fits else "a whole number from 0 to 65535"
+
+
+_RULES: Final[dict[str, Callable[[Any], str | None]]] = {
+    "policy": _one_of("a Policy, or the name of one of the adapter's `policies`", Policy, str, type(None)),
+    "route": _one_of("a string", str, type(None)),
+    "deadline": _deadline,
+    "idempotent": _one_of("True, False or None", bool, type(None)),
+    "criticality": _criticality,
+    "cost": _cost,
+    "body_factory": _callable,
+    "retry_header": _one_of("True or False", bool),
+    "predicate": _callable,
+}
+
+
+def flags_of(given: Mapping[str, Any]) -> int:
+    """Criticality and cost, as `begin` takes them."""
+    cost: int = given.get("cost", 1)
+    return CRITICALITIES[given.get("criticality", "normal")] | cost << COST_SHIFT
+
+
+def opinion(predicate: Callable[[Any], bool | None], subject: Any, outcome: int) -> int:
+    """The outcome with what the request's own predicate thinks; a broken one has no opinion."""
+    try:
+        answer = predicate(subject)
+        told = None if answer is None else bool(answer)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        outcomes.warn_once(predicate, error, "predicate")
+        return outcome
+    if told is None:
+        return outcome
+    if told:
+        return (outcome or outcomes.TRANSIENT) & ~(3 << 16) | OPINIONS["retry"] << 16
+    return outcome if outcome == 0 else outcome & ~(3 << 16) | OPINIONS["do_not"] << 16

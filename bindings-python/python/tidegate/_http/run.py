@@ -1,0 +1,251 @@
+"""One HTTP call: what of it can be repeated, what an answer means, what its caller is told.
+
+Written once for all clients. What differs between them (how a request is sent, read, rewound, released) is
+in a subclass of `HttpRun` for each; none of them is imported here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from math import inf
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from tidegate._call import outcomes
+from tidegate._call.notes import note_of
+from tidegate._call.open_call import MARGIN
+from tidegate._call.run import HEAD, Run
+from tidegate._engine.errors import TidegateError
+from tidegate._engine.wire import ATTEMPT_SHIFT, DONE, FINISHED, OPINIONS, SPAN_SHIFT, STOPS, TIMER
+
+from .errors import as_http
+from .options import opinion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from .front import Front, Origin
+
+_REFUSED: Final = OPINIONS["do_not"] << 16
+
+
+def is_seekable(file: Any) -> bool:
+    """Whether a file can be put back to where it stood."""
+    if not (hasattr(file, "seek") and hasattr(file, "tell")) or inspect.iscoroutinefunction(file.seek):
+        return False
+    try:
+        return bool(file.seekable()) if hasattr(file, "seekable") else True
+    except Exception:
+        return False
+
+
+class BodyLost(Exception):
+    """A file that could not be put back to where it stood before the first attempt."""
+
+
+class HttpRun(Run):
+    """A request under a policy."""
+
+    __slots__ = ("body_lost", "factory", "file", "gone", "header", "offset", "predicate",
+                 "request", "until", "until_body", "us_until")  # fmt: skip
+
+    library: ClassVar[str]
+    """The module that its exceptions are taken from."""
+    can_race: ClassVar[bool] = False
+    """Whether attempts can run beside each other, and the answer of a loser is closed by `discard`."""
+
+    def __init__(self, front: Front, request: Any, options: Mapping[str, Any]) -> None:
+        policy = front.policy_of(options) if options else front.policy
+        super().__init__(policy.engine, policy, "", None, 0, classify=policy._classify_by)
+        self.request = request
+        self.until_body = False
+        self.factory: Callable[[], Any] | None = None
+        self.file: Any = None
+        self.offset: Any = None
+        self.header = True
+        self.predicate: Callable[[Any], bool | None] | None = None
+        self.body_lost = False
+        self.gone: list[Any] = []
+        self.us_until: int | None = None
+        self.until: int | None = None
+
+    # What each client does in its own way.
+
+    def method(self) -> str:
+        """The method, in capitals."""
+        raise NotImplementedError
+
+    def origin(self) -> Origin:
+        """Where the request goes."""
+        raise NotImplementedError
+
+    def path(self) -> str:
+        """The path that a hold goes by."""
+        raise NotImplementedError
+
+    def keyed(self) -> bool:
+        """Whether the request carries an `Idempotency-Key`."""
+        raise NotImplementedError
+
+    def replay(self) -> tuple[bool, Any, Any]:
+        """Can the body be sent again, which file is to be rewound for it, and to where (None: ask it)?"""
+        raise NotImplementedError
+
+    def answer(self, value: Any) -> tuple[int, Callable[[], list[tuple[bytes, bytes]]]]:
+        """The status of a response, and what makes its headers, which only failures are asked for."""
+        raise NotImplementedError
+
+    def streams(self, value: Any) -> bool:
+        """Whether the body of this response has yet to be read."""
+        raise NotImplementedError
+
+    def guard(self, value: Any, step: int) -> None:
+        """From here on the deadline holds for the body, and whoever reads it ends the call."""
+        raise NotImplementedError
+
+    def attach(self, value: Any, info: dict[str, Any]) -> None:
+        """Tells the caller of a response what happened."""
+        raise NotImplementedError
+
+    def judge_library(self, error: BaseException) -> int:
+        """The outcome of an exception of the client."""
+        raise NotImplementedError
+
+    def is_timeout(self, error: BaseException) -> bool:
+        """Whether the client gave up waiting, after the request may have left."""
+        raise NotImplementedError
+
+    # What is the same for all of them.
+
+    def renew(self, attempt: int) -> bool:
+        """Before an attempt: puts the body's file back. Answers whether the attempt is a repeat."""
+        if attempt == 1:
+            if self.file is not None and self.offset is None:
+                self.offset = self.file.tell()
+            return False
+        if self.file is not None and not self.rewind():
+            raise BodyLost
+        return True
+
+    def rewind(self) -> bool:
+        """Puts a file back to where it stood before the first attempt; fails closed."""
+        try:
+            self.file.seek(self.offset)
+            return bool(self.file.tell() == self.offset)
+        except Exception:
+            return False
+
+    def seconds_for(self, us: int) -> float | None:
+        """Remembers when an attempt's time is up; the seconds it has, None without end."""
+        if us < 0:
+            self.us_until = None
+            return None
+        self.us_until = self.engine.native.now() + us
+        return us / 1e6 + MARGIN
+
+    def judge(self, ok: bool, value: Any) -> int:
+        """The outcome of a response or an exception, and whether its body could be sent again."""
+        try:
+            outcome = self._judge_answer(value) if ok else self.judge_error(value)
+        except Exception:  # an answer or an exception whose attributes raise is what its type says
+            outcome = 0 if ok else outcomes.of_type(type(value))
+            outcome = outcomes.TRANSIENT if outcome == outcomes.ASK else outcome
+        if outcome != outcomes.STOPPED:
+            if self.classify is not None:
+                outcome = outcomes.by(self.classify, value, outcome, self.policy._kinds)
+            if self.predicate is not None:
+                outcome = opinion(self.predicate, value, outcome)
+        if outcome == 0 and ok and self.until_body and self.streams(value):
+            return HEAD
+        if outcome > 0 and self.file is not None and not self.rewind():
+            self.body_lost = True
+            return outcome & ~(3 << 16) | _REFUSED
+        return outcome
+
+    def _judge_answer(self, value: Any) -> int:
+        """The outcome of a response, by its status and headers."""
+        status, headers = self.answer(value)
+        if status < 400:
+            return 0
+        wall = int(time.time() * 1e6)
+        return self.engine.native.classify(self.policy._number, status, headers(), wall)
+
+    def judge_error(self, error: BaseException) -> int:
+        """The outcome of an exception."""
+        return outcomes.of_exception(error) if isinstance(error, TidegateError) else self.judge_library(error)
+
+    def late_or(self, outcome: int) -> int:
+        """The outcome of a timeout of the client: our own, where the attempt's time is up."""
+        late = self.us_until is not None and self.engine.native.now() >= self.us_until
+        return outcomes.TIMEOUT if late else outcome
+
+    def report(self, attempt: int, ok: bool, value: Any) -> int:
+        """Tells the engine how an attempt ended, and first that its time was up, if that is why."""
+        if isinstance(value, BodyLost):
+            # The attempt was never made: what the one before it brought is the result.
+            self.body_lost = True
+            self.held[(attempt - 1) & 7] = self.held.get((attempt - 2) & 7, (False, value))
+            return self.engine.on(
+                self.call, FINISHED | attempt << ATTEMPT_SHIFT | outcomes.PERMANENT | _REFUSED
+            )
+        if ok or self.us_until is None or not self.is_timeout(value):
+            return super().report(attempt, ok, value)
+        if self.engine.native.now() < self.us_until:
+            return super().report(attempt, ok, value)
+        step = self.engine.on(self.call, TIMER)
+        if not step & STOPS:
+            return super().report(attempt, ok, value)
+        self.held[(attempt - 1) & 7] = (False, value)
+        after = self.engine.on(self.call, FINISHED | attempt << ATTEMPT_SHIFT | outcomes.TIMEOUT)
+        return step if step & 3 == DONE else after
+
+    def refuse(self, verdict: str, retry_in: float | None = None) -> TidegateError:
+        """Our error, which is one of the client library's too."""
+        return as_http(super().refuse(verdict, retry_in), self.library, self.request)
+
+    def left(self) -> float:
+        """Seconds that are left of the attempt's time; without end where it has none."""
+        return inf if self.us_until is None else (self.us_until - self.engine.native.now()) / 1e6
+
+    def stream(self, step: int) -> Any:
+        """The answer whose body follows: the attempt's timeout ends here, the deadline goes on (7.1)."""
+        response = self.held[(self.attempts - 1) & 7][1]
+        self.guard(response, step)
+        self._inform(response, "ok", None, None)
+        self.held = {}  # no cycle with its body: thrown away unread, it gives its slot back at once
+        return response
+
+    def deliver(self, value: Any, verdict: str, note: str | None, retry_in: float | None) -> Any:
+        """The response, with what happened. Of one whose call has ended the deadline goes on."""
+        # A good one is here if its attempt had been stopped when it came.
+        if (verdict != "ok" or self.until_body) and self.until is not None and self.streams(value):
+            us = max(self.until - self.engine.native.now(), 0)
+            self.guard(value, us + 1 << SPAN_SHIFT)
+        self._inform(value, verdict, note, retry_in)
+        return value
+
+    def _inform(self, value: Any, verdict: str, note: str | None, retry_in: float | None) -> None:
+        """Tells the caller of a response what happened."""
+        retry_at = None
+        if retry_in is not None:
+            from datetime import datetime, timedelta, timezone
+
+            retry_at = datetime.now(timezone.utc) + timedelta(seconds=retry_in)
+        info = {
+            "attempts": self.made or self.attempts,
+            "reason": verdict,
+            "note": self.note(verdict, note),
+            "retry_at": retry_at,
+        }
+        try:
+            self.attach(value, info)
+        except Exception:  # noqa: S110 - an answer that refuses attributes is delivered without
+            pass
+
+    def note(self, verdict: str, note: str | None) -> str | None:
+        """The note of a verdict; a file that could not be rewound has the body's."""
+        return note_of("one_shot_body", 0, None, None) if self.body_lost and verdict == "opinion" else note
+
+    def intact(self, value: Any) -> bool:
+        """A drained response can still be read, a closed one cannot."""
+        return all(value is not gone for gone in self.gone)

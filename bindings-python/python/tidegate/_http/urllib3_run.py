@@ -1,0 +1,170 @@
+"""One call of urllib3, or of requests, which sends through it. Neither is imported here."""
+
+from __future__ import annotations
+
+import io
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegate._call import outcomes
+from tidegate._call.open_call import MARGIN
+
+from .drain import DRAIN_BYTES, DRAIN_SECONDS
+from .run import HttpRun, is_seekable
+from .until import bounded
+from .urllib3_body import guard, is_open, socket_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import ModuleType
+
+    from .front import Front
+
+_PIECE: Final = 16 * 1024
+
+
+class Urllib3Run(HttpRun):
+    """A request that urllib3 sends, under a policy."""
+
+    __slots__ = ("own_read",)
+
+    own_read: float | None
+    """The read timeout that the caller asked for, in seconds."""
+
+    def __init__(self, front: Front, request: Any, options: Mapping[str, Any]) -> None:
+        super().__init__(front, request, options)
+        self.own_read = None
+
+    def raw(self, value: Any) -> Any:
+        """urllib3's response."""
+        return value
+
+    def start(self, attempt: int, us: int) -> Any:
+        """Sends the request."""
+        raise NotImplementedError
+
+    def answer(self, value: Any) -> tuple[int, Callable[[], list[tuple[bytes, bytes]]]]:
+        """The status and the headers of a response."""
+        raw = self.raw(value)
+        return raw.status, lambda: [
+            (name.encode("latin-1"), text.encode("latin-1", "replace")) for name, text in raw.headers.items()
+        ]
+
+    def streams(self, value: Any) -> bool:
+        """Whether the body has yet to be read."""
+        return is_open(self.raw(value))
+
+    def guard(self, value: Any, step: int) -> None:
+        """The deadline holds for the body; the attempt's timeout does not."""
+        guard(self, self.raw(value), step, self.own_read)
+
+    def attach(self, value: Any, info: dict[str, Any]) -> None:
+        """In `response.tidegate`."""
+        value.tidegate = info
+
+    def release(self, value: Any) -> None:
+        """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
+        raw = self.raw(value)
+        if is_open(raw) and not _drain(raw, min(DRAIN_SECONDS, max(self.left(), 0.0))):
+            self.gone.append(value)
+            self.discard(value)
+
+    def discard(self, value: Any) -> None:
+        """Closes an answer that no caller receives."""
+        raw = self.raw(value)
+        raw.close()
+        raw.release_conn()  # a pool that blocks gets its place back
+
+    def judge_library(self, error: BaseException) -> int:
+        """The outcome of an exception of urllib3."""
+        return self.judge_urllib3(error)
+
+    def judge_urllib3(self, error: BaseException) -> int:
+        """The outcome of an exception of urllib3: what failed is told by its innermost reason."""
+        from urllib3 import exceptions
+
+        reason = getattr(error, "reason", None) if isinstance(error, exceptions.MaxRetryError) else None
+        if isinstance(reason, Exception):
+            return self.judge_urllib3(reason)
+        if isinstance(error, never_sent(exceptions)):
+            return outcomes.NEVER_SENT
+        if isinstance(error, exceptions.TimeoutError):
+            return self.late_or(outcomes.TRANSIENT)
+        if isinstance(error, (exceptions.LocationValueError, exceptions.InvalidHeader)):
+            return outcomes.PERMANENT
+        return outcomes.TRANSIENT if isinstance(error, exceptions.HTTPError) else outcomes.of_exception(error)
+
+    def is_timeout(self, error: BaseException) -> bool:
+        """Whether urllib3 gave up waiting for what it had sent."""
+        from urllib3 import exceptions
+
+        return isinstance(error, exceptions.TimeoutError) and not isinstance(error, never_sent(exceptions))
+
+    def within(self, us: int) -> bounded:
+        """What keeps the sending of an attempt in the time that it has."""
+        return bounded(us / 1e6 + MARGIN if us >= 0 else None)
+
+    def timeout(self, own: Any, us: int) -> Any:
+        """A `urllib3.Timeout`: the caller's own, in the time that the attempt has."""
+        import urllib3
+
+        left = self.seconds_for(us)
+        if not isinstance(own, urllib3.Timeout):
+            own = urllib3.Timeout(connect=own, read=own)
+        spans = [span for span in (own.total, own._read) if isinstance(span, (int, float))]
+        self.own_read = min(spans) if spans else None  # the process's default is a socket's own
+        if left is None:
+            return own
+
+        total = min(own.total, left) if isinstance(own.total, (int, float)) else left
+        return urllib3.Timeout(total=total, connect=own._connect, read=own._read)
+
+
+def never_sent(exceptions: ModuleType) -> tuple[type[BaseException], ...]:
+    """urllib3's errors of a request that has not left: no connection, no name, no place in the pool."""
+    return (
+        exceptions.NewConnectionError,
+        exceptions.ConnectTimeoutError,
+        exceptions.ProxyError,
+        exceptions.EmptyPoolError,
+        exceptions.ClosedPoolError,
+    )
+
+
+def replay_of(body: Any) -> tuple[bool, Any]:
+    """Can this body be sent again, and which file is to be rewound for it? Judged before attempt 1."""
+    if body is None or isinstance(body, (bytes, bytearray, memoryview, str, list, tuple)):
+        return True, None
+    return (True, body) if is_seekable(body) else (False, None)
+
+
+def _drain(raw: Any, limit: float) -> bool:
+    """Reads what is left of an answer if that is little and quick; what has been read stands in for it."""
+    original = raw._original_response
+    length = original.length
+    if limit <= 0 or (length or 0) > DRAIN_BYTES:
+        return False
+    until = monotonic() + limit
+    sock = socket_of(raw)
+    if sock is not None:
+        sock.settimeout(limit)
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        with bounded(limit):
+            while not original.isclosed():
+                chunk = original.read1(_PIECE)
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > DRAIN_BYTES or monotonic() > until:
+                    return False
+                if not chunk or original.length == 0:  # before Python 3.13 `read1` does not close by itself
+                    if original.length:
+                        return False  # cut short
+                    original.close()
+    except Exception:
+        return False  # it failed already; the next attempt tells
+    raw.release_conn()
+    raw._fp = io.BytesIO(b"".join(chunks))
+    raw.length_remaining = None
+    return True
