@@ -369,7 +369,7 @@ def test_our_stop_is_told_from_the_callers_cancellation(
         if cancel in ("before", "same tick, first"):
             task.cancel()
         if cancel.startswith("same tick"):
-            clock._set(5_000_000)
+            clock.move(5_000_000)
             clock._fire()
         if cancel == "same tick":
             task.cancel()

@@ -56,7 +56,7 @@ class World:
         """To what is due next, if anything is."""
         due = self.clock._next()
         if due is not None:
-            self.clock._set(max(due, self.clock._us))
+            self.clock.move(max(due, self.clock._us))
             self.clock._fire()
 
     def check(self) -> None:

@@ -94,3 +94,20 @@ def test_classes_are_named_where_they_are_imported_from() -> None:
     refused = tidegate.RateLimited("no", retry_in=2.0)
     again = copy.copy(refused)
     assert (type(again), again.retry_in) == (tidegate.RateLimited, 2.0)
+
+
+def test_words_are_unpacked_in_one_module() -> None:
+    """Nobody else shifts a word, or masks one by a number."""
+    found = {}
+    for module, path in FILES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.BinOp):
+                continue
+            numbers = [isinstance(side, ast.Constant) for side in (node.left, node.right)]
+            mask = isinstance(node.op, ast.BitAnd) and any(numbers)
+            shift = isinstance(node.op, (ast.LShift, ast.RShift)) and not all(
+                numbers
+            )  # `1 << 53` is a number
+            if mask or shift:
+                found.setdefault(module, []).append(ast.unparse(node))
+    assert found.keys() == {"tidegate._engine.wire"}, found

@@ -144,12 +144,12 @@ async def stop_at(clock: FakeClock, policy: tidegate.Policy, fn: Any, cancel: st
     if cancel == "before":
         task.cancel()
     if cancel == "same tick":
-        clock._set(5_000_000)
+        clock.move(5_000_000)
         clock._fire()
         task.cancel()
     if cancel == "same tick, first":
         task.cancel()
-        clock._set(5_000_000)
+        clock.move(5_000_000)
         clock._fire()
     await clock.advance(10)
     if cancel == "after":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
-from tidegate._engine.wire import ATTEMPT, DONE, LOW, SPAN_SHIFT, WAIT
+from tidegate._engine.wire import attempt_of, has_span, is_attempt, is_done, is_wait, span_of, verdict_of
 
 from . import lazy
 from .deadline import SCOPE, leave
@@ -58,8 +58,8 @@ class Attempt:
     __slots__ = ("_due", "_kept", "_next", "_owner", "_run", "_step", "_timers", "_token", "_value", "num")
 
     def __init__(self, owner: SyncLoop | AsyncLoop, run: Run, step: int) -> None:
-        us = (step >> SPAN_SHIFT) - 1
-        self.num: Final = step >> 12 & 0xFF
+        us = span_of(step)
+        self.num: Final = attempt_of(step)
         self._owner = ref(owner)
         self._kept: SyncLoop | AsyncLoop | None = None
         self._run = run
@@ -93,7 +93,7 @@ class Attempt:
             raise RuntimeError(
                 f"tidegate: attempt {self.num} can be entered once, in the loop that made it, in its turn"
             )
-        if self._step > LOW and owner.awaits:
+        if has_span(self._step) and owner.awaits:
             us = max((self._due or 0) - run.engine.native.now(), 0)
             self._timers = lazy.arm(run.engine, run.call, us)
         self._token = SCOPE.set((run.engine, run.call, None, run.scope))
@@ -117,9 +117,9 @@ class Attempt:
             else:
                 step = settle(run, self.num, error is None, value)
             self._next = step
-            if step & 3 == ATTEMPT:
-                run.attempts = step >> 12 & 0xFF  # the engine counts it as made: who leaves now reports it
-            elif step & 3 == DONE:
+            if is_attempt(step):
+                run.attempts = attempt_of(step)  # the engine counts it as made: who leaves now reports it
+            elif is_done(step):
                 owner.end(step)
         except BaseException as raised:
             owner.close()
@@ -161,7 +161,7 @@ class _Loop:
         run = self._run
         assert run is not None  # noqa: S101 - it has made a step
         run.call = 0
-        if step >> 12 & 63:  # ok needs no conclusion: a loop has no result
+        if verdict_of(step):  # ok needs no conclusion: a loop has no result
             run.conclude(step)
         run.held = {}
 
@@ -184,7 +184,7 @@ class _Loop:
         """The attempt that a step starts; None where the call has ended well."""
         run = self._run
         assert run is not None  # noqa: S101 - it has made a step
-        if step & 3 == ATTEMPT:
+        if is_attempt(step):
             self._attempt = Attempt(self, run, step)  # type: ignore[arg-type]
             run.attempts = self._attempt.num
             return self._attempt
@@ -205,7 +205,7 @@ class SyncLoop(_Loop):
         step = self._at()
         if step is not None and (run := self._run) is not None:
             try:
-                if step & 3 == WAIT:
+                if is_wait(step):
                     step = park(run, step)
                 if (attempt := self._turn(step)) is not None:
                     return attempt
@@ -228,7 +228,7 @@ class AsyncLoop(_Loop):
         step = self._at()
         if step is not None and (run := self._run) is not None:
             try:
-                if step & 3 == WAIT:
+                if is_wait(step):
                     step = await lazy.park(run, step)
                 if (attempt := self._turn(step)) is not None:
                     return attempt

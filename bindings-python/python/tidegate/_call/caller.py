@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, overload
 from tidegate import _native
 from tidegate._engine.clock import to_us
 from tidegate._engine.hooks import nothing
-from tidegate._engine.wire import DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SOLO, STALE_ROUTE, pack_remaining
+from tidegate._engine.wire import (
+    MAY_PARK,
+    SOLO,
+    criticality_in,
+    is_stale_route,
+    only_once,
+    pack_remaining,
+    with_criticality,
+)
 
 from . import lazy
 from .attempts import Attempts
@@ -312,7 +320,7 @@ class Caller(_native.Runner):
         from .admission import Admission
 
         caller = Caller()
-        flags = self._flags & ~(IDEMPOTENT | REPLAYABLE) | SOLO
+        flags = only_once(self._flags)
         passing, urgent = self._passing, self._urgent
         caller._bind(self._policy, self._route_key, flags, self._limit, passing, urgent=urgent, bare=True)
         return Admission(caller)
@@ -361,7 +369,7 @@ class Caller(_native.Runner):
         self, scope: Scope | None, call: int, step: int, flags: int, fn: Any, args: Any, kwargs: Any
     ) -> tuple[Run, int]:
         """A run from its first step on. A route that has been evicted is asked for again."""
-        while step & 3 == DONE and step >> 12 & 63 == STALE_ROUTE:
+        while is_stale_route(step):
             self._route = self._engine.native.route(self._policy._number, self._route_key)
             self._reroute(self._route)
             call, step = self._engine.begun(self._begin(self._route, *self._around(scope, flags), 0))
@@ -374,14 +382,14 @@ class Caller(_native.Runner):
         if scope is None:
             return flags, self._limit, 0
         limit, parent, criticality = self._inherit(scope)
-        return flags & ~3 | criticality, limit, parent
+        return with_criticality(flags, criticality), limit, parent
 
     def _inherit(self, scope: Scope) -> tuple[int, int, int]:
         """What calls take from around them: time left, the call around, and how much they matter."""
         limit, parent = inherited(scope, self._engine)
         if self._limit:
             limit = min(limit, self._limit) if limit else self._limit
-        own = self._flags & 3
+        own = criticality_in(self._flags)
         return limit, parent, own if self._urgent else criticality_of(scope, own)
 
 

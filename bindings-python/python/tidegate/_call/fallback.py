@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._engine.errors import AttemptTimeout, TidegateError
-from tidegate._engine.wire import VERDICTS
+from tidegate._engine.wire import VERDICTS, kind_of
 
 from . import outcomes
 from .run import COROUTINES, isawaitable, not_async
@@ -55,7 +55,7 @@ class Fallback:
             answer = outcomes.by(caller._classify, error, outcomes.STOPPED, policy._kinds)
             if answer != outcomes.STOPPED:
                 told, judged = answer, True
-        return native.falls_back(policy._number, _ATTEMPTS, told >> 11 & 31, judged)
+        return native.falls_back(policy._number, _ATTEMPTS, kind_of(told), judged)
 
     def give(self, caller: Caller, error: Exception) -> Any:
         """What the caller gets; the error itself where it is not its turn."""

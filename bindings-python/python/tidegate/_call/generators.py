@@ -10,7 +10,16 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from tidegate._engine.wire import ATTEMPT, DONE, LOW, SLOT_UNTIL_BODY, SPAN_SHIFT, WAIT_BODY
+from tidegate._engine.wire import (
+    SLOT_UNTIL_BODY,
+    attempt_of,
+    awaits_body,
+    has_span,
+    is_attempt,
+    is_done,
+    lane_of,
+    span_of,
+)
 from tidegate._native import within
 
 from . import lazy
@@ -69,7 +78,7 @@ def _begin(caller: Caller, awaits: bool, fn: Any, args: Any, kwargs: Any) -> tup
 def _opened(run: _GeneratorRun, first: _First, step: int) -> Open:
     """From here on the call ends when the generator does."""
     run.held = {}
-    if step & 0xF003 != WAIT_BODY:
+    if not awaits_body(step):
         run.call, step = 0, 0  # it has ended with its first item
     return Open(run, first.inner, step)
 
@@ -82,10 +91,10 @@ def generating(caller: Caller, fn: Callable[..., Iterator[Any]]) -> Callable[...
         caller._check_sync()
         run, step = _begin(caller, False, fn, args, kwargs)
         try:
-            while step & 3 != DONE and step & 0xF003 != WAIT_BODY:
-                step = _attempt(run, step) if step & 3 == ATTEMPT else park(run, step)
-            result = run.held.get((run.attempts - 1) & 7, (False, None))[1]
-            if step & 3 == DONE:
+            while not is_done(step) and not awaits_body(step):
+                step = _attempt(run, step) if is_attempt(step) else park(run, step)
+            result = run.held.get(lane_of(run.attempts), (False, None))[1]
+            if is_done(step):
                 run.call = 0
                 result = run.conclude(step)
         except BaseException:
@@ -132,11 +141,11 @@ def _within(run: _GeneratorRun, go_on: Callable[..., Any], *value: Any) -> Any:
 
 
 def _attempt(run: _GeneratorRun, step: int) -> int:
-    attempt = run.attempts = step >> 12 & 0xFF
+    attempt = run.attempts = attempt_of(step)
     ok = True
     value: Any = None
     try:
-        inner = _within(run, run.start, attempt, (step >> SPAN_SHIFT) - 1)
+        inner = _within(run, run.start, attempt, span_of(step))
         value = _First(inner, _within(run, next, inner))
     except StopIteration as end:
         value = end.value
@@ -155,10 +164,10 @@ def agenerating(caller: Caller, fn: Callable[..., AsyncIterator[Any]]) -> Callab
     async def generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         run, step = _begin(caller, True, fn, args, kwargs)
         try:
-            while step & 3 != DONE and step & 0xF003 != WAIT_BODY:
-                step = await (_aattempt(run, step) if step & 3 == ATTEMPT else lazy.park(run, step))
-            result = run.held.get((run.attempts - 1) & 7, (False, None))[1]
-            if step & 3 == DONE:
+            while not is_done(step) and not awaits_body(step):
+                step = await (_aattempt(run, step) if is_attempt(step) else lazy.park(run, step))
+            result = run.held.get(lane_of(run.attempts), (False, None))[1]
+            if is_done(step):
                 run.call = 0
                 result = run.conclude(step)
         except BaseException as error:
@@ -233,11 +242,11 @@ async def _awithin(run: _GeneratorRun, going: Any) -> Any:
 
 
 async def _aattempt(run: _GeneratorRun, step: int) -> int:
-    attempt = run.attempts = step >> 12 & 0xFF
-    us, timers = (step >> SPAN_SHIFT) - 1, None
+    attempt = run.attempts = attempt_of(step)
+    us, timers = span_of(step), None
     ok = True
     value: Any = None
-    if step > LOW:
+    if has_span(step):
         timers = lazy.arm(run.engine, run.call, us)
     try:
         inner = _within(run, run.start, attempt, us)

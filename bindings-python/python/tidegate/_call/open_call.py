@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tidegate._engine.wire import ATTEMPT_SHIFT, DEADLINE, DONE, FINISHED, SPAN_SHIFT, TIMER
+from tidegate._engine.wire import DEADLINE, TIMER, finished, is_done, span_of, verdict_of
 
 from . import outcomes
 
@@ -46,7 +46,7 @@ class Open:
         self._call = run.call
         # A call that goes on is ended by the engine, once; of one that has ended only the clock is left.
         self._had_call = run.call != 0
-        us = (step >> SPAN_SHIFT) - 1
+        us = span_of(step)
         self._until = run.engine.native.now() + us if us >= 0 else None
 
     def _end(self, outcome: int) -> None:
@@ -55,7 +55,7 @@ class Open:
         if call:
             run = self._run
             outcome = outcomes.CANCELLED if outcome < 0 else outcome
-            run.engine.on(call, FINISHED | run.attempts << ATTEMPT_SHIFT | outcome)
+            run.engine.on(call, finished(run.attempts, outcome))
 
     def _left(self) -> float | None:
         """Seconds that are left for reading, None without end."""
@@ -69,12 +69,12 @@ class Open:
             if not self._call:
                 return None if self._had_call else self._run.refuse("deadline")
             step = self._run.engine.on(self._call, TIMER)
-            if step & 3 == DONE:
+            if is_done(step):
                 self._end(outcomes.CANCELLED)  # what cannot be stopped is reported
-                if step >> 12 & 63 == DEADLINE:
+                if verdict_of(step) == DEADLINE:
                     return self._run.refuse("deadline")
             else:
-                us = (step >> SPAN_SHIFT) - 1
+                us = span_of(step)
                 self._until = self._run.engine.native.now() + us if us >= 0 else None
         return None
 

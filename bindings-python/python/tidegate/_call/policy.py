@@ -9,7 +9,7 @@ from tidegate._engine.engine import default_engine
 from tidegate._engine.errors import PolicyError
 from tidegate._engine.hooks import wanted
 from tidegate._engine.options import UNSET, pairs_of
-from tidegate._engine.wire import COST_SHIFT, IDEMPOTENT, KINDS, REPLAYABLE, SOLO
+from tidegate._engine.wire import CRITICALITIES, IDEMPOTENT, KINDS, REPLAYABLE, may_hedge
 
 from .caller import Caller, limit_of
 from .deadline import criticality_number
@@ -141,7 +141,7 @@ class Policy(Caller):
         self._bind(
             self,
             "default",
-            IDEMPOTENT | REPLAYABLE | 2 | 1 << COST_SHIFT,
+            request_flags(CRITICALITIES["normal"], 1) | IDEMPOTENT | REPLAYABLE,
             0,
             None,
             fallback=self._fallback_by,
@@ -164,7 +164,7 @@ class Policy(Caller):
         """May attempts of a call with these flags run beside each other?"""
         seen = self._seen
         hedges = (seen if seen[2] == self.engine.tunings else self._learn())[3]
-        return hedges and flags & (IDEMPOTENT | REPLAYABLE | SOLO) == IDEMPOTENT | REPLAYABLE
+        return hedges and may_hedge(flags)
 
     @property
     def _kinds(self) -> dict[str, int]:
@@ -264,7 +264,7 @@ class Policy(Caller):
         if not 0 <= cost <= 0xFFFF:
             raise ValueError(f"cost = {cost!r}: must be a whole number from 0 to 65535")
         urgent = criticality is not None
-        flags = criticality_number(criticality if urgent else "normal") | cost << COST_SHIFT
+        flags = request_flags(criticality_number(criticality if urgent else "normal"), cost)
         flags |= (IDEMPOTENT if idempotent else 0) | (REPLAYABLE if replayable else 0)
         made = self._fallback_by if fallback is UNSET else _fallback(fallback, fallback_on)
         caller = Caller()

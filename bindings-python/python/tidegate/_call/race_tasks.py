@@ -11,14 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate._engine.wire import (
     ATTEMPT,
-    ATTEMPT_SHIFT,
     CANCEL,
     DONE,
-    FINISHED,
     POLL,
-    SPAN_SHIFT,
     WAIT,
-    WAIT_BODY,
+    action_of,
+    attempt_of,
+    awaits_body,
+    finished,
+    has_lane,
+    is_done,
+    lane_of,
+    lane_of_result,
+    span_of,
+    stops_of,
 )
 
 from .deadline import SCOPE
@@ -97,11 +103,11 @@ class _Race:
             run.engine.waiters.pop(run.call, None)
             self.timers.parked.pop(run.call, None)
         await self.crew.join()
-        won = (step >> 18 & 7 if step >> 18 & 15 else -1) if step & 3 == DONE else (run.attempts - 1) & 7
+        won = lane_of_result(step) if is_done(step) else lane_of(run.attempts)
         await self._sweep(won)
         lane = self.lanes.get(won, run)
         lane.made = run.made
-        if step & 3 != DONE:
+        if not is_done(step):
             lane.attempts = run.attempts
             return lane.stream(step)
         lane.attempts, run.call, lane.call = run.made, 0, 0
@@ -120,7 +126,7 @@ class _Race:
             pass
         await self._sweep(-1)
         for attempt in range(1, run.made):  # one whose report was interrupted is nowhere any more
-            run.engine.on(run.id, FINISHED | attempt << ATTEMPT_SHIFT | CANCELLED)
+            run.engine.on(run.id, finished(attempt, CANCELLED))
         run.abandon()
         await discard_held(run, error)
 
@@ -128,13 +134,13 @@ class _Race:
         """Carries out steps up to the one that ends the race."""
         run = self.run
         while True:
-            self._stop(step >> 4 & 0xFF)
-            action = step & 3
-            if action == DONE or step & 0xF003 == WAIT_BODY:
+            self._stop(stops_of(step))
+            action = action_of(step)
+            if action == DONE or awaits_body(step):
                 return step
             if action == ATTEMPT:
-                self._start(step >> 12 & 0xFF)
-            us = (step >> SPAN_SHIFT) - 1
+                self._start(attempt_of(step))
+            us = span_of(step)
             if action == WAIT and self.out and self.out <= self.stopped:
                 us = -1  # all are being stopped: nothing starts before they have unwound (R3, R12)
             if us and not self.ended:
@@ -147,14 +153,14 @@ class _Race:
     def _start(self, attempt: int) -> None:
         run = self.run
         run.attempts = run.made = attempt
-        lane = self.lanes[(attempt - 1) & 7] = run.lane()
+        lane = self.lanes[lane_of(attempt)] = run.lane()
         lane.attempts = attempt
         self.out.add(attempt)
         self.crew.start(attempt, self._attempt(lane, attempt, run.engine.native.time_left(run.call)))
 
     def _stop(self, bits: int) -> None:
         for attempt in self.out:
-            if bits >> ((attempt - 1) & 7) & 1 and attempt not in self.stopped:
+            if has_lane(bits, attempt) and attempt not in self.stopped:
                 self.stopped.add(attempt)
                 self.crew.stop(attempt)
 
@@ -176,14 +182,14 @@ class _Race:
         """Tells the engine how an attempt ended; a failed result is released before anything else."""
         run = self.run
         attempt, ok, value = self.ended.popleft()
-        lane = self.lanes[(attempt - 1) & 7]
+        lane = self.lanes[lane_of(attempt)]
         self.out.discard(attempt)
         if attempt in self.stopped:
             return await self._unwound(lane, attempt, ok, value)
         step = lane.report(attempt, ok, value)
-        if step & 0xF003 == WAIT_BODY:
+        if awaits_body(step):
             run.attempts = attempt
-        elif ok and step & 3 != DONE:
+        elif ok and not is_done(step):
             released = lane.release(value)
             if released is not None:
                 await released
@@ -194,15 +200,15 @@ class _Race:
         self.stopped.discard(attempt)
         outcome = CANCELLED
         if ok:
-            lane.held[(attempt - 1) & 7] = (True, value)
+            lane.held[lane_of(attempt)] = (True, value)
             outcome = max(lane.judge(True, value), 0)
         elif isinstance(value, Exception) or not _is_end(value):
             lane.stopped(attempt, value)
         else:
             raise value
-        step = lane.engine.on(lane.call, FINISHED | attempt << ATTEMPT_SHIFT | outcome)
-        if ok and step & 3 != DONE:
-            del lane.held[(attempt - 1) & 7]
+        step = lane.engine.on(lane.call, finished(attempt, outcome))
+        if ok and not is_done(step):
+            del lane.held[lane_of(attempt)]
             await self._discard(attempt, value)
         return step
 
@@ -211,9 +217,9 @@ class _Race:
         run = self.run
         while self.ended:
             attempt, ok, value = self.ended.popleft()
-            lane = self.lanes[(attempt - 1) & 7]
-            run.engine.on(lane.call, FINISHED | attempt << ATTEMPT_SHIFT | CANCELLED)
-            if (attempt - 1) & 7 == won:  # its end was the call's: it ran out of time
+            lane = self.lanes[lane_of(attempt)]
+            run.engine.on(lane.call, finished(attempt, CANCELLED))
+            if lane_of(attempt) == won:  # its end was the call's: it ran out of time
                 if ok:
                     lane.held[won] = (True, value)
                 else:
@@ -222,7 +228,7 @@ class _Race:
                 await self._discard(attempt, value)
 
     async def _discard(self, attempt: int, value: Any) -> None:
-        await discard(self.lanes.get((attempt - 1) & 7, self.run), value)
+        await discard(self.lanes.get(lane_of(attempt), self.run), value)
 
 
 def _is_end(error: BaseException) -> bool:

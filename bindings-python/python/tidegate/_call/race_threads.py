@@ -14,7 +14,22 @@ from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final
 
-from tidegate._engine.wire import ATTEMPT, ATTEMPT_SHIFT, CANCEL, DONE, FINISHED, POLL, SPAN_SHIFT, WAIT_BODY
+from tidegate._engine.wire import (
+    ATTEMPT,
+    CANCEL,
+    DONE,
+    POLL,
+    action_of,
+    attempt_of,
+    awaits_body,
+    finished,
+    has_lane,
+    is_done,
+    lane_of,
+    lane_of_result,
+    span_of,
+    stops_of,
+)
 from tidegate._native import within
 
 from .outcomes import CANCELLED
@@ -47,7 +62,7 @@ def race(run: Run, step: int) -> Any:
     lane = contest.lanes.get(won, run)
     lane.made = run.made
     try:
-        if step & 3 != DONE:
+        if not is_done(step):
             lane.attempts = run.attempts
             return lane.stream(step)
         lane.attempts, run.call, lane.call = run.made, 0, 0
@@ -84,17 +99,17 @@ class _Race:
         run = self.run
         while True:
             for attempt in self._out:
-                if step >> 4 >> ((attempt - 1) & 7) & 1:
+                if has_lane(stops_of(step), attempt):
                     # It is out of time, or has lost. It goes on all the same; this is what it comes to.
-                    self.lanes[(attempt - 1) & 7].stopped(attempt, None)
-            action = step & 3
+                    self.lanes[lane_of(attempt)].stopped(attempt, None)
+            action = action_of(step)
             if action == DONE:
-                return step, step >> 18 & 7 if step >> 18 & 15 else -1
-            if step & 0xF003 == WAIT_BODY:
-                return step, (run.attempts - 1) & 7
+                return step, lane_of_result(step)
+            if awaits_body(step):
+                return step, lane_of(run.attempts)
             if action == ATTEMPT:
-                self._start(step >> 12 & 0xFF)
-            us = (step >> SPAN_SHIFT) - 1
+                self._start(attempt_of(step))
+            us = span_of(step)
             if us and not self.ended:
                 self._wait(us)
             step = self._report() if self.ended else run.engine.on(run.call, POLL)
@@ -107,7 +122,7 @@ class _Race:
     def _start(self, attempt: int) -> None:
         run = self.run
         run.attempts = run.made = attempt
-        lane = self.lanes[(attempt - 1) & 7] = run.lane()
+        lane = self.lanes[lane_of(attempt)] = run.lane()
         lane.attempts = 255  # whoever abandons the call reports none of those that go on
         self._out.add(attempt)
         us = run.engine.native.time_left(run.call)
@@ -140,16 +155,16 @@ class _Race:
     def _report(self) -> int:
         """Tells the engine how an attempt ended; a failed result is released before anything else."""
         attempt, ok, value = self.ended.popleft()
-        lane = self.lanes[(attempt - 1) & 7]
+        lane = self.lanes[lane_of(attempt)]
         self._out.discard(attempt)
         try:
             step = lane.report(attempt, ok, value)
         except BaseException:
-            lane.engine.on(lane.call or self.run.call, FINISHED | attempt << ATTEMPT_SHIFT | CANCELLED)
+            lane.engine.on(lane.call or self.run.call, finished(attempt, CANCELLED))
             raise
-        if step & 0xF003 == WAIT_BODY:
+        if awaits_body(step):
             self.run.attempts = attempt
-        elif ok and step & 3 != DONE:
+        elif ok and not is_done(step):
             lane.release(value)
         return step
 
@@ -159,11 +174,11 @@ class _Race:
             self._over = True
         while self.ended:
             attempt, ok, value = self.ended.popleft()
-            self._lost(self.lanes[(attempt - 1) & 7], attempt, ok, value)
+            self._lost(self.lanes[lane_of(attempt)], attempt, ok, value)
 
     def _lost(self, lane: Run, attempt: int, ok: bool, value: Any) -> None:
         """Reports the end of a loser: its permit is released, its answer discarded."""
-        lane.engine.on(self.call, FINISHED | attempt << ATTEMPT_SHIFT | CANCELLED)
+        lane.engine.on(self.call, finished(attempt, CANCELLED))
         if ok:
             try:
                 lane.discard(value)

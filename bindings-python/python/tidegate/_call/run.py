@@ -9,15 +9,17 @@ from tidegate import _native
 from tidegate._engine.errors import AttemptTimeout, TidegateError
 from tidegate._engine.hooks import nothing
 from tidegate._engine.wire import (
-    ATTEMPT_SHIFT,
     DEADLINE,
-    DONE,
-    FINISHED,
-    HEADERS,
     LOST,
-    SPAN_SHIFT,
     STALE,
     VERDICTS,
+    finished,
+    headers,
+    is_done,
+    lane_of,
+    lane_of_result,
+    span_of,
+    verdict_of,
 )
 
 from . import outcomes
@@ -177,22 +179,22 @@ class Run:
 
     def report(self, attempt: int, ok: bool, value: Any) -> int:
         """Tells the engine how an attempt ended; answers its step."""
-        self.held[(attempt - 1) & 7] = (ok, value)  # first: whatever interrupts us, the shell discards it
+        self.held[lane_of(attempt)] = (ok, value)  # first: whatever interrupts us, the shell discards it
         outcome = self.judge(ok, value)
         if outcome == outcomes.STOPPED:
             if not self.races:  # a race waits for the others first
                 self.abandon()
             raise value
-        event = HEADERS if outcome == HEAD else FINISHED | outcome
-        step = self.engine.report(self.call, event | attempt << ATTEMPT_SHIFT, self.fn, value)
-        if outcome == HEAD and step & 3 == DONE:  # the head came too late: nobody reads the body
-            self.engine.on(self.call, FINISHED | attempt << ATTEMPT_SHIFT | outcomes.CANCELLED)
+        event = headers(attempt) if outcome == HEAD else finished(attempt, outcome)
+        step = self.engine.report(self.call, event, self.fn, value)
+        if outcome == HEAD and is_done(step):  # the head came too late: nobody reads the body
+            self.engine.on(self.call, finished(attempt, outcomes.CANCELLED))
         return step
 
     def failed(self, attempt: int, failure: BaseException, step: int) -> int:
         """Takes over after an attempt whose failure the engine has been told; answers what it said."""
         self.attempts = attempt
-        self.held[(attempt - 1) & 7] = (False, failure)
+        self.held[lane_of(attempt)] = (False, failure)
         return step
 
     def abandon(self) -> None:
@@ -205,15 +207,15 @@ class Run:
         """An attempt that we stopped: what its caller gets if it was the last."""
         error = self.refuse("attempt_timeout")
         error.__cause__ = cause
-        self.held[(attempt - 1) & 7] = (False, error)
+        self.held[lane_of(attempt)] = (False, error)
 
     def conclude(self, step: int) -> Any:
         """The end: the result, the original exception, or an error of our own."""
-        verdict, lane, span = step >> 12 & 63, step >> 18 & 15, (step >> SPAN_SHIFT) - 1
+        verdict, lane, span = verdict_of(step), lane_of_result(step), span_of(step)
         retry_in = None if span < 0 else span / 1000
         name = VERDICTS[verdict]
-        last = self.held.get((self.attempts - 1) & 7)
-        held = self.held.get(lane & 7) if lane else last if verdict in (STALE, LOST) else None
+        last = self.held.get(lane_of(self.attempts))
+        held = self.held.get(lane) if lane >= 0 else last if verdict in (STALE, LOST) else None
         if held is None or (held[0] and not self.intact(held[1])):
             error: BaseException = self.refuse(name, retry_in)
             if last is not None and not last[0]:

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._engine.wire import (
     ATTEMPT,
-    ATTEMPT_SHIFT,
     DONE,
-    FINISHED,
-    LOW,
     POLL,
-    SPAN_SHIFT,
-    WAIT,
-    WAIT_BODY,
+    action_of,
+    attempt_of,
+    awaits_body,
+    finished,
+    has_span,
+    is_done,
+    is_wait,
+    lane_of,
+    span_of,
 )
 
 from .deadline import SCOPE, leave
@@ -42,13 +45,13 @@ async def drive(run: Run, step: int) -> Any:
         return await race(run, step)
     try:
         while True:
-            action = step & 3
+            action = action_of(step)
             if action == ATTEMPT:
                 step = await _attempt(run, step)
             elif action == DONE:
                 run.call = 0
                 return run.conclude(step)
-            elif step & 0xF003 == WAIT_BODY:
+            elif awaits_body(step):
                 return run.stream(step)
             else:
                 step = await park(run, step)
@@ -150,13 +153,13 @@ async def _shielded(closing: Awaitable[object]) -> None:
 
 
 async def _attempt(run: Run, step: int) -> int:
-    attempt = run.attempts = step >> 12 & 0xFF
+    attempt = run.attempts = attempt_of(step)
     ok, timers = False, None
     token = SCOPE.set((run.engine, run.call, None, run.scope))
-    if step > LOW:
-        timers = arm(run.engine, run.call, (step >> SPAN_SHIFT) - 1)
+    if has_span(step):
+        timers = arm(run.engine, run.call, span_of(step))
     try:
-        made = run.start(attempt, (step >> SPAN_SHIFT) - 1)
+        made = run.start(attempt, span_of(step))
         value = await (made if type(made) in COROUTINES else awaited(made, run.fn))
         ok = True
     except BaseException as error:
@@ -168,7 +171,7 @@ async def _attempt(run: Run, step: int) -> int:
 async def _settle(run: Run, attempt: int, ok: bool, value: Any, timers: Timers | None) -> int:
     """Reports an attempt, and releases a failed result before anything else happens."""
     step = settle(run, attempt, ok, value, timers)
-    if ok and step & 3 != DONE and step & 0xF003 != WAIT_BODY:
+    if ok and not is_done(step) and not awaits_body(step):
         released = run.release(value)
         if released is not None:  # a plain callable's results hold nothing
             await released
@@ -184,15 +187,15 @@ def settle(run: Run, attempt: int, ok: bool, value: Any, timers: Timers | None) 
     step, foreign = stopped
     if ok:
         # It finished although it was stopped. A good answer ends the call: it is not asked for twice.
-        run.held[(attempt - 1) & 7] = (True, value)
+        run.held[lane_of(attempt)] = (True, value)
         outcome = max(run.judge(True, value), 0)
-        return run.engine.on(run.call, FINISHED | attempt << ATTEMPT_SHIFT | outcome)
+        return run.engine.on(run.call, finished(attempt, outcome))
     if foreign:
         raise value  # the caller's own end, or the program's: no attempt of ours to repeat
     run.stopped(attempt, value)
     # It has unwound: from here on its permit is somebody else's (R12).
-    after = run.engine.on(run.call, FINISHED | attempt << ATTEMPT_SHIFT | CANCELLED)
-    return step if step & 3 == DONE else after
+    after = run.engine.on(run.call, finished(attempt, CANCELLED))
+    return step if is_done(step) else after
 
 
 async def park(run: Run, step: int) -> int:
@@ -204,9 +207,9 @@ async def park(run: Run, step: int) -> int:
     try:
         while True:
             step = engine.on(call, POLL)
-            if step & 3 != WAIT:
+            if not is_wait(step):
                 return step
-            us = (step >> SPAN_SHIFT) - 1
+            us = span_of(step)
             if us:
                 timers.park(call, parked.future, us)
                 await parked.future

@@ -5,7 +5,17 @@ from __future__ import annotations
 from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any
 
-from tidegate._engine.wire import ATTEMPT, DONE, POLL, SPAN_SHIFT, WAIT, WAIT_BODY
+from tidegate._engine.wire import (
+    ATTEMPT,
+    DONE,
+    POLL,
+    action_of,
+    attempt_of,
+    awaits_body,
+    is_done,
+    is_wait,
+    span_of,
+)
 from tidegate._native import within
 
 from .run import COROUTINES, not_async
@@ -22,13 +32,13 @@ def drive(run: Run, step: int) -> Any:
         return race(run, step)
     try:
         while True:
-            action = step & 3
+            action = action_of(step)
             if action == ATTEMPT:
                 step = _attempt(run, step)
             elif action == DONE:
                 run.call = 0
                 return run.conclude(step)
-            elif step & 0xF003 == WAIT_BODY:
+            elif awaits_body(step):
                 return run.stream(step)
             else:
                 step = park(run, step)
@@ -59,11 +69,11 @@ def resume(run: Run, attempt: int, step: int | None, failure: BaseException) -> 
 
 
 def _attempt(run: Run, step: int) -> int:
-    attempt = run.attempts = step >> 12 & 0xFF
+    attempt = run.attempts = attempt_of(step)
     ok = False
     value: Any = None
     try:
-        value = within((run.engine, run.call, None, run.scope), run.start, attempt, (step >> SPAN_SHIFT) - 1)
+        value = within((run.engine, run.call, None, run.scope), run.start, attempt, span_of(step))
         if type(value) in COROUTINES:
             raise not_async(value, run.fn)
         ok = True
@@ -76,7 +86,7 @@ def settle(run: Run, attempt: int, ok: bool, value: Any) -> int:
     """Reports an attempt, and releases a failed result before anything else happens."""
     run.attempts = attempt
     step = run.report(attempt, ok, value)
-    if ok and step & 3 != DONE and step & 0xF003 != WAIT_BODY:
+    if ok and not is_done(step) and not awaits_body(step):
         run.release(value)
     return step
 
@@ -96,8 +106,8 @@ def park(run: Run, step: int) -> int:
     engine.waiters[call] = waker
     try:
         step = engine.on(call, POLL)
-        while step & 3 == WAIT:
-            us = (step >> SPAN_SHIFT) - 1
+        while is_wait(step):
+            us = span_of(step)
             if us:
                 engine.park(lock, us)
             step = engine.on(call, POLL)

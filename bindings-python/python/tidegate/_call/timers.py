@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
 from tidegate._engine.engine import GONE
-from tidegate._engine.wire import SPAN_SHIFT, STOPS, TIMER, WAIT
+from tidegate._engine.wire import TIMER, is_wait, span_of, stops_of
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future, Handle, Task
@@ -166,12 +166,12 @@ class Timers(ABC):
 
     def _step(self, call: int, owner: Any, before: int, now: float) -> None:
         step = self.engine.on(call, TIMER)
-        if step & STOPS:
+        if stops_of(step):
             del self.running[call]
             self.stopped[call] = (step, owner, before)
             self._stop(owner)
         else:
-            us = (step >> SPAN_SHIFT) - 1 if step & 3 == WAIT else -1
+            us = span_of(step) if is_wait(step) else -1
             self.running[call] = (now + us * 1e-6 if us >= 0 else inf, owner, before)
 
 

@@ -1,4 +1,7 @@
-"""The words of the numeric border, as `core/src/wire.rs` lays them out (pinned by `tests/vectors/wire`)."""
+"""The words of the numeric border, as `core/src/wire.rs` lays them out (pinned by `tests/vectors/wire`).
+
+No other module packs or unpacks them: `tests/test_rooms.py` looks for shifts and masks.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ ATTEMPT: Final = 1
 WAIT: Final = 2
 
 WAKES: Final = 4
-STOPS: Final = 0xFF << 4
 SPAN_SHIFT: Final = 22
 """Bits 22 to 52 of a step: 0 none, else 1 + d; microseconds, or milliseconds where the step is Done."""
 
@@ -76,16 +78,143 @@ COST_SHIFT: Final = 7
 SOLO: Final = 1 << 23
 """Retried, but never hedged."""
 
+_CRITICALITY: Final = 3
+_KIND_SHIFT: Final = 11
+_OPINION_SHIFT: Final = 16
+_OPINION: Final = 3 << _OPINION_SHIFT
+_BODY: Final = 0xF003
+"""The bits of a step that say what it asks for, and what a call waits for."""
+
 _LONGEST_MS: Final = (1 << 31) - 2
 _LONGEST_US: Final = (1 << 53) - 2
 
 
+def action_of(step: int) -> int:
+    """What a step asks for: `DONE`, `ATTEMPT` or `WAIT`."""
+    return step & 3
+
+
+def is_done(step: int) -> bool:
+    """Whether the call has ended."""
+    return step & 3 == DONE
+
+
+def is_attempt(step: int) -> bool:
+    """Whether an attempt is to be started."""
+    return step & 3 == ATTEMPT
+
+
+def is_wait(step: int) -> bool:
+    """Whether the call waits."""
+    return step & 3 == WAIT
+
+
+def awaits_body(step: int) -> bool:
+    """Whether a good head has come, and the call goes on until its body has been read."""
+    return step & _BODY == WAIT_BODY
+
+
+def is_stale_route(step: int) -> bool:
+    """Whether the call was refused because its route has been evicted: its host asks for the route again."""
+    return step & 3 == DONE and step >> 12 & 0x3F == STALE_ROUTE
+
+
+def attempt_of(step: int) -> int:
+    """The number of the attempt that a step starts."""
+    return step >> 12 & 0xFF
+
+
+def verdict_of(step: int) -> int:
+    """Why a call has ended: an index of `VERDICTS`."""
+    return step >> 12 & 0x3F
+
+
+def lane_of_result(step: int) -> int:
+    """The lane of the attempt whose answer is the call's, or -1 for none."""
+    return step >> 18 & 7 if step >> 18 & 15 else -1
+
+
+def span_of(step: int) -> int:
+    """Microseconds until the engine has something to do, -1 for none; milliseconds of a `DONE`."""
+    return (step >> SPAN_SHIFT) - 1
+
+
+def has_span(step: int) -> bool:
+    """Whether `span_of` has an answer."""
+    return step > LOW
+
+
+def pack_span(us: int) -> int:
+    """A step that says nothing but a span."""
+    return us + 1 << SPAN_SHIFT
+
+
+def stops_of(step: int) -> int:
+    """The attempts to stop: a bit for each lane."""
+    return step >> 4 & 0xFF
+
+
+def lane_of(attempt: int) -> int:
+    """The lane of an attempt. Attempts that run at the same time have different ones."""
+    return (attempt - 1) & 7
+
+
+def has_lane(lanes: int, attempt: int) -> bool:
+    """Whether the lane of an attempt is among these bits."""
+    return bool(lanes >> ((attempt - 1) & 7) & 1)
+
+
+def finished(attempt: int, outcome: int = 0) -> int:
+    """The event that this attempt has ended, with an outcome as `pack_outcome` makes it."""
+    return FINISHED | attempt << ATTEMPT_SHIFT | outcome
+
+
+def headers(attempt: int) -> int:
+    """The event that the head of a good answer has come."""
+    return HEADERS | attempt << ATTEMPT_SHIFT
+
+
 def pack_outcome(kind: int, opinion: int = 0, retry_after: float | None = None) -> int:
     """An outcome at its place in a Finished event; `retry_after` in seconds, rounded up to milliseconds."""
-    word = kind << 11 | opinion << 16
+    word = kind << _KIND_SHIFT | opinion << _OPINION_SHIFT
     if retry_after is not None and retry_after == retry_after:
         word |= (1 + min(-int(-max(retry_after, 0.0) * 1000 // 1), _LONGEST_MS)) << 18
     return word
+
+
+def kind_of(outcome: int) -> int:
+    """The class or kind of an outcome, by number."""
+    return outcome >> _KIND_SHIFT & 0x1F
+
+
+def with_opinion(outcome: int, opinion: str) -> int:
+    """The outcome with another opinion on whether to retry."""
+    return outcome & ~_OPINION | OPINIONS[opinion] << _OPINION_SHIFT
+
+
+def pack_request(criticality: int, cost: int = 1) -> int:
+    """The flags of a call that matters so much, and takes so many tokens of a rate."""
+    return criticality | cost << COST_SHIFT
+
+
+def criticality_in(flags: int) -> int:
+    """How much a call with these flags matters."""
+    return flags & _CRITICALITY
+
+
+def with_criticality(flags: int, criticality: int) -> int:
+    """The flags of a call that matters so much."""
+    return flags & ~_CRITICALITY | criticality
+
+
+def only_once(flags: int) -> int:
+    """The flags of a call that makes one attempt."""
+    return flags & ~(IDEMPOTENT | REPLAYABLE) | SOLO
+
+
+def may_hedge(flags: int) -> bool:
+    """Whether attempts of a call with these flags may run beside each other."""
+    return flags & (IDEMPOTENT | REPLAYABLE | SOLO) == IDEMPOTENT | REPLAYABLE
 
 
 def pack_remaining(us: int) -> int:
@@ -95,8 +224,8 @@ def pack_remaining(us: int) -> int:
 
 def decode_step(word: int) -> dict[str, Any]:
     """A step in words, for people and for tests."""
-    action, detail, span = word & 3, word >> 12 & 0x3FF, (word >> SPAN_SHIFT) - 1
-    step: dict[str, Any] = {"stop": word >> 4 & 0xFF, "wakes": bool(word & WAKES), "commands": bool(word & 8)}
+    action, detail, span = action_of(word), word >> 12 & 0x3FF, span_of(word)
+    step: dict[str, Any] = {"stop": stops_of(word), "wakes": bool(word & WAKES), "commands": bool(word & 8)}
     if action == DONE:
         lane = detail >> 6
         step |= {"action": "done", "verdict": VERDICTS[detail & 0x3F], "result": lane & 7 if lane else None}

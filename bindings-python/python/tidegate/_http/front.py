@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 from tidegate._call.caller import limit_of
 from tidegate._call.deadline import criticality_of, current, inherited
 from tidegate._call.policy import Policy
-from tidegate._engine.wire import DONE, IDEMPOTENT, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY, SOLO, STALE_ROUTE
+from tidegate._engine.wire import (
+    IDEMPOTENT,
+    MAY_PARK,
+    REPLAYABLE,
+    SLOT_UNTIL_BODY,
+    SOLO,
+    criticality_in,
+    is_stale_route,
+    with_criticality,
+)
 
 from .options import NONE, NORMAL, flags_of
 
@@ -100,13 +109,13 @@ class Front:
             around, parent = inherited(scope, engine)
             limit = min(limit, around) if limit and around else limit or around
             if "criticality" not in options:
-                flags = flags & ~3 | criticality_of(scope, flags & 3)
+                flags = with_criticality(flags, criticality_of(scope, criticality_in(flags)))
         while True:
             route, run.route = self.route_of(policy, options.get("route"), run)
             # Without its query, which a hold does not look at and which may hold a secret (S6).
             target = native.target(route, run.path().partition("?")[0]) if policy._holds else 0
             run.call, step = engine.begun(native.begin(route, flags, limit, parent, target))
-            if step & 3 != DONE or step >> 12 & 63 != STALE_ROUTE:
+            if not is_stale_route(step):
                 break
             self._routes.clear()
         run.races = policy._races(flags)

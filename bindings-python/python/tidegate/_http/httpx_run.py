@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._call import outcomes
 from tidegate._call.open_call import MARGIN
-from tidegate._engine.wire import SPAN_SHIFT
+from tidegate._engine.wire import span_of
 
 from .body import AsyncBody, SyncBody
 from .drain import drain, drain_async
@@ -198,7 +198,7 @@ class HttpxRun(HttpRun):
 
     def guard(self, value: Any, step: int) -> None:
         """The deadline holds for the body; the attempt's timeout does not."""
-        self._cap((step >> SPAN_SHIFT) - 1)
+        self._cap(span_of(step))
         value.stream = self._guarded(value.stream, step)
 
     def _cap(self, us: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from tidegate._call import outcomes
 from tidegate._call.caller import limit_of
 from tidegate._call.policy import Policy
-from tidegate._engine.wire import COST_SHIFT, CRITICALITIES, OPINIONS
+from tidegate._engine.wire import CRITICALITIES, pack_request, with_opinion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,7 +45,7 @@ class RequestOptions(TypedDict, total=False):
 KEYS: Final = tuple(RequestOptions.__annotations__)
 AROUND: Final[ContextVar[dict[str, Any] | None]] = ContextVar("tidegate.request_options", default=None)
 NONE: Final[dict[str, Any]] = {}
-NORMAL: Final = CRITICALITIES["normal"] | 1 << COST_SHIFT
+NORMAL: Final = pack_request(CRITICALITIES["normal"])
 """The flags of a request that says nothing."""
 
 
@@ -162,7 +162,7 @@ _RULES: Final[dict[str, Callable[[Any], str | None]]] = {
 def flags_of(given: Mapping[str, Any]) -> int:
     """Criticality and cost, as `begin` takes them."""
     cost: int = given.get("cost", 1)
-    return CRITICALITIES[given.get("criticality", "normal")] | cost << COST_SHIFT
+    return pack_request(CRITICALITIES[given.get("criticality", "normal")], cost)
 
 
 def opinion(predicate: Callable[[Any], bool | None], subject: Any, outcome: int) -> int:
@@ -178,5 +178,5 @@ def opinion(predicate: Callable[[Any], bool | None], subject: Any, outcome: int)
     if told is None:
         return outcome
     if told:
-        return (outcome or outcomes.TRANSIENT) & ~(3 << 16) | OPINIONS["retry"] << 16
-    return outcome if outcome == 0 else outcome & ~(3 << 16) | OPINIONS["do_not"] << 16
+        return with_opinion(outcome or outcomes.TRANSIENT, "retry")
+    return outcome if outcome == 0 else with_opinion(outcome, "do_not")

@@ -16,7 +16,15 @@ from tidegate._call.notes import note_of
 from tidegate._call.open_call import MARGIN
 from tidegate._call.run import HEAD, Run
 from tidegate._engine.errors import TidegateError
-from tidegate._engine.wire import ATTEMPT_SHIFT, DONE, FINISHED, OPINIONS, SPAN_SHIFT, STOPS, TIMER
+from tidegate._engine.wire import (
+    TIMER,
+    finished,
+    is_done,
+    lane_of,
+    pack_span,
+    stops_of,
+    with_opinion,
+)
 
 from .errors import as_http
 from .options import opinion
@@ -26,7 +34,8 @@ if TYPE_CHECKING:
 
     from .front import Front, Origin
 
-_REFUSED: Final = OPINIONS["do_not"] << 16
+_REFUSED: Final = with_opinion(outcomes.PERMANENT, "do_not")
+"""The outcome of an attempt whose body could not be sent again."""
 
 
 def is_seekable(file: Any) -> bool:
@@ -159,7 +168,7 @@ class HttpRun(Run):
             return HEAD
         if outcome > 0 and self.file is not None and not self.rewind():
             self.body_lost = True
-            return outcome & ~(3 << 16) | _REFUSED
+            return with_opinion(outcome, "do_not")
         return outcome
 
     def _judge_answer(self, value: Any) -> int:
@@ -184,20 +193,18 @@ class HttpRun(Run):
         if isinstance(value, BodyLost):
             # The attempt was never made: what the one before it brought is the result.
             self.body_lost = True
-            self.held[(attempt - 1) & 7] = self.held.get((attempt - 2) & 7, (False, value))
-            return self.engine.on(
-                self.call, FINISHED | attempt << ATTEMPT_SHIFT | outcomes.PERMANENT | _REFUSED
-            )
+            self.held[lane_of(attempt)] = self.held.get(lane_of(attempt - 1), (False, value))
+            return self.engine.on(self.call, finished(attempt, _REFUSED))
         if ok or self.us_until is None or not self.is_timeout(value):
             return super().report(attempt, ok, value)
         if self.engine.native.now() < self.us_until:
             return super().report(attempt, ok, value)
         step = self.engine.on(self.call, TIMER)
-        if not step & STOPS:
+        if not stops_of(step):
             return super().report(attempt, ok, value)
-        self.held[(attempt - 1) & 7] = (False, value)
-        after = self.engine.on(self.call, FINISHED | attempt << ATTEMPT_SHIFT | outcomes.TIMEOUT)
-        return step if step & 3 == DONE else after
+        self.held[lane_of(attempt)] = (False, value)
+        after = self.engine.on(self.call, finished(attempt, outcomes.TIMEOUT))
+        return step if is_done(step) else after
 
     def refuse(self, verdict: str, retry_in: float | None = None) -> TidegateError:
         """Our error, which is one of the client library's too."""
@@ -209,7 +216,7 @@ class HttpRun(Run):
 
     def stream(self, step: int) -> Any:
         """The answer whose body follows: the attempt's timeout ends here, the deadline goes on (7.1)."""
-        response = self.held[(self.attempts - 1) & 7][1]
+        response = self.held[lane_of(self.attempts)][1]
         self.guard(response, step)
         self._inform(response, "ok", None, None)
         self.held = {}  # no cycle with its body: thrown away unread, it gives its slot back at once
@@ -220,7 +227,7 @@ class HttpRun(Run):
         # A good one is here if its attempt had been stopped when it came.
         if (verdict != "ok" or self.until_body) and self.until is not None and self.streams(value):
             us = max(self.until - self.engine.native.now(), 0)
-            self.guard(value, us + 1 << SPAN_SHIFT)
+            self.guard(value, pack_span(us))
         self._inform(value, verdict, note, retry_in)
         return value
 

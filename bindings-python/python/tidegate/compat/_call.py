@@ -9,13 +9,12 @@ from tidegate._call.deadline import current, inherited
 from tidegate._call.run import Run
 from tidegate._engine.clock import Clock
 from tidegate._engine.wire import (
-    COST_SHIFT,
     CRITICALITIES,
-    DONE,
     IDEMPOTENT,
     MAY_PARK,
     REPLAYABLE,
-    STALE_ROUTE,
+    is_stale_route,
+    pack_request,
 )
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from tidegate._call.timers import Timers
     from tidegate._engine.engine import Engine
 
-PLAIN = CRITICALITIES["normal"] | 1 << COST_SHIFT | MAY_PARK
+PLAIN = pack_request(CRITICALITIES["normal"]) | MAY_PARK
 """The flags of a request of which nothing more is known."""
 REPEATABLE = PLAIN | IDEMPOTENT | REPLAYABLE
 
@@ -57,7 +56,7 @@ class Start:
             limit, parent = inherited(scope, engine)
             parent = parent if self._nested else 0
         call, step = engine.begun(engine.native.begin(self._route, flags, limit, parent, 0))
-        while step & 3 == DONE and step >> 12 & 63 == STALE_ROUTE:
+        while is_stale_route(step):
             self._route = engine.native.route(self.policy._number, "default")
             call, step = engine.begun(engine.native.begin(self._route, flags, limit, parent, 0))
         return call, step, scope

@@ -11,7 +11,7 @@ from tidegate._call import lazy, outcomes
 from tidegate._call.run import Run, abandon
 from tidegate._call.threads import park
 from tidegate._engine.errors import Unsupported
-from tidegate._engine.wire import DONE, FINISHED_1, VERDICTS, WAIT
+from tidegate._engine.wire import FINISHED_1, VERDICTS, is_done, is_wait, verdict_of
 from tidegate.compat._call import REPEATABLE
 from tidegate.compat._checks import number, whole
 from tidegate.compat._errors import joined
@@ -84,7 +84,7 @@ class Bulkhead:
     async def __aenter__(self) -> Bulkhead:
         run, step, began = self._begin(REPEATABLE)
         try:
-            if step & 3 == WAIT:
+            if is_wait(step):
                 step = await lazy.park(run, step)
         except BaseException:
             run.abandon()
@@ -99,7 +99,7 @@ class Bulkhead:
     def __enter__(self) -> Bulkhead:
         run, step, began = self._begin(REPEATABLE)
         try:
-            if step & 3 == WAIT:
+            if is_wait(step):
                 step = park(run, step)
         except BaseException:
             run.abandon()
@@ -118,13 +118,13 @@ class Bulkhead:
         return Run(start.engine, start.policy, "default", scope, call), step, began
 
     def _entered(self, run: Run, step: int, began: int) -> Bulkhead:
-        if step & 3 != DONE:
+        if not is_done(step):
             self._held.append(run.call)
             if self._metrics is not None:
                 self._metrics.acquired((run.engine.native.now() - began) / 1e6)
             return self
         run.call = 0
-        verdict = VERDICTS[step >> 12 & 63]
+        verdict = VERDICTS[verdict_of(step)]
         if verdict not in ("acquire_timeout", "queue_full"):
             raise run.refuse(verdict)
         waited = (run.engine.native.now() - began) / 1e6 if self._max_wait > 0 else 0.0

@@ -13,7 +13,7 @@ from tidegate._call.notes import refusal
 from tidegate._call.policy import Policy
 from tidegate._call.run import abandon
 from tidegate._engine.engine import Engine
-from tidegate._engine.wire import ATTEMPT, FINISHED_1, KINDS, SPAN_SHIFT, VERDICTS, pack_outcome
+from tidegate._engine.wire import FINISHED_1, KINDS, VERDICTS, is_attempt, pack_outcome, span_of, verdict_of
 from tidegate.compat._call import REPEATABLE, FedClock, Start
 from tidegate.compat._checks import number, whole
 from tidegate.compat._errors import joined
@@ -112,14 +112,14 @@ class Circuit:
         if self._clock is not None:
             self._clock.read()
         call, step, _ = self._start(REPEATABLE)
-        if step & 3 == ATTEMPT:
+        if is_attempt(step):
             if self._seen is not CircuitState.CLOSED:
                 self._look(request, {})
             return call
-        verdict = VERDICTS[step >> 12 & 63]
+        verdict = VERDICTS[verdict_of(step)]
         if verdict != "breaker_open":
             raise refusal(verdict, self._policy, "default")
-        span = (step >> SPAN_SHIFT) - 1
+        span = span_of(step)
         self._look(request, {})
         probing = span < 0 or self._seen is CircuitState.HALF_OPEN
         raise self._rejected(request, None if probing else span / 1000)

@@ -12,15 +12,17 @@ from tidegate._call.policy import Policy
 from tidegate._call.threads import drive
 from tidegate._engine.engine import Engine, default_engine
 from tidegate._engine.wire import (
-    ATTEMPT,
-    DONE,
     IDEMPOTENT,
     KINDS,
     OPINIONS,
     POLL,
     REPLAYABLE,
-    SPAN_SHIFT,
+    attempt_of,
+    is_attempt,
+    is_done,
+    lane_of,
     pack_outcome,
+    span_of,
 )
 from tidegate.compat._call import PLAIN, ChainRun, FedClock, Start
 from tidegate.compat._checks import number, whole
@@ -100,7 +102,7 @@ class _Run(ChainRun):
     def report(self, attempt: int, ok: bool, value: Any) -> int:
         """Tells the engine; a retry that it allows is paid for before anybody waits."""
         step = super().report(attempt, ok, value)
-        if ok or step & 3 == DONE:
+        if ok or is_done(step):
             return step
         budget = self.door.budget
         if isinstance(budget, RetryBudget):
@@ -122,7 +124,7 @@ class _Run(ChainRun):
 
     def note(self, verdict: str, note: str | None) -> str | None:
         """Httpware's note of a verdict, and its event; the engine's own words where httpware has none."""
-        error = self.held[(self.attempts - 1) & 7][1]
+        error = self.held[lane_of(self.attempts)][1]
         if verdict == "attempts":
             note = f"httpware: gave up after {self.attempts} attempts"
             message = f"retry gave up after {self.attempts} attempts"
@@ -369,15 +371,15 @@ async def _drive_asleep(
 ) -> Any:
     """The shell for a caller who sleeps himself: his `sleep` stands for every wait."""
     try:
-        while step & 3 != DONE:
-            if step & 3 != ATTEMPT:
-                us = (step >> SPAN_SHIFT) - 1
+        while not is_done(step):
+            if not is_attempt(step):
+                us = span_of(step)
                 due = clock.now_us() + us
                 await sleep(us / 1e6)
                 clock.reach(due)
                 step = run.engine.on(run.call, POLL)
                 continue
-            attempt = run.attempts = step >> 12 & 0xFF
+            attempt = run.attempts = attempt_of(step)
             ok, value = True, None
             token = SCOPE.set((run.engine, run.call, None, run.scope))
             try:
