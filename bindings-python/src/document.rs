@@ -3,7 +3,9 @@
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use tidegate::{Document as Core, PolicyError as Mistake, Value};
+use tidegate::{Document as Core, PolicyError as Mistake, PolicyId, Value};
+
+use crate::{Engine, clashes};
 
 pyo3::import_exception!(tidegate._engine.errors, PolicyError);
 
@@ -45,6 +47,36 @@ impl Document {
     fn pairs<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         let policy = self.core.policy(name).map_err(|unknown| PyKeyError::new_err(unknown.to_string()))?;
         listed(py, policy.to_pairs())
+    }
+
+    /// Takes a policy into an engine: its number. Raises `KeyError` with the known names.
+    fn take(&self, py: Python<'_>, engine: &Bound<'_, Engine>, name: &str) -> PyResult<u32> {
+        let policy = self.core.policy(name).map_err(|unknown| PyKeyError::new_err(unknown.to_string()))?;
+        let taken = engine.get().state.lock(py).take_in(policy.clone());
+        taken.map(PolicyId::to_word).map_err(|clash| clashes("policy", &clash))
+    }
+
+    /// Takes an engine over from this version of a document to another, as a whole or not at all: the calls to wake.
+    ///
+    /// Raises `PolicyError` with everything that cannot go over.
+    #[pyo3(signature = (engine, to) -> "list[int]")]
+    fn reload(&self, py: Python<'_>, engine: &Bound<'_, Engine>, to: &Self) -> PyResult<Vec<u64>> {
+        let (mut state, now) = engine.get().at_now(py);
+        let reloaded = state.reload(&self.core, &to.core, now);
+        let woken = reloaded.map(|flags| {
+            let named = |policy: &tidegate::Policy| state.core.policy_named(policy.name());
+            for id in to.core.policies().filter_map(named).collect::<Vec<_>>() {
+                state.traits(id.to_word());
+            }
+            state.woken(flags).unwrap_or_default()
+        });
+        drop(state);
+        woken.map_err(|mistakes| raise(&mistakes))
+    }
+
+    /// A number for what it says, as 16 hexadecimal digits: the same for documents that say the same.
+    fn digest(&self) -> String {
+        format!("{:016x}", self.core.digest())
     }
 }
 

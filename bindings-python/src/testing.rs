@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate::{Clash, Flags, Policy, PolicyId, Request, RouteId, Time, Value};
+use tidegate::{Clash, Document, Flags, Policy, PolicyError, PolicyId, Request, RouteId, Time, Value};
 
 use crate::State;
 
@@ -71,6 +71,19 @@ impl State {
         let Some((attempts, cap)) = self.mode.attempts else { return self.core.retune(id, to, now) };
         let flags = self.core.retune(id, tested(&to, attempts, cap), now)?;
         self.mode.originals.insert(id.to_word(), to);
+        Ok(flags)
+    }
+
+    /// Goes over to a newer document, its policies as they are tested.
+    pub fn reload(&mut self, from: &Document, to: &Document, now: Time) -> Result<Flags, Vec<PolicyError>> {
+        let Some((attempts, cap)) = self.mode.attempts else { return self.core.reload(from, to, now) };
+        let policies: Document = to.policies().map(|policy| tested(policy, attempts, cap)).collect();
+        let flags = self.core.reload(from, &policies.with_pools(to.pools().cloned()), now)?;
+        for policy in to.policies() {
+            if let Some(id) = self.core.policy_named(policy.name()) {
+                self.mode.originals.insert(id.to_word(), policy.clone());
+            }
+        }
         Ok(flags)
     }
 

@@ -35,6 +35,8 @@ mod policies;
 mod pools;
 mod queue;
 mod record;
+#[cfg(feature = "documents")]
+mod reload;
 mod replay;
 mod retune;
 mod route;

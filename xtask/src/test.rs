@@ -279,14 +279,15 @@ fn mypy(shop: &Shop, venv: &Venv) -> Verdict {
     }
 }
 
-/// pyright on the package and on what its users write.
+/// pyright on the installed package, whose modules import each other by its name, and on what its users write.
 fn pyright(shop: &Shop, venv: &Venv) -> Verdict {
     let run = || {
+        let outside = shop.scratch("outside")?;
+        let package = wheel::location(venv, &outside)?.with_file_name("");
         let pyright = Cmd::new(venv.bin("pyright")).args(["--pythonversion", "3.10", "--level", "error"]);
         let pyright = pyright.arg("--pythonpath").arg(venv.bin("python"));
-        let pyright =
-            pyright.arg(shop.root.join("bindings-python/python/tidegate")).arg(shop.root.join(TYPED));
-        pyright.env("PYRIGHT_PYTHON_IGNORE_WARNINGS", "1").cwd(&shop.scratch("outside")?).stream()?.ok()
+        let pyright = pyright.arg(package).arg(shop.root.join(TYPED));
+        pyright.env("PYRIGHT_PYTHON_IGNORE_WARNINGS", "1").cwd(&outside).stream()?.ok()
     };
     Verdict::check(run())
 }

@@ -26,7 +26,7 @@ from ._call.admission import Admission
 from ._call.attempts import Attempt, Attempts
 from ._call.caller import Caller
 from ._call.deadline import criticality, deadline
-from ._call.document import Policies, UnknownPolicy, load, loads
+from ._call.document import Policies, Reloaded, UnknownPolicy, load, loads
 from ._call.outcomes import Outcome
 from ._call.policy import Policy
 from ._engine.engine import Engine
@@ -91,6 +91,7 @@ __all__ = [
     "RateLimit",
     "RateLimited",
     "Rejected",
+    "Reloaded",
     "Retry",
     "StateError",
     "StoreUnavailable",
@@ -105,9 +106,12 @@ __all__ = [
     "loads",
 ]
 
-for (
-    _name
-) in __all__:  # a traceback and a pickle name a class where it is imported from, not where it is filed
-    if isinstance(_class := globals()[_name], type):
-        _class.__module__ = __name__
-del _name, _class
+
+def _name_classes() -> None:
+    """Names public classes, in tracebacks and pickles, where they are imported from."""
+    for name in __all__:
+        if isinstance(kind := globals()[name], type):
+            kind.__module__ = __name__
+
+
+_name_classes()

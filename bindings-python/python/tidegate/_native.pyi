@@ -288,6 +288,10 @@ class Document:
 
         Raises `PolicyError` with every mistake of every policy, each with its line.
         """
+    def digest(self, /) -> str:
+        """
+        A number for what it says, as 16 hexadecimal digits: the same for documents that say the same.
+        """
     def names(self, /) -> "list[str]":
         """
         The names of its policies.
@@ -299,6 +303,16 @@ class Document:
     def pools(self, /) -> "list[tuple[str, str, list[tuple[str, float | str]]]]":
         """
         Its pools: name, kind, and pairs without the name of their table.
+        """
+    def reload(self, /, engine: Engine, to: Document) -> "list[int]":
+        """
+        Takes an engine over from this version of a document to another, as a whole or not at all: the calls to wake.
+
+        Raises `PolicyError` with everything that cannot go over.
+        """
+    def take(self, /, engine: Engine, name: str) -> int:
+        """
+        Takes a policy into an engine: its number. Raises `KeyError` with the known names.
         """
 
 @final

@@ -145,6 +145,20 @@ impl Document {
         self
     }
 
+    /// A number for what it says: the same for two documents that say the same, whatever their form, their order, and how
+    /// they write a value. It is the 64-bit FNV-1a hash of [`Document::to_json`], and is no protection against forgery.
+    ///
+    /// ```
+    /// use tidegate::Document;
+    /// let toml = Document::from_toml(r#"policy.a.deadline = "1s""#).unwrap();
+    /// let json = Document::from_json(r#"{"policy": {"a": {"deadline": "1000ms"}}}"#).unwrap();
+    /// assert_eq!(toml.digest(), json.digest());
+    /// ```
+    pub fn digest(&self) -> u64 {
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        self.to_json().bytes().fold(0xcbf2_9ce4_8422_2325, step)
+    }
+
     /// The document in TOML: what each policy was given, its preset spelled out, one key per line.
     pub fn to_toml(&self) -> String {
         print::toml(self)

@@ -9,7 +9,7 @@ from tidegate._engine.engine import default_engine
 from tidegate._engine.errors import PolicyError
 from tidegate._engine.hooks import wanted
 from tidegate._engine.options import UNSET, pairs_of
-from tidegate._engine.wire import CRITICALITIES, IDEMPOTENT, KINDS, REPLAYABLE, may_hedge
+from tidegate._engine.wire import CRITICALITIES, IDEMPOTENT, KINDS, REPLAYABLE, may_hedge, pack_request
 
 from .caller import Caller, limit_of
 from .deadline import criticality_number
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidegate._engine.options_gen import Base, Preset
     from tidegate._engine.record import Record
     from tidegate._engine.snapshot import PolicySnapshot
+    from tidegate._native import Document
 
     from .deadline import Criticality
     from .fallback import Fallback, On
@@ -90,6 +91,9 @@ class Policy(Caller):
         "name",
     )
 
+    engine: Engine
+    name: str
+
     def __init__(
         self,
         name: str | None = None,
@@ -128,20 +132,39 @@ class Policy(Caller):
             store_timeout=store_timeout,
             store_exchange=store_exchange,
         )
-        self._named = name is not None
-        self._classify_by = classify
-        self.engine: Final = default_engine() if engine is None else engine
+        engine = default_engine() if engine is None else engine
         pairs = pairs_of(config)
         if not isinstance(name, str | None):
             raise PolicyError([("policy", repr(name), "a name is a string")])
-        self.name: Final[str] = next(_names) if name is None else name
-        self._number = self.engine.native.policy(self.name, pairs)
-        self.engine.configs.setdefault(self._number, config)
+        self._named = name is not None
+        name = next(_names) if name is None else name
+        self._taken(engine, name, engine.native.policy(name, pairs), config, classify)
+
+    @classmethod
+    def _of_document(
+        cls, document: Document, name: str, config: dict[str, Any], classify: Classify | None, engine: Engine
+    ) -> Policy:
+        """The policy of this name in a document, which core has checked."""
+        policy = cls.__new__(cls)
+        policy._fallback_by = None
+        policy._named = True
+        policy._taken(engine, name, document.take(engine.native, name), config, classify)
+        return policy
+
+    def _taken(
+        self, engine: Engine, name: str, number: int, config: dict[str, Any], classify: Classify | None
+    ) -> None:
+        """Settles what there is to know of a policy that the engine has taken in under this number."""
+        self.engine = engine
+        self.name = name
+        self._number = number
+        self._classify_by = classify
+        engine.configs.setdefault(number, config)
         self._learn()
         self._bind(
             self,
             "default",
-            request_flags(CRITICALITIES["normal"], 1) | IDEMPOTENT | REPLAYABLE,
+            pack_request(CRITICALITIES["normal"]) | IDEMPOTENT | REPLAYABLE,
             0,
             None,
             fallback=self._fallback_by,
@@ -264,7 +287,7 @@ class Policy(Caller):
         if not 0 <= cost <= 0xFFFF:
             raise ValueError(f"cost = {cost!r}: must be a whole number from 0 to 65535")
         urgent = criticality is not None
-        flags = request_flags(criticality_number(criticality if urgent else "normal"), cost)
+        flags = pack_request(criticality_number(criticality if urgent else "normal"), cost)
         flags |= (IDEMPOTENT if idempotent else 0) | (REPLAYABLE if replayable else 0)
         made = self._fallback_by if fallback is UNSET else _fallback(fallback, fallback_on)
         caller = Caller()
