@@ -4,6 +4,7 @@
 
 use crate::cargo;
 use crate::mutants;
+use crate::redis;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::Shop;
@@ -99,6 +100,19 @@ fn long(shop: &Shop, report: &mut Report) {
         let run = ["test", "--profile", "checked", "-p", "tidegate", "--test", "routes", "--", "--ignored"];
         Verdict::tests(cargo(shop).args(run).stream(), Counts::from_cargo)
     });
+    report.step(
+        LONG,
+        "a million commands to the fleet's scripts and to their twin",
+        || match redis::program(shop) {
+            Ok(program) => {
+                let run = ["test", "-p", "tidegate-fleet-tests", "--test", "scripts", "the_twin"];
+                let run =
+                    cargo(shop).args(run).env(redis::PROGRAM, program).env("TIDEGATE_FLEET_RUNS", "1000000");
+                Verdict::tests(run.stream(), Counts::from_cargo)
+            }
+            Err(Error(why)) => Verdict::NotRun(why),
+        },
+    );
 }
 
 fn searches(shop: &Shop, minutes: u32, report: &mut Report) {

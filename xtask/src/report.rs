@@ -171,14 +171,21 @@ impl Verdict {
 impl Report {
     /// Lists the steps without running them, prints what is to come and how long it took last time, and returns the report
     /// that runs them. `steps` is called once here, and again by the caller with the report returned. Where there are words
-    /// in `only`, it leaves out each step whose name holds none of them and that makes nothing for one which does.
-    pub fn planned(times: Times, only: &[String], steps: impl FnOnce(&mut Self)) -> Result<Self> {
+    /// in `only`, it leaves out each step whose name holds none of them and that makes nothing for one which does. `first` says
+    /// how long the steps take on a new machine.
+    pub fn planned(
+        times: Times,
+        only: &[String],
+        first: &str,
+        steps: impl FnOnce(&mut Self),
+    ) -> Result<Self> {
         let mut plan = Self { times, planning: true, ..Self::default() };
         steps(&mut plan);
         if !only.is_empty() {
             plan.choose(only)?;
         }
-        println!("{}", plan.times.announcement(&plan.planned));
+        let first = if plan.chosen { "How long they take is not known here." } else { first };
+        println!("{}", plan.times.announcement(&plan.planned, first));
         Ok(Self { planning: false, ..plan })
     }
 
@@ -438,7 +445,7 @@ mod tests {
         };
         let mut ran = 0;
         let mut report =
-            Report::planned(Times::default(), &[], |plan| steps(plan, &mut ran)).expect("no words");
+            Report::planned(Times::default(), &[], "", |plan| steps(plan, &mut ran)).expect("no words");
         assert_eq!(ran, 0);
         assert_eq!(report.planned, ["rust core: build", "rust core: tests"]);
         steps(&mut report, &mut ran);
@@ -460,7 +467,7 @@ mod tests {
         };
         let mut ran = Vec::new();
         let plan = |words: &str, ran: &mut Vec<_>| {
-            Report::planned(Times::default(), &[words.into()], |plan| steps(plan, ran))
+            Report::planned(Times::default(), &[words.into()], "", |plan| steps(plan, ran))
         };
         let mut report = plan("FLEET: demo", &mut ran).expect("there is such a step");
         steps(&mut report, &mut ran);

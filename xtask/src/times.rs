@@ -67,8 +67,8 @@ impl Times {
         names.iter().filter_map(|name| self.of(name)).fold(Took::default(), Took::plus)
     }
 
-    /// What is about to run and about how long it takes, a line per language.
-    pub fn announcement(&self, names: &[String]) -> String {
+    /// What is about to run and about how long it takes, a line per language; `first` is said where most has never run here.
+    pub fn announcement(&self, names: &[String], first: &str) -> String {
         let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
         for name in names {
             let group = name.split_once(": ").map_or(name.as_str(), |(group, _)| group);
@@ -87,9 +87,7 @@ impl Times {
         let known = names.iter().filter(|name| self.of(name).is_some()).count();
         let whole = self.sum(names);
         lines.push(if known * 2 < names.len() {
-            "The first run on a machine builds everything: about 40 minutes on two idle cores. A later run takes a third of \
-             that.\n`cargo xtask test --quick` checks the engine alone, in about 5 minutes."
-                .into()
+            first.to_owned()
         } else {
             format!(
                 "About {} in all, {} of CPU, as the last run took.",
@@ -156,11 +154,11 @@ mod tests {
     }
 
     #[test]
-    fn a_first_run_says_so_and_names_the_quick_way() {
+    fn a_first_run_says_so_and_about_how_long_it_takes() {
         let names = ["rust core: tests", "python: tests"].map(String::from);
-        let text = Times::default().announcement(&names);
+        let text = Times::default().announcement(&names, "About an hour.");
         assert!(
-            text.contains("2 steps") && text.contains("--quick") && text.contains("never run here"),
+            text.contains("2 steps") && text.ends_with("\nAbout an hour.") && text.contains("never run here"),
             "{text}"
         );
     }
@@ -171,7 +169,7 @@ mod tests {
         let mut times = Times::default();
         times.record("rust core: tests", took(60, 100));
         times.record("python: tests", took(120, 130));
-        let text = times.announcement(&names);
+        let text = times.announcement(&names, "");
         assert!(text.contains("About 3 min 00 s in all, 3 min 50 s of CPU"), "{text}");
         assert!(text.contains("1 min 00 s  rust core: 2 steps"), "{text}");
     }
