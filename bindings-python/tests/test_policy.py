@@ -367,3 +367,12 @@ def test_the_options_are_those_of_cores_table() -> None:
     keys = {f"{path}.{field.name}" for path, kind in kinds.items() for field in dataclasses.fields(kind)}
     keys |= {key for key in inspect.signature(tidegate.Policy).parameters if key in TABLE}
     assert keys - set(kinds) == set(TABLE)
+
+
+def test_an_option_that_there_is_not_is_named(engine: tidegate.Engine) -> None:
+    with pytest.raises(TypeError, match=r"Policy.__init__\(\) got an unexpected keyword argument 'dedline'"):
+        tidegate.Policy(engine=engine, dedline=1)  # type: ignore[call-arg]
+    policy = tidegate.Policy(engine=engine, deadline=1)
+    with pytest.raises(TypeError, match=r"Policy.retune\(\) got an unexpected keyword argument 'classify'"):
+        policy.retune(classify=None)  # type: ignore[call-arg]
+    assert list(inspect.signature(policy).parameters) == ["fn"]

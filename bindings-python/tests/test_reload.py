@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -161,3 +162,18 @@ def test_it_is_in_the_journal() -> None:
     policies.reload(NEW)
     policies["search"].call(lambda: 1)
     assert tidegate.Engine.replay(engine.journal()).snapshot() == engine.snapshot()
+
+
+def test_a_generator_of_a_documents_policy_keeps_its_slot(engine: tidegate.Engine) -> None:
+    policies = tidegate.loads("policy.rows.bulkhead = { max_concurrency = 1, max_queue = 0 }", engine=engine)
+
+    @policies["rows"]
+    def rows() -> Iterator[int]:
+        yield from range(3)
+
+    reading = rows()
+    assert next(reading) == 0
+    with pytest.raises(tidegate.BulkheadFull):
+        next(rows())
+    assert list(reading) == [1, 2]
+    assert list(rows()) == [0, 1, 2]

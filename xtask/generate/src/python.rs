@@ -23,6 +23,7 @@ from .frozen import UNSET, Options
 
 if TYPE_CHECKING:
     from datetime import timedelta
+    from typing import TypedDict
 
 
 class Named(Protocol):
@@ -47,6 +48,7 @@ pub fn text() -> String {
     for (path, doc) in TABLES.iter().rev() {
         class(&mut text, path, doc, &required);
     }
+    top_level(&mut text);
     text += "\n\nPRESENCE: Final = {\n";
     for (path, _) in TABLES {
         let _ = writeln!(text, "    \"{path}\": \"{}\",", presence(path).map_or("", |(key, _)| key));
@@ -62,6 +64,28 @@ pub fn text() -> String {
     }
     text += "}\n\"\"\"The kinds of pools, and the tables of their keys.\"\"\"\n";
     text
+}
+
+/// What a policy is made of: its own keys and its components, for the type checkers alone and as names.
+fn top_level(text: &mut String) {
+    *text += "\n\nif TYPE_CHECKING:\n\n    class PolicyOptions(TypedDict, total=False):\n";
+    *text += "        \"\"\"A policy's own keys, and its components; None is as good as left out.\"\"\"\n\n";
+    for key in keys_of("") {
+        let name = name_of(key.path);
+        let kind = match key.domain {
+            Domain::Choice(_) if name == "preset" => "Preset".into(),
+            _ => kind_of(key).trim_end_matches(" | None").to_owned(),
+        };
+        let _ = writeln!(text, "        {name}: {kind} | None");
+    }
+    for (path, _) in tables_of("") {
+        let _ = writeln!(text, "        {}: {} | Mapping[str, Any] | None", name_of(path), class_name(path));
+    }
+    let keys = keys_of("").map(|key| name_of(key.path));
+    let names: Vec<_> = keys.chain(tables_of("").map(|(path, _)| name_of(path))).collect();
+    let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    assign(text, "\n\n", "SETTINGS: Final = (", &names, ")");
+    *text += "\"\"\"The names of the same.\"\"\"\n";
 }
 
 fn class(text: &mut String, path: &str, doc: &str, required: &[Required]) {
@@ -209,11 +233,20 @@ fn or_none(none: bool) -> &'static str {
 
 fn field(text: &mut String, key: &Key) {
     let name = name_of(key.path);
+    if let Domain::Choice(words) = key.domain {
+        let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+        return assign(text, "", &format!("    {name}: Literal["), &words, "] = UNSET");
+    }
+    let _ = writeln!(text, "    {name}: {} = UNSET", kind_of(key));
+}
+
+/// The type of a value.
+fn kind_of(key: &Key) -> String {
     let or_none = |none: bool| if none { " | None" } else { "" };
-    let kind = match key.domain {
+    match key.domain {
         Domain::Choice(words) => {
             let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
-            return assign(text, "", &format!("    {name}: Literal["), &words, "] = UNSET");
+            format!("Literal[{}]", words.join(", "))
         }
         Domain::Span { none, .. } => format!("float | timedelta{}", or_none(none)),
         Domain::Count { none, .. } => format!("int{}", or_none(none)),
@@ -223,8 +256,7 @@ fn field(text: &mut String, key: &Key) {
         Domain::Words(_) | Domain::KindWords(_) => "Collection[str]".into(),
         Domain::Kinds => "Mapping[str, Base]".into(),
         Domain::Name => "str | Named".into(),
-    };
-    let _ = writeln!(text, "    {name}: {kind} = UNSET");
+    }
 }
 
 /// Items between brackets: on one line where they fit, else one a line.

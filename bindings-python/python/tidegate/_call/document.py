@@ -61,7 +61,7 @@ class Policies(Mapping[str, Policy]):
         ... deadline = "10s"
         ... ''')
         >>> policies["payments"]
-        Policy('payments', preset='http', deadline=10.0)
+        Policy('payments', deadline=10.0, retry={'max_attempts': 3, ...})
 
     Raises:
         UnknownPolicy: From `policies[name]`, for a name that the document does not have.

@@ -66,7 +66,7 @@ class _GeneratorRun(Run):
 
 
 def _begin(caller: Caller, awaits: bool, fn: Any, args: Any, kwargs: Any) -> tuple[_GeneratorRun, int]:
-    until_body = caller._policy._config.get("slot_until") == "body"
+    until_body = caller._policy._setting("slot_until") == "body"
     begun, step = caller._start(awaits, SLOT_UNTIL_BODY if until_body else 0)
     run = _GeneratorRun(
         begun.engine, begun.policy, begun.route, begun.scope, begun.call, fn, args, kwargs,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from tidegate._engine.engine import default_engine
 from tidegate._engine.errors import PolicyError
 from tidegate._engine.hooks import wanted
 from tidegate._engine.options import UNSET, pairs_of
+from tidegate._engine.options_gen import SETTINGS
 from tidegate._engine.wire import CRITICALITIES, IDEMPOTENT, KINDS, REPLAYABLE, may_hedge, pack_request
 
 from .caller import Caller, limit_of
@@ -17,12 +18,13 @@ from .deadline import criticality_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from typing_extensions import Unpack  # the type checkers' own: nothing is installed
+
     from tidegate._engine.clock import Span
     from tidegate._engine.engine import Engine
     from tidegate._engine.explain import PolicyExplanation
     from tidegate._engine.hooks import Hook
-    from tidegate._engine.options import Breaker, Bulkhead, Hedge, RateLimit, Retry, Throttle
-    from tidegate._engine.options_gen import Base, Preset
+    from tidegate._engine.options_gen import PolicyOptions
     from tidegate._engine.record import Record
     from tidegate._engine.snapshot import PolicySnapshot
     from tidegate._native import Document
@@ -34,6 +36,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _names: Final = (f"unnamed-{number}" for number in count(1))
+
+
+class _Signature:
+    """The signature of `Policy` with each option by its name, for `help` and for editors."""
+
+    def __get__(self, instance: object, owner: Any) -> Any:
+        if instance is not None:  # a policy's own is that of its `__call__`
+            raise AttributeError("__signature__")
+        from inspect import Parameter, Signature, signature
+
+        _, name, *own, _ = signature(owner.__init__).parameters.values()
+        options = [Parameter(option, Parameter.KEYWORD_ONLY, default=None) for option in SETTINGS]
+        return Signature([name, *options, *own])
 
 
 class Policy(Caller):
@@ -91,6 +106,7 @@ class Policy(Caller):
         "name",
     )
 
+    __signature__: ClassVar[Any] = _Signature()
     engine: Engine
     name: str
 
@@ -98,40 +114,14 @@ class Policy(Caller):
         self,
         name: str | None = None,
         *,
-        preset: Preset | None = None,
-        deadline: Span | None = None,
-        attempt_timeout: Span | None = None,
-        slot_until: Literal["body", "headers"] = "body",
-        kinds: Mapping[str, Base] | None = None,
-        retry: Retry | Mapping[str, Any] | None = None,
-        rate_limit: RateLimit | Mapping[str, Any] | None = None,
-        bulkhead: Bulkhead | Mapping[str, Any] | None = None,
-        breaker: Breaker | Mapping[str, Any] | None = None,
-        throttle: Throttle | Mapping[str, Any] | None = None,
-        hedge: Hedge | Mapping[str, Any] | None = None,
-        store_timeout: Span | None = None,
-        store_exchange: Span | None = None,
         classify: Classify | None = None,
         fallback: Any = None,
         fallback_on: On | None = None,
         engine: Engine | None = None,
+        **options: Unpack[PolicyOptions],
     ) -> None:
         self._fallback_by = _fallback(fallback, fallback_on)
-        config = _config(
-            preset=preset,
-            deadline=deadline,
-            attempt_timeout=attempt_timeout,
-            slot_until=slot_until,
-            kinds=kinds,
-            retry=retry,
-            rate_limit=rate_limit,
-            bulkhead=bulkhead,
-            breaker=breaker,
-            throttle=throttle,
-            hedge=hedge,
-            store_timeout=store_timeout,
-            store_exchange=store_exchange,
-        )
+        config = _config("Policy.__init__", options)
         engine = default_engine() if engine is None else engine
         pairs = pairs_of(config)
         if not isinstance(name, str | None):
@@ -199,23 +189,7 @@ class Policy(Caller):
         """What was given: to the policy, or to the last `retune`. Policies of one name share it."""
         return self.engine.configs[self._number]
 
-    def retune(
-        self,
-        *,
-        preset: Preset | None = None,
-        deadline: Span | None = None,
-        attempt_timeout: Span | None = None,
-        slot_until: Literal["body", "headers"] = "body",
-        kinds: Mapping[str, Base] | None = None,
-        retry: Retry | Mapping[str, Any] | None = None,
-        rate_limit: RateLimit | Mapping[str, Any] | None = None,
-        bulkhead: Bulkhead | Mapping[str, Any] | None = None,
-        breaker: Breaker | Mapping[str, Any] | None = None,
-        throttle: Throttle | Mapping[str, Any] | None = None,
-        hedge: Hedge | Mapping[str, Any] | None = None,
-        store_timeout: Span | None = None,
-        store_exchange: Span | None = None,
-    ) -> None:
+    def retune(self, **options: Unpack[PolicyOptions]) -> None:
         """Gives the policy other settings, while it is in use.
 
         The arguments are those of `Policy`, and say all of it: what is left out is not kept but has its
@@ -229,21 +203,7 @@ class Policy(Caller):
         Raises:
             PolicyError: With every mistake there is; the policy stays as it was.
         """
-        config = _config(
-            preset=preset,
-            deadline=deadline,
-            attempt_timeout=attempt_timeout,
-            slot_until=slot_until,
-            kinds=kinds,
-            retry=retry,
-            rate_limit=rate_limit,
-            bulkhead=bulkhead,
-            breaker=breaker,
-            throttle=throttle,
-            hedge=hedge,
-            store_timeout=store_timeout,
-            store_exchange=store_exchange,
-        )
+        config = _config("Policy.retune", options)
         woken = self.engine.native.retune(self._number, self.name, pairs_of(config))
         try:
             self.engine.configs[self._number] = config
@@ -391,11 +351,7 @@ class Policy(Caller):
         return self.engine.hooks.add(callback, wanted(types), self.name)
 
     def __repr__(self) -> str:
-        given = (
-            f"{key}={value!r}"
-            for key, value in self._config.items()
-            if (key, value) != ("slot_until", "body")
-        )
+        given = (f"{key}={value!r}" for key, value in self._config.items())
         return f"Policy({', '.join([repr(self.name), *given])})"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -418,9 +374,16 @@ class Policy(Caller):
         return None if value is None or isinstance(value, str) else int(value)
 
 
-def _config(**given: Any) -> dict[str, Any]:
-    """What is said of a policy, without what is not."""
-    return {key: value for key, value in given.items() if value is not None}
+def _config(where: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of a policy, without what is not, in one order.
+
+    Raises:
+        TypeError: If there is no such option.
+    """
+    for name in options:
+        if name not in SETTINGS:  # as Python says it of any function
+            raise TypeError(f"{where}() got an unexpected keyword argument {name!r}")
+    return {name: options[name] for name in SETTINGS if options.get(name) is not None}
 
 
 def _rebuild(

@@ -10,6 +10,7 @@ from .frozen import UNSET, Options
 
 if TYPE_CHECKING:
     from datetime import timedelta
+    from typing import TypedDict
 
 
 class Named(Protocol):
@@ -433,6 +434,44 @@ class Retry(Options):
     send_rate: Literal["none", "cubic"] = UNSET
     backoff: Backoff | Mapping[str, Any] = UNSET
     budget: Budget | Mapping[str, Any] | Literal["none"] | None = UNSET
+
+
+if TYPE_CHECKING:
+
+    class PolicyOptions(TypedDict, total=False):
+        """A policy's own keys, and its components; None is as good as left out."""
+
+        preset: Preset | None
+        deadline: float | timedelta | None
+        attempt_timeout: float | timedelta | None
+        slot_until: Literal["body", "headers"] | None
+        kinds: Mapping[str, Base] | None
+        store_timeout: float | timedelta | None
+        store_exchange: float | timedelta | None
+        retry: Retry | Mapping[str, Any] | None
+        rate_limit: RateLimit | Mapping[str, Any] | None
+        bulkhead: Bulkhead | Mapping[str, Any] | None
+        breaker: Breaker | Mapping[str, Any] | None
+        throttle: Throttle | Mapping[str, Any] | None
+        hedge: Hedge | Mapping[str, Any] | None
+
+
+SETTINGS: Final = (
+    "preset",
+    "deadline",
+    "attempt_timeout",
+    "slot_until",
+    "kinds",
+    "store_timeout",
+    "store_exchange",
+    "retry",
+    "rate_limit",
+    "bulkhead",
+    "breaker",
+    "throttle",
+    "hedge",
+)
+"""The names of the same."""
 
 
 PRESENCE: Final = {
