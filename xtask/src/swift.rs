@@ -105,7 +105,30 @@ pub fn bench(shop: &Shop) -> Result {
 /// Builds what Swift links, and puts it where `Package.swift` looks.
 fn library(shop: &Shop, profile: &str) -> Result {
     jvm::library(shop, profile)?;
-    copy(&shop.target.join(profile).join("libtidegate_uniffi.a"), &shop.scratch("swift/lib")?)
+    let (built, folder) =
+        (shop.target.join(profile).join("libtidegate_uniffi.a"), shop.scratch("swift/lib")?);
+    let read = |file: &Path| fs::read(file).map_err(Error::at("read", file));
+    if read(&built).ok() == read(&folder.join("libtidegate_uniffi.a")).ok() {
+        return Ok(());
+    }
+    unlink(&shop.scratch("swift")?)?;
+    copy(&built, &folder)
+}
+
+/// Removes what is linked. The package manager does not look at the library: without a change of a Swift source it would run
+/// what it linked with an earlier one.
+fn unlink(scratch: &Path) -> Result {
+    for kind in ["tests/debug", "example/debug", "bench/release"] {
+        let entries = fs::read_dir(scratch.join(kind)).into_iter().flatten().flatten();
+        for file in entries.map(|entry| entry.path()) {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let linked = name.ends_with(".xctest") || ["flaky", "TidegateBench"].contains(&name.as_str());
+            if linked && file.is_file() {
+                fs::remove_file(&file).map_err(Error::at("remove", &file))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The origin runs inside too, where the tests start it.
@@ -262,6 +285,19 @@ mod tests {
         let old = "deb https://other.example/apt x main\ndeb [signed-by=/k] https://m.example/debian/ trixie main\n";
         assert_eq!(mirror_in(old).as_deref(), Some("https://m.example/debian/"));
         assert_eq!(mirror_in("URIs: http://security.example/debian-security\n"), None);
+    }
+
+    #[test]
+    fn what_is_linked_with_an_earlier_library_is_removed_and_nothing_else() {
+        let scratch = env::temp_dir().join(format!("tidegate-linked-{}", std::process::id()));
+        let files = ["tests/debug/a.xctest", "tests/debug/a.swiftmodule", "example/debug/flaky"];
+        for file in files.map(|file| scratch.join(file)) {
+            fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+            fs::write(file, "").expect("a file");
+        }
+        assert_eq!(unlink(&scratch), Ok(()));
+        assert_eq!(files.map(|file| scratch.join(file).is_file()), [false, true, false]);
+        fs::remove_dir_all(&scratch).expect("it is ours");
     }
 
     #[test]
