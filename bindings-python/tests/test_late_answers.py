@@ -128,7 +128,8 @@ def test_a_head_after_the_deadline(
 ) -> None:
     client = adapter.open(policy(engine), on_answer=held(adapter))
     for _ in range(times):
-        with pytest.raises(tidegate.DeadlineExceeded):
+        # On a busy machine the deadline may pass while it connects, which the client tells in its own words.
+        with pytest.raises((tidegate.DeadlineExceeded, adapter.error)):
             client.stream("GET", endless.url)
     nothing_is_left(adapter, endless, engine)
 
@@ -395,7 +396,7 @@ def test_orders_under_trio(name: str, order: str, endless: Endless, engine: tide
     inner.handle_async_request = answered
 
     async def main() -> None:
-        deadline = 0.3 if order == "a late body" else DEADLINE
+        deadline = {"a late body": 0.3, "a caller who leaves": 30}.get(order, DEADLINE)
         transport = tidegate.httpx.AsyncTransport(inner, policy(engine, deadline=deadline, retry=None))
         async with module.AsyncClient(transport=transport) as client:
             with trio.CancelScope() as scope:
