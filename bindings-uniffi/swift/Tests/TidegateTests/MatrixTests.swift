@@ -164,7 +164,7 @@ enum Adapter: String, CaseIterable, CustomTestStringConvertible {
     }
 
     @Test(arguments: Adapter.allCases) func rule8TheSlotSpansTheBody(_ adapter: Adapter) async throws {
-        let slow = try await origin.scripted("{\"fault\": \"slow_body\", \"body_bytes\": 64, \"chunk_every\": 50}")
+        let slow = try await origin.scripted("{\"fault\": \"slow_body\", \"body_bytes\": 64, \"chunk_every\": 500}")
         let policy = try http(bulkhead: Bulkhead(maxConcurrency: 1))
         let first = Task { await send(adapter, slow, policy) }
         try await eventually { try await origin.stats().requests == 1 }
