@@ -186,6 +186,7 @@ fn a_new_bulkhead_counts_the_calls_in_flight_and_a_nested_one_with_its_ancestor(
 fn calls_in_flight_finish_under_the_settings_they_began_under() {
     let three = vec![
         ("retry.max_attempts", Number(3.0)),
+        ("retry.budget.kind", Text("none")),
         ("retry.backoff.base", Number(0.0)),
         ("attempt_timeout", Number(5e6)),
     ];
@@ -218,6 +219,25 @@ fn calls_in_flight_finish_under_the_settings_they_began_under() {
     let (name, counts) = &snapshot.policies[0];
     assert_eq!((name.as_str(), counts.attempts, counts.retries), ("p", 6, 3));
     assert_eq!((counts.ended(Verdict::Attempts), counts.ended(Verdict::Ok)), (2, 1));
+}
+
+/// The budget goes with the retries: what is in flight does not go on without one. Otherwise each call in flight could make
+/// all its attempts, whatever the bound was that was printed for it.
+#[test]
+fn a_retune_to_one_attempt_ends_retries_that_a_budget_paid() {
+    let three = vec![("retry.max_attempts", Number(3.0)), ("retry.backoff.base", Number(0.0))];
+    let one = vec![("retry.max_attempts", Number(1.0))];
+    let mut host = Host::new(&three);
+    let [first, second] = [host.start(0), host.start(0)];
+    assert_eq!(host.retune(&one, 10), []);
+    assert_eq!(verdict(host.finish(first, 1, Class::Transient, 20)), Verdict::Budget);
+    // A budget of `none` is what its operator wants.
+    let free = vec![("retry.max_attempts", Number(2.0)), ("retry.budget.kind", Text("none"))];
+    assert_eq!(host.retune(&free, 30), []);
+    assert_eq!(
+        host.finish(second, 1, Class::Transient, 40).action,
+        Action::Attempt { attempt: 2, hedge: false }
+    );
 }
 
 #[test]

@@ -82,8 +82,18 @@ impl Engine {
         let home = self.routes[self.calls[slot].route].budget_at;
         let route = &mut self.routes[home];
         let calls = route.in_flight();
-        let Some(budget) = &mut route.budget else { return Charge::Granted(0) };
+        let Some(budget) = &mut route.budget else { return self.charge_without_budget(slot) };
         budget.try_charge(class, counted, calls, now).map_or(Charge::Refused, Charge::Granted)
+    }
+
+    /// Decides about a retry or a hedge where there is no budget to pay. A call that began with a budget does not go on without
+    /// one when a retune to one attempt has taken it away; a retune to `none` is what the operator wants.
+    #[cold]
+    fn charge_without_budget(&self, slot: Slot) -> Charge {
+        let route = self.calls[slot].route;
+        let present = &self.policies[usize::from(self.routes[route].policy)].policy.retry;
+        let had_budget = self.settings(slot).retry.budget.is_some();
+        if had_budget && present.max_attempts <= 1 { Charge::Refused } else { Charge::Granted(0) }
     }
 
     /// Pays for a hedge, from the hedges' own budget or from the retries'.
@@ -99,7 +109,7 @@ impl Engine {
             let calls = route.active;
             (route.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut()), calls)
         };
-        let Some(budget) = budget else { return Charge::Granted(0) };
+        let Some(budget) = budget else { return self.charge_without_budget(slot) };
         budget.try_charge_hedge(calls, now).map_or(Charge::Refused, Charge::Granted)
     }
 
