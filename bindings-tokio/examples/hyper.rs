@@ -8,6 +8,7 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use tidegate_tokio::Policy;
+use tidegate_tokio::settings::{Bulkhead, Preset};
 use tower::{Layer, ServiceExt};
 
 /// Gets a page, and tells its status and text.
@@ -16,9 +17,9 @@ use tower::{Layer, ServiceExt};
 /// The client's own error, or the policy's.
 pub async fn get(url: &str) -> Result<(u16, String), Box<dyn std::error::Error + Send + Sync>> {
     let policy = Policy::builder(format!("hyper example {url}"))
-        .preset("http")
+        .preset(Preset::Http)
         .attempt_timeout(Duration::from_secs(2))
-        .bulkhead_max_concurrency(16)
+        .bulkhead(Bulkhead::fixed(16))
         .build()?;
     // Requests that are canceled before they were sent are the policy's to repeat.
     let client = Client::builder(TokioExecutor::new()).retry_canceled_requests(false).build_http();

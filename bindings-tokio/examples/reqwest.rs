@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tidegate_tokio::reqwest::{Guard, SendWith};
+use tidegate_tokio::settings::{Bulkhead, Preset};
 use tidegate_tokio::{Policy, RecordType, Report};
 
 /// Gets a page; tells its status and text, and how many attempts it took.
@@ -11,9 +12,9 @@ use tidegate_tokio::{Policy, RecordType, Report};
 /// The client's own error, or the policy's.
 pub async fn get(url: &str) -> Result<(u16, String, u8), Box<dyn std::error::Error + Send + Sync>> {
     let policy = Policy::builder(format!("reqwest example {url}"))
-        .preset("http")
+        .preset(Preset::Http)
         .attempt_timeout(Duration::from_secs(2))
-        .bulkhead_max_concurrency(16)
+        .bulkhead(Bulkhead::fixed(16))
         .build()?;
     let _log = policy
         .engine()

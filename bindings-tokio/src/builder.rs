@@ -1,5 +1,6 @@
 //! A policy's settings, one by one.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use tidegate::{TABLE, Value};
@@ -8,6 +9,7 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::error::BuildError;
 use crate::policy::Policy;
+use crate::settings::{PRESENT, Present};
 
 /// A value of a setting: a span, a number, a word or a flag. A bound that may be absent is `"none"`.
 #[derive(Clone, PartialEq, Debug)]
@@ -73,46 +75,89 @@ impl<T: Into<Setting>> From<Bound<T>> for Setting {
     }
 }
 
-/// A policy that is being made. Its keys are those of `docs/reference.md`; each has a method of its own, and [`Builder::set`] takes any.
+/// Settings by key, in the order in which they were made.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Pairs(Vec<(Cow<'static, str>, Setting)>);
+
+impl Pairs {
+    pub(crate) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Sets a key; the last value counts. A key that takes a list is set once for each of its values.
+    pub(crate) fn set(&mut self, key: impl Into<Cow<'static, str>>, value: impl Into<Setting>) {
+        let key = key.into();
+        if !TABLE.iter().any(|known| known.path == key && known.domain.is_list()) {
+            self.0.retain(|(other, _)| *other != key);
+        }
+        self.0.push((key, value.into()));
+    }
+
+    /// Adds the settings of a part.
+    pub(crate) fn within(&mut self, part: Self) {
+        for (key, value) in part.0 {
+            self.set(key, value);
+        }
+    }
+
+    /// Is a key of this component set?
+    fn have(&self, component: &str) -> bool {
+        self.0.iter().any(|(key, _)| is_within(key, component))
+    }
+}
+
+fn is_within(key: &str, component: &str) -> bool {
+    key.strip_prefix(component).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// A policy that is being made, of the components in [`settings`](crate::settings). Their keys are those of `docs/reference.md`.
 /// Nothing has a default here: what is left out is left to core.
 ///
 /// ```
 /// use std::time::Duration;
 /// use tidegate_tokio::Policy;
+/// use tidegate_tokio::settings::{Breaker, Bulkhead, Preset, Retry};
 ///
 /// let policy = Policy::builder("payments")
-///     .preset("http")
+///     .preset(Preset::Http)
 ///     .deadline(Duration::from_secs(10))
-///     .retry_max_attempts(4)
-///     .bulkhead_max_concurrency(20)
-///     .set("breaker.consecutive", 5)
-///     .set("breaker.break_duration", Duration::from_secs(5))
+///     .retry(Retry::new().max_attempts(4))
+///     .bulkhead(Bulkhead::fixed(20))
+///     .breaker(Breaker::by_consecutive(5, Duration::from_secs(5)))
 ///     .build()
 ///     .unwrap();
 /// assert_eq!(policy.explain().max_attempts, 4);
 ///
-/// let error = Policy::builder("wrong").retry_max_attempts(0).set("retrys", 1).build().unwrap_err().to_string();
+/// let wrong = Policy::builder("wrong").retry(Retry::new().max_attempts(0)).set("retrys", 1);
+/// let error = wrong.build().unwrap_err().to_string();
 /// assert!(error.starts_with("retry.max_attempts = 0: must be a whole number from 1 to 255; retrys = 1: "));
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder makes nothing until `build`"]
 pub struct Builder {
     name: String,
-    pairs: Vec<(String, Setting)>,
+    pairs: Pairs,
+    /// Components that were named, perhaps without any key.
+    components: Vec<&'static str>,
     engine: Option<Engine>,
 }
 
 impl Builder {
-    pub(crate) fn new(name: String) -> Self {
-        Self { name, pairs: Vec::new(), engine: None }
+    pub(crate) const fn new(name: String) -> Self {
+        Self { name, pairs: Pairs::new(), components: Vec::new(), engine: None }
     }
 
-    /// Sets a key; what is said later counts. A key that takes a list is set once for each of its values.
+    /// Sets a key by its path in a policy document, such as `retry.max_attempts`; the last value counts. A key that takes a list is
+    /// set once for each of its values.
     pub fn set(mut self, key: &str, value: impl Into<Setting>) -> Self {
-        if !TABLE.iter().any(|known| known.path == key && known.domain.is_list()) {
-            self.pairs.retain(|(other, _)| other != key);
-        }
-        self.pairs.push((key.into(), value.into()));
+        self.pairs.set(key.to_owned(), value);
+        self
+    }
+
+    /// Adds a component's settings to those that it has.
+    pub(crate) fn component(mut self, name: &'static str, pairs: Pairs) -> Self {
+        self.components.push(name);
+        self.pairs.within(pairs);
         self
     }
 
@@ -127,15 +172,37 @@ impl Builder {
     /// # Errors
     /// Every mistake there is: the key, the value and the rule.
     pub fn settings(&self) -> Result<tidegate::Policy, BuildError> {
-        let pairs = self.pairs.iter().map(|(key, value)| {
+        let pairs = self.pairs.0.iter().map(|(key, value)| {
             let value = match value {
                 Setting::Number(number) => Value::Number(*number),
                 Setting::Word(word) => Value::Text(word),
             };
-            (key.as_str(), value)
+            (key.as_ref(), value)
         });
+        let mut pairs: Vec<(&str, Value<'_>)> = pairs.collect();
+        for pair in self.present() {
+            pairs.push(pair);
+        }
         let name = if self.name.is_empty() { crate::policy::fresh_name() } else { self.name.clone() };
-        Ok(tidegate::Policy::from_pairs(&name, &pairs.collect::<Vec<_>>())?)
+        Ok(tidegate::Policy::from_pairs(&name, &pairs)?)
+    }
+
+    /// For each component that was named without a key, the pair that says that it is there; unless the preset has it.
+    fn present(&self) -> impl Iterator<Item = (&'static str, Value<'static>)> {
+        let preset = self.pairs.0.iter().find_map(|(key, value)| match value {
+            Setting::Word(word) if key == "preset" => Some(tidegate::Policy::preset(word)),
+            _ => None,
+        });
+        let preset = preset.unwrap_or_default();
+        let bare = |component: &str| {
+            self.components.contains(&component)
+                && !self.pairs.have(component)
+                && !preset.iter().any(|(key, _)| is_within(key, component))
+        };
+        PRESENT.iter().filter(move |it| bare(it.0)).map(|(_, key, value)| match value {
+            Present::Number(number) => (*key, Value::Number(*number)),
+            Present::Word(word) => (*key, Value::Text(word)),
+        })
     }
 
     /// Makes the policy.

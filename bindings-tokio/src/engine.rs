@@ -26,9 +26,10 @@ use crate::events::Listeners;
 /// runtimes.
 ///
 /// ```
+/// use tidegate_tokio::settings::Preset;
 /// use tidegate_tokio::{Engine, Policy};
 /// let engine = Engine::new(7);
-/// let policy = Policy::builder("shop").preset("http").engine(&engine).build().unwrap();
+/// let policy = Policy::builder("shop").preset(Preset::Http).engine(&engine).build().unwrap();
 /// assert_eq!(engine.snapshot().policies[0].0, "shop");
 /// assert_eq!(policy.name(), "shop");
 /// ```
@@ -293,11 +294,12 @@ impl Engine {
     /// 100,000 inputs ([`Options::journal_limit`]) or has been taken.
     ///
     /// ```
+    /// use tidegate_tokio::settings::Preset;
     /// use tidegate_tokio::{Engine, Options, Policy, RecordType};
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// let engine = Engine::with_options(7, Options::default().journal(true));
-    /// let policy = Policy::builder("shop").preset("http").engine(&engine).build().unwrap();
+    /// let policy = Policy::builder("shop").preset(Preset::Http).engine(&engine).build().unwrap();
     /// let mut events = engine.events(&[RecordType::CallDone], 10);
     /// policy.run(|_| async { Ok::<_, std::io::Error>(()) }).await.unwrap();
     /// let call = events.next().await.unwrap().call.unwrap();
@@ -358,11 +360,12 @@ impl Engine {
     /// nothing. Budgets still count calls and answers, and decide again afterwards.
     ///
     /// ```
+    /// use tidegate_tokio::settings::{Preset, Retry};
     /// use tidegate_tokio::{Engine, Policy};
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// let engine = Engine::new(7);
-    /// let policy = Policy::builder("shop").preset("http").retry_max_attempts(9).engine(&engine).build().unwrap();
+    /// let policy = Policy::builder("shop").preset(Preset::Http).retry(Retry::new().max_attempts(9)).engine(&engine).build().unwrap();
     /// engine.lift_budgets(true);
     /// let mut attempts = 0;
     /// let failed = || std::io::Error::from(std::io::ErrorKind::ConnectionReset);

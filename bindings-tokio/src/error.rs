@@ -12,10 +12,11 @@ use crate::Failure;
 /// Why a call has no good result.
 ///
 /// ```
+/// use tidegate_tokio::settings::Preset;
 /// use tidegate_tokio::{Class, Error, Outcome, Policy};
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
-/// let policy = Policy::builder("shop").preset("http").build().unwrap();
+/// let policy = Policy::builder("shop").preset(Preset::Http).build().unwrap();
 /// let broken = policy
 ///     .caller()
 ///     .classify(|result: Result<&(), &&str>| Outcome::of(if result.is_ok() { Class::Ok } else { Class::Transient }));

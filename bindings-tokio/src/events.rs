@@ -340,11 +340,12 @@ impl Engine {
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
+    /// use tidegate_tokio::settings::Preset;
     /// use tidegate_tokio::{Engine, Policy, RecordType};
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// let engine = Engine::new(7);
-    /// let policy = Policy::builder("shop").preset("http").engine(&engine).build().unwrap();
+    /// let policy = Policy::builder("shop").preset(Preset::Http).engine(&engine).build().unwrap();
     /// let heard = Arc::new(Mutex::new(Vec::new()));
     /// let lines = Arc::clone(&heard);
     /// let subscription = engine.listen(&[RecordType::RetryScheduled, RecordType::GaveUp], move |event| {
@@ -373,11 +374,12 @@ impl Engine {
     /// in `seq` says how much: a reader that is slow or gone holds nobody up.
     ///
     /// ```
+    /// use tidegate_tokio::settings::Preset;
     /// use tidegate_tokio::{Engine, Policy, RecordType};
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// let engine = Engine::new(7);
-    /// let policy = Policy::builder("shop").preset("http").engine(&engine).build().unwrap();
+    /// let policy = Policy::builder("shop").preset(Preset::Http).engine(&engine).build().unwrap();
     /// let mut events = engine.events(RecordType::ALL, 100);
     /// policy.run(|_| async { Ok::<_, std::io::Error>(()) }).await.unwrap();
     /// assert_eq!(events.next().await.unwrap().what, RecordType::AttemptStarted);

@@ -125,16 +125,16 @@ mod redis {
     /// command, as redis-rs means it.
     ///
     /// ```no_run
+    /// use std::time::Duration;
     /// use tidegate_tokio::fleet::{RedisStore, StoreKind};
+    /// use tidegate_tokio::settings::{RateLimit, StateOf};
     /// use tidegate_tokio::{Engine, Policy};
     /// # async fn attach() -> Result<(), Box<dyn std::error::Error>> {
     /// let client = redis::Client::open("redis://cache:6379")?;
     /// let connection = client.get_connection_manager().await?;
     /// Engine::shared().attach_store(RedisStore::new(connection), StoreKind::Lua, "shop");
     /// let partner = Policy::builder("partner")
-    ///     .rate_limit_permits(100)
-    ///     .rate_limit_per(std::time::Duration::from_secs(1))
-    ///     .rate_limit_store("fleet")
+    ///     .rate_limit(RateLimit::new(100, Duration::from_secs(1)).store(StateOf::Fleet))
     ///     .build()?;
     /// # let _ = partner;
     /// # Ok(())

@@ -6,11 +6,12 @@
 //! ```
 //! use std::io;
 //! use std::time::Duration;
+//! use tidegate_tokio::settings::{Bulkhead, Preset};
 //! use tidegate_tokio::Policy;
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let policy = Policy::builder("shop").preset("http").bulkhead_max_concurrency(20).build()?;
+//! let policy = Policy::builder("shop").preset(Preset::Http).bulkhead(Bulkhead::fixed(20)).build()?;
 //! let answer = policy.run(|_attempt| async { Ok::<_, io::Error>("an order") }).await?;
 //! assert_eq!(answer, "an order");
 //! # Ok(())
@@ -55,7 +56,8 @@ mod policy;
 pub mod reqwest;
 mod run;
 mod scope;
-mod settings;
+#[rustfmt::skip] // as its generator writes it
+pub mod settings;
 #[cfg(feature = "tower")]
 pub mod tower;
 #[cfg(feature = "tracing")]

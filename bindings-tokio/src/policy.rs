@@ -163,11 +163,12 @@ impl Clone for Site {
 /// ```
 /// use std::io;
 /// use std::time::Duration;
+/// use tidegate_tokio::settings::Preset;
 /// use tidegate_tokio::Policy;
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
-/// let policy = Policy::builder("shop").preset("http").attempt_timeout(Duration::from_secs(1)).build().unwrap();
+/// let policy = Policy::builder("shop").preset(Preset::Http).attempt_timeout(Duration::from_secs(1)).build().unwrap();
 /// let answer = policy
 ///     .run(|attempt| async move {
 ///         if attempt.number < 3 {
@@ -274,8 +275,9 @@ impl Policy {
     /// (`Retry-After` and its relatives). For classifiers of clients that have no adapter here.
     ///
     /// ```
+    /// use tidegate_tokio::settings::Preset;
     /// use tidegate_tokio::{Class, Outcome, Policy, core::Duration};
-    /// let policy = Policy::builder("shop").preset("http").build().unwrap();
+    /// let policy = Policy::builder("shop").preset(Preset::Http).build().unwrap();
     /// let headers = [(&b"retry-after"[..], &b"2"[..])];
     /// let busy = Outcome::of(Class::Throttled).retry_after(Duration::from_secs(2));
     /// assert_eq!(policy.outcome_of(429, headers), busy);
@@ -350,11 +352,12 @@ impl fmt::Debug for Policy {
 ///
 /// ```
 /// use std::time::Duration;
+/// use tidegate_tokio::settings::Preset;
 /// use tidegate_tokio::{Class, Criticality, Outcome, Policy};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
-/// let policy = Policy::builder("shop").preset("http").build().unwrap();
+/// let policy = Policy::builder("shop").preset(Preset::Http).build().unwrap();
 /// let eu = policy.caller().route("eu").deadline(Duration::from_secs(2)).criticality(Criticality::Critical);
 /// let busy = eu.classify(|result: Result<&u8, &&str>| {
 ///     Outcome::of(match result {
@@ -464,8 +467,9 @@ impl<C> Caller<C> {
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
+    /// use tidegate_tokio::settings::Preset;
     /// use tidegate_tokio::{Error, Policy};
-    /// let policy = Policy::builder("shop").preset("http").build().unwrap();
+    /// let policy = Policy::builder("shop").preset(Preset::Http).build().unwrap();
     /// let gone = || std::io::Error::from(std::io::ErrorKind::NotFound);
     /// let price = policy
     ///     .caller()

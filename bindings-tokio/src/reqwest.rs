@@ -1,11 +1,12 @@
 //! Requests of reqwest under a policy.
 //!
 //! ```no_run
+//! use tidegate_tokio::settings::{Bulkhead, Preset};
 //! use tidegate_tokio::Policy;
 //! use tidegate_tokio::reqwest::{Guard, SendWith};
 //!
 //! # async fn order() -> Result<(), Box<dyn std::error::Error>> {
-//! let shop = Guard::new(&Policy::builder("shop").preset("http").bulkhead_max_concurrency(20).build()?);
+//! let shop = Guard::new(&Policy::builder("shop").preset(Preset::Http).bulkhead(Bulkhead::fixed(20)).build()?);
 //! let client = reqwest::Client::builder().retry(reqwest::retry::never()).build()?;
 //! let response = client.get("https://shop.example/orders/7").send_with(&shop).await?;
 //! # Ok(())

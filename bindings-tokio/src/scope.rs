@@ -121,10 +121,11 @@ fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
 ///
 /// ```
 /// use std::time::Duration;
+/// use tidegate_tokio::settings::Preset;
 /// use tidegate_tokio::{Bounds, Criticality, Error, Policy};
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
-/// let policy = Policy::builder("shop").preset("http").build().unwrap();
+/// let policy = Policy::builder("shop").preset(Preset::Http).build().unwrap();
 /// let bounds = Bounds::new().deadline(Duration::from_secs(2)).criticality(Criticality::Critical);
 /// let ended = bounds
 ///     .around(async {

@@ -2,12 +2,13 @@
 //!
 //! ```
 //! use std::io;
+//! use tidegate_tokio::settings::{Bulkhead, Preset};
 //! use tidegate_tokio::Policy;
 //! use tower::{ServiceBuilder, ServiceExt, service_fn};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
-//! let policy = Policy::builder("shop").preset("http").bulkhead_max_concurrency(20).build().unwrap();
+//! let policy = Policy::builder("shop").preset(Preset::Http).bulkhead(Bulkhead::fixed(20)).build().unwrap();
 //! let service = ServiceBuilder::new()
 //!     .layer(policy.layer())
 //!     .service(service_fn(|order: u32| async move { Ok::<_, io::Error>(order + 1) }));
@@ -166,6 +167,7 @@ impl<R, C> PolicyLayer<R, C> {
     /// With another idea of its requests: how they are sent again, and what they say of themselves.
     ///
     /// ```
+    /// use tidegate_tokio::settings::Preset;
     /// use tidegate_tokio::tower::{Facts, Requests};
     /// #[derive(Clone)]
     /// struct Orders;
@@ -177,7 +179,7 @@ impl<R, C> PolicyLayer<R, C> {
     ///         facts.route(&request.1).idempotent(request.0 != 0)
     ///     }
     /// }
-    /// let policy = tidegate_tokio::Policy::builder("orders").preset("http").build().unwrap();
+    /// let policy = tidegate_tokio::Policy::builder("orders").preset(Preset::Http).build().unwrap();
     /// let layer = policy.layer().requests(Orders);
     /// # let _ = layer;
     /// ```

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use support::{broken, ends, ms, nothing_left, once, plain};
+use tidegate_tokio::settings::{Breaker, Bulkhead, Hedge, HedgeBudget, RateLimit};
 use tidegate_tokio::{Engine, Policy, Verdict};
 use tokio::time::sleep;
 
@@ -50,16 +51,9 @@ fn everything(engine: &Engine) -> Policy {
     plain(engine, "p", 4)
         .deadline(ms(20_000))
         .attempt_timeout(ms(200))
-        .hedge_delay(ms(60))
-        .hedge_budget_kind("none")
-        .rate_limit_permits(100)
-        .rate_limit_per(ms(1_000))
-        .rate_limit_burst(1)
-        .rate_limit_wait(true)
-        .rate_limit_max_wait(ms(60_000))
-        .bulkhead_max_concurrency(1)
-        .bulkhead_max_queue(10)
-        .bulkhead_acquire_timeout(None)
+        .hedge(Hedge::new(ms(60)).budget(HedgeBudget::none()))
+        .rate_limit(RateLimit::new(100, ms(1_000)).burst(1).wait(true).max_wait(ms(60_000)))
+        .bulkhead(Bulkhead::fixed(1).max_queue(10).acquire_timeout(None))
         .build()
         .unwrap()
 }
@@ -143,9 +137,7 @@ async fn two_calls_dropped_at_each_pair_of_polls_leave_nothing_and_a_third_goes_
 async fn a_permit_that_was_granted_and_not_claimed_goes_on() {
     let engine = Engine::new(7);
     let policy = plain(&engine, "p", 1)
-        .bulkhead_max_concurrency(1)
-        .bulkhead_max_queue(10)
-        .bulkhead_acquire_timeout(None)
+        .bulkhead(Bulkhead::fixed(1).max_queue(10).acquire_timeout(None))
         .build()
         .unwrap();
     let work = |_| async {
@@ -171,9 +163,7 @@ async fn a_permit_that_was_granted_and_not_claimed_goes_on() {
 async fn an_aborted_task_gives_its_probe_back() {
     let engine = Engine::new(7);
     let policy = plain(&engine, "p", 1)
-        .set("breaker.consecutive", 1)
-        .breaker_break_duration(ms(100))
-        .breaker_break_factor(1.0)
+        .breaker(Breaker::by_consecutive(1, ms(100)).break_factor(1.0))
         .build()
         .unwrap();
     let _ = policy.run(|_| async { Err::<(), _>(broken()) }).await;
@@ -196,7 +186,7 @@ async fn an_aborted_task_gives_its_probe_back() {
 async fn a_dropped_call_takes_the_calls_within_it_along() {
     let engine = Engine::new(7);
     let (outer, inner) =
-        (everything(&engine), plain(&engine, "inner", 3).bulkhead_max_concurrency(1).build().unwrap());
+        (everything(&engine), plain(&engine, "inner", 3).bulkhead(Bulkhead::fixed(1)).build().unwrap());
     let mut call = Box::pin(outer.run(|_| inner.run(|_| std::future::pending::<io::Result<()>>())));
     assert!(once(call.as_mut()).await.is_pending());
     assert_eq!(engine.snapshot().live, 2);

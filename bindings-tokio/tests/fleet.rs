@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use parking_lot::Mutex;
 use support::{ms, nothing_left};
 use tidegate_tokio::fleet::{Answer, MemoryStore, Store, StoreKind};
+use tidegate_tokio::settings::{RateLimit, StateOf};
 use tidegate_tokio::{Code, Engine, Policy, RecordType};
 use tokio::time::{Instant, sleep};
 
@@ -66,11 +67,7 @@ fn process(seed: u64, twin: &Twin) -> (Engine, Policy) {
     engine.attach_store(twin.clone(), StoreKind::Lua, "shop");
     let policy = Policy::builder("partner")
         .engine(&engine)
-        .rate_limit_permits(100)
-        .rate_limit_per(ms(1_000))
-        .rate_limit_burst(10)
-        .rate_limit_lease(1)
-        .rate_limit_store("fleet")
+        .rate_limit(RateLimit::new(100, ms(1_000)).burst(10).lease(1).store(StateOf::Fleet))
         .build()
         .unwrap();
     (engine, policy)
@@ -150,9 +147,7 @@ async fn a_store_that_panics_is_one_that_does_not_answer() {
     engine.attach_store(Twin::new(), StoreKind::Lua, "another changes nothing");
     let policy = Policy::builder("p")
         .engine(&engine)
-        .rate_limit_permits(10)
-        .rate_limit_per(ms(1_000))
-        .rate_limit_store("fleet")
+        .rate_limit(RateLimit::new(10, ms(1_000)).store(StateOf::Fleet))
         .build()
         .unwrap();
     let start = Instant::now();
@@ -166,9 +161,7 @@ counted!(without_a_store_a_fleets_policy_is_an_error_that_says_so);
 async fn without_a_store_a_fleets_policy_is_an_error_that_says_so() {
     let made = Policy::builder("p")
         .engine(&Engine::new(1))
-        .rate_limit_permits(10)
-        .rate_limit_per(ms(1_000))
-        .rate_limit_store("fleet")
+        .rate_limit(RateLimit::new(10, ms(1_000)).store(StateOf::Fleet))
         .build();
     assert!(made.unwrap_err().to_string().contains("store"));
 }

@@ -18,14 +18,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 use support::{ms, nothing_left};
 use tidegate_tokio::fleet::{Answer, Store, StoreKind};
+use tidegate_tokio::settings::{OnLoss, RateLimit, StateOf};
 use tidegate_tokio::{Code, Engine, Policy, RecordType};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-fn limited(engine: &Engine, on_loss: &str) -> Policy {
-    let policy = Policy::builder("partner").engine(engine).rate_limit_permits(100).rate_limit_per(ms(1_000));
-    let policy = policy.rate_limit_burst(20).rate_limit_lease(1).rate_limit_store("fleet");
-    policy.rate_limit_on_loss(on_loss).build().unwrap()
+fn limited(engine: &Engine, on_loss: OnLoss) -> Policy {
+    let limit = RateLimit::new(100, ms(1_000)).burst(20).lease(1).store(StateOf::Fleet).on_loss(on_loss);
+    Policy::builder("partner").engine(engine).rate_limit(limit).build().unwrap()
 }
 
 async fn call(policy: &Policy) -> Result<(), Code> {
@@ -81,7 +81,7 @@ async fn one_method_makes_a_store() {
     let both = [1, 2].map(|seed| {
         let engine = Engine::new(seed);
         engine.attach_store(store.clone(), StoreKind::Plain, "");
-        limited(&engine, "closed")
+        limited(&engine, OnLoss::Closed)
     });
     let mut passed = 0;
     for number in 0..100 {
@@ -153,7 +153,7 @@ async fn whatever_a_store_does_no_call_is_broken_or_held_up() {
         let engine = Engine::new(1);
         engine.attach_store(Hostile(how), StoreKind::Lua, "");
         let mut told = engine.events(&[RecordType::StoreDegraded], 10);
-        let policy = limited(&engine, "open");
+        let policy = limited(&engine, OnLoss::Open);
         let start = Instant::now();
         assert_eq!(call(&policy).await, Ok(()), "{how:?}");
         assert!(start.elapsed() <= ms(52), "{how:?}: {:?}", start.elapsed());
@@ -198,7 +198,7 @@ async fn a_command_whose_time_is_up_is_dropped_and_its_answer_brings_nothing_bac
     let engine = Engine::new(1);
     engine.attach_store(store.clone(), StoreKind::Lua, "");
     let mut told = engine.events(&[RecordType::StoreDegraded, RecordType::StoreRecovered], 10);
-    let policy = limited(&engine, "closed");
+    let policy = limited(&engine, OnLoss::Closed);
     let start = Instant::now();
     assert_eq!(call(&policy).await, Err(Code::StoreUnavailable));
     assert!(start.elapsed() <= ms(52), "{:?}", start.elapsed());

@@ -11,6 +11,7 @@
 mod world;
 mod support;
 
+use tidegate_tokio::settings::{Backoff, Bulkhead, Retry};
 use world::*;
 
 rules! {
@@ -161,7 +162,7 @@ rules! {
     }
 
     async fn rule_6_a_wait_and_an_attempt_are_given_up_at_once(world: World) {
-        let slow = Says::new(&world.http("slow").retry_backoff_base(ms(60_000)).deadline(ms(600_000)).build().unwrap());
+        let slow = Says::new(&world.http("slow").retry(Retry::new().backoff(Backoff::new().base(ms(60_000)))).deadline(ms(600_000)).build().unwrap());
         world.answers(&json!([{"status": 503}]));
         let waits = tokio::time::timeout(ms(200), world.get(&slow)).await;
         assert!(waits.is_err());
@@ -175,7 +176,7 @@ rules! {
     }
 
     async fn rule_6_a_place_in_the_queue_is_given_up_at_once(world: World) {
-        let one = world.http("p").bulkhead_max_concurrency(1).bulkhead_max_queue(5).bulkhead_acquire_timeout(None);
+        let one = world.http("p").bulkhead(Bulkhead::fixed(1).max_queue(5).acquire_timeout(None));
         let guard = Says::new(&one.build().unwrap());
         world.script(&json!({"default": {"body_bytes": 200_000}}));
         let holds = world.get(&guard).await.unwrap();

@@ -12,12 +12,15 @@ mod world;
 mod support;
 
 use std::cell::RefCell;
+use tidegate_tokio::settings::{
+    Backoff, Breaker, Budget, Bulkhead, Hedge, HedgeBudget, Preset, RateLimit, Retry, SlotUntil, Unit,
+};
 
 use world::*;
 
 rules! {
     async fn rule_8_a_slot_is_kept_until_the_body_has_been_read_or_dropped(world: World) {
-        let one = world.http("p").bulkhead_max_concurrency(1);
+        let one = world.http("p").bulkhead(Bulkhead::fixed(1));
         let guard = Says::new(&one.clone().build().unwrap());
         world.script(&json!({"default": {"body_bytes": 200_000}}));
         let response = world.get(&guard).await.unwrap();
@@ -29,7 +32,7 @@ rules! {
         // To its end, and not dropped.
         while response.chunk().await.unwrap().is_some() {}
         world.get(&guard).await.unwrap();
-        let policy = Policy::builder("head").engine(&world.engine).bulkhead_max_concurrency(1).slot_until("headers");
+        let policy = Policy::builder("head").engine(&world.engine).bulkhead(Bulkhead::fixed(1)).slot_until(SlotUntil::Headers);
         let guard = Says::new(&policy.build().unwrap());
         let first = world.get(&guard).await.unwrap();
         assert_eq!(world.get(&guard).await.unwrap().status(), 200);
@@ -38,7 +41,7 @@ rules! {
     }
 
     async fn rule_8_a_body_that_fails_is_a_failure_of_the_breaker(world: World) {
-        let breaker = world.http("p").set("breaker.consecutive", 1).breaker_break_duration(ms(60_000));
+        let breaker = world.http("p").breaker(Breaker::by_consecutive(1, ms(60_000)));
         let guard = Says::new(&breaker.build().unwrap());
         world.answers(&json!([{"body_bytes": 10_000, "fault": "truncate"}, {}]));
         assert!(world.get(&guard).await.unwrap().bytes().await.is_err());
@@ -68,7 +71,7 @@ rules! {
 
     async fn rule_12_what_is_fine_costs_one_request_and_a_plain_failure_is_the_callers(world: World) {
         world.answers(&json!([{}, {"status": 404}, {"status": 500}]));
-        let guard = Says::new(&Policy::builder("p").engine(&world.engine).preset("http").build().unwrap());
+        let guard = Says::new(&Policy::builder("p").engine(&world.engine).preset(Preset::Http).build().unwrap());
         let fine = world.get(&guard).await.unwrap();
         assert!(report(&fine).is_none());
         drop(fine);
@@ -82,14 +85,13 @@ rules! {
     }
 
     async fn rule_13_every_retry_that_was_held_back_has_a_reason(world: World) {
-        let one = || world.http("attempts").retry_max_attempts(1);
+        let one = || world.http("attempts").retry(Retry::new().max_attempts(1));
         let poor = || {
-            let none = world.http("poor").retry_budget_kind("window");
-            none.retry_budget_min_retries_per_sec(0.0).retry_budget_percent_can_retry(0.0)
+            let none = Budget::window().min_retries_per_sec(0.0).percent_can_retry(0.0);
+            world.http("poor").retry(Retry::new().budget(none))
         };
         let scarce = || {
-            let one = world.http("scarce").rate_limit_permits(1).rate_limit_per(ms(60_000));
-            one.rate_limit_unit("attempt")
+            world.http("scarce").rate_limit(RateLimit::new(1, ms(60_000)).unit(Unit::Attempt))
         };
         let says = |builder: Builder| Says::new(&builder.build().unwrap());
         let long = json!({"status": 503, "retry_after": "30"});
@@ -104,7 +106,7 @@ rules! {
             (Verdict::Nested, busy.clone(), Method::GET, world.says("p")),
             (Verdict::RetryAfterTooLong, json!({"status": 503, "retry_after": "99999"}), Method::GET, world.says("p")),
             (Verdict::WouldOutliveDeadline, long, Method::GET, world.says("p").deadline(ms(5_000))),
-            (Verdict::TimeLimit, json!({"status": 503, "retry_after": "10"}), Method::GET, says(world.http("limit").retry_retry_time_limit(ms(5_000)))),
+            (Verdict::TimeLimit, json!({"status": 503, "retry_after": "10"}), Method::GET, says(world.http("limit").retry(Retry::new().retry_time_limit(ms(5_000))))),
             (Verdict::Budget, busy.clone(), Method::GET, says(poor())),
             (Verdict::Readmission, busy, Method::GET, says(scarce())),
         ];
@@ -149,7 +151,7 @@ rules! {
 
     async fn rule_14_many_at_once_leave_nothing(world: World) {
         world.script(&json!({"rules": [{"match": {"path": "/x"}, "probability": 0.3, "respond": {"status": 503}}]}));
-        let policy = world.http("p").bulkhead_max_concurrency(4).bulkhead_max_queue(None).bulkhead_acquire_timeout(None);
+        let policy = world.http("p").bulkhead(Bulkhead::fixed(4).max_queue(None).acquire_timeout(None));
         let (world, guard) = (Arc::new(world), Says::new(&policy.build().unwrap()));
         let tasks: Vec<_> = (0..40_u32).map(|n| {
             let (world, guard) = (Arc::clone(&world), guard.clone());
@@ -197,7 +199,7 @@ rules! {
     }
 
     async fn a_hedge_wins_and_the_loser_is_closed(world: World) {
-        let hedged = Policy::builder("p").engine(&world.engine).deadline(ms(10_000)).hedge_delay(ms(100)).hedge_budget_kind("none");
+        let hedged = Policy::builder("p").engine(&world.engine).deadline(ms(10_000)).hedge(Hedge::new(ms(100)).budget(HedgeBudget::none()));
         let guard = Says::new(&hedged.build().unwrap());
         world.answers(&json!([{"fault": "hang"}, {"body": "yes"}]));
         assert_eq!(world.get(&guard).await.unwrap().text().await.unwrap(), "yes");
@@ -231,8 +233,8 @@ rules! { @paused
             .collect();
         world.answers(&json!(answers));
         // Without a deadline: while an answer is on its way the paused clock would run to it.
-        let policy = Policy::builder("p").engine(&world.engine).retry_max_attempts(2).retry_budget_kind("none");
-        let policy = policy.retry_max_retry_after(Duration::from_mins(2)).build().unwrap();
+        let policy = Policy::builder("p").engine(&world.engine).retry(Retry::new().max_attempts(2).budget(Budget::none()));
+        let policy = policy.retry(Retry::new().max_retry_after(Duration::from_mins(2))).build().unwrap();
         let says = Says::new(&policy).classify(|_, _| {
             mark(Mark::Answered);
             None
@@ -259,7 +261,7 @@ rules! { @paused
 
     async fn rule_10_a_paused_clock_drives_every_wait(world: World) {
         world.answers(&json!([{"status": 503}, {"status": 503}, {}]));
-        let policy = plain(&world.engine, "p", 3).retry_backoff_base(Duration::from_mins(1)).retry_backoff_max(Duration::from_mins(3)).build().unwrap();
+        let policy = plain(&world.engine, "p", 3).retry(Retry::new().backoff(Backoff::new().base(Duration::from_mins(1)).max(Duration::from_mins(3)))).build().unwrap();
         let (start, real) = (tokio::time::Instant::now(), Instant::now());
         let response = world.get(&Says::new(&policy)).await.unwrap();
         assert_eq!((response.status(), start.elapsed().as_secs()), (StatusCode::OK, 180), "60 s and 120 s");

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use support::{broken, ends, ms, nothing_left, once, plain};
+use tidegate_tokio::settings::{Backoff, Bulkhead, Hedge, HedgeBudget, RateLimit, Retry};
 use tidegate_tokio::{
     Bounds, Class, Code, Criticality, Engine, Error, Outcome, Policy, RecordType, Verdict, carry,
 };
@@ -40,7 +41,8 @@ async fn a_failure_that_may_pass_is_repeated_after_its_backoff() {
 #[tokio::test(start_paused = true)]
 async fn a_retry_without_a_wait_takes_no_time() {
     let engine = Engine::new(1);
-    let policy = plain(&engine, "p", 5).retry_backoff_base(ms(0)).build().unwrap();
+    let policy =
+        plain(&engine, "p", 5).retry(Retry::new().backoff(Backoff::new().base(ms(0)))).build().unwrap();
     let start = Instant::now();
     let error = policy.run(|_| async { Err::<(), _>(broken()) }).await.unwrap_err();
     let Error::Failed(own, report) = error else { panic!("the attempt's own error") };
@@ -62,7 +64,7 @@ async fn an_error_that_will_not_pass_is_the_callers_at_once() {
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_takes_too_long_is_dropped_and_repeated() {
     let engine = Engine::new(1);
-    let policy = plain(&engine, "p", 2).attempt_timeout(ms(50)).bulkhead_max_concurrency(1).build().unwrap();
+    let policy = plain(&engine, "p", 2).attempt_timeout(ms(50)).bulkhead(Bulkhead::fixed(1)).build().unwrap();
     let start = Instant::now();
     let held = Arc::new(());
     let answer = policy
@@ -97,8 +99,7 @@ async fn the_deadline_ends_an_attempt_a_backoff_and_a_queue() {
 
     // A backoff that would outlive the deadline is not begun: the real error comes at once.
     let slow = plain(&engine, "slow", 3)
-        .retry_backoff_base(ms(5_000))
-        .retry_backoff_max(ms(5_000))
+        .retry(Retry::new().backoff(Backoff::new().base(ms(5_000)).max(ms(5_000))))
         .deadline(ms(500))
         .build()
         .unwrap();
@@ -108,9 +109,7 @@ async fn the_deadline_ends_an_attempt_a_backoff_and_a_queue() {
     assert_eq!(start.elapsed(), ms(0));
 
     let queue = plain(&engine, "queue", 1)
-        .bulkhead_max_concurrency(1)
-        .bulkhead_max_queue(1)
-        .bulkhead_acquire_timeout(None)
+        .bulkhead(Bulkhead::fixed(1).max_queue(1).acquire_timeout(None))
         .deadline(ms(500))
         .build()
         .unwrap();
@@ -130,7 +129,7 @@ async fn the_deadline_ends_an_attempt_a_backoff_and_a_queue() {
 #[tokio::test(start_paused = true)]
 async fn a_freed_slot_goes_to_the_call_that_waits() {
     let engine = Engine::new(1);
-    let policy = plain(&engine, "p", 1).bulkhead_max_concurrency(1).bulkhead_max_queue(10).build().unwrap();
+    let policy = plain(&engine, "p", 1).bulkhead(Bulkhead::fixed(1).max_queue(10)).build().unwrap();
     let start = Instant::now();
     let order = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let calls = (0..5).map(|n| {
@@ -156,7 +155,7 @@ async fn a_freed_slot_goes_to_the_call_that_waits() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_an_error_of_ours_and_says_when_to_come_back() {
     let engine = Engine::new(1);
-    let policy = plain(&engine, "p", 1).rate_limit_permits(1).rate_limit_per(ms(1_000)).build().unwrap();
+    let policy = plain(&engine, "p", 1).rate_limit(RateLimit::new(1, ms(1_000))).build().unwrap();
     policy.run(|_| async { Ok::<_, io::Error>(()) }).await.unwrap();
     let made = Cell::new(false);
     let work = |_| {
@@ -176,11 +175,7 @@ async fn a_refusal_is_an_error_of_ours_and_says_when_to_come_back() {
 async fn a_wait_for_tokens_is_as_long_as_it_has_to_be() {
     let engine = Engine::new(1);
     let policy = plain(&engine, "p", 1)
-        .rate_limit_permits(10)
-        .rate_limit_per(ms(1_000))
-        .rate_limit_burst(1)
-        .rate_limit_wait(true)
-        .rate_limit_max_wait(ms(60_000))
+        .rate_limit(RateLimit::new(10, ms(1_000)).burst(1).wait(true).max_wait(ms(60_000)))
         .build()
         .unwrap();
     let start = Instant::now();
@@ -196,9 +191,8 @@ async fn a_hedge_runs_beside_a_slow_attempt_and_the_loser_is_dropped() {
     let engine = Engine::new(1);
     let policy = Policy::builder("p")
         .engine(&engine)
-        .hedge_delay(ms(50))
-        .hedge_budget_kind("none")
-        .bulkhead_max_concurrency(10)
+        .hedge(Hedge::new(ms(50)).budget(HedgeBudget::none()))
+        .bulkhead(Bulkhead::fixed(10))
         .deadline(ms(1_000))
         .build()
         .unwrap();
@@ -227,9 +221,7 @@ async fn of_a_race_that_fails_the_last_error_is_the_callers() {
     let engine = Engine::new(1);
     let policy = Policy::builder("p")
         .engine(&engine)
-        .hedge_delay(ms(10))
-        .hedge_max_attempts(3)
-        .hedge_budget_kind("none")
+        .hedge(Hedge::new(ms(10)).max_attempts(3).budget(HedgeBudget::none()))
         .build()
         .unwrap();
     let error = policy
@@ -261,9 +253,8 @@ async fn attempts_that_time_out_in_a_race_are_each_dropped() {
     let engine = Engine::new(1);
     let policy = plain(&engine, "p", 4)
         .attempt_timeout(ms(50))
-        .hedge_delay(ms(20))
-        .hedge_budget_kind("none")
-        .retry_backoff_base(ms(10))
+        .hedge(Hedge::new(ms(20)).budget(HedgeBudget::none()))
+        .retry(Retry::new().backoff(Backoff::new().base(ms(10))))
         .build()
         .unwrap();
     let out = Arc::new(AtomicUsize::new(0));
@@ -394,12 +385,8 @@ async fn bounds_hold_inside_and_tasks_carry_them_where_they_are_told_to() {
 #[tokio::test(start_paused = true)]
 async fn a_call_of_higher_criticality_displaces_one_that_waits() {
     let engine = Engine::new(1);
-    let policy = plain(&engine, "p", 1)
-        .bulkhead_max_concurrency(1)
-        .bulkhead_max_queue(1)
-        .bulkhead_prioritized(true)
-        .build()
-        .unwrap();
+    let policy =
+        plain(&engine, "p", 1).bulkhead(Bulkhead::fixed(1).max_queue(1).prioritized(true)).build().unwrap();
     let mut holder = pin!(policy.run(|_| sleep_ok(ms(100))));
     assert!(once(holder.as_mut()).await.is_pending());
     let mut low =
@@ -434,7 +421,7 @@ async fn a_value_can_be_a_failure_and_is_the_callers_all_the_same() {
 #[tokio::test(start_paused = true)]
 async fn a_classifier_or_a_listener_that_panics_breaks_no_call() {
     let engine = Engine::new(1);
-    let policy = plain(&engine, "p", 2).bulkhead_max_concurrency(1).build().unwrap();
+    let policy = plain(&engine, "p", 2).bulkhead(Bulkhead::fixed(1)).build().unwrap();
     engine.listen(RecordType::ALL, |_| panic!("a listener")).forever();
     let caller = policy.caller().classify(|_: Result<&u8, &u8>| -> Outcome { panic!("a classifier") });
     assert_eq!(caller.run(|_| async { Ok(1) }).await.unwrap(), 1);
@@ -445,7 +432,7 @@ async fn a_classifier_or_a_listener_that_panics_breaks_no_call() {
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_panics_gives_its_slot_back() {
     let engine = Engine::new(1);
-    let policy = plain(&engine, "p", 2).bulkhead_max_concurrency(1).build().unwrap();
+    let policy = plain(&engine, "p", 2).bulkhead(Bulkhead::fixed(1)).build().unwrap();
     let own = policy.clone();
     let task = tokio::spawn(async move {
         own.run(|_| async {
@@ -462,12 +449,12 @@ async fn an_attempt_that_panics_gives_its_slot_back() {
 #[tokio::test(start_paused = true)]
 async fn other_settings_and_an_operators_refusal_reach_calls_that_wait() {
     let engine = Engine::new(1);
-    let builder = plain(&engine, "p", 1).bulkhead_max_queue(10).bulkhead_acquire_timeout(None);
-    let policy = builder.clone().bulkhead_max_concurrency(1).build().unwrap();
+    let builder = plain(&engine, "p", 1).bulkhead(Bulkhead::fixed(1).max_queue(10).acquire_timeout(None));
+    let policy = builder.clone().bulkhead(Bulkhead::fixed(1)).build().unwrap();
     let mut holder = pin!(policy.run(|_| sleep_ok(ms(10_000))));
     let mut waits = pin!(policy.run(|_| sleep_ok(ms(1))));
     assert!(once(holder.as_mut()).await.is_pending() && once(waits.as_mut()).await.is_pending());
-    policy.retune(builder.bulkhead_max_concurrency(2).settings().unwrap()).unwrap();
+    policy.retune(builder.bulkhead(Bulkhead::fixed(2)).settings().unwrap()).unwrap();
     let start = Instant::now();
     waits.await.unwrap();
     assert_eq!(start.elapsed(), ms(1), "admitted when the limit grew");

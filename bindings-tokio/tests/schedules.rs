@@ -22,6 +22,9 @@ use std::time::Duration;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use support::{broken, ms, nothing_left};
+use tidegate_tokio::settings::{
+    Backoff, Breaker, Budget, Bulkhead, Hedge, HedgeBudget, RateLimit, Retry, Unit,
+};
 use tidegate_tokio::{Attempt, Bounds, Criticality, Engine, Policy, Verdict, Wait};
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -49,30 +52,35 @@ fn policy(engine: &Engine, draw: &mut Draw) -> (Policy, bool) {
     let mut builder = Policy::builder("p")
         .engine(engine)
         .deadline(ms(2_000))
-        .retry_max_attempts(1 + draw.below(4) as u32)
-        .retry_backoff_base(ms(draw.below(50)))
-        .retry_budget_kind(["none", "window"][draw.below(2) as usize])
-        .bulkhead_max_concurrency(CONCURRENCY)
-        .bulkhead_max_queue([None, Some(0), Some(5), Some(1_000)][draw.below(4) as usize])
-        .bulkhead_acquire_timeout([None, Some(ms(100))][draw.below(2) as usize])
-        .bulkhead_unit(["call", "attempt"][draw.below(2) as usize]);
+        .retry(
+            Retry::new()
+                .max_attempts(1 + draw.below(4) as u32)
+                .backoff(Backoff::new().base(ms(draw.below(50))))
+                .budget([Budget::none, Budget::window][draw.below(2) as usize]()),
+        )
+        .bulkhead(
+            Bulkhead::fixed(CONCURRENCY)
+                .max_queue([None, Some(0), Some(5), Some(1_000)][draw.below(4) as usize])
+                .acquire_timeout([None, Some(ms(100))][draw.below(2) as usize])
+                .unit([Unit::Call, Unit::Attempt][draw.below(2) as usize]),
+        );
     if builder.clone().settings().is_ok() && draw.one_in(2) {
         builder = builder.attempt_timeout(ms(20 + draw.below(200)));
     }
     if draw.one_in(3) {
-        builder = builder
-            .rate_limit_permits(200)
-            .rate_limit_per(ms(1_000))
-            .rate_limit_burst(1 + draw.below(10) as u32)
-            .rate_limit_wait(draw.one_in(2))
-            .rate_limit_max_wait(ms(500));
+        builder = builder.rate_limit(
+            RateLimit::new(200, ms(1_000))
+                .burst(1 + draw.below(10) as u32)
+                .wait(draw.one_in(2))
+                .max_wait(ms(500)),
+        );
     }
     if draw.one_in(3) {
-        builder = builder.set("breaker.consecutive", 2 + draw.below(5) as u32).breaker_break_duration(ms(30));
+        builder = builder.breaker(Breaker::by_consecutive(2 + draw.below(5) as u32, ms(30)));
     }
     let hedges = draw.one_in(2);
     if hedges {
-        builder = builder.hedge_delay(ms(draw.below(40))).hedge_budget_kind("none");
+        builder = builder.hedge(Hedge::new(ms(draw.below(40))).budget(HedgeBudget::none()));
     }
     (builder.build().unwrap(), hedges)
 }
@@ -252,9 +260,7 @@ fn no_permit_lies_idle_while_a_call_waits() {
             let engine = Engine::new(seed);
             let policy = Policy::builder("p")
                 .engine(&engine)
-                .bulkhead_max_concurrency(2)
-                .bulkhead_max_queue(None)
-                .bulkhead_acquire_timeout(None)
+                .bulkhead(Bulkhead::fixed(2).max_queue(None).acquire_timeout(None))
                 .build()
                 .unwrap();
             let mut draw = Draw(SplitMix64::seed_from_u64(seed));
@@ -293,12 +299,13 @@ fn on_threads_each_wake_comes_and_nothing_is_left() {
         let engine = Engine::new(1);
         let policy = Policy::builder("p")
             .engine(&engine)
-            .retry_max_attempts(3)
-            .retry_backoff_base(Duration::ZERO)
-            .retry_budget_kind("none")
-            .bulkhead_max_concurrency(2)
-            .bulkhead_max_queue(None)
-            .bulkhead_acquire_timeout(None)
+            .retry(
+                Retry::new()
+                    .max_attempts(3)
+                    .backoff(Backoff::new().base(Duration::ZERO))
+                    .budget(Budget::none()),
+            )
+            .bulkhead(Bulkhead::fixed(2).max_queue(None).acquire_timeout(None))
             .build()
             .unwrap();
         let start = Instant::now();

@@ -21,6 +21,7 @@ use metrics::{
 use parking_lot::Mutex;
 use support::{broken, ms, nothing_left, plain};
 use tidegate_tokio::core::Family;
+use tidegate_tokio::settings::{Backoff, Breaker, Bulkhead, Retry};
 use tidegate_tokio::{Engine, RecordType};
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};
@@ -114,8 +115,7 @@ fn metrics_have_the_names_and_labels_of_every_language() {
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let engine = Engine::new(1);
-            let policy =
-                plain(&engine, "p", 2).bulkhead_max_concurrency(1).bulkhead_max_queue(5).build().unwrap();
+            let policy = plain(&engine, "p", 2).bulkhead(Bulkhead::fixed(1).max_queue(5)).build().unwrap();
             let metrics = engine.metrics(1);
             let work = |_| async {
                 sleep(ms(100)).await;
@@ -199,11 +199,7 @@ async fn tracing_has_a_line_for_what_people_look_for() {
     let lines = Lines::default();
     let _guard = tracing::subscriber::set_default(lines.clone());
     let engine = Engine::new(1);
-    let policy = plain(&engine, "p", 2)
-        .set("breaker.consecutive", 1)
-        .breaker_break_duration(ms(1_000))
-        .build()
-        .unwrap();
+    let policy = plain(&engine, "p", 2).breaker(Breaker::by_consecutive(1, ms(1_000))).build().unwrap();
     let tracing = engine.trace(RecordType::ALL);
     let _ = policy.run(|_| async { Err::<(), _>(broken()) }).await;
     let _ = policy.run(|_| async { Ok::<_, io::Error>(()) }).await;
@@ -245,7 +241,9 @@ async fn a_repeat_of_a_request_has_a_span_that_says_so() {
     let script = serde_json::json!({"sequences": {"/x": [{"status": 503}, {}]}});
     origin.play(Script::from_value(&script).unwrap()).unwrap();
     let engine = Engine::new(1);
-    let guard = Guard::new(&plain(&engine, "p", 3).retry_backoff_base(ms(1)).build().unwrap());
+    let guard = Guard::new(
+        &plain(&engine, "p", 3).retry(Retry::new().backoff(Backoff::new().base(ms(1)))).build().unwrap(),
+    );
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     client.get(format!("{}/x", origin.url())).send_with(&guard).await.unwrap();
     let spans: Vec<_> = lines.0.lock().iter().filter(|line| line.starts_with("span")).cloned().collect();
@@ -273,9 +271,12 @@ async fn a_reader_who_is_slow_or_gone_holds_nobody_up() {
 #[tokio::test(start_paused = true)]
 async fn events_and_chains_of_causes_say_names_and_each_text_once() {
     let engine = Engine::new(1);
-    let policy = plain(&engine, "p", 3).deadline(ms(100)).retry_backoff_base(ms(60)).build().unwrap();
-    let policy_b =
-        plain(&engine, "b", 1).breaker_consecutive(1).breaker_break_duration(ms(1_000)).build().unwrap();
+    let policy = plain(&engine, "p", 3)
+        .deadline(ms(100))
+        .retry(Retry::new().backoff(Backoff::new().base(ms(60))))
+        .build()
+        .unwrap();
+    let policy_b = plain(&engine, "b", 1).breaker(Breaker::by_consecutive(1, ms(1_000))).build().unwrap();
     let mut events = engine.events(&[RecordType::BreakerChanged], 10);
     let chain = |error: &dyn std::error::Error| {
         let mut texts = vec![error.to_string()];

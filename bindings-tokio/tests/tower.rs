@@ -17,6 +17,7 @@ use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
 use support::{broken, ms, nothing_left, once, plain};
+use tidegate_tokio::settings::{Bulkhead, Hedge, HedgeBudget, RateLimit};
 use tidegate_tokio::tower::{Facts, Once, Requests};
 use tidegate_tokio::{Code, Engine, Error, Verdict};
 use tokio::time::{Instant, sleep};
@@ -73,7 +74,7 @@ counted!(not_ready_inside_is_not_ready_outside_and_nothing_is_reserved);
 
 async fn not_ready_inside_is_not_ready_outside_and_nothing_is_reserved() {
     let engine = Engine::new(1);
-    let policy = plain(&engine, "p", 1).bulkhead_max_concurrency(1).build().unwrap();
+    let policy = plain(&engine, "p", 1).bulkhead(Bulkhead::fixed(1)).build().unwrap();
     let limited = ServiceBuilder::new()
         .layer(policy.layer())
         .layer(ConcurrencyLimitLayer::new(1))
@@ -99,7 +100,7 @@ counted!(a_call_that_waits_for_the_policy_gives_back_what_the_service_inside_has
 
 async fn a_call_that_waits_for_the_policy_gives_back_what_the_service_inside_has_reserved() {
     let engine = Engine::new(1);
-    let policy = plain(&engine, "p", 1).bulkhead_max_concurrency(1).bulkhead_max_queue(5).build().unwrap();
+    let policy = plain(&engine, "p", 1).bulkhead(Bulkhead::fixed(1).max_queue(5)).build().unwrap();
     let work = service_fn(|span: u64| async move {
         sleep(ms(span)).await;
         Ok::<_, io::Error>(())
@@ -127,7 +128,7 @@ counted!(a_refusal_is_an_error_at_once_and_fits_tower_stacks);
 
 async fn a_refusal_is_an_error_at_once_and_fits_tower_stacks() {
     let engine = Engine::new(1);
-    let policy = plain(&engine, "p", 1).bulkhead_max_concurrency(1).build().unwrap();
+    let policy = plain(&engine, "p", 1).bulkhead(Bulkhead::fixed(1)).build().unwrap();
     let service = ServiceBuilder::new().buffer(4).layer(policy.layer()).service(service_fn(|(): ()| async {
         sleep(ms(10)).await;
         Ok::<_, io::Error>(())
@@ -228,9 +229,7 @@ counted!(a_call_that_waits_and_is_refused_later_or_never_polled_leaves_nothing);
 async fn a_call_that_waits_and_is_refused_later_or_never_polled_leaves_nothing() {
     let engine = Engine::new(1);
     let policy = plain(&engine, "p", 1)
-        .bulkhead_max_concurrency(1)
-        .bulkhead_max_queue(1)
-        .bulkhead_acquire_timeout(Some(ms(50)))
+        .bulkhead(Bulkhead::fixed(1).max_queue(1).acquire_timeout(Some(ms(50))))
         .build()
         .unwrap();
     let mut service = policy.layer().layer(service_fn(|(): ()| pending::<io::Result<()>>()));
@@ -278,7 +277,7 @@ counted!(requests_say_their_route_and_cost);
 
 async fn requests_say_their_route_and_cost() {
     let engine = Engine::new(1);
-    let policy = plain(&engine, "p", 1).rate_limit_permits(4).rate_limit_per(ms(60_000)).build().unwrap();
+    let policy = plain(&engine, "p", 1).rate_limit(RateLimit::new(4, ms(60_000))).build().unwrap();
     let layer = policy.layer().requests(Fickle(Arc::default()));
     let service = layer.layer(service_fn(|_: u32| async { Ok::<_, io::Error>(()) }));
     service.clone().oneshot(1).await.unwrap();
@@ -296,9 +295,8 @@ async fn a_hedge_has_a_clone_of_its_own_and_a_dropped_response_is_a_cancelled_ca
     let engine = Engine::new(1);
     let policy = tidegate_tokio::Policy::builder("p")
         .engine(&engine)
-        .hedge_delay(ms(20))
-        .hedge_budget_kind("none")
-        .bulkhead_max_concurrency(5)
+        .hedge(Hedge::new(ms(20)).budget(HedgeBudget::none()))
+        .bulkhead(Bulkhead::fixed(5))
         .build()
         .unwrap();
     let seen = Arc::new(Mutex::new(0));

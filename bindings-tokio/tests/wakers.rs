@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use support::{nothing_left, plain};
 use tidegate_tokio::Engine;
+use tidegate_tokio::settings::Bulkhead;
 
 /// A waker that takes the engine's lock when it is woken and when it is dropped.
 struct Nosy {
@@ -47,9 +48,7 @@ fn wakers_come_and_go() -> u32 {
     let engine = Engine::new(7);
     let nosy = || Waker::from(Arc::new(Nosy { engine: engine.clone(), dropped: dropped.clone() }));
     let policy = plain(&engine, "p", 1)
-        .bulkhead_max_concurrency(1)
-        .bulkhead_max_queue(10)
-        .bulkhead_acquire_timeout(None)
+        .bulkhead(Bulkhead::fixed(1).max_queue(10).acquire_timeout(None))
         .build()
         .unwrap();
     let forever = |_| std::future::pending::<Result<(), io::Error>>();

@@ -13,6 +13,7 @@ use std::{env, fs, io, process};
 use redis::Client;
 use redis::aio::MultiplexedConnection;
 use tidegate_tokio::fleet::{RedisStore, StoreKind};
+use tidegate_tokio::settings::{RateLimit, StateOf};
 use tidegate_tokio::{Caller, Code, Engine, Policy};
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
 
@@ -47,19 +48,18 @@ impl Contender {
         }
         // The seed makes the process's place in the fleet.
         let engine = Engine::new(u64::from(process::id()));
-        let mut policy = Policy::builder("bench")
-            .engine(&engine)
-            .rate_limit_permits(given.number("rate"))
-            .rate_limit_per(Duration::from_secs(1));
+        let mut policy = Policy::builder("bench").engine(&engine);
+        let mut limit = RateLimit::new(given.number("rate"), Duration::from_secs(1));
         if name != LOCAL {
             engine.attach_store(RedisStore::new(connection), StoreKind::Lua, "tidegate");
             // The peers wait as long as it takes; where sixteen processes want two cores, 50 ms are soon gone.
-            policy = policy.rate_limit_store("fleet").store_timeout(Duration::from_secs(1));
+            limit = limit.store(StateOf::Fleet);
+            policy = policy.store_timeout(Duration::from_secs(1));
         }
         if name == STRICT {
-            policy = policy.rate_limit_lease(1);
+            limit = limit.lease(1);
         }
-        let policy = policy.build().unwrap_or_else(|error| panic!("{error}"));
+        let policy = policy.rate_limit(limit).build().unwrap_or_else(|error| panic!("{error}"));
         Self::Ours(policy.caller().route("eu"), engine)
     }
 

@@ -65,12 +65,13 @@ impl<E: StdError + 'static> Errors<E> for ByCauses {
 /// use bytes::Bytes;
 /// use http::{Request, Response};
 /// use http_body_util::Full;
+/// use tidegate_tokio::settings::Preset;
 /// use tidegate_tokio::Policy;
 /// use tower::{Layer, ServiceExt, service_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
-/// let shop = Policy::builder("shop").preset("http").build().unwrap();
+/// let shop = Policy::builder("shop").preset(Preset::Http).build().unwrap();
 /// // In the place of a client: an answer that is worth a repeat, and then a good one.
 /// let client = service_fn(|request: Request<Full<Bytes>>| async move {
 ///     let status = if request.headers().contains_key("retry-attempt") { 200 } else { 503 };

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use tidegate_tokio::settings::{Backoff, Budget, Jitter, Retry};
 use tidegate_tokio::{Builder, Engine, Policy};
 
 pub const fn ms(millis: u64) -> Duration {
@@ -21,12 +22,12 @@ pub fn broken() -> io::Error {
 
 /// A policy without jitter and without a retry budget, on this engine: its waits are those that it says.
 pub fn plain(engine: &Engine, name: &str, attempts: u32) -> Builder {
-    Policy::builder(name)
-        .engine(engine)
-        .retry_max_attempts(attempts)
-        .retry_backoff_base(ms(100))
-        .retry_backoff_jitter("none")
-        .retry_budget_kind("none")
+    Policy::builder(name).engine(engine).retry(
+        Retry::new()
+            .max_attempts(attempts)
+            .backoff(Backoff::new().base(ms(100)).jitter(Jitter::None))
+            .budget(Budget::none()),
+    )
 }
 
 /// Nothing is left: no call lives, lingers, waits or was lost, and the books are right.

@@ -21,6 +21,7 @@ use reqwest::{Request, ResponseBuilderExt};
 pub use serde_json::{Value, json};
 use tidegate_origin::{Options, Origin, Script};
 use tidegate_tokio::reqwest::{Guard, SendWith};
+use tidegate_tokio::settings::{Backoff, Preset, Retry};
 use tidegate_tokio::tower::{ByCauses, HttpLayer, Requests};
 pub use tidegate_tokio::{
     Bounds, Builder, Caller, Class, Code, Criticality, Engine, Error, Outcome, Policy, RecordType, Report,
@@ -162,11 +163,9 @@ impl World {
     }
 
     pub fn http(&self, name: &str) -> Builder {
-        plain(&self.engine, name, 3)
-            .preset("http")
-            .retry_backoff_base(ms(5))
-            .retry_backoff_max(ms(60_000))
-            .retry_max_retry_after(ms(60_000))
+        plain(&self.engine, name, 3).preset(Preset::Http).retry(
+            Retry::new().max_retry_after(ms(60_000)).backoff(Backoff::new().base(ms(5)).max(ms(60_000))),
+        )
     }
 
     pub fn says(&self, name: &str) -> Says {
@@ -275,7 +274,7 @@ pub fn report(response: &Response) -> Option<Report> {
 pub fn the_policy(world: &World) -> Policy {
     let settings = world.http("p").settings().unwrap();
     let known = Policy::new_in(&world.engine, settings);
-    known.or_else(|_| Policy::builder("p").engine(&world.engine).preset("http").build()).unwrap()
+    known.or_else(|_| Policy::builder("p").engine(&world.engine).preset(Preset::Http).build()).unwrap()
 }
 
 /// Waits for what another thread is about to do.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_fleet_tests::Server;
 use tidegate_tokio::fleet::{LazyRedisStore, RedisStore, StoreKind};
+use tidegate_tokio::settings::{OnLoss, RateLimit, StateOf};
 use tidegate_tokio::{Code, Engine, Policy, RecordType};
 
 async fn process(seed: u64, server: &Server) -> (Engine, Policy) {
@@ -15,11 +16,7 @@ async fn process(seed: u64, server: &Server) -> (Engine, Policy) {
     engine.attach_store(RedisStore::new(connection), StoreKind::Lua, "tokio");
     let policy = Policy::builder("partner")
         .engine(&engine)
-        .rate_limit_permits(200)
-        .rate_limit_per(Duration::from_secs(1))
-        .rate_limit_burst(10)
-        .rate_limit_lease(1)
-        .rate_limit_store("fleet")
+        .rate_limit(RateLimit::new(200, Duration::from_secs(1)).burst(10).lease(1).store(StateOf::Fleet))
         .build()
         .expect("a good policy");
     (engine, policy)
@@ -90,10 +87,9 @@ fn lazy(url: String) -> (Engine, Policy) {
     });
     let engine = Engine::new(1);
     engine.attach_store(store, StoreKind::Lua, "lazy");
-    let policy = Policy::builder("partner").engine(&engine).rate_limit_permits(200);
-    let policy = policy.rate_limit_per(Duration::from_secs(1)).rate_limit_burst(10).rate_limit_lease(1);
-    let policy =
-        policy.rate_limit_store("fleet").rate_limit_on_loss("closed").build().expect("a good policy");
+    let limit = RateLimit::new(200, Duration::from_secs(1)).burst(10).lease(1);
+    let limit = limit.store(StateOf::Fleet).on_loss(OnLoss::Closed);
+    let policy = Policy::builder("partner").engine(&engine).rate_limit(limit).build().expect("a good policy");
     (engine, policy)
 }
 

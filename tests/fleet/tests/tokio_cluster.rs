@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_fleet_tests::{Cluster, Word};
 use tidegate_tokio::fleet::{RedisStore, StoreKind};
+use tidegate_tokio::settings::{RateLimit, StateOf};
 use tidegate_tokio::{Code, Engine, Policy, RecordType};
 use tokio::time::sleep;
 
@@ -23,11 +24,7 @@ fn process(seed: u64, connection: &Connection, kind: StoreKind, namespace: &str)
     let policy = Policy::builder("partner")
         .engine(&engine)
         .store_timeout(Duration::from_secs(2))
-        .rate_limit_permits(20)
-        .rate_limit_per(Duration::from_secs(1))
-        .rate_limit_burst(20)
-        .rate_limit_lease(1)
-        .rate_limit_store("fleet")
+        .rate_limit(RateLimit::new(20, Duration::from_secs(1)).burst(20).lease(1).store(StateOf::Fleet))
         .build()
         .expect("a good policy");
     (engine, policy)

@@ -88,7 +88,7 @@ mod tests {
             assert!(reference.contains(&format!("| `{name}` |")), "{} in the reference", key.path);
             assert!(swift.contains(&format!("pairs.add(\"{}\", ", key.path)), "{} in Swift", key.path);
             assert!(kotlin.contains(&format!("(\"{}\"", key.path)), "{} in Kotlin's options", key.path);
-            assert!(rust.contains(&format!("fn {}(self, ", rust::name(key.path))), "{} in Rust", key.path);
+            assert!(rust.contains(&format!("(\"{}\", ", key.path)), "{} in Rust", key.path);
             if key.path.contains('.') {
                 assert!(python.contains(&format!("\n    {name}: ")), "{} in the options", key.path);
             }

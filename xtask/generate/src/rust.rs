@@ -1,40 +1,289 @@
-//! The typed settings of the Rust host: a method of its builder for each key.
+//! The typed settings of the Rust host: a builder for each table of a policy, and an enum for each choice.
+//!
+//! A table that needs keys takes them in its constructors, so that a breaker without anything that trips it cannot be written.
 
 use std::fmt::Write;
 
-use tidegate::{Domain, Key, TABLE};
+use tidegate::{Domain, Key, TABLE, TABLES, Value};
 
-use crate::facts::{Required, default_key, required, values, when_absent};
+use crate::facts::{
+    Reason, Required, default_key, keys_of, name_of, presence, preset_sets, required, table_of, tables_of,
+    values, when_absent,
+};
 
 const WIDTH: usize = 130;
+/// Before each call of a chain.
+const BETWEEN: &str = "\n            ";
 
 const HEAD: &str = "\
 // Generated from core/src/policy/table.rs by `cargo xtask generate`; do not edit.
 
+//! What a policy is made of: a builder for each component, and an enum for each choice.
+
 use std::time::Duration;
 
-use crate::builder::{Bound, Builder};
-
-impl Builder {
+use crate::builder::{Bound, Builder, Pairs, Setting};
 ";
 
-/// The builder's methods.
+/// The module.
 pub fn text() -> String {
     let required = required();
     let mut text = HEAD.to_owned();
-    for (n, key) in TABLE.iter().enumerate() {
-        if n > 0 {
-            text.push('\n');
+    let mut known: Vec<String> = Vec::new();
+    for key in TABLE {
+        if let Domain::Choice(words) = key.domain
+            && !is_kind(key)
+            && !known.contains(&choice_name(key))
+        {
+            known.push(choice_name(key));
+            choice(&mut text, &choice_name(key), words);
         }
-        method(&mut text, key, &required);
     }
+    for (path, about) in TABLES {
+        component(&mut text, path, about, &required);
+    }
+    text.push_str("\nimpl Builder {\n");
+    members(&mut text, "", &required);
     text.push_str("}\n");
+    presences(&mut text);
     text
 }
 
-/// `retry.max_attempts` is `retry_max_attempts`.
-pub fn name(path: &str) -> String {
-    path.replace('.', "_")
+/// The pair that says that a component is there, where all its keys are left to core.
+fn presences(text: &mut String) {
+    *text += "\n/// By component: the pair that says that it is there, where no other does.\n";
+    *text += "pub(crate) const PRESENT: &[(&str, &str, Present)] = &[\n";
+    for (path, _) in TABLES {
+        let Some((key, value)) = presence(path) else { continue };
+        let _ = match value {
+            Value::Number(number) => {
+                writeln!(text, "    (\"{path}\", \"{key}\", Present::Number({number:?})),")
+            }
+            Value::Text(word) => writeln!(text, "    (\"{path}\", \"{key}\", Present::Word(\"{word}\")),"),
+        };
+    }
+    *text += "];\n\n/// The value of such a pair.\n#[derive(Clone, Copy, Debug)]\npub(crate) enum Present {\n    Number(f64),\n    \
+              Word(&'static str),\n}\n";
+}
+
+/// The key that says which kind of its table it is: each kind has a constructor.
+fn is_kind(key: &Key) -> bool {
+    !table_of(key.path).is_empty() && name_of(key.path) == "kind"
+}
+
+fn pascal(name: &str) -> String {
+    let words = name.split(['_', '.']).filter(|word| !word.is_empty());
+    words.map(|word| word[..1].to_uppercase() + &word[1..]).collect()
+}
+
+/// `retry.budget` is `Budget`; a later table of the same name has its own table's before it, as `HedgeBudget`.
+fn class_name(path: &str) -> String {
+    let first = TABLES.iter().find(|(other, _)| name_of(other) == name_of(path));
+    pascal(if first.is_some_and(|(other, _)| *other == path) { name_of(path) } else { path })
+}
+
+/// Choices of the same name have the same words. `store` says whose a state is.
+fn choice_name(key: &Key) -> String {
+    match name_of(key.path) {
+        "store" | "latency_store" => "StateOf".into(),
+        "variant" => "GradientVariant".into(),
+        "codel" => "CodelVariant".into(),
+        name => pascal(name),
+    }
+}
+
+fn choice(text: &mut String, name: &str, words: &[&str]) {
+    let of: Vec<String> = TABLE
+        .iter()
+        .filter(|key| matches!(key.domain, Domain::Choice(_)) && !is_kind(key) && choice_name(key) == name)
+        .map(|key| format!("`{}`", key.path))
+        .collect();
+    text.push('\n');
+    doc(text, "", &format!("A value of {}.", of.join(", ")));
+    let _ = writeln!(
+        text,
+        "#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]\n#[non_exhaustive]\npub enum {name} {{"
+    );
+    for word in words {
+        let _ = writeln!(text, "    /// `{word}`.\n    {},", pascal(word));
+    }
+    let _ = writeln!(
+        text,
+        "}}\n\nimpl {name} {{\n    /// Its word in a policy document.\n    #[must_use]\n    pub const fn word(self) -> &'static str {{\n        match self {{"
+    );
+    for word in words {
+        let _ = writeln!(text, "            Self::{} => \"{word}\",", pascal(word));
+    }
+    let _ = writeln!(
+        text,
+        "        }}\n    }}\n}}\n\nimpl From<{name}> for Setting {{\n    fn from(value: {name}) -> Self {{\n        value.word().into()\n    }}\n}}"
+    );
+}
+
+/// One way to make a component: its name, what it sets of itself, and the keys that it asks for.
+struct Way {
+    name: String,
+    about: String,
+    sets: Option<(&'static str, &'static str)>,
+    takes: Vec<&'static Key>,
+}
+
+fn find(path: &str) -> &'static Key {
+    TABLE.iter().find(|key| key.path == path).expect("a key of the table")
+}
+
+/// The keys of a table that are required for this reason, and those that these require.
+fn needed(table: &str, by: Option<Reason>, required: &[Required]) -> Vec<&'static Key> {
+    let mut found: Vec<&'static Key> = Vec::new();
+    for rule in required.iter().filter(|rule| table_of(rule.path) == table && rule.by == by) {
+        let beside = |rule: &&Required| match rule.instead {
+            Some(other) => name_of(other) == "pool",
+            None => true,
+        };
+        if beside(&rule) && found.iter().all(|key| key.path != rule.path) {
+            found.push(find(rule.path));
+        }
+    }
+    found
+}
+
+fn ways(table: &'static str, required: &[Required]) -> Vec<Way> {
+    let always = needed(table, None, required);
+    let always_none =
+        always.is_empty() && required.iter().all(|rule| table_of(rule.path) != table || rule.by.is_some());
+    let mut ways = Vec::new();
+    let kind = keys_of(table).find(|key| is_kind(key));
+    let either = required.iter().find(|rule| {
+        table_of(rule.path) == table
+            && rule.by.is_none()
+            && rule.instead.is_some_and(|key| name_of(key) != "pool")
+    });
+    if let Some(kind) = kind
+        && let Domain::Choice(words) = kind.domain
+    {
+        for word in words {
+            let more = needed(table, Some(Reason::Choice(kind.path, word)), required);
+            let takes = always.iter().chain(&more).copied().collect();
+            let clash = keys_of(table).any(|key| name_of(key.path) == *word);
+            let name = if clash { format!("by_{word}") } else { (*word).to_owned() };
+            ways.push(Way {
+                name,
+                about: format!("One of kind `{word}`."),
+                sets: Some((kind.path, word)),
+                takes,
+            });
+        }
+    } else if let Some(either) = either {
+        for path in [either.path, either.instead.unwrap_or_default()] {
+            let mut takes = vec![find(path)];
+            takes.extend(needed(table, Some(Reason::Beside(path)), required));
+            takes.extend(always.iter().copied());
+            let about = format!("One that goes by `{}`.", name_of(path));
+            ways.push(Way { name: format!("by_{}", name_of(path)), about, sets: None, takes });
+        }
+    } else {
+        ways.push(Way {
+            name: "new".into(),
+            about: "One with the defaults, but for what is given.".into(),
+            sets: None,
+            takes: always,
+        });
+    }
+    if let Some(pool) = keys_of(table).find(|key| matches!(key.domain, Domain::Name)) {
+        let about = "One that policies share: a pool of the engine, by its name.".into();
+        ways.push(Way { name: "in_pool".into(), about, sets: None, takes: vec![pool] });
+    }
+    if ways.iter().all(|way| way.name != "new") && (preset_sets(table) || always_none) {
+        let (name, about) = if always_none {
+            ("new", "What the preset says, or the defaults; methods change it.")
+        } else {
+            ("preset", "What the preset says; methods change it.")
+        };
+        ways.push(Way { name: name.into(), about: about.into(), sets: None, takes: Vec::new() });
+    }
+    ways
+}
+
+fn component(text: &mut String, path: &'static str, about: &str, required: &[Required]) {
+    let name = class_name(path);
+    text.push('\n');
+    doc(text, "", &format!("`{path}`: {about}"));
+    let _ = writeln!(
+        text,
+        "#[derive(Clone, PartialEq, Debug)]\n#[must_use = \"it does nothing until a policy's builder has it\"]\npub struct {name} {{\n    pub(crate) pairs: Pairs,\n}}\n\nimpl {name} {{"
+    );
+    let ways = ways(path, required);
+    for way in &ways {
+        doc(text, "    ", &way.about);
+        let takes: Vec<String> =
+            way.takes.iter().map(|key| format!("{}: {}", name_of(key.path), argument(key).0)).collect();
+        let constant = if takes.is_empty() && way.sets.is_none() { "const " } else { "" };
+        let _ = writeln!(text, "    pub {constant}fn {}({}) -> Self {{", way.name, takes.join(", "));
+        let mut body = "Self { pairs: Pairs::new() }".to_owned();
+        if let Some((key, word)) = way.sets {
+            let _ = write!(body, "{BETWEEN}.set(\"{key}\", \"{word}\")");
+        }
+        for key in &way.takes {
+            let argument = argument(key).1.replace("value", name_of(key.path));
+            let _ = write!(body, "{BETWEEN}.set(\"{}\", {argument})", key.path);
+        }
+        let _ = writeln!(text, "        {body}\n    }}\n");
+    }
+    text.push_str("    fn set(mut self, key: &'static str, value: impl Into<Setting>) -> Self {\n        self.pairs.set(key, value);\n        self\n    }\n\n");
+    members(text, path, required);
+    text.push_str("}\n");
+    if ways.iter().any(|way| way.name == "new" && way.takes.is_empty()) {
+        let _ = writeln!(
+            text,
+            "\nimpl Default for {name} {{\n    fn default() -> Self {{\n        Self::new()\n    }}\n}}"
+        );
+    }
+}
+
+fn members(text: &mut String, path: &str, required: &[Required]) {
+    for key in keys_of(path).filter(|key| !is_kind(key)) {
+        method(text, key, required);
+    }
+    for (below, about) in tables_of(path) {
+        let (name, class) = (name_of(below), class_name(below));
+        doc(text, "    ", &format!("`{below}`: {about}"));
+        let put = if path.is_empty() { "component" } else { "within" };
+        if path.is_empty() {
+            let _ = writeln!(
+                text,
+                "    pub fn {name}(self, {name}: {class}) -> Self {{\n        self.{put}(\"{below}\", {name}.pairs)\n    }}\n"
+            );
+        } else {
+            let _ = writeln!(
+                text,
+                "    pub fn {name}(mut self, {name}: {class}) -> Self {{\n        self.pairs.{put}({name}.pairs);\n        self\n    }}\n"
+            );
+        }
+    }
+    if text.ends_with("\n\n") {
+        text.pop();
+    }
+}
+
+/// The type of a key's value, and how `value` becomes a setting.
+fn argument(key: &Key) -> (String, String) {
+    let bound = |none: bool, kind: &str| {
+        if none {
+            (format!("impl Into<Bound<{kind}>>"), "value.into()".to_owned())
+        } else {
+            (kind.to_owned(), "value".to_owned())
+        }
+    };
+    match key.domain {
+        Domain::Span { none, .. } => bound(none, "Duration"),
+        Domain::Count { none, .. } => bound(none, "u32"),
+        Domain::Real { none, .. } => bound(none, "f64"),
+        Domain::Flag => bound(false, "bool"),
+        Domain::Choice(_) => bound(false, &choice_name(key)),
+        Domain::Name => bound(false, "&str"),
+        Domain::Statuses => bound(false, "u16"),
+        Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds => bound(false, "&'static str"),
+    }
 }
 
 fn method(text: &mut String, key: &Key, required: &[Required]) {
@@ -45,49 +294,41 @@ fn method(text: &mut String, key: &Key, required: &[Required]) {
             default => default.split(' ').map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" "),
         },
     };
-    doc(text, &format!("`{}`: {}", key.path, key.doc.replace('[', "\\\\[")));
+    doc(text, "    ", &format!("`{}`: {}", key.path, key.doc.replace('[', "\\\\[")));
     text.push_str("    ///\n");
     let mut range = format!("{}; default: {absent}.", values(key));
     range[..1].make_ascii_uppercase();
-    doc(text, &range);
-    let (path, name) = (key.path, name(key.path));
-    let single = |kind: &str| {
-        format!(
+    doc(text, "    ", &range);
+    let (path, name) = (key.path, name_of(key.path));
+    let (kind, value) = argument(key);
+    let list = key.domain.is_list();
+    if list {
+        let _ = writeln!(
+            text,
+            "    pub fn {name}(self, values: impl IntoIterator<Item = {kind}>) -> Self {{\n        values.into_iter().fold(self, \
+             |it, value| it.set(\"{path}\", value))\n    }}\n"
+        );
+    } else if value == "value" {
+        let _ = writeln!(
+            text,
             "    pub fn {name}(self, value: {kind}) -> Self {{\n        self.set(\"{path}\", value)\n    }}\n"
-        )
-    };
-    let list = |kind: &str| {
-        format!(
-            "    pub fn {name}(self, values: impl IntoIterator<Item = {kind}>) -> Self {{\n        \
-             values.into_iter().fold(self, |builder, value| builder.set(\"{path}\", value))\n    }}\n"
-        )
-    };
-    let bound = |none: bool, kind: &str| {
-        if !none {
-            return single(kind);
-        }
-        format!(
-            "    pub fn {name}(self, value: impl Into<Bound<{kind}>>) -> Self {{\n        \
-             let bound: Bound<{kind}> = value.into();\n        self.set(\"{path}\", bound)\n    }}\n"
-        )
-    };
-    text.push_str(&match key.domain {
-        Domain::Span { none, .. } => bound(none, "Duration"),
-        Domain::Count { none, .. } => bound(none, "u32"),
-        Domain::Real { none, .. } => bound(none, "f64"),
-        Domain::Flag => single("bool"),
-        Domain::Choice(_) | Domain::Name => single("&str"),
-        Domain::Statuses => list("u16"),
-        Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds => list("&'static str"),
-    });
+        );
+    } else {
+        let bound = kind.trim_start_matches("impl Into<").trim_end_matches('>').to_owned() + ">";
+        let _ = writeln!(
+            text,
+            "    pub fn {name}(self, value: {kind}) -> Self {{\n        let value: {bound} = value.into();\n        \
+             self.set(\"{path}\", value)\n    }}\n"
+        );
+    }
 }
 
-fn doc(text: &mut String, words: &str) {
-    let mut line = "    ///".to_owned();
+fn doc(text: &mut String, indent: &str, words: &str) {
+    let mut line = format!("{indent}///");
     for word in words.split(' ').map(quoted) {
         if line.chars().count() + 1 + word.chars().count() > WIDTH {
             let _ = writeln!(text, "{line}");
-            line = "    ///".into();
+            line = format!("{indent}///");
         }
         line.push(' ');
         line += &word;
