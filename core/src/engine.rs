@@ -2,7 +2,7 @@
 //!
 //! `call.rs` is the automaton, `decide.rs` what follows an attempt's end, `admit.rs` the stages before an attempt.
 //! `arena.rs` holds the calls, `side.rs` what a few of them need beside that, `route.rs` what is kept per key. The
-//! stages: `hold.rs`, `pace.rs` (rates), `queue.rs` (permits) and `limiter.rs` (what sets their limit). `hedge.rs` races
+//! stages: `stage.rs` (their interface; breaker and throttle are below it), `hold.rs`, `pace.rs` (rates), `queue.rs` (permits) and `limiter.rs` (what sets their limit). `hedge.rs` races
 //! attempts, `feedback.rs` hands each outcome to the components that learn from it, `ledger.rs` keeps charges and counts, `lease.rs` takes a place
 //! back. From outside: `force.rs`, `pools.rs`, `retune.rs`, `snapshot.rs`, `state.rs`, `view.rs`. What it did: `record.rs` and
 //! `telemetry.rs`; what was put in: `journal.rs` and `replay.rs`; what it means: `explain.rs`.
@@ -42,6 +42,7 @@ mod retune;
 mod route;
 mod side;
 mod snapshot;
+mod stage;
 mod state;
 mod telemetry;
 mod timer;

@@ -27,7 +27,7 @@ const SLICES: usize = 10;
 
 /// How many there are, and how many of them are marked: the failures of a breaker, the accepts of a throttle.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Counts {
+pub(crate) struct WindowCounts {
     pub(crate) all: u32,
     pub(crate) marked: u32,
 }
@@ -38,8 +38,8 @@ pub(crate) struct Counts {
 pub(crate) struct CountWindow {
     length: Duration,
     kind: WindowKind,
-    slices: [Counts; SLICES],
-    totals: Counts,
+    slices: [WindowCounts; SLICES],
+    totals: WindowCounts,
     /// The first entry; the slice that is filled now, counted from there; where it lies; and the moment it ends.
     anchor: Time,
     current: u64,
@@ -53,8 +53,8 @@ impl CountWindow {
         Self {
             length: length.max(Duration::from_micros(1)),
             kind,
-            slices: [Counts::default(); SLICES],
-            totals: Counts::default(),
+            slices: [WindowCounts::default(); SLICES],
+            totals: WindowCounts::default(),
             anchor: Time::from_micros(0),
             current: 0,
             place: 0,
@@ -95,13 +95,13 @@ impl CountWindow {
 
     /// What counts now.
     #[inline]
-    pub(crate) fn counts(&mut self, now: Time) -> Counts {
+    pub(crate) fn counts(&mut self, now: Time) -> WindowCounts {
         self.roll(now);
         self.totals
     }
 
     /// The same, and nothing is changed.
-    pub(crate) fn peek(&self, now: Time) -> Counts {
+    pub(crate) fn peek(&self, now: Time) -> WindowCounts {
         self.clone().counts(now)
     }
 
@@ -145,12 +145,12 @@ impl CountWindow {
             return Err(Damage("its slices must begin within the window"));
         }
         for slice in &mut it.slices[..kind.slices()] {
-            *slice = Counts { all: from.count()?, marked: from.count()? };
+            *slice = WindowCounts { all: from.count()?, marked: from.count()? };
             let all = it.totals.all.checked_add(slice.all);
             let (Some(all), true) = (all, slice.marked <= slice.all) else {
                 return Err(Damage("must mark no more than it counts"));
             };
-            it.totals = Counts { all, marked: it.totals.marked + slice.marked };
+            it.totals = WindowCounts { all, marked: it.totals.marked + slice.marked };
         }
         (it.place, it.current) = (kind.slices() - 1, it.slice_of(from.then()));
         Ok(it) // where the slice ends is worked out by the first look
@@ -215,13 +215,13 @@ mod tests {
     }
 
     impl Model {
-        fn recent(&mut self, now: u64) -> Counts {
-            let Some(&(first, _)) = self.entries.first() else { return Counts::default() };
+        fn recent(&mut self, now: u64) -> WindowCounts {
+            let Some(&(first, _)) = self.entries.first() else { return WindowCounts::default() };
             let slice =
                 |t: u64| (u128::from(t - first) * u128::from(self.slices) / u128::from(self.length)) as u64;
             let recent: Vec<_> =
                 self.entries.iter().filter(|(t, _)| slice(now) - slice(*t) < self.slices).collect();
-            let counts = Counts {
+            let counts = WindowCounts {
                 all: recent.len() as u32,
                 marked: recent.iter().filter(|(_, marked)| *marked).count() as u32,
             };
@@ -269,8 +269,8 @@ mod tests {
         let mut window = CountWindow::new(Duration::from_micros(100), WindowKind::Sliding);
         window.add(false, at(0));
         window.add(true, at(19));
-        assert_eq!(window.peek(at(109)), Counts { all: 1, marked: 1 });
-        assert_eq!(window.peek(at(110)), Counts::default());
+        assert_eq!(window.peek(at(109)), WindowCounts { all: 1, marked: 1 });
+        assert_eq!(window.peek(at(110)), WindowCounts::default());
     }
 
     #[test]
@@ -280,11 +280,11 @@ mod tests {
         window.add(false, at(15));
         window.add(true, at(35));
         window.mark(at(45));
-        assert_eq!(window.peek(at(45)), Counts { all: 3, marked: 2 });
+        assert_eq!(window.peek(at(45)), WindowCounts { all: 3, marked: 2 });
         // The oldest leaves unmarked: the mark lies on the entry of 15.
-        assert_eq!(window.peek(at(100)), Counts { all: 2, marked: 2 });
+        assert_eq!(window.peek(at(100)), WindowCounts { all: 2, marked: 2 });
         window.mark(at(100));
-        assert_eq!(window.peek(at(100)), Counts { all: 3, marked: 3 });
+        assert_eq!(window.peek(at(100)), WindowCounts { all: 3, marked: 3 });
     }
 
     #[test]
@@ -293,7 +293,7 @@ mod tests {
         window.add(true, at(0));
         (window.totals.all, window.slices[0].all) = (u32::MAX, u32::MAX);
         window.add(true, at(1));
-        assert_eq!(window.peek(at(1)), Counts { all: u32::MAX, marked: 1 });
-        assert_eq!(window.peek(at(100)), Counts::default());
+        assert_eq!(window.peek(at(1)), WindowCounts { all: u32::MAX, marked: 1 });
+        assert_eq!(window.peek(at(100)), WindowCounts::default());
     }
 }

@@ -10,9 +10,11 @@ use super::call::{MAX_PARK, wait};
 use super::place::Slot;
 use super::queue::Permit;
 use super::route::stage;
+use super::stage::{Context, Stage as _};
 use crate::action::{Step, Verdict, Wait};
+use crate::breaker::CircuitBreaker;
 use crate::full::FULL;
-use crate::rng::{self, Purpose};
+use crate::throttle::AdaptiveThrottle;
 use crate::time::{Duration, Time};
 
 /// What a stage says.
@@ -203,30 +205,16 @@ impl Engine {
     fn guard_here(&mut self, slot: Slot, now: Time) -> Answer {
         let call = &mut self.calls[slot];
         let route = &mut self.routes[call.route];
-        if let Some(breaker) = &mut route.breaker {
-            let from = breaker.state(now);
-            return match breaker.admit(now) {
-                Ok(ticket) => {
-                    call.ticket = ticket.number;
-                    call.flags = call.flags & !flag::PROBE | if ticket.probe { flag::PROBE } else { 0 };
-                    self.note(move |it| it.breaker_changed_by(slot, from, now));
-                    Answer::Pass
-                }
-                Err(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),
-            };
+        let context = Context { policies: &self.policies, seed: self.seed, now };
+        if let Some((from, answer)) = route.ask::<CircuitBreaker>(call, context) {
+            self.note(move |it| CircuitBreaker::record_change(it, slot, from, now));
+            return answer;
         }
-        let Some(throttle) = &mut route.throttle else { return Answer::broken(Verdict::Throttled) };
-        let bits = rng::bits(self.seed, call.ordinal(), Purpose::Throttle, call.attempts + 1);
-        let admitted = throttle.admit(bits, now);
-        self.note(move |it| it.throttle_changed(slot, now));
-        if admitted {
-            self.calls[slot].ticket = 1; // its end counts
-            Answer::Pass
-        } else {
-            let policy = self.policies.of(&self.calls[slot]);
-            let probe = policy.throttle.as_ref().and_then(|throttle| throttle.settings.probe_interval);
-            Answer::Refuse(Verdict::Throttled, probe)
+        if let Some((from, answer)) = route.ask::<AdaptiveThrottle>(call, context) {
+            self.note(move |it| AdaptiveThrottle::record_change(it, slot, from, now));
+            return answer;
         }
+        Answer::broken(Verdict::Throttled)
     }
 
     /// What a waiter finds whose turn may have come: a hold's place, or tokens.

@@ -8,26 +8,14 @@ use super::pace::Bucket;
 use super::place::{PoolAt, Slot};
 use super::route::stage;
 use super::side::Racer;
+use super::stage::{Context, Effect, Ended, Stage as _};
 use crate::action::Lane;
-use crate::breaker::{Evidence, Ticket};
+use crate::breaker::{CircuitBreaker, Evidence, Ticket};
 use crate::outcome::{Class, Kind};
-use crate::policy::{Breaker, Policy, Unit};
+use crate::policy::{Policy, Unit};
 use crate::rng::{self, Purpose};
+use crate::throttle::AdaptiveThrottle;
 use crate::time::{Duration, Time};
-
-impl Breaker {
-    /// What a kind of end says about the downstream.
-    fn evidence(&self, kind: Kind, class: Class) -> Evidence {
-        let named = |set: u32| set >> kind.number() & 1 != 0;
-        match class {
-            _ if named(self.failure_on) => Evidence::Failure,
-            _ if named(self.ignore_on) => Evidence::Neutral,
-            Class::Ok | Class::Permanent => Evidence::Success,
-            Class::Transient | Class::Timeout | Class::NeverSent => Evidence::Failure,
-            Class::Throttled | Class::Conflict | Class::Ignored | Class::Cancelled => Evidence::Neutral,
-        }
-    }
-}
 
 /// What breaker and throttle count.
 fn guarded_unit(policy: &Policy) -> Option<Unit> {
@@ -135,28 +123,28 @@ impl Engine {
         if ticket.number == 0 {
             return;
         }
-        let policy = self.policies.of(&self.calls[slot]);
-        let class = policy.class_of(kind);
-        let evidence = policy.breaker.as_ref().map(|breaker| breaker.evidence(kind, class));
         let call = &self.calls[slot];
-        let route = &mut self.routes[call.route];
-        if let (Some(breaker), Some(evidence)) = (&mut route.breaker, evidence) {
-            // Only a failure can open it, so only that needs bits for the jitter of the break.
-            let bits = match evidence {
-                Evidence::Failure => rng::bits(self.seed, call.ordinal(), Purpose::Break, attempt),
-                Evidence::Success | Evidence::Neutral => 0,
-            };
-            let from = breaker.state(now);
-            let change = breaker.record(ticket, evidence, bits, now);
-            if let Some((_, to)) = change {
-                self.note(move |it| it.breaker_changed_by(slot, from, now));
-                self.tell_fleet(self.calls[slot].route, to, now);
+        let class = self.policies.of(call).class_of(kind);
+        let ended = Ended { ticket, kind, class, attempt, ordinal: call.ordinal() };
+        let (policy, at) = (self.policies.of(call), call.route);
+        let route = &mut self.routes[at];
+        let context = Context { policies: &self.policies, seed: self.seed, now };
+        match route.teach::<CircuitBreaker>(policy, &ended, context) {
+            Some((from, Effect::Changed)) => {
+                let to = route.breaker.as_ref().map(|it| it.state(now));
+                self.note(move |it| CircuitBreaker::record_change(it, slot, from, now));
+                if let Some(to) = to {
+                    self.tell_fleet(at, to, now);
+                }
             }
-        } else if let Some(throttle) = &mut route.throttle
-            && !matches!(class, Class::Ignored | Class::Cancelled)
-        {
-            throttle.record(matches!(class, Class::Ok | Class::Permanent), now);
-            self.note(move |it| it.throttle_changed(slot, now));
+            Some((_, Effect::None)) => {}
+            None => {
+                if let Some((from, Effect::Changed)) =
+                    route.teach::<AdaptiveThrottle>(policy, &ended, context)
+                {
+                    self.note(move |it| AdaptiveThrottle::record_change(it, slot, from, now));
+                }
+            }
         }
     }
 

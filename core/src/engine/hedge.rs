@@ -9,8 +9,8 @@ use super::automaton::State;
 use super::ledger::Charge;
 use super::place::Slot;
 use super::side::Racer;
+use super::stage;
 use crate::action::{Action, CallId, Lane, Step};
-use crate::breaker::BreakerState;
 use crate::policy::{Hedge, HedgeBudget, Unit};
 use crate::quantile::WindowedP2Quantile;
 use crate::retry::Budget;
@@ -205,12 +205,10 @@ impl Engine {
         let needs_permit = !alone || call.has(flag::PER_LANE);
         let policy = self.policies.of(&self.calls[slot]);
         let takes_tokens = policy.rate_limit.as_ref().is_some_and(|limit| limit.unit == Unit::Attempt);
-        let by_attempt = policy.breaker.as_ref().is_some_and(|it| it.unit == Unit::Attempt);
-        let throttled_by_attempt = policy.throttle.as_ref().is_some_and(|it| it.unit == Unit::Attempt);
+        let by_attempt = stage::by_attempt(policy);
         let route = &mut self.routes[slot_route];
         if route.is_forced()
-            || route.breaker.as_ref().is_some_and(|breaker| breaker.state(now) != BreakerState::Closed)
-            || route.throttle.as_mut().is_some_and(|throttle| throttle.probability(now) > 0.0)
+            || !route.stages_allow_hedge(now)
             || route.send.as_mut().is_some_and(|send| !send.has(1, now))
         {
             return None;
@@ -232,12 +230,7 @@ impl Engine {
         if takes_tokens && let Some(rate) = &mut self.routes[rate_at].rate {
             rate.take(cost, now);
         }
-        let breaker = self.routes[slot_route].breaker.as_mut().filter(|_| by_attempt);
-        let ticket = breaker.and_then(|breaker| breaker.admit(now).ok()).map_or(0, |ticket| ticket.number);
-        if throttled_by_attempt && let Some(throttle) = &mut self.routes[slot_route].throttle {
-            throttle.admit(u64::MAX, now); // its probability is zero: it only learns of the admission
-            return Some((charge, 1));
-        }
+        let ticket = self.routes[slot_route].pass_hedge(by_attempt, now);
         Some((charge, ticket))
     }
 

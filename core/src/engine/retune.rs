@@ -144,15 +144,8 @@ impl Engine {
         let (policy, forced) = (entry.policy.clone(), entry.forced);
         let it = &mut self.routes[route];
         let fresh = Route::new(number, &policy, entry.homes, "".into(), at);
-        match (&mut it.breaker, &policy.breaker) {
-            (Some(breaker), Some(to)) => breaker.retune(to.settings, at),
-            _ => it.breaker = fresh.breaker,
-        }
+        it.retune_stages(&policy, at);
         Guard::retune(&mut it.guard, policy.breaker.as_ref());
-        match (&mut it.throttle, &policy.throttle) {
-            (Some(throttle), Some(to)) => throttle.retune(to.settings, at),
-            _ => it.throttle = fresh.throttle,
-        }
         if let (Some(hedger), Some(to)) = (&mut it.hedger, &policy.hedge) {
             hedger.retune(to, at);
         } else {

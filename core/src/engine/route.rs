@@ -21,10 +21,11 @@ use super::hold::Holds;
 use super::pace::{Bucket, Pace};
 use super::pages::Used;
 use super::queue::Pool;
+use super::stage::Stage;
 use crate::action::RouteId;
 use crate::breaker::CircuitBreaker;
 use crate::full::{Full, Part, Rare};
-use crate::policy::{Policy, Throttle};
+use crate::policy::Policy;
 use crate::retry::{Budget, CubicRate};
 use crate::throttle::AdaptiveThrottle;
 use crate::time::Time;
@@ -369,7 +370,6 @@ impl Route {
         let rate = policy.rate_limit.as_ref().filter(|_| own(homes.rate));
         let tokens = rate.map(|limit| Bucket::of(limit, now));
         let cubic = |full| Part::new(Pace::new(Bucket::Cubic(Rare::new(CubicRate::new(now), full))), full);
-        let throttle = |it: &Rare<Throttle>| Part::new(AdaptiveThrottle::new(it.settings, now), it.full());
         let bulkhead = policy.bulkhead.as_ref().filter(|_| own(homes.pool));
         let slots = Slots::of(bulkhead);
         let mut pool = bulkhead.map(|it| Pool::new(it, now));
@@ -393,9 +393,9 @@ impl Route {
             budget: policy.retry.budget.as_ref().filter(|_| own(homes.budget)).and_then(Budget::new),
             rate: tokens.map(|bucket| Box::new(Pace::new(bucket))),
             send: Full::here().filter(|_| policy.retry.send_rate).map(cubic),
-            breaker: policy.breaker.as_ref().map(|it| Box::new(CircuitBreaker::new(it.settings))),
+            breaker: CircuitBreaker::settings(policy).map(|it| CircuitBreaker::fresh(it, now)),
             guard: Guard::of(policy.breaker.as_ref()),
-            throttle: policy.throttle.as_ref().map(throttle),
+            throttle: AdaptiveThrottle::settings(policy).map(|it| AdaptiveThrottle::fresh(it, now)),
             hedger: policy.hedge.as_ref().map(|it| Part::new(Hedger::new(it), it.full())),
             holds: Full::here()
                 .filter(|_| policy.retry.hold.is_some())

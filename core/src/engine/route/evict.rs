@@ -220,7 +220,8 @@ impl Route {
     /// Takes from an overflow route what would refuse or hold one key's calls because of what happened to another's.
     pub fn without_guards(&mut self) {
         if self.overflow {
-            (self.breaker, self.guard, self.throttle, self.holds) = (None, None, None, None);
+            self.forget_stages();
+            (self.guard, self.holds) = (None, None);
         }
     }
 
