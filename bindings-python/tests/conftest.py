@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import importlib
 import json
 import os
 import subprocess
-import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -19,8 +16,13 @@ import pytest
 
 import tidegate
 import tidegate.httpx
+from leaks import nothing_stays_open, watch_loops
 from tidegate._engine.engine import _engines
 from tidegate.testing import FakeClock
+
+__all__ = ["nothing_stays_open"]  # pytest finds the fixture here
+
+watch_loops()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -51,40 +53,6 @@ def nothing_leaks() -> Iterator[None]:
         for route in view["routes"]:
             assert route["active"] == 0
             assert route["pool"] is None or route["pool"]["in_flight"] == 0
-
-
-ADAPTERS = {"http", "adapter", "awaited"}
-"""Fixtures that open a client."""
-
-
-def counts() -> dict[str, int]:
-    """What the process has open: threads, and where the system tells, files and sockets."""
-    found = {"threads": threading.active_count()}
-    if os.path.isdir("/proc/self/fd"):
-        links = []
-        for name in os.listdir("/proc/self/fd"):
-            with contextlib.suppress(OSError):  # of the listing itself
-                links.append(os.readlink(f"/proc/self/fd/{name}"))
-        found["files"] = len(links)
-        found["sockets"] = sum(link.startswith("socket:") for link in links)
-    return found
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays_open(request: pytest.FixtureRequest) -> Iterator[None]:
-    """After a test of an adapter there are as many threads, files and sockets as before it."""
-    if not ADAPTERS & set(request.fixturenames):
-        yield
-        return
-    if "origin" in request.fixturenames:
-        request.getfixturevalue("_origin")
-    before = counts()
-    yield
-    gc.collect()
-    until = time.monotonic() + 10
-    while more := {name: count for name, count in counts().items() if count > before[name]}:
-        assert time.monotonic() < until, f"{more} where there were {before}"
-        time.sleep(0.01)
 
 
 @pytest.fixture(params=["native", "shell"])

@@ -77,6 +77,9 @@ def test_what_a_fork_forgets_stays_open_and_is_not_used(redis_server: RedisServe
     assert redis_server.clients() == 2
     store.close()
     until(lambda: redis_server.clients() == 1)
+    for _, loops in fleet._left:
+        for loop in loops:
+            loop.close()
     fleet._left.clear()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 from tidegate.compat._checks import number
 from tidegate.fleet import RedisStore, attach
@@ -145,13 +146,12 @@ def _store(part: FleetPart) -> RedisStore | MemoryStore:
     client = part.client
     if callable(getattr(client, "carry", None)):
         return client  # type: ignore[no-any-return]
-    for known, store in _stores:
-        if known is client and store.namespace == part.namespace:
-            return store
-    store = RedisStore(client, namespace=part.namespace)
-    _stores.append((client, store))
+    key = (id(client), part.namespace)
+    store = _stores.get(key)
+    if store is None:
+        store = _stores[key] = RedisStore(client, namespace=part.namespace)
     return store
 
 
-_stores: Final[list[tuple[Any, RedisStore]]] = []
-"""As long as the process: its clients are wired once."""
+_stores: Final[WeakValueDictionary[tuple[int, str], RedisStore]] = WeakValueDictionary()
+"""As long as an engine has them; then they close their connections. A store keeps its client and its id."""
