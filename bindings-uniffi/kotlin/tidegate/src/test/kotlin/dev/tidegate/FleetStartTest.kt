@@ -12,13 +12,8 @@ import org.junit.jupiter.api.Timeout
 import org.junit.jupiter.api.assertThrows
 import org.junit.jupiter.params.ParameterizedTest
 import org.junit.jupiter.params.provider.EnumSource
-import java.io.IOException
-import java.net.InetAddress
-import java.net.ServerSocket
-import java.net.Socket
 import java.util.concurrent.CopyOnWriteArrayList
 import java.util.concurrent.TimeUnit
-import kotlin.concurrent.thread
 import kotlin.time.Duration.Companion.seconds
 import kotlin.time.measureTime
 
@@ -35,45 +30,20 @@ class FleetStartTest {
         UNKNOWN_NAME("", "connection", "timeout"),
     }
 
-    /** Says one thing to whatever it is asked, or nothing at all. */
-    private class Server(private val says: String?) : AutoCloseable {
-        private val socket = ServerSocket(0, 50, InetAddress.getByName("127.0.0.1"))
-        private val open = CopyOnWriteArrayList<Socket>()
-        val port: Int get() = socket.localPort
-
-        init {
-            thread(isDaemon = true) {
-                while (true) {
-                    val client = try {
-                        socket.accept()
-                    } catch (_: IOException) {
-                        return@thread
-                    }
-                    open += client
-                    thread(isDaemon = true) { runCatching { serve(client) } }
-                }
-            }
-        }
-
-        private fun serve(client: Socket) {
-            val bytes = ByteArray(1 shl 16)
-            while (true) {
-                val count = client.getInputStream().read(bytes)
-                if (count < 0) return
-                val commands = Regex("(?m)^\\*\\d").findAll(String(bytes, 0, count, Charsets.ISO_8859_1)).count()
-                if (says != null) repeat(commands) { client.getOutputStream().write(says.encodeToByteArray()) }
-            }
-        }
-
-        override fun close() {
-            socket.close()
-            open.forEach(Socket::close)
+    /** Says one thing to each command that it is sent, or nothing at all. */
+    private fun server(says: String?) = TcpServer { client ->
+        val bytes = ByteArray(1 shl 16)
+        while (true) {
+            val count = client.getInputStream().read(bytes)
+            if (count < 0) break
+            val commands = Regex("(?m)^\\*\\d").findAll(String(bytes, 0, count, Charsets.ISO_8859_1)).count()
+            if (says != null) repeat(commands) { client.getOutputStream().write(says.encodeToByteArray()) }
         }
     }
 
     @ParameterizedTest
     @EnumSource(Start::class)
-    fun `a store that is wrong from the start holds nobody up`(start: Start) = Server(start.says).use { server ->
+    fun `a store that is wrong from the start holds nobody up`(start: Start) = server(start.says).use { server ->
         if (start.says == "") server.close()
         val host = if (start == Start.UNKNOWN_NAME) "no-such-host.invalid" else "127.0.0.1"
         val uri = RedisURI.builder().withHost(host).withPort(server.port).withAuthentication("somebody", PASSWORD).withTimeout(java.time.Duration.ofSeconds(2)).build()

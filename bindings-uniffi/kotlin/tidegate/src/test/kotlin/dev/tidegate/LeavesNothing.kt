@@ -10,8 +10,8 @@ import java.nio.channels.SocketChannel
 import java.nio.file.Files
 
 /**
- * After each test of an adapter there are as many sockets, selectors and busy threads as before it, and no call is left in the engines that are
- * fields of the test. JUnit finds this by `META-INF/services`, so that a new test gets it without asking.
+ * After each test of an adapter there are as many sockets, selectors, busy threads and coroutines as before it, and no call is left in the engines
+ * that are fields of the test. JUnit finds this by `META-INF/services`, so that a new test gets it without asking.
  */
 class LeavesNothing : BeforeEachCallback, AfterEachCallback {
     override fun beforeEach(context: ExtensionContext) {
@@ -43,15 +43,16 @@ class LeavesNothing : BeforeEachCallback, AfterEachCallback {
 
     private fun store(context: ExtensionContext) = context.getStore(ExtensionContext.Namespace.create(javaClass, context.uniqueId))
 
-    private class Counts(val files: Map<String, Int>, val threads: Set<Thread>) {
+    private class Counts(val files: Map<String, Int>, val threads: Set<Thread>, val coroutines: Map<Long, String>) {
         /** What there is more of than before. */
         fun beyond(before: Counts): List<String> {
             val more = files.filter { (kind, count) -> count > (before.files[kind] ?: 0) }.map { (kind, count) -> "$count × $kind" }
-            return more + (threads - before.threads).map { "thread ${it.name}: ${it.stackTrace.take(3)}" }
+            val busy = (threads - before.threads).map { "thread ${it.name}: ${it.stackTrace.take(3)}" }
+            return more + busy + (coroutines - before.coroutines.keys).values
         }
 
         companion object {
-            fun now() = Counts(files(), Thread.getAllStackTraces().filterNot { (thread, stack) -> isCommon(thread) || isIdle(stack) }.keys)
+            fun now() = Counts(files(), Thread.getAllStackTraces().filterNot { (thread, stack) -> isCommon(thread) || isIdle(stack) }.keys, Coroutines.now())
 
             /** Sockets and selectors that the process has open, where the system tells. Other files are those of classes. */
             private fun files(): Map<String, Int> {

@@ -7,6 +7,7 @@ import dev.tidegate.Engine
 import dev.tidegate.Policy
 import dev.tidegate.PolicyOptions
 import dev.tidegate.Preset
+import dev.tidegate.TcpServer
 import dev.tidegate.ktor.Tidegate
 import dev.tidegate.leftNothing
 import dev.tidegate.okhttp.okHttpInterceptor
@@ -30,11 +31,7 @@ import org.junit.jupiter.params.ParameterizedTest
 import org.junit.jupiter.params.provider.EnumSource
 import retrofit2.Retrofit
 import retrofit2.http.GET
-import java.io.IOException
-import java.net.InetAddress
-import java.net.ServerSocket
-import java.net.Socket
-import java.util.concurrent.ConcurrentHashMap
+import java.net.SocketTimeoutException
 import java.util.concurrent.CountDownLatch
 import java.util.concurrent.Executors
 import java.util.concurrent.TimeUnit
@@ -53,48 +50,19 @@ enum class Drip(val text: String) {
 }
 
 /** A server that sends one byte every 5 ms: no read of its client's ever takes long. */
-private class Dripping(private val drip: Drip) : AutoCloseable {
-    private val socket = ServerSocket(0, 50, InetAddress.getByName("127.0.0.1"))
-    private val open = ConcurrentHashMap.newKeySet<Socket>()
-    val url = "http://127.0.0.1:${socket.localPort}/"
-
-    /** Connections that its clients have not closed. */
-    val connections: Int get() = open.size
-
-    init {
-        thread(isDaemon = true) {
-            while (true) {
-                val client = try {
-                    socket.accept()
-                } catch (_: IOException) {
-                    return@thread
-                }
-                open += client
-                thread(isDaemon = true) { client.use(::serve).also { open -= client } }
-            }
+private fun dripping(drip: Drip) = TcpServer { client ->
+    client.soTimeout = 5
+    val output = client.getOutputStream()
+    var next = 0
+    while (true) {
+        val closed = try {
+            client.getInputStream().read(ByteArray(10_000)) < 0
+        } catch (_: SocketTimeoutException) {
+            false
         }
+        if (closed) break
+        if (next < drip.text.length) output.write(drip.text[next++].code)
     }
-
-    private fun serve(client: Socket) {
-        try {
-            client.soTimeout = 5
-            val output = client.getOutputStream()
-            var next = 0
-            while (true) {
-                val closed = try {
-                    client.getInputStream().read(ByteArray(10_000)) < 0
-                } catch (_: java.net.SocketTimeoutException) {
-                    false
-                }
-                if (closed) return
-                if (next < drip.text.length) output.write(drip.text[next++].code)
-            }
-        } catch (_: IOException) {
-            // its client has left
-        }
-    }
-
-    override fun close() = socket.close()
 }
 
 /** Answers that come too late, and servers that never come to an end: calls end by their deadlines, and nothing stays open. */
@@ -142,7 +110,7 @@ class LateTest {
     }
 
     private fun ended(drip: Drip, call: (url: String) -> Any?) {
-        Dripping(drip).use { server ->
+        dripping(drip).use { server ->
             val (how, longest) = ends(60) { call(server.url) }
             assertEquals(setOf("DeadlineExceeded"), how, "K4: and nothing else")
             assertTrue(longest < 30.seconds, "$longest") // of a machine with nothing else to do: 1 s beyond the deadline
