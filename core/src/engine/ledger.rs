@@ -92,7 +92,7 @@ impl Engine {
     fn charge_without_budget(&self, slot: Slot) -> Charge {
         let route = self.calls[slot].route;
         let present = &self.policies[usize::from(self.routes[route].policy)].policy.retry;
-        let had_budget = self.settings(slot).retry.budget.is_some();
+        let had_budget = self.policies.of(&self.calls[slot]).retry.budget.is_some();
         if had_budget && present.max_attempts <= 1 { Charge::Refused } else { Charge::Granted(0) }
     }
 
