@@ -21,8 +21,8 @@ import tidegate.httpx
 from adapters import NAMES, Adapter, made
 from conftest import Origin
 
-DEADLINE = 0.04
-LATE = 0.08
+DEADLINE = 0.2
+LATE = 0.4
 """Seconds that an answer is held back, beyond every deadline here."""
 ASYNC = [name for name in NAMES if "async" in name or name == "aiohttp"]
 PATIENCE = 10.0
@@ -122,7 +122,7 @@ def awaited(request: pytest.FixtureRequest) -> Iterator[Adapter]:
     made_one.close()
 
 
-@pytest.mark.parametrize("times", [1, 10])
+@pytest.mark.parametrize("times", [1, 3])
 def test_a_head_after_the_deadline(
     adapter: Adapter, endless: Endless, engine: tidegate.Engine, times: int
 ) -> None:

@@ -84,9 +84,11 @@ fn engine(shop: &Shop, report: &mut Report) {
     report.step(CORE, "clippy", || {
         check(&["clippy", "-p", "tidegate", "--all-targets", "--", "-D", "warnings"])
     });
-    report.step(CORE, "tests", || rust_tests(shop, &["-p", "tidegate"]));
+    // In one call of cargo, which compiles core once for both.
+    report.step(CORE, "tests, and generated files are current", || {
+        rust_tests(shop, &["-p", "tidegate", "-p", "tidegate-generate"])
+    });
     report.step(TOOLS, STRUCTURE, || check(&MEASURE));
-    report.step(TOOLS, "generated files are current", || rust_tests(shop, &["-p", "tidegate-generate"]));
     report.step(MODEL, "vectors are what the model says", || match find_python() {
         Ok(python) => Verdict::check(vectors_with(shop, &python)),
         Err(Error(why)) => Verdict::NotRun(why),
