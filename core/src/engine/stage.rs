@@ -10,7 +10,7 @@ use super::admit::Answer;
 use super::arena::Call;
 use super::place::Slot;
 use super::policies::Policies;
-use super::route::Route;
+use super::route::{Route, stage};
 use super::telemetry::Telemetry;
 use crate::breaker::Ticket;
 use crate::outcome::{Class, Kind};
@@ -140,6 +140,9 @@ impl Route {
     /// Do all stages allow a hedge?
     #[inline]
     pub fn stages_allow_hedge(&mut self, now: Time) -> bool {
+        if self.stages & (stage::BREAKER | stage::THROTTLE) == 0 {
+            return true;
+        }
         let mut all = true;
         each_stage!(It => all = all && It::of(self).as_mut().is_none_or(|it| it.allows_hedge(now)));
         all
@@ -149,6 +152,9 @@ impl Route {
     #[inline]
     pub fn pass_hedge(&mut self, stages: u8, now: Time) -> u16 {
         let mut ticket = 0;
+        if stages == 0 {
+            return ticket;
+        }
         each_stage!(It => if let Some(it) = It::of(self).as_mut().filter(|_| stages & It::BIT != 0) {
             ticket = it.pass_hedge(now);
         });
