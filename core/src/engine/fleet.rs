@@ -196,7 +196,7 @@ impl Engine {
 
     /// What a command asked for has been answered.
     fn fleet_told(&mut self, command: CommandId, pending: &Pending, answer: &[u64], now: Time) {
-        let home = self.routes.find(pending.home);
+        let home = self.routes.find_lasting(pending.home);
         if let Subject::Slots { op: slots::Op::Acquire, count } = pending.subject
             && home.is_none_or(|home| self.routes[home].slots.is_none())
         {
@@ -219,7 +219,7 @@ impl Engine {
 
     /// A command has been answered, or its answer is overdue: it is out no more.
     fn settled(&mut self, pending: &Pending) {
-        let Some(home) = self.routes.find(pending.home) else { return };
+        let Some(home) = self.routes.find_lasting(pending.home) else { return };
         match pending.subject {
             Subject::Window { link: plain::Link::Repair, .. }
             | Subject::Mark { link: plain::Link::Repair, .. } => {}

@@ -56,7 +56,11 @@ impl Homes {
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools)] // independent facts about a key
 pub(super) struct Route {
+    /// The ids that hosts have are of this generation. It ends when the route is evicted, and, for the overflow route, when one
+    /// of its keys has a route again.
     generation: u64,
+    /// Evictions of routes at this place before this route.
+    life: u32,
     pub policy: u16,
     key: Box<str>,
     /// The key as people may see it, where that is another text.
@@ -268,8 +272,8 @@ impl Routes {
     fn insert(&mut self, route: Route) -> RouteAt {
         if let Some(slot) = self.free.pop() {
             let place = &mut self.slots[slot.index()];
-            let generation = place.generation;
-            *place = Route { generation, ..route };
+            let (generation, life) = (place.generation, place.life);
+            *place = Route { generation, life, ..route };
             slot
         } else {
             self.slots.push(route);
@@ -286,6 +290,19 @@ impl Routes {
 
     pub fn id(&self, slot: RouteAt) -> RouteId {
         RouteId::new(slot.number(), self.slots[slot.index()].generation)
+    }
+
+    /// An id that ends when the route is evicted and not before: commands to a store name a route by it, so that their
+    /// answers find an overflow route whose ids have ended meanwhile.
+    pub fn lasting_id(&self, slot: RouteAt) -> RouteId {
+        RouteId::new(slot.number(), u64::from(self.slots[slot.index()].life))
+    }
+
+    /// The route of a lasting id.
+    pub fn find_lasting(&self, id: RouteId) -> Option<RouteAt> {
+        let slot = RouteAt::new(id.slot());
+        let route = self.slots.get(slot.index())?;
+        (u64::from(route.life) == id.generation() && !route.free).then_some(slot)
     }
 
     /// One call more: a route with calls is not idle.
@@ -378,6 +395,7 @@ impl Route {
         }
         Self {
             generation: 1,
+            life: 0,
             policy: policy_number,
             shown: text::shown(&key),
             key,

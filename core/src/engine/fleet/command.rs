@@ -185,7 +185,7 @@ impl Engine {
         now: Time,
     ) {
         let entity = self.entity(home);
-        let home = self.routes.id(home.route());
+        let home = self.routes.lasting_id(home.route());
         let Some(fleet) = &mut self.fleet else { return };
         let mut tail = Vec::with_capacity(1 + script.keys.len() + args.len());
         tail.push(script.keys.len().to_string().into_bytes());
@@ -218,7 +218,7 @@ impl Engine {
         now: Time,
     ) {
         let entity = self.entity(home);
-        let home = self.routes.id(home.route());
+        let home = self.routes.lasting_id(home.route());
         let Some(fleet) = &mut self.fleet else { return };
         let key = format!("{}:{{{entity}}}{part}", fleet.namespace);
         let words = [name, &key].into_iter().chain(args.iter().copied());
@@ -240,7 +240,7 @@ impl Engine {
 
     /// The store does not know a script: nothing has been done, so the same is sent again, with the script itself.
     pub(super) fn send_source(&mut self, pending: Pending, now: Time) {
-        if let Some(home) = self.routes.find(pending.home) {
+        if let Some(home) = self.routes.find_lasting(pending.home) {
             match pending.subject {
                 Subject::Rate { .. } => self.rate_sent(home.own()),
                 Subject::Breaker { .. } => self.breaker_sent(home),

@@ -102,18 +102,20 @@ impl Engine {
     /// Is the store there for this part of a route?
     #[inline]
     pub(super) fn store_up(&self, home: PoolAt, part: Part) -> bool {
-        self.fleet.as_ref().is_some_and(|fleet| fleet.health.is_up((self.routes.id(home.route()), part)))
+        self.fleet
+            .as_ref()
+            .is_some_and(|fleet| fleet.health.is_up((self.routes.lasting_id(home.route()), part)))
     }
 
     /// When a store that is down is tried again for it.
     pub(super) fn store_back_in(&mut self, home: PoolAt, part: Part, now: Time) -> Option<Duration> {
-        let place = (self.routes.id(home.route()), part);
+        let place = (self.routes.lasting_id(home.route()), part);
         self.fleet.as_mut()?.health.closed(place).map(|down| down.probe_at.since(now))
     }
 
     /// May a command go out now? While the store is down, one that may is the probe.
     pub(super) fn may_send(&mut self, home: PoolAt, part: Part, now: Time) -> bool {
-        let (seed, place) = (self.seed, (self.routes.id(home.route()), part));
+        let (seed, place) = (self.seed, (self.routes.lasting_id(home.route()), part));
         let Some(fleet) = self.fleet.as_deref_mut() else { return false };
         let Some(down) = fleet.health.closed(place).copied() else { return true };
         if now < down.probe_at {
@@ -133,7 +135,7 @@ impl Engine {
     /// A command has not been answered, or with an error: nobody waits for the store from now on, or nobody there.
     pub(super) fn store_lost(&mut self, pending: &Pending, why: Loss, now: Time) {
         let (seed, place) = (self.seed, (pending.home, pending.subject.part()));
-        let there = self.routes.find(pending.home);
+        let there = self.routes.find_lasting(pending.home);
         let Some(fleet) = self.fleet.as_deref_mut() else { return };
         let known = fleet.health.some.get(&place).copied();
         if fleet.health.all.is_some() || known.is_some_and(|own| own.alone) {
@@ -160,7 +162,7 @@ impl Engine {
             fleet.health.all = Some(Down { probe_at, ..down });
             self.note(move |it| it.store_changed(RecordType::StoreDegraded, None, Some(why), now));
             for (home, part) in self.fleet_parts() {
-                let own = (self.routes.id(home.route()), part);
+                let own = (self.routes.lasting_id(home.route()), part);
                 let known = self.fleet.as_ref().and_then(|fleet| fleet.health.some.get(&own));
                 if known.is_none_or(|own| !own.alone) {
                     self.part_lost(home, part, now);
@@ -181,7 +183,7 @@ impl Engine {
         }
         let all = self.server_answered(command, now);
         let alone = own.is_some_and(|own| own.alone);
-        let there = self.routes.find(place.0);
+        let there = self.routes.find_lasting(place.0);
         if alone {
             self.note(move |it| it.store_changed(RecordType::StoreRecovered, there, None, now));
         }
@@ -227,7 +229,7 @@ impl Engine {
                     self.part_back(home, part, now);
                 }
             }
-        } else if let Some(home) = self.routes.find(pending.home).filter(|_| back.alone) {
+        } else if let Some(home) = self.routes.find_lasting(pending.home).filter(|_| back.alone) {
             let part = pending.subject.part();
             if self.store_up(home.own(), part) {
                 self.part_back(home.own(), part, now);
@@ -263,7 +265,7 @@ impl Engine {
         let health = &mut fleet.health;
         if health.some.len() >= health.look_through {
             let routes = &self.routes;
-            health.some.retain(|place, _| routes.find(place.0).is_some());
+            health.some.retain(|place, _| routes.find_lasting(place.0).is_some());
             health.look_through = (2 * health.some.len()).max(LOOKED_THROUGH);
         }
     }

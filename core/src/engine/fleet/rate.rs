@@ -383,7 +383,7 @@ impl Engine {
         let call = &self.calls[slot];
         let mut until = call.moment.min(call.deadline).min(now.after(MAX_PARK));
         let cost = u32::from(call.cost);
-        let id = self.routes.id(home.route());
+        let id = self.routes.lasting_id(home.route());
         let due = self.fleet.as_ref().and_then(|fleet| fleet.due(id, Part::Rate));
         let (up, is_head) = (self.store_up(home, Part::Rate), self.rate_queue(home).1 == Some(slot));
         let Some(share) = self.share_mut(home) else { return wait(Wait::Rate, until, now) };

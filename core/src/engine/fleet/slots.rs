@@ -207,8 +207,10 @@ impl Engine {
         };
         let why = if slots.asking && self.store_up(home, Part::Slots) { Wait::Store } else { Wait::Queue };
         if pool.next(&self.calls, now) == Some(slot) {
-            let due =
-                self.fleet.as_ref().and_then(|fleet| fleet.due(self.routes.id(home.route()), Part::Slots));
+            let due = self
+                .fleet
+                .as_ref()
+                .and_then(|fleet| fleet.due(self.routes.lasting_id(home.route()), Part::Slots));
             let next = if why == Wait::Store { due } else { slots.again_at };
             // While the store is gone, its own events move the queue.
             let next = next.filter(|_| self.store_up(home, Part::Slots));
@@ -503,7 +505,7 @@ impl Engine {
                 self.fit_slots(home, now);
             }
             (None, Some((to, _))) => {
-                let id = self.routes.id(home.route());
+                let id = self.routes.lasting_id(home.route());
                 let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Slots));
                 self.routes[home].slots = Slots::of(Some(to)).map(|mut slots| {
                     slots.out = out as u32; // of the time before it was the process's own
@@ -527,7 +529,7 @@ impl Engine {
     pub(in crate::engine) fn check_slots(&self, home: PoolAt) -> Result<(), String> {
         let it = &self.routes[home];
         let (Some(slots), Some(pool)) = (&it.slots, &it.pool) else { return Ok(()) };
-        let id = self.routes.id(home.route());
+        let id = self.routes.lasting_id(home.route());
         let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Slots));
         // A command from before a retune that made the slots anew is out, and not noted.
         if out < slots.out as usize {

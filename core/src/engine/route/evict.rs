@@ -194,6 +194,7 @@ impl Routes {
         let route = &mut self.slots[slot.index()];
         let (number, owed, key) = (route.policy, route.owed(now), core::mem::take(&mut route.key));
         route.free = true;
+        route.life = route.life.wrapping_add(1);
         if route.generation < RouteId::GENERATIONS {
             route.generation += 1;
             self.free.push(slot);

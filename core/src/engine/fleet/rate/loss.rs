@@ -59,7 +59,7 @@ impl Engine {
 
     /// A rate has become the fleet's, perhaps again: commands of before that may still be out.
     pub(in crate::engine) fn recount_rate(&mut self, home: PoolAt) {
-        let id = self.routes.id(home.route());
+        let id = self.routes.lasting_id(home.route());
         let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate)) as u32;
         if let Some(share) = self.share_mut(home) {
             share.asked = out;
@@ -71,7 +71,7 @@ impl Engine {
         let Some(Bucket::Fleet(share)) = self.routes[home].rate.as_deref().map(|pace| &pace.bucket) else {
             return Ok(());
         };
-        let id = self.routes.id(home.route());
+        let id = self.routes.lasting_id(home.route());
         let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate));
         // A command from before a retune that made the share anew is out, and not noted.
         if out < share.asked as usize {
