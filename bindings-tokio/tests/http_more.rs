@@ -93,6 +93,7 @@ rules! {
         let scarce = || {
             world.http("scarce").rate_limit(RateLimit::new(1, ms(60_000)).unit(Unit::Attempt))
         };
+        let short = || world.http("limit").retry(Retry::new().retry_time_limit(ms(5_000)));
         let says = |builder: Builder| Says::new(&builder.build().unwrap());
         let long = json!({"status": 503, "retry_after": "30"});
         let busy = json!({"status": 503});
@@ -106,7 +107,7 @@ rules! {
             (Verdict::Nested, busy.clone(), Method::GET, world.says("p")),
             (Verdict::RetryAfterTooLong, json!({"status": 503, "retry_after": "99999"}), Method::GET, world.says("p")),
             (Verdict::WouldOutliveDeadline, long, Method::GET, world.says("p").deadline(ms(5_000))),
-            (Verdict::TimeLimit, json!({"status": 503, "retry_after": "10"}), Method::GET, says(world.http("limit").retry(Retry::new().retry_time_limit(ms(5_000))))),
+            (Verdict::TimeLimit, json!({"status": 503, "retry_after": "10"}), Method::GET, says(short())),
             (Verdict::Budget, busy.clone(), Method::GET, says(poor())),
             (Verdict::Readmission, busy, Method::GET, says(scarce())),
         ];
