@@ -262,7 +262,8 @@ rules! { @paused
 
     async fn rule_10_a_paused_clock_drives_every_wait(world: World) {
         world.answers(&json!([{"status": 503}, {"status": 503}, {}]));
-        let policy = plain(&world.engine, "p", 3).retry(Retry::new().backoff(Backoff::new().base(Duration::from_mins(1)).max(Duration::from_mins(3)))).build().unwrap();
+        let minutes = Backoff::new().base(Duration::from_mins(1)).max(Duration::from_mins(3));
+        let policy = plain(&world.engine, "p", 3).retry(Retry::new().backoff(minutes)).build().unwrap();
         let (start, real) = (tokio::time::Instant::now(), Instant::now());
         let response = world.get(&Says::new(&policy)).await.unwrap();
         assert_eq!((response.status(), start.elapsed().as_secs()), (StatusCode::OK, 180), "60 s and 120 s");
