@@ -221,8 +221,8 @@ fn calls_in_flight_finish_under_the_settings_they_began_under() {
     assert_eq!((counts.ended(Verdict::Attempts), counts.ended(Verdict::Ok)), (2, 1));
 }
 
-/// The budget goes with the retries: what is in flight does not go on without one. Otherwise each call in flight could make
-/// all its attempts, whatever the bound was that was printed for it.
+/// A retune to one attempt removes the retry budget. Calls in flight then make no retries, because without a budget each of
+/// them could make all its attempts and exceed the printed bound.
 #[test]
 fn a_retune_to_one_attempt_ends_retries_that_a_budget_paid() {
     let three = vec![("retry.max_attempts", Number(3.0)), ("retry.backoff.base", Number(0.0))];
@@ -231,7 +231,7 @@ fn a_retune_to_one_attempt_ends_retries_that_a_budget_paid() {
     let [first, second] = [host.start(0), host.start(0)];
     assert_eq!(host.retune(&one, 10), []);
     assert_eq!(verdict(host.finish(first, 1, Class::Transient, 20)), Verdict::Budget);
-    // A budget of `none` is what its operator wants.
+    // With kind `none` the operator asked for retries without a budget.
     let free = vec![("retry.max_attempts", Number(2.0)), ("retry.budget.kind", Text("none"))];
     assert_eq!(host.retune(&free, 30), []);
     assert_eq!(

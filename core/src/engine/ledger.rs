@@ -86,8 +86,8 @@ impl Engine {
         budget.try_charge(class, counted, calls, now).map_or(Charge::Refused, Charge::Granted)
     }
 
-    /// Decides about a retry or a hedge where there is no budget to pay. A call that began with a budget does not go on without
-    /// one when a retune to one attempt has taken it away; a retune to `none` is what the operator wants.
+    /// Decides about a retry or a hedge on a route without a budget. It is refused where the call began with a budget and a retune
+    /// to one attempt has removed it. A retune to `none` grants it, because the operator asked for no budget.
     #[cold]
     fn charge_without_budget(&self, slot: Slot) -> Charge {
         let route = self.calls[slot].route;

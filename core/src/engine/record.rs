@@ -119,6 +119,29 @@ pub struct Record {
 }
 
 impl Record {
+    /// A record of this type without any facts.
+    pub(super) const fn blank(what: RecordType, at: Time) -> Self {
+        Self {
+            what,
+            seq: 0,
+            at,
+            policy: None,
+            route: None,
+            call: None,
+            attempt: 0,
+            hedge: false,
+            kind: None,
+            verdict: None,
+            why: None,
+            wait: None,
+            elapsed: None,
+            suppressed: 0,
+            quiet: false,
+            change: None,
+            loss: None,
+        }
+    }
+
     /// Why, in one word, the same in every language: of a call's end or refusal its verdict, of a `store_degraded` the loss.
     pub fn reason(&self) -> Option<&'static str> {
         self.verdict.map(Verdict::name).or(self.loss.map(Loss::name))
@@ -366,25 +389,7 @@ mod tests {
     use super::*;
 
     fn record() -> Record {
-        Record {
-            what: RecordType::CallDone,
-            seq: 0,
-            at: Time::from_micros(5),
-            policy: None,
-            route: None,
-            call: None,
-            attempt: 0,
-            hedge: false,
-            kind: None,
-            verdict: None,
-            why: None,
-            wait: None,
-            elapsed: None,
-            suppressed: 0,
-            quiet: false,
-            change: None,
-            loss: None,
-        }
+        Record::blank(RecordType::CallDone, Time::from_micros(5))
     }
 
     #[test]

@@ -292,8 +292,8 @@ impl Routes {
         RouteId::new(slot.number(), self.slots[slot.index()].generation)
     }
 
-    /// An id that ends when the route is evicted and not before: commands to a store name a route by it, so that their
-    /// answers find an overflow route whose ids have ended meanwhile.
+    /// An id that ends only when the route is evicted. Commands to a store name a route by it, because the ids that hosts have
+    /// of an overflow route can end while a command is out.
     pub fn lasting_id(&self, slot: RouteAt) -> RouteId {
         RouteId::new(slot.number(), u64::from(self.slots[slot.index()].life))
     }

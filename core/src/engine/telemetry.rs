@@ -45,29 +45,6 @@ pub(super) struct Telemetry<'a> {
 }
 
 impl Telemetry<'_> {
-    /// A record of this type about nothing yet.
-    fn blank(what: RecordType, at: Time) -> Record {
-        Record {
-            what,
-            seq: 0,
-            at,
-            policy: None,
-            route: None,
-            call: None,
-            attempt: 0,
-            hedge: false,
-            kind: None,
-            verdict: None,
-            why: None,
-            wait: None,
-            elapsed: None,
-            suppressed: 0,
-            quiet: false,
-            change: None,
-            loss: None,
-        }
-    }
-
     /// A record about a call.
     fn about(&self, what: RecordType, slot: Slot, now: Time) -> Record {
         let call = &self.calls[slot];
@@ -77,7 +54,7 @@ impl Telemetry<'_> {
             call: Some(self.calls.id(slot)),
             attempt: call.attempts,
             elapsed: Some(now.since(call.started)),
-            ..Self::blank(what, now)
+            ..Record::blank(what, now)
         }
     }
 
@@ -85,7 +62,7 @@ impl Telemetry<'_> {
     fn about_route(&self, what: RecordType, route: RouteAt, now: Time) -> Record {
         let it = &self.routes[route];
         let policy = (!it.is_pool()).then(|| self.policies.id_of(it.policy));
-        Record { policy, route: Some(self.routes.id(route)), ..Self::blank(what, now) }
+        Record { policy, route: Some(self.routes.id(route)), ..Record::blank(what, now) }
     }
 
     /// An attempt starts, alone or beside others.
@@ -301,7 +278,8 @@ impl Telemetry<'_> {
     #[cold]
     #[inline(never)]
     pub fn store_changed(&mut self, what: RecordType, route: Option<RouteAt>, loss: Option<Loss>, now: Time) {
-        let record = route.map_or_else(|| Self::blank(what, now), |route| self.about_route(what, route, now));
+        let record =
+            route.map_or_else(|| Record::blank(what, now), |route| self.about_route(what, route, now));
         self.notes.push(Record { loss, ..record });
     }
 
@@ -334,7 +312,7 @@ impl Telemetry<'_> {
     ) {
         let policy = policy.map(|number| PolicyId(u32::from(number)));
         let route: Option<RouteId> = route.map(|route| self.routes.id(route));
-        self.notes.push(Record { policy, route, ..Self::blank(what, now) });
+        self.notes.push(Record { policy, route, ..Record::blank(what, now) });
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::panic;
 
 use super::genome::{Dice, Genome};
-use super::host::{Judgement, Spared, play};
+use super::host::{Spared, play};
+use super::judge::Judgement;
 
 /// What was found: a scenario that breaks a promise.
 #[derive(Debug)]

@@ -106,7 +106,7 @@ impl Host {
         self.highest = self.reading;
         if let Some(store) = &mut self.store {
             store.hang_up();
-            // The fleet's rates are the store's, not in what is saved: where it is gone, the own share is full again.
+            // A saved state has no rates of the fleet's. So while the store is gone, the new process has a full share.
             for allowed in self.allowed.iter_mut().chain([&mut self.rate_pool]) {
                 allowed.fresh_tokens += allowed.tokens;
             }

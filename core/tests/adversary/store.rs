@@ -6,7 +6,7 @@ use tidegate::fleet::{CommandId, KeptReply, MemoryStore, Reply, StoreCommand};
 
 use super::host::Host;
 
-/// The store's own clock, which nobody sets.
+/// The store's clock at the beginning of a scenario. No event sets it.
 const CLOCK: u64 = 1_700_000_000_000_000;
 
 /// What becomes of the commands that are sent from now on.

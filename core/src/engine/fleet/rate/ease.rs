@@ -64,8 +64,8 @@ impl Share {
         *spent = spent.saturating_add(cost);
     }
 
-    /// The tokens that the store is to count now. Of those spent while it was gone no more than the share lacks: the rest
-    /// has flowed in since. Of those spent beside it all, because leases went on.
+    /// The tokens that the store is to count now. Tokens that were spent while it was gone count up to what the share lacks,
+    /// because the rest has flowed in since. Tokens that were spent while it was up count in full, because it granted leases meanwhile.
     fn take_debt(&mut self, now: Time) -> u32 {
         let lacks = self.local.settings().burst.saturating_sub(self.local.level(now));
         let alone = core::mem::take(&mut self.alone).min(lacks);
