@@ -187,7 +187,7 @@ impl Builder {
         Ok(tidegate::Policy::from_pairs(&name, &pairs)?)
     }
 
-    /// For each component that was named without a key, the pair that says that it is there; unless the preset has it.
+    /// The pair that enables each component that was named without a key, unless the preset has that component.
     fn present(&self) -> impl Iterator<Item = (&'static str, Value<'static>)> {
         let preset = self.pairs.0.iter().find_map(|(key, value)| match value {
             Setting::Word(word) if key == "preset" => Some(tidegate::Policy::preset(word)),

@@ -386,7 +386,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// One with the defaults, but for what is given.
+    /// The given settings, and defaults for the rest.
     pub const fn new() -> Self {
         Self { pairs: Pairs::new() }
     }
@@ -529,7 +529,7 @@ impl Backoff {
             .set("retry.backoff.exponent", exponent)
     }
 
-    /// What the preset says, or the defaults; methods change it.
+    /// The preset's settings, or the defaults. Methods change them.
     pub const fn new() -> Self {
         Self { pairs: Pairs::new() }
     }
@@ -649,13 +649,13 @@ impl Budget {
             .set("retry.budget.kind", "none")
     }
 
-    /// One that policies share: a pool of the engine, by its name.
+    /// A pool of the engine, which policies share, by its name.
     pub fn in_pool(pool: &str) -> Self {
         Self { pairs: Pairs::new() }
             .set("retry.budget.pool", pool)
     }
 
-    /// What the preset says, or the defaults; methods change it.
+    /// The preset's settings, or the defaults. Methods change them.
     pub const fn new() -> Self {
         Self { pairs: Pairs::new() }
     }
@@ -787,14 +787,14 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// One with the defaults, but for what is given.
+    /// The given settings, and defaults for the rest.
     pub fn new(permits: u32, per: Duration) -> Self {
         Self { pairs: Pairs::new() }
             .set("rate_limit.permits", permits)
             .set("rate_limit.per", per)
     }
 
-    /// One that policies share: a pool of the engine, by its name.
+    /// A pool of the engine, which policies share, by its name.
     pub fn in_pool(pool: &str) -> Self {
         Self { pairs: Pairs::new() }
             .set("rate_limit.pool", pool)
@@ -916,7 +916,7 @@ impl Bulkhead {
             .set("bulkhead.max_concurrency", max_concurrency)
     }
 
-    /// One that policies share: a pool of the engine, by its name.
+    /// A pool of the engine, which policies share, by its name.
     pub fn in_pool(pool: &str) -> Self {
         Self { pairs: Pairs::new() }
             .set("bulkhead.pool", pool)
@@ -1110,7 +1110,7 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// One that goes by `failure_ratio`.
+    /// One that `failure_ratio` triggers.
     pub fn by_failure_ratio(failure_ratio: f64, window: Duration, min_throughput: u32, break_duration: Duration) -> Self {
         Self { pairs: Pairs::new() }
             .set("breaker.failure_ratio", failure_ratio)
@@ -1119,7 +1119,7 @@ impl Breaker {
             .set("breaker.break_duration", break_duration)
     }
 
-    /// One that goes by `consecutive`.
+    /// One that `consecutive` triggers.
     pub fn by_consecutive(consecutive: u32, break_duration: Duration) -> Self {
         Self { pairs: Pairs::new() }
             .set("breaker.consecutive", consecutive)
@@ -1257,7 +1257,7 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// One with the defaults, but for what is given.
+    /// The given settings, and defaults for the rest.
     pub const fn new() -> Self {
         Self { pairs: Pairs::new() }
     }
@@ -1333,7 +1333,7 @@ pub struct Hedge {
 }
 
 impl Hedge {
-    /// One with the defaults, but for what is given.
+    /// The given settings, and defaults for the rest.
     pub fn new(delay: Duration) -> Self {
         Self { pairs: Pairs::new() }
             .set("hedge.delay", delay)
@@ -1445,7 +1445,7 @@ impl HedgeBudget {
             .set("hedge.budget.kind", "none")
     }
 
-    /// What the preset says, or the defaults; methods change it.
+    /// The preset's settings, or the defaults. Methods change them.
     pub const fn new() -> Self {
         Self { pairs: Pairs::new() }
     }
@@ -1646,7 +1646,7 @@ impl Builder {
     }
 }
 
-/// By component: the pair that says that it is there, where no other does.
+/// By component: the pair that enables it where no other key of it is set.
 pub(crate) const PRESENT: &[(&str, &str, Present)] = &[
     ("retry", "retry.max_attempts", Present::Number(3.0)),
     ("retry.backoff", "retry.backoff.kind", Present::Word("exponential")),

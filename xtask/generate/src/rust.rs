@@ -49,9 +49,9 @@ pub fn text() -> String {
     text
 }
 
-/// The pair that says that a component is there, where all its keys are left to core.
+/// Writes the table of pairs that enable a component whose keys are all left to core.
 fn presences(text: &mut String) {
-    *text += "\n/// By component: the pair that says that it is there, where no other does.\n";
+    *text += "\n/// By component: the pair that enables it where no other key of it is set.\n";
     *text += "pub(crate) const PRESENT: &[(&str, &str, Present)] = &[\n";
     for (path, _) in TABLES {
         let Some((key, value)) = presence(path) else { continue };
@@ -66,7 +66,7 @@ fn presences(text: &mut String) {
               Word(&'static str),\n}\n";
 }
 
-/// The key that says which kind of its table it is: each kind has a constructor.
+/// Is it the key that chooses the kind of its table? Each kind has a constructor.
 fn is_kind(key: &Key) -> bool {
     !table_of(key.path).is_empty() && name_of(key.path) == "kind"
 }
@@ -82,7 +82,7 @@ fn class_name(path: &str) -> String {
     pascal(if first.is_some_and(|(other, _)| *other == path) { name_of(path) } else { path })
 }
 
-/// Choices of the same name have the same words. `store` says whose a state is.
+/// Name of the enum. Choices of one name have the same words, so they share an enum.
 fn choice_name(key: &Key) -> String {
     match name_of(key.path) {
         "store" | "latency_store" => "StateOf".into(),
@@ -178,26 +178,26 @@ fn ways(table: &'static str, required: &[Required]) -> Vec<Way> {
             let mut takes = vec![find(path)];
             takes.extend(needed(table, Some(Reason::Beside(path)), required));
             takes.extend(always.iter().copied());
-            let about = format!("One that goes by `{}`.", name_of(path));
+            let about = format!("One that `{}` triggers.", name_of(path));
             ways.push(Way { name: format!("by_{}", name_of(path)), about, sets: None, takes });
         }
     } else {
         ways.push(Way {
             name: "new".into(),
-            about: "One with the defaults, but for what is given.".into(),
+            about: "The given settings, and defaults for the rest.".into(),
             sets: None,
             takes: always,
         });
     }
     if let Some(pool) = keys_of(table).find(|key| matches!(key.domain, Domain::Name)) {
-        let about = "One that policies share: a pool of the engine, by its name.".into();
+        let about = "A pool of the engine, which policies share, by its name.".into();
         ways.push(Way { name: "in_pool".into(), about, sets: None, takes: vec![pool] });
     }
     if ways.iter().all(|way| way.name != "new") && (preset_sets(table) || always_none) {
         let (name, about) = if always_none {
-            ("new", "What the preset says, or the defaults; methods change it.")
+            ("new", "The preset's settings, or the defaults. Methods change them.")
         } else {
-            ("preset", "What the preset says; methods change it.")
+            ("preset", "The preset's settings. Methods change them.")
         };
         ways.push(Way { name: name.into(), about: about.into(), sets: None, takes: Vec::new() });
     }
