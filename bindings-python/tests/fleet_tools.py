@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 import tidegate
+from tidegate import fleet
+from tidegate._engine import store as _store
 
 if os.environ.get("TIDEGATE_REDIS_REQUIRED"):
     import redis
@@ -97,6 +100,24 @@ class Plain:
 
     def execute(self, words: list[bytes]) -> Any:
         return self.client.execute_command(*words)
+
+
+def closed_behind_commands(ends: Callable[[], Any]) -> None:
+    """Closes a client in the thread of stores, and on their loop: a command under way comes first."""
+    over: Future[None] = Future()
+
+    def job(in_time: bool) -> None:
+        try:
+            assert in_time
+            ended = ends()
+            if hasattr(ended, "__await__"):
+                fleet._loop[0].run_until_complete(ended)
+            over.set_result(None)
+        except BaseException as error:
+            over.set_exception(error)
+
+    _store.worker.put(job, 60_000_000)
+    over.result(60)
 
 
 class PlainAsync:

@@ -16,7 +16,20 @@ from typing import Any
 import pytest
 
 import tidegate
-from fleet_tools import CLIENTS, PATIENT, SLACK, WAITS, broken, isolated, limited, redis, spent, trip, until
+from fleet_tools import (
+    CLIENTS,
+    PATIENT,
+    SLACK,
+    WAITS,
+    broken,
+    closed_behind_commands,
+    isolated,
+    limited,
+    redis,
+    spent,
+    trip,
+    until,
+)
 from redis_server import RedisServer, redis_server
 from tidegate import fleet
 from tidegate._engine import store as _store
@@ -50,7 +63,7 @@ def test_every_client_carries(redis_server: RedisServer, kind: str) -> None:
     for store in stores:
         store.close()
     if kind == "own-asyncio":
-        fleet._loop[0].run_until_complete(client.client.aclose())
+        closed_behind_commands(client.client.aclose)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CLIENTS if not kind.startswith("own")])

@@ -14,9 +14,21 @@ from typing import Any
 import pytest
 
 import tidegate
-from fleet_tools import PATIENT, SLACK, WAITS, isolated, limited, passes, redis, spent, trip, until, valkey
+from fleet_tools import (
+    PATIENT,
+    SLACK,
+    WAITS,
+    closed_behind_commands,
+    isolated,
+    limited,
+    passes,
+    redis,
+    spent,
+    trip,
+    until,
+    valkey,
+)
 from redis_server import Cluster, Sentinel, redis_cluster, redis_sentinel
-from tidegate import fleet
 from tidegate.fleet import RedisStore
 
 __all__ = ["redis_cluster", "redis_sentinel"]
@@ -46,18 +58,8 @@ def _clustered(kind: str, port: int, namespace: str, **more: Any) -> Iterator[Re
     try:
         yield store
     finally:  # what a failed test leaves open, a later one would be blamed for
-        until(lambda: not fleet_is_busy())
         store.close()
-        if kind.endswith("asyncio"):
-            fleet._loop[0].run_until_complete(client.aclose())
-        else:
-            client.close()
-
-
-def fleet_is_busy() -> bool:
-    from tidegate._engine import store as _store
-
-    return bool(_store.worker._queue)
+        closed_behind_commands(client.aclose if kind.endswith("asyncio") else client.close)
 
 
 @pytest.mark.parametrize("kind", KINDS)
