@@ -3,11 +3,9 @@
 //! Capacity is the concurrency at which latency begins to rise (`sim`). All figures are means over windows of 100
 //! completions; the bounds are asserted for each window, for three seeds and several sizes of server.
 
-mod sim;
-
 use std::collections::VecDeque;
 
-use sim::{Limiter, Window, World, mean, range};
+use crate::sim::{Limiter, Window, World, mean, range};
 use tidegate::{Aimd, AimdSettings, Duration, Gradient2, Gradient2Settings, Gradient2Variant, Time};
 
 const SEEDS: [u64; 3] = [1, 2, 3];

@@ -1,11 +1,9 @@
 //! ADR 0022: no step does more than so much, whatever waits. Work is counted, not timed.
 
-mod host;
-
 use std::collections::VecDeque;
 
+use crate::host::{Host, SECOND, at, bulkhead, http, of, verdict};
 use Value::{Number, Text};
-use host::{Host, SECOND, at, bulkhead, http, of, verdict};
 use tidegate::fleet::{Reply, StoreKind};
 use tidegate::{
     Action, CallId, Class, Engine, Event, Meter, Options, Policy, PolicyId, ReadPages, Request, SavePages,

@@ -1,8 +1,6 @@
 //! The circuit breaker against the rule as it is written, over the list of everything; and what holds for any history.
 
-mod clock;
-
-use clock::Clock;
+use crate::clock::Clock;
 use proptest::prelude::*;
 use tidegate::{
     BreakerSettings, BreakerState, CircuitBreaker, Duration, Evidence, Ticket, Time, WindowKind, rng,

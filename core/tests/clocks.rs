@@ -1,12 +1,9 @@
 //! Rule R10 and semantics 3.2 for every part: a clock that swings mints nothing, and no reading of a clock stops a part for
 //! good. Museum 64 (Go x/time/rate #56287), 65 (WSL2 steps of ±11 s) and 73 (clocks of virtual machines that run back).
 
-mod fleet;
-mod host;
-
+use crate::fleet::{Faults, Sim};
+use crate::host::{Host, SECOND, at, bulkhead, http, of, verdict};
 use Value::{Number, Text};
-use fleet::{Faults, Sim};
-use host::{Host, SECOND, at, bulkhead, http, of, verdict};
 use proptest::prelude::*;
 use tidegate::{
     Action, AdaptiveThrottle, CallId, Class, Duration, Event, Gcra, RateSettings, Request, Step,

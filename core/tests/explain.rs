@@ -1,15 +1,13 @@
 //! What `explain` says: of each preset and a full pipeline as reviewed texts (`snapshots/`), of calls as stories.
 //!
-//! `UPDATE=1 cargo test -p tidegate --test explain` writes the texts anew; read the difference before it is committed.
+//! `UPDATE=1 cargo test -p tidegate --test suite explain::` writes the texts anew; read the difference before it is committed.
 #![allow(clippy::disallowed_methods, reason = "a test reads and writes its texts")]
-
-mod host;
 
 use std::path::PathBuf;
 
+use crate::host::{Host, SECOND, at, http, of, verdict};
 use RecordType::{AttemptDone, AttemptStarted, CallDone, RetryScheduled, RetrySuppressed};
 use Value::{Number, Text};
-use host::{Host, SECOND, at, http, of, verdict};
 use tidegate::{
     CallId, Class, Criticality, Domain, Duration, Engine, Event, Input, Load, Options, Policy,
     PolicyExplanation, Pool, PoolKind, RecordType, Request, TABLE, Value, Verdict, Wait,

@@ -1,10 +1,8 @@
 //! The breaker of a fleet (semantics 10.1, 10.4, 10.7): what one process learns, all know.
 #![allow(clippy::disallowed_methods, reason = "a test reads the seed to replay")]
 
-mod fleet;
-
+use crate::fleet::{Faults, Pairs, Process, SECOND, Sim};
 use Value::{Number, Text};
-use fleet::{Faults, Pairs, Process, SECOND, Sim};
 use tidegate::{BreakerState, Class, RecordType, Time, Value, Verdict};
 
 fn breaker(more: &[(&'static str, Value<'static>)]) -> Pairs {

@@ -1,10 +1,8 @@
 //! A bulkhead of the fleet's is shared fairly (R2, semantics 10.10): a process that holds more than the fair level gives
 //! a freed slot back while others want one.
 
-mod fleet;
-
+use crate::fleet::{Faults, Pairs, SECOND, Sim};
 use Value::{Number, Text};
-use fleet::{Faults, Pairs, SECOND, Sim};
 use tidegate::Value;
 
 fn slots(limit: u32) -> Pairs {

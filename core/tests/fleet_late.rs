@@ -1,10 +1,8 @@
 //! Answers of the store that come after what they were asked for has changed (semantics 10.1, 10.7): nothing is leased to
 //! nobody, no break is prolonged, and no slowness is taken for a new one.
 
-mod fleet;
-
+use crate::fleet::{Faults, Pairs, SECOND, Sim};
 use Value::{Number, Text};
-use fleet::{Faults, Pairs, SECOND, Sim};
 use tidegate::fleet::{MemoryStore, Reply, SLOTS, StoreCommand, StoreKind};
 use tidegate::{
     Action, Class, Engine, Event, Options, Policy, PolicyId, RecordType, Request, RouteId, Time, Value,
@@ -46,7 +44,7 @@ impl Alone {
 
     /// What the store answers now.
     fn execute(&mut self, command: &StoreCommand) -> String {
-        let answer = self.store.execute(&command.words, fleet::STORE_CLOCK + self.now);
+        let answer = self.store.execute(&command.words, crate::fleet::STORE_CLOCK + self.now);
         String::from_utf8(answer.unwrap_or_else(|error| panic!("{error}"))).unwrap()
     }
 
@@ -67,7 +65,7 @@ impl Alone {
 
     /// Slots in use, as the store has them.
     fn used(&mut self) -> usize {
-        let lines = self.store.describe(fleet::STORE_CLOCK + self.now);
+        let lines = self.store.describe(crate::fleet::STORE_CLOCK + self.now);
         let slots =
             lines.iter().find(|line| line.contains(":bh ")).map(|line| line.split(' ').skip(3).count());
         slots.unwrap_or(0)

@@ -1,10 +1,8 @@
 //! A fleet whose store runs no scripts (semantics 10.2): rates in windows, breaks as keys with an end, and nothing else.
 #![allow(clippy::disallowed_methods, reason = "a test reads the seed to replay")]
 
-mod fleet;
-
+use crate::fleet::{Dice, Faults, Pairs, Process, SECOND, STORE_CLOCK, Sim};
 use Value::{Number, Text};
-use fleet::{Dice, Faults, Pairs, Process, SECOND, STORE_CLOCK, Sim};
 use tidegate::fleet::{Reply, StoreCommand, StoreKind};
 use tidegate::{
     Action, BreakerState, Class, Engine, Event, Options, Outcome, Policy, RecordType, Request, RouteId, Time,

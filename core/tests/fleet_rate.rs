@@ -3,10 +3,8 @@
 //! A story that fails prints its seed; `FLEET_SEED=n` replays it alone.
 #![allow(clippy::disallowed_methods, reason = "a test reads the seed to replay")]
 
-mod fleet;
-
+use crate::fleet::{Dice, Faults, Pairs, SECOND, Sim};
 use Value::{Number, Text};
-use fleet::{Dice, Faults, Pairs, SECOND, Sim};
 use tidegate::{RecordType, Value, Verdict};
 
 fn rate(permits: f64, more: &[(&'static str, Value<'static>)]) -> Pairs {

@@ -4,10 +4,8 @@
 //! A story that fails prints its seed; `FLEET_SEED=n` replays it alone.
 #![allow(clippy::disallowed_methods, reason = "a test reads the seed to replay")]
 
-mod fleet;
-
+use crate::fleet::{Dice, Faults, Pairs, SECOND, Sim, seed_of};
 use Value::{Number, Text};
-use fleet::{Dice, Faults, Pairs, SECOND, Sim, seed_of};
 use tidegate::fleet::{CommandId, Reply, StoreKind};
 use tidegate::{Class, Engine, Input, Options, Time, Value};
 

@@ -1,10 +1,8 @@
 //! The bulkhead of a fleet (semantics 10.1): slots are leases, renewed by those who hold them.
 #![allow(clippy::disallowed_methods, reason = "a test reads the seed to replay")]
 
-mod fleet;
-
+use crate::fleet::{Faults, Pairs, SECOND, Sim};
 use Value::{Number, Text};
-use fleet::{Faults, Pairs, SECOND, Sim};
 use tidegate::{RecordType, Time, Value, Verdict};
 
 fn slots(limit: f64, more: &[(&'static str, Value<'static>)]) -> Pairs {
@@ -117,7 +115,7 @@ fn a_slot_that_the_store_has_lost_is_not_handed_on() {
     sim.begin(0, 1);
     sim.begin(0, 1);
     sim.run_to(SECOND / 2);
-    sim.store.execute(&[b"FLUSHALL".to_vec()], fleet::STORE_CLOCK + sim.now).unwrap();
+    sim.store.execute(&[b"FLUSHALL".to_vec()], crate::fleet::STORE_CLOCK + sim.now).unwrap();
     sim.run_to(3 * SECOND);
     assert_eq!(sim.processes[0].told(RecordType::LeaseReclaimed), 1, "the renewal says so");
     // They run on, and ask for slots of their own again, which now exist.

@@ -1,9 +1,7 @@
 //! What the independent model (`tests/model`) and the fuzz targets (`tests/fuzz`) found, each with the schedule that showed it.
 
-mod host;
-
+use crate::host::{Host, SECOND, at, bulkhead, of, verdict};
 use Value::{Number, Text};
-use host::{Host, SECOND, at, bulkhead, of, verdict};
 use tidegate::{
     Action, AdaptiveThrottle, Backoff, Class, Duration, Engine, Event, Growth, Jitter, Options, Policy, Pool,
     PoolKind, RatioBudget, RatioSettings, Request, RetryBudget, ThrottleSettings, TokenBudget, TokenSettings,

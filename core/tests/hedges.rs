@@ -2,10 +2,8 @@
 //!
 //! Random schedules, drawn from a seed that a failure names; the counts are the host's own.
 
-mod host;
-
+use crate::host::{Host, at};
 use Value::{Number, Text};
-use host::{Host, at};
 use tidegate::{
     Action, CallId, Class, Engine, Event, Options, Outcome, Policy, Request, RouteId, Step, Value,
 };

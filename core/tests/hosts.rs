@@ -2,10 +2,8 @@
 
 #![allow(missing_docs)] // sentences
 
-mod host;
-
+use crate::host::{Host, SECOND, at, of, verdict};
 use Value::{Number, Text};
-use host::{Host, SECOND, at, of, verdict};
 use tidegate::{Action, CallId, Class, Duration, Record, RecordType, Request, RouteId, Value, Verdict, Wait};
 
 const ATTEMPT_2: Action = Action::Attempt { attempt: 2, hedge: true };

@@ -1,11 +1,10 @@
 //! The journal (semantics 12.2): what was put in gives the same answers again, byte for byte, also by way of text.
 #![allow(clippy::disallowed_methods, reason = "a test reads its vectors")]
 
-mod world;
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::world::{Op, POLICIES, World, op};
 use proptest::prelude::*;
 use serde_json::Value as Json;
 use tidegate::fleet::{CommandId, KeptReply, StoreKind};
@@ -13,7 +12,6 @@ use tidegate::{
     Action, Answer, CallId, Engine, Event, Input, Kind, Opinion, Options, Outcome, Policy, PolicyId, Pool,
     PoolKind, Record, Request, RouteId, TargetId, Time, Value, Verdict, wire,
 };
-use world::{Op, POLICIES, World, op};
 
 fn journaled() -> Options {
     Options::default().journal(true)

@@ -1,9 +1,7 @@
 //! Calls within calls (semantics 0.4, 7.3; ADR 0005): a call never waits for itself, at any depth.
 
-mod host;
-
+use crate::host::{Host, SECOND, at, bulkhead, http, of, verdict};
 use Value::{Number, Text};
-use host::{Host, SECOND, at, bulkhead, http, of, verdict};
 use tidegate::{
     Action, CallId, Class, Engine, Event, Options, Policy, Pool, PoolKind, Request, RouteId, Step, Value,
     Verdict, Wait,

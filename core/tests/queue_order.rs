@@ -1,9 +1,7 @@
 //! Which waiter of a bulkhead's queue is next (semantics 4.1, 4.4, 4.5).
 
-mod host;
-
+use crate::host::{Host, SECOND, bulkhead, of};
 use Value::{Number, Text};
-use host::{Host, SECOND, bulkhead, of};
 use tidegate::{Action, Class, Criticality, Request, Value};
 
 /// A call that comes back between attempts keeps its place before those that began after it and came in the same moment.

@@ -1,10 +1,8 @@
 //! Rule R9: each `begin`, and each event of a call that waits, examines two slots of the arena, round robin. So calls whose
 //! hosts are gone are taken back after half as many events as there are slots, and one event never takes back more than two.
 
-mod host;
-
+use crate::host::{Host, SECOND, at, bulkhead, of, verdict};
 use Value::Number;
-use host::{Host, SECOND, at, bulkhead, of, verdict};
 use proptest::prelude::*;
 use tidegate::{Action, CallId, Class, Duration, Event, Request, Value, Verdict, Wait};
 

@@ -1,18 +1,15 @@
 //! Records (semantics 12.1): stories about each type, and what holds of all of them in random worlds.
 
-mod host;
-mod world;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::host::{Host, SECOND, at, http, of, verdict};
+use crate::world::{Op, World, op};
 use Value::{Number, Text};
-use host::{Host, SECOND, at, http, of, verdict};
 use proptest::prelude::*;
 use tidegate::{
     Action, CallId, Class, Duration, Engine, Event, Options, Outcome, Policy, Pool, PoolKind, Record,
     RecordType, Request, RouteId, Value, Verdict, Wait,
 };
-use world::{Op, World, op};
 
 /// What nothing can emit before there is a shared store.
 const LATER: [RecordType; 2] = [RecordType::StoreDegraded, RecordType::StoreRecovered];
@@ -104,7 +101,7 @@ fn an_end_with_a_failure_says_whether_a_rule_or_the_attempts_ended_it() {
 
 #[test]
 fn rejections_of_one_kind_on_one_route_are_told_once_a_second() {
-    let mut host = listening(&host::bulkhead(1.0, 0.0));
+    let mut host = listening(&crate::host::bulkhead(1.0, 0.0));
     let holder = host.start(Request::default(), 0);
     let refused = |host: &mut Host, micros: u64| {
         assert_eq!(verdict(host.begin(Request::default(), micros).1), Verdict::QueueFull);

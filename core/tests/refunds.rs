@@ -1,9 +1,7 @@
 //! What comes back to a budget, and to which: stories of refunds that few other tests would miss.
 
-mod host;
-
+use crate::host::{Host, SECOND, at, of, verdict};
 use Value::{Number, Text};
-use host::{Host, SECOND, at, of, verdict};
 use tidegate::{Action, Class, Event, Request, Value, Verdict};
 
 const AT_ONCE: [(&str, Value<'static>); 3] =

@@ -1,14 +1,12 @@
 //! Other settings for a policy in use (semantics 0.6): stories, and the rules under random retunes.
 
-mod world;
-
+use crate::world::{POLICIES, World, op};
 use Value::{Number, Text};
 use proptest::prelude::*;
 use tidegate::{
     Action, CallId, Class, Duration, Engine, Event, Options, Outcome, Policy, PolicyId, Request, RouteId,
     Step, Time, Value, Verdict, Wait,
 };
-use world::{POLICIES, World, op};
 
 type Pairs = Vec<(&'static str, Value<'static>)>;
 

@@ -1,9 +1,7 @@
 //! Bounded routes (semantics 0.5): what an evicted route owes is remembered, and pinned routes turn no other key away.
 
-mod host;
-
+use crate::host::{SECOND, at, of};
 use Value::{Number, Text};
-use host::{SECOND, at, of};
 use std::collections::BTreeMap;
 use tidegate::rng::{self, Purpose};
 use tidegate::{

@@ -3,6 +3,7 @@
 //! A failing script shrinks, is printed, and is kept in `rules.proptest-regressions`, which replays first.
 //! `PROPTEST_CASES=100000 cargo test -p tidegate --release --test rules` looks harder.
 
+mod clock;
 mod world;
 
 use std::cell::Cell;

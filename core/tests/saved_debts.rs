@@ -1,9 +1,7 @@
 //! What evicted routes owe survives a restart (semantics 0.5, ADR 0019), also where settings or `max_routes` are others.
 
-mod host;
-
+use crate::host::{SECOND, at, of};
 use Value::{Number, Text};
-use host::{SECOND, at, of};
 use tidegate::{
     Action, Class, Duration, Engine, Event, Options, Policy, PolicyId, Request, SavePages, Value,
 };

@@ -1,9 +1,7 @@
 //! Short stories, each the address of one sentence of the semantics or of one rule.
 
-mod host;
-
+use crate::host::{Host, SECOND, at, bulkhead, http, of, verdict};
 use Value::{Number, Text};
-use host::{Host, SECOND, at, bulkhead, http, of, verdict};
 use tidegate::{
     Action, CallId, Class, Duration, EDGES, Engine, Event, Opinion, Options, Outcome, Policy, PolicyId,
     Request, RouteId, Value, Verdict, Wait,

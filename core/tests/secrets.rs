@@ -1,9 +1,7 @@
 //! What callers put into paths comes out nowhere: not in a journal, a saved state, a view, a record, an explanation or a metric.
 
-mod host;
-
+use crate::host::{SECOND, at};
 use Value::{Number, Text};
-use host::{SECOND, at};
 use tidegate::{
     Action, Answer, Class, Duration, Engine, Event, Input, Meter, Options, Outcome, Policy, Record, Request,
     Value, Wait,

@@ -1,8 +1,6 @@
 //! What the seeds' documents say and no vector shows. `docs/seeds.md` lists all their statements; `seeds_table.rs` reads it.
 
-mod host;
-
-use host::{Host, of, verdict};
+use crate::host::{Host, of, verdict};
 use tidegate::Value::{Number, Text};
 use tidegate::{
     Action, Backoff, Class, Criticality, Duration, ErrorInfo, Growth, HttpFailure, Jitter, Policy,

@@ -1,14 +1,11 @@
 //! Saving and restoring: what an engine has learned goes on in another process, and nothing else does.
 
-mod saved;
-mod world;
-
+use crate::saved::{SECOND, WHOLE, at, call, engine, moved, view, whole};
+use crate::world::{Op, World, op};
 use Value::Number;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use saved::{SECOND, WHOLE, at, call, engine, moved, view, whole};
 use tidegate::{BreakerState, Class, Duration, RestoreError, Restored, Value, Verdict};
-use world::{Op, World, op};
 
 fn script() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op(), 1..120)

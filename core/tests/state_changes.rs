@@ -1,9 +1,7 @@
 //! Restoring into an engine that is not quite the one that was saved: what goes on, what starts fresh, what is named.
 
-mod saved;
-
+use crate::saved::{Pairs, WHOLE, at, call, engine, moved, view, whole};
 use Value::{Number, Text};
-use saved::{Pairs, WHOLE, at, call, engine, moved, view, whole};
 use tidegate::{
     Action, Class, Duration, Engine, Event, LimitKind, Options, Outcome, Policy, Pool, PoolKind, Request,
     RouteView, Value, Verdict,

@@ -1,8 +1,6 @@
 //! The adaptive throttle over time: how soon traffic is back after an outage, and what holds for any history.
 
-mod clock;
-
-use clock::Clock;
+use crate::clock::Clock;
 use proptest::prelude::*;
 use tidegate::{AdaptiveThrottle, Duration, ThrottleSettings, Time, WindowKind};
 

@@ -1,9 +1,7 @@
 //! What a snapshot shows of each component, as it happens.
 
-mod saved;
-
+use crate::saved::{SECOND, at, call, engine, view};
 use Value::{Number, Text};
-use saved::{SECOND, at, call, engine, view};
 use tidegate::{
     Action, BreakerState, BreakerView, Class, Duration, Event, HedgeView, HoldView, LimitKind, Outcome, Pool,
     PoolKind, PoolView, RateView, Request, SendView, Value, Verdict, Wait,

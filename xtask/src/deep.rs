@@ -97,7 +97,8 @@ fn fuzzing(shop: &Shop, minutes: u32, report: &mut Report) {
 /// ignored for other reasons are steps of `cargo xtask test`.
 fn long(shop: &Shop, report: &mut Report) {
     report.step(LONG, "a million keys of a full route map (optimised)", || {
-        let run = ["test", "--profile", "checked", "-p", "tidegate", "--test", "routes", "--", "--ignored"];
+        let run = ["test", "--profile", "checked", "-p", "tidegate", "--test", "suite"];
+        let run = [&run[..], &["routes::", "--", "--ignored"]].concat();
         Verdict::tests(cargo(shop).args(run).stream(), Counts::from_cargo)
     });
     report.step(

@@ -439,3 +439,37 @@ impl Drop for TempDir {
         drop(fs::remove_dir_all(&self.0));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `cargo test` would find by itself, were there no `suite.rs`.
+    #[test]
+    fn each_file_of_tests_is_in_a_program() {
+        let root = Shop::open(false).expect("we are in the repository").root;
+        let suites = Cmd::new("git").args(["ls-files", "*/tests/suite.rs"]).cwd(&root).capture();
+        let suites = suites.and_then(Output::ok).expect("git lists them").text;
+        assert!(suites.lines().any(|suite| suite == "core/tests/suite.rs"), "{suites}");
+        for suite in suites.lines().map(|line| root.join(line)) {
+            let folder = suite.parent().expect("it is in a folder");
+            let manifest = fs::read_to_string(folder.with_file_name("Cargo.toml")).expect("of its crate");
+            let modules = fs::read_to_string(&suite).expect("it was listed");
+            for entry in fs::read_dir(folder).expect("it is there").flatten() {
+                let path = entry.path();
+                let name =
+                    path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                if path.extension().is_some_and(|extension| extension == "rs") {
+                    let own = manifest.contains(&format!("[[test]]\nname = \"{name}\""));
+                    let one = modules.lines().any(|line| line == format!("mod {name};"));
+                    assert!(
+                        own != one,
+                        "{} is in no program, or in two: name it in {}",
+                        path.display(),
+                        suite.display()
+                    );
+                }
+            }
+        }
+    }
+}

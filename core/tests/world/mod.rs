@@ -3,15 +3,13 @@
 #![allow(missing_docs, unused_imports, dead_code)] // test support, not all of it used by each test
 
 mod checks;
-#[path = "../clock/mod.rs"]
-mod clock;
 mod policies;
 #[allow(dead_code)] // of one test
 mod restart;
 
 use std::collections::BTreeMap;
 
-use clock::{Clock, SWING};
+use crate::clock::{Clock, SWING};
 pub use policies::POLICIES;
 use policies::{PLAIN, Pairs};
 use proptest::prelude::*;

@@ -2,8 +2,8 @@
 
 use tidegate::{Class, Duration, Engine, Event, Options, Outcome, Policy, Restored};
 
-use super::clock::Clock;
 use super::{Op, POLICIES, World};
+use crate::clock::Clock;
 
 impl World {
     /// All calls are cancelled, and their attempts reported, at this moment.

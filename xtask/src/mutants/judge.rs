@@ -1,4 +1,4 @@
-//! Runs core's tests against each mutant of the list: the cheapest programs first, until one fails, and then random traces
+//! Runs core's tests against each mutant of the list: the cheapest files of tests first, until one fails, and then random traces
 //! beside the model.
 
 use super::list::{self, Mutant, SWITCH, SWITCHES};
@@ -17,10 +17,13 @@ const TRACES: &str = "500";
 const PATIENCE: u32 = 10;
 const AT_LEAST: Duration = Duration::from_secs(30);
 
-/// A program that judges: a test program of core, or the comparison with the model.
+/// What judges: a test program of core, or the tests of one file in a program of many, or the comparison with the model.
+#[derive(Debug, PartialEq)]
 struct Judge {
     name: String,
     program: PathBuf,
+    /// Which of its tests; none stands for all.
+    tests: Vec<String>,
     took: Duration,
 }
 
@@ -62,7 +65,7 @@ fn all(shop: &Shop, only: &[String]) -> Result {
     judges[..last].sort_by_key(|judge| judge.took);
     let all: Duration = judges.iter().map(|judge| judge.took).sum();
     println!(
-        "   {} programs: built and run without a mutant in {}, CPU {}; one run of all takes {}",
+        "   {} files of tests: built and run without a mutant in {}, CPU {}; one run of all takes {}",
         judges.len(),
         seconds(begun.elapsed()),
         seconds(cpu_time().saturating_sub(cpu)),
@@ -131,7 +134,8 @@ fn run(judge: &Judge, tree: &Path, number: usize, limit: Duration) -> Result<Opt
         let compare = command.arg("-s").arg(tree.join("tests/model/compare.py")).arg("--no-shrink");
         compare.args(["--count", TRACES, "--jobs", "1", "--traces"]).arg(traces)
     } else {
-        command.env("CARGO_MANIFEST_DIR", tree.join("core"))
+        let command = command.env("CARGO_MANIFEST_DIR", tree.join("core")).args(&judge.tests);
+        if judge.tests.is_empty() { command } else { command.arg("--exact") }
     };
     // The same cases each time, none of them made smaller or kept for the next mutant.
     let ran = command
@@ -171,13 +175,39 @@ fn build(tree: &Path) -> Result<Vec<Judge>> {
     };
     cargo().args(["build", "--quiet", "-p", "tidegate", "--example", "traces"]).quiet()?;
     let built = cargo().args(["test", "-p", "tidegate", "--lib", "--tests", "--no-run"]).quiet()?;
-    let mut judges: Vec<Judge> = built.text.lines().filter_map(|line| executable(line, tree)).collect();
+    let mut judges = Vec::new();
+    for judge in built.text.lines().filter_map(|line| executable(line, tree)) {
+        if judge.name == SUITE {
+            let listed = Cmd::new(&judge.program).arg("--list").cwd(&tree.join("core")).capture()?.ok()?;
+            judges.extend(files(&judge.program, &listed.text));
+        } else {
+            judges.push(judge);
+        }
+    }
     if judges.is_empty() {
         return Err(Error("cargo names no test program".into()));
     }
     let program = find_python()?.exe;
-    judges.push(Judge { name: MODEL.into(), program, took: Duration::ZERO });
+    judges.push(Judge { name: MODEL.into(), program, tests: Vec::new(), took: Duration::ZERO });
     Ok(judges)
+}
+
+/// The program that holds many files of tests, each as a module.
+const SUITE: &str = "suite";
+
+/// One judge for each module of a program that lists its tests so: `breaker::opens: test`.
+fn files(program: &Path, listed: &str) -> Vec<Judge> {
+    let mut judges: Vec<Judge> = Vec::new();
+    for test in listed.lines().filter_map(|line| line.strip_suffix(": test")) {
+        let Some((file, _)) = test.split_once("::") else { continue };
+        if judges.last().is_none_or(|last| last.name != file) {
+            let judge =
+                Judge { name: file.into(), program: program.into(), tests: Vec::new(), took: Duration::ZERO };
+            judges.push(judge);
+        }
+        judges.last_mut().expect("it was added").tests.push(test.into());
+    }
+    judges
 }
 
 /// A line of cargo's: `  Executable tests/rules.rs (target/debug/deps/rules-…)`.
@@ -185,7 +215,7 @@ fn executable(line: &str, tree: &Path) -> Option<Judge> {
     let (what, path) = line.trim().strip_prefix("Executable ")?.strip_suffix(')')?.split_once(" (")?;
     let source = what.rsplit(' ').next()?;
     let name = if source == "src/lib.rs" { "unit tests" } else { Path::new(source).file_stem()?.to_str()? };
-    Some(Judge { name: name.into(), program: tree.join(path), took: Duration::ZERO })
+    Some(Judge { name: name.into(), program: tree.join(path), tests: Vec::new(), took: Duration::ZERO })
 }
 
 #[cfg(test)]
@@ -202,6 +232,16 @@ mod tests {
             executable("  Executable unittests src/lib.rs (/elsewhere/tidegate-2)", tree).expect("one");
         assert_eq!((judge.name.as_str(), judge.program), ("unit tests", "/elsewhere/tidegate-2".into()));
         assert!(executable("   Compiling tidegate v0.1.0", tree).is_none());
+    }
+
+    #[test]
+    fn each_file_of_a_program_judges_by_itself() {
+        let listed =
+            "breaker::opens: test\nbreaker::slow::counts: test\nrate::waits: test\n\n3 tests, 0 benchmarks\n";
+        let judges = files(Path::new("/suite"), listed);
+        let seen: Vec<_> = judges.iter().map(|it| (it.name.as_str(), it.tests.join(" "))).collect();
+        let breaker = "breaker::opens breaker::slow::counts";
+        assert_eq!(seen, [("breaker", breaker.to_owned()), ("rate", "rate::waits".into())]);
     }
 
     #[test]
