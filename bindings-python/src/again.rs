@@ -4,7 +4,6 @@
 //! Which kind a type has is decided in `tidegate._call.outcomes`, once for each type; here its answers are kept.
 
 use pyo3::exceptions::PyException;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
@@ -85,19 +84,4 @@ fn outcome(kind: &Bound<'_, PyType>) -> PyResult<Option<Outcome>> {
         Some(Event::Finished { outcome, .. }) => Some(outcome),
         _ => None,
     })
-}
-
-impl Settings {
-    /// Tells hooks what a step has done, and what the attempt was that it was about; wakes whom it woke.
-    pub fn told(
-        &self,
-        py: Python<'_>,
-        call: CallId,
-        function: &Bound<'_, PyAny>,
-        value: &Bound<'_, PyAny>,
-        woken: Vec<u64>,
-    ) -> PyResult<()> {
-        let told = (call.to_word(), function, value, woken);
-        self.owner.bind(py).call_method1(intern!(py, "told"), told).map(drop)
-    }
 }

@@ -22,10 +22,12 @@ use pyo3::{ffi, intern};
 use tidegate::{CallId, Step, Time, wire};
 
 use crate::again::{self, After};
-use crate::fast::{self, Args};
+use crate::engine::Begun;
+use crate::ffi::{Args, Raised, call_with, call1, new_object, or_none, owned};
 use crate::inside;
-use crate::runner::{Begun, Raised, Runner};
-use crate::scope::{self, Globals};
+use crate::runner::Runner;
+use crate::scope::{self, Globals, is_coroutine};
+use crate::unread::Unread;
 
 pub use slots::make_type;
 
@@ -190,7 +192,7 @@ impl<'py> This<'_, 'py> {
         // functions do.
         let (sent, result) = unsafe {
             let sent = ffi::PyIter_Send(inner, value.as_ptr(), &raw mut result);
-            (sent, fast::owned(self.py(), result)?)
+            (sent, owned(self.py(), result)?)
         };
         Ok(if sent == ffi::PySendResult::PYGEN_RETURN { Sent::Returns(result) } else { Sent::Yields(result) })
     }
@@ -215,11 +217,12 @@ impl<'py> This<'_, 'py> {
         self.expect(1, begun.step, begun.now);
         self.call.phase.set(Phase::User);
         let owner = settings.owner.bind(py);
-        let made = inside::make(py, globals, begun.call.to_word(), owner, around.scope).and_then(|inside| {
-            drop(fast::call1(globals.set.bind(py), &inside)?);
-            self.call.put(py, Ref::Inside, Some(inside));
-            self.make(globals)
-        });
+        let made =
+            inside::make(py, &globals.inside, begun.call.to_word(), owner, around.scope).and_then(|inside| {
+                drop(call1(globals.set.bind(py), &inside)?);
+                self.call.put(py, Ref::Inside, Some(inside));
+                self.make(globals)
+            });
         match made {
             Err(raised) => self.user(Err(raised)),
             Ok(coroutine) => {
@@ -251,7 +254,7 @@ impl<'py> This<'_, 'py> {
             }
             let (id, step) = (begun.call.to_word(), wire::pack_step(begun.step));
             let (function, args, kwargs) = (self.function()?, self.get(Ref::Args), self.get(Ref::Kwargs));
-            let told = (scope::or_none(py, scope), id, step, function, args, kwargs);
+            let told = (or_none(py, scope), id, step, function, args, kwargs);
             Ok(caller.call_method1(intern!(py, "_abegun"), told)?)
         };
         let shell = Python::attach(|_| hand_over());
@@ -262,8 +265,8 @@ impl<'py> This<'_, 'py> {
     #[inline(always)]
     fn make(&self, globals: &Globals) -> Result<Bound<'py, PyAny>, Raised> {
         let function = self.function()?;
-        let made = fast::call_with(&function, self.get(Ref::Args).as_ref(), self.get(Ref::Kwargs).as_ref())?;
-        if fast::is_coroutine(&made, globals) {
+        let made = call_with(&function, self.get(Ref::Args).as_ref(), self.get(Ref::Kwargs).as_ref())?;
+        if is_coroutine(&made, globals) {
             return Ok(made);
         }
         let awaited = |caller: Bound<'py, Runner>| {
@@ -284,7 +287,10 @@ impl<'py> This<'_, 'py> {
                     }
                     return Ok(Sent::Yields(value));
                 }
-                Ok(Sent::Returns(value)) => return self.finish(value),
+                Ok(Sent::Returns(value)) => match value.cast_exact::<Unread>() {
+                    Ok(unread) => return self.unread(unread.get()),
+                    Err(_) => return self.finish(value),
+                },
                 Err(raised) => match self.failed(raised) {
                     Next::Attempt(did) => sent = did,
                     Next::Shell(did) => return did,
@@ -380,6 +386,20 @@ impl<'py> This<'_, 'py> {
         Ok(Sent::Returns(value))
     }
 
+    /// The user's coroutine has returned a response that the shell has to read and judge.
+    fn unread(&self, unread: &Unread) -> Result<Sent<'py>, Raised> {
+        let py = self.py();
+        if let Some(timers) = self.get(Ref::Timers) {
+            let call = self.id().to_word();
+            match Python::attach(|_| forget(&timers, call)) {
+                Ok(true) => self.call.put(py, Ref::Timers, None),
+                Ok(false) => {} // the call has been stopped meanwhile: the shell learns it from its own timers
+                Err(error) => return Err(self.give_up(error.into())),
+            }
+        }
+        self.resume(None, true, unread.response(py))
+    }
+
     /// The shell goes on after an attempt that did not end well, or that was stopped; with this step, if the engine has
     /// said one.
     #[cold]
@@ -387,7 +407,7 @@ impl<'py> This<'_, 'py> {
         let py = self.py();
         let hand_over = || {
             let scope = self.get(Ref::Inside).and_then(|inside| inside::around(&inside));
-            let scope = scope::or_none(py, scope);
+            let scope = or_none(py, scope);
             let (id, attempt) = (self.id().to_word(), self.call.attempt.get());
             let (step, function, timers) =
                 (step.map(wire::pack_step), self.function()?, self.get(Ref::Timers));
@@ -533,7 +553,7 @@ impl<'py> This<'_, 'py> {
 #[inline(always)]
 fn in_trio(py: Python<'_>, globals: &Globals) -> Result<bool, Raised> {
     static ASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    if !fast::has_module(py, globals, &globals.seen_for_trio, intern!(py, "trio"))? {
+    if !scope::has_module(py, globals, &globals.seen_for_trio, intern!(py, "trio"))? {
         return Ok(false);
     }
     let ask = || ASK.import(py, "tidegate._call.timers", "in_trio")?.call0()?.extract::<bool>();
@@ -566,9 +586,7 @@ pub fn make<'py>(
     args: Args<'_, 'py>,
 ) -> Result<Bound<'py, PyAny>, Raised> {
     let py = caller.py();
-    let kind = scope::globals(py)?.awaitable.as_ptr();
-    // SAFETY: a new object of our type, zeroed; or null.
-    let made = unsafe { fast::owned(py, ffi::PyType_GenericAlloc(kind.cast(), 0))? };
+    let made = new_object(scope::globals(py)?.awaitable.bind(py))?;
     // SAFETY: it is one of ours.
     let call = unsafe { &*made.as_ptr().cast::<Call>() };
     call.put(py, Ref::Caller, Some(caller.clone()));

@@ -3,11 +3,10 @@
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use tidegate::{Document as Core, PolicyError as Mistake, PolicyId, Value};
+use tidegate::{Document as Core, PolicyId, Value};
 
-use crate::{Engine, clashes};
-
-pyo3::import_exception!(tidegate._engine.errors, PolicyError);
+use crate::engine::Engine;
+use crate::pairs::{clashes, raise};
 
 /// A policy document that has been read and checked.
 #[pyclass(frozen, module = "tidegate._native")]
@@ -89,13 +88,4 @@ fn listed<'py>(py: Python<'py>, pairs: Vec<(&str, Value<'_>)>) -> PyResult<Bound
         }
     }
     Ok(list)
-}
-
-/// All mistakes as one exception.
-pub fn raise(mistakes: &[Mistake]) -> PyErr {
-    let triple = |mistake: &Mistake| {
-        let line = mistake.line.map_or_else(String::new, |line| format!(" (line {line})"));
-        (mistake.key.clone(), mistake.value.clone(), format!("{}{line}", mistake.rule))
-    };
-    PolicyError::new_err((mistakes.iter().map(triple).collect::<Vec<_>>(),))
 }

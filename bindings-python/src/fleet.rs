@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use tidegate::fleet::{CommandId, MemoryStore as Core, Reply, StoreKind};
 
+use crate::engine::Engine;
 use crate::lock::Lock;
-use crate::{Engine, State};
 
 /// An engine's side of its store.
 #[pyclass(frozen, module = "tidegate._native")]
@@ -67,13 +67,6 @@ impl Fleet {
     fn reaping<'py>(&self, py: Python<'py>, pool: &str) -> Option<Vec<Bound<'py, PyBytes>>> {
         let words = self.engine.get().state.lock(py).core.reap_command(pool);
         words.map(|words| words.iter().map(|word| PyBytes::new(py, word)).collect())
-    }
-}
-
-impl State {
-    /// Commands for the store, taken under the lock of the step that made them.
-    pub fn fetch_commands(&mut self) {
-        self.core.take_commands(&mut self.commands);
     }
 }
 

@@ -11,9 +11,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::fast::{self, guarded};
-use crate::runner::Raised;
-use crate::scope::{self, Globals};
+use crate::ffi::{
+    Raised, free, guarded, is_exactly, make_type as new_type, new_object, or_none, slot, visit_all,
+};
 
 /// The object. All but `call` is fixed when it is made, before anybody sees it.
 #[repr(C)]
@@ -30,21 +30,20 @@ struct Inside {
 /// What tells of a call that has begun.
 pub fn make<'py>(
     py: Python<'py>,
-    globals: &Globals,
+    kind: &Py<PyType>,
     call: u64,
     owner: &Bound<'py, PyAny>,
     around: Option<Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>, Raised> {
-    // SAFETY: a new object of our type, zeroed, or null; nobody else has seen it.
+    let made = new_object(kind.bind(py))?;
+    // SAFETY: a new object of our type, zeroed; nobody else has seen it.
     unsafe {
-        let kind = globals.inside.as_ptr().cast();
-        let made = fast::owned(py, ffi::PyType_GenericAlloc(kind, 0))?;
         let inside = made.as_ptr().cast::<Inside>();
         (*inside).call.store(call, Ordering::Relaxed);
         (*inside).owner = owner.clone().into_ptr();
         (*inside).around = around.map_or(ptr::null_mut(), Bound::into_ptr);
-        Ok(made)
     }
+    Ok(made)
 }
 
 /// The call has ended.
@@ -60,18 +59,15 @@ pub fn around<'py>(inside: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
 }
 
 /// The scope that holds here: calls that have ended are looked through.
-pub fn live<'py>(said: &Bound<'py, PyAny>, globals: &Globals) -> Option<Bound<'py, PyAny>> {
+pub fn live<'py>(said: &Bound<'py, PyAny>, kind: &Py<PyType>) -> Option<Bound<'py, PyAny>> {
     if said.is_none() {
         return None;
     }
     let mut scope = said.clone();
     loop {
-        // SAFETY: a live object, and one of ours where its type says so.
-        let ended = unsafe {
-            ffi::Py_TYPE(scope.as_ptr()).cast() == globals.inside.as_ptr()
-                && (*scope.as_ptr().cast::<Inside>()).call.load(Ordering::Relaxed) == 0
-        };
-        if !ended {
+        // SAFETY: one of ours, as its type says.
+        let ended = || unsafe { (*scope.as_ptr().cast::<Inside>()).call.load(Ordering::Relaxed) == 0 };
+        if !is_exactly(&scope, kind) || !ended() {
             return Some(scope);
         }
         scope = around(&scope)?;
@@ -81,30 +77,16 @@ pub fn live<'py>(said: &Bound<'py, PyAny>, globals: &Globals) -> Option<Bound<'p
 // The slots. The interpreter calls them attached, with live objects of our type in the first place.
 
 unsafe extern "C" fn dealloc_slot(me: *mut ffi::PyObject) {
-    // SAFETY: as of a slot. A type on the heap is counted by its objects, and asks for the allocator's own way back.
-    unsafe {
-        let kind = ffi::Py_TYPE(me);
-        ffi::PyObject_GC_UnTrack(me.cast());
-        clear_slot(me);
-        ffi::PyObject_GC_Del(me.cast());
-        ffi::Py_DECREF(kind.cast());
-    }
+    // SAFETY: as of a slot.
+    unsafe { free(me, clear_slot) };
 }
 
 unsafe extern "C" fn traverse_slot(me: *mut ffi::PyObject, visit: ffi::visitproc, arg: *mut c_void) -> c_int {
-    // SAFETY: as of a slot; from Python 3.9 on an object of a type on the heap visits its type.
+    // SAFETY: as of a slot.
     unsafe {
-        let (kind, inside) = (ffi::Py_TYPE(me).cast(), me.cast::<Inside>());
-        for reference in [kind, (*inside).owner, (*inside).around] {
-            if !reference.is_null() {
-                match visit(reference, arg) {
-                    0 => {}
-                    stop => return stop,
-                }
-            }
-        }
+        let inside = me.cast::<Inside>();
+        visit_all(me, [(*inside).owner, (*inside).around], visit, arg)
     }
-    0
 }
 
 unsafe extern "C" fn clear_slot(me: *mut ffi::PyObject) -> c_int {
@@ -130,7 +112,7 @@ unsafe extern "C" fn scope_attribute(me: *mut ffi::PyObject, _: *mut c_void) -> 
             (Bound::from_borrowed_ptr(py, me), (*inside).call.load(Ordering::Relaxed), owner)
         };
         let py = me.py();
-        let scope = (scope::or_none(py, owner), call, py.None(), scope::or_none(py, around(&me)));
+        let scope = (or_none(py, owner), call, py.None(), or_none(py, around(&me)));
         Ok(scope.into_pyobject(py)?.into_any())
     })
     .map_or(ptr::null_mut(), Bound::into_ptr)
@@ -141,7 +123,6 @@ pub fn make_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
     let attributes = Box::leak(Box::new([ffi::PyGetSetDef::default(), ffi::PyGetSetDef::default()]));
     attributes[0].name = c"_scope".as_ptr();
     attributes[0].get = Some(scope_attribute);
-    let slot = |slot: c_int, pfunc: *mut c_void| ffi::PyType_Slot { slot, pfunc };
     let mut slots = [
         slot(ffi::Py_tp_dealloc, dealloc_slot as *mut c_void),
         slot(ffi::Py_tp_traverse, traverse_slot as *mut c_void),
@@ -149,15 +130,7 @@ pub fn make_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
         slot(ffi::Py_tp_getset, attributes.as_mut_ptr().cast()),
         ffi::PyType_Slot::default(),
     ];
-    let mut spec = ffi::PyType_Spec {
-        name: c"tidegate._native.Inside".as_ptr(),
-        basicsize: size_of::<Inside>() as c_int,
-        itemsize: 0,
-        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION)
-            as u32,
-        slots: slots.as_mut_ptr(),
-    };
-    // SAFETY: the spec describes `Inside`; its attributes live for ever, the rest is copied.
-    let kind = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpec(&raw mut spec))? };
-    kind.cast_into::<PyType>().map_err(PyErr::from)
+    let flags = ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION;
+    // SAFETY: these are slots of an `Inside`; its attributes live for ever.
+    unsafe { new_type::<Inside>(py, c"tidegate._native.Inside", flags, &mut slots) }
 }

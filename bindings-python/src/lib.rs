@@ -1,7 +1,12 @@
-//! Native half of the Python package: conversions and nothing else. No logic here.
+//! Native half of the Python package. It converts arguments and results, and decides nothing. Modules, lowest layer first:
 //!
-//! Words are those of `core/src/wire.rs`. The lock is never held while Python code can run: ids are copied out under
-//! it, Python objects are made after it. Core is pure, so the one thing read here besides the arguments is the clock.
+//! - `ffi`, `lock`, `pairs`: the interpreter's C API, the lock, settings;
+//! - `unread`, `inside`, `scope`: a call's context, and the responses that have not been judged;
+//! - `listeners`, `state`, `testing`, `engine`: core's engine behind its lock;
+//! - `document`, `fleet`, `snapshot`, `telemetry`, `parts`: documents, the store, snapshots, records and metrics, lone parts;
+//! - `runner`, `again`, `call`, `awaitable`, `method`: the happy path of a call, for threads and for event loops.
+//!
+//! Modules never use each other in a circle: `tidegate-house` measures it.
 
 #![deny(unsafe_code)]
 #![allow(clippy::inline_always)] // the wheel is built for size, all but the way of a call that works
@@ -10,533 +15,44 @@
 mod again;
 #[allow(unsafe_code)] // slots by hand; each use says why it is sound, here and below
 mod awaitable;
+mod call;
 mod document;
+mod engine;
 #[allow(unsafe_code)]
-mod fast;
+mod ffi;
 mod fleet;
 #[allow(unsafe_code)]
 mod inside;
+mod listeners;
 #[allow(unsafe_code)]
 mod lock;
+#[allow(unsafe_code)]
+mod method;
+mod pairs;
 mod parts;
 mod runner;
 mod scope;
 mod snapshot;
+mod state;
 mod telemetry;
 mod testing;
+mod unread;
 
-use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyTuple};
-use tidegate::fleet::StoreCommand;
-use tidegate::{
-    Action, CallId, Clash, Class, Domain, Engine as Core, Event, Flags, HttpFailure, Kind, Options, Outcome,
-    Policy, PolicyId, Pool, PoolKind, Request, RouteId, SnapshotPages, Step, TABLE, Time, Value, Verdict,
-    WallTime, wire,
-};
-
-use lock::{Guard, Lock};
-use runner::Begun;
-
-pyo3::import_exception!(tidegate._engine.errors, PolicyError);
-
-/// What a host says of one key.
-#[derive(FromPyObject)]
-enum Given {
-    Number(f64),
-    Text(String),
-}
-
-/// Pairs as core takes them.
-fn plain(pairs: &[(String, Given)]) -> Vec<(&str, Value<'_>)> {
-    let pairs = pairs.iter().map(|(key, given)| match given {
-        Given::Number(number) => (key.as_str(), Value::Number(*number)),
-        Given::Text(text) => (key.as_str(), Value::Text(text)),
-    });
-    pairs.collect()
-}
-
-/// The policy of these pairs, or `PolicyError` with every mistake there is.
-fn checked(name: &str, pairs: &[(String, Given)]) -> PyResult<Policy> {
-    Policy::from_pairs(name, &plain(pairs)).map_err(|errors| document::raise(&errors))
-}
-
-/// The pool of these pairs, or `PolicyError` with every mistake there is.
-fn checked_pool(name: &str, kind: &str, pairs: &[(String, Given)]) -> PyResult<Pool> {
-    let Some(kind) = PoolKind::ALL.into_iter().find(|known| known.name() == kind) else {
-        return Err(PyValueError::new_err(format!("no pool is a {kind}")));
-    };
-    Pool::from_pairs(name, kind, &plain(pairs)).map_err(|errors| document::raise(&errors))
-}
-
-/// What an engine does not take in.
-fn clashes(what: &str, clash: &Clash) -> PyErr {
-    PolicyError::new_err((vec![(what.to_owned(), format!("{:?}", clash.name), clash.rule.to_owned())],))
-}
-
-/// What of a policy's settings keeps its calls from the native happy path.
-#[derive(Default)]
-struct Traits {
-    /// Has it an attempt timeout?
-    timed: AtomicBool,
-    /// Does it hedge?
-    hedged: AtomicBool,
-}
-
-struct State {
-    core: Core,
-    manual: Option<u64>,
-    woken: Vec<CallId>,
-    /// Commands for the store that nobody has fetched yet.
-    commands: Vec<StoreCommand>,
-    ears: telemetry::Ears,
-    mode: testing::Mode,
-    /// What callers look at before each call, by policy.
-    traits: BTreeMap<u32, Arc<Traits>>,
-}
-
-impl State {
-    /// What callers look at before each call, kept up to date.
-    fn traits(&mut self, policy: u32) -> &Arc<Traits> {
-        let settings = self.core.policy_of(PolicyId::from_word(policy));
-        let has = |key| settings.is_some_and(|policy| policy.value(key).is_some());
-        let (timed, hedged) = (has("attempt_timeout"), has("hedge.max_attempts"));
-        let traits = self.traits.entry(policy).or_default();
-        traits.timed.store(timed, Ordering::Relaxed);
-        traits.hedged.store(hedged, Ordering::Relaxed);
-        traits
-    }
-
-    /// The ids that this step woke, drained under the lock that set the flag; also none of them, where it has made records
-    /// for hooks or commands for the store. Whoever gets any tells the Python half's `wake`.
-    #[inline(always)]
-    fn woken(&mut self, flags: Flags) -> Option<Vec<u64>> {
-        if flags.wakes || flags.commands || self.core.has_records() {
-            self.woken_or_told(flags)
-        } else {
-            None
-        }
-    }
-
-    #[inline(never)]
-    fn woken_or_told(&mut self, flags: Flags) -> Option<Vec<u64>> {
-        let told = self.core.has_records() && telemetry::hear(self);
-        if flags.wakes {
-            self.core.take_wakes(&mut self.woken);
-        }
-        if flags.commands {
-            self.fetch_commands();
-        }
-        (told || flags.wakes || flags.commands).then(|| self.woken.drain(..).map(CallId::to_word).collect())
-    }
-}
-
-/// The engine of the core behind one short lock.
-///
-/// Without `manual_clock` it reads the system's monotonic clock itself, so that a call costs two crossings.
-#[pyclass(frozen, module = "tidegate._native")]
-struct Engine {
-    manual: bool,
-    state: Lock<State>,
-}
-
-/// Microseconds on the process's monotonic clock. The origin is the first reading of the process.
-#[expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "the one clock read of this binding")]
-fn monotonic() -> Time {
-    use std::time::Instant;
-    static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    let since = ORIGIN.get_or_init(Instant::now).elapsed();
-    Time::from_micros(since.as_secs() * 1_000_000 + u64::from(since.subsec_micros()))
-}
-
-impl Engine {
-    /// The lock, then the time: readings are in the order in which the engine sees them.
-    #[inline(always)]
-    fn at_now<'a>(&'a self, py: Python<'a>) -> (Guard<'a, State>, Time) {
-        let state = self.state.lock(py);
-        let now = state.manual.map_or_else(monotonic, Time::from_micros);
-        (state, now)
-    }
-
-    /// Begins a call.
-    #[inline(always)]
-    fn begin_with(&self, py: Python<'_>, route: RouteId, request: &Request) -> Begun {
-        let (mut state, now) = self.at_now(py);
-        let mut own = None;
-        let (route, request) = state.mode.begins(route, request, &mut own);
-        let (call, step) = state.core.begin(route, request, now);
-        let woken = state.woken(step.flags);
-        Begun { call, step, now, woken }
-    }
-
-    /// Tells a call what happened.
-    #[inline(always)]
-    fn on_with(&self, py: Python<'_>, call: CallId, event: Event) -> (Step, Option<Vec<u64>>) {
-        let (step, woken, _) = self.on_at(py, call, event);
-        (step, woken)
-    }
-
-    /// The same, and when that was.
-    #[inline(always)]
-    fn on_at(&self, py: Python<'_>, call: CallId, event: Event) -> (Step, Option<Vec<u64>>, Time) {
-        let (mut state, now) = self.at_now(py);
-        let step = state.core.on(call, event, now);
-        (step, state.woken(step.flags), now)
-    }
-
-    /// Cancels a call and reports these attempts as unwound: the calls that can go on because of it.
-    fn give_up(&self, py: Python<'_>, call: CallId, attempts: RangeInclusive<u8>) -> Option<Vec<u64>> {
-        let woken = self.on_with(py, call, Event::Cancel).1;
-        self.unwound(py, call, attempts, woken)
-    }
-
-    /// The same, unless the call has ended before: then its shell knows which attempts still run.
-    fn give_up_live(&self, py: Python<'_>, call: CallId, attempts: RangeInclusive<u8>) -> Option<Vec<u64>> {
-        let (step, woken) = self.on_with(py, call, Event::Cancel);
-        let ended = matches!(step.action, Action::Done { verdict: Verdict::Stale, .. });
-        if ended { woken } else { self.unwound(py, call, attempts, woken) }
-    }
-
-    /// Reports these attempts as unwound.
-    fn unwound(
-        &self,
-        py: Python<'_>,
-        call: CallId,
-        attempts: RangeInclusive<u8>,
-        mut woken: Option<Vec<u64>>,
-    ) -> Option<Vec<u64>> {
-        for attempt in attempts {
-            let outcome = Outcome::of(Class::Cancelled);
-            if let (_, Some(more)) = self.on_with(py, call, Event::Finished { attempt, outcome }) {
-                woken.get_or_insert_default().extend(more);
-            }
-        }
-        woken
-    }
-
-    /// What callers look at before each call, kept up to date.
-    fn traits(&self, py: Python<'_>, policy: u32) -> Arc<Traits> {
-        Arc::clone(self.state.lock(py).traits(policy))
-    }
-
-    /// The engine's time.
-    fn read_clock(&self, py: Python<'_>) -> Time {
-        self.at_now(py).1
-    }
-}
-
-#[pymethods]
-impl Engine {
-    #[new]
-    #[pyo3(signature = (seed, manual_clock = false, journal = false, max_routes = 10_000))]
-    fn new(seed: u64, manual_clock: bool, journal: bool, max_routes: u32) -> Self {
-        let core = Core::new(seed, Options::default().journal(journal).max_routes(max_routes));
-        let (manual, ears) = (manual_clock.then_some(0), telemetry::Ears::new());
-        let mode = testing::Mode::default();
-        let (woken, commands, traits) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let state = State { core, manual, woken, commands, ears, mode, traits };
-        Self { manual: manual_clock, state: Lock::new(state) }
-    }
-
-    /// Takes a policy in: pairs of dotted keys and numbers or words, spans in microseconds.
-    ///
-    /// Raises `PolicyError` with every mistake there is.
-    #[pyo3(signature = (name, pairs: "list[tuple[str, float | str]]") -> "int")]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
-    fn policy(&self, py: Python<'_>, name: &str, pairs: Vec<(String, Given)>) -> PyResult<u32> {
-        let policy = checked(name, &pairs)?;
-        let taken = self.state.lock(py).take_in(policy);
-        taken.map(PolicyId::to_word).map_err(|clash| clashes("policy", &clash))
-    }
-
-    /// Takes a pool in: a `bulkhead`, a `rate_limit` or a `budget`, its pairs without the name of their table.
-    ///
-    /// Raises `PolicyError` with every mistake there is.
-    #[pyo3(signature = (name, kind, pairs: "list[tuple[str, float | str]]") -> "None")]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
-    fn pool(&self, py: Python<'_>, name: &str, kind: &str, pairs: Vec<(String, Given)>) -> PyResult<()> {
-        let pool = checked_pool(name, kind, &pairs)?;
-        let (mut state, now) = self.at_now(py);
-        state.core.pool(pool, now).map_err(|clash| clashes("pool", &clash))
-    }
-
-    /// Gives a pool other settings: the calls that can go on now because of it.
-    ///
-    /// Raises `PolicyError` with every mistake there is.
-    #[pyo3(signature = (name, kind, pairs: "list[tuple[str, float | str]]") -> "list[int]")]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
-    fn retune_pool(
-        &self,
-        py: Python<'_>,
-        name: &str,
-        kind: &str,
-        pairs: Vec<(String, Given)>,
-    ) -> PyResult<Vec<u64>> {
-        let pool = checked_pool(name, kind, &pairs)?;
-        let (mut state, now) = self.at_now(py);
-        let retuned = state.core.retune_pool(pool, now);
-        let woken = retuned.map(|flags| state.woken(flags));
-        drop(state);
-        woken.map(Option::unwrap_or_default).map_err(|clash| clashes("pool", &clash))
-    }
-
-    /// Refuses all calls of a policy, or of one of its routes, until it is told otherwise: the calls to wake.
-    #[pyo3(signature = (policy, route: "int | None", on) -> "list[int]")]
-    fn force_open(&self, py: Python<'_>, policy: u32, route: Option<u64>, on: bool) -> Vec<u64> {
-        let (mut state, now) = self.at_now(py);
-        let route = route.map(RouteId::from_word);
-        let flags = state.core.force_open(PolicyId::from_word(policy), route, on, now);
-        state.woken(flags).unwrap_or_default()
-    }
-
-    /// The name of a path, for `begin`; 0 where its policy holds nothing.
-    fn target(&self, py: Python<'_>, route: u64, path: &str) -> u64 {
-        let (mut state, now) = self.at_now(py);
-        state.core.target(RouteId::from_word(route), path, now).to_word()
-    }
-
-    /// The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class.
-    #[pyo3(signature = (policy) -> "list[tuple[str, str]]")]
-    fn kinds(&self, py: Python<'_>, policy: u32) -> Vec<(String, &'static str)> {
-        let state = self.state.lock(py);
-        let Some(policy) = state.core.policy_of(PolicyId::from_word(policy)) else { return Vec::new() };
-        let class = |name| policy.kind_of(name).map_or("", |kind| policy.class_of(kind).name());
-        policy.kinds().map(|name| (name.to_owned(), class(name))).collect()
-    }
-
-    /// Gives a policy other settings: the calls that can go on now because of it.
-    ///
-    /// Raises `PolicyError` with every mistake there is.
-    #[pyo3(signature = (policy, name, pairs: "list[tuple[str, float | str]]") -> "list[int]")]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
-    fn retune(
-        &self,
-        py: Python<'_>,
-        policy: u32,
-        name: &str,
-        pairs: Vec<(String, Given)>,
-    ) -> PyResult<Vec<u64>> {
-        let to = checked(name, &pairs)?;
-        let (mut state, now) = self.at_now(py);
-        let retuned = state.change(PolicyId::from_word(policy), to, now);
-        let woken = retuned.map(|flags| state.woken(flags));
-        state.traits(policy);
-        drop(state);
-        woken.map(Option::unwrap_or_default).map_err(|clash| clashes("policy", &clash))
-    }
-
-    /// The route of a key under a policy.
-    fn route(&self, py: Python<'_>, policy: u32, key: &str) -> u64 {
-        let (mut state, now) = self.at_now(py);
-        state.core.route(PolicyId::from_word(policy), key, now).to_word()
-    }
-
-    /// Begins a call: its id and its first step, and the calls that can go on now where the step says so.
-    #[pyo3(signature = (route, flags, remaining, parent, target) -> "tuple[int, int] | tuple[int, int, list[int]]")]
-    fn begin<'py>(
-        &self,
-        py: Python<'py>,
-        route: u64,
-        flags: u64,
-        remaining: u64,
-        parent: u64,
-        target: u64,
-    ) -> PyResult<Bound<'py, PyTuple>> {
-        let Some(request) = wire::unpack_request(flags, remaining, parent, target) else {
-            return Err(PyValueError::new_err(format!("no request has the flags {flags:#x}")));
-        };
-        let Begun { call, step, woken, .. } = self.begin_with(py, RouteId::from_word(route), &request);
-        let (call, step) = (call.to_word(), wire::pack_step(step));
-        match woken {
-            None => (call, step).into_pyobject(py),
-            Some(woken) => (call, step, woken).into_pyobject(py),
-        }
-    }
-
-    /// Tells a call what happened: its next step, paired with the calls that can go on now where the step says so.
-    #[pyo3(signature = (call, event) -> "int | tuple[int, list[int]]")]
-    fn on<'py>(&self, py: Python<'py>, call: u64, event: u64) -> PyResult<Bound<'py, PyAny>> {
-        let Some(event) = wire::unpack_event(event) else {
-            return Err(PyValueError::new_err(format!("no event has the word {event:#x}")));
-        };
-        let (step, woken) = self.on_with(py, CallId::from_word(call), event);
-        let step: Bound<'py, PyInt> = wire::pack_step(step).into_pyobject(py)?;
-        match woken {
-            None => Ok(step.into_any()),
-            Some(woken) => Ok((step, woken).into_pyobject(py)?.into_any()),
-        }
-    }
-
-    /// The caller of a call gave up: it is cancelled, and its last attempt has unwound, and so has the one after, which
-    /// may have been started by a step that an interrupt has lost. The calls that can go on now; None where there is
-    /// nobody to tell anything.
-    #[pyo3(signature = (call, attempts) -> "list[int] | None")]
-    fn abandon(&self, py: Python<'_>, call: u64, attempts: u8) -> Option<Vec<u64>> {
-        self.give_up(py, CallId::from_word(call), attempts..=attempts.saturating_add(1))
-    }
-
-    /// Microseconds that the newest attempt of a call still has, below 0 without end.
-    fn time_left(&self, py: Python<'_>, call: u64) -> i64 {
-        let (state, now) = self.at_now(py);
-        let left = state.core.time_left(CallId::from_word(call), now);
-        left.and_then(|span| i64::try_from(span.as_micros()).ok()).unwrap_or(-1)
-    }
-
-    /// A caller got something in the place of an error of a call on this route, or did not.
-    fn note_fallback(&self, py: Python<'_>, route: u64, ok: bool) {
-        let (mut state, now) = self.at_now(py);
-        state.core.note_fallback(RouteId::from_word(route), ok, now);
-    }
-
-    /// Does a fallback stand in for this end: a verdict's number, and a failure's kind where there is one, judged by the
-    /// policy's classifier or not?
-    #[pyo3(signature = (policy, verdict, failure, judged) -> "bool")]
-    fn falls_back(
-        &self,
-        py: Python<'_>,
-        policy: u32,
-        verdict: u8,
-        failure: Option<u8>,
-        judged: bool,
-    ) -> bool {
-        let Some(verdict) = Verdict::ALL.get(usize::from(verdict)) else { return false };
-        let policy = PolicyId::from_word(policy);
-        self.state.lock(py).core.falls_back(policy, *verdict, failure.and_then(Kind::new), judged)
-    }
-
-    /// May what a call does be done twice under a policy?
-    fn may_do_twice(&self, py: Python<'_>, policy: u32) -> bool {
-        self.state.lock(py).core.policy_of(PolicyId::from_word(policy)).is_some_and(Policy::may_do_twice)
-    }
-
-    /// The outcome of an HTTP answer, at its place in the word of a Finished event.
-    #[pyo3(signature = (policy, status, headers: "list[tuple[bytes, bytes]]", wall_us) -> "int")]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
-    fn classify(
-        &self,
-        py: Python<'_>,
-        policy: u32,
-        status: u16,
-        headers: Vec<(Vec<u8>, Vec<u8>)>,
-        wall_us: u64,
-    ) -> u64 {
-        let headers: Vec<_> =
-            headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
-        let failure = HttpFailure { status, headers: &headers };
-        let wall = WallTime::from_unix_micros(wall_us);
-        wire::pack_outcome(self.state.lock(py).core.classify(PolicyId::from_word(policy), &failure, wall))
-    }
-
-    /// May a request of this method be repeated without an idempotency key?
-    fn retries_method(&self, py: Python<'_>, policy: u32, method: &str) -> bool {
-        self.state.lock(py).core.retries_method(PolicyId::from_word(policy), method)
-    }
-
-    /// The value of a policy's key that is in force, in its pool where it stands there: a number (spans in
-    /// microseconds), a word, or None.
-    #[pyo3(signature = (policy, key) -> "float | str | None")]
-    fn setting<'py>(&self, py: Python<'py>, policy: u32, key: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let state = self.state.lock(py);
-        let value = match state.core.setting(PolicyId::from_word(policy), key) {
-            None => None,
-            Some(Value::Number(number)) => Some(Given::Number(number)),
-            Some(Value::Text(text)) => Some(Given::Text(text.to_owned())),
-        };
-        drop(state);
-        Ok(match value {
-            None => None,
-            Some(Given::Number(number)) => Some(number.into_pyobject(py)?.into_any()),
-            Some(Given::Text(text)) => Some(text.into_pyobject(py)?.into_any()),
-        })
-    }
-
-    /// Microseconds on this engine's clock.
-    fn now(&self, py: Python<'_>) -> u64 {
-        self.read_clock(py).as_micros()
-    }
-
-    /// Sets the manual clock, in microseconds.
-    fn set_now(&self, py: Python<'_>, us: u64) -> PyResult<()> {
-        if !self.manual {
-            return Err(PyValueError::new_err(
-                "this engine reads the system's clock; make it with manual_clock = True",
-            ));
-        }
-        self.state.lock(py).manual = Some(us);
-        Ok(())
-    }
-
-    /// The state of everything, as plain dictionaries and lists.
-    #[pyo3(signature = () -> "dict[str, object]")]
-    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let mut pages = SnapshotPages::default();
-        loop {
-            let (state, now) = self.at_now(py);
-            let more = state.core.snapshot_page(&mut pages, now);
-            drop(state);
-            if !more {
-                return snapshot::dict(py, pages.finish());
-            }
-            py.detach(|| {}); // other threads' calls go on between two pages
-        }
-    }
-
-    /// In the child of a fork: drops the parent's calls and takes a seed of its own.
-    fn after_fork(&self, py: Python<'_>, seed: u64) {
-        let (mut state, now) = self.at_now(py);
-        let _ = state.core.after_fork(seed, now);
-        state.commands.clear();
-    }
-
-    /// The version of the core.
-    #[classattr]
-    fn version() -> &'static str {
-        env!("CARGO_PKG_VERSION")
-    }
-}
-
-/// Core's table of keys: what each takes (`span`, `count`, `real`, `flag`, `choice`, `list`, `kinds`, `name`) and its default, as a
-/// document would write it; empty where there is none.
-#[pyfunction]
-#[pyo3(signature = () -> "dict[str, tuple[str, str]]")]
-fn keys(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let dict = PyDict::new(py);
-    for key in TABLE {
-        let domain = match key.domain {
-            Domain::Span { .. } => "span",
-            Domain::Count { .. } => "count",
-            Domain::Real { .. } => "real",
-            Domain::Flag => "flag",
-            Domain::Choice(_) => "choice",
-            Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) => "list",
-            Domain::Kinds => "kinds",
-            Domain::Name => "name",
-        };
-        dict.set_item(key.path, (domain, key.default))?;
-    }
-    Ok(dict)
-}
-
-/// Microseconds on the process's monotonic clock, which every engine without a manual clock shares.
-#[pyfunction(name = "monotonic")]
-fn monotonic_us() -> u64 {
-    monotonic().as_micros()
-}
 
 /// Tidegate's core, for the Python half. No part of the public API.
 #[pymodule(gil_used = false)]
 mod _native {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use super::document::Document;
     #[pymodule_export]
-    use super::fast::{native_method, within};
+    use super::engine::{Engine, keys, monotonic_us};
     #[pymodule_export]
     use super::fleet::{Fleet, MemoryStore};
+    #[pymodule_export]
+    use super::method::native_method;
     #[pymodule_export]
     use super::parts::breaker::{CircuitBreaker, Ticket, evidence_of};
     #[pymodule_export]
@@ -558,9 +74,16 @@ mod _native {
     #[pymodule_export]
     use super::runner::Runner;
     #[pymodule_export]
-    use super::scope::{awaitable_type, scope, scope_variable};
+    use super::scope::{awaitable_type, scope, scope_variable, within};
     #[pymodule_export]
     use super::telemetry::{Inspector, bounds, families, record_types, verdicts};
     #[pymodule_export]
-    use super::{Engine, keys, monotonic_us};
+    use super::unread::Unread;
+
+    /// Looks up what every call needs.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let py = module.py();
+        super::scope::look_up(py, super::awaitable::make_type(py)?)
+    }
 }

@@ -16,7 +16,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tidegate::{Class, Duration, Policy, Time, Value};
 
-use crate::Given;
+use crate::pairs::Given;
 
 type Pairs = Vec<(String, Given)>;
 

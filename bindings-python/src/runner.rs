@@ -8,9 +8,11 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use tidegate::{Action, CallId, Class, Event, Outcome, Request, RouteId, Step, Time, wire};
+use tidegate::{CallId, Class, Event, Outcome, Request, RouteId, wire};
 
-use crate::{Engine, Traits};
+use crate::engine::{Begun, Engine};
+use crate::ffi::Raised;
+use crate::state::Traits;
 
 /// The native half of a `Caller`.
 #[pyclass(subclass, frozen, module = "tidegate._native")]
@@ -33,23 +35,6 @@ pub struct Settings {
     judged: bool,
     /// Is an exception raised as it is, where its verdict has no note: is there no fallback, and no journal to find it in?
     bare: bool,
-}
-
-/// A call that has begun: its id, what to do first, when that was said, and who can go on because of it.
-pub struct Begun {
-    pub call: CallId,
-    pub step: Step,
-    pub now: Time,
-    pub woken: Option<Vec<u64>>,
-}
-
-impl Begun {
-    /// Is it the happy path's first step: start attempt 1, and nothing beside it?
-    pub fn is_first_attempt(&self) -> bool {
-        matches!(self.step.action, Action::Attempt { attempt: 1, hedge: false })
-            && self.step.stop == 0
-            && !self.step.flags.commands
-    }
 }
 
 impl Settings {
@@ -143,29 +128,22 @@ impl Settings {
         self.woken(py, woken, error)
     }
 
+    /// Tells hooks what a step has done, and what the attempt was that it was about; wakes whom it woke.
+    pub fn told(
+        &self,
+        py: Python<'_>,
+        call: CallId,
+        function: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        woken: Vec<u64>,
+    ) -> PyResult<()> {
+        let told = (call.to_word(), function, value, woken);
+        self.owner.bind(py).call_method1(intern!(py, "told"), told).map(drop)
+    }
+
     /// Wakes the owners of these calls.
     pub fn wake(&self, py: Python<'_>, calls: Vec<u64>) -> PyResult<()> {
         self.owner.bind(py).call_method1(intern!(py, "wake"), (calls,)).map(drop)
-    }
-}
-
-/// An exception is set in the interpreter: how the happy path says it, which a `PyErr` would make twice as wide.
-pub struct Raised;
-
-impl From<PyErr> for Raised {
-    #[cold]
-    fn from(error: PyErr) -> Self {
-        Python::attach(|py| error.restore(py));
-        Self
-    }
-}
-
-impl Raised {
-    /// The exception itself, taken back from the interpreter.
-    #[cold]
-    #[allow(clippy::unused_self)] // it stands for what is taken
-    pub fn take(self, py: Python<'_>) -> PyErr {
-        PyErr::fetch(py)
     }
 }
 

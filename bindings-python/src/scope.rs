@@ -8,14 +8,16 @@
 //! (a task of an older loop with a deadline, say) is not mistaken for the inside of a call on the same thread.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
-use crate::runner::Raised;
-use crate::{awaitable, fast, inside};
+use crate::ffi::{self, Raised};
+use crate::inside;
+use crate::unread::Unread;
 
 /// What is looked up once.
 pub struct Globals {
@@ -30,29 +32,35 @@ pub struct Globals {
     pub reset: Py<PyAny>,
     pub modules: Py<PyDict>,
     pub coroutine: Py<PyType>,
+    /// What `acall` answers.
     pub awaitable: Py<PyType>,
     pub inside: Py<PyType>,
+    /// A response that has not been judged yet.
+    pub unread: Py<PyType>,
 }
 
-/// The globals of the process; made when they are first needed.
+static GLOBALS: PyOnceLock<Globals> = PyOnceLock::new();
+
+/// The globals of the process.
 #[inline(always)]
 pub fn globals(py: Python<'_>) -> Result<&'static Globals, Raised> {
-    static GLOBALS: PyOnceLock<Globals> = PyOnceLock::new();
-    match GLOBALS.get(py) {
-        Some(globals) => Ok(globals),
-        None => Ok(make_globals(py, &GLOBALS)?),
-    }
+    GLOBALS.get(py).ok_or_else(|| missing().into())
 }
 
 #[cold]
-fn make_globals<'a>(py: Python<'_>, place: &'a PyOnceLock<Globals>) -> PyResult<&'a Globals> {
-    place.get_or_try_init(py, || {
+fn missing() -> PyErr {
+    PyRuntimeError::new_err("tidegate: the native module has not been imported")
+}
+
+/// Fills the globals; runs once, while the module is imported. `awaitable` is the type that `acall` returns.
+pub fn look_up(py: Python<'_>, awaitable: Bound<'_, PyType>) -> PyResult<()> {
+    let made = GLOBALS.get_or_try_init(py, || {
         let default = PyDict::new(py);
         default.set_item("default", py.None())?;
         let variable = py.import("contextvars")?.getattr("ContextVar")?;
         let variable = variable.call(("tidegate.scope",), Some(&default))?;
         let coroutine = py.import("types")?.getattr("CoroutineType")?;
-        Ok(Globals {
+        PyResult::Ok(Globals {
             seen_for_contexts: AtomicUsize::new(0),
             needs_variable: AtomicBool::new(false),
             seen_for_trio: AtomicUsize::new(0),
@@ -62,10 +70,62 @@ fn make_globals<'a>(py: Python<'_>, place: &'a PyOnceLock<Globals>) -> PyResult<
             variable: variable.unbind(),
             modules: py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?.unbind(),
             coroutine: coroutine.cast_into::<PyType>()?.unbind(),
-            awaitable: awaitable::make_type(py)?.unbind(),
+            awaitable: awaitable.unbind(),
             inside: inside::make_type(py)?.unbind(),
+            unread: py.get_type::<Unread>().unbind(),
         })
-    })
+    });
+    made.map(drop)
+}
+
+/// Must the context variable be set for a call of this thread? Frames of a thread are cheaper, but are seen on that thread only.
+///
+/// Greenlets share a thread and switch at any moment, each with its own context; and what hands contexts to other threads
+/// (executors, anyio's and asgiref's portals) takes the variable along.
+#[inline(always)]
+pub fn needs_variable(py: Python<'_>, globals: &Globals) -> Result<bool, Raised> {
+    let count = globals.modules.bind(py).len();
+    if count == globals.seen_for_contexts.load(Ordering::Relaxed) {
+        return Ok(globals.needs_variable.load(Ordering::Relaxed));
+    }
+    look_for_contexts(py, globals, count)
+}
+
+#[cold]
+fn look_for_contexts(py: Python<'_>, globals: &Globals, count: usize) -> Result<bool, Raised> {
+    const NAMES: [&str; 4] = ["greenlet", "concurrent.futures.thread", "anyio.from_thread", "asgiref.sync"];
+    let modules = globals.modules.bind(py);
+    let mut found = false;
+    for name in NAMES {
+        found = found || modules.contains(name)?;
+    }
+    globals.needs_variable.store(found, Ordering::Relaxed);
+    globals.seen_for_contexts.store(count, Ordering::Relaxed);
+    Ok(found)
+}
+
+/// Has a module been imported? It is looked for whenever the number of modules has changed since `seen`.
+#[inline(always)]
+pub fn has_module(
+    py: Python<'_>,
+    globals: &Globals,
+    seen: &AtomicUsize,
+    name: &Bound<'_, PyString>,
+) -> Result<bool, Raised> {
+    let modules = globals.modules.bind(py);
+    let count = modules.len();
+    if count == seen.load(Ordering::Relaxed) {
+        return Ok(false);
+    }
+    let found = modules.contains(name)?;
+    seen.store(if found { 0 } else { count }, Ordering::Relaxed);
+    Ok(found)
+}
+
+/// Is it a coroutine: Python's own, or one of ours?
+#[inline(always)]
+pub fn is_coroutine(value: &Bound<'_, PyAny>, globals: &Globals) -> bool {
+    ffi::is_exactly(value, &globals.coroutine) || ffi::is_exactly(value, &globals.awaitable)
 }
 
 /// A call whose function runs on this thread, and which no context variable tells of.
@@ -96,9 +156,9 @@ pub struct Around<'py> {
 /// What surrounds the code that runs here.
 #[inline(always)]
 pub fn around<'py>(py: Python<'py>, globals: &Globals) -> Result<Around<'py>, Raised> {
-    let said = fast::call0(globals.get.bind(py))?;
+    let said = ffi::call0(globals.get.bind(py))?;
     let within = FRAMES.with_borrow(|frames| frames.last().is_some_and(|frame| frame.said.is(&said)));
-    let scope = if within { frame_scope(py, &said)? } else { inside::live(&said, globals) };
+    let scope = if within { frame_scope(py, &said)? } else { inside::live(&said, &globals.inside) };
     Ok(Around { said, scope })
 }
 
@@ -116,7 +176,7 @@ fn frame_scope<'py>(py: Python<'py>, said: &Bound<'py, PyAny>) -> PyResult<Optio
         Some((call, owner, outer, None)) => (call, owner, outer),
     };
     // Nothing is borrowed here: making a tuple can run a finalizer, and that can make calls.
-    let made = (owner, call, py.None(), or_none(py, outer)).into_pyobject(py)?.into_any();
+    let made = (owner, call, py.None(), ffi::or_none(py, outer)).into_pyobject(py)?.into_any();
     let told = made.clone().unbind();
     let unused = FRAMES.with_borrow_mut(|frames| {
         match frames.iter_mut().rfind(|frame| frame.call == call && frame.told.is_none()) {
@@ -126,15 +186,6 @@ fn frame_scope<'py>(py: Python<'py>, said: &Bound<'py, PyAny>) -> PyResult<Optio
     });
     drop(unused.map(|scope| scope.into_bound(py)));
     Ok(Some(made))
-}
-
-fn none(py: Python<'_>) -> Bound<'_, PyAny> {
-    py.None().into_bound(py)
-}
-
-/// A scope, or None.
-pub fn or_none<'py>(py: Python<'py>, scope: Option<Bound<'py, PyAny>>) -> Bound<'py, PyAny> {
-    scope.unwrap_or_else(|| none(py))
 }
 
 /// A call's function is about to run on this thread.
@@ -162,6 +213,37 @@ pub fn leave(py: Python<'_>, call: u64, owner: &Bound<'_, PyAny>) {
     }
 }
 
+/// Sets the context variable while something runs.
+pub fn set_for<'py>(
+    globals: &Globals,
+    scope: &Bound<'py, PyAny>,
+    run: impl FnOnce() -> Result<Bound<'py, PyAny>, Raised>,
+) -> Result<Bound<'py, PyAny>, Raised> {
+    let py = scope.py();
+    let token = ffi::call1(globals.set.bind(py), scope)?;
+    let result = run();
+    let error = if result.is_err() { PyErr::take(py) } else { None };
+    let reset = ffi::call1(globals.reset.bind(py), &token);
+    if let Some(error) = error {
+        error.restore(py);
+    }
+    reset.and(result)
+}
+
+/// Calls a function inside a scope. No interrupt can come between setting and resetting it.
+#[pyfunction]
+#[pyo3(signature = (scope, function, *args: "object") -> "object")]
+pub fn within<'py>(
+    scope: &Bound<'py, PyAny>,
+    function: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = scope.py();
+    let run = || ffi::call_with(function, Some(args.as_any()), None);
+    let result = globals(py).and_then(|globals| set_for(globals, scope, run));
+    result.map_err(|raised| raised.take(py))
+}
+
 /// The context variable that the shells keep scopes in.
 #[pyfunction]
 #[pyo3(signature = () -> "object")]
@@ -174,7 +256,7 @@ pub fn scope_variable(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 #[pyo3(signature = () -> "object")]
 pub fn scope(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let around = globals(py).and_then(|globals| around(py, globals));
-    Ok(or_none(py, around.map_err(|raised| raised.take(py))?.scope))
+    Ok(ffi::or_none(py, around.map_err(|raised| raised.take(py))?.scope))
 }
 
 /// The type of what `acall` answers.

@@ -1,13 +1,7 @@
 //! What an engine tells: records for hooks, metrics, the journal, explanations, saved state. Conversions and nothing
 //! else; what is told is decided in core.
-//!
-//! Records are taken from core in the step that made them, under its lock, and kept for the thread that made the step: it
-//! hands them to its hooks after the step, before the wait that the step asks for. Metrics count there and then, so
-//! that a call that works costs no Python.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::intern;
@@ -19,71 +13,26 @@ use tidegate::{
     Series, Time,
 };
 
-use crate::{Engine, State, scope};
+use crate::engine::Engine;
+use crate::state::State;
+use crate::{listeners, pairs, scope};
 
 pyo3::import_exception!(tidegate._engine.errors, StateError);
 
-/// Who listens to an engine.
-pub struct Ears {
-    /// The engine, among those of the process.
-    id: u64,
-    /// The types that hooks listen to, a bit for each.
-    hooks: u32,
-    /// Those of them that may be left out if the log writes nothing at their level.
-    quiet: u32,
-    meter: Option<Meter>,
-    heard: Vec<Record>,
-}
-
-impl Ears {
-    pub fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { id, hooks: 0, quiet: 0, meter: None, heard: Vec::new() }
-    }
-}
-
 /// `logging.INFO`.
 const INFO: u8 = 20;
-
-thread_local! {
-    /// What this thread's steps have made, for its hooks.
-    static TOLD: RefCell<Vec<(u64, Record)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Takes what a step has made: is there anything for this thread's hooks?
-#[cold]
-#[inline(never)]
-pub fn hear(state: &mut State) -> bool {
-    let State { core, ears, .. } = state;
-    core.take_records(&mut ears.heard);
-    if let Some(meter) = &mut ears.meter {
-        ears.heard.iter().for_each(|record| meter.add(core, record));
-    }
-    let wanted = |record: &&Record| ears.hooks & 1 << record.what as u32 != 0;
-    let told = ears.heard.iter().filter(wanted).map(|record| (ears.id, *record));
-    let any = TOLD.with_borrow_mut(|all| {
-        let before = all.len();
-        all.extend(told);
-        all.len() > before
-    });
-    ears.heard.clear();
-    any
-}
 
 /// Has this thread nothing to tell but what only the log would write, at a level at which it writes nothing, and is there
 /// nothing to send? Then that is dropped, and no Python runs.
 pub fn hush(engine: &Engine, py: Python<'_>) -> PyResult<bool> {
     static LOGGER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let (id, quiet) = {
+    let (id, all_quiet) = {
         let state = engine.state.lock(py);
         if !state.commands.is_empty() {
             return Ok(false);
         }
-        (state.ears.id, state.ears.quiet)
+        (state.listeners.id(), state.listeners.are_all_quiet())
     };
-    let all_quiet = TOLD
-        .with_borrow(|all| all.iter().all(|(of, record)| *of == id && quiet & 1 << record.what as u32 != 0));
     let modules = scope::globals(py).map_err(|raised| raised.take(py))?.modules.bind(py);
     if !all_quiet || modules.contains(intern!(py, "structlog"))? {
         return Ok(false); // structlog may be set up to write everything: the log itself knows
@@ -103,19 +52,8 @@ pub fn hush(engine: &Engine, py: Python<'_>) -> PyResult<bool> {
             Err(interrupt) => return Err(interrupt),
         }
     }
-    TOLD.with_borrow_mut(|all| all.retain(|(of, _)| *of != id));
+    listeners::forget_pending(id);
     Ok(true)
-}
-
-/// Core makes what hooks and the meter want between them.
-fn subscribe(state: &mut State) {
-    let hooks = state.ears.hooks;
-    let mut types: Vec<_> =
-        RecordType::ALL.iter().copied().filter(|what| hooks & 1 << *what as u32 != 0).collect();
-    if state.ears.meter.is_some() {
-        types.extend(Meter::TYPES);
-    }
-    state.core.subscribe_to(&types);
 }
 
 /// A bit for each of these types.
@@ -214,9 +152,8 @@ impl Inspector {
     fn listen(&self, py: Python<'_>, types: Vec<String>, quiet: Vec<String>) -> PyResult<()> {
         let (hooks, quiet) = (bits(&types)?, bits(&quiet)?);
         self.with(py, |state, _| {
-            state.ears.hooks = hooks;
-            state.ears.quiet = quiet;
-            subscribe(state);
+            let State { core, listeners, .. } = state;
+            listeners.listen(core, hooks, quiet);
         });
         Ok(())
     }
@@ -225,21 +162,8 @@ impl Inspector {
     #[pyo3(signature = (hushed) -> "list[tuple[object, ...]]")]
     fn take_records<'py>(&self, py: Python<'py>, hushed: bool) -> PyResult<Bound<'py, PyList>> {
         let taken = self.with(py, |state, _| {
-            let id = state.ears.id;
-            let out = if hushed { state.ears.quiet } else { 0 };
-            let mut taken = Vec::new();
-            TOLD.with_borrow_mut(|all| {
-                all.retain(|(of, record)| {
-                    if *of == id && out & 1 << record.what as u32 == 0 {
-                        taken.push((*record, Names::default()));
-                    }
-                    *of != id
-                });
-            });
-            for (record, known) in &mut taken {
-                *known = names(state, record);
-            }
-            taken
+            let records = state.listeners.take_pending(hushed);
+            records.into_iter().map(|record| (record, names(state, &record))).collect::<Vec<_>>()
         });
         let tuples = taken.into_iter().map(|(record, names)| tuple(py, &record, names));
         PyList::new(py, tuples.collect::<PyResult<Vec<_>>>()?)
@@ -248,8 +172,8 @@ impl Inspector {
     /// Starts to count for metrics, if nobody has: `max_routes` routes of each policy have series of their own.
     fn measure(&self, py: Python<'_>, max_routes: usize) {
         self.with(py, |state, _| {
-            state.ears.meter.get_or_insert_with(|| Meter::new(max_routes));
-            subscribe(state);
+            let State { core, listeners, .. } = state;
+            listeners.measure(core, max_routes);
         });
     }
 
@@ -258,8 +182,8 @@ impl Inspector {
     fn series<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let mut pages = ReadPages::default();
         while self.with(py, |state, now| {
-            let State { core, ears, .. } = state;
-            ears.meter.as_mut().is_some_and(|meter| meter.read_page(core, &mut pages, now))
+            let State { core, listeners, .. } = state;
+            listeners.meter.as_mut().is_some_and(|meter| meter.read_page(core, &mut pages, now))
         }) {
             py.detach(|| {}); // other threads' calls go on between two pages
         }
@@ -274,8 +198,8 @@ impl Inspector {
     /// What a route is called in labels: its key, or `other`.
     fn label(&self, py: Python<'_>, policy: &str, route: &str) -> String {
         self.with(py, |state, _| {
-            let State { core, ears, .. } = state;
-            let known = ears.meter.as_mut().zip(core.policy_named(policy));
+            let State { core, listeners, .. } = state;
+            let known = listeners.meter.as_mut().zip(core.policy_named(policy));
             known.map_or("other", |(meter, policy)| meter.label(policy, route)).to_owned()
         })
     }
@@ -286,7 +210,7 @@ impl Inspector {
     fn test(&self, py: Python<'_>, active: bool, attempts: u8, cap: bool) -> PyResult<Option<Vec<u64>>> {
         let attempts = (attempts > 0).then_some((attempts, cap));
         let woken = self.with(py, |state, now| state.test(active, attempts, now));
-        woken.map_err(|clash| crate::clashes("policy", &clash))
+        woken.map_err(|clash| pairs::clashes("policy", &clash))
     }
 
     /// Records that were dropped, because nobody had taken those before them.

@@ -1,41 +1,12 @@
 //! What tests ask of an engine: that it stays out of the way, or tries so often and never waits. A policy of core is
 //! changed for another of core's, and back; nothing here decides about a call.
 
-use std::collections::BTreeMap;
+use tidegate::{Clash, Document, Flags, Policy, PolicyError, PolicyId, Time, Value};
 
-use tidegate::{Clash, Document, Flags, Policy, PolicyError, PolicyId, Request, RouteId, Time, Value};
-
-use crate::State;
+use crate::state::State;
 
 /// The name of the policy that calls go by while an engine is not active.
 const INACTIVE: &str = "tidegate.inactive";
-
-/// How an engine is tested.
-#[derive(Default)]
-pub struct Mode {
-    /// The route that all calls go to, where the engine is to stay out of the way.
-    inactive: Option<RouteId>,
-    /// So many attempts, without waits; the flag keeps those that a policy has fewer.
-    attempts: Option<(u8, bool)>,
-    /// What policies were before.
-    originals: BTreeMap<u32, Policy>,
-}
-
-impl Mode {
-    /// What begins in the place of a call; a request of its own is put into `own`, so that others are not copied.
-    #[inline(always)]
-    pub fn begins<'a>(
-        &self,
-        route: RouteId,
-        request: &'a Request,
-        own: &'a mut Option<Request>,
-    ) -> (RouteId, &'a Request) {
-        match self.inactive {
-            None => (route, request),
-            Some(inactive) => (inactive, own.insert(Request { remaining: None, parent: None, ..*request })),
-        }
-    }
-}
 
 /// The policy as it is tested: another number of attempts, and no wait between them. One without retries stays as it is.
 fn tested(policy: &Policy, attempts: u8, cap: bool) -> Policy {

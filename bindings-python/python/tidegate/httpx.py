@@ -34,10 +34,11 @@ from typing import TYPE_CHECKING, Any
 
 from ._call.threads import drive
 from ._http.front import Front
-from ._http.httpx_fast import Plans, Unread
+from ._http.httpx_fast import Plans
 from ._http.httpx_run import AsyncRun, HttpxRun, SyncRun, family_of, sided
 from ._http.options import RequestOptions, gathered, options
 from ._http.until import bound_transport, bounded
+from ._native import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,7 +129,7 @@ class Transport(_Shared, _SyncBase):
         return drive(*self._start(SyncRun, request))
 
     def _send(self, request: Any, sent: Any, began: int, left: float | None) -> Any:
-        """A first attempt: an answer that is a happy end, or `Unread` with one that is not."""
+        """A first attempt: an answer that is a happy end, or `Unread` with one that is no such end yet."""
         if left is None:
             response = self._inner.handle_request(sent)
         else:
@@ -136,7 +137,7 @@ class Transport(_Shared, _SyncBase):
                 response = self._inner.handle_request(sent)
         whole = self._whole = type(response.stream) is self._bytes
         if response.status_code >= 400 or not whole:
-            raise Unread(response)
+            return Unread(response)
         response.extensions["tidegate"] = {"attempts": 1, "reason": "ok", "note": None, "retry_at": None}
         return response
 
@@ -191,11 +192,11 @@ class AsyncTransport(_Shared, _AsyncBase):
         return await drive_async(*self._start(AsyncRun, request))
 
     async def _send(self, request: Any, sent: Any, began: int, left: float | None) -> Any:
-        """A first attempt: an answer that is a happy end, or `Unread` with one that is not."""
+        """A first attempt: an answer that is a happy end, or `Unread` with one that is no such end yet."""
         response = await self._inner.handle_async_request(sent)
         whole = self._whole = type(response.stream) is self._bytes
         if response.status_code >= 400 or not whole:
-            raise Unread(response)
+            return Unread(response)
         response.extensions["tidegate"] = {"attempts": 1, "reason": "ok", "note": None, "retry_at": None}
         return response
 

@@ -11,8 +11,9 @@ use pyo3::types::{PyBool, PyTuple, PyType};
 use pyo3::{ffi, intern};
 
 use super::{Busy, Call, Phase, Ref, Sent, This};
-use crate::fast::guarded;
-use crate::runner::Raised;
+#[cfg(not(Py_GIL_DISABLED))]
+use crate::ffi::free;
+use crate::ffi::{Raised, guarded, make_type as new_type, slot, visit_all};
 
 /// Runs `work` on an awaitable that nobody else drives.
 ///
@@ -127,7 +128,7 @@ unsafe extern "C" fn finalize_slot(me: *mut ffi::PyObject) {
 /// and one less do that: the second one comes back here. Without one the interpreter's own way is taken.
 #[cfg(not(Py_GIL_DISABLED))]
 unsafe extern "C" fn dealloc_slot(me: *mut ffi::PyObject) {
-    // SAFETY: as of a slot. A type on the heap is counted by its objects.
+    // SAFETY: as of a slot.
     unsafe {
         if (*me.cast::<Call>()).phase.get() != Phase::Done {
             ffi::Py_INCREF(me);
@@ -135,27 +136,13 @@ unsafe extern "C" fn dealloc_slot(me: *mut ffi::PyObject) {
             ffi::Py_DECREF(me);
             return;
         }
-        let kind = ffi::Py_TYPE(me);
-        ffi::PyObject_GC_UnTrack(me.cast());
-        clear_slot(me);
-        ffi::PyObject_GC_Del(me.cast());
-        ffi::Py_DECREF(kind.cast());
+        free(me, clear_slot);
     }
 }
 
 unsafe extern "C" fn traverse_slot(me: *mut ffi::PyObject, visit: ffi::visitproc, arg: *mut c_void) -> c_int {
-    // SAFETY: as of a slot; from Python 3.9 on an object of a type on the heap visits its type.
-    unsafe {
-        let kind = ffi::Py_TYPE(me).cast();
-        let held = (*me.cast::<Call>()).refs.iter().map(Cell::get);
-        for reference in std::iter::once(kind).chain(held).filter(|reference| !reference.is_null()) {
-            match visit(reference, arg) {
-                0 => {}
-                stop => return stop,
-            }
-        }
-    }
-    0
+    // SAFETY: as of a slot.
+    unsafe { visit_all(me, (*me.cast::<Call>()).refs.iter().map(Cell::get), visit, arg) }
 }
 
 unsafe extern "C" fn clear_slot(me: *mut ffi::PyObject) -> c_int {
@@ -231,7 +218,6 @@ pub fn make_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
         shown(c"cr_frame", FRAME),
         ffi::PyGetSetDef::default(),
     ]));
-    let slot = |slot: c_int, pfunc: *mut c_void| ffi::PyType_Slot { slot, pfunc };
     let mut slots = [
         slot(ffi::Py_tp_doc, c"A call that is awaited.".as_ptr().cast_mut().cast()),
         #[cfg(not(Py_GIL_DISABLED))]
@@ -247,15 +233,7 @@ pub fn make_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
         slot(ffi::Py_tp_getset, attributes.as_mut_ptr().cast()),
         ffi::PyType_Slot::default(),
     ];
-    let mut spec = ffi::PyType_Spec {
-        name: c"tidegate._native.Call".as_ptr(),
-        basicsize: size_of::<Call>() as c_int,
-        itemsize: 0,
-        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION)
-            as u32,
-        slots: slots.as_mut_ptr(),
-    };
-    // SAFETY: the spec describes `Call`; methods and attributes live for ever, the rest is copied.
-    let kind = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpec(&raw mut spec))? };
-    kind.cast_into::<PyType>().map_err(PyErr::from)
+    let flags = ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION;
+    // SAFETY: these are slots of a `Call`; methods and attributes live for ever.
+    unsafe { new_type::<Call>(py, c"tidegate._native.Call", flags, &mut slots) }
 }

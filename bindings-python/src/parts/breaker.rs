@@ -7,7 +7,7 @@ use tidegate::rng::{self, Purpose};
 use tidegate::{BreakerSettings, BreakerState, Duration, Evidence};
 
 use super::{Pairs, class, missing, reading, seconds, time};
-use crate::checked;
+use crate::pairs::checked;
 
 fn breaker(pairs: &Pairs, probe_lease: Option<u64>) -> PyResult<BreakerSettings> {
     let mut settings = checked("part", pairs)?.breaker().ok_or_else(missing)?;

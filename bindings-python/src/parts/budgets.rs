@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use tidegate::{BudgetSettings, Class, QuotaSettings};
 
 use super::{Pairs, missing, moment, time};
-use crate::checked;
+use crate::pairs::checked;
 
 /// The earned budget.
 #[pyclass(frozen, module = "tidegate._native")]

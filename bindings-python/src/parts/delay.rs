@@ -6,7 +6,7 @@ use tidegate::WallTime;
 use tidegate::rng::{self, Purpose};
 
 use super::{Pairs, seconds};
-use crate::checked;
+use crate::pairs::checked;
 
 /// Seconds that a `Retry-After` value asks for, or None; `wall_us` is the Unix time.
 #[pyfunction]

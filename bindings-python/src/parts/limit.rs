@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use tidegate::{AimdSettings, CodelSettings, Gradient2Settings};
 
 use super::{Pairs, missing, moment, seconds, span, time};
-use crate::checked;
+use crate::pairs::checked;
 
 fn aimd(pairs: &Pairs) -> PyResult<AimdSettings> {
     checked("part", pairs)?.aimd().ok_or_else(missing)

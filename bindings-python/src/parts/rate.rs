@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use tidegate::RateSettings;
 
 use super::{Pairs, missing, seconds, time, until};
-use crate::checked;
+use crate::pairs::checked;
 
 /// The settings of a rate limit.
 fn rate(pairs: &Pairs) -> PyResult<RateSettings> {

@@ -7,7 +7,7 @@ use tidegate::{Duration, ErrorInfo, RetryError, StrategySettings};
 use super::budgets::RetryQuota;
 use super::delay::Backoff;
 use super::{Pairs, seconds, whole};
-use crate::checked;
+use crate::pairs::checked;
 
 /// What a strategy hands out for an attempt.
 #[pyclass(frozen, module = "tidegate._native")]

@@ -6,7 +6,7 @@ use tidegate::ThrottleSettings;
 use tidegate::rng::{self, Purpose};
 
 use super::{Pairs, class, missing, time};
-use crate::checked;
+use crate::pairs::checked;
 
 fn throttle(pairs: &Pairs) -> PyResult<ThrottleSettings> {
     checked("part", pairs)?.throttle().ok_or_else(missing)

@@ -3,9 +3,10 @@
 //! `tidegate-house <root>` prints the table. `--check` fails when a figure is above its limit; `--lower` writes figures that
 //! are below their limits into the file; `--list` prints what is counted. What is measured: functions that take the engine,
 //! methods or not; calls that go in circles, between functions and between files; arguments; lengths of files; marks of the
-//! small engine; files that write the state of a call.
+//! small engine; files that write the state of a call. And, of the Python package's native half, rooms in circles.
 
 mod graph;
+mod imports;
 mod ratchet;
 mod source;
 
@@ -52,11 +53,11 @@ fn run(root: &Path, flags: &BTreeSet<&str>) -> Result<usize, String> {
     if let Some(flag) = flags.iter().find(|flag| !FLAGS.contains(flag)) {
         return Err(format!("{flag} is not a flag; the flags are {}", FLAGS.join(", ")));
     }
-    let rows = measure(&read(&root.join("core/src"))?);
+    let rows = measure(root)?;
     let file = root.join(LIMITS);
     let text = fs::read_to_string(&file).map_err(|error| format!("cannot read {LIMITS}: {error}"))?;
     let limits = ratchet::parse(&text).map_err(|error| format!("{LIMITS}, {error}"))?;
-    println!("{:<62} {:>6} {:>6} {:>6}", "core/src", "now", "limit", "goal");
+    println!("{:<62} {:>6} {:>6} {:>6}", "core/src, where no other is named", "now", "limit", "goal");
     let mut above = 0;
     for row in &rows {
         let Some(of) = limits.get(row.key) else { return Err(format!("{LIMITS} has no line `{}`", row.key)) };
@@ -75,7 +76,19 @@ fn run(root: &Path, flags: &BTreeSet<&str>) -> Result<usize, String> {
     Ok(above)
 }
 
-fn measure(sources: &[Source]) -> Vec<Row> {
+fn measure(root: &Path) -> Result<Vec<Row>, String> {
+    let mut rows = measure_core(&read(&root.join("core/src"))?);
+    let rounds = circles(&imports::imports(&root.join("bindings-python/src"))?);
+    rows.push(Row {
+        key: "python_circles",
+        what: "bindings-python/src: modules that use each other in circles",
+        now: rounds.iter().map(Vec::len).sum(),
+        items: rounds.iter().map(|round| round.join(", ")).collect(),
+    });
+    Ok(rows)
+}
+
+fn measure_core(sources: &[Source]) -> Vec<Row> {
     let functions: Vec<&Function> = sources.iter().flat_map(|source| &source.functions).collect();
     let of_engine: Vec<&&Function> = functions.iter().filter(|function| function.takes_engine).collect();
     let public = of_engine.iter().filter(|function| function.public).count();
@@ -163,7 +176,7 @@ mod tests {
     #[test]
     fn every_limit_is_of_a_figure_and_not_below_its_goal() {
         let text = fs::read_to_string(root().join(LIMITS)).expect("it is there");
-        let rows = measure(&read(&root().join("core/src")).expect("core can be read"));
+        let rows = measure(root()).expect("the sources can be read");
         for (key, of) in ratchet::parse(&text).expect("it can be read") {
             assert!(rows.iter().any(|row| row.key == key), "nothing measures {key}");
             assert!(of.goal <= of.limit, "{key} is below its goal: lower the goal");

@@ -137,7 +137,7 @@ class Caller(_native.Runner):
             BaseException: The function's own exception, the same object, with a note that says why we
                 stopped.
         """
-        raise NotImplementedError  # native: `src/fast.rs`; what is no happy path comes back below
+        raise NotImplementedError  # native: `src/call.rs`; what is no happy path comes back below
 
     @_native_method
     async def acall(self, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:

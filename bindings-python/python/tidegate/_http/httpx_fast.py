@@ -15,7 +15,7 @@ from tidegate._call.lazy import resume as aresume
 from tidegate._call.open_call import MARGIN
 from tidegate._call.threads import discard_held, drive, settle
 from tidegate._engine.wire import IDEMPOTENT, MAY_PARK, REPLAYABLE
-from tidegate._native import scope
+from tidegate._native import Unread, scope
 
 from .front import key_of
 from .httpx_run import PHASES
@@ -29,13 +29,6 @@ if TYPE_CHECKING:
 
 _MOST_PLANS: Final = 10_000
 _around: Final = AROUND.get
-
-
-class Unread(Exception):
-    """An answer that is no happy end yet: a failure, or a body that has to be read."""
-
-    def __init__(self, response: Any) -> None:
-        self.response = response
 
 
 class Quick(Caller):
@@ -94,7 +87,7 @@ class Quick(Caller):
         call: int,
         attempt: int,
         step: int | None,
-        failure: BaseException,
+        failure: BaseException | Unread,
         fn: Any,
         args: Any,
         kwargs: Any,
@@ -126,8 +119,6 @@ class Quick(Caller):
         kwargs: Any,
         timers: Any,
     ) -> Coroutine[Any, Any, Any]:
-        if type(value) is Unread:
-            ok, value = True, value.response
         return aresume(self._run(scope, call, fn, args, kwargs), attempt, step, ok, value, timers)
 
     def _run(self, scope: Any, call: int, fn: Any, args: Any, kwargs: Any) -> HttpxRun:

@@ -1,0 +1,146 @@
+//! `Caller.call`: the happy path of a call that a thread makes.
+//!
+//! Everything that is not the happy path goes to the Python half: what was said so far is handed over, nothing is decided
+//! twice. Between `begin` and the end no Python code runs but the user's own, so an interrupt cannot lose a call.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use tidegate::{CallId, wire};
+
+use crate::again::{self, After};
+use crate::engine::Begun;
+use crate::ffi::{Args, Raised, is_exactly, or_none};
+use crate::runner::Settings;
+use crate::scope::{self, Around, Globals, is_coroutine};
+use crate::unread::Unread;
+
+/// `Caller.call`: the happy path.
+pub fn run<'py>(
+    caller: &Bound<'py, PyAny>,
+    settings: &Settings,
+    function: &Bound<'py, PyAny>,
+    args: Args<'_, 'py>,
+) -> Result<Bound<'py, PyAny>, Raised> {
+    let py = caller.py();
+    let globals = scope::globals(py)?;
+    let around = scope::around(py, globals)?;
+    let variable = scope::needs_variable(py, globals)?;
+    let mut begun = settings.begin(caller, around.scope.as_ref())?;
+    if begun.woken.is_some() || !begun.is_first_attempt() || !settings.is_fast() {
+        let mut shell = || from_the_start(caller, settings, &around, &mut begun, function, args);
+        return Ok(Python::attach(|_| shell())?);
+    }
+    let (call, owner) = (begun.call, settings.owner.bind(py));
+    let mut attempt = 1;
+    loop {
+        let result = if variable {
+            within_variable(settings, globals, &around, call, function, args)
+        } else {
+            scope::enter(call.to_word(), owner, &around);
+            let result = args.call(function);
+            scope::leave(py, call.to_word(), owner);
+            result
+        };
+        match result {
+            Ok(value) if !is_coroutine(&value, globals) && !is_exactly(&value, &globals.unread) => {
+                match settings.finished(py, call, attempt) {
+                    None => return Ok(value),
+                    Some(woken) => {
+                        let tell = || settings.told(py, call, function, &value, woken);
+                        return Ok(Python::attach(|_| tell().map(|()| value.clone()))?);
+                    }
+                }
+            }
+            failed => {
+                let more =
+                    || from_a_failure(caller, settings, &around, (call, attempt), failed, function, args);
+                match Python::attach(|_| more())? {
+                    Failed::Again(next) => attempt = next,
+                    Failed::Ends(value) => return Ok(value),
+                }
+            }
+        }
+    }
+}
+
+/// What follows a failed attempt.
+enum Failed<'py> {
+    /// Another one, at once: its number.
+    Again(u8),
+    /// The shell has carried out the rest.
+    Ends(Bound<'py, PyAny>),
+}
+
+/// Calls the function with the context variable set.
+#[cold]
+fn within_variable<'py>(
+    settings: &Settings,
+    globals: &Globals,
+    around: &Around<'py>,
+    call: CallId,
+    function: &Bound<'py, PyAny>,
+    args: Args<'_, 'py>,
+) -> Result<Bound<'py, PyAny>, Raised> {
+    let py = function.py();
+    let outer = or_none(py, around.scope.clone());
+    let scope = (settings.owner.bind(py), call.to_word(), py.None(), outer).into_pyobject(py)?;
+    scope::set_for(globals, scope.as_any(), || args.call(function))
+}
+
+/// Goes on after an attempt that has failed: natively with the next one if that comes at once, else in the shell.
+#[cold]
+fn from_a_failure<'py>(
+    caller: &Bound<'py, PyAny>,
+    settings: &Settings,
+    around: &Around<'py>,
+    (call, attempt): (CallId, u8),
+    failed: Result<Bound<'py, PyAny>, Raised>,
+    function: &Bound<'py, PyAny>,
+    args: Args<'_, 'py>,
+) -> PyResult<Failed<'py>> {
+    let py = caller.py();
+    let mut newest = attempt;
+    let go_on = || {
+        let failure = match failed {
+            Err(raised) => raised.take(py).into_value(py).into_bound(py).into_any(),
+            Ok(value) if value.is_exact_instance_of::<Unread>() => value,
+            Ok(value) => caller.call_method1(intern!(py, "_not_async"), (value, function))?,
+        };
+        let step = match again::failed(settings, call, attempt, function, &failure)? {
+            After::Attempt(next, ..) => {
+                newest = next;
+                return Ok(Failed::Again(next));
+            }
+            After::Raise => return Err(PyErr::from_value(failure)),
+            After::Shell(step) => Some(wire::pack_step(step)),
+            After::Unjudged => None,
+        };
+        let outer = or_none(py, around.scope.clone());
+        let told = (outer, call.to_word(), attempt, step, failure, function, args.tuple()?, args.dict()?);
+        caller.call_method1(intern!(py, "_failed"), told).map(Failed::Ends)
+    };
+    let went = go_on();
+    went.map_err(|error| settings.give_up(py, call, newest, error))
+}
+
+/// The shell carries out a call from its first step on.
+#[cold]
+fn from_the_start<'py>(
+    caller: &Bound<'py, PyAny>,
+    settings: &Settings,
+    around: &Around<'py>,
+    begun: &mut Begun,
+    function: &Bound<'py, PyAny>,
+    args: Args<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = caller.py();
+    let mut hand_over = || {
+        if let Some(woken) = begun.woken.take() {
+            settings.wake(py, woken)?;
+        }
+        let (id, step) = (begun.call.to_word(), wire::pack_step(begun.step));
+        let told = (or_none(py, around.scope.clone()), id, step, function, args.tuple()?, args.dict()?);
+        caller.call_method1(intern!(py, "_begun"), told)
+    };
+    hand_over().map_err(|error| settings.give_up_unless_ended(py, begun.call, error))
+}

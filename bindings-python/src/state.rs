@@ -1,0 +1,107 @@
+//! The data behind an engine's lock: core's engine, and the wakes, commands and records that its host has not fetched yet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tidegate::fleet::StoreCommand;
+use tidegate::{CallId, Engine as Core, Flags, Policy, PolicyId, Request, RouteId};
+
+use crate::listeners::Listeners;
+
+/// How an engine is tested.
+#[derive(Default)]
+pub struct Mode {
+    /// The route that all calls go to, where the engine is to stay out of the way.
+    pub inactive: Option<RouteId>,
+    /// So many attempts, without waits; the flag keeps those that a policy has fewer.
+    pub attempts: Option<(u8, bool)>,
+    /// What policies were before.
+    pub originals: BTreeMap<u32, Policy>,
+}
+
+impl Mode {
+    /// What begins in the place of a call; a request of its own is put into `own`, so that others are not copied.
+    #[inline(always)]
+    pub fn begins<'a>(
+        &self,
+        route: RouteId,
+        request: &'a Request,
+        own: &'a mut Option<Request>,
+    ) -> (RouteId, &'a Request) {
+        match self.inactive {
+            None => (route, request),
+            Some(inactive) => (inactive, own.insert(Request { remaining: None, parent: None, ..*request })),
+        }
+    }
+}
+
+/// What of a policy's settings keeps its calls from the native happy path.
+#[derive(Default)]
+pub struct Traits {
+    /// Has it an attempt timeout?
+    pub timed: AtomicBool,
+    /// Does it hedge?
+    pub hedged: AtomicBool,
+}
+
+pub struct State {
+    pub core: Core,
+    pub manual: Option<u64>,
+    woken: Vec<CallId>,
+    /// Commands for the store that nobody has fetched yet.
+    pub commands: Vec<StoreCommand>,
+    pub listeners: Listeners,
+    pub mode: Mode,
+    /// What callers look at before each call, by policy.
+    traits: BTreeMap<u32, Arc<Traits>>,
+}
+
+impl State {
+    /// `manual` is the reading of a manual clock; `None` means the system's clock.
+    pub fn new(core: Core, manual: Option<u64>) -> Self {
+        Self {
+            core,
+            manual,
+            woken: Vec::new(),
+            commands: Vec::new(),
+            listeners: Listeners::new(),
+            mode: Mode::default(),
+            traits: BTreeMap::new(),
+        }
+    }
+
+    /// What callers look at before each call, kept up to date.
+    pub fn traits(&mut self, policy: u32) -> &Arc<Traits> {
+        let settings = self.core.policy_of(PolicyId::from_word(policy));
+        let has = |key| settings.is_some_and(|policy| policy.value(key).is_some());
+        let (timed, hedged) = (has("attempt_timeout"), has("hedge.max_attempts"));
+        let traits = self.traits.entry(policy).or_default();
+        traits.timed.store(timed, Ordering::Relaxed);
+        traits.hedged.store(hedged, Ordering::Relaxed);
+        traits
+    }
+
+    /// The ids that this step woke, drained under the lock that set the flag; also none of them, where it has made records
+    /// for hooks or commands for the store. Whoever gets any tells the Python half's `wake`.
+    #[inline(always)]
+    pub fn woken(&mut self, flags: Flags) -> Option<Vec<u64>> {
+        if flags.wakes || flags.commands || self.core.has_records() {
+            self.woken_or_told(flags)
+        } else {
+            None
+        }
+    }
+
+    #[inline(never)]
+    fn woken_or_told(&mut self, flags: Flags) -> Option<Vec<u64>> {
+        let told = self.core.has_records() && self.listeners.take_from(&mut self.core);
+        if flags.wakes {
+            self.core.take_wakes(&mut self.woken);
+        }
+        if flags.commands {
+            self.core.take_commands(&mut self.commands);
+        }
+        (told || flags.wakes || flags.commands).then(|| self.woken.drain(..).map(CallId::to_word).collect())
+    }
+}
