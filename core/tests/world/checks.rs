@@ -24,12 +24,13 @@ impl World {
                 let here = |call: &&Known| {
                     (call.policy, call.key) == (policy, key) && !call.shares && call.done.is_none()
                 };
-                // A host that has been silent for 60 s may have lost its call, and with it the permit (R9).
-                let running = self
-                    .calls
-                    .iter()
-                    .filter(here)
-                    .filter(|call| self.time - call.heard < 60_000_000 && call.attempts > 0);
+                // A host that has been silent for 60 s may have lost its call, and with it the permit (R9). A call that
+                // keeps older settings may have a permit for each attempt, and so none between two (spec 0.2).
+                let running = self.calls.iter().filter(here).filter(|call| {
+                    self.time - call.heard < 60_000_000
+                        && call.attempts > 0
+                        && (call.settings < PLAIN || !call.running.is_empty())
+                });
                 // A limit that shrinks evicts nobody, and admits nobody either.
                 let held = self.calls.iter().filter(here).filter(|call| call.attempts > 0 || !call.queued);
                 let allowed = self.allowed.entry((policy, key)).or_insert(limit);
