@@ -131,6 +131,9 @@ impl World {
             engine.policy(policy).unwrap()
         };
         let policies = POLICIES.iter().enumerate().map(build).collect();
+        // The engine's clock begins with the reading that ours begins with.
+        let step = engine.on(CallId::from_word(0), Event::Poll, Time::from_micros(origin));
+        assert!(matches!(step.action, Action::Done { verdict: Verdict::Stale, .. }));
         Self {
             engine,
             policies,
