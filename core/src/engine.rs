@@ -1,7 +1,7 @@
 //! The engine: events in, steps out.
 //!
 //! `call.rs` is the automaton, `decide.rs` what follows an attempt's end, `admit.rs` the stages before an attempt.
-//! `arena.rs` holds the calls, `side.rs` what a few of them need beside that, `route.rs` what is kept per key. The
+//! `desk.rs` is what stages act on: `arena.rs` holds the calls, `side.rs` what a few of them need beside that, `route.rs` what is kept per key. The
 //! stages: `stage.rs` (their interface; breaker and throttle are below it), `hold.rs`, `pace.rs` (rates), `queue.rs` (permits) and `limiter.rs` (what sets their limit). `hedge.rs` races
 //! attempts, `feedback.rs` hands each outcome to the components that learn from it, `ledger.rs` keeps charges and counts, `lease.rs` takes a place
 //! back. From outside: `force.rs`, `pools.rs`, `retune.rs`, `snapshot.rs`, `state.rs`, `view.rs`. What it did: `record.rs` and
@@ -18,6 +18,7 @@ mod call;
 mod changes;
 mod chores;
 mod decide;
+mod desk;
 mod explain;
 mod feedback;
 mod fleet;
@@ -38,6 +39,7 @@ mod record;
 #[cfg(feature = "documents")]
 mod reload;
 mod replay;
+mod resume;
 mod retune;
 mod route;
 mod side;
@@ -135,27 +137,20 @@ impl std::error::Error for Clash {}
 /// swing neither stop it nor mint anything (R10). No method blocks, allocates per call in steady state, calls back, or
 /// panics.
 #[derive(Debug)]
+#[repr(C)] // the desk at the engine's own address: to lend it takes no instruction
 pub struct Engine {
-    seed: u64,
+    /// What stages act on.
+    desk: desk::Desk,
     clock: Clock,
     /// Calls begun so far.
     ordinal: u64,
-    policies: policies::Policies,
     by_name: Map<String, u16>,
-    routes: route::Routes,
-    calls: arena::Arena,
     pools: Map<String, pools::Shared>,
-    targets: hold::Targets,
-    wakes: Vec<CallId>,
-    chores: chores::Chores,
     /// What holds the fleet together, once a store is attached; and commands for it that nobody has taken.
     fleet: Option<Part<fleet::Fleet>>,
     commands: Vec<StoreCommand>,
     /// Permits to release once this event has been processed.
     pending_release: side::PendingRelease,
-    /// Are retries granted without asking their budgets? For tests only.
-    lifted: bool,
-    notes: record::Notes,
     journal: journal::Journal,
 }
 
@@ -163,22 +158,14 @@ impl Engine {
     /// An engine without policies. The seed is all the randomness there is.
     pub fn new(seed: u64, options: Options) -> Self {
         Self {
-            seed,
             clock: Clock::default(),
             ordinal: 0,
-            policies: policies::Policies::default(),
             by_name: Map::new(),
-            routes: route::Routes::new(options.max_routes, seed),
-            calls: arena::Arena::default(),
             pools: Map::new(),
-            targets: hold::Targets::default(),
-            wakes: Vec::new(),
-            chores: chores::Chores::default(),
+            desk: desk::Desk::new(seed, options.max_routes),
             fleet: None,
             commands: Vec::new(),
             pending_release: side::PendingRelease::default(),
-            lifted: false,
-            notes: record::Notes::default(),
             journal: journal::Journal::new(seed, options),
         }
     }
@@ -192,12 +179,12 @@ impl Engine {
         self.journal.write(|| Input::Policy { policy: Box::new(policy.clone()) });
         let clash = |policy: Policy, rule| Err(Clash { name: policy.name, rule });
         if let Some(number) = self.by_name.get(policy.name()) {
-            if self.policies[usize::from(*number)].policy == policy {
+            if self.desk.policies[usize::from(*number)].policy == policy {
                 return Ok(PolicyId(u32::from(*number)));
             }
             return clash(policy, "there is a policy of this name with other settings");
         }
-        let Ok(number) = u16::try_from(self.policies.len()) else {
+        let Ok(number) = u16::try_from(self.desk.policies.len()) else {
             return clash(policy, "an engine holds at most 65,536 policies; make them once, not per call");
         };
         if let Some(rule) = self.fleet_rule(&policy) {
@@ -209,13 +196,13 @@ impl Engine {
         };
         self.by_name.insert(policy.name().to_owned(), number);
         let again = route::stage::asked_again(&policy);
-        self.policies.push(Entry::new(policy, number, again, homes));
+        self.desk.policies.push(Entry::new(policy, number, again, homes));
         Ok(PolicyId(u32::from(number)))
     }
 
     /// A policy as this engine has it now.
     pub fn policy_of(&self, policy: PolicyId) -> Option<&Policy> {
-        self.policies.get(policy.0 as usize).map(|entry| &entry.policy)
+        self.desk.policies.find(policy)
     }
 
     /// The last moment that it has seen.
@@ -235,14 +222,14 @@ impl Engine {
     pub fn route(&mut self, policy: PolicyId, key: &str, now: Time) -> RouteId {
         self.journal.write(|| Input::Route { policy, key: key.into(), now });
         let now = self.clock.observe(now);
-        match self.number_of(policy) {
+        match self.desk.number_of(policy) {
             Some(number) => {
-                if !self.chores.is_empty() {
+                if !self.desk.chores.is_empty() {
                     self.catch_up_for_key(number, now);
                 }
-                let entry = &self.policies[usize::from(number)];
+                let entry = &self.desk.policies[usize::from(number)];
                 let operated = Operated { forced: entry.forced, changes: entry.changes.last };
-                self.routes.intern(number, (&entry.policy, entry.homes, operated), key, now)
+                self.desk.routes.intern(number, (&entry.policy, entry.homes, operated), key, now)
             }
             None => RouteId::from_word(0),
         }
@@ -251,15 +238,18 @@ impl Engine {
     /// Moves the ids of calls that can go on now into `out`: each owner is to `Poll`. Drain it under the same lock as
     /// the step that set the flag.
     pub fn take_wakes(&mut self, out: &mut Vec<CallId>) {
-        if !self.wakes.is_empty() {
+        if !self.desk.wakes.is_empty() {
             self.journal.write(|| Input::Wakes);
         }
-        out.append(&mut self.wakes);
+        out.append(&mut self.desk.wakes);
     }
 
     /// May a request of this method be repeated without an idempotency key (semantics 2.2)?
     pub fn retries_method(&self, policy: PolicyId, method: &str) -> bool {
-        self.policies.get(policy.0 as usize).is_some_and(|entry| entry.policy.retry.methods.contains(method))
+        self.desk
+            .policies
+            .get(policy.0 as usize)
+            .is_some_and(|entry| entry.policy.retry.methods.contains(method))
     }
 
     /// [`Policy::falls_back`] of a policy; false where there is none.
@@ -275,7 +265,7 @@ impl Engine {
 
     /// The outcome of an HTTP answer under a policy (semantics 1.4); `wall` is for HTTP dates.
     pub fn classify(&self, policy: PolicyId, failure: &HttpFailure<'_>, wall: WallTime) -> Outcome {
-        match self.policies.get(policy.0 as usize) {
+        match self.desk.policies.get(policy.0 as usize) {
             Some(entry) => classify(&entry.policy, failure, wall),
             None => Outcome::of(Class::Permanent),
         }
@@ -286,17 +276,17 @@ impl Engine {
     pub fn after_fork(&mut self, seed: u64, now: Time) -> Flags {
         self.journal.write(|| Input::Fork { seed, now });
         let now = self.clock.observe(now);
-        self.seed = seed;
-        self.calls.clear();
-        self.routes.clear_calls();
-        if !self.chores.is_empty() {
+        self.desk.seed = seed;
+        self.desk.calls.clear();
+        self.desk.routes.clear_calls();
+        if !self.desk.chores.is_empty() {
             self.catch_up_all(now);
         }
-        self.targets.forget_calls();
-        self.wakes.clear();
-        self.chores.clear();
-        self.notes.forget_calls();
-        self.fork_fleet();
+        self.desk.targets.forget_calls();
+        self.desk.wakes.clear();
+        self.desk.chores.clear();
+        self.desk.notes.forget_calls();
+        self.fleet_desk().fork_fleet();
         Flags::default()
     }
 }

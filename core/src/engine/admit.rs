@@ -63,8 +63,8 @@ impl Engine {
     /// A new call's way to its first attempt. What refuses without a permit is asked before any queue (R2).
     #[inline]
     pub(super) fn admit(&mut self, slot: Slot, now: Time) -> Step {
-        let call = &self.calls[slot];
-        let stages = self.routes[call.route].stages;
+        let call = &self.desk.calls[slot];
+        let stages = self.desk.routes[call.route].stages;
         if stages & stage::FORCED != 0 {
             return self.refuse(slot, Verdict::ForcedOpen, None, now);
         }
@@ -75,8 +75,8 @@ impl Engine {
             return self.start(slot, now);
         }
         if stages & stage::RATE != 0 {
-            let home = self.routes[call.route].rate_at;
-            if self.is_above_burst(u32::from(call.cost), home) {
+            let home = self.desk.routes[call.route].rate_at;
+            if self.desk.is_above_burst(u32::from(call.cost), home) {
                 return self.refuse(slot, Verdict::CostAboveBurst, None, now);
             }
         }
@@ -95,17 +95,17 @@ impl Engine {
     /// The first stage that does not let it pass.
     #[cfg_attr(not(tidegate_small), inline(always))]
     fn pass(&mut self, slot: Slot, from: Stage, now: Time) -> Answer {
-        let call = &self.calls[slot];
-        let mut stages = self.routes[call.route].stages;
+        let call = &self.desk.calls[slot];
+        let mut stages = self.desk.routes[call.route].stages;
         if call.attempts > 0 {
-            stages &= self.policies[usize::from(call.policy)].again;
+            stages &= self.desk.policies[usize::from(call.policy)].again;
         }
         let meets = |stage: Stage, bits: u8| from <= stage && stages & bits != 0;
         if meets(Stage::Look, stage::BREAKER) {
             pass!(self.look(slot, now));
         }
         if meets(Stage::Hold, stage::HOLD) {
-            pass!(self.ask_hold(slot, now));
+            pass!(self.desk.ask_hold(slot, now));
         }
         if meets(Stage::Rate, stage::RATE) {
             pass!(self.ask_pace(slot, false, now));
@@ -115,15 +115,15 @@ impl Engine {
             let permit = if stages & stage::LEASED == 0 {
                 self.acquire(slot, now)
             } else {
-                self.acquire_after_others(slot, self.routes[self.calls[slot].route].pool_at, now)
+                self.acquire_after_others(slot, self.desk.routes[self.desk.calls[slot].route].pool_at, now)
             };
             match permit {
                 Ok(Permit::Held) => {}
                 Ok(Permit::Awaited) if stages & stage::LEASED != 0 => {
-                    return Answer::Wait(self.wait_for_slot(slot, now));
+                    return Answer::Wait(self.fleet_desk().wait_for_slot(slot, now));
                 }
                 Ok(Permit::Awaited) => {
-                    let until = self.patience(slot).min(now.after(MAX_PARK));
+                    let until = self.desk.patience(slot).min(now.after(MAX_PARK));
                     return Answer::Wait(wait(Wait::Queue, until, now));
                 }
                 Err(verdict) => return Answer::Refuse(verdict, None),
@@ -146,8 +146,8 @@ impl Engine {
         retry_in: Option<Duration>,
         now: Time,
     ) -> Step {
-        self.note(move |it| it.refused(slot, verdict, retry_in, now));
-        let call = &self.calls[slot];
+        self.desk.note(move |it| it.refused(slot, verdict, retry_in, now));
+        let call = &self.desk.calls[slot];
         if call.attempts == 0 {
             return self.end(slot, verdict, None, retry_in, now);
         }
@@ -157,13 +157,13 @@ impl Engine {
             _ => Verdict::Readmission,
         };
         let (kind, lane) = call.last_failure();
-        self.call_over(slot, kind, self.calls[slot].attempt_in(lane), None, now);
+        self.call_over(slot, kind, self.desk.calls[slot].attempt_in(lane), None, now);
         self.end(slot, verdict, Some(lane), retry_in, now)
     }
 
     /// The early look at the breaker: it takes nothing, and spares a queue and a token.
     fn look(&mut self, slot: Slot, now: Time) -> Answer {
-        let route = &self.routes[self.calls[slot].route];
+        let route = &self.desk.routes[self.desk.calls[slot].route];
         if route.guard.is_some() {
             return self.look_in_fleet(slot, now);
         }
@@ -176,11 +176,11 @@ impl Engine {
     /// The same where the breaker is the fleet's.
     #[cold]
     fn look_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {
-        let route = self.calls[slot].route;
-        if let Some(answer) = self.consult_fleet(route, true, now) {
+        let route = self.desk.calls[slot].route;
+        if let Some(answer) = self.fleet_desk().consult_fleet(route, true, now) {
             return answer;
         }
-        match self.routes[route].breaker.as_ref().and_then(|breaker| breaker.refuses(now)) {
+        match self.desk.routes[route].breaker.as_ref().and_then(|breaker| breaker.refuses(now)) {
             Some(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),
             None => Answer::Pass,
         }
@@ -188,7 +188,7 @@ impl Engine {
 
     /// Breaker or throttle.
     fn guard(&mut self, slot: Slot, now: Time) -> Answer {
-        if self.routes[self.calls[slot].route].guard.is_some() {
+        if self.desk.routes[self.desk.calls[slot].route].guard.is_some() {
             return self.guard_in_fleet(slot, now);
         }
         self.guard_here(slot, now)
@@ -197,21 +197,22 @@ impl Engine {
     /// The same where the breaker is the fleet's.
     #[cold]
     fn guard_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {
-        let told = self.consult_fleet(self.calls[slot].route, false, now);
-        told.unwrap_or_else(|| self.guard_here(slot, now))
+        let route = self.desk.calls[slot].route;
+        let fleet = self.fleet_desk().consult_fleet(route, false, now);
+        fleet.unwrap_or_else(|| self.guard_here(slot, now))
     }
 
     #[cfg_attr(not(tidegate_small), inline(always))]
     fn guard_here(&mut self, slot: Slot, now: Time) -> Answer {
-        let call = &mut self.calls[slot];
-        let route = &mut self.routes[call.route];
-        let context = Context { policies: &self.policies, seed: self.seed, now };
+        let call = &mut self.desk.calls[slot];
+        let route = &mut self.desk.routes[call.route];
+        let context = Context { policies: &self.desk.policies, seed: self.desk.seed, now };
         if let Some((from, answer)) = route.ask::<CircuitBreaker>(call, context) {
-            self.note(move |it| CircuitBreaker::record_change(it, slot, from, now));
+            self.desk.note(move |it| CircuitBreaker::record_change(it, slot, from, now));
             return answer;
         }
         if let Some((from, answer)) = route.ask::<AdaptiveThrottle>(call, context) {
-            self.note(move |it| AdaptiveThrottle::record_change(it, slot, from, now));
+            self.desk.note(move |it| AdaptiveThrottle::record_change(it, slot, from, now));
             return answer;
         }
         Answer::broken(Verdict::Throttled)
@@ -219,24 +220,26 @@ impl Engine {
 
     /// What a waiter finds whose turn may have come: a hold's place, or tokens.
     pub(super) fn evaluate_waiting(&mut self, slot: Slot, now: Time) -> Step {
-        let (state, sending) = (self.calls[slot].state(), self.calls[slot].has(flag::SENDING));
-        if self.calls[slot].deadline <= now {
+        let (state, sending) = (self.desk.calls[slot].state(), self.desk.calls[slot].has(flag::SENDING));
+        if self.desk.calls[slot].deadline <= now {
             return self.refuse(slot, Verdict::DeadlineQueued, None, now);
         }
         let (still, next) = match state {
-            State::Held if FULL => (self.still_held(slot, now), Stage::Rate),
-            State::Paced if FULL && !sending && self.in_fleet(slot) => match self.still_in_fleet(slot, now) {
-                Answer::Pass => (None, Stage::Bulkhead),
-                Answer::Wait(step) => return step,
-                Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
-            },
+            State::Held if FULL => (self.desk.still_held(slot, now), Stage::Rate),
+            State::Paced if FULL && !sending && self.desk.in_fleet(slot) => {
+                match self.fleet_desk().still_in_fleet(slot, now) {
+                    Answer::Pass => (None, Stage::Bulkhead),
+                    Answer::Wait(step) => return step,
+                    Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
+                }
+            }
             _ if FULL && sending => (self.still_paced(slot, now), Stage::Start),
             _ => (self.still_paced(slot, now), Stage::Bulkhead),
         };
         if let Some(step) = still {
             return step;
         }
-        let call = &mut self.calls[slot];
+        let call = &mut self.desk.calls[slot];
         call.flags &= !(flag::TOKENS | flag::SENDING);
         if call.state() != State::Passing {
             call.pass_on();
@@ -246,24 +249,24 @@ impl Engine {
 
     /// A waiter's own look at the queue.
     pub(super) fn still_queued(&mut self, slot: Slot, now: Time) -> Step {
-        if self.patience(slot) <= now {
-            let verdict = self.impatience(slot);
+        if self.desk.patience(slot) <= now {
+            let verdict = self.desk.impatience(slot);
             return self.refuse(slot, verdict, None, now);
         }
-        if self.share(slot) {
+        if self.desk.share(slot) {
             // A call around it has a permit by now. To wait for another would be to wait for itself.
             self.leave_queue(slot, now);
-            self.calls[slot].share();
+            self.desk.calls[slot].share();
             return self.proceed(slot, Stage::Guard, now);
         }
-        if self.routes[self.calls[slot].route].stages & stage::LEASED != 0 {
-            return match self.still_for_slot(slot, now) {
+        if self.desk.routes[self.desk.calls[slot].route].stages & stage::LEASED != 0 {
+            return match self.fleet_desk().still_for_slot(slot, now) {
                 Answer::Pass => self.claim(slot, now),
                 Answer::Wait(step) => step,
                 Answer::Refuse(verdict, retry_in) => self.refuse(slot, verdict, retry_in, now),
             };
         }
-        wait(Wait::Queue, self.patience(slot).min(now.after(MAX_PARK)), now)
+        wait(Wait::Queue, self.desk.patience(slot).min(now.after(MAX_PARK)), now)
     }
 }
 
@@ -289,16 +292,16 @@ mod tests {
             ("throttle.k", Number(2.0)),
         ];
         let cases: [(Breaking, Verdict); 3] = [
-            (|engine, route| engine.routes[route].rate = None, Verdict::RateLimited),
-            (|engine, route| engine.routes[route].pool = None, Verdict::QueueFull),
-            (|engine, route| engine.routes[route].throttle = None, Verdict::Throttled),
+            (|engine, route| engine.desk.routes[route].rate = None, Verdict::RateLimited),
+            (|engine, route| engine.desk.routes[route].pool = None, Verdict::QueueFull),
+            (|engine, route| engine.desk.routes[route].throttle = None, Verdict::Throttled),
         ];
         for (damage, expected) in cases {
             let mut engine = Engine::new(1, Options::default());
             let policy = engine.policy(Policy::from_pairs("p", &pairs).unwrap()).unwrap();
             let now = Time::from_micros(0);
             let route = engine.route(policy, "r", now);
-            let at = engine.routes.find(route).expect("it has just begun");
+            let at = engine.desk.routes.find(route).expect("it has just begun");
             damage(&mut engine, at);
             let begun = catch_unwind(AssertUnwindSafe(|| engine.begin(route, &Request::default(), now).1));
             // A debug build asserts, a release build refuses.

@@ -27,15 +27,15 @@ impl Engine {
     pub fn begin(&mut self, route: RouteId, request: &Request, now: Time) -> (CallId, Step) {
         self.journal.begin(route, request, now);
         let now = self.clock.observe(now);
-        self.chores.begin_step();
+        self.desk.chores.begin_step();
         self.reap(now, Slot::NONE);
-        let Some(route) = self.routes.find(route) else {
+        let Some(route) = self.desk.routes.find(route) else {
             return (CallId::from_word(0), self.answer(Step::done(Verdict::StaleRoute), now));
         };
-        if !self.chores.is_empty() {
+        if !self.desk.chores.is_empty() {
             self.catch_up(route, now);
         }
-        let mut call = Call::new(self.ordinal, now, route, self.routes[route].policy);
+        let mut call = Call::new(self.ordinal, now, route, self.desk.routes[route].policy);
         self.ordinal += 1;
         call.flags = request.criticality as u16
             | u16::from(request.replayable) << 2
@@ -44,21 +44,21 @@ impl Engine {
             | u16::from(request.may_park) << 5
             | u16::from(request.slot_until_body) << 6;
         call.cost = request.cost;
-        let own = self.policies[usize::from(call.policy)].policy.deadline;
+        let own = self.desk.policies[usize::from(call.policy)].policy.deadline;
         call.deadline = limit(now, own.min(request.remaining.unwrap_or(Duration::MAX)));
         call.begin();
-        let Some(slot) = self.calls.insert(call) else {
+        let Some(slot) = self.desk.calls.insert(call) else {
             return (CallId::from_word(0), self.answer(Step::done(Verdict::QueueFull), now));
         };
-        self.routes.enter(route);
+        self.desk.routes.enter(route);
         if let Some(parent) = request.parent.filter(|_| FULL) {
-            self.nest(slot, parent);
+            self.desk.nest(slot, parent);
         }
-        self.aim(slot, request.target);
-        if request.solo && self.policies.of(&self.calls[slot]).hedge.is_some() {
-            self.calls.side_mut(slot).solo = true;
+        self.desk.aim(slot, request.target);
+        if request.solo && self.desk.policies.of(&self.desk.calls[slot]).hedge.is_some() {
+            self.desk.calls.side_mut(slot).solo = true;
         }
-        let id = self.calls.id(slot);
+        let id = self.desk.calls.id(slot);
         let step = self.admit(slot, now);
         (id, self.answer(step, now))
     }
@@ -67,21 +67,21 @@ impl Engine {
     pub fn on(&mut self, call: CallId, event: Event, now: Time) -> Step {
         self.journal.on(call, &event, now);
         let now = self.clock.observe(now);
-        self.chores.begin_step();
-        let Some(slot) = self.calls.find(call) else {
+        self.desk.chores.begin_step();
+        let Some(slot) = self.desk.calls.find(call) else {
             return self.answer(Step::done(Verdict::Stale), now);
         };
-        if !self.chores.is_empty() {
-            self.catch_up(self.calls[slot].route, now);
+        if !self.desk.chores.is_empty() {
+            self.catch_up(self.desk.calls[slot].route, now);
         }
-        let call = &mut self.calls[slot];
+        let call = &mut self.desk.calls[slot];
         if let Event::Finished { attempt, outcome } = event
             && call.state() == State::Running
             && call.running() & call.started_as(attempt) != 0
         {
             let racer = if call.has(flag::RACING | flag::PER_LANE | flag::SIDE) {
-                let racer = self.take_racer(slot, attempt);
-                self.calls.report_lane(slot, Lane::of(attempt).bit(), &mut self.pending_release);
+                let racer = self.desk.take_racer(slot, attempt);
+                self.desk.calls.report_lane(slot, Lane::of(attempt).bit(), &mut self.pending_release);
                 racer
             } else {
                 call.lanes &= !Lane::of(attempt).bit();
@@ -99,9 +99,9 @@ impl Engine {
     /// An event that is not the end of an attempt that runs.
     #[inline(never)]
     fn other(&mut self, slot: Slot, event: Event, now: Time) -> Step {
-        match (self.calls[slot].state(), event) {
+        match (self.desk.calls[slot].state(), event) {
             (State::Ended, Event::Finished { attempt, .. }) => {
-                let started = self.calls[slot].started_as(attempt);
+                let started = self.desk.calls[slot].started_as(attempt);
                 self.free_lanes(slot, started, now);
                 self.settle(slot, now);
                 Step::done(Verdict::Stale)
@@ -109,12 +109,12 @@ impl Engine {
             (State::Ended | State::Free, _) => Step::done(Verdict::Stale),
             (State::Lost, _) => self.told(slot, now),
             (_, Event::Cancel) => self.end(slot, Verdict::Cancelled, None, None, now),
-            (State::Running, Event::Headers { attempt }) if self.calls.runs(slot, attempt) => {
+            (State::Running, Event::Headers { attempt }) if self.desk.calls.runs(slot, attempt) => {
                 self.head(slot, attempt, now)
             }
-            (State::Body, Event::Finished { attempt, outcome }) if self.calls.runs(slot, attempt) => {
-                self.calls.report_lane(slot, Lane::of(attempt).bit(), &mut self.pending_release);
-                let verdict = match self.policies.of(&self.calls[slot]).class_of(outcome.kind) {
+            (State::Body, Event::Finished { attempt, outcome }) if self.desk.calls.runs(slot, attempt) => {
+                self.desk.calls.report_lane(slot, Lane::of(attempt).bit(), &mut self.pending_release);
+                let verdict = match self.desk.policies.of(&self.desk.calls[slot]).class_of(outcome.kind) {
                     Class::Ok => Verdict::Ok,
                     Class::Cancelled => Verdict::Cancelled,
                     _ => Verdict::NotRetryable,
@@ -123,8 +123,8 @@ impl Engine {
                 self.end(slot, verdict, Some(Lane::of(attempt)), None, now)
             }
             (_, Event::Finished { attempt, outcome }) => {
-                let ok = self.policies.of(&self.calls[slot]).class_of(outcome.kind) == Class::Ok;
-                if self.calls.unwound(slot, attempt, &mut self.pending_release) && ok {
+                let ok = self.desk.policies.of(&self.desk.calls[slot]).class_of(outcome.kind) == Class::Ok;
+                if self.desk.calls.unwound(slot, attempt, &mut self.pending_release) && ok {
                     self.late_answer(slot, attempt, now)
                 } else {
                     self.pay_back(now);
@@ -137,13 +137,13 @@ impl Engine {
 
     /// What a `Poll` finds.
     pub(super) fn evaluate(&mut self, slot: Slot, now: Time) -> Step {
-        if self.calls[slot].listed() {
+        if self.desk.calls[slot].listed() {
             self.look_around(slot, now);
         }
-        let call = &self.calls[slot];
+        let call = &self.desk.calls[slot];
         let out_of_time = call.deadline <= now;
         let waits = call.between_attempts() || call.is_waiting();
-        if waits && self.routes[call.route].stages & stage::FORCED != 0 {
+        if waits && self.desk.routes[call.route].stages & stage::FORCED != 0 {
             return self.refuse(slot, Verdict::ForcedOpen, None, now);
         }
         match call.state() {
@@ -155,14 +155,14 @@ impl Engine {
                 self.refuse(slot, refusal, retry_in, now)
             }
             State::Running if out_of_time => {
-                let (since, attempt) = self.calls.oldest_running(slot);
-                let kind = self.cut(slot, since, now);
+                let (since, attempt) = self.desk.calls.oldest_running(slot);
+                let kind = self.desk.cut(slot, since, now);
                 self.end_cut(slot, kind, (since, attempt), now)
             }
             State::Body if out_of_time => {
-                let kind = self.cut(slot, call.since(), now);
-                let lane = Lane::of(1 + self.calls[slot].running().trailing_zeros() as u8);
-                self.body_failed(slot, self.calls[slot].attempt_in(lane), kind, now);
+                let kind = self.desk.cut(slot, call.since(), now);
+                let lane = Lane::of(1 + self.desk.calls[slot].running().trailing_zeros() as u8);
+                self.body_failed(slot, self.desk.calls[slot].attempt_in(lane), kind, now);
                 self.end(slot, Verdict::Deadline, None, None, now)
             }
             State::Running => self.still_running(slot, now),
@@ -182,10 +182,10 @@ impl Engine {
 
     /// The next attempt is due: through the stages, unless too many stopped ones have not unwound yet (R11).
     pub(super) fn go_on(&mut self, slot: Slot, now: Time) -> Step {
-        if FULL && self.policies.of(&self.calls[slot]).retry.max_attempts == 1 {
+        if FULL && self.desk.policies.of(&self.desk.calls[slot]).retry.max_attempts == 1 {
             return self.hedge_on(slot, now);
         }
-        let call = &mut self.calls[slot];
+        let call = &mut self.desk.calls[slot];
         if call.blocked() {
             let given_up = call.since().after(GRACE);
             if given_up > now {
@@ -195,12 +195,12 @@ impl Engine {
                 return wait(Wait::Running, given_up.min(call.deadline), now);
             }
             self.give_up_lanes(slot, now);
-            self.calls[slot].stopped = 0;
+            self.desk.calls[slot].stopped = 0;
         }
-        let call = &mut self.calls[slot];
+        let call = &mut self.desk.calls[slot];
         call.retry();
-        let again = self.policies[usize::from(call.policy)].again;
-        if self.routes[call.route].stages & stage::GATES & again == 0 {
+        let again = self.desk.policies[usize::from(call.policy)].again;
+        if self.desk.routes[call.route].stages & stage::GATES & again == 0 {
             return self.start(slot, now);
         }
         self.proceed(slot, Stage::Look, now)
@@ -209,8 +209,8 @@ impl Engine {
     /// All stages are passed: the attempt starts.
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn start(&mut self, slot: Slot, now: Time) -> Step {
-        let call = &mut self.calls[slot];
-        let policy = &self.policies[usize::from(call.policy)].policy;
+        let call = &mut self.desk.calls[slot];
+        let policy = &self.desk.policies[usize::from(call.policy)].policy;
         let by_attempt = call.has(flag::HOLDS)
             && policy.bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);
         let (timeout, hedges) = (policy.attempt_timeout, policy.hedge.is_some());
@@ -225,66 +225,67 @@ impl Engine {
         call.start(now, limit(now, timeout));
         let (attempt, mut until) = (call.attempts, call.moment.min(call.deadline));
         if call.has(flag::SIDE) {
-            self.calls.side_mut(slot).moment = 0;
+            self.desk.calls.side_mut(slot).moment = 0;
         }
-        self.count_attempt(slot, false, now);
-        self.note_course(move |it| it.attempt_started(slot, false, now));
+        self.desk.count_attempt(slot, false, now);
+        self.desk.note_course(move |it| it.attempt_started(slot, false, now));
         if hedges {
-            until = until.min(self.hedge_due(slot));
+            until = until.min(self.desk.hedge_due(slot));
         }
-        let route = self.calls[slot].route;
-        if self.routes[route].stages & stage::LEASED != 0 {
-            until = self.before_renewal(route, until, now);
+        let route = self.desk.calls[slot].route;
+        if self.desk.routes[route].stages & stage::LEASED != 0 {
+            until = self.desk.before_renewal(route, until, now);
         }
         Step { next: span(until, now), ..Step::plain(Action::Attempt { attempt, hedge: false }) }
     }
 
     /// Attempts run: one may be out of time, and another due beside it.
     fn still_running(&mut self, slot: Slot, now: Time) -> Step {
-        let (end, attempt) = self.first_to_end(slot);
+        let (end, attempt) = self.desk.first_to_end(slot);
         if end <= now {
             return self.time_out(slot, attempt, now);
         }
-        if self.hedge_due(slot) <= now
+        if self.desk.hedge_due(slot) <= now
             && let Some(step) = self.race(slot, now)
         {
             return step;
         }
-        let next = self.next_moment(slot);
-        let next = self.keep_lease(self.calls[slot].route, next, now);
+        let next = self.desk.next_moment(slot);
+        let next = self.keep_lease(self.desk.calls[slot].route, next, now);
         wait(Wait::Running, next, now)
     }
 
     /// Whoever holds a lease of the fleet's comes in time to have it renewed.
     #[inline]
     pub(super) fn keep_lease(&mut self, route: RouteAt, until: Time, now: Time) -> Time {
-        if self.routes[route].stages & stage::LEASED == 0 {
+        if self.desk.routes[route].stages & stage::LEASED == 0 {
             return until;
         }
-        self.watch_store(now);
-        self.keep_slots(self.routes[route].pool_at, now);
-        self.before_renewal(route, until, now)
+        self.fleet_desk().watch_store(now);
+        let home = self.desk.routes[route].pool_at;
+        self.fleet_desk().keep_slots(home, now);
+        self.desk.before_renewal(route, until, now)
     }
 
     /// A waiter's event takes back what others have not claimed, and examines two slots (R9).
     fn look_around(&mut self, slot: Slot, now: Time) {
-        let state = self.calls[slot].state();
+        let state = self.desk.calls[slot].state();
         if state == State::Granted {
             return;
         }
         self.reap(now, slot);
         if state == State::Queued {
-            self.revoke_overdue(self.routes[self.calls[slot].route].pool_at, now);
+            self.revoke_overdue(self.desk.routes[self.desk.calls[slot].route].pool_at, now);
         }
     }
 
     /// The owner of a granted permit has come: later stages run now (R2).
     pub(super) fn claim(&mut self, slot: Slot, now: Time) -> Step {
-        if self.calls[slot].deadline <= now {
+        if self.desk.calls[slot].deadline <= now {
             return self.refuse(slot, Verdict::DeadlineQueued, None, now);
         }
-        self.unlist(slot);
-        self.calls[slot].claim();
+        self.desk.unlist(slot);
+        self.desk.calls[slot].claim();
         self.proceed(slot, Stage::Guard, now)
     }
 
@@ -312,9 +313,9 @@ impl Engine {
         retry_in: Option<Duration>,
         now: Time,
     ) -> Step {
-        let stop = if self.calls[slot].is_plain() { 0 } else { self.give_all_back(slot, verdict, now) };
-        self.policies.count_end(self.calls[slot].policy, verdict);
-        self.note_end(verdict, move |it| it.call_ended(slot, verdict, result, retry_in, now));
+        let stop = if self.desk.calls[slot].is_plain() { 0 } else { self.give_all_back(slot, verdict, now) };
+        self.desk.policies.count_end(self.desk.calls[slot].policy, verdict);
+        self.desk.note_end(verdict, move |it| it.call_ended(slot, verdict, result, retry_in, now));
         self.pay_back(now);
         self.settle(slot, now);
         Step { stop, ..Step::plain(Action::Done { verdict, result, retry_in }) }
@@ -326,14 +327,14 @@ impl Engine {
     fn give_all_back(&mut self, slot: Slot, verdict: Verdict, now: Time) -> u8 {
         self.leave_queue(slot, now);
         let stop = self.forgo(slot, now);
-        let call = &self.calls[slot];
+        let call = &self.desk.calls[slot];
         if call.children > 0 && !call.has(flag::HOLDS) && self.pending_release.keep_one() {
             // Calls within it go on under a permit that they share with it (ADR 0005).
-            self.calls[slot].flags |= flag::HOLDS;
+            self.desk.calls[slot].flags |= flag::HOLDS;
         }
         self.give_ticket_back(slot, now);
-        self.give_place_back(slot, verdict == Verdict::Ok, now);
-        let call = &mut self.calls[slot];
+        self.desk.give_place_back(slot, verdict == Verdict::Ok, now);
+        let call = &mut self.desk.calls[slot];
         call.moment = if call.lanes == 0 { Time::NEVER } else { now.after(GRACE) };
         stop
     }
@@ -341,7 +342,7 @@ impl Engine {
     /// The step as it leaves the engine, once what earlier steps have left has gone on.
     #[inline]
     fn answer(&mut self, step: Step, now: Time) -> Step {
-        if !self.chores.is_empty() {
+        if !self.desk.chores.is_empty() {
             self.go_on_with_chores(now);
         }
         Step { flags: self.flags(), ..step }
@@ -350,6 +351,6 @@ impl Engine {
     /// What this event made besides its answer.
     #[inline]
     pub(super) fn flags(&self) -> Flags {
-        Flags { wakes: !self.wakes.is_empty(), commands: !self.commands.is_empty() }
+        Flags { wakes: !self.desk.wakes.is_empty(), commands: !self.commands.is_empty() }
     }
 }

@@ -57,20 +57,20 @@ impl Engine {
         adopted: &mut BTreeMap<RouteAt, u32>,
         now: Time,
     ) {
-        let end = from.saturating_add(LOOKED_AT).min(self.routes.slots());
+        let end = from.saturating_add(LOOKED_AT).min(self.desk.routes.slots());
         for slot in (from..end).map(RouteAt::new) {
-            let last = self.policies[usize::from(policy)].changes.last;
-            let route = &self.routes[slot];
+            let last = self.desk.policies[usize::from(policy)].changes.last;
+            let route = &self.desk.routes[slot];
             if route.policy != policy || route.is_pool() || route.is_free() || route.changes == last {
                 continue;
             }
-            if !self.chores.so_many(ROUTE, Chore::Changed { policy, from: slot.number() }) {
+            if !self.desk.chores.so_many(ROUTE, Chore::Changed { policy, from: slot.number() }) {
                 return;
             }
             self.change_route(slot, adopted.remove(&slot).unwrap_or(0), now);
         }
-        if end < self.routes.slots() {
-            self.chores.leave(Chore::Changed { policy, from: end });
+        if end < self.desk.routes.slots() {
+            self.desk.chores.leave(Chore::Changed { policy, from: end });
         }
     }
 
@@ -78,43 +78,43 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) fn catch_up(&mut self, slot: RouteAt, now: Time) {
-        let route = &self.routes[slot];
+        let route = &self.desk.routes[slot];
         if !route.is_pool() && !route.is_free() {
-            self.routes.set_leased(slot);
+            self.desk.routes.set_leased(slot);
             self.change_route(slot, 0, now);
         }
     }
 
     /// The same, for a route that is there; calls in flight that its bulkhead counts, where that is new.
     pub(super) fn change_route(&mut self, slot: RouteAt, in_flight: u32, now: Time) {
-        let route = &self.routes[slot];
+        let route = &self.desk.routes[slot];
         let (number, seen) = (route.policy, route.changes);
-        let entry = &self.policies[usize::from(number)];
+        let entry = &self.desk.policies[usize::from(number)];
         let (changes, whole) = (entry.changes, entry.forced);
         if seen == changes.last {
             return;
         }
-        let before = self.routes.levels(slot);
-        self.routes[slot].changes = changes.last;
+        let before = self.desk.routes.levels(slot);
+        self.desk.routes[slot].changes = changes.last;
         if seen < changes.retuned {
             self.retune_pool_of(slot, number, in_flight, now);
-            if seen < changes.other_budget && self.routes[slot].budget_at == slot.own() {
+            if seen < changes.other_budget && self.desk.routes[slot].budget_at == slot.own() {
                 // What calls have paid to it was forgotten for all routes at once, so it goes, though a second retune may
                 // have brought its kind back.
-                self.routes[slot].budget = None;
+                self.desk.routes[slot].budget = None;
             }
             self.retune_route(slot, number, changes.at, now);
         }
-        let route = &mut self.routes[slot];
+        let route = &mut self.desk.routes[slot];
         route.forced &= seen >= changes.cleared;
         let forced = whole || route.forced;
         route.stages = route.stages & !stage::FORCED | if forced { stage::FORCED } else { 0 };
         if let Some(breaker) = route.breaker.as_mut().filter(|_| seen < changes.cleared) {
             breaker.reset();
         }
-        self.note(move |it| it.levels_changed(slot, before, now));
+        self.desk.note(move |it| it.levels_changed(slot, before, now));
         if seen < changes.retuned {
-            self.hand_out(slot.own(), now);
+            self.desk.hand_out(slot.own(), now);
         }
     }
 
@@ -123,17 +123,17 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) fn catch_up_for_key(&mut self, policy: u16, now: Time) {
-        for slot in self.routes.candidates() {
+        for slot in self.desk.routes.candidates() {
             self.catch_up(slot, now);
         }
-        if let Some(overflow) = self.routes.of_key(policy, None) {
+        if let Some(overflow) = self.desk.routes.of_key(policy, None) {
             self.catch_up(overflow, now);
         }
     }
 
     /// Applies the changes to all routes at once. Only for operations that are not bounded anyway.
     pub(super) fn catch_up_all(&mut self, now: Time) {
-        for slot in (0..self.routes.slots()).map(RouteAt::new) {
+        for slot in (0..self.desk.routes.slots()).map(RouteAt::new) {
             self.catch_up(slot, now);
         }
     }

@@ -5,11 +5,8 @@
 //! a step that leaves something wakes somebody who waits for it, an event comes at once.
 
 use super::place::{PoolAt, RouteAt, Slot};
-use std::collections::BTreeMap;
 
 use super::Engine;
-use super::automaton::State;
-use crate::time::Time;
 
 /// Calls that one step grants, refuses, takes back or frees, besides its own. At 0.2 to 0.5 µs each it stays below
 /// 200 µs on slow machines too.
@@ -90,6 +87,11 @@ impl Chores {
         self.left.contains(&chore)
     }
 
+    /// Takes what is left to do, if this step may do more.
+    pub fn take(&mut self) -> Vec<Chore> {
+        if self.fuel == 0 { Vec::new() } else { core::mem::take(&mut self.left) }
+    }
+
     /// Forgets what is left, after a fork.
     pub fn clear(&mut self) {
         self.left.clear();
@@ -110,44 +112,15 @@ impl Chores {
 }
 
 impl Engine {
-    /// Goes on with what earlier steps have left, if this one may do more.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn go_on_with_chores(&mut self, now: Time) {
-        if self.chores.fuel == 0 {
-            return;
-        }
-        for chore in core::mem::take(&mut self.chores.left) {
-            match chore {
-                Chore::Permits(home) => self.hand_out(home, now),
-                Chore::Grants(home) => self.revoke_overdue(home, now),
-                Chore::Tokens(route, sending) => self.resume_pace(route, sending, now),
-                Chore::Places(route, gate) => self.let_through(route, gate, now),
-                Chore::Ended(slot) => {
-                    let call = &self.calls[slot];
-                    // It may have been freed since, by its own reaper, and its slot be another call's.
-                    if call.state() == State::Ended && call.lanes == 0 && call.children == 0 {
-                        self.settle(slot, now);
-                    }
-                }
-                Chore::Forced { policy, route, from } => self.refuse_waiting(policy, route, from, now),
-                Chore::Changed { policy, from } => {
-                    self.change_routes(policy, from, &mut BTreeMap::new(), now);
-                }
-                Chore::Leased { home, from } => self.tell_users(home, from),
-            }
-        }
-    }
-
     /// Calls that the last step granted, refused, took back or freed besides its own. For tests and fuzzing.
     #[doc(hidden)]
     pub fn work(&self) -> u32 {
-        self.chores.done
+        self.desk.chores.done
     }
 
     /// Is anything left of the last step to do? For tests and fuzzing.
     #[doc(hidden)]
     pub fn has_chores(&self) -> bool {
-        !self.chores.is_empty()
+        !self.desk.chores.is_empty()
     }
 }

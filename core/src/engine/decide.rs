@@ -6,6 +6,7 @@
 use super::Engine;
 use super::arena::flag;
 use super::call::wait;
+use super::desk::Desk;
 use super::ledger::Charge;
 use super::place::Slot;
 use super::route::stage;
@@ -18,114 +19,7 @@ use crate::retry::wait_before_retry;
 use crate::rng;
 use crate::time::{Duration, Time};
 
-impl Engine {
-    /// An attempt has ended: retry or not, decided in the order of R5. `stop` is set where we ended it.
-    #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn decide(&mut self, slot: Slot, racer: Racer, outcome: Outcome, stop: u8, now: Time) -> Step {
-        let class = self.policies.of(&self.calls[slot]).class_of(outcome.kind);
-        let lane = Lane::of(racer.attempt);
-        let left = self.attempt_over(slot, &racer, class, outcome.kind, now);
-        let call = &mut self.calls[slot];
-        if !racer.hedge {
-            call.charge = left; // a hedge's charge is none of the call's last retry
-        }
-        if call.ticket != 0 {
-            self.drop_attempt_ticket(slot);
-        }
-        if class == Class::Ok {
-            self.learn_latency(slot, &racer, now);
-            self.call_over(slot, outcome.kind, racer.attempt, Some(racer.since), now);
-            return self.finish(slot, Verdict::Ok, Some(lane), None, now);
-        }
-        self.failed(slot, racer, (outcome, class), stop, now)
-    }
-
-    /// An attempt has failed.
-    #[inline(never)]
-    fn failed(
-        &mut self,
-        slot: Slot,
-        racer: Racer,
-        (outcome, class): (Outcome, Class),
-        stop: u8,
-        now: Time,
-    ) -> Step {
-        let lane = Lane::of(racer.attempt);
-        self.calls[slot].set_last_failure(outcome.kind, lane);
-        let ended = match self.may_retry(slot, class, outcome) {
-            Ok(()) if self.calls[slot].running() != 0 => {
-                self.calls.lost_lane(slot, class, outcome.retry_after);
-                let alone = self.policies.of(&self.calls[slot]).retry.max_attempts == 1;
-                self.pay_back(now);
-                let raced = if alone { self.race(slot, now) } else { None };
-                let step = raced.unwrap_or_else(|| self.evaluate(slot, now));
-                return Step { stop: stop | step.stop, ..step };
-            }
-            Ok(()) => match self.another(slot, racer.hedge, (outcome, class), stop, now) {
-                Ok(step) => return step,
-                Err(verdict) => verdict,
-            },
-            Err(verdict) => verdict,
-        };
-        let retry_in =
-            self.calls.largest_retry_after(slot, outcome.retry_after).filter(|_| class.retryable());
-        self.call_over(slot, outcome.kind, racer.attempt, Some(racer.since), now);
-        let step = self.end(slot, ended, Some(lane), retry_in, now);
-        Step { stop: stop | step.stop, ..step }
-    }
-
-    /// A further attempt after a failure that may be retried, or why there is none: class → method and body → attempts →
-    /// Retry-After → deadline and time limit → budget (semantics 2.6).
-    fn another(
-        &mut self,
-        slot: Slot,
-        hedge: bool,
-        (outcome, class): (Outcome, Class),
-        stop: u8,
-        now: Time,
-    ) -> Result<Step, Verdict> {
-        if self.policies.of(&self.calls[slot]).retry.max_attempts == 1 {
-            if !self.could_hedge(slot) {
-                return Err(Verdict::Attempts);
-            }
-            self.pay_back(now);
-            if class == Class::Throttled {
-                return Err(Verdict::Attempts);
-            }
-            self.calls.note_retry_after(slot, outcome.retry_after);
-            if stop == 0 {
-                return self.race(slot, now).ok_or(Verdict::Attempts);
-            }
-            // The owner of the attempt that was stopped polls once it has unwound (R3).
-            let call = &mut self.calls[slot];
-            call.set_since(now);
-            call.moment = now;
-            call.wait();
-            return Ok(Step { stop, ..wait(Wait::Backoff, now, now) });
-        }
-        let retry_after = self.calls.largest_retry_after(slot, outcome.retry_after);
-        let delay = self.next_delay(slot, class, retry_after, now)?;
-        let Charge::Granted(charge) = self.charge(slot, class, hedge, now) else {
-            return Err(Verdict::Budget);
-        };
-        let call = &mut self.calls[slot];
-        call.charge = charge;
-        call.set_since(now);
-        call.moment = now.after(delay);
-        call.flags &= !flag::RACING;
-        self.note(move |it| it.retry_scheduled(slot, outcome.kind, delay, now));
-        if FULL && class == Class::Throttled {
-            self.hold_like(slot, delay, now);
-        }
-        self.pay_back(now);
-        if delay == Duration::ZERO && stop == 0 {
-            return Ok(self.go_on(slot, now));
-        }
-        self.calls[slot].wait();
-        let due = self.keep_lease(self.calls[slot].route, now.after(delay), now);
-        Ok(Step { stop, ..wait(Wait::Backoff, due, now) })
-    }
-
+impl Desk {
     /// Is this a failure that may be tried again, going by its class, the opinions on it, and the request?
     fn may_retry(&self, slot: Slot, class: Class, outcome: Outcome) -> Result<(), Verdict> {
         let (call, policy) = (&self.calls[slot], self.policies.of(&self.calls[slot]));
@@ -188,26 +82,135 @@ impl Engine {
         }
         Ok(delay)
     }
+}
+
+impl Engine {
+    /// An attempt has ended: retry or not, decided in the order of R5. `stop` is set where we ended it.
+    #[cfg_attr(not(tidegate_small), inline(always))]
+    pub(super) fn decide(&mut self, slot: Slot, racer: Racer, outcome: Outcome, stop: u8, now: Time) -> Step {
+        let class = self.desk.policies.of(&self.desk.calls[slot]).class_of(outcome.kind);
+        let lane = Lane::of(racer.attempt);
+        let left = self.attempt_over(slot, &racer, class, outcome.kind, now);
+        let call = &mut self.desk.calls[slot];
+        if !racer.hedge {
+            call.charge = left; // a hedge's charge is none of the call's last retry
+        }
+        if call.ticket != 0 {
+            self.desk.drop_attempt_ticket(slot);
+        }
+        if class == Class::Ok {
+            self.desk.learn_latency(slot, &racer, now);
+            self.call_over(slot, outcome.kind, racer.attempt, Some(racer.since), now);
+            return self.finish(slot, Verdict::Ok, Some(lane), None, now);
+        }
+        self.failed(slot, racer, (outcome, class), stop, now)
+    }
+
+    /// An attempt has failed.
+    #[inline(never)]
+    fn failed(
+        &mut self,
+        slot: Slot,
+        racer: Racer,
+        (outcome, class): (Outcome, Class),
+        stop: u8,
+        now: Time,
+    ) -> Step {
+        let lane = Lane::of(racer.attempt);
+        self.desk.calls[slot].set_last_failure(outcome.kind, lane);
+        let ended = match self.desk.may_retry(slot, class, outcome) {
+            Ok(()) if self.desk.calls[slot].running() != 0 => {
+                self.desk.calls.lost_lane(slot, class, outcome.retry_after);
+                let alone = self.desk.policies.of(&self.desk.calls[slot]).retry.max_attempts == 1;
+                self.pay_back(now);
+                let raced = if alone { self.race(slot, now) } else { None };
+                let step = raced.unwrap_or_else(|| self.evaluate(slot, now));
+                return Step { stop: stop | step.stop, ..step };
+            }
+            Ok(()) => match self.another(slot, racer.hedge, (outcome, class), stop, now) {
+                Ok(step) => return step,
+                Err(verdict) => verdict,
+            },
+            Err(verdict) => verdict,
+        };
+        let retry_in =
+            self.desk.calls.largest_retry_after(slot, outcome.retry_after).filter(|_| class.retryable());
+        self.call_over(slot, outcome.kind, racer.attempt, Some(racer.since), now);
+        let step = self.end(slot, ended, Some(lane), retry_in, now);
+        Step { stop: stop | step.stop, ..step }
+    }
+
+    /// A further attempt after a failure that may be retried, or why there is none: class → method and body → attempts →
+    /// Retry-After → deadline and time limit → budget (semantics 2.6).
+    fn another(
+        &mut self,
+        slot: Slot,
+        hedge: bool,
+        (outcome, class): (Outcome, Class),
+        stop: u8,
+        now: Time,
+    ) -> Result<Step, Verdict> {
+        if self.desk.policies.of(&self.desk.calls[slot]).retry.max_attempts == 1 {
+            if !self.desk.could_hedge(slot) {
+                return Err(Verdict::Attempts);
+            }
+            self.pay_back(now);
+            if class == Class::Throttled {
+                return Err(Verdict::Attempts);
+            }
+            self.desk.calls.note_retry_after(slot, outcome.retry_after);
+            if stop == 0 {
+                return self.race(slot, now).ok_or(Verdict::Attempts);
+            }
+            // The owner of the attempt that was stopped polls once it has unwound (R3).
+            let call = &mut self.desk.calls[slot];
+            call.set_since(now);
+            call.moment = now;
+            call.wait();
+            return Ok(Step { stop, ..wait(Wait::Backoff, now, now) });
+        }
+        let retry_after = self.desk.calls.largest_retry_after(slot, outcome.retry_after);
+        let delay = self.desk.next_delay(slot, class, retry_after, now)?;
+        let Charge::Granted(charge) = self.desk.charge(slot, class, hedge, now) else {
+            return Err(Verdict::Budget);
+        };
+        let call = &mut self.desk.calls[slot];
+        call.charge = charge;
+        call.set_since(now);
+        call.moment = now.after(delay);
+        call.flags &= !flag::RACING;
+        self.desk.note(move |it| it.retry_scheduled(slot, outcome.kind, delay, now));
+        if FULL && class == Class::Throttled {
+            self.desk.hold_like(slot, delay, now);
+        }
+        self.pay_back(now);
+        if delay == Duration::ZERO && stop == 0 {
+            return Ok(self.go_on(slot, now));
+        }
+        self.desk.calls[slot].wait();
+        let due = self.keep_lease(self.desk.calls[slot].route, now.after(delay), now);
+        Ok(Step { stop, ..wait(Wait::Backoff, due, now) })
+    }
 
     /// The attempt timeout has passed: stop the attempt, and decide as after any other failure. Of several that are out
     /// of time together the newest decides.
     pub(super) fn time_out(&mut self, slot: Slot, attempt: u8, now: Time) -> Step {
         let (mut stop, mut attempt) = (0, attempt);
         loop {
-            let racer = self.take_racer(slot, attempt);
+            let racer = self.desk.take_racer(slot, attempt);
             let bit = Lane::of(attempt).bit();
             stop |= bit;
-            self.calls[slot].stopped |= bit;
-            if self.calls[slot].has(flag::ABORTABLE) {
-                self.calls.report_lane(slot, bit, &mut self.pending_release);
+            self.desk.calls[slot].stopped |= bit;
+            if self.desk.calls[slot].has(flag::ABORTABLE) {
+                self.desk.calls.report_lane(slot, bit, &mut self.pending_release);
             }
-            let (end, next) = self.first_to_end(slot);
-            if !FULL || self.calls[slot].running() == 0 || end > now {
+            let (end, next) = self.desk.first_to_end(slot);
+            if !FULL || self.desk.calls[slot].running() == 0 || end > now {
                 return self.decide(slot, racer, Outcome::of(Class::Timeout), stop, now);
             }
             let left = self.attempt_over(slot, &racer, Class::Timeout, Class::Timeout.into(), now);
             if !racer.hedge {
-                self.calls[slot].charge = left;
+                self.desk.calls[slot].charge = left;
             }
             attempt = next;
         }
@@ -215,31 +218,31 @@ impl Engine {
 
     /// A policy without retries: the next attempt of a race whose last one was stopped.
     pub(super) fn hedge_on(&mut self, slot: Slot, now: Time) -> Step {
-        self.calls[slot].race_on();
+        self.desk.calls[slot].race_on();
         if let Some(step) = self.race(slot, now) {
             return step;
         }
-        let (kind, lane) = self.calls[slot].last_failure();
-        let retry_in = self.calls.largest_retry_after(slot, None);
-        self.call_over(slot, kind, self.calls[slot].attempt_in(lane), None, now);
+        let (kind, lane) = self.desk.calls[slot].last_failure();
+        let retry_in = self.desk.calls.largest_retry_after(slot, None);
+        self.call_over(slot, kind, self.desk.calls[slot].attempt_in(lane), None, now);
         self.end(slot, Verdict::Attempts, Some(lane), retry_in, now)
     }
 
     /// The head of a good answer: the attempt timeout ends here, slot and deadline go on where the body counts.
     pub(super) fn head(&mut self, slot: Slot, attempt: u8, now: Time) -> Step {
-        let racer = self.take_racer(slot, attempt);
+        let racer = self.desk.take_racer(slot, attempt);
         let lane = Lane::of(attempt);
-        let ticket = if racer.ticket == 0 { self.calls[slot].ticket } else { racer.ticket };
+        let ticket = if racer.ticket == 0 { self.desk.calls[slot].ticket } else { racer.ticket };
         let left = self.attempt_over(slot, &racer, Class::Ok, Class::Ok.into(), now);
-        self.learn_latency(slot, &racer, now);
+        self.desk.learn_latency(slot, &racer, now);
         self.call_over(slot, Class::Ok.into(), attempt, Some(racer.since), now);
-        if !self.calls[slot].has(flag::UNTIL_BODY) {
-            self.calls.report_lane(slot, lane.bit(), &mut self.pending_release);
-            self.calls[slot].charge = if racer.hedge { 0 } else { left };
+        if !self.desk.calls[slot].has(flag::UNTIL_BODY) {
+            self.desk.calls.report_lane(slot, lane.bit(), &mut self.pending_release);
+            self.desk.calls[slot].charge = if racer.hedge { 0 } else { left };
             return self.end(slot, Verdict::Ok, Some(lane), None, now);
         }
         let stop = self.stop_lanes(slot, !lane.bit(), false, now);
-        let call = &mut self.calls[slot];
+        let call = &mut self.desk.calls[slot];
         call.charge = if racer.hedge { 0 } else { left };
         call.ticket = ticket;
         call.flags &= !flag::RACING;
@@ -251,9 +254,9 @@ impl Engine {
     /// An answer that a stopped attempt had all the same, before the next one has started: it is not thrown away to ask
     /// for it once more. The end of the call refunds the retry.
     pub(super) fn late_answer(&mut self, slot: Slot, attempt: u8, now: Time) -> Step {
-        let call = &self.calls[slot];
+        let call = &self.desk.calls[slot];
         let racer = Racer { attempt, since: call.since(), charge: 0, ticket: 0, hedge: false, permit: false };
-        self.count_outcome(slot, &racer, Class::Ok);
+        self.desk.count_outcome(slot, &racer, Class::Ok);
         self.call_over(slot, Class::Ok.into(), attempt, None, now);
         self.end(slot, Verdict::Ok, Some(Lane::of(attempt)), None, now)
     }

@@ -4,6 +4,7 @@
 use super::Engine;
 use super::arena::{Call, flag};
 use super::automaton::State;
+use super::desk::Desk;
 use super::pace::Bucket;
 use super::place::{PoolAt, Slot};
 use super::route::stage;
@@ -22,153 +23,11 @@ fn guarded_unit(policy: &Policy) -> Option<Unit> {
     policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit))
 }
 
-impl Engine {
+impl Desk {
     /// Do breaker or throttle of this policy count attempts?
     #[inline]
     pub(super) fn guards_attempts(&self, policy: u16) -> bool {
         self.policies[usize::from(policy)].again & (stage::BREAKER | stage::THROTTLE) != 0
-    }
-
-    /// An attempt has ended: everything that counts attempts is told. `paid_for` is the class as budgets and the send
-    /// rate see it, `kind` as the others do; what is left of the attempt's charge is returned.
-    #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn attempt_over(
-        &mut self,
-        slot: Slot,
-        racer: &Racer,
-        paid_for: Class,
-        kind: Kind,
-        now: Time,
-    ) -> u16 {
-        let left = self.count_outcome(slot, racer, paid_for);
-        self.note_course(move |it| it.attempt_ended(slot, racer, kind, now));
-        let call = &self.calls[slot];
-        let policy = call.policy;
-        let route = &self.routes[call.route];
-        if route.stages == 0 {
-            return left;
-        }
-        if route.send.is_some() || racer.ticket != 0 && self.guards_attempts(policy) {
-            self.attempt_evidence(slot, racer, paid_for, kind, now);
-        }
-        if racer.permit {
-            self.feed(slot, kind, racer.since, now);
-        }
-        left
-    }
-
-    #[inline(never)]
-    fn attempt_evidence(&mut self, slot: Slot, racer: &Racer, paid_for: Class, kind: Kind, now: Time) {
-        if let Some(pace) = &mut self.routes[self.calls[slot].route].send
-            && let Bucket::Cubic(rate) = &mut pace.bucket
-            && !matches!(paid_for, Class::Cancelled | Class::Ignored)
-        {
-            rate.on_response(paid_for == Class::Throttled, now);
-        }
-        if racer.ticket != 0 && self.guards_attempts(self.calls[slot].policy) {
-            let probe = self.calls[slot].has(flag::PROBE) && !racer.hedge;
-            self.guard_evidence(slot, Ticket { number: racer.ticket, probe }, kind, racer.attempt, now);
-        }
-    }
-
-    /// A call has been decided by an attempt: everything that counts calls is told. `started` is when that did, where its
-    /// time says something.
-    #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn call_over(
-        &mut self,
-        slot: Slot,
-        kind: Kind,
-        attempt: u8,
-        started: Option<Time>,
-        now: Time,
-    ) {
-        self.earn(slot, kind, now);
-        let call = &self.calls[slot];
-        let (ticket, holds) = (call.ticket, call.has(flag::HOLDS));
-        if ticket != 0 && self.routes[call.route].stages != 0 {
-            self.call_evidence(slot, kind, attempt, now);
-        }
-        if let Some(started) = started
-            && holds
-        {
-            self.feed(slot, kind, started, now);
-        }
-    }
-
-    #[inline(never)]
-    fn call_evidence(&mut self, slot: Slot, kind: Kind, attempt: u8, now: Time) {
-        let call = &self.calls[slot];
-        let (number, probe) = (call.ticket, call.has(flag::PROBE));
-        if guarded_unit(self.policies.of(&self.calls[slot])) == Some(Unit::Call) {
-            self.guard_evidence(slot, Ticket { number, probe }, kind, attempt, now);
-            self.calls[slot].ticket = 0;
-        }
-    }
-
-    /// Nothing has been learned about what breaker or throttle let through.
-    #[inline]
-    pub(super) fn give_ticket_back(&mut self, slot: Slot, now: Time) {
-        let call = &mut self.calls[slot];
-        if call.ticket != 0 && call.state() != State::Body {
-            let (number, probe, attempt) = (call.ticket, call.has(flag::PROBE), call.attempts);
-            self.guard_evidence(slot, Ticket { number, probe }, Kind::CANCELLED, attempt, now);
-        }
-        let call = &mut self.calls[slot];
-        call.ticket = 0;
-        call.flags &= !flag::PROBE;
-    }
-
-    #[inline(never)]
-    fn guard_evidence(&mut self, slot: Slot, ticket: Ticket, kind: Kind, attempt: u8, now: Time) {
-        if ticket.number == 0 {
-            return;
-        }
-        let call = &self.calls[slot];
-        let class = self.policies.of(call).class_of(kind);
-        let ended = Ended { ticket, kind, class, attempt, ordinal: call.ordinal() };
-        let (policy, at) = (self.policies.of(call), call.route);
-        let route = &mut self.routes[at];
-        let context = Context { policies: &self.policies, seed: self.seed, now };
-        match route.teach::<CircuitBreaker>(policy, &ended, context) {
-            Some((from, Effect::Changed)) => {
-                let to = route.breaker.as_ref().map(|it| it.state(now));
-                self.note(move |it| CircuitBreaker::record_change(it, slot, from, now));
-                if let Some(to) = to {
-                    self.tell_fleet(at, to, now);
-                }
-            }
-            Some((_, Effect::None)) => {}
-            None => {
-                if let Some((from, Effect::Changed)) =
-                    route.teach::<AdaptiveThrottle>(policy, &ended, context)
-                {
-                    self.note(move |it| AdaptiveThrottle::record_change(it, slot, from, now));
-                }
-            }
-        }
-    }
-
-    /// The body of an answer whose head was good has failed: one failure more (semantics 7.1).
-    pub(super) fn body_failed(&mut self, slot: Slot, attempt: u8, kind: Kind, now: Time) {
-        let policy = self.policies.of(&self.calls[slot]);
-        let failure = policy
-            .breaker
-            .as_ref()
-            .is_some_and(|breaker| breaker.evidence(kind, policy.class_of(kind)) == Evidence::Failure);
-        let call = &self.calls[slot];
-        let (number, probe) = (call.ticket, call.has(flag::PROBE));
-        let bits = rng::bits(self.seed, call.ordinal(), Purpose::Break, attempt);
-        if let Some(breaker) = &mut self.routes[call.route].breaker
-            && failure
-            && number != 0
-        {
-            let from = breaker.state(now);
-            let change = breaker.on_body_failure(Ticket { number, probe }, bits, now);
-            self.note(move |it| it.breaker_changed_by(slot, from, now));
-            if let Some((_, to)) = change {
-                self.tell_fleet(self.calls[slot].route, to, now);
-            }
-        }
     }
 
     /// What an attempt that the deadline cuts is: a timeout if it ran at least half its attempt timeout, or half of the
@@ -183,43 +42,6 @@ impl Engine {
         } else {
             Kind::CANCELLED
         }
-    }
-
-    /// Feeds the limit of the pool; one that has grown is handed out in this step.
-    #[cfg_attr(not(tidegate_small), inline(always))]
-    fn feed(&mut self, slot: Slot, kind: Kind, started: Time, now: Time) {
-        let home = self.routes[self.calls[slot].route].pool_at;
-        match &self.routes[home].pool {
-            None => return,
-            Some(pool) if pool.limiter.is_fixed() => return, // learns nothing
-            Some(_) => {}
-        }
-        self.feed_controller(slot, home, kind, started, now);
-    }
-
-    #[inline(never)]
-    fn feed_controller(&mut self, slot: Slot, home: PoolAt, kind: Kind, started: Time, now: Time) {
-        let class = self.policies.of(&self.calls[slot]).class_of(kind);
-        if self.routes[home].digest.is_some() {
-            self.share_latency(slot, home, (class, started), now);
-        }
-        let Some(pool) = &mut self.routes[home].pool else { return };
-        pool.limiter.feed(class, started, pool.in_flight, now);
-        let limit = pool.limiter.limit();
-        // A pool that a retune left without a bulkhead has no limit, whatever its controller says.
-        if limit != pool.limit && pool.limit != u32::MAX {
-            self.follow_limit(slot, home, limit, now);
-        }
-    }
-
-    /// The limit of a pool has moved.
-    #[inline(never)]
-    fn follow_limit(&mut self, slot: Slot, home: PoolAt, limit: u32, now: Time) {
-        let Some(pool) = &mut self.routes[home].pool else { return };
-        let from = pool.limit;
-        pool.set_limit(limit);
-        self.note(move |it| it.limit_changed(Some(slot), home, from, now));
-        self.hand_out(home, now);
     }
 
     /// An attempt as it runs: from the call itself while it is alone, else from the race. It leaves the race.
@@ -237,6 +59,188 @@ impl Engine {
             }
         }
         Racer::alone(&self.calls[slot], attempt)
+    }
+}
+
+impl Engine {
+    /// An attempt has ended: everything that counts attempts is told. `paid_for` is the class as budgets and the send
+    /// rate see it, `kind` as the others do; what is left of the attempt's charge is returned.
+    #[cfg_attr(not(tidegate_small), inline(always))]
+    pub(super) fn attempt_over(
+        &mut self,
+        slot: Slot,
+        racer: &Racer,
+        paid_for: Class,
+        kind: Kind,
+        now: Time,
+    ) -> u16 {
+        let left = self.desk.count_outcome(slot, racer, paid_for);
+        self.desk.note_course(move |it| it.attempt_ended(slot, racer, kind, now));
+        let call = &self.desk.calls[slot];
+        let policy = call.policy;
+        let route = &self.desk.routes[call.route];
+        if route.stages == 0 {
+            return left;
+        }
+        if route.send.is_some() || racer.ticket != 0 && self.desk.guards_attempts(policy) {
+            self.attempt_evidence(slot, racer, paid_for, kind, now);
+        }
+        if racer.permit {
+            self.feed(slot, kind, racer.since, now);
+        }
+        left
+    }
+
+    #[inline(never)]
+    fn attempt_evidence(&mut self, slot: Slot, racer: &Racer, paid_for: Class, kind: Kind, now: Time) {
+        if let Some(pace) = &mut self.desk.routes[self.desk.calls[slot].route].send
+            && let Bucket::Cubic(rate) = &mut pace.bucket
+            && !matches!(paid_for, Class::Cancelled | Class::Ignored)
+        {
+            rate.on_response(paid_for == Class::Throttled, now);
+        }
+        if racer.ticket != 0 && self.desk.guards_attempts(self.desk.calls[slot].policy) {
+            let probe = self.desk.calls[slot].has(flag::PROBE) && !racer.hedge;
+            self.guard_evidence(slot, Ticket { number: racer.ticket, probe }, kind, racer.attempt, now);
+        }
+    }
+
+    /// A call has been decided by an attempt: everything that counts calls is told. `started` is when that did, where its
+    /// time says something.
+    #[cfg_attr(not(tidegate_small), inline(always))]
+    pub(super) fn call_over(
+        &mut self,
+        slot: Slot,
+        kind: Kind,
+        attempt: u8,
+        started: Option<Time>,
+        now: Time,
+    ) {
+        self.desk.earn(slot, kind, now);
+        let call = &self.desk.calls[slot];
+        let (ticket, holds) = (call.ticket, call.has(flag::HOLDS));
+        if ticket != 0 && self.desk.routes[call.route].stages != 0 {
+            self.call_evidence(slot, kind, attempt, now);
+        }
+        if let Some(started) = started
+            && holds
+        {
+            self.feed(slot, kind, started, now);
+        }
+    }
+
+    #[inline(never)]
+    fn call_evidence(&mut self, slot: Slot, kind: Kind, attempt: u8, now: Time) {
+        let call = &self.desk.calls[slot];
+        let (number, probe) = (call.ticket, call.has(flag::PROBE));
+        if guarded_unit(self.desk.policies.of(&self.desk.calls[slot])) == Some(Unit::Call) {
+            self.guard_evidence(slot, Ticket { number, probe }, kind, attempt, now);
+            self.desk.calls[slot].ticket = 0;
+        }
+    }
+
+    /// Nothing has been learned about what breaker or throttle let through.
+    #[inline]
+    pub(super) fn give_ticket_back(&mut self, slot: Slot, now: Time) {
+        let call = &mut self.desk.calls[slot];
+        if call.ticket != 0 && call.state() != State::Body {
+            let (number, probe, attempt) = (call.ticket, call.has(flag::PROBE), call.attempts);
+            self.guard_evidence(slot, Ticket { number, probe }, Kind::CANCELLED, attempt, now);
+        }
+        let call = &mut self.desk.calls[slot];
+        call.ticket = 0;
+        call.flags &= !flag::PROBE;
+    }
+
+    #[inline(never)]
+    fn guard_evidence(&mut self, slot: Slot, ticket: Ticket, kind: Kind, attempt: u8, now: Time) {
+        if ticket.number == 0 {
+            return;
+        }
+        let call = &self.desk.calls[slot];
+        let class = self.desk.policies.of(call).class_of(kind);
+        let ended = Ended { ticket, kind, class, attempt, ordinal: call.ordinal() };
+        let (policy, at) = (self.desk.policies.of(call), call.route);
+        let route = &mut self.desk.routes[at];
+        let context = Context { policies: &self.desk.policies, seed: self.desk.seed, now };
+        match route.teach::<CircuitBreaker>(policy, &ended, context) {
+            Some((from, Effect::Changed)) => {
+                let to = route.breaker.as_ref().map(|it| it.state(now));
+                self.desk.note(move |it| CircuitBreaker::record_change(it, slot, from, now));
+                if let Some(to) = to {
+                    self.fleet_desk().tell_fleet(at, to, now);
+                }
+            }
+            Some((_, Effect::None)) => {}
+            None => {
+                if let Some((from, Effect::Changed)) =
+                    route.teach::<AdaptiveThrottle>(policy, &ended, context)
+                {
+                    self.desk.note(move |it| AdaptiveThrottle::record_change(it, slot, from, now));
+                }
+            }
+        }
+    }
+
+    /// The body of an answer whose head was good has failed: one failure more (semantics 7.1).
+    pub(super) fn body_failed(&mut self, slot: Slot, attempt: u8, kind: Kind, now: Time) {
+        let policy = self.desk.policies.of(&self.desk.calls[slot]);
+        let failure = policy
+            .breaker
+            .as_ref()
+            .is_some_and(|breaker| breaker.evidence(kind, policy.class_of(kind)) == Evidence::Failure);
+        let call = &self.desk.calls[slot];
+        let (number, probe) = (call.ticket, call.has(flag::PROBE));
+        let bits = rng::bits(self.desk.seed, call.ordinal(), Purpose::Break, attempt);
+        if let Some(breaker) = &mut self.desk.routes[call.route].breaker
+            && failure
+            && number != 0
+        {
+            let from = breaker.state(now);
+            let change = breaker.on_body_failure(Ticket { number, probe }, bits, now);
+            self.desk.note(move |it| it.breaker_changed_by(slot, from, now));
+            if let Some((_, to)) = change {
+                let route = self.desk.calls[slot].route;
+                self.fleet_desk().tell_fleet(route, to, now);
+            }
+        }
+    }
+
+    /// Feeds the limit of the pool; one that has grown is handed out in this step.
+    #[cfg_attr(not(tidegate_small), inline(always))]
+    fn feed(&mut self, slot: Slot, kind: Kind, started: Time, now: Time) {
+        let home = self.desk.routes[self.desk.calls[slot].route].pool_at;
+        match &self.desk.routes[home].pool {
+            None => return,
+            Some(pool) if pool.limiter.is_fixed() => return, // learns nothing
+            Some(_) => {}
+        }
+        self.feed_controller(slot, home, kind, started, now);
+    }
+
+    #[inline(never)]
+    fn feed_controller(&mut self, slot: Slot, home: PoolAt, kind: Kind, started: Time, now: Time) {
+        let class = self.desk.policies.of(&self.desk.calls[slot]).class_of(kind);
+        if self.desk.routes[home].digest.is_some() {
+            self.fleet_desk().share_latency(slot, home, (class, started), now);
+        }
+        let Some(pool) = &mut self.desk.routes[home].pool else { return };
+        pool.limiter.feed(class, started, pool.in_flight, now);
+        let limit = pool.limiter.limit();
+        // A pool that a retune left without a bulkhead has no limit, whatever its controller says.
+        if limit != pool.limit && pool.limit != u32::MAX {
+            self.follow_limit(slot, home, limit, now);
+        }
+    }
+
+    /// The limit of a pool has moved.
+    #[inline(never)]
+    fn follow_limit(&mut self, slot: Slot, home: PoolAt, limit: u32, now: Time) {
+        let Some(pool) = &mut self.desk.routes[home].pool else { return };
+        let from = pool.limit;
+        pool.set_limit(limit);
+        self.desk.note(move |it| it.limit_changed(Some(slot), home, from, now));
+        self.desk.hand_out(home, now);
     }
 }
 

@@ -17,6 +17,7 @@ pub(super) mod slots;
 
 use std::collections::BTreeMap;
 
+use super::desk::Desk;
 use super::{Engine, Input};
 use crate::action::Flags;
 use crate::fleet::{CommandId, Loss, Reply, StoreCommand, StoreKind};
@@ -90,7 +91,144 @@ fn process(entropy: u64) -> [u8; 16] {
     core::array::from_fn(|place| b"0123456789abcdef"[(bits >> (60 - 4 * place)) as usize & 15])
 }
 
+/// What the fleet's side of a stage acts on: the desk, and what is known of the fleet and its store.
+pub(super) struct FleetDesk<'a> {
+    pub desk: &'a mut Desk,
+    pub fleet: &'a mut Option<full::Part<Fleet>>,
+    pub commands: &'a mut Vec<StoreCommand>,
+}
+
+impl FleetDesk<'_> {
+    fn answered(&mut self, command: CommandId, pending: Pending, reply: Reply<'_>, now: Time) {
+        let why = match reply {
+            Reply::Bytes(bytes) => match pending.subject.read(bytes) {
+                Some(answer) => {
+                    let place = (pending.home, pending.subject.part());
+                    let back = self.store_answered(command, place, now);
+                    self.fleet_told(command, &pending, &answer, now);
+                    self.store_is_back(back, &pending, now);
+                    return;
+                }
+                None => Loss::GARBLED,
+            },
+            Reply::Error(text) if text.starts_with(b"NOSCRIPT") && pending.by_name => {
+                // Nothing has been done. Where it comes too late, whoever asked has gone on.
+                if !pending.overdue {
+                    self.send_source(pending, now);
+                }
+                return;
+            }
+            Reply::Error(text) => Loss::of_error(text),
+            // Whoever gives up does so when the time is over; a client without a connection knows at once.
+            Reply::Lost if pending.due <= now => Loss::TIMEOUT,
+            Reply::Lost => Loss::CONNECTION,
+        };
+        self.store_objected(command, &pending, why, now);
+    }
+
+    /// What a command asked for has been answered.
+    fn fleet_told(&mut self, command: CommandId, pending: &Pending, answer: &[u64], now: Time) {
+        let home = self.desk.routes.find_lasting(pending.home);
+        if let Subject::Slots { op: slots::Op::Acquire, count } = pending.subject
+            && home.is_none_or(|home| self.desk.routes[home].slots.is_none())
+        {
+            return self.slots_unclaimed(pending, count, answer, now);
+        }
+        let Some(home) = home else { return };
+        match pending.subject {
+            Subject::Rate { want, need, call } => self.rate_told(home.own(), (want, need, call), answer, now),
+            Subject::Breaker { op } => self.breaker_told(home, (command, op, pending.sent), answer, now),
+            Subject::Digest => self.digest_told(home.own(), pending.sent, answer, now),
+            Subject::Slots { op, count } => self.slots_told(home.own(), (op, count), pending, answer, now),
+            Subject::Window { link, wanted } => {
+                self.window_told(home.own(), (link, wanted), pending, answer, now);
+            }
+            Subject::Mark { link, op, duration } => {
+                self.mark_told(home, (link, op, duration), (command, pending), answer, now);
+            }
+        }
+    }
+
+    /// A command has been answered, or its answer is overdue: it is out no more.
+    fn settled(&mut self, pending: &Pending) {
+        let Some(home) = self.desk.routes.find_lasting(pending.home) else { return };
+        match pending.subject {
+            Subject::Window { link: plain::Link::Repair, .. }
+            | Subject::Mark { link: plain::Link::Repair, .. } => {}
+            Subject::Rate { .. } | Subject::Window { .. } => self.rate_settled(home.own()),
+            Subject::Breaker { .. } | Subject::Mark { .. } => self.breaker_settled(home),
+            Subject::Slots { op, .. } => self.slots_settled(home.own(), op),
+            Subject::Digest => self.digest_out(home.own(), false),
+        }
+    }
+
+    /// A span of this length, half more or less.
+    fn jitter(&mut self, span: Duration) -> Duration {
+        let seed = self.desk.seed;
+        self.fleet.as_mut().map_or(span, |fleet| fleet.jittered(span, seed))
+    }
+
+    /// Processes in the fleet, as far as that is known; far too many where it is not.
+    fn fleet_size(&self) -> u32 {
+        self.fleet.as_ref().map_or(u32::MAX, |fleet| fleet.processes)
+    }
+
+    /// Looks whether an answer is overdue. Every event that has to do with the store comes by here, so no call waits for
+    /// longer than it was told to, whatever the host does.
+    pub(super) fn watch_store(&mut self, now: Time) {
+        let Some(fleet) = self.fleet.as_deref_mut() else { return };
+        if now < fleet.first_due {
+            return;
+        }
+        let mut late = Vec::new();
+        fleet.first_due = Time::NEVER;
+        for pending in fleet.pending.values_mut().filter(|it| !it.overdue) {
+            if pending.due <= now {
+                pending.overdue = true;
+                late.push(pending.clone());
+            } else {
+                fleet.first_due = fleet.first_due.min(pending.due);
+            }
+        }
+        for pending in &late {
+            self.settled(pending);
+        }
+        for pending in &late {
+            self.store_lost(pending, Loss::TIMEOUT, now);
+        }
+    }
+
+    /// Commands that no host will answer any more.
+    fn forget_commands(&mut self, now: Time) {
+        while let Some(fleet) = self.fleet.as_mut()
+            && let Some(oldest) = fleet.pending.first_entry()
+            && oldest.get().overdue
+            && oldest.get().due.after(FORGOTTEN) <= now
+        {
+            oldest.remove();
+        }
+    }
+
+    /// In the child of a fork: commands and their answers are the parent's, and so is its name in the store. Whether the
+    /// store is there, both know.
+    pub(super) fn fork_fleet(&mut self) {
+        self.commands.clear();
+        if let Some(fleet) = self.fleet.as_mut() {
+            fleet.entropy = rng::bits(fleet.entropy, self.desk.seed, Purpose::Process, 1);
+            fleet.process = process(fleet.entropy);
+            fleet.pending.clear();
+            fleet.first_due = Time::NEVER;
+        }
+    }
+}
+
 impl Engine {
+    /// What the fleet's side of a stage acts on.
+    #[inline]
+    pub(super) fn fleet_desk(&mut self) -> FleetDesk<'_> {
+        FleetDesk { desk: &mut self.desk, fleet: &mut self.fleet, commands: &mut self.commands }
+    }
+
     /// Attaches the store through which a fleet shares its state, before the first policy that says `store = "fleet"`.
     /// The engine itself talks to nobody: it hands its host commands ([`Engine::take_commands`]) and is told what came of
     /// them ([`Engine::on_reply`]).
@@ -156,125 +294,15 @@ impl Engine {
     pub fn on_reply(&mut self, command: CommandId, reply: Reply<'_>, now: Time) -> Flags {
         self.journal.write(|| Input::Reply { command, reply: reply.into(), now });
         let now = self.clock.observe(now);
-        self.chores.begin_step();
-        self.watch_store(now);
+        self.desk.chores.begin_step();
+        self.fleet_desk().watch_store(now);
         if let Some(pending) = self.fleet.as_mut().and_then(|fleet| fleet.pending.remove(&command)) {
             if !pending.overdue {
-                self.settled(&pending);
+                self.fleet_desk().settled(&pending);
             }
-            self.answered(command, pending, reply, now);
+            self.fleet_desk().answered(command, pending, reply, now);
         }
         self.flags()
-    }
-
-    fn answered(&mut self, command: CommandId, pending: Pending, reply: Reply<'_>, now: Time) {
-        let why = match reply {
-            Reply::Bytes(bytes) => match pending.subject.read(bytes) {
-                Some(answer) => {
-                    let place = (pending.home, pending.subject.part());
-                    let back = self.store_answered(command, place, now);
-                    self.fleet_told(command, &pending, &answer, now);
-                    self.store_is_back(back, &pending, now);
-                    return;
-                }
-                None => Loss::GARBLED,
-            },
-            Reply::Error(text) if text.starts_with(b"NOSCRIPT") && pending.by_name => {
-                // Nothing has been done. Where it comes too late, whoever asked has gone on.
-                if !pending.overdue {
-                    self.send_source(pending, now);
-                }
-                return;
-            }
-            Reply::Error(text) => Loss::of_error(text),
-            // Whoever gives up does so when the time is over; a client without a connection knows at once.
-            Reply::Lost if pending.due <= now => Loss::TIMEOUT,
-            Reply::Lost => Loss::CONNECTION,
-        };
-        self.store_objected(command, &pending, why, now);
-    }
-
-    /// What a command asked for has been answered.
-    fn fleet_told(&mut self, command: CommandId, pending: &Pending, answer: &[u64], now: Time) {
-        let home = self.routes.find_lasting(pending.home);
-        if let Subject::Slots { op: slots::Op::Acquire, count } = pending.subject
-            && home.is_none_or(|home| self.routes[home].slots.is_none())
-        {
-            return self.slots_unclaimed(pending, count, answer, now);
-        }
-        let Some(home) = home else { return };
-        match pending.subject {
-            Subject::Rate { want, need, call } => self.rate_told(home.own(), (want, need, call), answer, now),
-            Subject::Breaker { op } => self.breaker_told(home, (command, op, pending.sent), answer, now),
-            Subject::Digest => self.digest_told(home.own(), pending.sent, answer, now),
-            Subject::Slots { op, count } => self.slots_told(home.own(), (op, count), pending, answer, now),
-            Subject::Window { link, wanted } => {
-                self.window_told(home.own(), (link, wanted), pending, answer, now);
-            }
-            Subject::Mark { link, op, duration } => {
-                self.mark_told(home, (link, op, duration), (command, pending), answer, now);
-            }
-        }
-    }
-
-    /// A command has been answered, or its answer is overdue: it is out no more.
-    fn settled(&mut self, pending: &Pending) {
-        let Some(home) = self.routes.find_lasting(pending.home) else { return };
-        match pending.subject {
-            Subject::Window { link: plain::Link::Repair, .. }
-            | Subject::Mark { link: plain::Link::Repair, .. } => {}
-            Subject::Rate { .. } | Subject::Window { .. } => self.rate_settled(home.own()),
-            Subject::Breaker { .. } | Subject::Mark { .. } => self.breaker_settled(home),
-            Subject::Slots { op, .. } => self.slots_settled(home.own(), op),
-            Subject::Digest => self.digest_out(home.own(), false),
-        }
-    }
-
-    /// A span of this length, half more or less.
-    fn jitter(&mut self, span: Duration) -> Duration {
-        let seed = self.seed;
-        self.fleet.as_mut().map_or(span, |fleet| fleet.jittered(span, seed))
-    }
-
-    /// Processes in the fleet, as far as that is known; far too many where it is not.
-    fn fleet_size(&self) -> u32 {
-        self.fleet.as_ref().map_or(u32::MAX, |fleet| fleet.processes)
-    }
-
-    /// Looks whether an answer is overdue. Every event that has to do with the store comes by here, so no call waits for
-    /// longer than it was told to, whatever the host does.
-    pub(super) fn watch_store(&mut self, now: Time) {
-        let Some(fleet) = self.fleet.as_deref_mut() else { return };
-        if now < fleet.first_due {
-            return;
-        }
-        let mut late = Vec::new();
-        fleet.first_due = Time::NEVER;
-        for pending in fleet.pending.values_mut().filter(|it| !it.overdue) {
-            if pending.due <= now {
-                pending.overdue = true;
-                late.push(pending.clone());
-            } else {
-                fleet.first_due = fleet.first_due.min(pending.due);
-            }
-        }
-        for pending in &late {
-            self.settled(pending);
-        }
-        for pending in &late {
-            self.store_lost(pending, Loss::TIMEOUT, now);
-        }
-    }
-
-    /// Commands that no host will answer any more.
-    fn forget_commands(&mut self, now: Time) {
-        while let Some(fleet) = &mut self.fleet
-            && let Some(oldest) = fleet.pending.first_entry()
-            && oldest.get().overdue
-            && oldest.get().due.after(FORGOTTEN) <= now
-        {
-            oldest.remove();
-        }
     }
 
     /// The rule that stands against a policy, where it wants what the store cannot give.
@@ -310,17 +338,5 @@ impl Engine {
         ]
         .into_iter()
         .find_map(|(there, rule)| there.then_some(rule))
-    }
-
-    /// In the child of a fork: commands and their answers are the parent's, and so is its name in the store. Whether the
-    /// store is there, both know.
-    pub(super) fn fork_fleet(&mut self) {
-        self.commands.clear();
-        if let Some(fleet) = &mut self.fleet {
-            fleet.entropy = rng::bits(fleet.entropy, self.seed, Purpose::Process, 1);
-            fleet.process = process(fleet.entropy);
-            fleet.pending.clear();
-            fleet.first_due = Time::NEVER;
-        }
     }
 }

@@ -23,27 +23,29 @@ impl Engine {
     pub fn force_open(&mut self, policy: PolicyId, route: Option<RouteId>, on: bool, now: Time) -> Flags {
         self.journal.write(|| Input::Force { policy, route, on, now });
         let now = self.clock.observe(now);
-        self.chores.begin_step();
-        if let Some(number) = self.number_of(policy) {
-            let one = route.map(|route| self.routes.find(route));
+        self.desk.chores.begin_step();
+        if let Some(number) = self.desk.number_of(policy) {
+            let one = route.map(|route| self.desk.routes.find(route));
             let what = if on { RecordType::ForcedOpen } else { RecordType::ForcedCleared };
             if one != Some(None) {
-                self.note(move |it| it.policy_changed(what, Some(number), one.flatten(), now));
+                self.desk.note(move |it| it.policy_changed(what, Some(number), one.flatten(), now));
             }
             match one {
                 None => {
-                    let entry = &mut self.policies[usize::from(number)];
+                    let entry = &mut self.desk.policies[usize::from(number)];
                     entry.forced = on;
                     entry.changes.force(on);
-                    self.chores.clear_changed(number);
+                    self.desk.chores.clear_changed(number);
                     self.change_routes(number, 0, &mut BTreeMap::new(), now);
                 }
-                Some(Some(slot)) if self.routes[slot].policy == number => self.force_route(slot, on, now),
+                Some(Some(slot)) if self.desk.routes[slot].policy == number => {
+                    self.force_route(slot, on, now);
+                }
                 Some(_) => {}
             }
             let route = one.map_or(RouteAt::NONE, |one| one.unwrap_or(RouteAt::NONE));
             if !on {
-                self.chores.clear_forced(number, route);
+                self.desk.chores.clear_forced(number, route);
             } else if one != Some(None) {
                 self.refuse_waiting(number, route, 0, now);
             }
@@ -54,15 +56,15 @@ impl Engine {
     /// Refuses every call of one route from now on, or ends that.
     fn force_route(&mut self, slot: RouteAt, on: bool, now: Time) {
         self.catch_up(slot, now);
-        let before = self.routes.levels(slot);
-        let route = &mut self.routes[slot];
+        let before = self.desk.routes.levels(slot);
+        let route = &mut self.desk.routes[slot];
         route.forced = on;
-        let forced = on || self.policies[usize::from(route.policy)].forced;
+        let forced = on || self.desk.policies[usize::from(route.policy)].forced;
         route.stages = route.stages & !stage::FORCED | if forced { stage::FORCED } else { 0 };
         if let Some(breaker) = route.breaker.as_mut().filter(|_| !forced) {
             breaker.reset();
         }
-        self.note(move |it| it.levels_changed(slot, before, now));
+        self.desk.note(move |it| it.levels_changed(slot, before, now));
     }
 
     /// A host has given its caller something in the place of an error of a call on this route, or has failed to
@@ -70,10 +72,10 @@ impl Engine {
     pub fn note_fallback(&mut self, route: RouteId, ok: bool, now: Time) {
         self.journal.write(|| Input::Fallback { route, ok, now });
         let now = self.clock.observe(now);
-        if let Some(route) = self.routes.find(route) {
-            let counts = &mut self.policies[usize::from(self.routes[route].policy)].counts;
+        if let Some(route) = self.desk.routes.find(route) {
+            let counts = &mut self.desk.policies[usize::from(self.desk.routes[route].policy)].counts;
             *if ok { &mut counts.fallbacks } else { &mut counts.fallback_failures } += 1;
-            self.note(move |it| it.fell_back(route, ok, now));
+            self.desk.note(move |it| it.fell_back(route, ok, now));
         }
     }
 
@@ -81,10 +83,10 @@ impl Engine {
     /// and those behind them in the next steps. Whose owner comes before that is refused by its own event.
     pub(super) fn refuse_waiting(&mut self, policy: u16, route: RouteAt, from: u32, now: Time) {
         let here = |call: &Call| {
-            let at = &self.routes[call.route];
+            let at = &self.desk.routes[call.route];
             at.policy == policy && (route == RouteAt::NONE || call.route == route)
         };
-        let page = self.calls.page(from, LOOKED_AT);
+        let page = self.desk.calls.page(from, LOOKED_AT);
         let waiting = page.filter(|(_, call)| call.is_waiting() && call.attempts == 0 && here(call));
         let mut waiting: Vec<_> = waiting.map(|(slot, call)| (call.ordinal(), slot)).collect();
         waiting.sort_unstable();
@@ -92,22 +94,22 @@ impl Engine {
         let mut left = Vec::new();
         let mut next = from.saturating_add(LOOKED_AT);
         for (_, slot) in waiting {
-            if !self.chores.one_more(Chore::Forced { policy, route, from }) {
-                self.wakes.push(self.calls.id(slot)); // its event goes on here
+            if !self.desk.chores.one_more(Chore::Forced { policy, route, from }) {
+                self.desk.wakes.push(self.desk.calls.id(slot)); // its event goes on here
                 next = u32::MAX;
                 break;
             }
-            let call = &self.calls[slot];
+            let call = &self.desk.calls[slot];
             let (listed, route, sending) = (call.listed(), call.route, call.has(flag::SENDING));
             if listed && call.state() == State::Paced {
                 left.push((route, sending));
             }
-            self.unlist(slot);
-            self.turn_away(slot, Verdict::ForcedOpen, now);
+            self.desk.unlist(slot);
+            self.desk.turn_away(slot, Verdict::ForcedOpen, now);
         }
-        if next < self.calls.slots() {
+        if next < self.desk.calls.slots() {
             // Those who wait there come within `MAX_PARK`, if nobody else does before.
-            self.chores.leave(Chore::Forced { policy, route, from: next });
+            self.desk.chores.leave(Chore::Forced { policy, route, from: next });
         }
         left.sort_unstable();
         left.dedup();

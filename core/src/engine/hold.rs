@@ -12,6 +12,7 @@ use super::admit::Answer;
 use super::arena::flag;
 use super::call::{MAX_PARK, wait};
 use super::chores::Chore;
+use super::desk::Desk;
 use super::queue::List;
 use super::side::NO_GATE;
 use super::{Engine, Input};
@@ -189,28 +190,7 @@ impl Holds {
     }
 }
 
-impl Engine {
-    /// The name of a path, for [`Request::target`](crate::Request::target). Only policies that hold need it: for others,
-    /// and where too many paths are in use, it is [`TargetId::NONE`], and the call is not held. Of a path only hashes are
-    /// kept, in memory, in saved states and in journals: it may hold a secret.
-    pub fn target(&mut self, route: RouteId, path: &str, now: Time) -> TargetId {
-        self.journal.write(|| Input::Target { route, path: PathHash::of(path).label().into(), now });
-        self.name_path(route, now, || PathHash::of(path))
-    }
-
-    /// The same for what a journal has in the place of a path.
-    pub(super) fn target_again(&mut self, route: RouteId, label: &str, now: Time) -> TargetId {
-        let path = PathHash::of_label(label);
-        self.journal.write(|| Input::Target { route, path: path.label().into(), now });
-        self.name_path(route, now, || path)
-    }
-
-    fn name_path(&mut self, route: RouteId, now: Time, path: impl FnOnce() -> PathHash) -> TargetId {
-        self.clock.observe(now);
-        let holds = self.routes.find(route).is_some_and(|route| self.routes[route].holds.is_some());
-        if holds { self.targets.intern(path()) } else { TargetId::NONE }
-    }
-
+impl Desk {
     /// A call remembers the path it goes to.
     pub(super) fn aim(&mut self, slot: Slot, target: TargetId) {
         if target != TargetId::NONE && self.routes[self.calls[slot].route].holds.is_some() {
@@ -367,6 +347,29 @@ impl Engine {
             holds.throttled(path, now.after(delay), now);
             self.note(move |it| it.holds_changed(Some(slot), route, open, now));
         }
+    }
+}
+
+impl Engine {
+    /// The name of a path, for [`Request::target`](crate::Request::target). Only policies that hold need it: for others,
+    /// and where too many paths are in use, it is [`TargetId::NONE`], and the call is not held. Of a path only hashes are
+    /// kept, in memory, in saved states and in journals: it may hold a secret.
+    pub fn target(&mut self, route: RouteId, path: &str, now: Time) -> TargetId {
+        self.journal.write(|| Input::Target { route, path: PathHash::of(path).label().into(), now });
+        self.name_path(route, now, || PathHash::of(path))
+    }
+
+    /// The same for what a journal has in the place of a path.
+    pub(super) fn target_again(&mut self, route: RouteId, label: &str, now: Time) -> TargetId {
+        let path = PathHash::of_label(label);
+        self.journal.write(|| Input::Target { route, path: path.label().into(), now });
+        self.name_path(route, now, || path)
+    }
+
+    fn name_path(&mut self, route: RouteId, now: Time, path: impl FnOnce() -> PathHash) -> TargetId {
+        self.clock.observe(now);
+        let holds = self.desk.routes.find(route).is_some_and(|route| self.desk.routes[route].holds.is_some());
+        if holds { self.desk.targets.intern(path()) } else { TargetId::NONE }
     }
 }
 

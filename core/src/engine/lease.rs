@@ -8,6 +8,7 @@ use super::arena::flag;
 use super::automaton::State;
 use super::call::GRACE;
 use super::chores::Chore;
+use super::desk::Desk;
 use super::place::Slot;
 use crate::action::{CallId, Step, Verdict};
 use crate::time::Time;
@@ -15,7 +16,7 @@ use crate::time::Time;
 /// Slots that each `begin`, and each look of a waiter, examines.
 const EXAMINED: u32 = 2;
 
-impl Engine {
+impl Desk {
     /// Notes the call around a new one, if that still goes on: its permit is shared, its retries are not multiplied, and
     /// its deadline holds.
     pub(super) fn nest(&mut self, slot: Slot, parent: CallId) {
@@ -39,40 +40,6 @@ impl Engine {
         }
     }
 
-    /// Frees a call that has ended, or lets it linger while attempts or nested calls are out. The permit goes with it,
-    /// so nothing that still runs under a permit runs without one.
-    #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn settle(&mut self, slot: Slot, now: Time) {
-        let mut slot = slot;
-        loop {
-            let call = &mut self.calls[slot];
-            if call.lanes != 0 || call.children != 0 {
-                call.linger();
-                return;
-            }
-            let (route, parent, holds) = (call.route, call.parent(), call.has(flag::HOLDS));
-            call.leave();
-            self.lower(slot);
-            self.calls.remove(slot);
-            if holds {
-                self.release(route, 1, now);
-            }
-            self.routes.leave(route, now);
-            if parent == Slot::NONE {
-                return;
-            }
-            self.calls[parent].children -= 1;
-            let around = &self.calls[parent];
-            if around.state() != State::Ended || around.lanes != 0 || around.children != 0 {
-                return;
-            }
-            if !self.chores.one_more(Chore::Ended(parent)) {
-                return;
-            }
-            slot = parent;
-        }
-    }
-
     /// The path that a call went to is one call less in use.
     #[inline]
     fn lower(&mut self, slot: Slot) {
@@ -80,22 +47,58 @@ impl Engine {
             self.targets.leave(side.target);
         }
     }
+}
+
+impl Engine {
+    /// Frees a call that has ended, or lets it linger while attempts or nested calls are out. The permit goes with it,
+    /// so nothing that still runs under a permit runs without one.
+    #[cfg_attr(not(tidegate_small), inline(always))]
+    pub(super) fn settle(&mut self, slot: Slot, now: Time) {
+        let mut slot = slot;
+        loop {
+            let call = &mut self.desk.calls[slot];
+            if call.lanes != 0 || call.children != 0 {
+                call.linger();
+                return;
+            }
+            let (route, parent, holds) = (call.route, call.parent(), call.has(flag::HOLDS));
+            call.leave();
+            self.desk.lower(slot);
+            self.desk.calls.remove(slot);
+            if holds {
+                self.release(route, 1, now);
+            }
+            self.desk.routes.leave(route, now);
+            if parent == Slot::NONE {
+                return;
+            }
+            self.desk.calls[parent].children -= 1;
+            let around = &self.desk.calls[parent];
+            if around.state() != State::Ended || around.lanes != 0 || around.children != 0 {
+                return;
+            }
+            if !self.desk.chores.one_more(Chore::Ended(parent)) {
+                return;
+            }
+            slot = parent;
+        }
+    }
 
     /// Gives up on a call whose host is overdue: what it holds goes on, its next event is answered `Lost`.
     pub(super) fn lose(&mut self, slot: Slot, now: Time) {
-        self.note(move |it| it.reclaimed(slot, now));
+        self.desk.note(move |it| it.reclaimed(slot, now));
         let of_event = core::mem::take(&mut self.pending_release);
         self.leave_queue(slot, now);
-        let permits = self.calls.permits_of(slot);
+        let permits = self.desk.calls.permits_of(slot);
         self.forgo(slot, now);
         self.give_ticket_back(slot, now);
-        self.give_place_back(slot, false, now);
-        self.policies.count_end(self.calls[slot].policy, Verdict::Lost);
-        self.note(move |it| it.call_ended(slot, Verdict::Lost, None, None, now));
-        if self.calls[slot].has(flag::SIDE) {
-            self.calls.side_mut(slot).extra = 0;
+        self.desk.give_place_back(slot, false, now);
+        self.desk.policies.count_end(self.desk.calls[slot].policy, Verdict::Lost);
+        self.desk.note(move |it| it.call_ended(slot, Verdict::Lost, None, None, now));
+        if self.desk.calls[slot].has(flag::SIDE) {
+            self.desk.calls.side_mut(slot).extra = 0;
         }
-        let call = &mut self.calls[slot];
+        let call = &mut self.desk.calls[slot];
         let route = call.route;
         call.flags &= !(flag::HOLDS | flag::SHARES | flag::PER_LANE | flag::RACING);
         (call.lanes, call.stopped) = (0, 0);
@@ -108,7 +111,7 @@ impl Engine {
 
     /// Goes on without the stopped attempts of a call whose host has not reported them for 60 s.
     pub(super) fn give_up_lanes(&mut self, slot: Slot, now: Time) {
-        self.note(move |it| it.reclaimed(slot, now));
+        self.desk.note(move |it| it.reclaimed(slot, now));
         self.free_lanes(slot, u8::MAX, now);
     }
 
@@ -122,8 +125,8 @@ impl Engine {
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn reap(&mut self, now: Time, but: Slot) {
         for _ in 0..EXAMINED {
-            let Some(slot) = self.calls.next_to_reap() else { return };
-            if slot != but && self.calls[slot].state() != State::Free {
+            let Some(slot) = self.desk.calls.next_to_reap() else { return };
+            if slot != but && self.desk.calls[slot].state() != State::Free {
                 self.examine(slot, now);
             }
         }
@@ -131,13 +134,15 @@ impl Engine {
 
     #[inline(never)]
     fn examine(&mut self, slot: Slot, now: Time) {
-        let call = &self.calls[slot];
+        let call = &self.desk.calls[slot];
         let over = |moment: Time| moment != Time::NEVER && moment <= now;
         let overdue = |moment: Time| moment != Time::NEVER && over(moment.after(GRACE));
         match call.state() {
             State::Granted if over(call.moment) => self.lose(slot, now),
-            State::Queued if overdue(self.patience(slot)) => self.lose(slot, now),
-            State::Running if overdue(self.first_to_end(slot).0.min(call.deadline)) => self.lose(slot, now),
+            State::Queued if overdue(self.desk.patience(slot)) => self.lose(slot, now),
+            State::Running if overdue(self.desk.first_to_end(slot).0.min(call.deadline)) => {
+                self.lose(slot, now);
+            }
             State::Body if overdue(call.deadline) => self.lose(slot, now),
             // Its host was told to come when the stopped attempts are given up (R11), not when the delay ends.
             State::Backoff if call.blocked() && !overdue(call.since().after(GRACE)) => {}

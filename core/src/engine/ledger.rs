@@ -4,6 +4,7 @@
 
 use super::arena::flag;
 use super::automaton::State;
+use super::desk::Desk;
 use super::place::Slot;
 use super::side::Racer;
 use super::{Engine, Input};
@@ -60,15 +61,7 @@ impl Counts {
     }
 }
 
-impl Engine {
-    /// Grants every retry without asking its budget while `on`, for tests that want a number of attempts (semantics 2.21).
-    /// Such a retry costs nothing and is not refunded. Budgets still count calls, answers and failures,
-    /// and decide again afterwards. The budgets of hedges are not lifted. The journal records this switch; a saved state does not.
-    pub fn lift_budgets(&mut self, on: bool) {
-        self.journal.write(|| Input::LiftBudgets { on });
-        self.lifted = on;
-    }
-
+impl Desk {
     /// Pays for the next attempt of a call, after a failure of this class; `hedge` says that a hedge has failed.
     ///
     /// The class is the outcome's own: an opinion may have made it retryable, and the retry costs as much all the same.
@@ -132,45 +125,6 @@ impl Engine {
             budget.refund(call.charge, call.since(), now);
         }
         call.charge = 0;
-    }
-
-    /// A call ends or is lost: a retry that has not started is refunded, attempts that run are in flight no more. What
-    /// is to be stopped.
-    #[inline]
-    pub(super) fn forgo(&mut self, slot: Slot, now: Time) -> u8 {
-        let call = &self.calls[slot];
-        if call.between_attempts() {
-            self.refund(slot, now);
-        }
-        let call = &self.calls[slot];
-        if call.lanes == 0 {
-            return 0;
-        }
-        self.stop_lanes(slot, u8::MAX, false, now)
-    }
-
-    /// Stops the attempts that run in these lanes: losers of a race, or all of a call that ends. What stopped them is
-    /// known only where `cut` says that it was the deadline.
-    #[inline(never)]
-    pub(super) fn stop_lanes(&mut self, slot: Slot, lanes: u8, cut: bool, now: Time) -> u8 {
-        let stop = self.calls[slot].running() & lanes;
-        for number in (0..8).filter(|number| stop >> number & 1 != 0) {
-            let lane = Lane::of(number + 1);
-            let attempt = self.calls[slot].attempt_in(lane);
-            if self.calls[slot].state() == State::Running {
-                let racer = self.take_racer(slot, attempt);
-                let kind = if cut { self.cut(slot, racer.since, now) } else { Kind::CANCELLED };
-                self.attempt_over(slot, &racer, Class::Cancelled, kind, now);
-                self.drop_attempt_ticket(slot);
-                self.calls[slot].charge = 0;
-            }
-            self.calls[slot].stopped |= lane.bit();
-        }
-        if self.calls[slot].has(flag::ABORTABLE) {
-            let out = self.calls[slot].lanes & lanes;
-            self.calls.report_lane(slot, out, &mut self.pending_release);
-        }
-        stop
     }
 
     /// An attempt's own ticket has been used, or has gone into a race with it.
@@ -239,6 +193,55 @@ impl Engine {
         if let Some(budget) = &mut self.routes[home].budget {
             budget.on_call(now);
         }
+    }
+}
+
+impl Engine {
+    /// Grants every retry without asking its budget while `on`, for tests that want a number of attempts (semantics 2.21).
+    /// Such a retry costs nothing and is not refunded. Budgets still count calls, answers and failures,
+    /// and decide again afterwards. The budgets of hedges are not lifted. The journal records this switch; a saved state does not.
+    pub fn lift_budgets(&mut self, on: bool) {
+        self.journal.write(|| Input::LiftBudgets { on });
+        self.desk.lifted = on;
+    }
+
+    /// A call ends or is lost: a retry that has not started is refunded, attempts that run are in flight no more. What
+    /// is to be stopped.
+    #[inline]
+    pub(super) fn forgo(&mut self, slot: Slot, now: Time) -> u8 {
+        let call = &self.desk.calls[slot];
+        if call.between_attempts() {
+            self.desk.refund(slot, now);
+        }
+        let call = &self.desk.calls[slot];
+        if call.lanes == 0 {
+            return 0;
+        }
+        self.stop_lanes(slot, u8::MAX, false, now)
+    }
+
+    /// Stops the attempts that run in these lanes: losers of a race, or all of a call that ends. What stopped them is
+    /// known only where `cut` says that it was the deadline.
+    #[inline(never)]
+    pub(super) fn stop_lanes(&mut self, slot: Slot, lanes: u8, cut: bool, now: Time) -> u8 {
+        let stop = self.desk.calls[slot].running() & lanes;
+        for number in (0..8).filter(|number| stop >> number & 1 != 0) {
+            let lane = Lane::of(number + 1);
+            let attempt = self.desk.calls[slot].attempt_in(lane);
+            if self.desk.calls[slot].state() == State::Running {
+                let racer = self.desk.take_racer(slot, attempt);
+                let kind = if cut { self.desk.cut(slot, racer.since, now) } else { Kind::CANCELLED };
+                self.attempt_over(slot, &racer, Class::Cancelled, kind, now);
+                self.desk.drop_attempt_ticket(slot);
+                self.desk.calls[slot].charge = 0;
+            }
+            self.desk.calls[slot].stopped |= lane.bit();
+        }
+        if self.desk.calls[slot].has(flag::ABORTABLE) {
+            let out = self.desk.calls[slot].lanes & lanes;
+            self.desk.calls.report_lane(slot, out, &mut self.pending_release);
+        }
+        stop
     }
 
     /// Gives back the permits that are owed.

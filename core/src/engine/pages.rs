@@ -167,7 +167,7 @@ impl Engine {
         let now = self.clock.peek(now);
         match pages.stage {
             Stage::Calls(from) => {
-                for (_, call) in self.calls.page(from, CALLS) {
+                for (_, call) in self.desk.calls.page(from, CALLS) {
                     let waits = call.is_waiting() || call.state() == State::Refused;
                     pages.view.live += u32::from(!matches!(call.state(), State::Ended | State::Lost));
                     pages.view.lingering += u32::from(call.state() == State::Ended);
@@ -175,13 +175,14 @@ impl Engine {
                     pages.view.waiting += u32::from(waits);
                 }
                 let next = from.saturating_add(CALLS);
-                pages.stage = if next < self.calls.slots() { Stage::Calls(next) } else { Stage::Routes(0) };
+                pages.stage =
+                    if next < self.desk.calls.slots() { Stage::Calls(next) } else { Stage::Routes(0) };
             }
             Stage::Routes(from) => {
-                let routes = self.routes.page(from, ROUTES).filter(|(_, route)| !route.is_pool());
+                let routes = self.desk.routes.page(from, ROUTES).filter(|(_, route)| !route.is_pool());
                 pages.view.routes.extend(routes.map(|(_, route)| self.view(route, now)));
                 let next = from + ROUTES;
-                pages.stage = if next < self.routes.slots() { Stage::Routes(next) } else { Stage::Rest };
+                pages.stage = if next < self.desk.routes.slots() { Stage::Routes(next) } else { Stage::Rest };
             }
             Stage::Rest => {
                 self.view_rest(&mut pages.view, now);
@@ -198,8 +199,9 @@ impl Engine {
         let now = self.clock.peek(now);
         match pages.stage {
             Stage::Routes(from) => {
-                for (slot, route) in self.routes.page(from, SAVED).filter(|(_, route)| !route.is_pool()) {
-                    let forced = self.policies[usize::from(route.policy)].forced;
+                for (slot, route) in self.desk.routes.page(from, SAVED).filter(|(_, route)| !route.is_pool())
+                {
+                    let forced = self.desk.policies[usize::from(route.policy)].forced;
                     let key = (!route.is_overflow()).then(|| route.raw_key());
                     let mut to = Saver::new(now);
                     to.list(|to| {
@@ -218,7 +220,8 @@ impl Engine {
                     }
                 }
                 let next = from + SAVED;
-                pages.stage = if next < self.routes.slots() { Stage::Routes(next) } else { Stage::Debts };
+                pages.stage =
+                    if next < self.desk.routes.slots() { Stage::Routes(next) } else { Stage::Debts };
             }
             // After all routes: what is evicted while they are saved is in one or the other.
             Stage::Debts => {
@@ -229,7 +232,7 @@ impl Engine {
             Stage::Rest => {
                 let mut to = Saver::new(now);
                 let mut used: BTreeSet<u16> = pages.routes.keys().map(|(policy, _)| *policy).collect();
-                used.extend(self.routes.debts.sketches.keys().map(|(policy, _)| *policy));
+                used.extend(self.desk.routes.debts.sketches.keys().map(|(policy, _)| *policy));
                 self.save_rest(&used, &mut to);
                 let (rest, oldest) = to.finish();
                 (pages.rest, pages.oldest) = (rest, pages.oldest.max(oldest));
@@ -247,14 +250,14 @@ impl Engine {
                 to.optional(|to| {
                     to.list(|to| {
                         to.text(name);
-                        to.map(|to| parts::save(&self.routes[shared.at], false, to));
+                        to.map(|to| parts::save(&self.desk.routes[shared.at], false, to));
                     });
                     !to.ends_with("{}]")
                 });
             }
         });
         to.part("policies", |to| {
-            for (number, entry) in (0..=u16::MAX).zip(self.policies.iter()) {
+            for (number, entry) in (0..=u16::MAX).zip(self.desk.policies.iter()) {
                 if used.contains(&number) || entry.forced {
                     to.list(|to| {
                         to.count(u32::from(number));

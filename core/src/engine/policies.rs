@@ -45,6 +45,11 @@ impl Policies {
         &self.0[usize::from(call.policy)].policy
     }
 
+    /// The present settings of a policy.
+    pub fn find(&self, policy: PolicyId) -> Option<&Policy> {
+        self.0.get(policy.0 as usize).map(|entry| &entry.policy)
+    }
+
     /// The id of the policy that settings belong to: of old settings, which calls in flight still have, it is the retuned
     /// policy's.
     pub fn id_of(&self, number: u16) -> PolicyId {

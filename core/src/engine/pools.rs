@@ -1,6 +1,7 @@
 //! Pools: one queue, one bucket or one ledger for several policies and all their routes (semantics 0.4).
 
 use super::chores::{Chore, LOOKED_AT};
+use super::desk::Desk;
 use super::place::{PoolAt, RouteAt};
 use super::record::RecordType;
 use super::route::Homes;
@@ -18,6 +19,22 @@ pub(super) struct Shared {
     pub at: PoolAt,
     #[allow(dead_code)] // that there is one says something
     full: Full,
+}
+
+impl Desk {
+    /// Tells the users of a pool, from this slot on, whether its permits are leases; those behind in the next steps.
+    pub(super) fn tell_users(&mut self, home: PoolAt, from: u32) {
+        let end = from.saturating_add(LOOKED_AT).min(self.routes.slots());
+        for slot in (from..end).map(RouteAt::new) {
+            let route = &self.routes[slot];
+            if route.pool_at == home && !route.is_pool() && !route.is_free() {
+                self.routes.set_leased(slot);
+            }
+        }
+        if end < self.routes.slots() {
+            self.chores.leave(Chore::Leased { home, from: end });
+        }
+    }
 }
 
 impl Engine {
@@ -40,14 +57,14 @@ impl Engine {
         let Some(full) = Full::here() else {
             return Err(Clash { name, rule: "a small engine has no pools" });
         };
-        let at = self.routes.pool(pool.policy(), now);
+        let at = self.desk.routes.pool(pool.policy(), now);
         self.pools.insert(name, Shared { pool, at, full });
         Ok(())
     }
 
     /// The value of a policy's key that is in force, as [`Policy::value`]: in the pool, where the key stands there.
     pub fn setting(&self, policy: PolicyId, path: &str) -> Option<Value<'_>> {
-        let policy = self.policy_of(policy)?;
+        let policy = self.desk.policies.find(policy)?;
         if !FULL {
             return policy.value(path);
         }
@@ -76,7 +93,7 @@ impl Engine {
     pub fn retune_pool(&mut self, to: Pool, now: Time) -> Result<Flags, Clash> {
         self.journal.write(|| Input::RetunePool { to: Box::new(to.clone()), now });
         let now = self.clock.observe(now);
-        self.chores.begin_step();
+        self.desk.chores.begin_step();
         let name = to.name().to_owned();
         let unfit = self.fleet_rule(to.policy());
         let Some(known) = self.pools.get_mut(&name) else {
@@ -91,40 +108,26 @@ impl Engine {
         let at = known.at;
         let policy = to.policy().clone();
         known.pool = to;
-        let before = self.routes.levels(at.route());
-        let route = &mut self.routes[at];
+        let before = self.desk.routes.levels(at.route());
+        let route = &mut self.desk.routes[at];
         if let (Some(pool), Some(bulkhead)) = (&mut route.pool, &policy.bulkhead) {
             pool.retune(bulkhead, now);
         }
         if let (Some(pace), Some(limit)) = (&mut route.rate, &policy.rate_limit) {
             let moved = pace.bucket.retune(limit, now);
-            self.recount_rate(at);
-            self.rate_retuned(at, moved, now);
+            self.fleet_desk().recount_rate(at);
+            self.desk.rate_retuned(at, moved, now);
         }
-        self.retune_slots(at, policy.bulkhead.as_ref(), now);
-        self.retune_digest(at, policy.bulkhead.as_ref());
-        self.tell_users(at, 0);
-        if !self.retune_budget_of(at.route(), policy.retry.budget, now) {
-            self.forget_charges_of(|_, home| home == at);
+        self.fleet_desk().retune_slots(at, policy.bulkhead.as_ref(), now);
+        self.fleet_desk().retune_digest(at, policy.bulkhead.as_ref());
+        self.desk.tell_users(at, 0);
+        if !self.desk.retune_budget_of(at.route(), policy.retry.budget, now) {
+            self.desk.forget_charges_of(|_, home| home == at);
         }
-        self.note(move |it| it.policy_changed(RecordType::PolicyRetuned, None, Some(at.route()), now));
-        self.note(move |it| it.levels_changed(at.route(), before, now));
-        self.hand_out(at, now);
+        self.desk.note(move |it| it.policy_changed(RecordType::PolicyRetuned, None, Some(at.route()), now));
+        self.desk.note(move |it| it.levels_changed(at.route(), before, now));
+        self.desk.hand_out(at, now);
         Ok(self.flags())
-    }
-
-    /// Tells the users of a pool, from this slot on, whether its permits are leases; those behind in the next steps.
-    pub(super) fn tell_users(&mut self, home: PoolAt, from: u32) {
-        let end = from.saturating_add(LOOKED_AT).min(self.routes.slots());
-        for slot in (from..end).map(RouteAt::new) {
-            let route = &self.routes[slot];
-            if route.pool_at == home && !route.is_pool() && !route.is_free() {
-                self.routes.set_leased(slot);
-            }
-        }
-        if end < self.routes.slots() {
-            self.chores.leave(Chore::Leased { home, from: end });
-        }
     }
 
     /// Where the pools are that a policy names.

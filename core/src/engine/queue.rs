@@ -7,6 +7,7 @@ use super::Engine;
 use super::arena::{Arena, Call, flag};
 use super::automaton::State;
 use super::chores::Chore;
+use super::desk::Desk;
 use super::limiter::Limiter;
 use super::place::{PoolAt, RouteAt, Slot};
 use super::policies::Policies;
@@ -277,7 +278,7 @@ fn impatient_at(call: &Call, policies: &Policies, routes: &Routes) -> Time {
     call.moment.after(patience)
 }
 
-impl Engine {
+impl Desk {
     /// The end of a waiter's patience: its deadline or its acquire timeout, whichever is first.
     pub(super) fn patience(&self, slot: Slot) -> Time {
         patience(&self.calls[slot], &self.policies, &self.routes)
@@ -291,41 +292,6 @@ impl Engine {
         } else {
             Verdict::AcquireTimeout
         }
-    }
-
-    /// Asks the route's pool for a permit.
-    #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn acquire(&mut self, slot: Slot, now: Time) -> Result<Permit, Verdict> {
-        let call = &mut self.calls[slot];
-        let home = self.routes[call.route].pool_at;
-        if call.parent() == Slot::NONE
-            && let Some(pool) = &mut self.routes[home].pool
-            && pool.granted.len() == 0
-            && pool.admits()
-        {
-            pool.in_flight += 1;
-            call.flags |= flag::HOLDS;
-            return Ok(Permit::Held);
-        }
-        self.acquire_after_others(slot, home, now)
-    }
-
-    /// The same where somebody around it, or before it, is to be looked at first.
-    #[inline(never)]
-    pub(super) fn acquire_after_others(
-        &mut self,
-        slot: Slot,
-        home: PoolAt,
-        now: Time,
-    ) -> Result<Permit, Verdict> {
-        if self.calls[slot].has(flag::SHARES) || self.share(slot) {
-            return Ok(Permit::Held);
-        }
-        self.revoke_overdue(home, now);
-        if self.routes[home].slots.is_some() {
-            return self.acquire_in_fleet(slot, home, now);
-        }
-        self.acquire_or_queue(slot, home, now)
     }
 
     /// The same once those who were before it are seen to.
@@ -427,32 +393,6 @@ impl Engine {
         self.wakes.push(self.calls.id(slot));
     }
 
-    /// Gives permits back, and on in the same step (R2, R6).
-    #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn release(&mut self, route: RouteAt, permits: u32, now: Time) {
-        let home = self.routes[route].pool_at;
-        let Some(pool) = &mut self.routes[home].pool else { return };
-        pool.in_flight -= permits;
-        pool.over = pool.over.saturating_sub(permits);
-        let waiters = pool.waiters;
-        if self.routes[home].slots.is_some() {
-            self.slot_freed(home, now);
-        } else if waiters > 0 {
-            self.hand_out(home, now);
-        }
-    }
-
-    /// Takes back grants that nobody has claimed for 5 s (R9).
-    #[inline]
-    pub(super) fn revoke_overdue(&mut self, home: PoolAt, now: Time) {
-        while let Some(slot) = self.routes[home].pool.as_ref().and_then(|pool| pool.granted.head())
-            && self.calls[slot].moment <= now
-            && self.chores.one_more(Chore::Grants(home))
-        {
-            self.lose(slot, now);
-        }
-    }
-
     /// Takes a call out of the list it stands in, and gives it back the moment that its links took the place of.
     pub(super) fn unlist(&mut self, slot: Slot) {
         let call = &self.calls[slot];
@@ -468,42 +408,6 @@ impl Engine {
             _ => {}
         }
         self.calls.recall_charged(slot);
-    }
-
-    /// Takes a call that ends, or that is lost, out of the list it stands in; others may be next now.
-    #[inline]
-    pub(super) fn leave_queue(&mut self, slot: Slot, now: Time) {
-        if self.calls[slot].listed() {
-            self.leave_list(slot, now);
-        }
-    }
-
-    #[inline(never)]
-    fn leave_list(&mut self, slot: Slot, now: Time) {
-        let call = &self.calls[slot];
-        let (state, sending, route) = (call.state(), call.has(flag::SENDING), call.route);
-        self.unlist(slot);
-        match state {
-            State::Queued => {
-                let home = self.routes[route].pool_at;
-                if let Some(pool) = &mut self.routes[home].pool {
-                    pool.emptied(now);
-                }
-                if self.routes[home].slots.is_some() {
-                    self.wake_next(home, now);
-                }
-            }
-            State::Paced => self.left_pace(route, sending, now),
-            State::Held if FULL => self.left_hold(slot, now),
-            _ => {}
-        }
-    }
-
-    /// Gives up the lanes of attempts that are out no more, and the permits that go with them.
-    #[inline]
-    pub(super) fn free_lanes(&mut self, slot: Slot, bits: u8, now: Time) {
-        self.calls.report_lane(slot, bits, &mut self.pending_release);
-        self.pay_back(now);
     }
 
     /// Shares the permit of a call around this one, where one of them holds or shares a permit of the same pool: a call
@@ -528,5 +432,124 @@ impl Engine {
             next = self.calls.pooled_above(ancestor);
         }
         false
+    }
+
+    /// Refuses a waiter; its owner is told when it comes, and when another try makes sense.
+    pub(in crate::engine) fn turn_away_from(
+        &mut self,
+        slot: Slot,
+        verdict: Verdict,
+        retry_in: Option<Duration>,
+        now: Time,
+    ) {
+        self.unlist(slot);
+        self.turn_away(slot, verdict, now);
+        self.calls[slot].moment = now.after(retry_in.unwrap_or(Duration::ZERO));
+    }
+
+    /// The next in turn fetches the queue's next moment.
+    pub(in crate::engine) fn wake_next(&mut self, home: PoolAt, now: Time) {
+        if let Some(next) = self.routes[home].pool.as_ref().and_then(|pool| pool.next(&self.calls, now)) {
+            self.wakes.push(self.calls.id(next));
+        }
+    }
+}
+
+impl Engine {
+    /// Asks the route's pool for a permit.
+    #[cfg_attr(not(tidegate_small), inline(always))]
+    pub(super) fn acquire(&mut self, slot: Slot, now: Time) -> Result<Permit, Verdict> {
+        let call = &mut self.desk.calls[slot];
+        let home = self.desk.routes[call.route].pool_at;
+        if call.parent() == Slot::NONE
+            && let Some(pool) = &mut self.desk.routes[home].pool
+            && pool.granted.len() == 0
+            && pool.admits()
+        {
+            pool.in_flight += 1;
+            call.flags |= flag::HOLDS;
+            return Ok(Permit::Held);
+        }
+        self.acquire_after_others(slot, home, now)
+    }
+
+    /// The same where somebody around it, or before it, is to be looked at first.
+    #[inline(never)]
+    pub(super) fn acquire_after_others(
+        &mut self,
+        slot: Slot,
+        home: PoolAt,
+        now: Time,
+    ) -> Result<Permit, Verdict> {
+        if self.desk.calls[slot].has(flag::SHARES) || self.desk.share(slot) {
+            return Ok(Permit::Held);
+        }
+        self.revoke_overdue(home, now);
+        if self.desk.routes[home].slots.is_some() {
+            return self.fleet_desk().acquire_in_fleet(slot, home, now);
+        }
+        self.desk.acquire_or_queue(slot, home, now)
+    }
+
+    /// Gives permits back, and on in the same step (R2, R6).
+    #[cfg_attr(not(tidegate_small), inline(always))]
+    pub(super) fn release(&mut self, route: RouteAt, permits: u32, now: Time) {
+        let home = self.desk.routes[route].pool_at;
+        let Some(pool) = &mut self.desk.routes[home].pool else { return };
+        pool.in_flight -= permits;
+        pool.over = pool.over.saturating_sub(permits);
+        let waiters = pool.waiters;
+        if self.desk.routes[home].slots.is_some() {
+            self.fleet_desk().slot_freed(home, now);
+        } else if waiters > 0 {
+            self.desk.hand_out(home, now);
+        }
+    }
+
+    /// Takes back grants that nobody has claimed for 5 s (R9).
+    #[inline]
+    pub(super) fn revoke_overdue(&mut self, home: PoolAt, now: Time) {
+        while let Some(slot) = self.desk.routes[home].pool.as_ref().and_then(|pool| pool.granted.head())
+            && self.desk.calls[slot].moment <= now
+            && self.desk.chores.one_more(Chore::Grants(home))
+        {
+            self.lose(slot, now);
+        }
+    }
+
+    /// Takes a call that ends, or that is lost, out of the list it stands in; others may be next now.
+    #[inline]
+    pub(super) fn leave_queue(&mut self, slot: Slot, now: Time) {
+        if self.desk.calls[slot].listed() {
+            self.leave_list(slot, now);
+        }
+    }
+
+    #[inline(never)]
+    fn leave_list(&mut self, slot: Slot, now: Time) {
+        let call = &self.desk.calls[slot];
+        let (state, sending, route) = (call.state(), call.has(flag::SENDING), call.route);
+        self.desk.unlist(slot);
+        match state {
+            State::Queued => {
+                let home = self.desk.routes[route].pool_at;
+                if let Some(pool) = &mut self.desk.routes[home].pool {
+                    pool.emptied(now);
+                }
+                if self.desk.routes[home].slots.is_some() {
+                    self.desk.wake_next(home, now);
+                }
+            }
+            State::Paced => self.left_pace(route, sending, now),
+            State::Held if FULL => self.desk.left_hold(slot, now),
+            _ => {}
+        }
+    }
+
+    /// Gives up the lanes of attempts that are out no more, and the permits that go with them.
+    #[inline]
+    pub(super) fn free_lanes(&mut self, slot: Slot, bits: u8, now: Time) {
+        self.desk.calls.report_lane(slot, bits, &mut self.pending_release);
+        self.pay_back(now);
     }
 }

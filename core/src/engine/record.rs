@@ -339,17 +339,18 @@ impl Engine {
     /// ```
     pub fn subscribe_to(&mut self, types: &[RecordType]) {
         let wanted = bits(types);
-        if wanted != 0 && !self.notes.on {
-            self.notes.samples.clear();
-            self.notes.throttles.clear();
+        if wanted != 0 && !self.desk.notes.on {
+            self.desk.notes.samples.clear();
+            self.desk.notes.throttles.clear();
         }
-        (self.notes.on, self.notes.course, self.notes.wanted) = (wanted != 0, wanted & COURSE != 0, wanted);
+        (self.desk.notes.on, self.desk.notes.course, self.desk.notes.wanted) =
+            (wanted != 0, wanted & COURSE != 0, wanted);
     }
 
     /// Are there records that nobody has taken?
     #[inline]
     pub fn has_records(&self) -> bool {
-        !self.notes.waiting.is_empty()
+        !self.desk.notes.waiting.is_empty()
     }
 
     /// Moves the records made since the last time into `out`, in the order of their `seq`. Take them after the step,
@@ -370,17 +371,17 @@ impl Engine {
     /// assert_eq!(engine.key_of(records[0].route.unwrap()), Some("eu"));
     /// ```
     pub fn take_records(&mut self, out: &mut Vec<Record>) {
-        out.append(&mut self.notes.waiting);
+        out.append(&mut self.desk.notes.waiting);
     }
 
     /// Records dropped so far, because nobody took those before them.
     pub fn records_dropped(&self) -> u64 {
-        self.notes.dropped
+        self.desk.notes.dropped
     }
 
     /// The key of a route, or the name of a pool, for a record; `None` for one that has been evicted.
     pub fn key_of(&self, route: RouteId) -> Option<&str> {
-        self.routes.find(route).map(|slot| self.routes[slot].key())
+        self.desk.routes.find(route).map(|slot| self.desk.routes[slot].key())
     }
 }
 

@@ -44,7 +44,7 @@ impl Engine {
         mistakes.extend(to.policies().filter_map(|policy| self.policy_mistake(from, policy)));
         // A policy that changes may leave its old settings to calls in flight, in an entry of their own.
         let more = to.policies().filter(|policy| self.present(policy.name()) != Some(policy)).count();
-        if self.policies.len() + more > usize::from(u16::MAX) + 1 {
+        if self.desk.policies.len() + more > usize::from(u16::MAX) + 1 {
             mistakes.push(mistake("document", &format!("{more} policies that change"), ROOM));
         }
         if !mistakes.is_empty() {
@@ -84,8 +84,9 @@ impl Engine {
     }
 
     fn policy_mistake(&self, from: &Document, policy: &Policy) -> Option<PolicyError> {
-        let entry =
-            |id: PolicyId| self.number_of(id).and_then(|number| self.policies.get(usize::from(number)));
+        let entry = |id: PolicyId| {
+            self.desk.number_of(id).and_then(|number| self.desk.policies.get(usize::from(number)))
+        };
         let rule = match self.policy_named(policy.name()).and_then(entry) {
             Some(Entry { policy: known, .. }) if known == policy => None,
             Some(_) if from.policy(policy.name()).is_err() => Some(FOREIGN),

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::arena::{Call, flag};
 use super::automaton::State;
+use super::desk::Desk;
 use super::fleet::breaker::Guard;
 use super::queue::Pool;
 use super::record::RecordType;
@@ -19,66 +20,7 @@ use crate::policy::Policy;
 use crate::retry::{Budget, BudgetSettings};
 use crate::time::Time;
 
-impl Engine {
-    /// Gives a policy other settings. Calls that have begun finish under the old ones, except for what they share with
-    /// others: a bulkhead's limit and a budget change at once. A limit that grows admits waiters in this step; one that
-    /// shrinks lets work in flight finish and admits nobody until it has. A bulkhead that is new counts the calls in
-    /// flight; one that is gone admits all that wait. A budget keeps what it has counted; one
-    /// of another kind, or where there was none, starts without its burst.
-    ///
-    /// Drain the wakes under the same lock, as after a step. Cost: one pass over calls and routes.
-    ///
-    /// # Errors
-    /// A policy that this engine does not have, another name, or no room for the old settings beside 65,535 others.
-    pub fn retune(&mut self, policy: PolicyId, to: Policy, now: Time) -> Result<Flags, Clash> {
-        self.journal.write(|| Input::Retune { policy, to: Box::new(to.clone()), now });
-        let now = self.clock.observe(now);
-        self.chores.begin_step();
-        let clash = |policy: Policy, rule| Err(Clash { name: policy.name, rule });
-        let Some(number) = self.number_of(policy) else {
-            return clash(to, "there is no such policy in this engine");
-        };
-        let entry = &self.policies[usize::from(number)];
-        if entry.policy.name() != to.name() {
-            return clash(to, "retune changes a policy's settings, not its name");
-        }
-        if self.homes_of(&to) != Ok(entry.homes) {
-            return clash(to, "retune keeps the pools that a policy names");
-        }
-        if let Some(rule) = self.fleet_rule(&to) {
-            return clash(to, rule);
-        }
-        if entry.policy != to {
-            if !self.keep_for_calls(number) {
-                return clash(
-                    to,
-                    "an engine holds at most 65,536 policies, retuned ones with calls included",
-                );
-            }
-            let entry = &mut self.policies[usize::from(number)];
-            entry.again = stage::asked_again(&to);
-            self.routes.retune_debts(number, &entry.policy, &to, now);
-            let anew =
-                !BudgetSettings::same_kind(entry.policy.retry.budget.as_ref(), to.retry.budget.as_ref());
-            entry.policy = to;
-            entry.changes.retune(anew, now);
-            self.chores.clear_changed(number);
-            self.note(move |it| it.policy_changed(RecordType::PolicyRetuned, Some(number), None, now));
-            if anew {
-                self.forget_charges_of(|it, home| {
-                    it.policy == number && !it.is_pool() && it.budget_at == home
-                });
-            }
-            let mut adopted = self.adopt(number);
-            self.change_routes(number, 0, &mut adopted, now);
-            // Of the others, those with calls that hold permits now: their pools are there before these calls end.
-            for (route, in_flight) in adopted {
-                self.change_route(route, in_flight, now);
-            }
-        }
-        Ok(self.flags())
-    }
-
+impl Desk {
     /// The number of a policy that was taken in; none for settings that only calls in flight still have.
     pub(super) fn number_of(&self, policy: PolicyId) -> Option<u16> {
         let number = u16::try_from(policy.0).ok()?;
@@ -112,77 +54,6 @@ impl Engine {
             self.calls[slot].policy = place;
         }
         true
-    }
-
-    pub(super) fn retune_pool_of(&mut self, route: RouteAt, number: u16, in_flight: u32, now: Time) {
-        if self.routes[route].pool_at != route.own() {
-            return; // a pool is retuned by its own name
-        }
-        let to = self.policies[usize::from(number)].policy.bulkhead.clone();
-        if self.routes[route].pool.is_none() {
-            let Some(to) = &to else { return };
-            let mut pool = Pool::new(to, now);
-            pool.in_flight = in_flight;
-            pool.set_limit(pool.limit);
-            self.routes[route].pool = Some(pool);
-        }
-        let Some(pool) = &mut self.routes[route].pool else { return };
-        if let Some(to) = &to {
-            pool.retune(to, now);
-        } else {
-            // A pool outlives its bulkhead, without a limit: its permits are out, and a bulkhead may come back.
-            pool.set_limit(u32::MAX);
-            pool.max_queue = 0;
-        }
-        self.retune_slots(route.own(), to.as_ref(), now);
-        self.retune_digest(route.own(), to.as_ref());
-    }
-
-    /// Everything of a route but its permits, as of the moment `at` when the settings were changed.
-    pub(super) fn retune_route(&mut self, route: RouteAt, number: u16, at: Time, now: Time) {
-        let entry = &self.policies[usize::from(number)];
-        let (policy, forced) = (entry.policy.clone(), entry.forced);
-        let it = &mut self.routes[route];
-        let fresh = Route::new(number, &policy, entry.homes, "".into(), at);
-        it.retune_stages(&policy, at);
-        Guard::retune(&mut it.guard, policy.breaker.as_ref());
-        if let (Some(hedger), Some(to)) = (&mut it.hedger, &policy.hedge) {
-            hedger.retune(to, at);
-        } else {
-            // Hedges that come back, or are new, begin without the burst of a budget of their own.
-            it.hedger = fresh.hedger;
-            if let (Some(hedger), Some(to)) = (&mut it.hedger, &policy.hedge) {
-                hedger.budget = None;
-                hedger.retune(to, at);
-            }
-        }
-        // A queue that calls wait in stays, and so does what they wait for.
-        let mut moved = None;
-        match (&mut it.rate, &policy.rate_limit) {
-            (Some(pace), Some(to)) if it.rate_at == route.own() => {
-                moved = Some(pace.bucket.retune(to, at));
-            }
-            (Some(pace), _) if pace.waiting.len() > 0 => {}
-            (rate, _) => *rate = fresh.rate,
-        }
-        match &mut it.send {
-            Some(pace) if policy.retry.send_rate || pace.waiting.len() > 0 => {}
-            send => *send = fresh.send,
-        }
-        match &mut it.holds {
-            Some(holds) if policy.retry.hold.is_some() || holds.in_use() => {}
-            holds => *holds = fresh.holds,
-        }
-        it.without_guards();
-        it.set_stages(&policy, forced);
-        self.routes.set_leased(route);
-        self.recount_rate(route.own());
-        if let Some(moved) = moved {
-            self.rate_retuned(route.own(), moved, now);
-        }
-        if self.routes[route].budget_at == route.own() {
-            self.retune_budget_of(route, policy.retry.budget, at);
-        }
     }
 
     /// Where a policy gets a bulkhead, gives its calls in flight the permits that they would hold had there been one; how
@@ -244,6 +115,138 @@ impl Engine {
                 let shared = self.shares_budget(slot);
                 self.calls.side_mut(slot).forget_charges(shared);
             }
+        }
+    }
+}
+
+impl Engine {
+    /// Gives a policy other settings. Calls that have begun finish under the old ones, except for what they share with
+    /// others: a bulkhead's limit and a budget change at once. A limit that grows admits waiters in this step; one that
+    /// shrinks lets work in flight finish and admits nobody until it has. A bulkhead that is new counts the calls in
+    /// flight; one that is gone admits all that wait. A budget keeps what it has counted; one
+    /// of another kind, or where there was none, starts without its burst.
+    ///
+    /// Drain the wakes under the same lock, as after a step. Cost: one pass over calls and routes.
+    ///
+    /// # Errors
+    /// A policy that this engine does not have, another name, or no room for the old settings beside 65,535 others.
+    pub fn retune(&mut self, policy: PolicyId, to: Policy, now: Time) -> Result<Flags, Clash> {
+        self.journal.write(|| Input::Retune { policy, to: Box::new(to.clone()), now });
+        let now = self.clock.observe(now);
+        self.desk.chores.begin_step();
+        let clash = |policy: Policy, rule| Err(Clash { name: policy.name, rule });
+        let Some(number) = self.desk.number_of(policy) else {
+            return clash(to, "there is no such policy in this engine");
+        };
+        let entry = &self.desk.policies[usize::from(number)];
+        if entry.policy.name() != to.name() {
+            return clash(to, "retune changes a policy's settings, not its name");
+        }
+        if self.homes_of(&to) != Ok(entry.homes) {
+            return clash(to, "retune keeps the pools that a policy names");
+        }
+        if let Some(rule) = self.fleet_rule(&to) {
+            return clash(to, rule);
+        }
+        if entry.policy != to {
+            if !self.desk.keep_for_calls(number) {
+                return clash(
+                    to,
+                    "an engine holds at most 65,536 policies, retuned ones with calls included",
+                );
+            }
+            let entry = &mut self.desk.policies[usize::from(number)];
+            entry.again = stage::asked_again(&to);
+            self.desk.routes.retune_debts(number, &entry.policy, &to, now);
+            let anew =
+                !BudgetSettings::same_kind(entry.policy.retry.budget.as_ref(), to.retry.budget.as_ref());
+            entry.policy = to;
+            entry.changes.retune(anew, now);
+            self.desk.chores.clear_changed(number);
+            self.desk.note(move |it| it.policy_changed(RecordType::PolicyRetuned, Some(number), None, now));
+            if anew {
+                self.desk.forget_charges_of(|it, home| {
+                    it.policy == number && !it.is_pool() && it.budget_at == home
+                });
+            }
+            let mut adopted = self.desk.adopt(number);
+            self.change_routes(number, 0, &mut adopted, now);
+            // Of the others, those with calls that hold permits now: their pools are there before these calls end.
+            for (route, in_flight) in adopted {
+                self.change_route(route, in_flight, now);
+            }
+        }
+        Ok(self.flags())
+    }
+
+    pub(super) fn retune_pool_of(&mut self, route: RouteAt, number: u16, in_flight: u32, now: Time) {
+        if self.desk.routes[route].pool_at != route.own() {
+            return; // a pool is retuned by its own name
+        }
+        let to = self.desk.policies[usize::from(number)].policy.bulkhead.clone();
+        if self.desk.routes[route].pool.is_none() {
+            let Some(to) = &to else { return };
+            let mut pool = Pool::new(to, now);
+            pool.in_flight = in_flight;
+            pool.set_limit(pool.limit);
+            self.desk.routes[route].pool = Some(pool);
+        }
+        let Some(pool) = &mut self.desk.routes[route].pool else { return };
+        if let Some(to) = &to {
+            pool.retune(to, now);
+        } else {
+            // A pool outlives its bulkhead, without a limit: its permits are out, and a bulkhead may come back.
+            pool.set_limit(u32::MAX);
+            pool.max_queue = 0;
+        }
+        self.fleet_desk().retune_slots(route.own(), to.as_ref(), now);
+        self.fleet_desk().retune_digest(route.own(), to.as_ref());
+    }
+
+    /// Everything of a route but its permits, as of the moment `at` when the settings were changed.
+    pub(super) fn retune_route(&mut self, route: RouteAt, number: u16, at: Time, now: Time) {
+        let entry = &self.desk.policies[usize::from(number)];
+        let (policy, forced) = (entry.policy.clone(), entry.forced);
+        let it = &mut self.desk.routes[route];
+        let fresh = Route::new(number, &policy, entry.homes, "".into(), at);
+        it.retune_stages(&policy, at);
+        Guard::retune(&mut it.guard, policy.breaker.as_ref());
+        if let (Some(hedger), Some(to)) = (&mut it.hedger, &policy.hedge) {
+            hedger.retune(to, at);
+        } else {
+            // Hedges that come back, or are new, begin without the burst of a budget of their own.
+            it.hedger = fresh.hedger;
+            if let (Some(hedger), Some(to)) = (&mut it.hedger, &policy.hedge) {
+                hedger.budget = None;
+                hedger.retune(to, at);
+            }
+        }
+        // A queue that calls wait in stays, and so does what they wait for.
+        let mut moved = None;
+        match (&mut it.rate, &policy.rate_limit) {
+            (Some(pace), Some(to)) if it.rate_at == route.own() => {
+                moved = Some(pace.bucket.retune(to, at));
+            }
+            (Some(pace), _) if pace.waiting.len() > 0 => {}
+            (rate, _) => *rate = fresh.rate,
+        }
+        match &mut it.send {
+            Some(pace) if policy.retry.send_rate || pace.waiting.len() > 0 => {}
+            send => *send = fresh.send,
+        }
+        match &mut it.holds {
+            Some(holds) if policy.retry.hold.is_some() || holds.in_use() => {}
+            holds => *holds = fresh.holds,
+        }
+        it.without_guards();
+        it.set_stages(&policy, forced);
+        self.desk.routes.set_leased(route);
+        self.fleet_desk().recount_rate(route.own());
+        if let Some(moved) = moved {
+            self.desk.rate_retuned(route.own(), moved, now);
+        }
+        if self.desk.routes[route].budget_at == route.own() {
+            self.desk.retune_budget_of(route, policy.retry.budget, at);
         }
     }
 }

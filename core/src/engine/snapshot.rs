@@ -20,28 +20,28 @@ impl Engine {
     /// The first law that does not hold.
     #[doc(hidden)]
     pub fn check(&self) -> Result<(), String> {
-        for (slot, route) in self.routes.iter() {
+        for (slot, route) in self.desk.routes.iter() {
             self.check_route(slot, route)?;
         }
         if self.pending_release.permits() != 0 {
             return Err(format!("{} permits are owed between events", self.pending_release.permits()));
         }
         let mut nested = BTreeMap::new();
-        for (_, call) in self.calls.iter() {
+        for (_, call) in self.desk.calls.iter() {
             *nested.entry(call.parent()).or_insert(0) += 1;
         }
-        for (slot, call) in self.calls.iter() {
+        for (slot, call) in self.desk.calls.iter() {
             let children = nested.get(&slot).copied().unwrap_or(0);
             if usize::from(call.children) != children {
                 return Err(format!("call {slot}: {} nested calls noted, {children} there", call.children));
             }
-            if call.parent() != Slot::NONE && self.calls[call.parent()].state() == State::Free {
+            if call.parent() != Slot::NONE && self.desk.calls[call.parent()].state() == State::Free {
                 return Err(format!("call {slot}: its parent is gone"));
             }
             if call.state() == State::Passing {
                 return Err(format!("call {slot}: passing for longer than a step"));
             }
-            let beside = self.calls.side(slot);
+            let beside = self.desk.calls.side(slot);
             if call.state() == State::Running && call.is_racing() {
                 let racers: u8 = beside.map_or(0, |side| {
                     side.racers(call.since()).fold(0, |lanes, racer| lanes | Lane::of(racer.attempt).bit())
@@ -51,11 +51,11 @@ impl Engine {
                 }
             }
         }
-        let sides = self.calls.iter().filter(|(_, call)| call.has(flag::SIDE)).count();
-        if sides != self.calls.blocks() {
+        let sides = self.desk.calls.iter().filter(|(_, call)| call.has(flag::SIDE)).count();
+        if sides != self.desk.calls.blocks() {
             return Err(format!(
                 "{} blocks beside calls in use, {sides} calls have one",
-                self.calls.blocks()
+                self.desk.calls.blocks()
             ));
         }
         Ok(())
@@ -63,12 +63,12 @@ impl Engine {
 
     fn check_route(&self, slot: RouteAt, route: &Route) -> Result<(), String> {
         let here = |(_, call): &(Slot, &Call)| call.route == slot;
-        let active = self.calls.iter().filter(here).count() as u32;
+        let active = self.desk.calls.iter().filter(here).count() as u32;
         if route.active != active {
             return Err(format!("route {slot}: active {} but {active} calls", route.active));
         }
         let of = |home: fn(&Route) -> PoolAt| {
-            self.calls.iter().filter(move |(_, call)| home(&self.routes[call.route]) == slot.own())
+            self.desk.calls.iter().filter(move |(_, call)| home(&self.desk.routes[call.route]) == slot.own())
         };
         let paid = of(|route| route.budget_at).map(|(slot, call)| self.retries_paid(slot, call)).sum::<u32>();
         if let Some(in_flight) = route.budget.as_ref().and_then(Budget::in_flight)
@@ -87,10 +87,12 @@ impl Engine {
                 return Err(format!("route {slot}: the rate's queue does not hold the calls that wait"));
             }
         }
-        self.check_share(slot.own())?;
+        if let Some(fleet) = &self.fleet {
+            fleet.check_share(&self.desk.routes, slot.own())?;
+        }
         if let Some(send) = &route.send {
             let sending =
-                self.calls.iter().filter(here).filter(|(_, call)| {
+                self.desk.calls.iter().filter(here).filter(|(_, call)| {
                     call.state() == State::Paced && call.listed() && call.has(flag::SENDING)
                 });
             let count = sending.count() as u32;
@@ -100,6 +102,7 @@ impl Engine {
         }
         if let Some(holds) = &route.holds {
             let held = self
+                .desk
                 .calls
                 .iter()
                 .filter(here)
@@ -109,9 +112,11 @@ impl Engine {
                 return Err(format!("route {slot}: the holds do not hold the {held} calls that wait"));
             }
         }
-        self.check_slots(slot.own())?;
+        if let Some(fleet) = &self.fleet {
+            fleet.check_slots(&self.desk.routes, slot.own())?;
+        }
         let Some(pool) = &route.pool else { return Ok(()) };
-        let holding: u32 = of(|route| route.pool_at).map(|(slot, _)| self.calls.permits_of(slot)).sum();
+        let holding: u32 = of(|route| route.pool_at).map(|(slot, _)| self.desk.calls.permits_of(slot)).sum();
         if pool.in_flight != holding {
             return Err(format!("route {slot}: {} permits out but {holding} held (I1)", pool.in_flight));
         }
@@ -119,7 +124,7 @@ impl Engine {
         if pool.in_flight > pool.limit.saturating_add(pool.over) {
             return Err(format!("route {slot}: {} permits out of {} (I2)", pool.in_flight, pool.limit));
         }
-        let left = self.chores.has(Chore::Permits(slot.own()));
+        let left = self.desk.chores.has(Chore::Permits(slot.own()));
         if pool.in_flight < pool.limit && pool.waiters() > 0 && !left {
             return Err(format!("route {slot}: a permit is free while {} wait (I3)", pool.waiters()));
         }
@@ -135,12 +140,13 @@ impl Engine {
     /// Retries of a call that its retry budget has in flight.
     fn retries_paid(&self, slot: Slot, call: &Call) -> u32 {
         let shared = self
+            .desk
             .policies
-            .of(&self.calls[slot])
+            .of(&self.desk.calls[slot])
             .hedge
             .as_ref()
             .is_none_or(|hedge| hedge.budget == HedgeBudget::Shared);
-        match self.calls.side(slot) {
+        match self.desk.calls.side(slot) {
             Some(side) if call.state() == State::Running && call.is_racing() => {
                 side.racers(call.since())
                     .filter(|racer| racer.charge != 0 && (shared || !racer.hedge))

@@ -114,7 +114,7 @@ impl Engine {
         if self.ordinal > 0 {
             return Err(RestoreError::InUse);
         }
-        if !self.chores.is_empty() {
+        if !self.desk.chores.is_empty() {
             let now = self.clock.peek(now);
             self.catch_up_all(now);
         }
@@ -158,7 +158,7 @@ impl Engine {
         self.clock.skip(skipped);
         self.ordinal = ordinal;
         for (at, parts) in pools {
-            self.routes[at].go_on_from(parts);
+            self.desk.routes[at].go_on_from(parts);
         }
         self.force_again(&policies);
         self.go_on_from_debts(debts, now_then);

@@ -1,9 +1,9 @@
 //! What each record says (semantics 12.1). Called only while somebody listens, in the step that caused it, and reads
 //! but never changes what decisions depend on.
 
-use super::Engine;
 use super::arena::Arena;
 use super::automaton::State;
+use super::desk::Desk;
 use super::place::{PoolAt, RouteAt, Slot};
 use super::policies::Policies;
 use super::record::{Notes, Record, RecordType};
@@ -316,7 +316,7 @@ impl Telemetry<'_> {
     }
 }
 
-impl Engine {
+impl Desk {
     /// Tells those who listen; while nobody does, this is one branch.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a branch

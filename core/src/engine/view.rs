@@ -211,13 +211,13 @@ impl Engine {
 
     /// What is neither a call nor a route.
     pub(super) fn view_rest(&self, view: &mut Snapshot, now: Time) {
-        view.route_overflows = self.routes.overflows;
-        view.route_evictions = self.routes.evictions;
-        view.path_overflows = self.targets.overflows;
-        view.store = self.store_view();
+        view.route_overflows = self.desk.routes.overflows;
+        view.route_evictions = self.desk.routes.evictions;
+        view.path_overflows = self.desk.targets.overflows;
+        view.store = self.fleet.as_ref().map(|fleet| fleet.view());
         view.policies = self.counts();
         let pools = self.pools.iter().map(|(name, shared)| {
-            let route = &self.routes[shared.at];
+            let route = &self.desk.routes[shared.at];
             let (pool, rate) = (permits(route), tokens(route, now));
             let (name, kind) = (name.clone(), shared.pool.kind());
             SharedView { name, kind, pool, rate, budget: retries(route, now) }
@@ -226,7 +226,7 @@ impl Engine {
     }
 
     pub(super) fn view(&self, route: &Route, now: Time) -> RouteView {
-        let policy = &self.policies[usize::from(route.policy)].policy;
+        let policy = &self.desk.policies[usize::from(route.policy)].policy;
         RouteView {
             policy: policy.name().to_owned(),
             key: route.key().to_owned(),
@@ -257,11 +257,11 @@ impl Engine {
     /// By policy: its name and what has happened under it, under old settings too.
     fn counts(&self) -> Vec<(String, Counts)> {
         let mut counts: BTreeMap<_, _> = (0..=u16::MAX)
-            .zip(self.policies.iter())
+            .zip(self.desk.policies.iter())
             .filter(|(number, entry)| entry.of == *number)
             .map(|(number, entry)| (number, (entry.policy.name().to_owned(), Counts::default())))
             .collect();
-        for entry in self.policies.iter() {
+        for entry in self.desk.policies.iter() {
             if let Some((_, sum)) = counts.get_mut(&entry.of) {
                 sum.add(&entry.counts);
             }

@@ -1,13 +1,13 @@
 //! Who calls whom, and where that goes in circles.
 
-use crate::source::{Callee, Function};
+use crate::source::{Callee, Function, PARTS};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// From each node to those it calls.
 pub type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// The calls between functions of the crate, each by its file and its name. A method is found by its type where the text
-/// names it; otherwise only if it is the engine's and no other type has one of that name (`x.len()` may be anybody's). Of
+/// names it; otherwise only if it is the engine's or one of its parts' and no other type has one of that name (`x.len()` may be anybody's). Of
 /// several functions of one name it is the one in the same file.
 pub fn calls(functions: &[&Function]) -> Graph {
     let mut by_name: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -31,7 +31,7 @@ pub fn calls(functions: &[&Function]) -> Graph {
                 Callee::Method(name) => methods
                     .get(name.as_str())
                     .and_then(only)
-                    .filter(|name| name.starts_with("Engine::"))
+                    .filter(|name| name.split_once("::").is_some_and(|(of, _)| PARTS.contains(&of)))
                     .map(str::to_owned),
             };
             let Some(name) = name else { continue };

@@ -1,9 +1,10 @@
 //! Measures the structure of core's sources and prints it beside the limits and the goals of `xtask/house/limits.txt`.
 //!
 //! `tidegate-house <root>` prints the table. `--check` fails when a figure is above its limit; `--lower` writes figures that
-//! are below their limits into the file; `--list` prints what is counted. What is measured: functions that take the engine,
-//! methods or not; calls that go in circles, between functions and between files; arguments; lengths of files; marks of the
-//! small engine; files that write the state of a call. And, of the Python package's native half, rooms in circles.
+//! are below their limits into the file; `--list` prints what is counted, `--calls` the calls between files of the largest
+//! circle. What is measured: functions that take the engine or one of its parts, methods or not; calls that go in circles,
+//! between functions and between files; arguments; lengths of files; marks of the small engine; files that write the state of
+//! a call. And, of the Python package's native half, rooms in circles.
 
 mod graph;
 mod imports;
@@ -29,7 +30,7 @@ struct Row {
 
 /// The file of limits and goals, from the repository's root.
 const LIMITS: &str = "xtask/house/limits.txt";
-const FLAGS: [&str; 3] = ["--check", "--list", "--lower"];
+const FLAGS: [&str; 4] = ["--calls", "--check", "--list", "--lower"];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -54,6 +55,9 @@ fn run(root: &Path, flags: &BTreeSet<&str>) -> Result<usize, String> {
         return Err(format!("{flag} is not a flag; the flags are {}", FLAGS.join(", ")));
     }
     let rows = measure(root)?;
+    if flags.contains("--calls") {
+        calls_in_circle(&read(&root.join("core/src"))?).iter().for_each(|call| println!("{call}"));
+    }
     let file = root.join(LIMITS);
     let text = fs::read_to_string(&file).map_err(|error| format!("cannot read {LIMITS}: {error}"))?;
     let limits = ratchet::parse(&text).map_err(|error| format!("{LIMITS}, {error}"))?;
@@ -90,7 +94,10 @@ fn measure(root: &Path) -> Result<Vec<Row>, String> {
 
 fn measure_core(sources: &[Source]) -> Vec<Row> {
     let functions: Vec<&Function> = sources.iter().flat_map(|source| &source.functions).collect();
-    let of_engine: Vec<&&Function> = functions.iter().filter(|function| function.takes_engine).collect();
+    let taking = |part: &str| -> Vec<&&Function> {
+        functions.iter().filter(|function| function.takes == Some(part)).collect()
+    };
+    let of_engine = taking("Engine");
     let public = of_engine.iter().filter(|function| function.public).count();
 
     let calls = graph::calls(&functions);
@@ -109,19 +116,34 @@ fn measure_core(sources: &[Source]) -> Vec<Row> {
             *writes.entry(&source.path).or_default() += source.state_writes;
         }
     }
-    let engine_files: BTreeMap<&str, usize> = of_engine.iter().fold(BTreeMap::new(), |mut all, function| {
-        *all.entry(function.file.as_str()).or_default() += 1;
-        all
-    });
+    let by_file = |of: &[&&Function]| -> Vec<String> {
+        let files: BTreeMap<&str, usize> = of.iter().fold(BTreeMap::new(), |mut all, function| {
+            *all.entry(function.file.as_str()).or_default() += 1;
+            all
+        });
+        files.iter().map(|(file, many)| format!("{many:>4}  {file}")).collect()
+    };
     let row = |key, what, now, items| Row { key, what, now, items };
     vec![
         row(
             "engine_functions",
             "functions that take an `Engine`, methods or not",
             of_engine.len(),
-            engine_files.iter().map(|(file, many)| format!("{many:>4}  {file}")).collect(),
+            by_file(&of_engine),
         ),
         row("engine_public", "  of them public", public, Vec::new()),
+        row(
+            "fleet_functions",
+            "functions that take a `FleetDesk`, and no `Engine`",
+            taking("FleetDesk").len(),
+            by_file(&taking("FleetDesk")),
+        ),
+        row(
+            "desk_functions",
+            "functions that take a `Desk`, and neither of these",
+            taking("Desk").len(),
+            by_file(&taking("Desk")),
+        ),
         row(
             "recursions",
             "groups of functions that call each other in circles",
@@ -157,6 +179,20 @@ fn measure_core(sources: &[Source]) -> Vec<Row> {
         row("marks", "marks of the small engine", marks.len(), marks),
         row("marks_in_bodies", "  of them in the body of a function", inside.len(), inside),
     ]
+}
+
+/// The calls between files of the largest circle, so that it shows which to move.
+fn calls_in_circle(sources: &[Source]) -> Vec<String> {
+    let functions: Vec<&Function> = sources.iter().flat_map(|source| &source.functions).collect();
+    let calls = graph::calls(&functions);
+    let files = |node: &str| node.split(' ').next().unwrap_or(node).to_owned();
+    let circle = circles(&graph::between_files(&calls)).into_iter().next().unwrap_or_default();
+    let mut found = Vec::new();
+    for (from, to) in &calls {
+        let others = to.iter().filter(|to| files(to) != files(from) && circle.contains(&files(to)));
+        found.extend(others.filter(|_| circle.contains(&files(from))).map(|to| format!("{from} -> {to}")));
+    }
+    found
 }
 
 #[cfg(test)]

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
+/// The engine, and what it lends its stages; the largest first.
+pub const PARTS: [&str; 3] = ["Engine", "FleetDesk", "Desk"];
+
 /// A file.
 pub struct Source {
     /// Its path below `core/src`.
@@ -28,8 +31,8 @@ pub struct Function {
     /// The type whose method it is.
     pub of: Option<String>,
     pub public: bool,
-    /// Does it take the engine, as `self` or as an argument?
-    pub takes_engine: bool,
+    /// The largest of [`PARTS`] that it takes, as `self` or as an argument.
+    pub takes: Option<&'static str>,
     /// Arguments, without `self` and `now`.
     pub arguments: usize,
     pub calls: BTreeSet<Callee>,
@@ -130,16 +133,19 @@ impl Reader {
                 .as_ref()
                 .map_or_else(|| signature.ident.to_string(), |of| format!("{of}::{}", signature.ident)),
             public,
-            takes_engine: false,
+            takes: None,
             arguments: 0,
             calls: BTreeSet::new(),
             of,
         };
         for input in &signature.inputs {
             match input {
-                syn::FnArg::Receiver(_) => function.takes_engine |= function.of.as_deref() == Some("Engine"),
+                syn::FnArg::Receiver(_) => {
+                    let own = function.of.as_deref().and_then(part);
+                    function.takes = larger(function.takes, own);
+                }
                 syn::FnArg::Typed(typed) => {
-                    function.takes_engine |= names_engine(&typed.ty);
+                    function.takes = larger(function.takes, part_in(&typed.ty));
                     let now = matches!(&*typed.pat, syn::Pat::Ident(name) if name.ident == "now");
                     function.arguments += usize::from(!now);
                 }
@@ -155,12 +161,22 @@ impl Reader {
     }
 }
 
-/// Is it `Engine`, `&Engine` or `&mut Engine`?
-fn names_engine(ty: &syn::Type) -> bool {
+/// The one of [`PARTS`] that has this name.
+fn part(name: &str) -> Option<&'static str> {
+    PARTS.into_iter().find(|part| *part == name)
+}
+
+/// The larger one of two parts.
+fn larger(one: Option<&'static str>, other: Option<&'static str>) -> Option<&'static str> {
+    PARTS.into_iter().find(|part| one == Some(*part) || other == Some(*part))
+}
+
+/// Which of [`PARTS`] is it, itself or behind a reference?
+fn part_in(ty: &syn::Type) -> Option<&'static str> {
     match ty {
-        syn::Type::Reference(inner) => names_engine(&inner.elem),
-        syn::Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "Engine"),
-        _ => false,
+        syn::Type::Reference(inner) => part_in(&inner.elem),
+        syn::Type::Path(path) => path.path.segments.last().and_then(|last| part(&last.ident.to_string())),
+        _ => None,
     }
 }
 
@@ -281,19 +297,26 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_take_the_engine_are_found_as_methods_and_as_arguments() {
+    fn functions_that_take_the_engine_or_a_part_are_found_as_methods_and_as_arguments() {
         let source = read(
             "impl Engine { pub fn one(&self) {} fn new() -> Self { Self } }
              fn two(engine: &mut Engine, now: Time, more: u8) {}
-             impl Other { fn three(&self) {} }",
+             impl Other { fn three(&self) {} }
+             impl FleetDesk<'_> { fn four(&mut self, desk: &Desk) {} }
+             impl Pool { fn five(&mut self, desk: &mut Desk) {} }",
         );
-        let taking: Vec<&str> = source
+        let taking: Vec<(&str, &str)> = source
             .functions
             .iter()
-            .filter(|function| function.takes_engine)
-            .map(|function| function.name.as_str())
+            .filter_map(|function| Some((function.name.as_str(), function.takes?)))
             .collect();
-        assert_eq!(taking, ["Engine::one", "two"]);
+        let expected = [
+            ("Engine::one", "Engine"),
+            ("two", "Engine"),
+            ("FleetDesk::four", "FleetDesk"),
+            ("Pool::five", "Desk"),
+        ];
+        assert_eq!(taking, expected);
         assert_eq!(source.functions[2].arguments, 2, "`now` does not count");
     }
 

@@ -65,15 +65,15 @@ impl Engine {
     /// assert_eq!(refused.numbers, ["bulkhead: 1 of 1 permits out, 1 of 1 places in the queue taken"]);
     /// ```
     pub fn explain_call(&self, call: CallId) -> Option<CallExplanation> {
-        match self.calls.find(call) {
-            Some(slot) if self.calls[slot].state() != State::Ended => Some(self.explain_live(slot)),
+        match self.desk.calls.find(call) {
+            Some(slot) if self.desk.calls[slot].state() != State::Ended => Some(self.explain_live(slot)),
             lingering => self.explain_ended(call).or_else(|| lingering.map(|slot| self.explain_live(slot))),
         }
     }
 
     /// A call that goes on, or lingers.
     fn explain_live(&self, slot: Slot) -> CallExplanation {
-        let call = &self.calls[slot];
+        let call = &self.desk.calls[slot];
         let now = self.clock.now();
         let waits = |why: Wait, until: Time, words: &str| (Some(why), until, words.to_owned());
         let attempts = call.running().count_ones();
@@ -95,16 +95,18 @@ impl Engine {
             State::Paced => {
                 waits(Wait::Rate, call.moment.min(call.deadline), "waits for tokens of the rate limit")
             }
-            State::Queued => waits(Wait::Queue, self.patience(slot), "waits for a permit of the bulkhead"),
+            State::Queued => {
+                waits(Wait::Queue, self.desk.patience(slot), "waits for a permit of the bulkhead")
+            }
             State::Granted => waits(
                 Wait::Queue,
                 call.moment,
                 "has a permit that its owner has not claimed; it is taken back then",
             ),
             State::Running if attempts > 1 => {
-                waits(Wait::Running, self.next_moment(slot), "several attempts run")
+                waits(Wait::Running, self.desk.next_moment(slot), "several attempts run")
             }
-            State::Running => waits(Wait::Running, self.next_moment(slot), "an attempt runs"),
+            State::Running => waits(Wait::Running, self.desk.next_moment(slot), "an attempt runs"),
             State::Body => waits(Wait::Body, call.deadline, "its answer's body is being read"),
             State::Backoff if call.blocked() => {
                 waits(Wait::Running, call.since().after(GRACE), "waits for stopped attempts to unwind")
@@ -117,9 +119,9 @@ impl Engine {
             }
         };
         CallExplanation {
-            call: self.calls.id(slot),
-            policy: self.policies.of(&self.calls[slot]).name().to_owned(),
-            route: self.routes[call.route].key().to_owned(),
+            call: self.desk.calls.id(slot),
+            policy: self.desk.policies.of(&self.desk.calls[slot]).name().to_owned(),
+            route: self.desk.routes[call.route].key().to_owned(),
             began: call.started,
             at: now,
             attempts: call.attempts,
@@ -153,14 +155,14 @@ impl Engine {
         let end = *story.iter().rfind(|record| record.what == RecordType::CallDone)?;
         let mut before = fresh();
         before.replay(self.journal.all()?.take(last).cloned());
-        let slot = before.routes.find(end.route?)?;
+        let slot = before.desk.routes.find(end.route?)?;
         let elapsed = end.elapsed.unwrap_or_default();
         let reason = end.verdict.map_or("", Verdict::name);
-        let deadline = before.calls.find(call).map(|slot| before.calls[slot].deadline);
+        let deadline = before.desk.calls.find(call).map(|slot| before.desk.calls[slot].deadline);
         Some(CallExplanation {
             call,
             policy: self.policy_of(end.policy?)?.name().to_owned(),
-            route: before.routes[slot].key().to_owned(),
+            route: before.desk.routes[slot].key().to_owned(),
             began: Time::from_micros(end.at.as_micros().saturating_sub(elapsed.as_micros())),
             at: end.at,
             attempts: end.attempt,
@@ -176,15 +178,15 @@ impl Engine {
 
     /// What decisions on a route look at, now.
     fn numbers(&self, slot: RouteAt, now: Time) -> Vec<String> {
-        let route = &self.routes[slot];
+        let route = &self.desk.routes[slot];
         let mut numbers = Vec::new();
         if route.is_forced() {
             numbers.push("forced open by an operator".to_owned());
         }
-        if let Some(rate) = view::tokens(&self.routes[route.rate_at], now) {
+        if let Some(rate) = view::tokens(&self.desk.routes[route.rate_at], now) {
             numbers.push(format!("rate limit: {} whole tokens there, {} waiting", rate.tokens, rate.waiting));
         }
-        if let Some(pool) = view::permits(&self.routes[route.pool_at]) {
+        if let Some(pool) = view::permits(&self.desk.routes[route.pool_at]) {
             let most =
                 if pool.max_queue == u32::MAX { "any number of".into() } else { pool.max_queue.to_string() };
             let (out, limit, waiting) = (pool.in_flight, pool.limit, pool.waiting);
@@ -200,7 +202,7 @@ impl Engine {
             };
             let until =
                 breaker.refuses(now).map_or(String::new(), |span| format!(", refuses for another {span}"));
-            let policy = &self.policies[usize::from(route.policy)].policy;
+            let policy = &self.desk.policies[usize::from(route.policy)].policy;
             let counts = policy.breaker.as_ref().is_some_and(|it| it.settings.failure_ratio.is_some());
             let (failures, all) = (breaker.failures(now), breaker.throughput(now));
             let recent =
@@ -214,7 +216,7 @@ impl Engine {
                 "throttle: {accepted} of {all} recent requests accepted, refuses with probability {p}"
             ));
         }
-        if let Some(balance) = view::retries(&self.routes[route.budget_at], now) {
+        if let Some(balance) = view::retries(&self.desk.routes[route.budget_at], now) {
             numbers.push(format!("retry budget: {balance} retries left"));
         }
         if let Some(holds) = route.holds.as_ref().filter(|holds| holds.open() > 0) {

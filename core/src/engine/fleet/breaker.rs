@@ -5,8 +5,8 @@
 //! A break has an epoch, which the store gives. What says which is what: `theirs` is a break that the fleet is in, and that
 //! ends where the fleet's ends; a break without it is the process's alone, because there was no quorum or no store.
 
-use super::super::Engine;
 use super::super::admit::Answer;
+use super::FleetDesk;
 use super::command::{self, Subject};
 use crate::action::Verdict;
 use crate::breaker::BreakerState;
@@ -87,7 +87,7 @@ impl Guard {
     }
 }
 
-impl Engine {
+impl FleetDesk<'_> {
     /// Before a call is let through: the fleet's state, where it is time to ask for it, and what `on_loss` says while the
     /// store is gone. `None` leaves the decision to the process's own breaker. The early look counts no call that passes.
     #[inline(never)]
@@ -103,7 +103,7 @@ impl Engine {
             return None;
         }
         let back = self.store_back_in(route.own(), command::Part::Breaker, now);
-        let it = &self.routes[route];
+        let it = &self.desk.routes[route];
         let (policy, on_loss) = (it.policy, it.guard.as_ref()?.settings.on_loss);
         let answer = match on_loss {
             OnLoss::Local => return None,
@@ -111,15 +111,15 @@ impl Engine {
             OnLoss::Closed => Answer::Refuse(Verdict::StoreUnavailable, back),
         };
         if !early || on_loss == OnLoss::Closed {
-            self.policies.count_fallback(policy);
+            self.desk.policies.count_fallback(policy);
         }
         Some(answer)
     }
 
     /// Asks for the fleet's state where the last answer is old.
     pub(in crate::engine) fn exchange(&mut self, route: RouteAt, now: Time) {
-        let it = &self.routes[route];
-        let every = self.policies[usize::from(it.policy)].policy.store_exchange;
+        let it = &self.desk.routes[route];
+        let every = self.desk.policies[usize::from(it.policy)].policy.store_exchange;
         let Some(guard) = &it.guard else { return };
         let due = guard.asked_at.is_none_or(|asked| now.since(asked) >= every);
         if due && guard.out == 0 {
@@ -131,8 +131,8 @@ impl Engine {
         if !self.may_send(route.own(), command::Part::Breaker, now) {
             return;
         }
-        let it = &mut self.routes[route];
-        let policy = &self.policies[usize::from(it.policy)].policy;
+        let it = &mut self.desk.routes[route];
+        let policy = &self.desk.policies[usize::from(it.policy)].policy;
         let (Some(guard), Some(settings)) = (&mut it.guard, &policy.breaker) else { return };
         let left = it.breaker.as_ref().and_then(|breaker| breaker.refuses(now));
         let duration = left.unwrap_or(settings.settings.break_duration).as_micros().max(1);
@@ -155,7 +155,7 @@ impl Engine {
     #[inline(never)]
     pub(in crate::engine) fn tell_fleet(&mut self, route: RouteAt, to: BreakerState, now: Time) {
         self.watch_store(now);
-        let Some(guard) = &mut self.routes[route].guard else { return };
+        let Some(guard) = &mut self.desk.routes[route].guard else { return };
         let theirs = core::mem::take(&mut guard.theirs);
         match to {
             BreakerState::Open => {
@@ -171,13 +171,13 @@ impl Engine {
     }
 
     pub(super) fn breaker_settled(&mut self, route: RouteAt) {
-        if let Some(guard) = &mut self.routes[route].guard {
+        if let Some(guard) = &mut self.desk.routes[route].guard {
             guard.out = guard.out.saturating_sub(1);
         }
     }
 
     pub(super) fn breaker_sent(&mut self, route: RouteAt) {
-        if let Some(guard) = &mut self.routes[route].guard {
+        if let Some(guard) = &mut self.desk.routes[route].guard {
             guard.out += 1;
         }
     }
@@ -194,11 +194,12 @@ impl Engine {
     ) {
         let &[state, remaining, epoch, _votes] = answer else { return };
         // No break is longer than the policy's longest, whatever the store says.
-        let longest = self.routes[route].breaker.as_ref().map_or(Duration::ZERO, |it| it.longest_break());
+        let longest =
+            self.desk.routes[route].breaker.as_ref().map_or(Duration::ZERO, |it| it.longest_break());
         let remaining = remaining.min(longest.as_micros()).saturating_sub(now.since(sent).as_micros());
         let state = if state == 1 && remaining == 0 { 2 } else { state };
-        let before = self.routes.levels(route);
-        let it = &mut self.routes[route];
+        let before = self.desk.routes.levels(route);
+        let it = &mut self.desk.routes[route];
         let (Some(guard), Some(breaker)) = (&mut it.guard, &mut it.breaker) else { return };
         if command < guard.heard {
             return;
@@ -234,7 +235,7 @@ impl Engine {
             0 if opens => again = Some(Op::Open),
             _ => {}
         }
-        self.note(move |it| it.levels_changed(route, before, now));
+        self.desk.note(move |it| it.levels_changed(route, before, now));
         if let Some(op) = again {
             self.send_breaker(route, op, now);
         }

@@ -4,8 +4,8 @@ use crate::engine::place::PoolAt;
 use core::ops::Range;
 use std::fmt::Write as _;
 
-use super::super::Engine;
 use super::Fleet;
+use super::FleetDesk;
 use super::{breaker, plain, slots};
 use crate::action::{CallId, RouteId};
 use crate::fleet::{CommandId, SLOTS, Script, StoreCommand};
@@ -151,7 +151,7 @@ impl Pending {
     }
 }
 
-impl Engine {
+impl FleetDesk<'_> {
     /// Sends a script, by name; its keys belong to the route or pool. What it is asked to do, where it does several
     /// things, stands before the process.
     pub(super) fn send(
@@ -185,8 +185,8 @@ impl Engine {
         now: Time,
     ) {
         let entity = self.entity(home);
-        let home = self.routes.lasting_id(home.route());
-        let Some(fleet) = &mut self.fleet else { return };
+        let home = self.desk.routes.lasting_id(home.route());
+        let Some(fleet) = self.fleet.as_mut() else { return };
         let mut tail = Vec::with_capacity(1 + script.keys.len() + args.len());
         tail.push(script.keys.len().to_string().into_bytes());
         for part in script.keys {
@@ -218,8 +218,8 @@ impl Engine {
         now: Time,
     ) {
         let entity = self.entity(home);
-        let home = self.routes.lasting_id(home.route());
-        let Some(fleet) = &mut self.fleet else { return };
+        let home = self.desk.routes.lasting_id(home.route());
+        let Some(fleet) = self.fleet.as_mut() else { return };
         let key = format!("{}:{{{entity}}}{part}", fleet.namespace);
         let words = [name, &key].into_iter().chain(args.iter().copied());
         let pending = Pending {
@@ -240,7 +240,7 @@ impl Engine {
 
     /// The store does not know a script: nothing has been done, so the same is sent again, with the script itself.
     pub(super) fn send_source(&mut self, pending: Pending, now: Time) {
-        if let Some(home) = self.routes.find_lasting(pending.home) {
+        if let Some(home) = self.desk.routes.find_lasting(pending.home) {
             match pending.subject {
                 Subject::Rate { .. } => self.rate_sent(home.own()),
                 Subject::Breaker { .. } => self.breaker_sent(home),
@@ -249,7 +249,7 @@ impl Engine {
                 Subject::Digest => self.digest_out(home.own(), true),
             }
         }
-        let Some(fleet) = &mut self.fleet else { return };
+        let Some(fleet) = self.fleet.as_mut() else { return };
         // Whoever waits for the answer does not wait longer for it because it takes two commands.
         let within = pending.due.since(now);
         let command = fleet.command(Pending { by_name: false, sent: now, within, ..pending });
@@ -258,7 +258,7 @@ impl Engine {
 
     /// Gives back what a command has acquired, by the keys of that command: its route may be gone.
     pub(super) fn send_release(&mut self, of: &Pending, fences: Range<u64>, now: Time) {
-        let Some(fleet) = &mut self.fleet else { return };
+        let Some(fleet) = self.fleet.as_mut() else { return };
         let (op, count) = (slots::Op::Release, (fences.end - fences.start) as u32);
         let number = |number: u64| number.to_string().into_bytes();
         let mut tail = of.tail.clone();
@@ -277,11 +277,11 @@ impl Engine {
     /// A route or a pool as its keys have it. What stands between braces says where keys live in a cluster, and no name
     /// can close them.
     fn entity(&self, home: PoolAt) -> String {
-        let route = &self.routes[home];
+        let route = &self.desk.routes[home];
         if route.is_pool() {
             return format!("p|{}", escaped(route.raw_key()));
         }
-        let policy = &self.policies[usize::from(route.policy)].policy;
+        let policy = &self.desk.policies[usize::from(route.policy)].policy;
         format!("r|{}|{}", escaped(policy.name()), escaped(route.raw_key()))
     }
 }

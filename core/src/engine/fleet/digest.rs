@@ -7,7 +7,7 @@
 use crate::engine::place::{PoolAt, Slot};
 use std::collections::BTreeMap;
 
-use super::super::Engine;
+use super::FleetDesk;
 use super::command::{self, Subject};
 use crate::fleet::{DIGEST, MOST_ITEMS};
 use crate::full::Part;
@@ -123,7 +123,7 @@ impl Digest {
     }
 }
 
-impl Engine {
+impl FleetDesk<'_> {
     /// An attempt that says something about latency has ended: it is counted, and the limit is told what the fleet knows.
     #[inline(never)]
     pub(in crate::engine) fn share_latency(
@@ -134,12 +134,12 @@ impl Engine {
         now: Time,
     ) {
         let (every, within) = (
-            self.policies.of(&self.calls[slot]).store_exchange,
-            self.policies.of(&self.calls[slot]).store_timeout,
+            self.desk.policies.of(&self.desk.calls[slot]).store_exchange,
+            self.desk.policies.of(&self.desk.calls[slot]).store_timeout,
         );
         self.watch_store(now);
         let up = self.store_up(home, command::Part::Digest);
-        let it = &mut self.routes[home];
+        let it = &mut self.desk.routes[home];
         let (Some(digest), Some(pool)) = (&mut it.digest, &mut it.pool) else { return };
         (digest.every, digest.within) = (every, within);
         let latency = now.since(started);
@@ -154,7 +154,7 @@ impl Engine {
         if !due || !self.may_send(home, command::Part::Digest, now) {
             return;
         }
-        let Some(digest) = &mut self.routes[home].digest else { return };
+        let Some(digest) = &mut self.desk.routes[home].digest else { return };
         let ppm = (digest.quantile * 1e6) as u64;
         let mut args = vec![digest.slice().as_micros(), ppm];
         for _ in 0..MOST_ITEMS {
@@ -166,14 +166,14 @@ impl Engine {
     }
 
     pub(super) fn digest_out(&mut self, home: PoolAt, out: bool) {
-        if let Some(digest) = &mut self.routes[home].digest {
+        if let Some(digest) = &mut self.desk.routes[home].digest {
             digest.out = out;
         }
     }
 
     /// The store has told the fleet's quantile, in answer to a question of `sent`.
     pub(super) fn digest_told(&mut self, home: PoolAt, sent: Time, answer: &[u64], now: Time) {
-        let it = &mut self.routes[home];
+        let it = &mut self.desk.routes[home];
         let (Some(digest), &[count, bucket]) = (&mut it.digest, answer) else { return };
         let cut = it.pool.as_ref().and_then(|pool| pool.limiter.last_cut());
         if cut.is_some_and(|cut| sent < cut.after(digest.memory())) {
@@ -189,7 +189,7 @@ impl Engine {
 
     /// A bulkhead has other settings.
     pub(in crate::engine) fn retune_digest(&mut self, home: PoolAt, to: Option<&Bulkhead>) {
-        let it = &mut self.routes[home].digest;
+        let it = &mut self.desk.routes[home].digest;
         match (it.as_mut(), Digest::of(to)) {
             (Some(digest), Some(to)) => (digest.settings, digest.quantile) = (to.settings, to.quantile),
             (_, to) => *it = to,

@@ -10,10 +10,11 @@
 use crate::engine::place::PoolAt;
 use std::collections::BTreeMap;
 
-use super::super::Engine;
 use super::super::record::RecordType;
+use super::super::route::Routes;
 use super::super::view::StoreView;
 use super::command::{Part, Pending};
+use super::{Fleet, FleetDesk};
 use crate::action::RouteId;
 use crate::fleet::{CommandId, Loss};
 use crate::time::{Duration, Time};
@@ -98,24 +99,22 @@ pub(super) struct Back {
     alone: bool,
 }
 
-impl Engine {
+impl FleetDesk<'_> {
     /// Is the store there for this part of a route?
     #[inline]
     pub(super) fn store_up(&self, home: PoolAt, part: Part) -> bool {
-        self.fleet
-            .as_ref()
-            .is_some_and(|fleet| fleet.health.is_up((self.routes.lasting_id(home.route()), part)))
+        self.fleet.as_ref().is_some_and(|fleet| fleet.is_up(&self.desk.routes, home, part))
     }
 
     /// When a store that is down is tried again for it.
     pub(super) fn store_back_in(&mut self, home: PoolAt, part: Part, now: Time) -> Option<Duration> {
-        let place = (self.routes.lasting_id(home.route()), part);
+        let place = (self.desk.routes.lasting_id(home.route()), part);
         self.fleet.as_mut()?.health.closed(place).map(|down| down.probe_at.since(now))
     }
 
     /// May a command go out now? While the store is down, one that may is the probe.
     pub(super) fn may_send(&mut self, home: PoolAt, part: Part, now: Time) -> bool {
-        let (seed, place) = (self.seed, (self.routes.lasting_id(home.route()), part));
+        let (seed, place) = (self.desk.seed, (self.desk.routes.lasting_id(home.route()), part));
         let Some(fleet) = self.fleet.as_deref_mut() else { return false };
         let Some(down) = fleet.health.closed(place).copied() else { return true };
         if now < down.probe_at {
@@ -134,8 +133,8 @@ impl Engine {
 
     /// A command has not been answered, or with an error: nobody waits for the store from now on, or nobody there.
     pub(super) fn store_lost(&mut self, pending: &Pending, why: Loss, now: Time) {
-        let (seed, place) = (self.seed, (pending.home, pending.subject.part()));
-        let there = self.routes.find_lasting(pending.home);
+        let (seed, place) = (self.desk.seed, (pending.home, pending.subject.part()));
+        let there = self.desk.routes.find_lasting(pending.home);
         let Some(fleet) = self.fleet.as_deref_mut() else { return };
         let known = fleet.health.some.get(&place).copied();
         if fleet.health.all.is_some() || known.is_some_and(|own| own.alone) {
@@ -153,16 +152,16 @@ impl Engine {
             fleet.health.some.insert(place, Own { down, alone });
         }
         if alone {
-            self.note(move |it| it.store_changed(RecordType::StoreDegraded, there, Some(why), now));
+            self.desk.note(move |it| it.store_changed(RecordType::StoreDegraded, there, Some(why), now));
             if let Some(home) = there {
                 self.part_lost(home.own(), place.1, now);
             }
         } else {
             let probe_at = now.after(fleet.jittered(PROBED, seed));
             fleet.health.all = Some(Down { probe_at, ..down });
-            self.note(move |it| it.store_changed(RecordType::StoreDegraded, None, Some(why), now));
+            self.desk.note(move |it| it.store_changed(RecordType::StoreDegraded, None, Some(why), now));
             for (home, part) in self.fleet_parts() {
-                let own = (self.routes.lasting_id(home.route()), part);
+                let own = (self.desk.routes.lasting_id(home.route()), part);
                 let known = self.fleet.as_ref().and_then(|fleet| fleet.health.some.get(&own));
                 if known.is_none_or(|own| !own.alone) {
                     self.part_lost(home, part, now);
@@ -183,9 +182,9 @@ impl Engine {
         }
         let all = self.server_answered(command, now);
         let alone = own.is_some_and(|own| own.alone);
-        let there = self.routes.find_lasting(place.0);
+        let there = self.desk.routes.find_lasting(place.0);
         if alone {
-            self.note(move |it| it.store_changed(RecordType::StoreRecovered, there, None, now));
+            self.desk.note(move |it| it.store_changed(RecordType::StoreRecovered, there, None, now));
         }
         if let Some(home) = there.filter(|_| alone && place.1 == Part::Rate) {
             self.ease_rate(home.own(), now);
@@ -200,7 +199,7 @@ impl Engine {
             return false;
         }
         fleet.health.all = None;
-        self.note(move |it| it.store_changed(RecordType::StoreRecovered, None, None, now));
+        self.desk.note(move |it| it.store_changed(RecordType::StoreRecovered, None, None, now));
         for home in self.fleet_rates() {
             if self.store_up(home, Part::Rate) {
                 self.ease_rate(home, now);
@@ -229,7 +228,7 @@ impl Engine {
                     self.part_back(home, part, now);
                 }
             }
-        } else if let Some(home) = self.routes.find_lasting(pending.home).filter(|_| back.alone) {
+        } else if let Some(home) = self.desk.routes.find_lasting(pending.home).filter(|_| back.alone) {
             let part = pending.subject.part();
             if self.store_up(home.own(), part) {
                 self.part_back(home.own(), part, now);
@@ -264,15 +263,23 @@ impl Engine {
         let Some(fleet) = self.fleet.as_deref_mut() else { return };
         let health = &mut fleet.health;
         if health.some.len() >= health.look_through {
-            let routes = &self.routes;
+            let routes = &self.desk.routes;
             health.some.retain(|place, _| routes.find_lasting(place.0).is_some());
             health.look_through = (2 * health.some.len()).max(LOOKED_THROUGH);
         }
     }
+}
 
-    pub(in crate::engine) fn store_view(&self) -> Option<StoreView> {
-        let fleet = self.fleet.as_ref()?;
-        let commands = fleet.pending.values().filter(|it| !it.overdue).count() as u32;
-        Some(StoreView { up: fleet.health.all.is_none(), commands })
+impl Fleet {
+    /// The store, as people see it.
+    pub fn view(&self) -> StoreView {
+        let commands = self.pending.values().filter(|it| !it.overdue).count() as u32;
+        StoreView { up: self.health.all.is_none(), commands }
+    }
+
+    /// Is the store there for this part of a route?
+    #[inline]
+    pub(super) fn is_up(&self, routes: &Routes, home: PoolAt, part: Part) -> bool {
+        self.health.is_up((routes.lasting_id(home.route()), part))
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! A key that has lost its end (the server evicted it between two commands) is given one by whoever finds it so.
 
-use super::super::Engine;
+use super::FleetDesk;
 use super::breaker::Op;
 use super::command::{Part as Place, Pending, Subject};
 use super::rate::MOST_PROCESSES;
@@ -107,7 +107,7 @@ impl Part {
     }
 }
 
-impl Engine {
+impl FleetDesk<'_> {
     /// Is it a store that runs no scripts?
     pub(super) fn is_plain(&self) -> bool {
         self.fleet.as_ref().is_some_and(|fleet| fleet.kind == StoreKind::Plain)
@@ -197,7 +197,7 @@ impl Engine {
         within: Duration,
         now: Time,
     ) {
-        let Some(guard) = &mut self.routes[route].guard else { return };
+        let Some(guard) = &mut self.desk.routes[route].guard else { return };
         let again = op == Op::Open && guard.take_failed();
         let link = match op {
             Op::Look => Link::Left,
@@ -249,7 +249,7 @@ impl Engine {
     ) {
         let (command, pending) = of;
         let goes_on = self.store_up(route.own(), Place::Breaker) && !pending.overdue;
-        let Some(guard) = &self.routes[route].guard else { return };
+        let Some(guard) = &self.desk.routes[route].guard else { return };
         let known = guard.epoch();
         let told = match (link, answer) {
             (Link::Name { epoch }, [1]) => [1, duration.as_micros(), epoch, 0],

@@ -13,7 +13,6 @@ mod loss;
 use crate::engine::place::{PoolAt, Slot};
 use std::collections::VecDeque;
 
-use super::super::Engine;
 use super::super::admit::Answer;
 use super::super::arena::flag;
 use super::super::automaton::State;
@@ -21,6 +20,7 @@ use super::super::call::{MAX_PARK, wait};
 use super::super::chores::Chore;
 use super::super::pace::Bucket;
 use super::super::view::FleetRateView;
+use super::FleetDesk;
 use super::command::Part;
 use super::plain;
 use crate::action::{Step, Verdict, Wait};
@@ -249,24 +249,24 @@ fn share_of(settings: RateSettings, processes: u32) -> RateSettings {
     }
 }
 
-impl Engine {
+impl FleetDesk<'_> {
     /// The routes and pools whose rate is the fleet's.
     pub(super) fn fleet_rates(&self) -> Vec<PoolAt> {
-        let fleet = self.routes.iter().filter(|(_, route)| {
+        let fleet = self.desk.routes.iter().filter(|(_, route)| {
             route.rate.as_ref().is_some_and(|pace| matches!(pace.bucket, Bucket::Fleet(_)))
         });
         fleet.map(|(slot, _)| slot.own()).collect()
     }
 
     pub(super) fn share_mut(&mut self, home: PoolAt) -> Option<&mut Share> {
-        match &mut self.routes[home].rate.as_deref_mut()?.bucket {
+        match &mut self.desk.routes[home].rate.as_deref_mut()?.bucket {
             Bucket::Fleet(share) => Some(share),
             Bucket::Tokens(_) | Bucket::Cubic(_) => None,
         }
     }
 
     fn rate_queue(&self, home: PoolAt) -> (u32, Option<Slot>, u64) {
-        self.routes[home]
+        self.desk.routes[home]
             .rate
             .as_deref()
             .map_or((0, None, 0), |pace| (pace.waiting.len(), pace.waiting.head(), pace.queued()))
@@ -275,9 +275,9 @@ impl Engine {
     /// Asks for the tokens of a call, or of its next attempt, where the rate is the fleet's.
     #[inline(never)]
     pub(in crate::engine) fn ask_fleet(&mut self, slot: Slot, now: Time) -> Answer {
-        let home = self.routes[self.calls[slot].route].rate_at;
-        let cost = u32::from(self.calls[slot].cost);
-        let within = self.policies.of(&self.calls[slot]).store_timeout;
+        let home = self.desk.routes[self.desk.calls[slot].route].rate_at;
+        let cost = u32::from(self.desk.calls[slot].cost);
+        let within = self.desk.policies.of(&self.desk.calls[slot]).store_timeout;
         self.watch_store(now);
         self.lease_out(home, now);
         let queued = self.rate_queue(home).0 > 0;
@@ -287,16 +287,16 @@ impl Engine {
             self.ask_store(home, None, now);
             return Answer::Pass;
         }
-        if self.is_above_burst(cost, home) {
+        if self.desk.is_above_burst(cost, home) {
             return Answer::Refuse(Verdict::CostAboveBurst, None); // since it began, the burst has become smaller
         }
         if !self.store_up(home, Part::Rate) {
             self.ask_store(home, None, now); // where it is due, that is the probe
             return self.without_store(slot, home, queued, now);
         }
-        let call = &self.calls[slot];
-        let (id, parks, deadline) = (self.calls.id(slot), call.has(flag::MAY_PARK), call.deadline);
-        let limit = self.policies.of(&self.calls[slot]).rate_limit.as_ref();
+        let call = &self.desk.calls[slot];
+        let (id, parks, deadline) = (self.desk.calls.id(slot), call.has(flag::MAY_PARK), call.deadline);
+        let limit = self.desk.policies.of(&self.desk.calls[slot]).rate_limit.as_ref();
         let (waits, max_wait, most) =
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
         let (waiting, _, tokens) = self.rate_queue(home);
@@ -324,7 +324,7 @@ impl Engine {
         }
         self.queue_for_tokens(slot, home, if waits { max_wait } else { within }, now);
         self.ask_store(home, if lacks { None } else { Some(id) }, now);
-        self.note_course(move |it| {
+        self.desk.note_course(move |it| {
             let until = it.calls[slot].moment.min(it.calls[slot].deadline);
             it.queued(slot, Wait::Store, until, now);
         });
@@ -333,26 +333,26 @@ impl Engine {
 
     /// Puts a call into the queue of its rate; it gives up after `patience`.
     fn queue_for_tokens(&mut self, slot: Slot, home: PoolAt, patience: Duration, now: Time) {
-        self.calls.note_charged(slot);
-        let call = &mut self.calls[slot];
+        self.desk.calls.note_charged(slot);
+        let call = &mut self.desk.calls[slot];
         call.pace(now.after(patience).min(call.deadline), false);
         let cost = u64::from(call.cost);
-        if let Some(pace) = self.routes[home].rate.as_deref_mut() {
-            pace.enlist(&mut self.calls, slot, cost);
+        if let Some(pace) = self.desk.routes[home].rate.as_deref_mut() {
+            pace.enlist(&mut self.desk.calls, slot, cost);
         }
     }
 
     /// What `on_loss` says to a call that cannot have the store's answer.
     fn without_store(&mut self, slot: Slot, home: PoolAt, queued: bool, now: Time) -> Answer {
         let back = self.store_back_in(home, Part::Rate, now);
-        let call = &self.calls[slot];
+        let call = &self.desk.calls[slot];
         let (cost, parks, deadline) = (u32::from(call.cost), call.has(flag::MAY_PARK), call.deadline);
-        let limit = self.policies.of(&self.calls[slot]).rate_limit.as_ref();
+        let limit = self.desk.policies.of(&self.desk.calls[slot]).rate_limit.as_ref();
         let (waits, max_wait, most) =
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
         let (waiting, _, tokens) = self.rate_queue(home);
         let down = !self.store_up(home, Part::Rate);
-        self.policies.count_fallback(self.calls[slot].policy);
+        self.desk.policies.count_fallback(self.desk.calls[slot].policy);
         let Some(share) = self.share_mut(home) else { return Answer::broken(Verdict::RateLimited) };
         match share.fleet.on_loss {
             OnLoss::Open => return Answer::Pass,
@@ -374,16 +374,16 @@ impl Engine {
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
         }
         self.queue_for_tokens(slot, home, max_wait, now);
-        self.note_course(move |it| it.queued(slot, Wait::Rate, now.after(turn), now));
+        self.desk.note_course(move |it| it.queued(slot, Wait::Rate, now.after(turn), now));
         Answer::Wait(self.wait_for_tokens(slot, home, now))
     }
 
     /// When a waiter is to look again. The head has the queue's next moment in its timer.
     fn wait_for_tokens(&mut self, slot: Slot, home: PoolAt, now: Time) -> Step {
-        let call = &self.calls[slot];
+        let call = &self.desk.calls[slot];
         let mut until = call.moment.min(call.deadline).min(now.after(MAX_PARK));
         let cost = u32::from(call.cost);
-        let id = self.routes.lasting_id(home.route());
+        let id = self.desk.routes.lasting_id(home.route());
         let due = self.fleet.as_ref().and_then(|fleet| fleet.due(id, Part::Rate));
         let (up, is_head) = (self.store_up(home, Part::Rate), self.rate_queue(home).1 == Some(slot));
         let Some(share) = self.share_mut(home) else { return wait(Wait::Rate, until, now) };
@@ -407,14 +407,14 @@ impl Engine {
         let up = self.store_up(home, Part::Rate);
         let mut moved = false;
         while let Some(slot) = self.rate_queue(home).1 {
-            if !self.chores.one_more(Chore::Tokens(home.route(), false)) {
-                self.wakes.push(self.calls.id(slot)); // its event goes on here
+            if !self.desk.chores.one_more(Chore::Tokens(home.route(), false)) {
+                self.desk.wakes.push(self.desk.calls.id(slot)); // its event goes on here
                 return true;
             }
-            let (cost, deadline) = (u32::from(self.calls[slot].cost), self.calls[slot].deadline);
+            let (cost, deadline) = (u32::from(self.desk.calls[slot].cost), self.desk.calls[slot].deadline);
             let Some(share) = self.share_mut(home) else { break };
             if deadline <= now {
-                self.turn_away_from(slot, Verdict::DeadlineQueued, None, now);
+                self.desk.turn_away_from(slot, Verdict::DeadlineQueued, None, now);
             } else if share.take(cost, now) {
                 self.grant_tokens(slot, now);
             } else if up {
@@ -422,14 +422,14 @@ impl Engine {
             } else {
                 match share.fleet.on_loss {
                     OnLoss::Closed => {
-                        self.policies.count_fallback(self.calls[slot].policy);
+                        self.desk.policies.count_fallback(self.desk.calls[slot].policy);
                         let back = self.store_back_in(home, Part::Rate, now);
-                        self.turn_away_from(slot, Verdict::StoreUnavailable, back, now);
+                        self.desk.turn_away_from(slot, Verdict::StoreUnavailable, back, now);
                     }
                     OnLoss::Local if share.local.try_take(cost, now).is_err() => break,
                     OnLoss::Local | OnLoss::Open => {
                         share.spend_alone(cost, true);
-                        self.policies.count_fallback(self.calls[slot].policy);
+                        self.desk.policies.count_fallback(self.desk.calls[slot].policy);
                         self.grant_tokens(slot, now);
                     }
                 }
@@ -443,43 +443,30 @@ impl Engine {
     }
 
     fn grant_tokens(&mut self, slot: Slot, now: Time) {
-        self.unlist(slot);
-        self.calls[slot].flags |= flag::TOKENS;
-        self.note_course(move |it| it.granted(slot, Wait::Store, None, now));
-        self.wakes.push(self.calls.id(slot));
-    }
-
-    /// Refuses a waiter; its owner is told when it comes, and when another try makes sense.
-    pub(in crate::engine) fn turn_away_from(
-        &mut self,
-        slot: Slot,
-        verdict: Verdict,
-        retry_in: Option<Duration>,
-        now: Time,
-    ) {
-        self.unlist(slot);
-        self.turn_away(slot, verdict, now);
-        self.calls[slot].moment = now.after(retry_in.unwrap_or(Duration::ZERO));
+        self.desk.unlist(slot);
+        self.desk.calls[slot].flags |= flag::TOKENS;
+        self.desk.note_course(move |it| it.granted(slot, Wait::Store, None, now));
+        self.desk.wakes.push(self.desk.calls.id(slot));
     }
 
     /// A head's timer has the queue's next moment, so a new head has to come and fetch it.
     fn wake_head(&mut self, home: PoolAt) {
         if let Some(head) = self.rate_queue(home).1 {
-            self.wakes.push(self.calls.id(head));
+            self.desk.wakes.push(self.desk.calls.id(head));
         }
     }
 
     /// A waiter's own look.
     pub(in crate::engine) fn still_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {
-        let home = self.routes[self.calls[slot].route].rate_at;
-        if !self.calls[slot].has(flag::TOKENS) {
+        let home = self.desk.routes[self.desk.calls[slot].route].rate_at;
+        if !self.desk.calls[slot].has(flag::TOKENS) {
             self.watch_store(now);
             self.lease_out(home, now);
             self.ask_store(home, None, now);
-            let own = self.calls.id(slot);
-            self.wakes.retain(|woken| *woken != own); // it is here
+            let own = self.desk.calls.id(slot);
+            self.desk.wakes.retain(|woken| *woken != own); // it is here
         }
-        let call = &self.calls[slot];
+        let call = &self.desk.calls[slot];
         if call.state() == State::Refused {
             return Answer::Refuse(call.refusal(), call.refused_for(now));
         }
@@ -489,15 +476,21 @@ impl Engine {
         if call.moment > now {
             return Answer::Wait(self.wait_for_tokens(slot, home, now));
         }
-        let waits = self.policies.of(&self.calls[slot]).rate_limit.as_ref().is_some_and(|limit| limit.wait);
-        let cost = u64::from(self.calls[slot].cost);
+        let waits =
+            self.desk.policies.of(&self.desk.calls[slot]).rate_limit.as_ref().is_some_and(|limit| limit.wait);
+        let cost = u64::from(self.desk.calls[slot].cost);
         if waits || !self.store_up(home, Part::Rate) {
             let turn = self.share_mut(home).map(|share| share.turn(cost, now));
             return Answer::Refuse(Verdict::RateLimited, turn);
         }
         // The answer has not come in time. It is not overdue yet: it was asked for after this call came.
-        self.leave_queue(slot, now);
-        self.calls[slot].pass_on();
+        let route = self.desk.calls[slot].route;
+        self.desk.unlist(slot);
+        self.desk.unsettle_heads(route, false);
+        if !self.lease_out(home, now) {
+            self.desk.settle_heads(route, false);
+        }
+        self.desk.calls[slot].pass_on();
         self.without_store(slot, home, false, now)
     }
 }

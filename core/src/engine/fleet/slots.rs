@@ -9,14 +9,16 @@
 use crate::engine::place::{PoolAt, RouteAt, Slot};
 use std::collections::VecDeque;
 
-use super::super::Engine;
 use super::super::admit::Answer;
 use super::super::arena::flag;
 use super::super::automaton::State;
 use super::super::call::{MAX_PARK, wait};
+use super::super::desk::Desk;
 use super::super::queue::Permit;
 use super::super::record::RecordType;
+use super::super::route::Routes;
 use super::command::{Part, Pending, Subject};
+use super::{Fleet, FleetDesk};
 use crate::action::{Step, Verdict, Wait};
 use crate::fleet::{MOST_ITEMS, SLOTS};
 use crate::full;
@@ -135,10 +137,25 @@ fn limit_of(bulkhead: &Bulkhead) -> u32 {
     }
 }
 
-impl Engine {
+impl Desk {
+    /// No later than this, so that the leases are renewed.
+    pub(in crate::engine) fn before_renewal(&self, route: RouteAt, until: Time, now: Time) -> Time {
+        let home = self.routes[route].pool_at;
+        let Some(slots) = &self.routes[home].slots else { return until };
+        let next = slots.renewal();
+        until.min(if next > now { next } else { now.after(third(slots.settings.ttl)) })
+    }
+}
+
+impl FleetDesk<'_> {
     /// The routes and pools whose slots are the fleet's.
     pub(super) fn fleet_slots(&self) -> Vec<PoolAt> {
-        self.routes.iter().filter(|(_, route)| route.slots.is_some()).map(|(slot, _)| slot.own()).collect()
+        self.desk
+            .routes
+            .iter()
+            .filter(|(_, route)| route.slots.is_some())
+            .map(|(slot, _)| slot.own())
+            .collect()
     }
 
     /// Asks for a permit of a bulkhead that is the fleet's.
@@ -148,8 +165,8 @@ impl Engine {
         home: PoolAt,
         now: Time,
     ) -> Result<Permit, Verdict> {
-        let within = self.policies.of(&self.calls[slot]).store_timeout;
-        if let Some(slots) = &mut self.routes[home].slots {
+        let within = self.desk.policies.of(&self.desk.calls[slot]).store_timeout;
+        if let Some(slots) = &mut self.desk.routes[home].slots {
             slots.within = within;
         }
         self.watch_store(now);
@@ -158,11 +175,11 @@ impl Engine {
             self.ask_slots(home, now); // where it is due, that is the probe
             return self.permit_without_store(slot, home, now);
         }
-        let Some(pool) = &mut self.routes[home].pool else {
+        let Some(pool) = &mut self.desk.routes[home].pool else {
             debug_assert!(false, "the permits of a stage are missing");
             return Err(Verdict::QueueFull); // a broken invariant must not switch a limit off
         };
-        let call = &mut self.calls[slot];
+        let call = &mut self.desk.calls[slot];
         if pool.admits() {
             pool.in_flight += 1;
             call.flags |= flag::HOLDS;
@@ -172,14 +189,14 @@ impl Engine {
             return Err(Verdict::StoreUnavailable); // it cannot wait for the store's answer
         }
         let full = pool.waiters() > 0 && pool.waiters() >= pool.max_queue;
-        let asking = self.routes[home].slots.as_ref().is_some_and(|slots| slots.asking);
+        let asking = self.desk.routes[home].slots.as_ref().is_some_and(|slots| slots.asking);
         if full && !asking {
             // The store has said no, and the queue is asking again by itself.
-            return self.acquire_or_queue(slot, home, now);
+            return self.desk.acquire_or_queue(slot, home, now);
         }
-        self.join_queue(slot, home, Wait::Store, now);
-        let first = self.routes[home].pool.as_ref().is_some_and(|pool| pool.waiters() == 1);
-        if let Some(slots) = self.routes[home].slots.as_mut().filter(|_| first) {
+        self.desk.join_queue(slot, home, Wait::Store, now);
+        let first = self.desk.routes[home].pool.as_ref().is_some_and(|pool| pool.waiters() == 1);
+        if let Some(slots) = self.desk.routes[home].slots.as_mut().filter(|_| first) {
             slots.again_at = None;
         }
         self.ask_slots(home, now);
@@ -188,29 +205,31 @@ impl Engine {
 
     /// What `on_loss` says to a call while the store is gone.
     fn permit_without_store(&mut self, slot: Slot, home: PoolAt, now: Time) -> Result<Permit, Verdict> {
-        self.policies.count_fallback(self.calls[slot].policy);
-        let closed =
-            self.routes[home].slots.as_ref().is_some_and(|slots| slots.settings.on_loss == OnLoss::Closed);
+        self.desk.policies.count_fallback(self.desk.calls[slot].policy);
+        let closed = self.desk.routes[home]
+            .slots
+            .as_ref()
+            .is_some_and(|slots| slots.settings.on_loss == OnLoss::Closed);
         if closed {
             return Err(Verdict::StoreUnavailable);
         }
         self.fit_slots(home, now);
-        self.acquire_or_queue(slot, home, now)
+        self.desk.acquire_or_queue(slot, home, now)
     }
 
     /// When a waiter is to look again; the next in turn has the queue's next moment in its timer.
     pub(in crate::engine) fn wait_for_slot(&self, slot: Slot, now: Time) -> Step {
-        let home = self.routes[self.calls[slot].route].pool_at;
-        let mut until = self.patience(slot).min(now.after(MAX_PARK));
-        let (Some(slots), Some(pool)) = (&self.routes[home].slots, &self.routes[home].pool) else {
+        let home = self.desk.routes[self.desk.calls[slot].route].pool_at;
+        let mut until = self.desk.patience(slot).min(now.after(MAX_PARK));
+        let (Some(slots), Some(pool)) = (&self.desk.routes[home].slots, &self.desk.routes[home].pool) else {
             return wait(Wait::Queue, until, now);
         };
         let why = if slots.asking && self.store_up(home, Part::Slots) { Wait::Store } else { Wait::Queue };
-        if pool.next(&self.calls, now) == Some(slot) {
+        if pool.next(&self.desk.calls, now) == Some(slot) {
             let due = self
                 .fleet
                 .as_ref()
-                .and_then(|fleet| fleet.due(self.routes.lasting_id(home.route()), Part::Slots));
+                .and_then(|fleet| fleet.due(self.desk.routes.lasting_id(home.route()), Part::Slots));
             let next = if why == Wait::Store { due } else { slots.again_at };
             // While the store is gone, its own events move the queue.
             let next = next.filter(|_| self.store_up(home, Part::Slots));
@@ -222,16 +241,17 @@ impl Engine {
     /// A waiter's own look, where its slots are the fleet's: the answer where it waits no more, and not where it has been
     /// granted a permit that it is to claim.
     pub(in crate::engine) fn still_for_slot(&mut self, slot: Slot, now: Time) -> Answer {
-        let home = self.routes[self.calls[slot].route].pool_at;
+        let home = self.desk.routes[self.desk.calls[slot].route].pool_at;
         self.watch_store(now);
         self.keep_slots(home, now);
-        let due = self.routes[home].slots.as_ref().is_some_and(|it| it.again_at.is_none_or(|at| at <= now));
+        let due =
+            self.desk.routes[home].slots.as_ref().is_some_and(|it| it.again_at.is_none_or(|at| at <= now));
         if due || !self.store_up(home, Part::Slots) {
             self.ask_slots(home, now);
         }
-        let own = self.calls.id(slot);
-        self.wakes.retain(|woken| *woken != own); // it is here
-        let call = &self.calls[slot];
+        let own = self.desk.calls.id(slot);
+        self.desk.wakes.retain(|woken| *woken != own); // it is here
+        let call = &self.desk.calls[slot];
         match call.state() {
             State::Refused => Answer::Refuse(call.refusal(), call.refused_for(now)),
             State::Granted => Answer::Pass,
@@ -239,39 +259,24 @@ impl Engine {
         }
     }
 
-    /// The next in turn fetches the queue's next moment.
-    pub(in crate::engine) fn wake_next(&mut self, home: PoolAt, now: Time) {
-        if let Some(next) = self.routes[home].pool.as_ref().and_then(|pool| pool.next(&self.calls, now)) {
-            self.wakes.push(self.calls.id(next));
-        }
-    }
-
     /// Any event of a bulkhead of the fleet's: leases that have ended are given up, the others renewed in time.
     pub(in crate::engine) fn keep_slots(&mut self, home: PoolAt, now: Time) {
-        let Some(slots) = &mut self.routes[home].slots else { return };
+        let Some(slots) = &mut self.desk.routes[home].slots else { return };
         if slots.expire(now) > 0 {
             self.fit_slots(home, now);
             self.ask_slots(home, now); // for who runs without one now
         }
-        let Some(slots) = &self.routes[home].slots else { return };
+        let Some(slots) = &self.desk.routes[home].slots else { return };
         if slots.renewing || slots.renewal() > now || !self.store_up(home, Part::Slots) {
             return;
         }
         let fences: Vec<u64> = slots.fences.iter().map(|fence| fence.0).collect();
-        if let Some(slots) = &mut self.routes[home].slots {
+        if let Some(slots) = &mut self.desk.routes[home].slots {
             (slots.renewing, slots.renewed_at) = (true, now);
         }
         for some in fences.chunks(MOST_ITEMS) {
             self.send_slots(home, Op::Renew, some.len() as u32, some, now);
         }
-    }
-
-    /// No later than this, so that the leases are renewed.
-    pub(in crate::engine) fn before_renewal(&self, route: RouteAt, until: Time, now: Time) -> Time {
-        let home = self.routes[route].pool_at;
-        let Some(slots) = &self.routes[home].slots else { return until };
-        let next = slots.renewal();
-        until.min(if next > now { next } else { now.after(third(slots.settings.ttl)) })
     }
 
     /// A permit has come free: to the next who waits here, else back to the fleet.
@@ -280,27 +285,27 @@ impl Engine {
         self.watch_store(now);
         self.keep_slots(home, now);
         self.fit_slots(home, now);
-        self.wake_next(home, now); // a new head looks when the store is to be asked again
+        self.desk.wake_next(home, now); // a new head looks when the store is to be asked again
     }
 
     /// Lets the permits be as many as the slots leased, or as `on_loss` says; hands out what there is, and gives back what
     /// nobody waits for.
     fn fit_slots(&mut self, home: PoolAt, now: Time) {
         let (up, processes) = (self.store_up(home, Part::Slots), self.fleet_size());
-        let it = &mut self.routes[home];
+        let it = &mut self.desk.routes[home];
         let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
         if !up {
             pool.set_limit(slots.share(processes));
-            return self.hand_out(home, now);
+            return self.desk.hand_out(home, now);
         }
         // What is above the slots to keep goes back before anybody here gets it.
         let above = slots.held().saturating_sub(slots.keeps(now).max(pool.in_flight));
         self.give_slots_back(home, above, now);
-        let it = &mut self.routes[home];
+        let it = &mut self.desk.routes[home];
         let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
         pool.set_limit(slots.held());
-        self.hand_out(home, now);
-        let it = &mut self.routes[home];
+        self.desk.hand_out(home, now);
+        let it = &mut self.desk.routes[home];
         let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
         if pool.waiters() == 0 {
             let spare = slots.held().saturating_sub(pool.in_flight);
@@ -311,7 +316,7 @@ impl Engine {
     /// Gives so many slots back to the fleet, at most as many as a command carries.
     fn give_slots_back(&mut self, home: PoolAt, count: u32, now: Time) {
         let count = count.min(MOST_ITEMS as u32);
-        let it = &mut self.routes[home];
+        let it = &mut self.desk.routes[home];
         let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
         if count == 0 {
             return;
@@ -324,7 +329,7 @@ impl Engine {
     /// Asks for as many slots as are wanting: for who waits, and for who runs without one.
     fn ask_slots(&mut self, home: PoolAt, now: Time) {
         let up = self.store_up(home, Part::Slots);
-        let it = &self.routes[home];
+        let it = &self.desk.routes[home];
         let (Some(slots), Some(pool)) = (&it.slots, &it.pool) else { return };
         if slots.asking || up && slots.again_at.is_some_and(|at| now < at) {
             return;
@@ -343,7 +348,7 @@ impl Engine {
         if !self.may_send(home, Part::Slots, now) {
             return;
         }
-        let Some(slots) = &mut self.routes[home].slots else { return };
+        let Some(slots) = &mut self.desk.routes[home].slots else { return };
         slots.out += 1;
         slots.asking |= op == Op::Acquire;
         let (limit, ttl, within) = (slots.limit, slots.settings.ttl, slots.within);
@@ -353,7 +358,7 @@ impl Engine {
     }
 
     pub(super) fn slots_settled(&mut self, home: PoolAt, op: Op) {
-        if let Some(slots) = &mut self.routes[home].slots {
+        if let Some(slots) = &mut self.desk.routes[home].slots {
             slots.out = slots.out.saturating_sub(1);
             match op {
                 Op::Acquire => slots.asking = false,
@@ -364,7 +369,7 @@ impl Engine {
     }
 
     pub(super) fn slots_sent(&mut self, home: PoolAt, op: Op) {
-        if let Some(slots) = &mut self.routes[home].slots {
+        if let Some(slots) = &mut self.desk.routes[home].slots {
             slots.out += 1;
             slots.asking |= op == Op::Acquire;
             slots.renewing |= op == Op::Renew;
@@ -381,7 +386,7 @@ impl Engine {
         now: Time,
     ) {
         let again = self.jitter(AGAIN);
-        let Some(slots) = &mut self.routes[home].slots else { return };
+        let Some(slots) = &mut self.desk.routes[home].slots else { return };
         // As long as the command has said, whatever the settings have become since.
         let ends = pending.sent.after(pending.lease());
         let mut refused = false;
@@ -413,7 +418,7 @@ impl Engine {
                     fence.1 = fence.1.max(ends);
                 }
                 if slots.fences.len() < before {
-                    self.note(move |it| it.store_said(RecordType::LeaseReclaimed, home.route(), now));
+                    self.desk.note(move |it| it.store_said(RecordType::LeaseReclaimed, home.route(), now));
                 }
             }
             _ => {}
@@ -423,7 +428,7 @@ impl Engine {
             self.trim_queue(home, now);
         }
         self.ask_slots(home, now);
-        self.wake_next(home, now);
+        self.desk.wake_next(home, now);
     }
 
     /// Slots have come for a route that is gone, or whose permits are its own by now: nobody would renew them or give them
@@ -438,64 +443,64 @@ impl Engine {
 
     /// The fleet is full: now the queue's bound counts, and who will not wait at all is refused.
     fn trim_queue(&mut self, home: PoolAt, now: Time) {
-        let Some(pool) = &self.routes[home].pool else { return };
+        let Some(pool) = &self.desk.routes[home].pool else { return };
         let max_queue = pool.max_queue;
-        let waiting = pool.queue(&self.calls);
+        let waiting = pool.queue(&self.desk.calls);
         let impatient = |slot: &&Slot| {
-            let bulkhead = &self.policies.of(&self.calls[**slot]).bulkhead;
+            let bulkhead = &self.desk.policies.of(&self.desk.calls[**slot]).bulkhead;
             bulkhead.as_ref().is_some_and(|it| it.acquire_timeout == Duration::ZERO) && max_queue > 0
         };
         let hasty: Vec<Slot> = waiting.iter().filter(impatient).copied().collect();
         for slot in hasty {
-            self.unlist(slot);
-            self.turn_away(slot, Verdict::AcquireTimeout, now);
+            self.desk.unlist(slot);
+            self.desk.turn_away(slot, Verdict::AcquireTimeout, now);
         }
-        while let Some(pool) = &self.routes[home].pool
+        while let Some(pool) = &self.desk.routes[home].pool
             && pool.waiters() > max_queue
             && let Some(last) = pool.last()
         {
-            self.unlist(last);
-            self.turn_away(last, Verdict::QueueFull, now);
+            self.desk.unlist(last);
+            self.desk.turn_away(last, Verdict::QueueFull, now);
         }
-        if let Some(pool) = &mut self.routes[home].pool {
+        if let Some(pool) = &mut self.desk.routes[home].pool {
             pool.emptied(now);
         }
     }
 
     /// The store is gone: `on_loss` decides about those who wait.
     pub(super) fn slots_without_store(&mut self, home: PoolAt, now: Time) {
-        let Some(slots) = &self.routes[home].slots else { return };
+        let Some(slots) = &self.desk.routes[home].slots else { return };
         let closed = slots.settings.on_loss == OnLoss::Closed;
-        if let Some(slots) = &mut self.routes[home].slots {
+        if let Some(slots) = &mut self.desk.routes[home].slots {
             slots.at_loss = slots.held();
         }
         self.fit_slots(home, now);
         if closed {
-            let waiting = self.routes[home].pool.as_ref().map(|pool| pool.queue(&self.calls));
+            let waiting = self.desk.routes[home].pool.as_ref().map(|pool| pool.queue(&self.desk.calls));
             for slot in waiting.unwrap_or_default() {
-                self.policies.count_fallback(self.calls[slot].policy);
-                self.unlist(slot);
-                self.turn_away(slot, Verdict::StoreUnavailable, now);
+                self.desk.policies.count_fallback(self.desk.calls[slot].policy);
+                self.desk.unlist(slot);
+                self.desk.turn_away(slot, Verdict::StoreUnavailable, now);
             }
         }
         self.trim_queue(home, now);
-        self.wake_next(home, now);
+        self.desk.wake_next(home, now);
     }
 
     /// The store is back: leases are renewed, and who runs without one gets one.
     pub(super) fn slots_with_store(&mut self, home: PoolAt, now: Time) {
-        if let Some(slots) = &mut self.routes[home].slots {
+        if let Some(slots) = &mut self.desk.routes[home].slots {
             (slots.again_at, slots.renewed_at, slots.at_loss) = (None, Time::default(), 0);
         }
         self.keep_slots(home, now);
         self.fit_slots(home, now);
         self.ask_slots(home, now);
-        self.wake_next(home, now);
+        self.desk.wake_next(home, now);
     }
 
     /// A bulkhead has other settings, or has become the fleet's, or the process's own again.
     pub(in crate::engine) fn retune_slots(&mut self, home: PoolAt, to: Option<&Bulkhead>, now: Time) {
-        match (&mut self.routes[home].slots, to.and_then(|to| Some((to, to.fleet?)))) {
+        match (&mut self.desk.routes[home].slots, to.and_then(|to| Some((to, to.fleet?)))) {
             (Some(slots), Some((to, settings))) => {
                 if slots.settings.ttl != settings.ttl {
                     (slots.renewed_at, slots.renewing) = (Time::default(), false); // leases of another length
@@ -505,9 +510,9 @@ impl Engine {
                 self.fit_slots(home, now);
             }
             (None, Some((to, _))) => {
-                let id = self.routes.lasting_id(home.route());
+                let id = self.desk.routes.lasting_id(home.route());
                 let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Slots));
-                self.routes[home].slots = Slots::of(Some(to)).map(|mut slots| {
+                self.desk.routes[home].slots = Slots::of(Some(to)).map(|mut slots| {
                     slots.out = out as u32; // of the time before it was the process's own
                     slots
                 });
@@ -519,18 +524,20 @@ impl Engine {
                 for some in fences.chunks(MOST_ITEMS) {
                     self.send_slots(home, Op::Release, some.len() as u32, some, now);
                 }
-                self.routes[home].slots = None;
+                self.desk.routes[home].slots = None;
             }
             (None, None) => {}
         }
     }
+}
 
+impl Fleet {
     /// What does not hold in the books of a bulkhead of the fleet's.
-    pub(in crate::engine) fn check_slots(&self, home: PoolAt) -> Result<(), String> {
-        let it = &self.routes[home];
+    pub fn check_slots(&self, routes: &Routes, home: PoolAt) -> Result<(), String> {
+        let it = &routes[home];
         let (Some(slots), Some(pool)) = (&it.slots, &it.pool) else { return Ok(()) };
-        let id = self.routes.lasting_id(home.route());
-        let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Slots));
+        let id = routes.lasting_id(home.route());
+        let out = self.out(id, Part::Slots);
         // A command from before a retune that made the slots anew is out, and not noted.
         if out < slots.out as usize {
             return Err(format!("route {home}: {} commands about slots noted, {out} out", slots.out));
@@ -541,10 +548,10 @@ impl Engine {
         if fences.len() != slots.fences.len() {
             return Err(format!("route {home}: a slot is held twice: {fences:?}"));
         }
-        if self.store_up(home, Part::Slots) && pool.limit != slots.held() {
+        if self.is_up(routes, home, Part::Slots) && pool.limit != slots.held() {
             return Err(format!("route {home}: {} permits for {} slots", pool.limit, slots.held()));
         }
-        if self.store_up(home, Part::Slots) && pool.waiters() == 0 && slots.held() > pool.in_flight {
+        if self.is_up(routes, home, Part::Slots) && pool.waiters() == 0 && slots.held() > pool.in_flight {
             return Err(format!("route {home}: {} slots for {} permits", slots.held(), pool.in_flight));
         }
         Ok(())

@@ -329,18 +329,18 @@ mod tests {
             let policy = engine.policy(Policy::from_pairs("p", &pairs).unwrap()).unwrap();
             for n in 0..4 * u64::from(max_routes) {
                 let now = Time::from_micros(n * 60_000);
-                let before = engine.routes.looks;
+                let before = engine.desk.routes.looks;
                 let route = engine.route(policy, &n.to_string(), now);
                 let most = (LOOKED_AT + PINNED_LOOKED_AT) as u64;
-                assert!(engine.routes.looks - before <= most, "{max_routes} routes, key {n}");
+                assert!(engine.desk.routes.looks - before <= most, "{max_routes} routes, key {n}");
                 let (call, _) = engine.begin(route, &Request::default(), now);
                 let class = if n % 3 == 0 { Class::Ok } else { Class::Transient };
                 for attempt in [1, 2] {
                     let _ = engine.on(call, Event::Finished { attempt, outcome: Outcome::of(class) }, now);
                 }
             }
-            assert!(engine.routes.evictions > u64::from(max_routes), "{}", engine.routes.evictions);
-            assert!(engine.routes.kept <= max_routes);
+            assert!(engine.desk.routes.evictions > u64::from(max_routes), "{}", engine.desk.routes.evictions);
+            assert!(engine.desk.routes.kept <= max_routes);
         }
     }
 }

@@ -69,7 +69,7 @@ pub(super) struct StagedDebts {
 impl Engine {
     /// Writes the next page of debts; false when it was the last.
     pub(in crate::engine) fn save_debts_page(&self, pages: &mut SavePages, now: Time) -> bool {
-        let debts = &self.routes.debts;
+        let debts = &self.desk.routes.debts;
         let it = &mut pages.debts;
         if it.changes != debts.changes || it.text.is_empty() {
             // What has been written means something else by now.
@@ -132,7 +132,7 @@ impl Engine {
             Unit::Mark => ("mark", [0, 0]),
         };
         let name = OWNERS.iter().find(|(it, _)| *it == owner).map_or("", |(_, name)| name);
-        let policy_of = &self.policies[usize::from(policy)].policy;
+        let policy_of = &self.desk.policies[usize::from(policy)].policy;
         let in_force = [false, true].into_iter().zip(budgets(policy_of)).any(|(hedges, budget)| {
             budget.as_ref().and_then(Unit::of).is_some_and(|unit| Owner::of(unit, hedges) == owner)
         });
@@ -189,7 +189,7 @@ impl Engine {
         if staged.sketches.is_empty() {
             return;
         }
-        let debts = &mut self.routes.debts;
+        let debts = &mut self.desk.routes.debts;
         let width = debts.width as usize;
         let changes = debts.changes + 1;
         *debts = Debts { changes, ..Debts::new(staged.secret, debts.width) };
@@ -207,7 +207,7 @@ impl Engine {
                 }
             }
         }
-        for (number, entry) in (0..=u16::MAX).zip(self.policies.iter()) {
+        for (number, entry) in (0..=u16::MAX).zip(self.desk.policies.iter()) {
             let Entry { policy, homes, .. } = entry;
             match policy.rate_limit.as_ref().filter(|_| homes.rate == PoolAt::NONE) {
                 Some(to) => debts.retune_rate(number, to.bucket, now),

@@ -1,8 +1,8 @@
 //! What a fleet's rate asks the store, and what becomes of its answers.
 
-use super::super::super::Engine;
 use super::super::super::arena::flag;
 use super::super::super::automaton::State;
+use super::super::FleetDesk;
 use super::super::command::{Part, Subject};
 use super::super::plain::{self, Link};
 use super::{LEAST_WAIT, MOST_PROCESSES, SEEN};
@@ -14,13 +14,13 @@ use crate::time::{Duration, Time};
 
 use super::share_of;
 
-impl Engine {
+impl FleetDesk<'_> {
     /// Asks the store for what the queue needs and for a lease, where the last is nearly used up; unless it has been asked,
     /// or has said that there is nothing yet. In strict mode for this call alone; or, where a queue waits for the rate, for the whole of it.
     pub(super) fn ask_store(&mut self, home: PoolAt, call: Option<CallId>, now: Time) {
         let (waiting, head, queued) = self.rate_queue(home);
-        let of = call.and_then(|call| self.calls.find(call)).or(head);
-        let cost = of.map_or(1, |slot| u32::from(self.calls[slot].cost));
+        let of = call.and_then(|call| self.desk.calls.find(call)).or(head);
+        let cost = of.map_or(1, |slot| u32::from(self.desk.calls[slot].cost));
         let up = self.store_up(home, Part::Rate);
         if up {
             self.pay_debt(home, now);
@@ -105,7 +105,7 @@ impl Engine {
         // 0: the store does not know, since its data is new.
         let told = if processes == 0 { share.processes } else { processes.min(MOST_PROCESSES) as u32 };
         let processes = share.sharers(told, now);
-        if let Some(fleet) = &mut self.fleet {
+        if let Some(fleet) = self.fleet.as_mut() {
             fleet.processes = processes;
         }
         let Some(share) = self.share_mut(home) else { return };
@@ -149,26 +149,31 @@ impl Engine {
         // In strict mode the answer is that of the call that asked. Where another's token has served that one already,
         // one is left that has asked and been answered: the head stands for it.
         let waits_here = |slot: &Slot| {
-            let call = &self.calls[*slot];
+            let call = &self.desk.calls[*slot];
             call.state() == State::Paced && !call.has(flag::TOKENS) && !call.has(flag::SENDING)
         };
-        let asked_by = call.and_then(|call| self.calls.find(call)).filter(waits_here);
+        let asked_by = call.and_then(|call| self.desk.calls.find(call)).filter(waits_here);
         let asked_by = asked_by.or(head.filter(|_| waiting > asked));
         let alone = strict && call.is_some();
         let mut ahead = 0;
         let mut next = self.rate_queue(home).1;
         while let Some(slot) = next {
-            let call = &self.calls[slot];
+            let call = &self.desk.calls[slot];
             let after = call.links().1;
             next = (after != Slot::NONE).then_some(after);
             let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
-            let waits =
-                self.policies.of(&self.calls[slot]).rate_limit.as_ref().is_some_and(|limit| limit.wait);
+            let waits = self
+                .desk
+                .policies
+                .of(&self.desk.calls[slot])
+                .rate_limit
+                .as_ref()
+                .is_some_and(|limit| limit.wait);
             let Some(share) = self.share_mut(home) else { return };
             let turn = share.turn(ahead + u64::from(cost), now);
             let concerned = if alone && !waits { asked_by == Some(slot) } else { cost >= need };
             if concerned && (!waits || now.after(turn) >= give_up) {
-                self.turn_away_from(slot, Verdict::RateLimited, Some(turn), now);
+                self.desk.turn_away_from(slot, Verdict::RateLimited, Some(turn), now);
             } else {
                 ahead += u64::from(cost);
             }

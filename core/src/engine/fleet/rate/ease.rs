@@ -5,7 +5,7 @@
 //! from the store, as always, and is held to its own share besides: all shares together are the rate. After that it lets the
 //! store count what it has sent by its share alone; else there would be a new burst for everybody.
 
-use super::super::super::Engine;
+use super::super::FleetDesk;
 use super::super::health::RAREST;
 use super::{LEAST_WAIT, Share};
 use crate::engine::place::PoolAt;
@@ -79,7 +79,7 @@ impl Share {
     }
 }
 
-impl Engine {
+impl FleetDesk<'_> {
     /// The store is back, and its answer not yet read: own shares hold from here on.
     pub(in crate::engine::fleet) fn ease_rate(&mut self, home: PoolAt, now: Time) {
         if let Some(share) = self.share_mut(home) {

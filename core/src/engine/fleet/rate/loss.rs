@@ -2,31 +2,37 @@
 
 use super::MOST_LEASES;
 use crate::action::Verdict;
-use crate::engine::Engine;
 use crate::engine::chores::Chore;
 use crate::engine::fleet::command::Part;
+use crate::engine::fleet::{Fleet, FleetDesk};
 use crate::engine::pace::Bucket;
 use crate::engine::place::{PoolAt, Slot};
+use crate::engine::route::Routes;
 use crate::time::Time;
 
-impl Engine {
+impl FleetDesk<'_> {
     /// The store is gone: `on_loss` decides about those who wait for it.
     pub(in crate::engine::fleet) fn rate_without_store(&mut self, home: PoolAt, now: Time) {
         if self.rate_queue(home).0 == 0 {
             return;
         }
         self.lease_out(home, now);
-        if self.chores.has(Chore::Tokens(home.route(), false)) {
+        if self.desk.chores.has(Chore::Tokens(home.route(), false)) {
             return; // the next steps go on with it
         }
         let (mut ahead, mut next) = (0, self.rate_queue(home).1);
         while let Some(slot) = next {
-            let call = &self.calls[slot];
+            let call = &self.desk.calls[slot];
             let after = call.links().1;
             next = (after != Slot::NONE).then_some(after);
             let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
-            let waits =
-                self.policies.of(&self.calls[slot]).rate_limit.as_ref().is_some_and(|limit| limit.wait);
+            let waits = self
+                .desk
+                .policies
+                .of(&self.desk.calls[slot])
+                .rate_limit
+                .as_ref()
+                .is_some_and(|limit| limit.wait);
             let back = self.store_back_in(home, Part::Rate, now);
             let Some(share) = self.share_mut(home) else { return };
             let fits = cost <= share.local.settings().burst;
@@ -34,9 +40,9 @@ impl Engine {
             if waits && fits && now.after(turn) < give_up {
                 ahead += u64::from(cost);
             } else {
-                self.policies.count_fallback(self.calls[slot].policy);
+                self.desk.policies.count_fallback(self.desk.calls[slot].policy);
                 let retry_in = if fits { Some(turn) } else { back };
-                self.turn_away_from(slot, Verdict::RateLimited, retry_in, now);
+                self.desk.turn_away_from(slot, Verdict::RateLimited, retry_in, now);
             }
         }
         self.lease_out(home, now);
@@ -59,20 +65,22 @@ impl Engine {
 
     /// A rate has become the fleet's, perhaps again: commands of before that may still be out.
     pub(in crate::engine) fn recount_rate(&mut self, home: PoolAt) {
-        let id = self.routes.lasting_id(home.route());
+        let id = self.desk.routes.lasting_id(home.route());
         let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate)) as u32;
         if let Some(share) = self.share_mut(home) {
             share.asked = out;
         }
     }
+}
 
+impl Fleet {
     /// What does not hold in the books of a rate of the fleet's.
-    pub(in crate::engine) fn check_share(&self, home: PoolAt) -> Result<(), String> {
-        let Some(Bucket::Fleet(share)) = self.routes[home].rate.as_deref().map(|pace| &pace.bucket) else {
+    pub fn check_share(&self, routes: &Routes, home: PoolAt) -> Result<(), String> {
+        let Some(Bucket::Fleet(share)) = routes[home].rate.as_deref().map(|pace| &pace.bucket) else {
             return Ok(());
         };
-        let id = self.routes.lasting_id(home.route());
-        let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate));
+        let id = routes.lasting_id(home.route());
+        let out = self.out(id, Part::Rate);
         // A command from before a retune that made the share anew is out, and not noted.
         if out < share.asked as usize {
             return Err(format!("route {home}: {} commands noted, {out} out", share.asked));

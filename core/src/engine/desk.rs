@@ -1,0 +1,43 @@
+//! What stages act on. A stage is given the desk and never the engine, so it cannot decide about a call's attempts
+//! (ADR 0024).
+
+use super::arena::Arena;
+use super::chores::Chores;
+use super::hold::Targets;
+use super::policies::Policies;
+use super::record::Notes;
+use super::route::Routes;
+use crate::action::CallId;
+
+/// Calls and routes, and what stages tell the rest of the engine.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub seed: u64,
+    pub policies: Policies,
+    pub routes: Routes,
+    pub calls: Arena,
+    pub targets: Targets,
+    /// Calls that can go on now.
+    pub wakes: Vec<CallId>,
+    pub chores: Chores,
+    pub notes: Notes,
+    /// Are retries granted without asking their budgets? For tests only.
+    pub lifted: bool,
+}
+
+impl Desk {
+    /// A desk without calls or routes; there may be so many routes.
+    pub fn new(seed: u64, max_routes: u32) -> Self {
+        Self {
+            seed,
+            policies: Policies::default(),
+            routes: Routes::new(max_routes, seed),
+            calls: Arena::default(),
+            targets: Targets::default(),
+            wakes: Vec::new(),
+            chores: Chores::default(),
+            notes: Notes::default(),
+            lifted: false,
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Goes on with what earlier steps have left (`chores.rs`).
+
+use std::collections::BTreeMap;
+
+use super::Engine;
+use super::automaton::State;
+use super::chores::Chore;
+use crate::time::Time;
+
+impl Engine {
+    /// Goes on with what earlier steps have left, if this one may do more.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn go_on_with_chores(&mut self, now: Time) {
+        for chore in self.desk.chores.take() {
+            match chore {
+                Chore::Permits(home) => self.desk.hand_out(home, now),
+                Chore::Grants(home) => self.revoke_overdue(home, now),
+                Chore::Tokens(route, sending) => self.resume_pace(route, sending, now),
+                Chore::Places(route, gate) => self.desk.let_through(route, gate, now),
+                Chore::Ended(slot) => {
+                    let call = &self.desk.calls[slot];
+                    // It may have been freed since, by its own reaper, and its slot be another call's.
+                    if call.state() == State::Ended && call.lanes == 0 && call.children == 0 {
+                        self.settle(slot, now);
+                    }
+                }
+                Chore::Forced { policy, route, from } => self.refuse_waiting(policy, route, from, now),
+                Chore::Changed { policy, from } => {
+                    self.change_routes(policy, from, &mut BTreeMap::new(), now);
+                }
+                Chore::Leased { home, from } => self.desk.tell_users(home, from),
+            }
+        }
+    }
+}
