@@ -1,0 +1,44 @@
+"""The pages under `docs/`: their links, the index of decisions, and drawings as their script draws them."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/README.md")])
+
+
+def anchors(page: pathlib.Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(page: pathlib.Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    broken = []
+    for link in re.findall(r"\]\(((?!https?:|mailto:)[^)\s]+)\)", text):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            broken.append(link)
+    assert not broken
+
+
+def test_the_index_of_decisions_has_a_line_for_each_record() -> None:
+    adr = ROOT / "docs/adr"
+    listed = re.findall(
+        r"^\| \[\d{4}\]\((\d{4}-[^)]*\.md)\)", (adr / "README.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert listed == sorted(path.name for path in adr.glob("[0-9]*.md"))
+
+
+def test_the_drawings_are_what_their_script_draws() -> None:
+    subprocess.run([sys.executable, ROOT / "docs/drawings/draw.py", "--check"], check=True)
