@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
 import tidegate
@@ -24,16 +25,19 @@ __all__ = ["nothing_stays_open"]  # pytest finds the fixture here
 
 watch_loops()
 
+# On a busy machine one example can take longer than Hypothesis' 200 ms. Tests read the profile when they are imported.
+hypothesis.settings.register_profile("tidegate", deadline=None)
+hypothesis.settings.load_profile("tidegate")
+
 
 @pytest.fixture(autouse=True, scope="session")
 def frozen() -> None:
     """What was there before the first test is no test's garbage.
 
     Left out, a whole collection, of which there are some after most tests, takes a hundredth of its time.
-    Hypothesis comes first: its plugin imports it at the end of a run, and warns of generators whose owners
-    are frozen.
+    Hypothesis has been imported before: its plugin imports it at the end of a run otherwise, and warns of
+    generators whose owners are frozen.
     """
-    importlib.import_module("hypothesis")
     gc.collect()
     gc.freeze()
 
