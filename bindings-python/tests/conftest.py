@@ -25,7 +25,7 @@ __all__ = ["nothing_stays_open"]  # pytest finds the fixture here
 
 watch_loops()
 
-# On a busy machine one example can take longer than Hypothesis' 200 ms. Tests read the profile when they are imported.
+# On a busy machine one example can take longer than Hypothesis' 200 ms. Tests read the profile on import.
 hypothesis.settings.register_profile("tidegate", deadline=None)
 hypothesis.settings.load_profile("tidegate")
 
