@@ -1,4 +1,4 @@
-"""The stages that a call passes before an attempt ("Stages" and "Again" in "How the components meet").
+"""The stages that a call passes before an attempt (semantics 13.1 and 13.2).
 
 Each stage answers None where the call may go on.
 """
