@@ -54,7 +54,7 @@ mod _native {
     #[pymodule_export]
     use super::method::native_method;
     #[pymodule_export]
-    use super::parts::breaker::{CircuitBreaker, Ticket, evidence_of};
+    use super::parts::breaker::{AdaptiveThrottle, CircuitBreaker, Ticket, accepted, evidence_of};
     #[pymodule_export]
     use super::parts::budgets::{
         EarnedBudget, RatioBudget, RetryBudget, RetryQuota, ShareBudget, TokenBudget,
@@ -69,8 +69,6 @@ mod _native {
     use super::parts::rate::{CubicRate, Gcra, TokenBucket};
     #[pymodule_export]
     use super::parts::strategy::{RetryStrategy, RetryToken};
-    #[pymodule_export]
-    use super::parts::throttle::{AdaptiveThrottle, accepted};
     #[pymodule_export]
     use super::runner::Runner;
     #[pymodule_export]

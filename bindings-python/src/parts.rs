@@ -10,13 +10,13 @@ pub mod limit;
 pub mod quantile;
 pub mod rate;
 pub mod strategy;
-pub mod throttle;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tidegate::{Class, Duration, Policy, Time, Value};
+use tidegate::rng::{self, Purpose};
+use tidegate::{BreakerSettings, Class, Duration, Policy, Time, Value};
 
-use crate::pairs::Given;
+use crate::pairs::{Given, checked};
 
 type Pairs = Vec<(String, Given)>;
 
@@ -24,10 +24,6 @@ type Pairs = Vec<(String, Given)>;
 const ORIGIN: i64 = 1 << 62;
 /// Further from the origin a float is no longer exact to the microsecond, nearly: 31,000 years.
 const FARTHEST: f64 = 1e12;
-
-fn time(now: f64) -> PyResult<Time> {
-    moment("now", now)
-}
 
 fn moment(key: &str, at: f64) -> PyResult<Time> {
     if at.abs() <= FARTHEST {
@@ -69,9 +65,57 @@ fn whole(policy: &Policy, key: &str) -> u32 {
     }
 }
 
-/// The pairs were those of another part: a mistake of the Python half.
-fn missing() -> PyErr {
-    PyValueError::new_err("these are not the settings of this part")
+/// The settings of a part, out of the pairs of a policy that has nothing else.
+fn settings<S>(pairs: &Pairs, of: impl FnOnce(&Policy) -> Option<S>) -> PyResult<S> {
+    // Other pairs than this part's are a mistake of the Python half.
+    let missing = || PyValueError::new_err("these are not the settings of this part");
+    of(&checked("part", pairs)?).ok_or_else(missing)
+}
+
+/// The settings of a breaker whose probes keep their place for so long.
+fn leased(mut settings: BreakerSettings, probe_lease: Option<u64>) -> BreakerSettings {
+    if let Some(lease) = probe_lease {
+        settings.probe_lease = Duration::from_micros(lease);
+    }
+    settings
+}
+
+/// A part with the draws that it makes: the seed, and the number of the next one.
+#[derive(Clone)]
+pub struct Drawn<P> {
+    part: P,
+    seed: u64,
+    next: u64,
+}
+
+impl<P> Drawn<P> {
+    fn new(part: P, seed: u64) -> Self {
+        Self { part, seed, next: 0 }
+    }
+
+    /// The number of a draw.
+    fn draw(&mut self) -> u64 {
+        self.next = self.next.wrapping_add(1);
+        self.next.wrapping_sub(1)
+    }
+
+    /// The bits of a draw: the caller's own, or the next of the seed's.
+    fn bits(&mut self, own: Option<u64>, purpose: Purpose) -> u64 {
+        own.unwrap_or_else(|| rng::bits(self.seed, self.draw(), purpose, 0))
+    }
+}
+
+/// What a retry is paid for after: `transient`, `timeout`, `throttled`.
+fn paid_for(kind: &str) -> PyResult<Class> {
+    Ok(match kind {
+        "transient" => Class::Transient,
+        "timeout" => Class::Timeout,
+        "throttled" => Class::Throttled,
+        _ => {
+            let rule = "must be one of transient, timeout, throttled";
+            return Err(PyValueError::new_err(format!("kind = {kind:?}: {rule}")));
+        }
+    })
 }
 
 /// One of core's nine classes of outcome, by its name.

@@ -9,12 +9,12 @@ from typing_extensions import disjoint_base
 @final
 class AdaptiveThrottle:
     """
-    The adaptive throttle.
+    Refuses a share of the calls to a downstream that does not accept enough of them.
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]", seed: SupportsIndex, now: SupportsFloat | SupportsIndex) -> AdaptiveThrottle: ...
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex, seed: SupportsIndex) -> AdaptiveThrottle: ...
     def admit(self, /, now: SupportsFloat | SupportsIndex, bits: SupportsIndex | None) -> bool:
         """
-        May a call go through?
+        May a call go through? One that is refused has been counted; record one that is let through.
         """
     def copy(self, /) -> AdaptiveThrottle:
         """
@@ -30,11 +30,11 @@ class AdaptiveThrottle:
         """
     def probability(self, /, now: SupportsFloat | SupportsIndex) -> float:
         """
-        The probability that a call is refused now.
+        The probability that a call is refused now, 0 to 1.
         """
     def record(self, /, accepted: bool, now: SupportsFloat | SupportsIndex) -> None:
         """
-        A call that was let through has ended.
+        A call that was let through has ended. Do not record one that says neither yes nor no.
         """
     def retune(self, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex) -> None:
         """
@@ -44,7 +44,7 @@ class AdaptiveThrottle:
 @final
 class Aimd:
     """
-    Additive increase, multiplicative decrease.
+    A concurrency limit that grows while a latency is kept, and shrinks by a factor when it is not.
     """
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> Aimd: ...
     def copy(self, /) -> Aimd:
@@ -53,11 +53,11 @@ class Aimd:
         """
     def exact(self, /) -> float:
         """
-        The limit with its fraction.
+        The limit with the fraction that it keeps inside.
         """
     def is_fresh(self, /, now: SupportsFloat | SupportsIndex) -> bool:
         """
-        Is it as if new?
+        Is it as if new: at its maximum, with no cut that still cools down, and no estimate?
         """
     def limit(self, /) -> int:
         """
@@ -65,15 +65,15 @@ class Aimd:
         """
     def on_failure(self, /, latency: SupportsFloat | SupportsIndex, now: SupportsFloat | SupportsIndex) -> None:
         """
-        A call has failed.
+        A call has failed after `latency`. Only a failure slower than the threshold counts, as a breach.
         """
     def on_latency(self, /, latency: SupportsFloat | SupportsIndex, now: SupportsFloat | SupportsIndex) -> None:
         """
-        A call has ended well.
+        A call has ended well, after `latency`: 0 or more.
         """
     def on_timeout(self, /, now: SupportsFloat | SupportsIndex) -> None:
         """
-        A call was cut by a timeout.
+        Our own timeout has cut a call: a breach, whatever the quantile says.
         """
     def retune(self, /, pairs: "list[tuple[str, float | str]]") -> None:
         """
@@ -83,7 +83,7 @@ class Aimd:
 @final
 class Backoff:
     """
-    Delays between attempts.
+    The delay before retry n = 1, 2, …: growth, cap, jitter.
     """
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]", seed: SupportsIndex) -> Backoff: ...
     def ceiling(self, /, n: SupportsIndex) -> float:
@@ -92,7 +92,7 @@ class Backoff:
         """
     def copy(self, /) -> Backoff:
         """
-        Another that draws the same delays from here on.
+        Another of the same state.
         """
     def delay(self, /, n: SupportsIndex, call: SupportsIndex | None = None) -> float:
         """
@@ -102,7 +102,7 @@ class Backoff:
 @final
 class CircuitBreaker:
     """
-    The circuit breaker.
+    Refuses calls to a downstream that fails too often, and lets a few through after a break.
     """
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]", probe_lease: SupportsIndex | None, seed: SupportsIndex) -> CircuitBreaker: ...
     def admit(self, /, now: SupportsFloat | SupportsIndex) -> Ticket | None:
@@ -115,11 +115,11 @@ class CircuitBreaker:
         """
     def failures(self, /, now: SupportsFloat | SupportsIndex) -> int:
         """
-        Failures in the window.
+        Failures in the window; while open, what is left of those that opened it.
         """
     def forget_probes(self, /) -> None:
         """
-        Gives all probes' places back.
+        Gives all probes' places back: after a fork they are none of ours.
         """
     def is_fresh(self, /, now: SupportsFloat | SupportsIndex) -> bool:
         """
@@ -131,7 +131,7 @@ class CircuitBreaker:
         """
     def open_until(self, /) -> float | None:
         """
-        The end of the break while open.
+        The end of the break while open, on your clock; else `None`.
         """
     def record(self, /, ticket: Ticket, outcome: str, now: SupportsFloat | SupportsIndex, bits: SupportsIndex | None) -> "tuple[str, str] | None":
         """
@@ -139,11 +139,11 @@ class CircuitBreaker:
         """
     def refuses(self, /, now: SupportsFloat | SupportsIndex) -> float | None:
         """
-        Seconds until another try makes sense, where an admission now would be refused.
+        How long until another try makes sense where an admission now would be refused, else `None`.
         """
     def reset(self, /) -> None:
         """
-        Closed again, with nothing counted.
+        Closed again, with nothing counted. Results of calls admitted before change nothing.
         """
     def retune(self, /, pairs: "list[tuple[str, float | str]]", probe_lease: SupportsIndex | None, now: SupportsFloat | SupportsIndex) -> None:
         """
@@ -155,22 +155,22 @@ class CircuitBreaker:
         """
     def throughput(self, /, now: SupportsFloat | SupportsIndex) -> int:
         """
-        Results in the window.
+        Results in the window, failures included.
         """
 
 @final
 class CoDel:
     """
-    Controlled delay.
+    What decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
     """
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex) -> CoDel: ...
     def allowance(self, /, now: SupportsFloat | SupportsIndex) -> float:
         """
-        Seconds that a waiter of scale 1 may have waited.
+        How long that a waiter of scale 1 may have waited, under the law of `facebook`.
         """
     def congested(self, /, now: SupportsFloat | SupportsIndex) -> bool:
         """
-        Has the queue not been empty for a whole interval?
+        Has the queue not been empty for a whole interval? Then serve the newest waiter first.
         """
     def copy(self, /) -> CoDel:
         """
@@ -178,26 +178,26 @@ class CoDel:
         """
     def on_empty(self, /, now: SupportsFloat | SupportsIndex) -> None:
         """
-        The queue has just been seen empty.
+        The queue has just been seen empty: before a waiter came, or after the last one has left.
         """
     def retune(self, /, pairs: "list[tuple[str, float | str]]") -> None:
         """
         Goes on with other settings.
         """
-    def should_shed(self, /, sojourn: SupportsFloat | SupportsIndex, scale: SupportsFloat | SupportsIndex, now: SupportsFloat | SupportsIndex) -> bool:
+    def should_shed(self, /, sojourn: SupportsFloat | SupportsIndex, now: SupportsFloat | SupportsIndex, scale: SupportsFloat | SupportsIndex) -> bool:
         """
-        Is the waiter at hand shed?
+        Is the waiter at hand shed? To be asked once for each one that is taken out.
         """
 
 @final
 class CubicRate:
     """
-    The cubic send rate.
+    A send rate that throttles cut, and that grows back along a cubic curve (the AWS SDKs' adaptive mode).
     """
     def __new__(cls, /, now: SupportsFloat | SupportsIndex) -> CubicRate: ...
     def acquire(self, /, now: SupportsFloat | SupportsIndex) -> float:
         """
-        Takes one send: 0, or the seconds until there is one.
+        Takes one send: 0, or the time to wait before asking again.
         """
     def copy(self, /) -> CubicRate:
         """
@@ -205,30 +205,30 @@ class CubicRate:
         """
     def on_response(self, /, throttled: bool, now: SupportsFloat | SupportsIndex) -> None:
         """
-        Counts an answer and moves the rate.
+        Counts an answer: a throttled one cuts the rate, any other lets it grow.
         """
     def rate(self, /) -> float | None:
         """
-        Sends per second that are allowed, once there has been a throttle.
+        Sends per second that are allowed; `None` before the first throttle.
         """
 
 @final
 class DDSketch:
     """
-    All quantiles within a relative accuracy.
+    All quantiles within a relative accuracy, and sketches that can be merged (`docs/spec.md`, 9.3).
     """
     def __new__(cls, /, alpha: SupportsFloat | SupportsIndex) -> DDSketch: ...
     def add(self, /, x: SupportsFloat | SupportsIndex) -> None:
         """
-        Takes in one value.
+        Takes in one value. NaN and the infinities are ignored.
         """
     def alpha(self, /) -> float:
         """
-        The relative accuracy that is kept.
+        The relative accuracy that is kept: at most what was asked for.
         """
     def clear(self, /) -> None:
         """
-        Forgets all values.
+        Forgets all values and keeps the accuracy.
         """
     def copy(self, /) -> DDSketch:
         """
@@ -249,11 +249,11 @@ class DDSketch:
         """
     def gamma(self, /) -> float:
         """
-        No bin is wider than this ratio.
+        (1 + alpha)/(1 − alpha): no bin is wider. Sketches of the same gamma can be merged.
         """
     def max(self, /) -> float | None:
         """
-        The greatest value, exactly.
+        The greatest value, exactly; `None` of an empty sketch.
         """
     def merge(self, /, other: DDSketch) -> None:
         """
@@ -261,15 +261,15 @@ class DDSketch:
         """
     def min(self, /) -> float | None:
         """
-        The least value, exactly.
+        The least value, exactly; `None` of an empty sketch.
         """
     def quantile(self, /, q: SupportsFloat | SupportsIndex) -> float | None:
         """
-        What stands for the value of this quantile, if there is any.
+        What stands for the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
         """
     def sum(self, /) -> float:
         """
-        The sum of the values.
+        The sum of the values, in the order in which they came.
         """
     def to_words(self, /) -> "list[int]":
         """
@@ -317,7 +317,7 @@ class Document:
 @final
 class EarnedBudget:
     """
-    The earned budget.
+    The default budget of a policy: each call that ends with an answer earns a part of a retry.
     """
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> EarnedBudget: ...
     def balance(self, /, now: SupportsFloat | SupportsIndex) -> int:
@@ -330,11 +330,11 @@ class EarnedBudget:
         """
     def on_answer(self, /, now: SupportsFloat | SupportsIndex) -> None:
         """
-        A call has ended with an answer, good or permanent.
+        A call has ended with an answer, good or permanent; at most once per call.
         """
     def on_call(self, /, now: SupportsFloat | SupportsIndex) -> None:
         """
-        Counts one call, which has started.
+        Counts one call, which has started, however many attempts it makes.
         """
     def refund(self, /, now: SupportsFloat | SupportsIndex) -> None:
         """
@@ -487,12 +487,12 @@ class Fleet:
 @final
 class Gcra:
     """
-    The generic cell rate algorithm.
+    The same rate limit kept as one moment: the generic cell rate algorithm (`docs/spec.md`, 3.3).
     """
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> Gcra: ...
     def acquire(self, /, now: SupportsFloat | SupportsIndex, cost: SupportsIndex) -> float:
         """
-        Takes tokens: 0, or the seconds until there are enough.
+        Takes `cost` tokens, or takes none and says when to come back.
         """
     def copy(self, /) -> Gcra:
         """
@@ -504,18 +504,18 @@ class Gcra:
         """
     def try_take(self, /, now: SupportsFloat | SupportsIndex, cost: SupportsIndex) -> bool:
         """
-        Takes tokens, if there are enough.
+        Takes `cost` tokens (0 to 2^32 − 1), if there are enough. A cost of 0 is always granted.
         """
 
 @final
 class Gradient2:
     """
-    The gradient of latency.
+    A concurrency limit that finds the knee of the latency curve by itself (`docs/spec.md`, 4.3).
     """
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> Gradient2: ...
     def baseline(self, /) -> float | None:
         """
-        The long-term latency in seconds, once there has been a sample.
+        The long-term latency in seconds; `None` before the first sample.
         """
     def copy(self, /) -> Gradient2:
         """
@@ -523,11 +523,11 @@ class Gradient2:
         """
     def exact(self, /) -> float:
         """
-        The limit with its fraction.
+        The limit with the fraction that it keeps inside.
         """
     def is_fresh(self, /) -> bool:
         """
-        Is it as if new?
+        Is it as if new? Only before its first sample or drop.
         """
     def limit(self, /) -> int:
         """
@@ -535,7 +535,7 @@ class Gradient2:
         """
     def on_drop(self, /, started: SupportsFloat | SupportsIndex, in_flight: SupportsIndex, now: SupportsFloat | SupportsIndex) -> None:
         """
-        A call was cut by a timeout, or throttled.
+        A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it.
         """
     def on_latency(self, /, rtt: SupportsFloat | SupportsIndex, started: SupportsFloat | SupportsIndex, in_flight: SupportsIndex, now: SupportsFloat | SupportsIndex) -> None:
         """
@@ -625,7 +625,7 @@ class MemoryStore:
 @final
 class P2Quantile:
     """
-    P².
+    One quantile of all values so far, from five markers: the P² algorithm (`docs/spec.md`, 9.1).
     """
     def __new__(cls, /, p: SupportsFloat | SupportsIndex) -> P2Quantile: ...
     def copy(self, /) -> P2Quantile:
@@ -638,7 +638,7 @@ class P2Quantile:
         """
     def estimate(self, /) -> float | None:
         """
-        The estimate, once there is a value.
+        The estimate; `None` before the first value.
         """
     def markers(self, /) -> "tuple[list[float], list[int]] | None":
         """
@@ -646,13 +646,13 @@ class P2Quantile:
         """
     def observe(self, /, x: SupportsFloat | SupportsIndex) -> None:
         """
-        Takes in one value.
+        Takes in one value. NaN and the infinities are ignored.
         """
 
 @final
 class RatioBudget:
     """
-    The ratio budget.
+    Each call earns a part of a retry, up to max(1, `min_throughput`·`ratio`); no clock.
     """
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> RatioBudget: ...
     def balance(self, /) -> int:
@@ -665,15 +665,15 @@ class RatioBudget:
         """
     def is_free(self, /) -> bool:
         """
-        Would a retry be free now?
+        Would a retry be free now, because there have been few calls?
         """
     def on_call(self, /) -> None:
         """
-        Counts one call.
+        Counts one call, however many attempts it makes.
         """
     def refund(self, /) -> None:
         """
-        Gives back a retry that was paid for and never started.
+        Gives back a retry that was paid for and never started; not one that was free.
         """
     def try_withdraw(self, /) -> bool:
         """
@@ -683,7 +683,7 @@ class RatioBudget:
 @final
 class RetryBudget:
     """
-    The windowed budget.
+    A budget over a sliding window: a share of recent calls, plus a floor (Finagle's `RetryBudget`).
     """
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> RetryBudget: ...
     def balance(self, /, now: SupportsFloat | SupportsIndex) -> int:
@@ -696,11 +696,11 @@ class RetryBudget:
         """
     def deposit(self, /, now: SupportsFloat | SupportsIndex) -> None:
         """
-        Counts one call.
+        Counts one call, however many attempts it makes.
         """
-    def refund(self, /, charged: SupportsFloat | SupportsIndex, now: SupportsFloat | SupportsIndex) -> None:
+    def refund(self, /, withdrawn: SupportsFloat | SupportsIndex, now: SupportsFloat | SupportsIndex) -> None:
         """
-        Gives back a retry that was withdrawn at `charged` and never started.
+        Gives back a retry withdrawn at the moment `withdrawn` that was never started.
         """
     def try_withdraw(self, /, now: SupportsFloat | SupportsIndex) -> bool:
         """
@@ -710,7 +710,7 @@ class RetryBudget:
 @final
 class RetryQuota:
     """
-    The retry quota.
+    Retries cost, successes refund; no clock (the retry quota of the AWS SDKs' standard mode).
     """
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> RetryQuota: ...
     def available(self, /) -> int:
@@ -723,15 +723,15 @@ class RetryQuota:
         """
     def on_success(self, /, cost: SupportsIndex) -> None:
         """
-        A call has succeeded, whose last retry cost `cost`.
+        A call has succeeded, whose last retry cost `cost`: 0 if there was none.
         """
     def refund(self, /, cost: SupportsIndex) -> None:
         """
-        Gives a charge back.
+        Gives a charge back, 0 to 65,535, of a retry that was never started.
         """
     def try_acquire(self, /, kind: str) -> int | None:
         """
-        Pays for a retry after a failure of this kind; the cost, if there was enough.
+        Pays for a retry after a failure of this kind: the cost, or `None` where there is not enough.
         """
 
 @final
@@ -799,7 +799,7 @@ class Runner:
 @final
 class ShareBudget:
     """
-    The share budget.
+    Retries in flight ≤ max(`min_retries`, `share`·calls in flight); no clock (Envoy's `retry_budget`).
     """
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> ShareBudget: ...
     def balance(self, /, calls: SupportsIndex) -> int:
@@ -816,11 +816,11 @@ class ShareBudget:
         """
     def on_end(self, /) -> None:
         """
-        A retry has ended, or will not start.
+        A retry that was taken has ended, or will not start.
         """
     def try_acquire(self, /, calls: SupportsIndex) -> bool:
         """
-        Takes one retry, while `calls` are in flight.
+        Takes one retry, while `calls` are in flight (0 to 2^32 − 1).
         """
 
 @final
@@ -848,12 +848,12 @@ class Ticket:
 @final
 class TokenBucket:
     """
-    The token bucket.
+    A rate and a burst: a bucket that starts full and refills continuously (`docs/spec.md`, 3.1).
     """
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex) -> TokenBucket: ...
     def acquire(self, /, now: SupportsFloat | SupportsIndex, cost: SupportsIndex) -> float:
         """
-        Takes tokens: 0, or the seconds until there are enough.
+        Takes `cost` tokens, or takes none and says when to come back.
         """
     def copy(self, /) -> TokenBucket:
         """
@@ -873,17 +873,17 @@ class TokenBucket:
         """
     def try_take(self, /, now: SupportsFloat | SupportsIndex, cost: SupportsIndex) -> bool:
         """
-        Takes tokens, if there are enough.
+        Takes `cost` tokens (0 to 2^32 − 1), if there are enough. A cost of 0 is always granted.
         """
     def wait_for(self, /, now: SupportsFloat | SupportsIndex, tokens: SupportsIndex) -> float:
         """
-        Seconds until tokens in all will have flowed in beyond what is used.
+        How long until `tokens` in all (0 to 2^64 − 1) will have flowed in beyond what is used; takes none.
         """
 
 @final
 class TokenBudget:
     """
-    The token budget.
+    Failures take a token, successes give a part of one, and half must be left; no clock (gRPC A6).
     """
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> TokenBudget: ...
     def allows(self, /) -> bool:
@@ -892,7 +892,7 @@ class TokenBudget:
         """
     def balance(self, /) -> int:
         """
-        Failures that would still leave retries allowed.
+        Failures until retries are refused.
         """
     def copy(self, /) -> TokenBudget:
         """
@@ -900,7 +900,7 @@ class TokenBudget:
         """
     def on_failure(self, /) -> None:
         """
-        A retryable failure.
+        A retryable failure, first attempts included.
         """
     def on_success(self, /) -> None:
         """
@@ -922,7 +922,7 @@ class Unread:
 @final
 class WindowedP2Quantile:
     """
-    P² that forgets.
+    One quantile of the last ½ to 1 windows, whatever came before (`docs/spec.md`, 9.2).
     """
     def __new__(cls, /, p: SupportsFloat | SupportsIndex, window: SupportsIndex) -> WindowedP2Quantile: ...
     def copy(self, /) -> WindowedP2Quantile:
@@ -935,15 +935,15 @@ class WindowedP2Quantile:
         """
     def estimate(self, /) -> float | None:
         """
-        The estimate, once there is a value.
+        The estimate; `None` before the first value, exact below five.
         """
     def observe(self, /, x: SupportsFloat | SupportsIndex) -> None:
         """
-        Takes in one value.
+        Takes in one value. NaN and the infinities are ignored.
         """
     def reset(self, /) -> None:
         """
-        Forgets all.
+        Forgets all values.
         """
 
 def accepted(kind: str) -> bool | None:

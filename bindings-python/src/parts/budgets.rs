@@ -1,16 +1,14 @@
-//! Retry budgets, of every kind.
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
+//! How many retries: the budgets, of every kind.
+
+use super::{Pairs, moment, paid_for, settings};
 use parking_lot::Mutex;
-use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
-use tidegate::{BudgetSettings, Class, QuotaSettings};
+use pyo3::{PyResult, pyclass, pymethods};
 
-use super::{Pairs, missing, moment, time};
-use crate::pairs::checked;
-
-/// The earned budget.
+/// The default budget of a policy: each call that ends with an answer earns a part of a retry.
 #[pyclass(frozen, module = "tidegate._native")]
-pub struct EarnedBudget(Mutex<tidegate::EarnedBudget>);
+pub struct EarnedBudget(pub(super) Mutex<tidegate::EarnedBudget>);
 
 #[pymethods]
 impl EarnedBudget {
@@ -18,54 +16,56 @@ impl EarnedBudget {
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        let Some(BudgetSettings::Earned(settings)) = checked("part", &pairs)?.budget() else {
-            return Err(missing());
-        };
-        Ok(Self(Mutex::new(tidegate::EarnedBudget::new(settings))))
+        Ok(Self(Mutex::new(tidegate::EarnedBudget::new(settings(&pairs, |policy| match policy.budget() {
+            Some(tidegate::BudgetSettings::Earned(it)) => Some(it),
+            _ => None,
+        })?))))
     }
 
-    /// Counts one call, which has started.
+    /// Counts one call, which has started, however many attempts it makes.
     fn on_call(&self, now: f64) -> PyResult<()> {
-        let now = time(now)?;
+        let now = moment("now", now)?;
         self.0.lock().on_call(now);
         Ok(())
     }
 
-    /// A call has ended with an answer, good or permanent.
+    /// A call has ended with an answer, good or permanent; at most once per call.
     fn on_answer(&self, now: f64) -> PyResult<()> {
-        let now = time(now)?;
+        let now = moment("now", now)?;
         self.0.lock().on_answer(now);
         Ok(())
     }
 
     /// Takes one retry, if there is one to take.
     fn try_withdraw(&self, now: f64) -> PyResult<bool> {
-        let now = time(now)?;
+        let now = moment("now", now)?;
         Ok(self.0.lock().try_withdraw(now))
     }
 
     /// Gives back a retry that was withdrawn and never started.
     fn refund(&self, now: f64) -> PyResult<()> {
-        let now = time(now)?;
+        let now = moment("now", now)?;
         self.0.lock().refund(now);
         Ok(())
     }
 
     /// Whole retries that could be taken now.
     fn balance(&self, now: f64) -> PyResult<u64> {
-        let now = time(now)?;
+        let now = moment("now", now)?;
         Ok(self.0.lock().balance(now))
     }
 
     /// Another of the same state.
     fn copy(&self) -> Self {
-        Self(Mutex::new(self.0.lock().clone()))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Self(Mutex::new(twin))
     }
 }
 
-/// The windowed budget.
+/// A budget over a sliding window: a share of recent calls, plus a floor (Finagle's `RetryBudget`).
 #[pyclass(frozen, module = "tidegate._native")]
-pub struct RetryBudget(Mutex<tidegate::RetryBudget>);
+pub struct RetryBudget(pub(super) Mutex<tidegate::RetryBudget>);
 
 #[pymethods]
 impl RetryBudget {
@@ -73,47 +73,50 @@ impl RetryBudget {
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        let Some(BudgetSettings::Window(settings)) = checked("part", &pairs)?.budget() else {
-            return Err(missing());
-        };
-        Ok(Self(Mutex::new(tidegate::RetryBudget::new(settings))))
+        Ok(Self(Mutex::new(tidegate::RetryBudget::new(settings(&pairs, |policy| match policy.budget() {
+            Some(tidegate::BudgetSettings::Window(it)) => Some(it),
+            _ => None,
+        })?))))
     }
 
-    /// Counts one call.
+    /// Counts one call, however many attempts it makes.
     fn deposit(&self, now: f64) -> PyResult<()> {
-        let now = time(now)?;
+        let now = moment("now", now)?;
         self.0.lock().deposit(now);
         Ok(())
     }
 
     /// Takes one retry, if there is one to take.
     fn try_withdraw(&self, now: f64) -> PyResult<bool> {
-        let now = time(now)?;
+        let now = moment("now", now)?;
         Ok(self.0.lock().try_withdraw(now))
     }
 
-    /// Gives back a retry that was withdrawn at `charged` and never started.
-    fn refund(&self, charged: f64, now: f64) -> PyResult<()> {
-        let (charged, now) = (moment("withdrawn", charged)?, time(now)?);
-        self.0.lock().refund(charged, now);
+    /// Gives back a retry withdrawn at the moment `withdrawn` that was never started.
+    fn refund(&self, withdrawn: f64, now: f64) -> PyResult<()> {
+        let withdrawn = moment("withdrawn", withdrawn)?;
+        let now = moment("now", now)?;
+        self.0.lock().refund(withdrawn, now);
         Ok(())
     }
 
     /// Retries that could be taken now.
     fn balance(&self, now: f64) -> PyResult<u64> {
-        let now = time(now)?;
+        let now = moment("now", now)?;
         Ok(self.0.lock().balance(now))
     }
 
     /// Another of the same state.
     fn copy(&self) -> Self {
-        Self(Mutex::new(self.0.lock().clone()))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Self(Mutex::new(twin))
     }
 }
 
-/// The ratio budget.
+/// Each call earns a part of a retry, up to max(1, `min_throughput`·`ratio`); no clock.
 #[pyclass(frozen, module = "tidegate._native")]
-pub struct RatioBudget(Mutex<tidegate::RatioBudget>);
+pub struct RatioBudget(pub(super) Mutex<tidegate::RatioBudget>);
 
 #[pymethods]
 impl RatioBudget {
@@ -121,13 +124,13 @@ impl RatioBudget {
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        let Some(BudgetSettings::Ratio(settings)) = checked("part", &pairs)?.budget() else {
-            return Err(missing());
-        };
-        Ok(Self(Mutex::new(tidegate::RatioBudget::new(settings))))
+        Ok(Self(Mutex::new(tidegate::RatioBudget::new(settings(&pairs, |policy| match policy.budget() {
+            Some(tidegate::BudgetSettings::Ratio(it)) => Some(it),
+            _ => None,
+        })?))))
     }
 
-    /// Counts one call.
+    /// Counts one call, however many attempts it makes.
     fn on_call(&self) {
         self.0.lock().on_call();
     }
@@ -137,14 +140,14 @@ impl RatioBudget {
         self.0.lock().try_withdraw()
     }
 
-    /// Would a retry be free now?
-    fn is_free(&self) -> bool {
-        self.0.lock().is_free()
-    }
-
-    /// Gives back a retry that was paid for and never started.
+    /// Gives back a retry that was paid for and never started; not one that was free.
     fn refund(&self) {
         self.0.lock().refund();
+    }
+
+    /// Would a retry be free now, because there have been few calls?
+    fn is_free(&self) -> bool {
+        self.0.lock().is_free()
     }
 
     /// Whole retries that could be taken now.
@@ -154,13 +157,15 @@ impl RatioBudget {
 
     /// Another of the same state.
     fn copy(&self) -> Self {
-        Self(Mutex::new(self.0.lock().clone()))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Self(Mutex::new(twin))
     }
 }
 
-/// The share budget.
+/// Retries in flight ≤ max(`min_retries`, `share`·calls in flight); no clock (Envoy's `retry_budget`).
 #[pyclass(frozen, module = "tidegate._native")]
-pub struct ShareBudget(Mutex<tidegate::ShareBudget>);
+pub struct ShareBudget(pub(super) Mutex<tidegate::ShareBudget>);
 
 #[pymethods]
 impl ShareBudget {
@@ -168,18 +173,18 @@ impl ShareBudget {
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        let Some(BudgetSettings::Share(settings)) = checked("part", &pairs)?.budget() else {
-            return Err(missing());
-        };
-        Ok(Self(Mutex::new(tidegate::ShareBudget::new(settings))))
+        Ok(Self(Mutex::new(tidegate::ShareBudget::new(settings(&pairs, |policy| match policy.budget() {
+            Some(tidegate::BudgetSettings::Share(it)) => Some(it),
+            _ => None,
+        })?))))
     }
 
-    /// Takes one retry, while `calls` are in flight.
+    /// Takes one retry, while `calls` are in flight (0 to 2^32 − 1).
     fn try_acquire(&self, calls: u32) -> bool {
         self.0.lock().try_acquire(calls)
     }
 
-    /// A retry has ended, or will not start.
+    /// A retry that was taken has ended, or will not start.
     fn on_end(&self) {
         self.0.lock().on_end(true);
     }
@@ -196,13 +201,15 @@ impl ShareBudget {
 
     /// Another of the same state.
     fn copy(&self) -> Self {
-        Self(Mutex::new(self.0.lock().clone()))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Self(Mutex::new(twin))
     }
 }
 
-/// The token budget.
+/// Failures take a token, successes give a part of one, and half must be left; no clock (gRPC A6).
 #[pyclass(frozen, module = "tidegate._native")]
-pub struct TokenBudget(Mutex<tidegate::TokenBudget>);
+pub struct TokenBudget(pub(super) Mutex<tidegate::TokenBudget>);
 
 #[pymethods]
 impl TokenBudget {
@@ -210,13 +217,13 @@ impl TokenBudget {
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        let Some(BudgetSettings::Tokens(settings)) = checked("part", &pairs)?.budget() else {
-            return Err(missing());
-        };
-        Ok(Self(Mutex::new(tidegate::TokenBudget::new(settings))))
+        Ok(Self(Mutex::new(tidegate::TokenBudget::new(settings(&pairs, |policy| match policy.budget() {
+            Some(tidegate::BudgetSettings::Tokens(it)) => Some(it),
+            _ => None,
+        })?))))
     }
 
-    /// A retryable failure.
+    /// A retryable failure, first attempts included.
     fn on_failure(&self) {
         self.0.lock().on_failure();
     }
@@ -231,36 +238,22 @@ impl TokenBudget {
         self.0.lock().allows()
     }
 
-    /// Failures that would still leave retries allowed.
+    /// Failures until retries are refused.
     fn balance(&self) -> u64 {
         self.0.lock().balance()
     }
 
     /// Another of the same state.
     fn copy(&self) -> Self {
-        Self(Mutex::new(self.0.lock().clone()))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Self(Mutex::new(twin))
     }
 }
 
-/// What a retry is paid for after: `transient`, `timeout`, `throttled`.
-fn paid_for(kind: &str) -> PyResult<Class> {
-    Ok(match kind {
-        "transient" => Class::Transient,
-        "timeout" => Class::Timeout,
-        "throttled" => Class::Throttled,
-        _ => {
-            let rule = "must be one of transient, timeout, throttled";
-            return Err(PyValueError::new_err(format!("kind = {kind:?}: {rule}")));
-        }
-    })
-}
-
-/// The retry quota.
+/// Retries cost, successes refund; no clock (the retry quota of the AWS SDKs' standard mode).
 #[pyclass(frozen, module = "tidegate._native")]
-pub struct RetryQuota {
-    pub(super) settings: QuotaSettings,
-    inner: Mutex<tidegate::RetryQuota>,
-}
+pub struct RetryQuota(pub(super) Mutex<tidegate::RetryQuota>);
 
 #[pymethods]
 impl RetryQuota {
@@ -268,35 +261,37 @@ impl RetryQuota {
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        let Some(BudgetSettings::Quota(settings)) = checked("part", &pairs)?.budget() else {
-            return Err(missing());
-        };
-        Ok(Self { settings, inner: Mutex::new(tidegate::RetryQuota::new(settings)) })
+        Ok(Self(Mutex::new(tidegate::RetryQuota::new(settings(&pairs, |policy| match policy.budget() {
+            Some(tidegate::BudgetSettings::Quota(it)) => Some(it),
+            _ => None,
+        })?))))
     }
 
-    /// Pays for a retry after a failure of this kind; the cost, if there was enough.
+    /// Pays for a retry after a failure of this kind: the cost, or `None` where there is not enough.
     fn try_acquire(&self, kind: &str) -> PyResult<Option<u16>> {
-        let class = paid_for(kind)?;
-        Ok(self.inner.lock().try_acquire(class))
+        let kind = paid_for(kind)?;
+        Ok(self.0.lock().try_acquire(kind))
     }
 
-    /// A call has succeeded, whose last retry cost `cost`.
+    /// A call has succeeded, whose last retry cost `cost`: 0 if there was none.
     fn on_success(&self, cost: u16) {
-        self.inner.lock().on_success(cost);
+        self.0.lock().on_success(cost);
     }
 
-    /// Gives a charge back.
+    /// Gives a charge back, 0 to 65,535, of a retry that was never started.
     fn refund(&self, cost: u16) {
-        self.inner.lock().refund(cost);
+        self.0.lock().refund(cost);
     }
 
     /// Tokens left.
     fn available(&self) -> u32 {
-        self.inner.lock().available()
+        self.0.lock().available()
     }
 
     /// Another of the same state.
     fn copy(&self) -> Self {
-        Self { settings: self.settings, inner: Mutex::new(self.inner.lock().clone()) }
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Self(Mutex::new(twin))
     }
 }

@@ -1,27 +1,14 @@
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
 //! How much at once: the controllers of adaptive limits, and of a queue.
 
+use super::{Pairs, moment, seconds, settings, span};
 use parking_lot::Mutex;
-use pyo3::prelude::*;
-use tidegate::{AimdSettings, CodelSettings, Gradient2Settings};
+use pyo3::{PyResult, pyclass, pymethods};
 
-use super::{Pairs, missing, moment, seconds, span, time};
-use crate::pairs::checked;
-
-fn aimd(pairs: &Pairs) -> PyResult<AimdSettings> {
-    checked("part", pairs)?.aimd().ok_or_else(missing)
-}
-
-fn gradient2(pairs: &Pairs) -> PyResult<Gradient2Settings> {
-    checked("part", pairs)?.gradient2().ok_or_else(missing)
-}
-
-fn codel(pairs: &Pairs) -> PyResult<CodelSettings> {
-    checked("part", pairs)?.codel().ok_or_else(missing)
-}
-
-/// Additive increase, multiplicative decrease.
+/// A concurrency limit that grows while a latency is kept, and shrinks by a factor when it is not.
 #[pyclass(frozen, module = "tidegate._native")]
-pub struct Aimd(Mutex<tidegate::Aimd>);
+pub struct Aimd(pub(super) Mutex<tidegate::Aimd>);
 
 #[pymethods]
 impl Aimd {
@@ -29,7 +16,7 @@ impl Aimd {
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        Ok(Self(Mutex::new(tidegate::Aimd::new(aimd(&pairs)?))))
+        Ok(Self(Mutex::new(tidegate::Aimd::new(settings(&pairs, tidegate::Policy::aimd)?))))
     }
 
     /// Calls that may be in flight.
@@ -37,35 +24,37 @@ impl Aimd {
         self.0.lock().limit()
     }
 
-    /// The limit with its fraction.
+    /// The limit with the fraction that it keeps inside.
     fn exact(&self) -> f64 {
         self.0.lock().exact()
     }
 
-    /// A call has ended well.
+    /// A call has ended well, after `latency`: 0 or more.
     fn on_latency(&self, latency: f64, now: f64) -> PyResult<()> {
-        let (latency, now) = (span("latency", latency)?, time(now)?);
+        let latency = span("latency", latency)?;
+        let now = moment("now", now)?;
         self.0.lock().on_latency(latency, now);
         Ok(())
     }
 
-    /// A call has failed.
+    /// A call has failed after `latency`. Only a failure slower than the threshold counts, as a breach.
     fn on_failure(&self, latency: f64, now: f64) -> PyResult<()> {
-        let (latency, now) = (span("latency", latency)?, time(now)?);
+        let latency = span("latency", latency)?;
+        let now = moment("now", now)?;
         self.0.lock().on_failure(latency, now);
         Ok(())
     }
 
-    /// A call was cut by a timeout.
+    /// Our own timeout has cut a call: a breach, whatever the quantile says.
     fn on_timeout(&self, now: f64) -> PyResult<()> {
-        let now = time(now)?;
+        let now = moment("now", now)?;
         self.0.lock().on_timeout(now);
         Ok(())
     }
 
-    /// Is it as if new?
+    /// Is it as if new: at its maximum, with no cut that still cools down, and no estimate?
     fn is_fresh(&self, now: f64) -> PyResult<bool> {
-        let now = time(now)?;
+        let now = moment("now", now)?;
         Ok(self.0.lock().is_fresh(now))
     }
 
@@ -73,20 +62,22 @@ impl Aimd {
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn retune(&self, pairs: Pairs) -> PyResult<()> {
-        let to = aimd(&pairs)?;
+        let to = settings(&pairs, tidegate::Policy::aimd)?;
         self.0.lock().retune(to);
         Ok(())
     }
 
     /// Another of the same state.
     fn copy(&self) -> Self {
-        Self(Mutex::new(self.0.lock().clone()))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Self(Mutex::new(twin))
     }
 }
 
-/// The gradient of latency.
+/// A concurrency limit that finds the knee of the latency curve by itself (`docs/spec.md`, 4.3).
 #[pyclass(frozen, module = "tidegate._native")]
-pub struct Gradient2(Mutex<tidegate::Gradient2>);
+pub struct Gradient2(pub(super) Mutex<tidegate::Gradient2>);
 
 #[pymethods]
 impl Gradient2 {
@@ -94,7 +85,7 @@ impl Gradient2 {
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        Ok(Self(Mutex::new(tidegate::Gradient2::new(gradient2(&pairs)?))))
+        Ok(Self(Mutex::new(tidegate::Gradient2::new(settings(&pairs, tidegate::Policy::gradient2)?))))
     }
 
     /// Calls that may be in flight.
@@ -102,31 +93,34 @@ impl Gradient2 {
         self.0.lock().limit()
     }
 
-    /// The limit with its fraction.
+    /// The limit with the fraction that it keeps inside.
     fn exact(&self) -> f64 {
         self.0.lock().exact()
     }
 
-    /// The long-term latency in seconds, once there has been a sample.
+    /// The long-term latency in seconds; `None` before the first sample.
     fn baseline(&self) -> Option<f64> {
         self.0.lock().baseline().map(|micros| micros / 1e6)
     }
 
     /// A call has ended well.
     fn on_latency(&self, rtt: f64, started: f64, in_flight: u32, now: f64) -> PyResult<()> {
-        let (rtt, started, now) = (span("rtt", rtt)?, moment("started", started)?, time(now)?);
+        let rtt = span("rtt", rtt)?;
+        let started = moment("started", started)?;
+        let now = moment("now", now)?;
         self.0.lock().on_latency(rtt, started, in_flight, now);
         Ok(())
     }
 
-    /// A call was cut by a timeout, or throttled.
+    /// A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it.
     fn on_drop(&self, started: f64, in_flight: u32, now: f64) -> PyResult<()> {
-        let (started, now) = (moment("started", started)?, time(now)?);
+        let started = moment("started", started)?;
+        let now = moment("now", now)?;
         self.0.lock().on_drop(started, in_flight, now);
         Ok(())
     }
 
-    /// Is it as if new?
+    /// Is it as if new? Only before its first sample or drop.
     fn is_fresh(&self) -> bool {
         self.0.lock().is_fresh()
     }
@@ -135,20 +129,22 @@ impl Gradient2 {
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn retune(&self, pairs: Pairs) -> PyResult<()> {
-        let to = gradient2(&pairs)?;
+        let to = settings(&pairs, tidegate::Policy::gradient2)?;
         self.0.lock().retune(to);
         Ok(())
     }
 
     /// Another of the same state.
     fn copy(&self) -> Self {
-        Self(Mutex::new(self.0.lock().clone()))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Self(Mutex::new(twin))
     }
 }
 
-/// Controlled delay.
+/// What decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
 #[pyclass(frozen, module = "tidegate._native")]
-pub struct CoDel(Mutex<tidegate::CoDel>);
+pub struct CoDel(pub(super) Mutex<tidegate::CoDel>);
 
 #[pymethods]
 impl CoDel {
@@ -156,45 +152,51 @@ impl CoDel {
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]", now))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs, now: f64) -> PyResult<Self> {
-        Ok(Self(Mutex::new(tidegate::CoDel::new(codel(&pairs)?, time(now)?))))
+        Ok(Self(Mutex::new(tidegate::CoDel::new(
+            settings(&pairs, tidegate::Policy::codel)?,
+            moment("now", now)?,
+        ))))
     }
 
-    /// The queue has just been seen empty.
+    /// The queue has just been seen empty: before a waiter came, or after the last one has left.
     fn on_empty(&self, now: f64) -> PyResult<()> {
-        let now = time(now)?;
+        let now = moment("now", now)?;
         self.0.lock().on_empty(now);
         Ok(())
     }
 
-    /// Has the queue not been empty for a whole interval?
+    /// Is the waiter at hand shed? To be asked once for each one that is taken out.
+    fn should_shed(&self, sojourn: f64, now: f64, scale: f64) -> PyResult<bool> {
+        let sojourn = span("sojourn", sojourn)?;
+        let now = moment("now", now)?;
+        Ok(self.0.lock().should_shed(sojourn, scale, now))
+    }
+
+    /// Has the queue not been empty for a whole interval? Then serve the newest waiter first.
     fn congested(&self, now: f64) -> PyResult<bool> {
-        let now = time(now)?;
+        let now = moment("now", now)?;
         Ok(self.0.lock().congested(now))
     }
 
-    /// Seconds that a waiter of scale 1 may have waited.
+    /// How long that a waiter of scale 1 may have waited, under the law of `facebook`.
     fn allowance(&self, now: f64) -> PyResult<f64> {
-        let now = time(now)?;
+        let now = moment("now", now)?;
         Ok(seconds(self.0.lock().allowance(now)))
-    }
-
-    /// Is the waiter at hand shed?
-    fn should_shed(&self, sojourn: f64, scale: f64, now: f64) -> PyResult<bool> {
-        let (sojourn, now) = (span("sojourn", sojourn)?, time(now)?);
-        Ok(self.0.lock().should_shed(sojourn, scale, now))
     }
 
     /// Goes on with other settings.
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn retune(&self, pairs: Pairs) -> PyResult<()> {
-        let to = codel(&pairs)?;
+        let to = settings(&pairs, tidegate::Policy::codel)?;
         self.0.lock().retune(to);
         Ok(())
     }
 
     /// Another of the same state.
     fn copy(&self) -> Self {
-        Self(Mutex::new(self.0.lock().clone()))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Self(Mutex::new(twin))
     }
 }

@@ -1,12 +1,14 @@
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
 //! Estimators of quantiles.
 
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
+use pyo3::{PyResult, pyclass, pymethods};
 
-/// P².
+/// One quantile of all values so far, from five markers: the P² algorithm (`docs/spec.md`, 9.1).
 #[pyclass(frozen, module = "tidegate._native")]
-pub struct P2Quantile(Mutex<tidegate::P2Quantile>);
+pub struct P2Quantile(pub(super) Mutex<tidegate::P2Quantile>);
 
 #[pymethods]
 impl P2Quantile {
@@ -15,12 +17,12 @@ impl P2Quantile {
         Self(Mutex::new(tidegate::P2Quantile::new(p)))
     }
 
-    /// Takes in one value.
+    /// Takes in one value. NaN and the infinities are ignored.
     fn observe(&self, x: f64) {
         self.0.lock().observe(x);
     }
 
-    /// The estimate, once there is a value.
+    /// The estimate; `None` before the first value.
     fn estimate(&self) -> Option<f64> {
         self.0.lock().estimate()
     }
@@ -38,13 +40,15 @@ impl P2Quantile {
 
     /// Another of the same state.
     fn copy(&self) -> Self {
-        Self(Mutex::new(self.0.lock().clone()))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Self(Mutex::new(twin))
     }
 }
 
-/// P² that forgets.
+/// One quantile of the last ½ to 1 windows, whatever came before (`docs/spec.md`, 9.2).
 #[pyclass(frozen, module = "tidegate._native")]
-pub struct WindowedP2Quantile(Mutex<tidegate::WindowedP2Quantile>);
+pub struct WindowedP2Quantile(pub(super) Mutex<tidegate::WindowedP2Quantile>);
 
 #[pymethods]
 impl WindowedP2Quantile {
@@ -53,12 +57,12 @@ impl WindowedP2Quantile {
         Self(Mutex::new(tidegate::WindowedP2Quantile::new(p, window)))
     }
 
-    /// Takes in one value.
+    /// Takes in one value. NaN and the infinities are ignored.
     fn observe(&self, x: f64) {
         self.0.lock().observe(x);
     }
 
-    /// The estimate, once there is a value.
+    /// The estimate; `None` before the first value, exact below five.
     fn estimate(&self) -> Option<f64> {
         self.0.lock().estimate()
     }
@@ -68,26 +72,73 @@ impl WindowedP2Quantile {
         self.0.lock().count()
     }
 
-    /// Forgets all.
+    /// Forgets all values.
     fn reset(&self) {
         self.0.lock().reset();
     }
 
     /// Another of the same state.
     fn copy(&self) -> Self {
-        Self(Mutex::new(self.0.lock().clone()))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Self(Mutex::new(twin))
     }
 }
 
-/// All quantiles within a relative accuracy.
+/// All quantiles within a relative accuracy, and sketches that can be merged (`docs/spec.md`, 9.3).
 #[pyclass(frozen, module = "tidegate._native")]
-pub struct DDSketch(Mutex<tidegate::DDSketch>);
+pub struct DDSketch(pub(super) Mutex<tidegate::DDSketch>);
 
 #[pymethods]
 impl DDSketch {
     #[new]
     fn new(alpha: f64) -> Self {
         Self(Mutex::new(tidegate::DDSketch::new(alpha)))
+    }
+
+    /// Takes in one value. NaN and the infinities are ignored.
+    fn add(&self, x: f64) {
+        self.0.lock().add(x);
+    }
+
+    /// What stands for the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
+    fn quantile(&self, q: f64) -> Option<f64> {
+        self.0.lock().quantile(q)
+    }
+
+    /// How many values have been taken in.
+    fn count(&self) -> u64 {
+        self.0.lock().count()
+    }
+
+    /// The sum of the values, in the order in which they came.
+    fn sum(&self) -> f64 {
+        self.0.lock().sum()
+    }
+
+    /// The least value, exactly; `None` of an empty sketch.
+    fn min(&self) -> Option<f64> {
+        self.0.lock().min()
+    }
+
+    /// The greatest value, exactly; `None` of an empty sketch.
+    fn max(&self) -> Option<f64> {
+        self.0.lock().max()
+    }
+
+    /// The relative accuracy that is kept: at most what was asked for.
+    fn alpha(&self) -> f64 {
+        self.0.lock().alpha()
+    }
+
+    /// (1 + alpha)/(1 − alpha): no bin is wider. Sketches of the same gamma can be merged.
+    fn gamma(&self) -> f64 {
+        self.0.lock().gamma()
+    }
+
+    /// Forgets all values and keeps the accuracy.
+    fn clear(&self) {
+        self.0.lock().clear();
     }
 
     /// The sketch that these words are.
@@ -107,57 +158,12 @@ impl DDSketch {
         self.0.lock().to_words()
     }
 
-    /// Takes in one value.
-    fn add(&self, x: f64) {
-        self.0.lock().add(x);
-    }
-
     /// Takes in all that another sketch holds.
     fn merge(&self, other: &Self) -> PyResult<()> {
         // A copy, so that two threads that merge two sketches into each other never hold one lock and want the other.
         let other = other.0.lock().clone();
         let merged = self.0.lock().merge(&other);
         merged.map_err(|error| PyValueError::new_err(format!("other: {error}")))
-    }
-
-    /// What stands for the value of this quantile, if there is any.
-    fn quantile(&self, q: f64) -> Option<f64> {
-        self.0.lock().quantile(q)
-    }
-
-    /// How many values have been taken in.
-    fn count(&self) -> u64 {
-        self.0.lock().count()
-    }
-
-    /// The sum of the values.
-    fn sum(&self) -> f64 {
-        self.0.lock().sum()
-    }
-
-    /// The least value, exactly.
-    fn min(&self) -> Option<f64> {
-        self.0.lock().min()
-    }
-
-    /// The greatest value, exactly.
-    fn max(&self) -> Option<f64> {
-        self.0.lock().max()
-    }
-
-    /// The relative accuracy that is kept.
-    fn alpha(&self) -> f64 {
-        self.0.lock().alpha()
-    }
-
-    /// No bin is wider than this ratio.
-    fn gamma(&self) -> f64 {
-        self.0.lock().gamma()
-    }
-
-    /// Forgets all values.
-    fn clear(&self) {
-        self.0.lock().clear();
     }
 
     /// Are they equal, to the last count?
@@ -168,6 +174,8 @@ impl DDSketch {
 
     /// Another of the same state.
     fn copy(&self) -> Self {
-        Self(Mutex::new(self.0.lock().clone()))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Self(Mutex::new(twin))
     }
 }

@@ -5,6 +5,7 @@
 
 mod facts;
 mod kotlin;
+mod parts;
 mod python;
 mod reference;
 mod rust;
@@ -17,7 +18,13 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 /// The generated files, by path from the root of the repository.
-fn files() -> [(&'static str, String); 7] {
+fn files() -> Vec<(String, String)> {
+    let options = options().map(|(path, text)| (path.to_owned(), text));
+    options.into_iter().chain(parts::files()).collect()
+}
+
+/// What follows from the table of keys.
+fn options() -> [(&'static str, String); 7] {
     [
         ("docs/policy.schema.json", schema::text()),
         ("docs/reference.md", reference::text()),
@@ -30,7 +37,7 @@ fn files() -> [(&'static str, String); 7] {
 }
 
 /// The files that are not what the table says.
-fn outdated(root: &Path) -> Vec<&'static str> {
+fn outdated(root: &Path) -> Vec<String> {
     let differs = |path: &str, text: &str| fs::read_to_string(root.join(path)).ok().as_deref() != Some(text);
     files().into_iter().filter(|(path, text)| differs(path, text)).map(|(path, _)| path).collect()
 }
@@ -59,7 +66,7 @@ fn main() -> ExitCode {
 
 fn write(root: &Path) -> Result<(), String> {
     for (path, text) in files() {
-        let full = root.join(path);
+        let full = root.join(&path);
         let folder = full.parent().unwrap_or(root);
         let written = fs::create_dir_all(folder).and_then(|()| fs::write(&full, text));
         written.map_err(|error| format!("cannot write {path}: {error}"))?;
@@ -75,13 +82,13 @@ mod tests {
     #[test]
     fn the_committed_files_are_what_the_table_says() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        assert_eq!(outdated(&root), <[&str; 0]>::default(), "run `cargo run -p tidegate-generate`");
+        assert_eq!(outdated(&root), <[String; 0]>::default(), "run `cargo run -p tidegate-generate`");
     }
 
     #[test]
     fn every_key_and_every_preset_is_in_every_file() {
         let [(_, schema), (_, reference), (_, python), (_, swift), (_, typescript), (_, kotlin), (_, rust)] =
-            files();
+            options();
         for key in tidegate::TABLE {
             let name = key.path.rsplit('.').next().unwrap();
             assert!(schema.contains(&format!("\"{name}\": {{")), "{} in the schema", key.path);

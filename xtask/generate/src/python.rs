@@ -129,7 +129,17 @@ fn may_be_none(table: &str) -> bool {
 
 /// Range, unit and default, in Python's terms.
 fn told(key: &Key, required: &[Required]) -> String {
-    let range = match key.domain {
+    let range = range(key);
+    match key.domain {
+        // The default is marked among the choices.
+        Domain::Choice(_) if !key.default.is_empty() => format!("{range}."),
+        _ => format!("{range}; {}.", default(key, required)),
+    }
+}
+
+/// Range and unit, in Python's terms.
+pub fn range(key: &Key) -> String {
+    match key.domain {
         Domain::Span { min, max, none } => {
             let least = match min {
                 Duration::ZERO => "0".into(),
@@ -155,15 +165,11 @@ fn told(key: &Key, required: &[Required]) -> String {
             values[..1].make_ascii_uppercase();
             values
         }
-    };
-    match key.domain {
-        // The default is marked among the choices.
-        Domain::Choice(_) if !key.default.is_empty() => format!("{range}."),
-        _ => format!("{range}; {}.", default(key, required)),
     }
 }
 
-fn default(key: &Key, required: &[Required]) -> String {
+/// What holds where a key is left out, in Python's terms.
+pub fn default(key: &Key, required: &[Required]) -> String {
     if let Some(other) = default_key(key) {
         return format!("`{}` by default", other.path);
     }

@@ -1,3 +1,4 @@
+# Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 """Who is let through: the circuit breaker and the adaptive throttle."""
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from tidegate import _native
 from tidegate._engine.options import UNSET
 
-from ._part import U64, Part, made, seed_of, span_us, whole
+from ._part import U64, Part, lease_us, made, seed_of, whole
 
 if TYPE_CHECKING:
     from typing import TypeAlias, TypedDict
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
     from tidegate._engine.clock import Span
 
     State: TypeAlias = Literal["closed", "open", "half_open"]
-    WindowKind: TypeAlias = Literal["sliding", "tumbling"]
+    Evidence: TypeAlias = Literal["success", "failure", "neutral"]
 
-    class BreakerKeys(TypedDict, total=False):
-        """The keys of a breaker."""
+    class CircuitBreakerKeys(TypedDict, total=False):
+        """The keys of `CircuitBreaker`."""
 
         break_duration: Span
         failure_ratio: float
         window: Span
         min_throughput: int
-        window_kind: WindowKind
+        window_kind: Literal["sliding", "tumbling"]
         consecutive: int
         break_factor: float
         max_break_duration: Span
@@ -34,12 +35,12 @@ if TYPE_CHECKING:
         successes_to_close: int
         probe_lease: Span
 
-    class ThrottleKeys(TypedDict, total=False):
-        """The keys of a throttle."""
+    class AdaptiveThrottleKeys(TypedDict, total=False):
+        """The keys of `AdaptiveThrottle`."""
 
         k: float
         window: Span
-        window_kind: WindowKind
+        window_kind: Literal["sliding", "tumbling"]
         min_throughput: int
         max_reject: float | Literal["none"]
         probe_interval: Span | Literal["none"]
@@ -57,18 +58,23 @@ class CircuitBreaker(Part):
     call keeps a breaker half-open. A result that comes too late changes nothing (`docs/spec.md`, 5).
 
     Args:
-        break_duration: How long the first break is; seconds, 1 ms to 365 days.
-        failure_ratio: Failures among recent results that open it; above 0 (1e-6) to 1. Needs `window` and
-            `min_throughput`. There must be this or `consecutive`.
-        window: How long a result counts as recent; 10 µs to 365 days.
-        min_throughput: Results that the window must hold before the ratio counts; 1 to 1e9.
-        window_kind: `sliding` (default) forgets by tenths of the window, `tumbling` all at once.
-        consecutive: Failures in a row that open it; 1 to 1,000,000.
-        break_factor: How much longer each next break is while probes fail; 1 to 100, by default 2. Breaks
-            get up to a tenth longer, at random; with 1 there is neither growth nor jitter.
-        max_break_duration: The longest break, before jitter; by default ten times `break_duration`.
-        half_open_max_calls: Probes at once when a break has ended; 1 to 1,000, by default 1.
-        successes_to_close: Good probes that close it; 1 to 1,000,000, by default 1.
+        break_duration: How long the first break is. Seconds or `timedelta`, 0.001 s to 365 days.
+        failure_ratio: Failures among recent results that open it; this or `consecutive` is there. 0.000001 to
+            1; required unless there is `consecutive`.
+        window: How long a result counts as recent. Seconds or `timedelta`, 10 µs to 365 days; required with
+            `failure_ratio`.
+        min_throughput: Results that the window must hold before the ratio counts. 1 to 1,000,000,000;
+            required with `failure_ratio`.
+        window_kind: sliding forgets by tenths of the window, tumbling all at once. `"sliding"` (default),
+            `"tumbling"`.
+        consecutive: Failures in a row that open it; instead of the ratio, or beside it. 1 to 1,000,000; off
+            by default.
+        break_factor: How much longer each next break is while probes fail. Breaks get up to a tenth longer,
+            at random; with 1 there is neither growth nor jitter. 1 to 100; 2 by default.
+        max_break_duration: The longest break, before jitter; ten times `break_duration` where absent. Seconds
+            or `timedelta`, 0.001 s to 365 days.
+        half_open_max_calls: Probes at once when a break has ended. 1 to 1,000; 1 by default.
+        successes_to_close: Good probes that close it. 1 to 1,000,000; 1 by default.
         probe_lease: How long a probe keeps its place without reporting; 1 µs to 365 days, by default
             `break_duration`. In a policy it follows from the attempt timeout.
         seed: All the randomness there is, 64 bits; drawn from the operating system where it is left out.
@@ -98,7 +104,7 @@ class CircuitBreaker(Part):
         failure_ratio: float = UNSET,
         window: Span = UNSET,
         min_throughput: int = UNSET,
-        window_kind: WindowKind = UNSET,
+        window_kind: Literal["sliding", "tumbling"] = UNSET,
         consecutive: int = UNSET,
         break_factor: float = UNSET,
         max_break_duration: Span = UNSET,
@@ -107,14 +113,57 @@ class CircuitBreaker(Part):
         probe_lease: Span = UNSET,
         seed: int | None = None,
     ) -> None:
-        options: dict[str, Any] = {"break_duration": break_duration, "failure_ratio": failure_ratio}
-        options |= {"window": window, "min_throughput": min_throughput, "window_kind": window_kind}
-        options |= {"consecutive": consecutive, "break_factor": break_factor}
-        options |= {"max_break_duration": max_break_duration, "half_open_max_calls": half_open_max_calls}
-        options |= {"successes_to_close": successes_to_close}
+        options: dict[str, Any] = {
+            "break_duration": break_duration,
+            "failure_ratio": failure_ratio,
+            "window": window,
+            "min_throughput": min_throughput,
+            "window_kind": window_kind,
+            "consecutive": consecutive,
+            "break_factor": break_factor,
+            "max_break_duration": max_break_duration,
+            "half_open_max_calls": half_open_max_calls,
+            "successes_to_close": successes_to_close,
+        }
         self._native: _native.CircuitBreaker = made(
-            _native.CircuitBreaker, "breaker", options, _lease(probe_lease), seed_of(seed)
+            _native.CircuitBreaker,
+            "breaker",
+            options,
+            lease_us(probe_lease),
+            seed_of(seed),
         )
+
+    def refuses(self, now: float) -> float | None:
+        """Seconds until another try makes sense where an admission now would be refused, else None.
+
+        Changes nothing.
+        """
+        return self._native.refuses(now)
+
+    @property
+    def open_until(self) -> float | None:
+        """The end of the break while open, on your clock; else None."""
+        return self._native.open_until()
+
+    def failures(self, now: float) -> int:
+        """Failures in the window; while open, what is left of those that opened it."""
+        return self._native.failures(now)
+
+    def throughput(self, now: float) -> int:
+        """Results in the window, failures included."""
+        return self._native.throughput(now)
+
+    def is_fresh(self, now: float) -> bool:
+        """Would a new breaker do the same from here on?"""
+        return self._native.is_fresh(now)
+
+    def reset(self) -> None:
+        """Closed again, with nothing counted. Results of calls admitted before change nothing."""
+        self._native.reset()
+
+    def forget_probes(self) -> None:
+        """Gives all probes' places back: after a fork they are none of ours."""
+        self._native.forget_probes()
 
     @property
     def state(self) -> State:
@@ -124,13 +173,6 @@ class CircuitBreaker(Part):
         """
         return cast("State", self._native.state())
 
-    def refuses(self, now: float) -> float | None:
-        """Seconds until another try makes sense where an admission now would be refused, else None.
-
-        Changes nothing.
-        """
-        return self._native.refuses(now)
-
     def admit(self, now: float) -> Ticket | None:
         """Lets a call through: a ticket to hand back with what came of it.
 
@@ -139,11 +181,7 @@ class CircuitBreaker(Part):
         return self._native.admit(now)
 
     def record(
-        self,
-        ticket: Ticket,
-        evidence: Literal["success", "failure", "neutral"],
-        now: float,
-        bits: int | None = None,
+        self, ticket: Ticket, evidence: Evidence, now: float, bits: int | None = None
     ) -> tuple[State, State] | None:
         """Takes what came of an admitted call: the transition that it made, or None.
 
@@ -167,47 +205,22 @@ class CircuitBreaker(Part):
         return cast("tuple[State, State] | None", self._native.on_body_failure(ticket, now, draw))
 
     @staticmethod
-    def evidence_of(kind: str) -> Literal["success", "failure", "neutral"]:
+    def evidence_of(kind: str) -> Evidence:
         """What an outcome of one of the nine classes says (`docs/spec.md`, 1.2).
 
         `permanent`, a healthy downstream's "no", is a success.
         """
-        return cast('Literal["success", "failure", "neutral"]', _native.evidence_of(kind))
+        return cast("Evidence", _native.evidence_of(kind))
 
-    @property
-    def open_until(self) -> float | None:
-        """The end of the break while open, on your clock."""
-        return self._native.open_until()
-
-    def failures(self, now: float) -> int:
-        """Failures in the window; while open, what is left of those that opened it."""
-        return self._native.failures(now)
-
-    def throughput(self, now: float) -> int:
-        """Results in the window, failures included."""
-        return self._native.throughput(now)
-
-    def is_fresh(self, now: float) -> bool:
-        """Would a new breaker do the same from here on?"""
-        return self._native.is_fresh(now)
-
-    def reset(self) -> None:
-        """Closed again, with nothing counted. Results of calls admitted before change nothing."""
-        self._native.reset()
-
-    def forget_probes(self) -> None:
-        """Gives all probes' places back: after a fork they are none of ours."""
-        self._native.forget_probes()
-
-    def retune(self, now: float, **settings: Unpack[BreakerKeys]) -> None:
+    def retune(self, now: float, **settings: Unpack[CircuitBreakerKeys]) -> None:
         """Goes on with other settings, the same keys as at first.
 
         State, probes out and failures in a row are kept, and so are the window's counts where its length and
         kind are the same. A break under way is cut to the longest that the new settings could give.
         """
-        keys: dict[str, Any] = dict(settings)
-        lease = _lease(keys.pop("probe_lease", UNSET))
-        made(self._native.retune, "breaker", keys, lease, now)
+        options: dict[str, Any] = {**settings}
+        lease = lease_us(options.pop("probe_lease", UNSET))
+        made(self._native.retune, "breaker", options, lease, now)
 
 
 class AdaptiveThrottle(Part):
@@ -218,13 +231,15 @@ class AdaptiveThrottle(Part):
     recovery is noticed without a special state (`docs/spec.md`, 6).
 
     Args:
-        k: Requests per accepted one that are let through; 1 to 1e6, by default 2.
-        window: How long a call counts; seconds, 10 µs to 365 days, by default 120.
-        window_kind: `sliding` (default) forgets by tenths of the window, `tumbling` all at once.
-        min_throughput: Calls that the window must hold before any is refused; 1 to 1e9, by default 10.
-        max_reject: The highest probability of a refusal; 0 to 1, by default 0.9, or `"none"`.
-        probe_interval: At least one call is let through per interval; 1 µs to 365 days, by default 1, or
-            `"none"`.
+        k: Requests per accepted one that are let through. At least 1; 2 by default.
+        window: How long a call counts. Seconds or `timedelta`, 10 µs to 365 days; 120 s by default.
+        window_kind: sliding forgets by tenths of the window, tumbling all at once. `"sliding"` (default),
+            `"tumbling"`.
+        min_throughput: Calls that the window must hold before any is refused. 1 to 1,000,000,000; 10 by
+            default.
+        max_reject: The highest probability of a refusal. 0 to 1, or `"none"`; 0.9 by default.
+        probe_interval: At least one call is let through per interval. Seconds or `timedelta`, 1 µs to 365
+            days, or `"none"`; 1 s by default.
         now: The present, on your clock.
         seed: All the randomness there is, 64 bits; drawn from the operating system where it is left out.
 
@@ -247,7 +262,7 @@ class AdaptiveThrottle(Part):
         self,
         k: float = UNSET,
         window: Span = UNSET,
-        window_kind: WindowKind = UNSET,
+        window_kind: Literal["sliding", "tumbling"] = UNSET,
         min_throughput: int = UNSET,
         max_reject: float | Literal["none"] = UNSET,
         probe_interval: Span | Literal["none"] = UNSET,
@@ -255,11 +270,20 @@ class AdaptiveThrottle(Part):
         now: float,
         seed: int | None = None,
     ) -> None:
-        options: dict[str, Any] = {"k": k, "window": window, "window_kind": window_kind}
-        options |= {"min_throughput": min_throughput, "max_reject": max_reject}
-        options |= {"probe_interval": probe_interval}
+        options: dict[str, Any] = {
+            "k": k,
+            "window": window,
+            "window_kind": window_kind,
+            "min_throughput": min_throughput,
+            "max_reject": max_reject,
+            "probe_interval": probe_interval,
+        }
         self._native: _native.AdaptiveThrottle = made(
-            _native.AdaptiveThrottle, "throttle", options, seed_of(seed), now
+            _native.AdaptiveThrottle,
+            "throttle",
+            options,
+            now,
+            seed_of(seed),
         )
 
     def admit(self, now: float, bits: int | None = None) -> bool:
@@ -275,30 +299,27 @@ class AdaptiveThrottle(Part):
         """A call that was let through has ended. Do not record one that says neither yes nor no."""
         self._native.record(accepted, now)
 
-    @staticmethod
-    def accepted(kind: str) -> bool | None:
-        """Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? None: it does not count."""
-        return _native.accepted(kind)
-
     def probability(self, now: float) -> float:
         """The probability that a call is refused now, 0 to 1."""
         return self._native.probability(now)
-
-    def counts(self, now: float) -> tuple[int, int]:
-        """Requests and accepts in the window."""
-        return self._native.counts(now)
 
     def is_fresh(self, now: float) -> bool:
         """Is nothing in the window?"""
         return self._native.is_fresh(now)
 
-    def retune(self, now: float, **settings: Unpack[ThrottleKeys]) -> None:
+    @staticmethod
+    def accepted(kind: str) -> bool | None:
+        """Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? None: it does not count."""
+        return _native.accepted(kind)
+
+    def counts(self, now: float) -> tuple[int, int]:
+        """Requests and accepts in the window."""
+        return self._native.counts(now)
+
+    def retune(self, now: float, **settings: Unpack[AdaptiveThrottleKeys]) -> None:
         """Goes on with other settings, the same keys as at first.
 
         The counts are kept where the window's length and kind are the same.
         """
-        made(self._native.retune, "throttle", {"k": UNSET, **settings}, now)
-
-
-def _lease(lease: Any) -> int | None:
-    return None if lease is UNSET else span_us("probe_lease", lease)
+        options: dict[str, Any] = {**settings}
+        made(self._native.retune, "throttle", options, now)

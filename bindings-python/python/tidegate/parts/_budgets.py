@@ -1,3 +1,4 @@
+# Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 """Retry budgets, of every kind."""
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ class EarnedBudget(Part):
     down is asked less and less.
 
     Args:
-        ratio: What a call that ends with an answer earns, in retries; above 0 (1e-6) to 1, by default 0.18.
-        start: Retries that a new budget has; 0 to 1e9, by default 2.
+        ratio: What a call that ends with an answer earns, in retries; 0.18 where absent. 0.000001 to 1.
+        start: Retries that a new budget has; 2 where absent. 0 to 1,000,000,000.
+
+    Raises:
+        tidegate.PolicyError: If a setting is outside its range; with the key, the value and the rule.
 
     Example:
         >>> budget = EarnedBudget(ratio=0.25, start=1)
@@ -38,7 +42,7 @@ class EarnedBudget(Part):
     __slots__ = ()
 
     def __init__(self, ratio: float = UNSET, start: int = UNSET) -> None:
-        options = {"kind": "earned", "ratio": ratio, "start": start}
+        options: dict[str, Any] = {"kind": "earned", "ratio": ratio, "start": start}
         self._native: _native.EarnedBudget = made(_native.EarnedBudget, "retry.budget", options)
 
     def on_call(self, now: float) -> None:
@@ -63,17 +67,20 @@ class EarnedBudget(Part):
 
 
 class RetryBudget(Part):
-    """A budget over a sliding window: a share of recent calls, plus a floor (Finagle's RetryBudget).
+    """A budget over a sliding window: a share of recent calls, plus a floor (Finagle's `RetryBudget`).
 
     Every call deposits, every retry withdraws; refused when withdrawn ≥ round(deposits·percent_can_retry) +
     floor(min_retries_per_sec·ttl). Ten slices: an entry counts for 0.9 to 1 `ttl`; memory is constant. It
     bounds attempts ≤ (1 + percent)·calls + min_retries_per_sec·(seconds + 1.1·ttl) (`docs/spec.md`, 2.10).
 
     Args:
-        ttl: How long a deposit or a withdrawal counts; seconds, 10 µs to 365 days, by default 10.
-        min_retries_per_sec: Retries per second that are free of any ratio; 0 to 1e9, by default 10.
-        percent_can_retry: Retries per recent call, as a fraction; 0 to 1e6, by default 0.2.
-        rounding: How the share is rounded; `floor` (default) or `ceil`.
+        ttl: How long a call or a retry counts. Seconds or `timedelta`, 10 µs to 365 days; 10 s by default.
+        min_retries_per_sec: Retries per second that are free of any ratio. At least 0; 10 by default.
+        percent_can_retry: Retries allowed per recent call, as a fraction. At least 0; 0.2 by default.
+        rounding: How the share of calls is rounded. `"floor"` (default), `"ceil"`.
+
+    Raises:
+        tidegate.PolicyError: If a setting is outside its range; with the key, the value and the rule.
 
     Example:
         >>> budget = RetryBudget(ttl=10.0, min_retries_per_sec=0, percent_can_retry=0.2)
@@ -94,8 +101,13 @@ class RetryBudget(Part):
         percent_can_retry: float = UNSET,
         rounding: Literal["floor", "ceil"] = UNSET,
     ) -> None:
-        options: dict[str, Any] = {"kind": "window", "ttl": ttl, "min_retries_per_sec": min_retries_per_sec}
-        options |= {"percent_can_retry": percent_can_retry, "rounding": rounding}
+        options: dict[str, Any] = {
+            "kind": "window",
+            "ttl": ttl,
+            "min_retries_per_sec": min_retries_per_sec,
+            "percent_can_retry": percent_can_retry,
+            "rounding": rounding,
+        }
         self._native: _native.RetryBudget = made(_native.RetryBudget, "retry.budget", options)
 
     def deposit(self, now: float) -> None:
@@ -116,14 +128,18 @@ class RetryBudget(Part):
 
 
 class RatioBudget(Part):
-    """Each call earns a part of a retry, up to max(1, min_throughput·ratio); no clock (`docs/spec.md`, 2.11).
+    """Each call earns a part of a retry, up to max(1, `min_throughput`·`ratio`); no clock.
 
     In whole micro-tokens: with 0.1 the first retry is earned by call 10. It bounds attempts ≤ (1 +
-    ratio)·calls + min_throughput·(max_attempts − 1).
+    ratio)·calls + min_throughput·(max_attempts − 1) (`docs/spec.md`, 2.11).
 
     Args:
-        ratio: What a call earns, in retries; above 0 (1e-6) to 1.
-        min_throughput: Retries are free until this many calls have been made; 0 (default) to 1e9.
+        ratio: What a call earns, in retries. 0.000001 to 1.
+        min_throughput: Retries are free until this many calls have been made. 0 to 1,000,000,000; 0 by
+            default.
+
+    Raises:
+        tidegate.PolicyError: If a setting is outside its range; with the key, the value and the rule.
 
     Example:
         >>> budget = RatioBudget(ratio=0.5)
@@ -136,7 +152,7 @@ class RatioBudget(Part):
     __slots__ = ()
 
     def __init__(self, ratio: float, min_throughput: int = UNSET) -> None:
-        options = {"kind": "ratio", "ratio": ratio, "min_throughput": min_throughput}
+        options: dict[str, Any] = {"kind": "ratio", "ratio": ratio, "min_throughput": min_throughput}
         self._native: _native.RatioBudget = made(_native.RatioBudget, "retry.budget", options)
 
     def on_call(self) -> None:
@@ -163,14 +179,17 @@ class RatioBudget(Part):
 
 
 class ShareBudget(Part):
-    """Retries in flight ≤ max(min_retries, share·calls in flight); no clock (Envoy's `retry_budget`).
+    """Retries in flight ≤ max(`min_retries`, `share`·calls in flight); no clock (Envoy's `retry_budget`).
 
     A retry that waits in its backoff is in flight: a thousand simultaneous failures must not all pass
     (`docs/spec.md`, 2.12).
 
     Args:
-        share: Retries in flight per call in flight; 0 to 1e6, by default 0.2.
-        min_retries: Retries in flight that are always allowed; 0 to 1e9, by default 3.
+        share: Retries in flight per call in flight. At least 0; 0.2 by default.
+        min_retries: Retries in flight that are always allowed. 0 to 1,000,000,000; 3 by default.
+
+    Raises:
+        tidegate.PolicyError: If a setting is outside its range; with the key, the value and the rule.
 
     Example:
         >>> budget = ShareBudget(share=0.2, min_retries=1)
@@ -184,7 +203,7 @@ class ShareBudget(Part):
     __slots__ = ()
 
     def __init__(self, share: float = UNSET, min_retries: int = UNSET) -> None:
-        options = {"kind": "share", "share": share, "min_retries": min_retries}
+        options: dict[str, Any] = {"kind": "share", "share": share, "min_retries": min_retries}
         self._native: _native.ShareBudget = made(_native.ShareBudget, "retry.budget", options)
 
     def try_acquire(self, calls: int) -> bool:
@@ -211,8 +230,11 @@ class TokenBudget(Part):
     Starts full and stays within 0 and `max`; a retry is allowed above half of `max` (`docs/spec.md`, 2.13).
 
     Args:
-        max: Tokens when full; a whole number from 1 to 1,000.
-        ratio: What a success gives back; above 0 (1e-6) to 1.
+        max: Tokens when full. 1 to 1,000.
+        ratio: What a success gives back. 0.000001 to 1.
+
+    Raises:
+        tidegate.PolicyError: If a setting is outside its range; with the key, the value and the rule.
 
     Example:
         >>> budget = TokenBudget(max=4, ratio=0.1)
@@ -225,9 +247,8 @@ class TokenBudget(Part):
     __slots__ = ()
 
     def __init__(self, max: int, ratio: float) -> None:  # noqa: A002 - the key's name
-        self._native: _native.TokenBudget = made(
-            _native.TokenBudget, "retry.budget", {"kind": "tokens", "max": max, "ratio": ratio}
-        )
+        options: dict[str, Any] = {"kind": "tokens", "max": max, "ratio": ratio}
+        self._native: _native.TokenBudget = made(_native.TokenBudget, "retry.budget", options)
 
     def on_failure(self) -> None:
         """A retryable failure, first attempts included."""
@@ -255,10 +276,13 @@ class RetryQuota(Part):
     (`docs/spec.md`, 2.14).
 
     Args:
-        capacity: Tokens when full; 1 to 1e9, by default 500.
-        cost: What a retry costs; 1 to 65,535, by default 5.
-        timeout_cost: What a retry after an attempt timeout costs; 1 to 65,535, by default 10.
-        throttled_cost: What a retry after a throttled outcome costs; 1 to 65,535, by default `cost`.
+        capacity: Tokens when full. 1 to 1,000,000,000; 500 by default.
+        cost: What a retry costs. 1 to 65,535; 5 by default.
+        timeout_cost: What a retry after an attempt timeout costs. 1 to 65,535; 10 by default.
+        throttled_cost: What a retry after a throttled outcome costs. 1 to 65,535; `cost` by default.
+
+    Raises:
+        tidegate.PolicyError: If a setting is outside its range; with the key, the value and the rule.
 
     Example:
         >>> quota = RetryQuota(capacity=12)
@@ -278,8 +302,13 @@ class RetryQuota(Part):
         timeout_cost: int = UNSET,
         throttled_cost: int = UNSET,
     ) -> None:
-        options: dict[str, Any] = {"kind": "quota", "capacity": capacity, "cost": cost}
-        options |= {"timeout_cost": timeout_cost, "throttled_cost": throttled_cost}
+        options: dict[str, Any] = {
+            "kind": "quota",
+            "capacity": capacity,
+            "cost": cost,
+            "timeout_cost": timeout_cost,
+            "throttled_cost": throttled_cost,
+        }
         self._native: _native.RetryQuota = made(_native.RetryQuota, "retry.budget", options)
 
     def try_acquire(self, kind: Literal["transient", "timeout", "throttled"] = "transient") -> int | None:

@@ -1,3 +1,4 @@
+# Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 """Delays: the backoff, and what a server asks for."""
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tidegate import _native
 from tidegate._engine.options import UNSET
 
-from ._part import LONGEST, U64, Part, made, seed_of, whole
+from ._part import LONGEST, U8, U64, Part, made, seed_of, whole
 
 if TYPE_CHECKING:
     from tidegate._engine.clock import Span
@@ -55,19 +56,26 @@ class Backoff(Part):
 
     Growth: `constant` base, `linear` base·n, `exponential` base·multiplier^(n−1), `polynomial`
     base·n^exponent, each capped at `max` before jitter. Jitter of a delay d: `none`, `full` U(0, d),
-    `full_floor` U(0.1·d, d), `equal` d/2 + U(0, d/2), `decorrelated` U(base, min(max, 3·previous)),
-    `bounded` U((1−j)·d, (1+j)·d). Names after "Exponential Backoff And Jitter" (AWS Architecture Blog,
-    2015); `docs/spec.md`, 2.4 and 2.5.
+    `full_floor` U(0.1·d, d), `equal` d/2 + U(0, d/2), `decorrelated` U(base, min(max, 3·previous)), `bounded`
+    U((1−j)·d, (1+j)·d). Names after "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015);
+    `docs/spec.md`, 2.4 and 2.5.
 
     Args:
-        kind: How it grows; `exponential` by default.
-        base: The delay before the first retry, before jitter; seconds, 0 to 365 days, by default 0.1.
-        max: The longest delay, before jitter; seconds, from `base` to 365 days, by default 5.
-        multiplier: Of `exponential`; 1 to 1,000, by default 2.
-        exponent: Of `polynomial`, which needs it; a whole number from 1 to 8.
-        jitter: How it is spread; `full_floor` by default.
-        jitter_ratio: The j of `bounded`, which needs it; 0 to 1.
+        kind: How the delay before retry n grows: base·multiplier^(n−1), base, base·n, base·n^exponent.
+            `"exponential"` (default), `"constant"`, `"linear"`, `"polynomial"`.
+        base: The delay before the first retry, before jitter. Seconds or `timedelta`, 0 to 365 days; 0.1 s by
+            default.
+        max: The longest computed delay, before jitter. Seconds or `timedelta`, 0 to 365 days; 5 s by default.
+        multiplier: The growth from one retry to the next. 1 to 1000; 2 by default.
+        exponent: The power of polynomial growth. 1 to 8; required with kind `"polynomial"`.
+        jitter: How the delay d is spread: full_floor draws from [0.1·d, d], full from [0, d], equal from
+            [d/2, d], decorrelated from [base, 3·previous], bounded from [(1−j)·d, (1+j)·d]. `"full_floor"`
+            (default), `"none"`, `"full"`, `"equal"`, `"decorrelated"`, `"bounded"`.
+        jitter_ratio: The j of bounded jitter. 0 to 1; required with jitter `"bounded"`.
         seed: All the randomness there is, 64 bits; drawn from the operating system where it is left out.
+
+    Raises:
+        tidegate.PolicyError: If a setting is outside its range; with the key, the value and the rule.
 
     Example:
         >>> backoff = Backoff(base=0.1, max=5.0, jitter="none")
@@ -90,8 +98,15 @@ class Backoff(Part):
         jitter_ratio: float = UNSET,
         seed: int | None = None,
     ) -> None:
-        options: dict[str, Any] = {"kind": kind, "base": base, "max": max, "multiplier": multiplier}
-        options |= {"exponent": exponent, "jitter": jitter, "jitter_ratio": jitter_ratio}
+        options: dict[str, Any] = {
+            "kind": kind,
+            "base": base,
+            "max": max,
+            "multiplier": multiplier,
+            "exponent": exponent,
+            "jitter": jitter,
+            "jitter_ratio": jitter_ratio,
+        }
         self._native: _native.Backoff = made(_native.Backoff, "retry.backoff", options, seed_of(seed))
 
     def delay(self, n: int, call: int | None = None) -> float:
@@ -100,9 +115,8 @@ class Backoff(Part):
         Without `call` every delay is a draw of its own. With one, a number of your own for the call that is
         retried, the delay is a function of seed, call and n, and `decorrelated` follows the call's own draws.
         """
-        draw = None if call is None else whole("call", call, 0, U64)
-        return self._native.delay(whole("n", n, 1, 255), draw)
+        return self._native.delay(whole("n", n, 1, U8), None if call is None else whole("call", call, 0, U64))
 
     def ceiling(self, n: int) -> float:
         """Seconds before retry `n`, 1 to 255, without jitter."""
-        return self._native.ceiling(whole("n", n, 1, 255))
+        return self._native.ceiling(whole("n", n, 1, U8))

@@ -1,3 +1,4 @@
+# Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 """How much at once: the controllers of adaptive limits, and of a queue."""
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tidegate._engine.clock import Span
 
     class AimdKeys(TypedDict, total=False):
-        """The keys of an AIMD limit."""
+        """The keys of `Aimd`."""
 
         max_concurrency: int
         latency_threshold: Span
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
         latency_quantile: float
 
     class Gradient2Keys(TypedDict, total=False):
-        """The keys of a Gradient2 limit."""
+        """The keys of `Gradient2`."""
 
         max_concurrency: int
         min_concurrency: int
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
         variant: Literal["steady", "guarded", "plain", "netflix"]
 
     class CoDelKeys(TypedDict, total=False):
-        """The keys of a controlled queue."""
+        """The keys of `CoDel`."""
 
         queue_target: Span
         queue_interval: Span
@@ -53,14 +54,15 @@ class Aimd(Part):
     limit; who holds a permit and who waits is yours (`docs/spec.md`, 4.2).
 
     Args:
-        max_concurrency: The limit at first and at most, in calls; 1 to 1e9.
-        latency_threshold: A completion within it raises the limit, one over it cuts it; 1 µs to 365 days.
-        min_concurrency: The limit at least; 1 to `max_concurrency`, by default 1.
-        increase_step: What a good completion adds, divided by the limit; 1e-6 to 1e6, by default 1.
-        backoff_ratio: What a cut multiplies the limit by; 0.01 to 0.999, by default 0.9.
-        cooldown: At most one cut per cooldown; seconds, by default 1.
-        latency_quantile: Compare this quantile of recent latencies with the threshold, instead of each one;
-            0.001 to 0.999.
+        max_concurrency: The limit at first and at most, in calls. 1 to 1,000,000,000.
+        latency_threshold: A completion within it raises the limit, one over it cuts it. Seconds or
+            `timedelta`, 1 µs to 365 days.
+        min_concurrency: The limit at least; at most `max_concurrency`. 1 to 1,000,000,000; 1 by default.
+        increase_step: What a good completion adds, divided by the limit. At least 0.000001; 1 by default.
+        backoff_ratio: What a cut multiplies the limit by. 0.01 to 0.999; 0.9 by default.
+        cooldown: At most one cut per cooldown. Seconds or `timedelta`, 0 to 365 days; 1 s by default.
+        latency_quantile: Compare this quantile of recent latencies with the threshold, instead of each one.
+            0.001 to 0.999; off by default.
 
     Raises:
         tidegate.PolicyError: If a setting is outside its range; with the key, the value and the rule.
@@ -88,10 +90,16 @@ class Aimd(Part):
         cooldown: Span = UNSET,
         latency_quantile: float = UNSET,
     ) -> None:
-        options: dict[str, Any] = {"kind": "aimd", "max_concurrency": max_concurrency}
-        options |= {"latency_threshold": latency_threshold, "min_concurrency": min_concurrency}
-        options |= {"increase_step": increase_step, "backoff_ratio": backoff_ratio}
-        options |= {"cooldown": cooldown, "latency_quantile": latency_quantile}
+        options: dict[str, Any] = {
+            "kind": "aimd",
+            "max_concurrency": max_concurrency,
+            "latency_threshold": latency_threshold,
+            "min_concurrency": min_concurrency,
+            "increase_step": increase_step,
+            "backoff_ratio": backoff_ratio,
+            "cooldown": cooldown,
+            "latency_quantile": latency_quantile,
+        }
         self._native: _native.Aimd = made(_native.Aimd, "bulkhead", options)
 
     @property
@@ -105,12 +113,12 @@ class Aimd(Part):
         return self._native.exact()
 
     def on_latency(self, latency: Span, now: float) -> None:
-        """A call has ended well, after `latency`: seconds or a `timedelta`, 0 or more."""
+        """A call has ended well, after `latency`: 0 or more."""
         self._native.on_latency(latency if type(latency) is float else seconds(latency), now)
 
     def on_failure(self, latency: Span, now: float) -> None:
         """A call has failed after `latency`. Only a failure slower than the threshold counts, as a breach."""
-        self._native.on_failure(seconds(latency), now)
+        self._native.on_failure(latency if type(latency) is float else seconds(latency), now)
 
     def on_timeout(self, now: float) -> None:
         """Our own timeout has cut a call: a breach, whatever the quantile says."""
@@ -125,7 +133,8 @@ class Aimd(Part):
 
         A limit at its maximum moves with it; any other stays where it is, within the new range.
         """
-        made(self._native.retune, "bulkhead", {"kind": "aimd", **settings})
+        options: dict[str, Any] = {"kind": "aimd", **settings}
+        made(self._native.retune, "bulkhead", options)
 
 
 class Gradient2(Part):
@@ -135,13 +144,13 @@ class Gradient2(Part):
     (Netflix `concurrency-limits`; `steady` is what this project made of it, `docs/adr/0007`).
 
     Args:
-        max_concurrency: The limit at most, in calls; 1 to 1e9. It begins at 20, within its range.
-        min_concurrency: The limit at least; 1 to `max_concurrency`, by default 1.
-        long_window: Completions that the long-term latency looks back on; 2 to 1,000,000, by default 600.
-        rtt_tolerance: How much longer than the long-term latency is still good; 1 to 100, by default 1.5.
-        headroom: How many more than now the limit reaches for; 0 to 1e6, by default 4.
-        variant: `steady` (default) decides once per round trip and comes back to what the server can take;
-            `guarded`, `plain` and `netflix` are older rules.
+        max_concurrency: The limit at most, in calls; it begins at 20, within its range. 1 to 1,000,000,000.
+        min_concurrency: The limit at least; at most `max_concurrency`. 1 to 1,000,000,000; 1 by default.
+        long_window: Completions that the long-term latency looks back on. 2 to 1,000,000; 600 by default.
+        rtt_tolerance: How much longer than the long-term latency is still good. 1 to 100; 1.5 by default.
+        headroom: How many more than now the limit reaches for. At least 0; 4 by default.
+        variant: steady decides once per round trip and comes back to what the server can take; the others are
+            older rules. `"steady"` (default), `"guarded"`, `"plain"`, `"netflix"`.
 
     Raises:
         tidegate.PolicyError: If a setting is outside its range; with the key, the value and the rule.
@@ -167,9 +176,15 @@ class Gradient2(Part):
         headroom: float = UNSET,
         variant: Literal["steady", "guarded", "plain", "netflix"] = UNSET,
     ) -> None:
-        options: dict[str, Any] = {"kind": "gradient2", "max_concurrency": max_concurrency}
-        options |= {"min_concurrency": min_concurrency, "long_window": long_window}
-        options |= {"rtt_tolerance": rtt_tolerance, "headroom": headroom, "variant": variant}
+        options: dict[str, Any] = {
+            "kind": "gradient2",
+            "max_concurrency": max_concurrency,
+            "min_concurrency": min_concurrency,
+            "long_window": long_window,
+            "rtt_tolerance": rtt_tolerance,
+            "headroom": headroom,
+            "variant": variant,
+        }
         self._native: _native.Gradient2 = made(_native.Gradient2, "bulkhead", options)
 
     @property
@@ -191,7 +206,7 @@ class Gradient2(Part):
         """A call has ended well.
 
         Args:
-            rtt: How long it took: seconds or a `timedelta`, 0 or more.
+            rtt: How long it took; 0 or more.
             started: When it started, on the clock of `now`.
             in_flight: Calls that were out when it ended, itself included; 0 to 2^32 − 1.
             now: The present, in seconds.
@@ -203,7 +218,13 @@ class Gradient2(Part):
             raise
 
     def on_drop(self, started: float, in_flight: int, now: float) -> None:
-        """A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it."""
+        """A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it.
+
+        Args:
+            started: When it started, on the clock of `now`.
+            in_flight: Calls that were out when it ended, itself included; 0 to 2^32 − 1.
+            now: The present, in seconds.
+        """
         try:
             self._native.on_drop(started, in_flight, now)
         except (OverflowError, TypeError):
@@ -217,7 +238,8 @@ class Gradient2(Part):
 
     def retune(self, **settings: Unpack[Gradient2Keys]) -> None:
         """Goes on with other settings, the same keys as at first; what has been learnt stays."""
-        made(self._native.retune, "bulkhead", {"kind": "gradient2", **settings})
+        options: dict[str, Any] = {"kind": "gradient2", **settings}
+        made(self._native.retune, "bulkhead", options)
 
 
 class CoDel(Part):
@@ -227,11 +249,14 @@ class CoDel(Part):
     ask for each waiter that is taken out, and say when the queue is empty.
 
     Args:
-        queue_target: The wait that is fine at any time; seconds, 1 µs to 365 days, less than the interval.
-        queue_interval: How long a queue that never empties is not yet congested; by default 0.1.
-        codel: The law: `facebook` (default; "Fail at Scale", ACM Queue 2015) sheds whoever has waited longer
-            than the interval, and longer than the target where the queue has not been empty for an interval;
-            `rfc8289` sheds one waiter, then more and more often, once waits have stayed above the target.
+        queue_target: The wait that is fine at any time; less than the interval. Seconds or `timedelta`, 1 µs
+            to 365 days.
+        queue_interval: How long a queue that never empties is not yet congested. Seconds or `timedelta`, 1 µs
+            to 365 days; 0.1 s by default.
+        codel: The law: facebook ("Fail at Scale", ACM Queue 2015) sheds whoever has waited longer than the
+            interval, and longer than the target where the queue has not been empty for an interval; rfc8289
+            sheds one waiter, then more and more often, once waits have stayed above the target. `"facebook"`
+            (default), `"rfc8289"`.
         now: The present, on your clock: the queue is empty.
 
     Raises:
@@ -256,8 +281,14 @@ class CoDel(Part):
         *,
         now: float,
     ) -> None:
-        options = {"queue_target": queue_target, "queue_interval": queue_interval, "codel": codel}
-        self._native: _native.CoDel = made(_native.CoDel, "bulkhead", {**_ITS_BULKHEAD, **options}, now)
+        options: dict[str, Any] = {
+            "max_concurrency": 1,
+            "max_queue": 1,
+            "queue_target": queue_target,
+            "queue_interval": queue_interval,
+            "codel": codel,
+        }
+        self._native: _native.CoDel = made(_native.CoDel, "bulkhead", options, now)
 
     def on_empty(self, now: float) -> None:
         """The queue has just been seen empty: before a waiter came, or after the last one has left."""
@@ -267,12 +298,16 @@ class CoDel(Part):
         """Is the waiter at hand shed? To be asked once for each one that is taken out.
 
         Args:
-            sojourn: How long it has waited: seconds or a `timedelta`, 0 or more.
+            sojourn: How long it has waited; 0 or more.
             now: The present, in seconds.
             scale: What its importance stretches the allowed wait by; 0.01 to 100. A policy has 0.25 for
                 `best_effort`, 0.5 for `degraded`, 1 for `normal` and 2 for `critical`.
         """
-        return self._native.should_shed(seconds(sojourn), real("scale", scale, 0.01, 100), now)
+        return self._native.should_shed(
+            sojourn if type(sojourn) is float else seconds(sojourn),
+            now,
+            real("scale", scale, 0.01, 100.0),
+        )
 
     def congested(self, now: float) -> bool:
         """Has the queue not been empty for a whole interval? Then serve the newest waiter first."""
@@ -284,8 +319,5 @@ class CoDel(Part):
 
     def retune(self, **settings: Unpack[CoDelKeys]) -> None:
         """Goes on with other settings, the same keys as at first. Another law begins anew."""
-        made(self._native.retune, "bulkhead", {**_ITS_BULKHEAD, **settings})
-
-
-_ITS_BULKHEAD = {"max_concurrency": 1, "max_queue": 1}
-"""In a policy a queue belongs to a bulkhead; these are neither read nor shown."""
+        options: dict[str, Any] = {"max_concurrency": 1, "max_queue": 1, **settings}
+        made(self._native.retune, "bulkhead", options)

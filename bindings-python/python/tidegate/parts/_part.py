@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from tidegate._engine.clock import to_us
 from tidegate._engine.engine import draw_seed
 from tidegate._engine.errors import PolicyError
-from tidegate._engine.options import pairs_of
+from tidegate._engine.options import UNSET, pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tidegate._engine.clock import Span
 
+U8: Final = (1 << 8) - 1
 U16: Final = (1 << 16) - 1
 U32: Final = (1 << 32) - 1
 U64: Final = (1 << 64) - 1
@@ -86,11 +87,13 @@ def seconds(value: Span) -> float:
     return value.total_seconds() if isinstance(value, timedelta) else value
 
 
-def span_us(key: str, value: Span) -> int:
-    """A span that is no key of a policy, 1 µs to 365 days, in microseconds."""
-    us = to_us(value)
+def lease_us(lease: Span) -> int | None:
+    """How long a probe keeps its place, 1 µs to 365 days, in microseconds; None where it is left to core."""
+    if lease is UNSET:
+        return None
+    us = to_us(lease)
     if isinstance(us, str) or not 1 <= us <= _YEAR_US:
         raise ValueError(
-            f"{key} = {value!r}: must be seconds or a timedelta, from 0.000001 (1 µs) to 365 days"
+            f"probe_lease = {lease!r}: must be seconds or a timedelta, from 0.000001 (1 µs) to 365 days"
         ) from None
     return int(us)

@@ -1,3 +1,4 @@
+# Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 """Estimators of quantiles in bounded memory: what latency do 95 % of the calls not exceed?
 
 All of them take any unit, and all ignore NaN and the infinities, so that one bad reading spoils nothing.
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from typing_extensions import Self
-
-# Core bounds what it is given to these, silently; here a number outside them is a mistake.
-_QUANTILES = (0.001, 0.999)
-_ACCURACIES = (0.001, 0.25)
-_LEAST_WINDOW = 10
 
 
 class P2Quantile(Part):
@@ -46,7 +42,7 @@ class P2Quantile(Part):
     __slots__ = ()
 
     def __init__(self, p: float) -> None:
-        self._native: _native.P2Quantile = _native.P2Quantile(real("p", p, *_QUANTILES))
+        self._native: _native.P2Quantile = _native.P2Quantile(real("p", p, 0.001, 0.999))
 
     def observe(self, x: float) -> None:
         """Takes in one value. NaN and the infinities are ignored."""
@@ -74,7 +70,7 @@ class WindowedP2Quantile(Part):
     Two overlapping `P2Quantile`s, so that old values are forgotten and there is always an answer.
 
     Args:
-        p: The quantile, 0.001 to 0.999.
+        p: The quantile, 0.001 to 0.999; 0.5 is the median.
         window: How many values are remembered at most; 10 to 2^32 − 1. An odd window is one value shorter.
 
     Raises:
@@ -92,7 +88,8 @@ class WindowedP2Quantile(Part):
 
     def __init__(self, p: float, window: int) -> None:
         self._native: _native.WindowedP2Quantile = _native.WindowedP2Quantile(
-            real("p", p, *_QUANTILES), whole("window", window, _LEAST_WINDOW, U32)
+            real("p", p, 0.001, 0.999),
+            whole("window", window, 10, U32),
         )
 
     def observe(self, x: float) -> None:
@@ -119,7 +116,7 @@ class DDSketch(Part):
 
     Masson, Rim and Lee, VLDB 2019, with integer arithmetic: the same bins on every machine and in every
     language. At most 2,048 bins, 16 KiB; a negative value counts as zero. A sketch is data: equal ones
-    compare equal, and it can be pickled, or sent as words.
+    compare equal, and it can be sent as words.
 
     Args:
         alpha: The relative accuracy, 0.001 to 0.25; by default 0.01, so 1 %.
@@ -143,42 +140,11 @@ class DDSketch(Part):
     __slots__ = ()
 
     def __init__(self, alpha: float = 0.01) -> None:
-        self._native: _native.DDSketch = _native.DDSketch(real("alpha", alpha, *_ACCURACIES))
-
-    @classmethod
-    def from_words(cls, words: Iterable[int]) -> Self:
-        """The sketch that these words are: `to_words` of one in any language.
-
-        Raises:
-            ValueError: If they are no sketch; with the rule that they break.
-        """
-        given = list(words)
-        try:
-            native = _native.DDSketch.from_words(given)
-        except (OverflowError, TypeError):
-            for place, word in enumerate(given):
-                whole(f"words[{place}]", word, 0, U64)
-            raise
-        sketch = cls.__new__(cls)
-        sketch._native = native
-        return sketch
-
-    def to_words(self) -> list[int]:
-        """The sketch as whole numbers of 64 bits: five, and one for each bin that holds values. Exact."""
-        return self._native.to_words()
+        self._native: _native.DDSketch = _native.DDSketch(real("alpha", alpha, 0.001, 0.25))
 
     def add(self, x: float) -> None:
         """Takes in one value. NaN and the infinities are ignored."""
         self._native.add(x)
-
-    def merge(self, other: DDSketch) -> None:
-        """Takes in all that another sketch holds, as if each of its values had been added here.
-
-        Raises:
-            ValueError: If the other has another `alpha`, or the two hold more than 2^53 − 1 values. Neither
-                has changed.
-        """
-        self._native.merge(other._native)
 
     def quantile(self, q: float) -> float | None:
         """What stands for the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
@@ -221,6 +187,37 @@ class DDSketch(Part):
     def clear(self) -> None:
         """Forgets all values and keeps the accuracy."""
         self._native.clear()
+
+    @classmethod
+    def from_words(cls, words: Iterable[int]) -> Self:
+        """The sketch that these words are: `to_words` of one in any language.
+
+        Raises:
+            ValueError: If they are no sketch; with the rule that they break.
+        """
+        given = list(words)
+        try:
+            native = _native.DDSketch.from_words(given)
+        except (OverflowError, TypeError):
+            for place, word in enumerate(given):
+                whole(f"words[{place}]", word, 0, U64)
+            raise
+        sketch = cls.__new__(cls)
+        sketch._native = native
+        return sketch
+
+    def to_words(self) -> list[int]:
+        """The sketch as whole numbers of 64 bits: five, and one for each bin that holds values. Exact."""
+        return self._native.to_words()
+
+    def merge(self, other: DDSketch) -> None:
+        """Takes in all that another sketch holds, as if each of its values had been added here.
+
+        Raises:
+            ValueError: If the other has another `alpha`, or the two hold more than 2^53 − 1 values. Neither
+                has changed.
+        """
+        self._native.merge(other._native)
 
     def __eq__(self, other: object) -> bool:
         return self._native.equals(other._native) if isinstance(other, DDSketch) else NotImplemented

@@ -1,8 +1,9 @@
+# Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 """How fast: rate limits, and a send rate that throttles cut."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidegate import _native
 from tidegate._engine.options import UNSET
@@ -16,58 +17,24 @@ if TYPE_CHECKING:
 
     from tidegate._engine.clock import Span
 
-    class RateKeys(TypedDict, total=False):
-        """The keys of a rate limit."""
+    class TokenBucketKeys(TypedDict, total=False):
+        """The keys of `TokenBucket`."""
 
         permits: int
         per: Span
         burst: int
 
 
-class Rate(Part):
-    """What both rate limits do."""
-
-    __slots__ = ()
-
-    def try_take(self, now: float, cost: int = 1) -> bool:
-        """Takes `cost` tokens (0 to 2^32 − 1), if there are enough. A cost of 0 is always granted."""
-        try:
-            taken: bool = self._native.try_take(now, cost)
-        except (OverflowError, TypeError):
-            whole("cost", cost, 0, U32)
-            raise
-        return taken
-
-    def acquire(self, now: float, cost: int = 1) -> float:
-        """Takes `cost` tokens, or takes none and says when to come back.
-
-        Returns:
-            0 where they were taken. Else the seconds until there are enough, rounded up to a microsecond;
-            infinity for a cost above the burst.
-        """
-        try:
-            wait: float = self._native.acquire(now, cost)
-        except (OverflowError, TypeError):
-            whole("cost", cost, 0, U32)
-            raise
-        return wait
-
-    def is_fresh(self, now: float) -> bool:
-        """Is it full, as a new one is?"""
-        fresh: bool = self._native.is_fresh(now)
-        return fresh
-
-
-class TokenBucket(Rate):
+class TokenBucket(Part):
     """A rate and a burst: a bucket that starts full and refills continuously (`docs/spec.md`, 3.1).
 
     Integers only, so nothing drifts; a clock that runs back mints nothing, and a silence of hours gives one
     burst. Within any span t it grants at most `burst` + t·`permits`/`per`.
 
     Args:
-        permits: Tokens that flow in per `per`; a whole number from 1 to 1e9.
-        per: The span that `permits` belong to; seconds, 1 µs to 365 days.
-        burst: Tokens that the full bucket holds; 1 to 1e9, by default `permits`.
+        permits: Tokens that flow in per `per`. 1 to 1,000,000,000.
+        per: The span that `permits` belong to. Seconds or `timedelta`, 1 µs to 365 days.
+        burst: Tokens that may be taken at once, after a quiet time. 1 to 1,000,000,000; `permits` by default.
         now: The moment from which it fills, on your clock.
 
     Raises:
@@ -86,14 +53,34 @@ class TokenBucket(Rate):
     __slots__ = ()
 
     def __init__(self, permits: int, per: Span, burst: int = UNSET, *, now: float) -> None:
-        options = {"permits": permits, "per": per, "burst": burst}
+        options: dict[str, Any] = {"permits": permits, "per": per, "burst": burst}
         self._native: _native.TokenBucket = made(_native.TokenBucket, "rate_limit", options, now)
+
+    def try_take(self, now: float, cost: int = 1) -> bool:
+        """Takes `cost` tokens (0 to 2^32 − 1), if there are enough. A cost of 0 is always granted."""
+        try:
+            return self._native.try_take(now, cost)
+        except (OverflowError, TypeError):
+            whole("cost", cost, 0, U32)
+            raise
+
+    def acquire(self, now: float, cost: int = 1) -> float:
+        """Takes `cost` tokens, or takes none and says when to come back.
+
+        0 where they were taken. Else the seconds until there are enough, rounded up to a microsecond;
+        infinity for a cost above the burst.
+        """
+        try:
+            return self._native.acquire(now, cost)
+        except (OverflowError, TypeError):
+            whole("cost", cost, 0, U32)
+            raise
 
     def wait_for(self, now: float, tokens: int = 1) -> float:
         """Seconds until `tokens` in all (0 to 2^64 − 1) will have flowed in beyond what is used; takes none.
 
         Linear, also above the burst: those who queue take their tokens as they come, so the third of three
-        that want one each waits `wait_for(now, 3)`.
+        that want one each waits for 3.
         """
         try:
             return self._native.wait_for(now, tokens)
@@ -105,16 +92,21 @@ class TokenBucket(Rate):
         """Whole tokens that are there now."""
         return self._native.level(now)
 
-    def retune(self, now: float, **settings: Unpack[RateKeys]) -> None:
+    def is_fresh(self, now: float) -> bool:
+        """Is it full, as a new one is?"""
+        return self._native.is_fresh(now)
+
+    def retune(self, now: float, **settings: Unpack[TokenBucketKeys]) -> None:
         """Goes on with other settings, the same keys as at first, and the tokens that are there.
 
         They are capped at the new burst; a larger burst fills at the new rate. A change to and fro mints
         nothing.
         """
-        made(self._native.retune, "rate_limit", settings, now)
+        options: dict[str, Any] = {**settings}
+        made(self._native.retune, "rate_limit", options, now)
 
 
-class Gcra(Rate):
+class Gcra(Part):
     """The same rate limit kept as one moment: the generic cell rate algorithm (`docs/spec.md`, 3.3).
 
     ITU-T I.371. It decides as a `TokenBucket` of the same settings wherever `permits` divide `per` in
@@ -122,9 +114,9 @@ class Gcra(Rate):
     Starts full. A clock that runs back mints nothing.
 
     Args:
-        permits: Tokens that flow in per `per`; a whole number from 1 to 1e9.
-        per: The span that `permits` belong to; seconds, 1 µs to 365 days.
-        burst: Tokens that may be taken at once; 1 to 1e9, by default `permits`.
+        permits: Tokens that flow in per `per`. 1 to 1,000,000,000.
+        per: The span that `permits` belong to. Seconds or `timedelta`, 1 µs to 365 days.
+        burst: Tokens that may be taken at once, after a quiet time. 1 to 1,000,000,000; `permits` by default.
 
     Raises:
         tidegate.PolicyError: If a setting is outside its range; with the key, the value and the rule.
@@ -140,8 +132,32 @@ class Gcra(Rate):
     __slots__ = ()
 
     def __init__(self, permits: int, per: Span, burst: int = UNSET) -> None:
-        options = {"permits": permits, "per": per, "burst": burst}
+        options: dict[str, Any] = {"permits": permits, "per": per, "burst": burst}
         self._native: _native.Gcra = made(_native.Gcra, "rate_limit", options)
+
+    def try_take(self, now: float, cost: int = 1) -> bool:
+        """Takes `cost` tokens (0 to 2^32 − 1), if there are enough. A cost of 0 is always granted."""
+        try:
+            return self._native.try_take(now, cost)
+        except (OverflowError, TypeError):
+            whole("cost", cost, 0, U32)
+            raise
+
+    def acquire(self, now: float, cost: int = 1) -> float:
+        """Takes `cost` tokens, or takes none and says when to come back.
+
+        0 where they were taken. Else the seconds until there are enough, rounded up to a microsecond;
+        infinity for a cost above the burst.
+        """
+        try:
+            return self._native.acquire(now, cost)
+        except (OverflowError, TypeError):
+            whole("cost", cost, 0, U32)
+            raise
+
+    def is_fresh(self, now: float) -> bool:
+        """Is it full, as a new one is?"""
+        return self._native.is_fresh(now)
 
 
 class CubicRate(Part):

@@ -50,6 +50,11 @@ impl RetryQuota {
         Self { settings, spent: 0 }
     }
 
+    /// What it was made of: another of these settings starts full.
+    pub fn settings(&self) -> QuotaSettings {
+        self.settings
+    }
+
     /// An empty quota: retries have to be earned from the first on.
     pub(crate) fn spent(settings: QuotaSettings) -> Self {
         Self { settings, spent: settings.capacity }

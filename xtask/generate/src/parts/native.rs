@@ -1,0 +1,342 @@
+//! The Rust halves of the wrappers for Python and for uniffi: conversions and nothing else.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use super::{Arg, Kind, Method, Part, Ret, now, own, paragraphs};
+
+const HEAD: &str = "// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.\n\n";
+
+/// Who the wrapper is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Host {
+    Python,
+    Uniffi,
+}
+
+use Host::{Python, Uniffi};
+
+pub fn pyo3(group: &str, parts: &[Part]) -> (String, String) {
+    (format!("bindings-python/src/parts/{group}.rs"), file(group, parts, Python))
+}
+
+#[expect(dead_code)] // until the facades of Kotlin and Swift are generated
+pub fn uniffi(group: &str, parts: &[Part]) -> (String, String) {
+    (format!("bindings-uniffi/src/parts/{group}.rs"), file(group, parts, Uniffi))
+}
+
+impl Host {
+    fn own(self) -> &'static str {
+        match self {
+            Python => include_str!("own/pyo3.rs.in"),
+            Uniffi => include_str!("own/uniffi.rs.in"),
+        }
+    }
+
+    fn kind(self, kind: Kind) -> &'static str {
+        match kind {
+            Kind::Moment | Kind::Span if self == Python => "f64",
+            Kind::Moment | Kind::Span | Kind::Seed | Kind::Whole(_, 64) | Kind::Hot(64) => "u64",
+            Kind::Lease | Kind::Bits => "Option<u64>",
+            Kind::Whole(_, 8) => "u8",
+            Kind::Whole(_, 16) => "u16",
+            Kind::Whole(..) | Kind::Hot(_) => "u32",
+            Kind::Real(..) | Kind::Float => "f64",
+            Kind::Flag => "bool",
+            Kind::PaidFor => "&str",
+        }
+    }
+
+    /// What core is given for an argument, where that is another thing, and whether it may be refused.
+    fn given(self, arg: &Arg) -> Option<(String, bool)> {
+        let name = arg.name;
+        match (arg.kind, self) {
+            (Kind::Moment, Python) => Some((format!("moment(\"{name}\", {name})?"), true)),
+            (Kind::Span, Python) => Some((format!("span(\"{name}\", {name})?"), true)),
+            (Kind::Moment, Uniffi) => Some((format!("time({name})"), false)),
+            (Kind::Span, Uniffi) => Some((format!("span({name})"), false)),
+            (Kind::PaidFor, _) => Some((format!("paid_for({name})?"), true)),
+            _ => None,
+        }
+    }
+
+    /// The type of an answer, and how it is made of core's.
+    fn answer(self, ret: Ret, core: &str) -> (&'static str, String) {
+        let python = self == Python;
+        let span = if python { "f64" } else { "u64" };
+        match ret {
+            Ret::Nothing => ("", format!("{core};")),
+            Ret::Flag => ("bool", core.into()),
+            Ret::Done => ("bool", format!("{core}.is_ok()")),
+            Ret::U32 => ("u32", core.into()),
+            Ret::U64 => ("u64", core.into()),
+            Ret::Cost => ("Option<u16>", core.into()),
+            Ret::Real => ("f64", core.into()),
+            Ret::MaybeReal => ("Option<f64>", core.into()),
+            Ret::Span if python => (span, format!("seconds({core})")),
+            Ret::Span => (span, format!("{core}.as_micros()")),
+            Ret::MaybeSpan if python => ("Option<f64>", format!("{core}.map(seconds)")),
+            Ret::MaybeSpan => ("Option<u64>", format!("{core}.map(tidegate::Duration::as_micros)")),
+            Ret::MaybeLatency => ("Option<f64>", format!("{core}.map(|micros| micros / 1e6)")),
+            Ret::MaybeMoment if python => ("Option<f64>", format!("{core}.map(reading)")),
+            Ret::MaybeMoment => ("Option<u64>", format!("{core}.map(tidegate::Time::as_micros)")),
+            Ret::Wait => (span, format!("until({core})")),
+            Ret::Taken => (span, format!("{core}.err().map_or({}, until)", if python { "0.0" } else { "0" })),
+        }
+    }
+
+    fn result(self, of: &str) -> String {
+        match self {
+            Python => format!("PyResult<{of}>"),
+            Uniffi => format!("Result<{of}, Invalid>"),
+        }
+    }
+
+    /// A new part around core's.
+    fn made(self, inner: &str) -> String {
+        match self {
+            Python => format!("Self(Mutex::new({inner}))"),
+            Uniffi => format!("Arc::new(Self(Mutex::new({inner})))"),
+        }
+    }
+
+    fn public(self) -> &'static str {
+        if self == Python { "" } else { "pub " }
+    }
+}
+
+fn file(group: &str, parts: &[Part], host: Host) -> String {
+    let mut body = String::new();
+    for part in parts {
+        class(&mut body, part, host);
+    }
+    body += own(host.own(), &format!("file {group}"));
+    let mut text = HEAD.to_owned();
+    let title = match group {
+        "breaker" => "Who is let through: the circuit breaker and the adaptive throttle.",
+        "budgets" => "How many retries: the budgets, of every kind.",
+        "delay" => "Delays: the backoff, and what a server asks for.",
+        "limit" => "How much at once: the controllers of adaptive limits, and of a queue.",
+        "quantile" => "Estimators of quantiles.",
+        _ => "How fast: rate limits, and the cubic send rate.",
+    };
+    let _ = writeln!(text, "//! {title}\n");
+    let code = body.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let words: Vec<_> =
+        code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).collect();
+    let mut used = |path: &str, names: &[&str]| {
+        let known = |name: &&&str| words.contains(*name);
+        let names: Vec<_> = names.iter().filter(known).copied().collect();
+        if !names.is_empty() {
+            let _ = writeln!(text, "use {path}::{{{}}};", names.join(", "));
+        }
+    };
+    if host == Uniffi {
+        used("std::sync", &["Arc"]);
+    }
+    used("parking_lot", &["Mutex"]);
+    if host == Python {
+        used("pyo3::exceptions", &["PyValueError"]);
+        used("pyo3", &["Bound", "PyAny", "PyResult", "pyclass", "pyfunction", "pymethods"]);
+    }
+    used("tidegate::rng", &["Purpose"]);
+    let helpers = [
+        "Drawn", "Pairs", "argument", "class", "leased", "moment", "paid_for", "reading", "seconds",
+        "settings", "span", "time", "until",
+    ];
+    used("super", &helpers);
+    if host == Uniffi {
+        used("crate", &["Invalid"]);
+    }
+    formatted(&(text + "\n" + &body))
+}
+
+fn class(text: &mut String, part: &Part, host: Host) {
+    let name = part.name;
+    let inner = match part.draws {
+        Some(_) => format!("Drawn<tidegate::{name}>"),
+        None => format!("tidegate::{name}"),
+    };
+    let (attribute, methods) = match host {
+        Python => ("#[pyclass(frozen, module = \"tidegate._native\")]", "#[pymethods]"),
+        Uniffi => ("#[derive(uniffi::Object)]", "#[uniffi::export]"),
+    };
+    let _ = write!(
+        text,
+        "/// {}\n{attribute}\npub struct {name}(pub(super) Mutex<{inner}>);\n\n{methods}\nimpl {name} {{\n",
+        words(part.summary())
+    );
+    constructor(text, part, host);
+    for method in part.methods.iter().filter(|method| !method.own) {
+        does(text, part, method, host);
+    }
+    if !part.retune.0.is_empty() {
+        retune(text, part, host);
+    }
+    let copied = own(host.own(), name);
+    let _ = write!(text, "{copied}\n\n/// Another of the same state.\n{}fn copy(&self) -> ", host.public());
+    let _ = match host {
+        Python => write!(text, "Self"),
+        Uniffi => write!(text, "Arc<Self>"),
+    };
+    let _ = write!(
+        text,
+        " {{\n#[allow(clippy::clone_on_copy)] // of some parts, which is all the same here\nlet twin = self.0.lock().clone();\n{}\n}}\n}}\n\n",
+        host.made("twin")
+    );
+}
+
+/// Core's settings of the pairs.
+fn settings(part: &Part) -> String {
+    let of = match part.fixed {
+        _ if part.settings.starts_with('|') => part.settings.into(),
+        _ if part.settings != "budget" => format!("tidegate::Policy::{}", part.settings),
+        [(_, kind), ..] => {
+            let variant = kind[..1].to_uppercase() + &kind[1..];
+            format!(
+                "|policy| match policy.budget() {{ Some(tidegate::BudgetSettings::{variant}(it)) => Some(it), _ => None }}"
+            )
+        }
+        [] => unreachable!("a budget is of some kind"),
+    };
+    let settings = format!("settings(&pairs, {of})?");
+    if part.beside.iter().any(|arg| arg.kind == Kind::Lease) {
+        return format!("leased({settings}, probe_lease)");
+    }
+    settings
+}
+
+const PAIRS: &str = "pairs: \"list[tuple[str, float | str]]\"";
+const EXTRACTED: &str = "#[allow(clippy::needless_pass_by_value)] // extracted from Python objects\n";
+
+fn constructor(text: &mut String, part: &Part, host: Host) {
+    let names: Vec<_> = part.beside.iter().map(|arg| arg.name).collect();
+    let mut taken: Vec<_> =
+        part.beside.iter().map(|arg| format!("{}: {}", arg.name, host.kind(arg.kind))).collect();
+    let with_settings = !part.settings.is_empty();
+    if with_settings {
+        taken.insert(0, "pairs: Pairs".into());
+    }
+    match host {
+        Python => {
+            *text += "#[new]\n";
+            if with_settings {
+                let all: Vec<_> = std::iter::once(PAIRS).chain(names.iter().copied()).collect();
+                let _ = write!(text, "#[pyo3(signature = ({}))]\n{EXTRACTED}", all.join(", "));
+            }
+        }
+        Uniffi => *text += "/// A new one with these settings.\n#[uniffi::constructor]\n",
+    }
+    let mut given: Vec<_> = Vec::new();
+    if with_settings {
+        given.push(settings(part));
+    }
+    for arg in part.beside.iter().filter(|arg| !matches!(arg.kind, Kind::Seed | Kind::Lease)) {
+        given.push(host.given(arg).map_or(arg.name.into(), |(given, _)| given));
+    }
+    let mut inner = format!("tidegate::{}::new({})", part.name, given.join(", "));
+    if part.name == "Backoff" {
+        inner.clone_from(&given[0]);
+    }
+    if part.draws.is_some() {
+        inner = format!("Drawn::new({inner}, seed)");
+    }
+    let fallible = with_settings || part.beside.iter().any(|arg| arg.kind == Kind::Moment);
+    let this = if host == Python { "Self" } else { "Arc<Self>" };
+    let made = host.made(&inner);
+    let (ret, made) = if fallible { (host.result(this), format!("Ok({made})")) } else { (this.into(), made) };
+    let _ = write!(text, "{}fn new({}) -> {ret} {{\n{made}\n}}\n\n", host.public(), taken.join(", "));
+}
+
+fn does(text: &mut String, part: &Part, method: &Method, host: Host) {
+    let mut fallible = false;
+    let mut lets = String::new();
+    for arg in &method.args {
+        if let Some((given, may_fail)) = host.given(arg) {
+            fallible |= may_fail;
+            let _ = writeln!(lets, "let {} = {given};", arg.name);
+        }
+    }
+    let order = if method.core.is_empty() {
+        std::iter::once(method.name).chain(method.args.iter().map(|arg| arg.name)).collect()
+    } else {
+        method.core.split(' ').collect::<Vec<_>>()
+    };
+    let mut receiver = if part.draws.is_some() { "self.0.lock().part" } else { "self.0.lock()" };
+    if let (Some(purpose), true) = (part.draws, method.args.iter().any(|arg| arg.kind == Kind::Bits)) {
+        let _ = write!(lets, "let mut it = self.0.lock();\nlet bits = it.bits(bits, Purpose::{purpose});\n");
+        receiver = "it.part";
+    }
+    let core = format!("{receiver}.{}({})", order[0], order[1..].join(", "));
+    let (kind, answer) = host.answer(method.ret, &core);
+    let (ret, answer) = match (fallible, kind) {
+        (true, "") => (format!("-> {}", host.result("()")), format!("{answer}\nOk(())")),
+        (true, kind) => (format!("-> {}", host.result(kind)), format!("Ok({answer})")),
+        (false, "") => (String::new(), answer),
+        (false, kind) => (format!("-> {kind}"), answer),
+    };
+    let args: Vec<_> =
+        method.args.iter().map(|arg| format!(", {}: {}", arg.name, host.kind(arg.kind))).collect();
+    let doc = words(paragraphs(method.doc)[0]);
+    let (public, name) = (host.public(), method.name);
+    let _ =
+        write!(text, "/// {doc}\n{public}fn {name}(&self{}) {ret} {{\n{lets}{answer}\n}}\n\n", args.concat());
+}
+
+fn retune(text: &mut String, part: &Part, host: Host) {
+    let args = part.retuned();
+    *text += "/// Goes on with other settings.\n";
+    if host == Python {
+        let names: Vec<_> = std::iter::once(PAIRS).chain(args.iter().map(|arg| arg.name)).collect();
+        let _ = write!(text, "#[pyo3(signature = ({}))]\n{EXTRACTED}", names.join(", "));
+    }
+    let taken: Vec<_> = args.iter().map(|arg| format!(", {}: {}", arg.name, host.kind(arg.kind))).collect();
+    let mut given = vec!["to"];
+    let _ = write!(
+        text,
+        "{}fn retune(&self, pairs: Pairs{}) -> {} {{\nlet to = {};\n",
+        host.public(),
+        taken.concat(),
+        host.result("()"),
+        settings(part)
+    );
+    if part.retune.1 {
+        let _ = writeln!(text, "let now = {};", host.given(&now()).expect("a moment is converted").0);
+        given.push("now");
+    }
+    let receiver = if part.draws.is_some() { "self.0.lock().part" } else { "self.0.lock()" };
+    let _ = write!(text, "{receiver}.retune({});\nOk(())\n}}\n\n", given.join(", "));
+}
+
+/// Texts as Rust has them.
+fn words(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (mark, word) in [
+        ("{none}", "`None`"),
+        ("{Time}", "How long"),
+        ("{the_time}", "the time"),
+        ("{zero}", "0"),
+        ("{in_seconds}", " in seconds"),
+        ("{u32}", "2^32 − 1"),
+        ("{u64}", "2^64 − 1"),
+    ] {
+        text = text.replace(mark, word);
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Rust as `cargo fmt` leaves it.
+fn formatted(text: &str) -> String {
+    let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut rustfmt = Command::new("rustfmt")
+        .args(["--edition", "2024", "--config-path", config])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("rustfmt belongs to the toolchain of rust-toolchain.toml");
+    rustfmt.stdin.take().expect("it is piped").write_all(text.as_bytes()).expect("rustfmt reads");
+    let output = rustfmt.wait_with_output().expect("rustfmt ends");
+    assert!(output.status.success(), "rustfmt does not take what is generated:\n{text}");
+    String::from_utf8(output.stdout).expect("Rust is UTF-8")
+}
