@@ -1,5 +1,5 @@
-// The package in Chromium: a page without a bundler under a strict Content-Security-Policy, a worker, builds by Vite and
-// esbuild. `CHROMIUM` names the program; by default Debian's. node e2e/browser.mjs
+// The package in Chromium: a page without a bundler under a strict Content-Security-Policy, a worker, builds by Vite,
+// webpack, Rollup and esbuild, and Vite's server for development. `CHROMIUM` names the program; by default Debian's. node e2e/browser.mjs
 
 import { createHash } from "node:crypto";
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -7,8 +7,11 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
+import nodeResolve from "@rollup/plugin-node-resolve";
 import { chromium } from "playwright-core";
-import { build as vite } from "vite";
+import { rollup } from "rollup";
+import { build as vite, createServer as viteServer } from "vite";
+import webpack from "webpack";
 import { start } from "../../examples/browser/serve.mjs";
 import { Fresh, NotRun, Origin, runAll } from "./fresh.mjs";
 import { script, sent } from "./pages/scenario.mjs";
@@ -22,13 +25,13 @@ const TYPES = {
 const EXAMPLE = fileURLToPath(new URL("../../examples/browser", import.meta.url));
 const program = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
-/** Serves a folder under this policy of security: its address, and how to end it. */
-async function served(folder, csp) {
+/** Serves a folder under this policy of security: its address, and how to end it. `types` are those of content. */
+async function served(folder, csp, types = TYPES) {
   const server = createServer((request, response) => {
     const path = normalize(decodeURIComponent(new URL(request.url, "http://x").pathname));
     const file = join(folder, path.endsWith("/") ? `${path}index.html` : path);
     if (!existsSync(file) || !statSync(file).isFile()) return response.writeHead(404).end();
-    const type = TYPES[extname(file)] ?? "application/octet-stream";
+    const type = types[extname(file)] ?? "application/octet-stream";
     response.writeHead(200, { "content-type": type, "content-security-policy": csp }).end(readFileSync(file));
   });
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
@@ -69,8 +72,8 @@ let browser;
 const profile = mkdtempSync(join(tmpdir(), "tidegate-chromium-"));
 
 /** Opens a page of the folder; what it is asked, and what its console says. */
-async function opened(folder, path, csp, ask) {
-  const server = await served(folder, csp);
+async function opened(folder, path, csp, ask, types) {
+  const server = await served(folder, csp, types);
   try {
     return await inTab(server.url + path, ask);
   } finally {
@@ -111,9 +114,13 @@ async function inTab(url, ask) {
 }
 
 /** The scenario, asked of a function of the page. */
-async function holds(folder, path, name, csp = strict(WASM, hash(MAP))) {
+async function holds(folder, path, name, csp = strict(WASM, hash(MAP)), types = TYPES) {
+  await opened(folder, path, csp, (tab, said) => scenarioHolds(tab, said, name), types);
+}
+
+async function scenarioHolds(tab, said, name) {
   await origin.script(script());
-  await opened(folder, path, csp, async (tab, said) => {
+  {
     await tab
       .waitForFunction((name) => name in globalThis, name, { timeout: 20_000 })
       .catch((error) => {
@@ -122,7 +129,13 @@ async function holds(folder, path, name, csp = strict(WASM, hash(MAP))) {
     const wrong = await tab.evaluate(([name, url]) => globalThis[name](url), [name, origin.url]);
     wrong.push(...said, ...sent(await origin.log(), { browser: true }));
     if (wrong.length > 0) throw new Error(wrong.join("\n"));
-  });
+  }
+}
+
+/** The modules of the package, beside what a bundler that knows of no assets has written. */
+function modulesBeside(folder) {
+  for (const name of ["small.wasm", "tidegate.wasm"])
+    cpSync(join(fresh.folder, "node_modules/tidegate/dist/esm", name), join(fresh.folder, folder, name));
 }
 
 const CHECKS = {
@@ -141,6 +154,25 @@ const CHECKS = {
     });
     if (!told.includes("add 'wasm-unsafe-eval' to its script-src")) throw new Error(told);
   },
+  "a server that does not know WebAssembly": () =>
+    holds(fresh.folder, "/", "scenario", strict(WASM, hash(MAP)), { ...TYPES, ".wasm": "text/plain" }),
+  "a server that has lost the module says so, and what to do": async () => {
+    const folder = "lost";
+    fresh.copy("scenario.mjs", `${folder}/scenario.mjs`);
+    cpSync(join(fresh.folder, "node_modules/tidegate/dist/esm"), join(fresh.folder, folder, "esm"), {
+      recursive: true,
+    });
+    rmSync(join(fresh.folder, folder, "esm/small.wasm"));
+    const map = '{"imports":{"tidegate":"/esm/index.js"}}';
+    fresh.write(`${folder}/main.js`, MAIN);
+    fresh.write(`${folder}/index.html`, page(`<script type="importmap">${map}</script>`, "/main.js"));
+    const csp = strict(WASM, hash(map));
+    const told = await opened(join(fresh.folder, folder), "/", csp, async (tab) => {
+      await tab.waitForFunction(() => "scenario" in globalThis);
+      return tab.evaluate(() => globalThis.scenario("http://127.0.0.1:9/").then(String, String));
+    });
+    if (!/small\.wasm cannot be loaded: .*answered 404.*"tidegate\/inline"/.test(told)) throw new Error(told);
+  },
   "a build by Vite": async () => {
     const folder = "vite";
     fresh.copy("scenario.mjs", `${folder}/scenario.mjs`);
@@ -149,16 +181,7 @@ const CHECKS = {
       MAIN + IN_WORKER('new Worker(new URL("./worker.js", import.meta.url), { type: "module" })'),
     );
     fresh.write(`${folder}/worker.js`, WORKER("tidegate"));
-    fresh.write(
-      `${folder}/slim.js`,
-      `
-      import * as tidegate from "tidegate/slim";
-      import url from "tidegate/tidegate.wasm?url";
-      import { scenario } from "./scenario.mjs";
-      globalThis.slim = async (origin) => { await tidegate.init(url); return scenario(tidegate, origin, { browser: true }); };
-    `,
-    );
-    fresh.write(`${folder}/index.html`, page('<script type="module" src="/slim.js"></script>', "/main.js"));
+    fresh.write(`${folder}/index.html`, page("", "/main.js"));
     const root = join(fresh.folder, folder);
     const worker = { format: "es" };
     await vite({
@@ -171,11 +194,70 @@ const CHECKS = {
     await holds(join(root, "dist"), "/", "scenario", strict(WASM));
   },
   "the worker of that build": () => holds(join(fresh.folder, "vite/dist"), "/", "inWorker", strict(WASM)),
-  "slim in that build, the module beside it": () =>
-    holds(join(fresh.folder, "vite/dist"), "/", "slim", strict(WASM)),
-  "a bundle by esbuild, as a script": async () => {
+  "Vite's server for development, which bundles dependencies beforehand": async () => {
+    fresh.copy("scenario.mjs", "dev/scenario.mjs");
+    fresh.write("dev/main.js", MAIN);
+    fresh.write("dev/index.html", page("", "/main.js"));
+    const root = join(fresh.folder, "dev");
+    const server = await viteServer({ root, configFile: false, logLevel: "error", server: { port: 0 } });
+    try {
+      await server.listen();
+      const { port } = server.httpServer.address();
+      await inTab(`http://localhost:${port}/`, (tab, said) => scenarioHolds(tab, said, "scenario"));
+    } finally {
+      await server.close();
+    }
+  },
+  "a build by webpack": async () => {
+    fresh.copy("scenario.mjs", "webpack/scenario.mjs");
+    const context = join(fresh.folder, "webpack");
+    fresh.write("webpack/main.js", MAIN);
+    await new Promise((done, fail) => {
+      webpack(
+        {
+          context,
+          mode: "production",
+          entry: "./main.js",
+          output: { path: join(context, "out"), filename: "main.js" },
+        },
+        (error, stats) => {
+          if (error || stats.hasErrors()) fail(error ?? new Error(stats.toString("errors-only")));
+          else done();
+        },
+      );
+    });
+    fresh.write("webpack/out/index.html", page("", "/main.js"));
+    await holds(join(context, "out"), "/", "scenario", strict(WASM));
+  },
+  "a build by Rollup, the modules beside it": async () => {
+    fresh.copy("scenario.mjs", "rollup/scenario.mjs");
+    const input = fresh.write("rollup/main.js", MAIN);
+    const build = await rollup({ input, plugins: [nodeResolve({ browser: true })], onwarn: () => undefined });
+    await build.write({ dir: join(fresh.folder, "rollup/out"), format: "es" });
+    await build.close();
+    modulesBeside("rollup/out");
+    fresh.write("rollup/out/index.html", page("", "/main.js"));
+    await holds(join(fresh.folder, "rollup/out"), "/", "scenario", strict(WASM));
+  },
+  "a build by esbuild, the modules beside it": async () => {
+    fresh.copy("scenario.mjs", "beside/scenario.mjs");
+    const { build } = await import("esbuild");
+    await build({
+      entryPoints: [fresh.write("beside/main.js", MAIN)],
+      outfile: join(fresh.folder, "beside/out/main.js"),
+      bundle: true,
+      minify: true,
+      format: "esm",
+      platform: "browser",
+      logLevel: "error",
+    });
+    modulesBeside("beside/out");
+    fresh.write("beside/out/index.html", page("", "/main.js"));
+    await holds(join(fresh.folder, "beside/out"), "/", "scenario", strict(WASM));
+  },
+  "a bundle by esbuild in one file, as a script": async () => {
     fresh.copy("scenario.mjs", "esbuild/scenario.mjs");
-    fresh.write("esbuild/main.js", MAIN);
+    fresh.write("esbuild/main.js", MAIN.replace('"tidegate"', '"tidegate/inline"'));
     const { build } = await import("esbuild");
     const entryPoints = [join(fresh.folder, "esbuild/main.js")];
     const outfile = join(fresh.folder, "esbuild/out/main.js");

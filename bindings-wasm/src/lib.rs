@@ -3,11 +3,9 @@
 //! Words are those of `core/src/wire.rs`; as `f64` each is exact, because they are below 2^53. What happens to every call
 //! (`begin`, `begun`, `on`) crosses as numbers alone. Texts are rare: the host writes them into `input`, and reads what is
 //! longer than a number from `output`. The module imports nothing, so it cannot do anything but answer
-//! (`docs/adr/0008-raw-wasm-border.md` says why there is no glue). What only the full engine has is in `full.rs` and `meter.rs`
-//! (`docs/adr/0015-two-modules.md`).
+//! (`docs/adr/0025-one-import.md` says why there is no glue). What only the full engine has is in `full.rs` and `meter.rs`
+//! (`docs/adr/0025-one-import.md`).
 
-#[cfg(tidegate_small)]
-mod alloc;
 #[cfg(not(tidegate_small))]
 mod fleet;
 #[cfg(not(tidegate_small))]

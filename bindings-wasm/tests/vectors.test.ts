@@ -1,7 +1,6 @@
 /** The shared vectors, through the full module. */
 
-import { PACKED, SIZE } from "../ts/full_gen.js";
-import { inlined } from "../ts/inline.js";
 import { vectors } from "./support/vectors.js";
+import { wasm } from "./support/wasm.js";
 
-vectors(() => inlined(PACKED, SIZE), false);
+vectors(wasm("tidegate"), false);

@@ -110,6 +110,13 @@ export function complain(text: string, error: unknown, level: "warn" | "error" =
   }
 }
 
+/** Tells the platform of a mistake that nobody is there to catch, as of any error in a program. */
+export function reported(error: unknown): void {
+  const { reportError } = globalThis as { reportError?: (error: unknown) => void };
+  if (reportError !== undefined) reportError(error);
+  else complain("a policy has mistakes", error, "error");
+}
+
 /** The outcome with what the request's own predicate thinks; a broken one has no opinion. */
 export function opinionOf(predicate: Predicate, subject: unknown, outcome: number): number {
   let again: boolean | undefined;

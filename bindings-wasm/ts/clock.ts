@@ -31,3 +31,24 @@ export class Standing implements Clock {
 
   changed(): void {}
 }
+
+/** What reads the platform's clock, how far our time is ahead of it, and the last reading, in whole microseconds. */
+let reads: (() => number) | undefined;
+let ahead = 0;
+let latest = 0;
+
+/**
+ * Microseconds of the platform's clock. When fake timers of a test framework come or go, another clock takes its place, at another
+ * time: ours goes on from the last reading. The engine would take a reading of up to 30 s ago for a swing, and time would stand still.
+ * Readings are whole: of two sums of fractions that mean one moment, the greater would not be due at the smaller.
+ */
+export function platformTime(): number {
+  const { performance } = globalThis;
+  const now = Math.round(performance.now() * 1000);
+  if (performance.now !== reads) {
+    if (reads !== undefined) ahead = latest - now;
+    reads = performance.now;
+  }
+  latest = now + ahead;
+  return latest;
+}

@@ -1,15 +1,20 @@
 /** What a policy's callers share: its place in an engine, and what is in force there. */
 
 import type { Classify } from "./classify.js";
+import { type Declared, waited } from "./declared.js";
 import type { Engine } from "./engine.js";
 import type { Limits } from "./errors.js";
-import type { Refused } from "./notes.js";
+import { type Refused, refusal } from "./notes.js";
 
 export class Core implements Refused {
   readonly engine: Engine;
   readonly name: string;
-  /** Its number in the engine. */
-  readonly number: number;
+  /** Its number in the engine; below 0 until the engine has taken it in. */
+  number = -1;
+  /** What stands for it until then. */
+  declare declared: Declared;
+  /** Milliseconds of its deadline, as its author has written it. */
+  readonly #deadline: number;
   readonly classify: Classify | undefined;
   #seen = -1;
   #kinds: readonly string[] = [];
@@ -17,11 +22,37 @@ export class Core implements Refused {
   #methods = new Map<string, boolean>();
   #hedges = false;
 
-  constructor(engine: Engine, name: string, number: number, classify: Classify | undefined) {
+  constructor(engine: Engine, name: string, classify: Classify | undefined, deadline: unknown) {
     this.engine = engine;
     this.name = name;
-    this.number = number;
     this.classify = classify;
+    this.#deadline = typeof deadline === "number" ? deadline : Infinity;
+  }
+
+  /** Waits for a call of this policy until the engine has taken the policy in: the milliseconds that its deadline has left. */
+  async there(
+    route: string,
+    signal: AbortSignal | undefined,
+    deadline?: number,
+  ): Promise<number | undefined> {
+    const least = Math.min(this.#deadline, deadline ?? Infinity);
+    const refused = () => refusal("deadline_before", this, route, undefined, undefined);
+    const ms = await waited(this.declared, signal, least, refused);
+    const all = Math.min(this.ms("deadline") ?? Infinity, deadline ?? Infinity);
+    return all === Infinity ? undefined : all - ms;
+  }
+
+  /**
+   * For what asks at once.
+   *
+   * @throws NotReady While the engine has not taken the policy in. PolicyError if it cannot be.
+   */
+  now(what: string): number {
+    if (this.number < 0) {
+      if (this.declared.mistake !== undefined) throw this.declared.mistake;
+      this.engine.whole(what);
+    }
+    return this.number;
   }
 
   /** What was kept is of other settings once they have changed. */

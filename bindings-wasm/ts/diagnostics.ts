@@ -11,7 +11,8 @@
  */
 
 import { channel } from "node:diagnostics_channel";
-import { defaultEngine, type Engine } from "./engine.js";
+import { defaultEngine } from "./default_engine.js";
+import type { Engine } from "./engine.js";
 import type { Subscription } from "./events.js";
 
 /**

@@ -1,6 +1,6 @@
 /** Policies that stand in a document: JSON, with the same keys and units as in every language. */
 
-import { defaultEngine } from "./engine.js";
+import { defaultEngine } from "./default_engine.js";
 import { type Mistake, PolicyError } from "./errors.js";
 import { about } from "./native.js";
 import { type Form, type PoolKind, pairsOf, pairsOfPool } from "./options.js";

@@ -1,145 +1,36 @@
 /** An engine, and what the shell keeps beside it: who waits, how to wake them, who listens. */
 
-import type { Clock } from "./clock.js";
+import { complain, reported } from "./classify.js";
+import { type Clock, platformTime, Standing } from "./clock.js";
 import type { Core } from "./core.js";
-import { checkWhole, PolicyError } from "./errors.js";
-import type { Listener, Subscription } from "./events.js";
-import { type CallExplanation, endOf, type PolicyExplanation } from "./explain.js";
-import { lacking, load, type Native, needs, type Pair, pieces, said, say, stage } from "./native.js";
-import { type Form, mistakesOf, type PoolKind } from "./options.js";
-import { isWorker, randomSeed, type Storage, scopes } from "./platform.js";
-import type { Inherited, Scope } from "./scope.js";
+import { Declared, LACKING } from "./declared.js";
+import type { EngineOptions, Halves, Restored, SavedState, Waiter } from "./engine_types.js";
+import { checkWhole, NotReady, PolicyError, TidegateError } from "./errors.js";
+import { eventOf, type Listener, type Subscription, subscription, type TidegateEvent } from "./events.js";
+import {
+  type CallExplanation,
+  endOf,
+  halvesOf,
+  headOf,
+  journalOf,
+  mark,
+  type PolicyExplanation,
+  seedOf,
+  spoken,
+} from "./explain.js";
+import { scopes, surroundings } from "./follow.js";
+import { isFull, needs, there, want } from "./module.js";
+import { type Native, type Pair, pieces, said, say, stage } from "./native.js";
+import { type Form, mistakesOf, OPTIONS, type PoolKind } from "./options.js";
+import { POOLS } from "./options_gen.js";
+import { readRoutes, SAVE, SNAPSHOT } from "./pages.js";
+import { isWorker, randomSeed, type Storage } from "./platform.js";
+import { type Inherited, inherited, type Scope } from "./scope.js";
 import type { Snapshot } from "./snapshot.js";
-import { made, tester, type Wanted } from "./tested.js";
+import { Inputs } from "./takeover.js";
+import { added, tester, type Wanted } from "./tested.js";
 import { type Moments, Ticker } from "./ticker.js";
 import { COMMANDS, KINDS, WAKES } from "./wire.js";
-
-/** How an engine is made. */
-export interface EngineOptions {
-  /** All the randomness there is, 0 to 2^53 − 1; drawn from the platform where it is left out. */
-  readonly seed?: number | undefined;
-  /** A `FakeClock` of `tidegate/testing` in the place of `performance.now()`. */
-  readonly clock?: Clock | undefined;
-  /** How many routes it keeps state for, 1 to 524,288; 10,000 by default. */
-  readonly maxRoutes?: number | undefined;
-  /**
-   * Do calls know the call that they are made in? By default where the platform has `AsyncLocalStorage`; `false` saves what
-   * that costs, about 0.1 µs for each promise on Node 20 and 22 and 0.15 µs for each call on newer ones, and lets retries within
-   * retries multiply.
-   */
-  readonly nesting?: boolean | undefined;
-  /**
-   * May calls wait in queues? By default everywhere but on Cloudflare Workers, where a promise of one request cannot be
-   * settled by another.
-   */
-  readonly queues?: boolean | undefined;
-  /**
-   * Does it write down everything that is put into it: for `journal`, `replay`, and `explain` of calls that have ended? Not by
-   * default: a journal grows by about 80 bytes an event, until it is taken, up to 100,000 inputs.
-   */
-  readonly journal?: boolean | undefined;
-}
-
-/** What `Engine.save` gives: plain JSON. */
-export interface SavedState {
-  /** When it was saved, in milliseconds of the epoch. */
-  readonly at: number;
-  /** What the engine has learned. */
-  readonly state: unknown;
-}
-
-/** What a restore has done. */
-export interface Restored {
-  /** Routes that go on. */
-  readonly routes: number;
-  /** Routes for which there was no room. */
-  readonly leftOut: number;
-  /** Policies and pools of the saved state that this engine does not have: make them first, then restore. */
-  readonly unknown: readonly (readonly [what: string, name: string])[];
-  /** Components that have started fresh because their settings are others now. */
-  readonly dropped: readonly (readonly [what: string, name: string, component: string])[];
-}
-
-/** A seed of 64 bits: its upper half, and a whole number that has the lower one. */
-type Halves = readonly [high: number, low: number];
-
-/** Something that waits, and can go on now. */
-export interface Waiter {
-  wake(): void;
-}
-
-/** What pages do not load with the small engine (`rare.ts` has it): there each throws an error that names `tidegate/full`. */
-export interface RareEngine {
-  /**
-   * The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened.
-   *
-   * It is of one moment, and so one step of the event loop: about 11 µs a route, 0.1 s with 10,000. `snapshotInPages` holds nothing up.
-   */
-  snapshot(): Snapshot;
-  /**
-   * The same in pages of at most 16 routes, between which the event loop goes on. Each route is consistent in itself; two of them may
-   * be seen some calls apart.
-   */
-  snapshotInPages(): Promise<Snapshot>;
-  /**
-   * What it has learned (budgets, limits, breakers, throttles), as plain JSON to be kept and given to `restore`.
-   *
-   * It is of one moment, and so one step of the event loop: about 11 µs a route, 0.1 s with 10,000. `saveInPages` holds nothing up.
-   */
-  save(): SavedState;
-  /**
-   * The same in pages of at most 64 routes, between which the event loop goes on. Each route is consistent in itself, and nothing that
-   * is restored is older than it was.
-   */
-  saveInPages(): Promise<SavedState>;
-  /**
-   * Goes on from a saved state, which has aged meanwhile. To be called when the policies and pools have been made, and before
-   * the first call. It is one step of the event loop, whatever the number of routes: either all of the state is taken in or nothing.
-   *
-   * @throws TidegateError if it is no saved state, or the engine has begun calls; nothing has changed then.
-   */
-  restore(saved: SavedState): Restored;
-  /** Tells of everything that the engine does, until the subscription ends. */
-  listen(listener: Listener): Subscription;
-  /**
-   * Why a call waits, or ended as it did, with the numbers that were looked at.
-   *
-   * @param of A call's number, as events have it; or the error (or the answer) that a call ended with.
-   * @returns Undefined where the engine knows nothing of it. A call that has ended is known from the journal, as long as nothing
-   * has been taken from that.
-   */
-  explain(of: number | object): CallExplanation | undefined;
-  /**
-   * Everything that was put into the engine, one line each, for `Engine.replay`, of whatever language.
-   *
-   * At most the last 100,000 inputs are kept. A line `dropped` stands for those that are missing, and `replay` refuses it.
-   *
-   * @param options `take`: the lines are taken out, so that the journal stops growing. The next ones go on where these end: the
-   * text of all of them, one behind the other, is what `replay` takes.
-   * @throws TidegateError If the engine keeps none.
-   * @example
-   * ```ts
-   * const engine = new Engine({ seed: 7, journal: true });
-   * await policy({ engine, retry: {} }).run(() => 1);
-   * const again = Engine.replay(engine.journal());
-   * ```
-   */
-  journal(options?: { readonly take?: boolean | undefined }): string;
-  /** @internal What a policy does. */
-  explainPolicy(policy: number): PolicyExplanation;
-  /** @internal Gives a policy other settings. */
-  retune(number: number, name: string, pairs: readonly Pair[]): void;
-  /** @internal The same, whatever its owner wants. */
-  change(number: number, name: string, pairs: readonly Pair[]): void;
-  /** @internal Takes a pool in, or gives it other settings. */
-  pool(name: string, kind: PoolKind, pairs: readonly Pair[], again: boolean, form: Form): void;
-  /** @internal Refuses all calls of a policy, or of one of its routes, until it is told otherwise. */
-  forceOpen(policy: number, route: number, on: boolean): void;
-  /** @internal What a call takes from around it; `own` if it says itself how much it matters. */
-  inherit(around: Scope, flags: number, limit: number, own: boolean): Inherited;
-  /** @internal Takes the records that there are, and tells whoever listens. */
-  publish(): void;
-}
 
 let PlatformTicker: new (now: () => number, clock: undefined) => Moments = Ticker;
 
@@ -149,29 +40,42 @@ export function provideTicker(kind: typeof PlatformTicker): void {
 }
 
 const RESOLVED = Promise.resolve();
-const handles =
+/** Where an engine is in its module. */
+interface Place {
+  handle: number;
+}
+
+const places =
   typeof FinalizationRegistry === "undefined"
     ? undefined
-    : new FinalizationRegistry<number>((handle) => load().forget_engine(handle));
+    : new FinalizationRegistry<Place>(({ handle }) => {
+        if (handle >= 0) there()?.forget_engine(handle);
+      });
 
-export interface Engine extends RareEngine {}
+/** Keys of routes that are kept for events. */
+const MOST_KEYS = 1000;
+
+type Written = Parameters<typeof eventOf>[0];
+
 /** Holds everything that policies share: routes, slots, budgets. A process has one by default. */
-// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: `lacking` below defines each of them, and `rare.ts` again
 export class Engine {
-  /**
-   * An engine that was told what stands in a journal: the same seed, and so the same decisions.
-   *
-   * Its clock stands where the journal ends. It keeps a journal itself, so that it can explain calls; what it said to each line
-   * is in `answers`.
-   *
-   * @throws RangeError If a line is none of a journal's: which, and why.
-   */
-  declare static replay: (journal: string) => Engine;
-
-  /** @internal Tests put another in its place. */
-  native: Native = load();
+  /** @internal The exports of the module that it is in; tests put others in their place. None until `arrived`. */
+  native!: Native;
   /** @internal */
-  readonly handle: number;
+  handle = -1;
+  /** @internal Is the full module in force here? */
+  full = false;
+  /** @internal Does it need the full module, whatever its policies need? */
+  wantsFull: boolean;
+  /** @internal What has been declared and is not settled. */
+  declared: readonly Declared[] = [];
+  /** What has been put in while the small module is in force. */
+  #inputs: Inputs | undefined;
+  readonly #place: Place = { handle: -1 };
+  /** The keys of routes, for events. A route's number is its own for good. */
+  #keys = new Map<number, string>();
+  /** Has something been taken from its journal? */
+  #taken = false;
   /** @internal */
   readonly clock: Clock | undefined;
   /** @internal */
@@ -212,16 +116,112 @@ export class Engine {
     this.seed = halves ?? (seed === undefined ? randomSeed() : [Math.floor(seed / 2 ** 32), seed]);
     this.maxRoutes = maxRoutes;
     this.journals = journal;
-    if (journal) needs("journal");
-    // Of whole numbers the module takes the lower 32 bits.
-    this.handle = this.native.engine(...this.seed, maxRoutes, Number(journal));
     this.clock = clock;
     this.queues = options.queues ?? !isWorker();
-    this.scopes = options.nesting === false ? undefined : scopes?.();
+    this.scopes = options.nesting === false ? undefined : scopes();
+    this.wantsFull = journal || this.scopes !== undefined;
     this.ticker =
       clock === undefined ? new PlatformTicker(platformTime, undefined) : new Ticker(() => clock.us(), clock);
-    handles?.register(this, this.handle);
-    made(this);
+    places?.register(this, this.#place);
+    added(this);
+    this.arrived();
+  }
+
+  /** @internal A module is there, perhaps: enters it, and takes in what has been declared. */
+  arrived(): void {
+    const native = there();
+    if (native === undefined || this.full) return;
+    try {
+      if (isFull()) this.#takeOver(native);
+      else if (!this.wantsFull && this.handle < 0) this.#begin(native);
+    } catch (error) {
+      complain("an engine cannot go over to the full module", error, "error");
+    }
+    this.#settle();
+  }
+
+  /** Begins in the small module. */
+  #begin(native: Native): void {
+    // A page that is used so much may as well have all of it; where it does not come, nothing is lost.
+    this.#inputs = new Inputs(() => void want("full").catch(() => undefined));
+    this.native = this.#inputs.recording(native);
+    this.#enter();
+  }
+
+  /** Begins in the full module, or goes over to it. */
+  #takeOver(native: Native): void {
+    const inputs = this.#inputs;
+    if (inputs?.lost) return;
+    this.#inputs = undefined;
+    this.native = native;
+    this.full = true;
+    this.#enter();
+    if (inputs === undefined) this.#hear();
+    else inputs.replay(this);
+    tester?.made(this);
+  }
+
+  #enter(): void {
+    // Of whole numbers the module takes the lower 32 bits.
+    this.handle = this.native.engine(...this.seed, this.maxRoutes, Number(this.journals));
+    this.#place.handle = this.handle;
+  }
+
+  /** @internal Can it take in what needs the full module, or does not? */
+  takes(full: boolean): boolean {
+    return this.handle >= 0 && (this.full || !full);
+  }
+
+  /**
+   * @internal Declares something: it is taken in at once where the module is there, else as soon as it is.
+   *
+   * @throws PolicyError With every mistake there is, where the module is there.
+   */
+  declare(full: boolean, take: () => void): Declared {
+    const declared = new Declared(this, full, take);
+    this.arrived();
+    declared.settle();
+    if (declared.mistake !== undefined) throw declared.mistake;
+    if (!declared.settled) {
+      if (this.#inputs?.lost) throw new NotReady(TOO_LATE);
+      this.declared = [...this.declared, declared];
+      void want(declared.which).catch(() => undefined); // calls are told, and so is whoever awaits `ready`
+    }
+    return declared;
+  }
+
+  /** Takes in what has waited. A mistake is reported here: its author is no longer there to be thrown at. */
+  #settle(): void {
+    const waiting = this.declared;
+    if (waiting.length === 0) return;
+    for (const declared of waiting) {
+      declared.settle();
+      if (declared.mistake !== undefined) reported(declared.mistake);
+    }
+    this.declared = this.declared.filter(({ settled }) => !settled);
+    if (this.declared.length > 0) void want("full").catch(() => undefined);
+  }
+
+  /** @internal Goes over to the full module as soon as that can be. */
+  wantFull(): void {
+    this.wantsFull = true;
+    if (!this.full)
+      void want("full").then(
+        () => this.arrived(),
+        () => undefined,
+      );
+  }
+
+  /**
+   * @internal The exports of the full module.
+   *
+   * @throws NotReady While that is not there.
+   */
+  whole(what: string): Native {
+    this.arrived();
+    if (this.full) return this.native;
+    needs(what);
+    throw new NotReady(TOO_LATE);
   }
 
   /** @internal Microseconds on its clock. */
@@ -246,6 +246,7 @@ export class Engine {
 
   /** @internal Wakes the owners of the calls that can go on now, each in a turn of its own. */
   wake(): void {
+    this.#inputs?.wakes();
     const count = this.native.wakes(this.handle);
     for (let place = 0; place < count; place += 1) {
       const waiter = this.waiters.get(this.native.woken(this.handle, place));
@@ -258,24 +259,32 @@ export class Engine {
     const known = tester?.before(this, name);
     stage(name, pairs);
     const number = this.native.policy(this.handle);
-    const mistakes = number < 0 ? mistakesOf(pieces(), form) : [];
-    if (number >= 0) this.wanted[number] = { name, pairs };
+    const told = number < 0 ? pieces() : [];
+    if (number >= 0) {
+      this.#inputs?.policy(name, pairs);
+      this.wanted[number] = { name, pairs };
+    }
     tester?.after(this, number < 0 ? (known ?? -1) : number);
-    if (number < 0) throw new PolicyError(mistakes);
-    return number;
+    if (number >= 0) return number;
+    // What the small module does not know may be known to the full one, which has better words for it, too.
+    if (!this.full && told.some((text) => text.includes("tidegate/full"))) throw LACKING;
+    throw new PolicyError(mistakesOf(told, form));
   }
 
   /** @internal A caller got something in the place of an error, or did not. */
   fellBack(policy: number, key: string, ok: boolean): void {
-    // Of the small engine nobody could ask how many there were.
-    this.native.note_fallback?.(this.handle, this.route(policy, key), Number(ok), this.time());
+    const [route, now] = [this.route(policy, key), this.time()];
+    if (this.full) this.native.note_fallback(this.handle, route, Number(ok), now);
+    else this.#inputs?.fellBack(route, ok, now);
     this.after(0);
   }
 
   /** @internal The route of a key. */
   route(policy: number, key: string): number {
+    const now = this.time();
+    this.#inputs?.route(policy, key, now);
     say(key);
-    return this.native.route(this.handle, policy, this.time());
+    return this.native.route(this.handle, policy, now);
   }
 
   /** @internal May a request of this method be repeated without an idempotency key? */
@@ -295,9 +304,11 @@ export class Engine {
     return this.native.classify(this.handle, policy, status, Date.now() * 1000);
   }
 
-  /** @internal The name of a path, for `begin`; 0 where its policy holds nothing, as in the small engine. */
-  target(_core: Core, _route: number, _path: string): number {
-    return 0;
+  /** @internal The name of a path, for `begin`; 0 where its policy holds nothing. */
+  target(core: Core, route: number, path: string): number {
+    if (core.setting("retry.hold") !== 1) return 0;
+    say(path);
+    return this.native.target(this.handle, route, this.time());
   }
 
   /** @internal The value of a key that is in force: spans in microseconds. */
@@ -309,73 +320,282 @@ export class Engine {
 
   /** @internal The names that `classify` may answer, each at its number. */
   kinds(policy: number): readonly string[] {
-    return [...KINDS, ...this.declared(policy).map(([name]) => name)];
+    return [...KINDS, ...this.declaredKinds(policy).map(([name]) => name)];
   }
 
   /** @internal Does what belongs to a call; where work is followed, what it starts knows the call. */
-  enter<R>(_call: number, _around: Scope | undefined, work: () => R): R {
-    return work();
+  enter<R>(call: number, around: Scope | undefined, work: () => R): R {
+    const { scopes } = this;
+    if (scopes === undefined) return work();
+    return scopes.run({ engine: this, call, ends: undefined, criticality: undefined, around }, work);
   }
 
   /** @internal What is around the code that runs, everybody's stores with it, for work that is done later from elsewhere. */
   surroundings(): (<R>(work: () => R) => R) | undefined {
-    return undefined;
+    return this.scopes === undefined ? undefined : surroundings();
   }
 
-  /** @internal Keeps which call an error or an answer ended, for `explain`; the small engine has none. */
-  ended(_what: unknown, _call: number): void {}
+  /** @internal What a call takes from around it; `own` if it says itself how much it matters. */
+  inherit(around: Scope, flags: number, limit: number, own: boolean): Inherited {
+    return inherited(this, around, flags, limit, own);
+  }
 
-  /** @internal The kinds that a policy declares, with their bases; the small engine has none. */
-  declared(_policy: number): [name: string, base: string][] {
-    return [];
+  /** @internal Keeps which call an error or an answer ended, for `explain`. */
+  ended(what: unknown, call: number): void {
+    mark(what, this, call);
+  }
+
+  /** @internal The kinds that a policy declares, with their bases; the small module has none. */
+  declaredKinds(policy: number): [name: string, base: string][] {
+    if (!this.full) return [];
+    this.native.kinds(this.handle, policy);
+    const told = pieces();
+    return told.flatMap((name, at) => (at % 2 === 0 ? [[name, told[at + 1] as string]] : []));
+  }
+
+  /**
+   * The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened.
+   *
+   * It is of one moment, and so one step of the event loop: about 11 µs a route, 0.1 s with 10,000. `snapshotInPages` holds nothing up.
+   */
+  snapshot(): Snapshot {
+    this.whole("snapshot").snapshot(this.handle, this.time());
+    return JSON.parse(said()) as Snapshot;
+  }
+
+  /**
+   * The same in pages of at most 16 routes, between which the event loop goes on. Each route is consistent in itself; two of them may
+   * be seen some calls apart.
+   */
+  async snapshotInPages(): Promise<Snapshot> {
+    return readRoutes<Snapshot>(this, SNAPSHOT) as Promise<Snapshot>;
+  }
+
+  /**
+   * What it has learned (budgets, limits, breakers, throttles), as plain JSON to be kept and given to `restore`.
+   *
+   * It is of one moment, and so one step of the event loop: about 11 µs a route, 0.1 s with 10,000. `saveInPages` holds nothing up.
+   */
+  save(): SavedState {
+    this.whole("save").save(this.handle, this.time());
+    return { at: Date.now(), state: JSON.parse(said()) as unknown };
+  }
+
+  /**
+   * The same in pages of at most 64 routes, between which the event loop goes on. Each route is consistent in itself, and nothing that
+   * is restored is older than it was.
+   */
+  async saveInPages(): Promise<SavedState> {
+    const { routes, ...rest } = await readRoutes<object>(this, SAVE);
+    return { at: Date.now(), state: routes.length === 0 ? rest : { ...rest, routes } };
+  }
+
+  /**
+   * Goes on from a saved state, which has aged meanwhile. To be called when the policies and pools have been made, and before
+   * the first call. It is one step of the event loop, whatever the number of routes: either all of the state is taken in or nothing.
+   *
+   * @throws TidegateError if it is no saved state, or the engine has begun calls; nothing has changed then.
+   */
+  restore(saved: SavedState): Restored {
+    const native = this.whole("restore");
+    const age = Math.max(Date.now() - Number(saved.at), 0);
+    say(JSON.stringify(saved.state) ?? "");
+    const done = native.restore(this.handle, Number.isNaN(age) ? 0 : age * 1000, this.time());
+    if (done < 0) throw new TidegateError(said());
+    return JSON.parse(said()) as Restored;
+  }
+
+  /**
+   * Tells of everything that the engine does from now on, until the subscription ends. Where the full module is still to come,
+   * what happens until then is told when it is there.
+   */
+  listen(listener: Listener): Subscription {
+    this.listeners.add(listener);
+    this.#hear();
+    return subscription(() => {
+      this.listeners.delete(listener);
+      this.#hear();
+    });
+  }
+
+  /** @internal Counts for metrics from now on. */
+  measure(maxRoutes: number): void {
+    this.measured = true;
+    this.listening = true;
+    if (this.full) this.native.measure(this.handle, maxRoutes);
+    else {
+      this.#inputs?.measure(maxRoutes);
+      this.#measures ??= maxRoutes;
+      this.wantFull();
+    }
+  }
+
+  #measures: number | undefined;
+
+  #hear(): void {
+    const some = this.listeners.size > 0;
+    this.listening = some || this.measured;
+    if (this.full) {
+      if (this.#measures !== undefined) this.native.measure(this.handle, this.#measures);
+      this.native.subscribe(this.handle, Number(some));
+    } else if (this.listening) {
+      this.#inputs?.subscribe(some);
+      this.wantFull();
+    }
+  }
+
+  /** @internal Takes the records that there are, and tells whoever listens. */
+  publish(): void {
+    if (!this.full) return;
+    this.native.records(this.handle);
+    if (this.listeners.size === 0) return;
+    const text = said();
+    if (text === "[]") return;
+    for (const written of JSON.parse(text) as Written[]) {
+      const event = this.#event(written);
+      for (const listener of this.listeners) {
+        try {
+          listener(event);
+        } catch (error) {
+          complain("a listener failed", error, "error");
+        }
+      }
+    }
+  }
+
+  /** A record as the engine writes it, with the names of its policy and route. */
+  #event(written: Written): TidegateEvent {
+    const key = (route: number) => {
+      let found = this.#keys.get(route);
+      if (found === undefined) {
+        this.native.key_of(this.handle, route);
+        found = said();
+        if (this.#keys.size >= MOST_KEYS) this.#keys.clear();
+        if (found !== "") this.#keys.set(route, found);
+      }
+      return found || undefined;
+    };
+    return eventOf(written, (number) => this.wanted[number]?.name, key);
+  }
+
+  /** @internal What a policy does. */
+  explainPolicy(policy: number): PolicyExplanation {
+    this.whole("explain").explain(this.handle, policy);
+    return spoken(JSON.parse(said()) as PolicyExplanation);
+  }
+
+  /**
+   * Why a call waits, or ended as it did, with the numbers that were looked at.
+   *
+   * @param of A call's number, as events have it; or the error (or the answer) that a call ended with.
+   * @returns Undefined where the engine knows nothing of it. A call that has ended is known from the journal, as long as nothing
+   * has been taken from that.
+   */
+  explain(of: number | object): CallExplanation | undefined {
+    const native = this.whole("explain");
+    const found = typeof of === "number" ? { engine: this, call: of } : endOf(of);
+    if (found === undefined || found.engine !== this) return undefined;
+    native.explain_call(this.handle, found.call);
+    const told = JSON.parse(said()) as (Omit<CallExplanation, "story"> & { story: Written[] }) | null;
+    if (told === null) return undefined;
+    return spoken({ ...told, story: told.story.map((written) => this.#event(written)) });
+  }
+
+  /**
+   * Everything that was put into the engine, one line each, for `Engine.replay`, of whatever language.
+   *
+   * At most the last 100,000 inputs are kept. A line `dropped` stands for those that are missing, and `replay` refuses it.
+   *
+   * @param options `take`: the lines are taken out, so that the journal stops growing. The next ones go on where these end: the
+   * text of all of them, one behind the other, is what `replay` takes.
+   * @throws TidegateError If the engine keeps none.
+   * @example
+   * ```ts
+   * const engine = new Engine({ seed: 7, journal: true });
+   * await policy({ engine, retry: {} }).run(() => 1);
+   * const again = Engine.replay(engine.journal());
+   * ```
+   */
+  journal({ take = false }: { readonly take?: boolean | undefined } = {}): string {
+    if (!this.journals) throw new TidegateError("journal = false: make the engine with { journal: true }");
+    const native = this.whole("journal");
+    const head = this.#taken ? "" : headOf(seedOf(this.seed), this.maxRoutes);
+    if (take) this.#taken = true;
+    native.journal(this.handle, Number(take));
+    const lines = said();
+    return lines === "" ? head : `${head}${lines}\n`;
+  }
+
+  /**
+   * An engine that was told what stands in a journal: the same seed, and so the same decisions.
+   *
+   * Its clock stands where the journal ends. It keeps a journal itself, so that it can explain calls; what it said to each line
+   * is in `answers`.
+   *
+   * @throws RangeError If a line is none of a journal's: which, and why.
+   */
+  static replay(journal: string): Engine {
+    const { seed, maxRoutes, lines } = journalOf(journal);
+    const clock = new Standing();
+    const engine = new Engine({ clock, maxRoutes, journal: true }, halvesOf(seed));
+    const native = engine.whole("replay");
+    say(lines.join("\n"));
+    const end = native.replay(engine.handle);
+    if (end < 0) throw new RangeError(`journal, line ${-end}: ${said()}: ${lines[-end - 1]}`);
+    clock.at = end;
+    engine.answers = JSON.parse(said()) as string[];
+    for (let number = 0; ; number += 1) {
+      native.explain(engine.handle, number);
+      const told = JSON.parse(said()) as PolicyExplanation | null;
+      if (told === null) return engine;
+      engine.wanted[number] = { name: told.policy, pairs: [] };
+    }
+  }
+
+  /** @internal Gives a policy other settings. */
+  retune(number: number, name: string, pairs: readonly Pair[]): void {
+    this.whole("retune");
+    tester?.before(this, name);
+    try {
+      this.change(number, name, pairs);
+      this.wanted[number] = { name, pairs };
+    } finally {
+      tester?.after(this, number);
+    }
+  }
+
+  /** @internal The same, whatever its owner wants. */
+  change(number: number, name: string, pairs: readonly Pair[]): void {
+    stage(name, pairs);
+    if (this.native.retune(this.handle, number, this.time()) < 0) {
+      throw new PolicyError(mistakesOf(pieces(), OPTIONS));
+    }
+    this.changed();
+  }
+
+  /** @internal What is in force has changed. */
+  changed(): void {
+    this.tunings += 1;
+    this.after(WAKES | COMMANDS);
+  }
+
+  /** @internal Takes a pool in, or gives it other settings. */
+  pool(name: string, kind: PoolKind, pairs: readonly Pair[], again: boolean, form: Form): void {
+    const native = this.whole("a pool");
+    stage(name, pairs);
+    const number = Object.keys(POOLS).indexOf(kind);
+    if (native.pool(this.handle, number, Number(again), this.time()) < 0) {
+      throw new PolicyError(mistakesOf(pieces(), form));
+    }
+    this.changed();
+  }
+
+  /** @internal Refuses all calls of a policy, or of one of its routes, until it is told otherwise. */
+  forceOpen(policy: number, route: number, on: boolean): void {
+    this.whole("forceOpen").force_open(this.handle, policy, route, Number(on), this.time());
+    this.after(WAKES | COMMANDS);
   }
 }
 
-lacking(
-  Engine.prototype,
-  "snapshot snapshotInPages save saveInPages restore listen explain journal explainPolicy retune change pool forceOpen publish",
-);
-lacking(Engine, "replay");
-
-/** Why the call ended that gave this error (or this answer): asked of the engine that it was one of. */
-export function explain(of: object): CallExplanation | undefined {
-  return (endOf(of)?.engine as Engine | undefined)?.explain(of);
-}
-
-/** What reads the platform's clock, how far our time is ahead of it, and the last reading, in whole microseconds. */
-let reads: (() => number) | undefined;
-let ahead = 0;
-let latest = 0;
-
-/**
- * Microseconds of the platform's clock. When fake timers of a test framework come or go, another clock takes its place, at another
- * time: ours goes on from the last reading. The engine would take a reading of up to 30 s ago for a swing, and time would stand still.
- * Readings are whole: of two sums of fractions that mean one moment, the greater would not be due at the smaller.
- */
-function platformTime(): number {
-  const { performance } = globalThis;
-  const now = Math.round(performance.now() * 1000);
-  if (performance.now !== reads) {
-    if (reads !== undefined) ahead = latest - now;
-    reads = performance.now;
-  }
-  latest = now + ahead;
-  return latest;
-}
-
-const KEY = Symbol.for("tidegate/0.1/engine");
-
-/** @internal Makes an engine the process's own: the one before, if there was one. */
-export function use(engine: Engine | undefined): Engine | undefined {
-  const shared = globalThis as { [KEY]?: Engine | undefined };
-  const before = shared[KEY];
-  shared[KEY] = engine;
-  return before;
-}
-
-/** The engine of the process, made when it is first needed; one for ESM and CommonJS together. */
-export function defaultEngine(): Engine {
-  const shared = globalThis as { [KEY]?: Engine };
-  shared[KEY] ??= new Engine();
-  return shared[KEY];
-}
+const TOO_LATE =
+  "the full engine comes too late for this one, which has gone on without it for too long: load the page anew";

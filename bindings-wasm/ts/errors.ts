@@ -152,6 +152,20 @@ export class DeadlineExceeded extends TidegateError {
   declare readonly httpStatus: 504;
 }
 
+/** The engine's WebAssembly module cannot be loaded. */
+export class ModuleUnavailable extends TidegateError {
+  /** @internal */
+  static override kind: Kind = ["ModuleUnavailable"];
+  declare readonly code: "module_unavailable";
+}
+
+/** Something that cannot wait was asked for before the engine's WebAssembly module is there: `await ready()` first. */
+export class NotReady extends TidegateError {
+  /** @internal */
+  static override kind: Kind = ["NotReady"];
+  declare readonly code: "not_ready";
+}
+
 /** One mistake in a policy: the key, the value and the rule that it breaks. */
 export interface Mistake {
   readonly key: string;

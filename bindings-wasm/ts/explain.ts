@@ -1,5 +1,6 @@
 /** What an engine says about itself when it is asked: explanations, and the journals that it can be made again from. */
 
+import type { Halves } from "./engine_types.js";
 import type { TidegateEvent } from "./events.js";
 import type { Verdict } from "./wire.js";
 
@@ -119,4 +120,14 @@ export function mark(value: unknown, engine: object, call: number): void {
 /** The engine and the call that something ended. */
 export function endOf(value: unknown): Ended | undefined {
   return typeof value === "object" && value !== null ? ended.get(value) : undefined;
+}
+
+/** A seed as one number. */
+export function seedOf([high, low]: Halves): bigint {
+  return (BigInt(high) << 32n) | BigInt.asUintN(32, BigInt(low));
+}
+
+/** Its halves. */
+export function halvesOf(seed: bigint): Halves {
+  return [Number(seed >> 32n), Number(seed & 0xffff_ffffn)];
 }

@@ -2,7 +2,7 @@
 
 import { by, ofError, warn } from "./classify.js";
 import type { Core } from "./core.js";
-import { AttemptTimeout, TidegateError } from "./errors.js";
+import { AttemptTimeout, PolicyError, TidegateError } from "./errors.js";
 import { VERDICTS, type Verdict } from "./wire.js";
 
 /** Makes what stands in for a result, of the final error. */
@@ -42,7 +42,7 @@ export class StandIn {
         ok = true;
         return value;
       } finally {
-        this.#core.engine.fellBack(this.#core.number, route, ok);
+        if (this.#core.number >= 0) this.#core.engine.fellBack(this.#core.number, route, ok);
       }
     }
   }
@@ -56,6 +56,7 @@ export class StandIn {
         return false;
       }
     }
+    if (this.#core.number < 0) return !(error instanceof PolicyError); // it could not even begin
     if (error instanceof TidegateError && !(error instanceof AttemptTimeout)) {
       const verdict = VERDICTS.indexOf(error.reason as Verdict);
       return verdict >= 0 && this.#asks(verdict, 32, false);

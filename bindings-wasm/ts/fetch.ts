@@ -47,7 +47,8 @@ export function fetchUnder(core: Core, given: PolicyOptions): Fetch {
       const { policy, ...tidegate } = options;
       return policy.fetch(input as RequestInfo, { ...init, tidegate });
     }
-    const sent = send(sending, input, init, options ?? {});
+    const sent =
+      core.number < 0 ? wait(sending, input, init, options ?? {}) : send(sending, input, init, options ?? {});
     if (standIn === undefined) return sent;
     const route = options?.route ?? originOf(urlOf(input instanceof Request ? input.url : input));
     return standIn.instead(sent, route, signalOf(input, init));
@@ -59,11 +60,26 @@ function signalOf(input: string | URL | Request, init: RequestInit | undefined):
   return init?.signal ?? (input instanceof Request ? input.signal : undefined);
 }
 
+/** A request that waits for the engine's module. */
+async function wait(
+  sending: Sending,
+  input: string | URL | Request,
+  init: RequestInit | undefined,
+  options: FetchOptions,
+): Promise<Response> {
+  const signal = signalOf(input, init);
+  if (signal?.aborted === true) throw signal.reason;
+  const route = options.route ?? originOf(urlOf(input instanceof Request ? input.url : input));
+  const left = await sending.core.there(route, signal, options.deadline);
+  return send(sending, input, init, options, left);
+}
+
 function send(
   sending: Sending,
   input: string | URL | Request,
   init: RequestInit | undefined,
   options: FetchOptions,
+  left?: number,
 ): Promise<Response> {
   const { core, given } = sending;
   const outside = signalOf(input, init);
@@ -71,11 +87,16 @@ function send(
   const request = input instanceof Request ? input : undefined;
   const hasBody = init?.body !== undefined && init.body !== null;
   const headers = () => new Headers(init?.headers ?? request?.headers);
-  const asked = askedFor(sending, options, {
-    method: (init?.method ?? request?.method ?? "GET").toUpperCase(),
-    replayable: !hasBody || isReplayable(init.body),
-    hasKey: () => headers().has("idempotency-key"),
-  });
+  const asked = askedFor(
+    sending,
+    options,
+    {
+      method: (init?.method ?? request?.method ?? "GET").toUpperCase(),
+      replayable: !hasBody || isReplayable(init.body),
+      hasKey: () => headers().has("idempotency-key"),
+    },
+    left,
+  );
   const url = urlOf(request?.url ?? input);
   const routeKey = options.route ?? originOf(url);
   const run = new HttpRun(core, routeKey, asked.around, outside, {

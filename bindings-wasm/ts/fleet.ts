@@ -12,9 +12,10 @@
  * ```
  */
 
-import { defaultEngine, type Engine } from "./engine.js";
+import { defaultEngine } from "./default_engine.js";
+import type { Engine } from "./engine.js";
 import { TidegateError } from "./errors.js";
-import { needs, said, say, sayBytes } from "./native.js";
+import { said, say, sayBytes } from "./native.js";
 import { randomSeed } from "./platform.js";
 import type { Timed } from "./ticker.js";
 
@@ -155,11 +156,11 @@ export function attach(store: Store, options: AttachOptions = {}): void {
   if (new TextEncoder().encode(namespace).length > 100) {
     throw new RangeError(`namespace = ${JSON.stringify(namespace)}: must be at most 100 bytes`);
   }
-  needs("a fleet's store");
+  const native = engine.whole("a fleet's store");
   if (attached.has(engine)) throw new TidegateError("this engine has a store already");
   attached.add(engine);
   say(namespace);
-  engine.native.attach_store(engine.handle, kind, ...randomSeed(), engine.time());
+  native.attach_store(engine.handle, kind, ...randomSeed(), engine.time());
   const carrier = new Carrier(store, waitUntil);
   // The engine holds its carrier, and not the other way round: else neither would ever be collected while a command is out.
   engine.carrier = () => carrier.carry(engine);

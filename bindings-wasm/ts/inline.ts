@@ -1,9 +1,9 @@
-/** The modules as they stand in the source of what pages load. */
+/** The entry for hosts that need one file: the full module stands in the source. */
 
 import { bytesOf } from "./base64.js";
-import { unpack } from "./unpack.js";
+import { MODULE } from "./full_gen.js";
+import { provide } from "./module.js";
 
-/** A module's bytes. */
-export function inlined(packed: string, size: number): Uint8Array {
-  return unpack(bytesOf(packed), size);
-}
+provide({ now: () => bytesOf(MODULE) });
+
+export * from "./main.js";

@@ -1,7 +1,8 @@
 /** What backends of metrics share: the families, and what there is of them now (docs/telemetry.md). */
 
-import { defaultEngine, type Engine } from "./engine.js";
-import { needs, said, say } from "./native.js";
+import { defaultEngine } from "./default_engine.js";
+import type { Engine } from "./engine.js";
+import { said, say } from "./native.js";
 import { readPages, SERIES } from "./pages.js";
 
 /** All series of one name; `labels` are those beside `policy` and `route`, which all have. */
@@ -42,8 +43,7 @@ export function families(engine: Engine): {
   readonly bounds: readonly number[];
 } {
   if (known === undefined) {
-    needs("metrics");
-    engine.native.families();
+    engine.whole("metrics").families();
     const [all, bounds] = JSON.parse(said()) as [Written[], number[]];
     const family = ([name, instrument, labels, meaning]: Written): Family => ({
       name,
@@ -73,10 +73,7 @@ export function measured({ engine = defaultEngine(), maxRoutes = 20 }: MetricsOp
   if (!(Number.isInteger(maxRoutes) && maxRoutes >= 0 && maxRoutes <= 10_000)) {
     throw new RangeError(`maxRoutes = ${String(maxRoutes)}: must be a whole number from 0 to 10,000`);
   }
-  needs("metrics");
-  engine.native.measure(engine.handle, maxRoutes); // the first to ask decides
-  engine.measured = true;
-  engine.listening = true;
+  engine.measure(maxRoutes); // the first to ask decides
   return engine;
 }
 

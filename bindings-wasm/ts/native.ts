@@ -1,4 +1,6 @@
-/** The WebAssembly module: where it comes from, and how texts cross its border. */
+/** What the WebAssembly module exports, and how texts cross its border. */
+
+import { load } from "./module.js";
 
 /** What the module exports (`src/lib.rs`). */
 export interface Native {
@@ -35,9 +37,9 @@ export interface Native {
   retries_method(engine: number, policy: number): number;
   falls_back(engine: number, policy: number, verdict: number, failure: number, judged: number): number;
   may_do_twice(engine: number, policy: number): number;
-  note_fallback?(engine: number, route: number, ok: number, now: number): void;
+  note_fallback(engine: number, route: number, ok: number, now: number): void;
   setting(engine: number, policy: number): number;
-  kinds?(engine: number, policy: number): void;
+  kinds(engine: number, policy: number): void;
   snapshot(engine: number, now: number): void;
   explain(engine: number, policy: number): void;
   explain_call(engine: number, call: number): void;
@@ -56,70 +58,6 @@ export interface Native {
   families(): void;
   pages(engine: number, what: number): number;
   page(engine: number, reader: number, now: number): number;
-}
-
-let source: () => Uint8Array | WebAssembly.Module;
-let provided = -1;
-let native: Native | undefined;
-
-/**
- * Says where the module comes from; an entry of the package does. What has most goes before the others: 0 is nowhere, 1 the small
- * one, 2 the full one.
- */
-export function provide(from: () => Uint8Array | WebAssembly.Module, most = 1): void {
-  if (most > provided) {
-    provided = most;
-    source = from;
-  }
-}
-
-/** Makes the module ready from what has been compiled or fetched. */
-export function start(code: Uint8Array | ArrayBuffer | WebAssembly.Module): void {
-  if (native !== undefined) return;
-  const module = code instanceof WebAssembly.Module ? code : compiled(code);
-  native = new WebAssembly.Instance(module, {}).exports as unknown as Native;
-}
-
-/**
- * For what only the full module exports.
- *
- * @throws Error if this is the small one.
- */
-export function needs(what: string): void {
-  if (load().kinds === undefined) {
-    throw new Error(
-      `tidegate: ${what} is not in the small engine that pages load; import from "tidegate/full" instead`,
-    );
-  }
-}
-
-/** Methods that the small engine lacks: they tell who calls one where it is to be had. */
-export function lacking(of: object, names: string): void {
-  for (const name of names.split(" ")) Object.assign(of, { [name]: () => needs(name) });
-}
-
-/** The module, made ready when it is first needed: importing the package costs nothing. */
-export function load(): Native {
-  if (native === undefined) start(source());
-  return native as Native;
-}
-
-/** A module of this code, or what the page must allow. */
-export function compiled(code: Uint8Array | ArrayBuffer): WebAssembly.Module {
-  try {
-    return new WebAssembly.Module(code as BufferSource);
-  } catch (cause) {
-    if (
-      cause instanceof WebAssembly.CompileError &&
-      /content security|unsafe-eval|code generation/i.test(cause.message)
-    ) {
-      throw new Error(
-        "tidegate: the page's Content-Security-Policy forbids WebAssembly; add 'wasm-unsafe-eval' to its script-src",
-        { cause },
-      );
-    }
-    throw cause;
-  }
 }
 
 const encoder = new TextEncoder();

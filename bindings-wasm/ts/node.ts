@@ -1,14 +1,16 @@
-/** The entry for Node: the full engine, inflated by the platform. */
+/** The entry for Node, Deno and Bun: the full module is read from beside the code, when the first policy is made. */
 
 import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
-import { inflateRawSync } from "node:zlib";
+import { readFileSync } from "node:fs";
 import { bytesOf } from "./base64.js";
 import { provideStorage } from "./follow.js";
-import { PACKED } from "./inline_gen.js";
-import { provide } from "./native.js";
-import "./rare.js";
+import { provide } from "./module.js";
 
 provideStorage(AsyncLocalStorage, AsyncResource);
-provide(() => inflateRawSync(bytesOf(PACKED)));
+provide({
+  now: () => readFileSync(new URL("./tidegate.wasm", import.meta.url)),
+  // Where a bundler has left the file behind.
+  later: async () => bytesOf((await import("./full_gen.js")).MODULE),
+});
 
 export * from "./main.js";

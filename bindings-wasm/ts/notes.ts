@@ -5,8 +5,14 @@ import type { Verdict } from "./wire.js";
 
 type Kind = new (message: string, told: errors.Told & { limits?: errors.Limits }) => errors.TidegateError;
 
-/** The error of each verdict that refuses a call. What the small engine of pages never refuses with is in `rare.ts`. */
-export const REFUSALS: Record<string, readonly [Kind, string]> = {
+/** The error of each verdict that refuses a call. */
+const REFUSALS: Readonly<Record<string, readonly [Kind, string]>> = {
+  forced_open: [errors.ForcedOpen, "an operator refuses all calls"],
+  throttled: [errors.Throttled, "the adaptive throttle refused the call"],
+  queue_shed: [errors.BulkheadFull, "the queue's delay was over target"],
+  displaced: [errors.BulkheadFull, "a call of higher criticality took its place in the queue"],
+  hold_full: [errors.HoldFull, "too many calls are held already"],
+  store_unavailable: [errors.StoreUnavailable, "the shared store is gone"],
   breaker_open: [errors.BreakerOpen, "the circuit breaker is open"],
   rate_limited: [errors.RateLimited, "the rate limit is used up"],
   queue_full: [errors.BulkheadFull, "all slots are taken, and so is the queue"],

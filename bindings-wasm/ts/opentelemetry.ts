@@ -19,7 +19,8 @@ import {
   SpanKind,
   trace,
 } from "@opentelemetry/api";
-import { defaultEngine, type Engine } from "./engine.js";
+import { defaultEngine } from "./default_engine.js";
+import type { Engine } from "./engine.js";
 import { type EventType, type Subscription, subscription, type TidegateEvent } from "./events.js";
 import { type Family, families, labelOf, type MetricsOptions, measured, readInPages } from "./metrics.js";
 

@@ -7,6 +7,7 @@
 
 import { type Mistake, snake, wrong } from "./errors.js";
 import { about, type Pair } from "./native.js";
+import type { Settings } from "./options_gen.js";
 import { POOLS, PRESENCE } from "./options_gen.js";
 
 /** The kinds of pools. */
@@ -53,6 +54,41 @@ export function mistakesOf(texts: readonly string[], form: Form): Mistake[] {
     list.push({ key: form.told(key, true), value, rule: form.told(rule, false) });
   }
   return list;
+}
+
+/** Tables, and words of others, that only the full module knows. A guess that saves a page a round trip: the small module has the last word. */
+const FULL_TABLES = ["hedge", "throttle", "kinds"];
+const FULL_WORDS =
+  /"(?:graph|aws_\w+|grpc|ratio|share|tokens|quota|cubic|aimd|gradient2|fleet)"|"(?:pool|hold|prioritized|queueTarget|queueAdaptiveLifo)":/;
+
+/** Does a policy ask for what only the full module has? */
+export function needsFull(settings: object): boolean {
+  if (FULL_TABLES.some((name) => (settings as Record<string, unknown>)[name] !== undefined)) return true;
+  try {
+    // A pool is an object of a class, and belongs to the full module as its name does.
+    const told = (_: string, value: unknown) =>
+      typeof value === "object" && value !== null && !Array.isArray(value) && !isPlain(value)
+        ? "pool"
+        : value;
+    return FULL_WORDS.test(JSON.stringify(settings, told));
+  } catch {
+    return false; // for the engine to say
+  }
+}
+
+/** A copy of settings as their author has written them, which may be looked at later. */
+export function asWritten(settings: Settings): Settings {
+  const copied = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(copied);
+    if (typeof value !== "object" || value === null || !isPlain(value)) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, copied(each)]));
+  };
+  return copied(settings) as Settings;
+}
+
+function isPlain(value: object): boolean {
+  const made = Object.getPrototypeOf(value) as unknown;
+  return made === null || made === Object.prototype;
 }
 
 /** The small module leaves it to us to write numbers: what it tells are their bits. */

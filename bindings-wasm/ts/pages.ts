@@ -1,6 +1,7 @@
 /** Reading an engine page by page: between two pages the event loop goes on (docs/adr/0022-bounded-steps.md). */
 
 import type { Engine } from "./engine.js";
+import { want } from "./module.js";
 import { said } from "./native.js";
 
 /** What can be read so (`src/pages.rs`). */
@@ -18,7 +19,11 @@ export async function readPages(
   what: number,
   take: (written: unknown) => void,
 ): Promise<void> {
-  const reader = engine.native.pages(engine.handle, what);
+  if (!engine.full) {
+    engine.wantFull();
+    await want("full");
+  }
+  const reader = engine.whole("a reading in pages").pages(engine.handle, what);
   while (true) {
     const more = engine.native.page(engine.handle, reader, engine.time());
     const text = said();

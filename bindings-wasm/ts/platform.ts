@@ -3,25 +3,12 @@
  * in force with no set-up.
  */
 
-import type { Scope } from "./scope.js";
-
 /** A store that follows asynchronous work, as `AsyncLocalStorage` of `node:async_hooks`. */
 export interface Storage<T> {
   getStore(): T | undefined;
   run<R, A extends unknown[]>(store: T, work: (...args: A) => R, ...args: A): R;
   /** Changes what is around the code that runs; undefined where the platform has it not, or not for certain. */
   enterWith?: ((store: T | undefined) => void) | undefined;
-}
-
-/**
- * The store that follows asynchronous work; undefined where the platform has none. Pages do not load it with the small engine
- * (`follow.ts`).
- */
-export let scopes: (() => Storage<Scope> | undefined) | undefined;
-
-/** Says how work is followed; the entries with the full engine do. */
-export function provideScopes(from: typeof scopes): void {
-  scopes = from;
 }
 
 /** Is this a page, or a worker of one? */

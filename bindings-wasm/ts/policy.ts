@@ -3,15 +3,16 @@
 import { flagsOf, limitOf } from "./call.js";
 import type { Classify } from "./classify.js";
 import { Core } from "./core.js";
-import { defaultEngine, type Engine } from "./engine.js";
+import { defaultEngine } from "./default_engine.js";
+import type { Engine } from "./engine.js";
 import { wrong } from "./errors.js";
 import type { EventType, Listener, Subscription } from "./events.js";
 import type { PolicyExplanation } from "./explain.js";
 import { type Fallback, type FallbackOn, StandIn } from "./fallback.js";
 import { type Fetch, fetchUnder } from "./fetch.js";
 import { type Attempt, Lane } from "./lane.js";
-import { lacking, type Pair } from "./native.js";
-import { type Form, OPTIONS, pairsOf } from "./options.js";
+import type { Pair } from "./native.js";
+import { asWritten, type Form, needsFull, OPTIONS, pairsOf } from "./options.js";
 import type { Settings } from "./options_gen.js";
 import { FunctionRun } from "./run.js";
 import type { Scope } from "./scope.js";
@@ -129,13 +130,25 @@ export class Caller {
     return caller.#begin(work, signal ?? undefined, abortable);
   }
 
-  #begin<T>(work: Work<T>, signal: AbortSignal | undefined, abortable: boolean | undefined): Promise<T> {
+  /** A call that waits for the engine's module. */
+  async #wait<T>(work: Work<T>, signal: AbortSignal | undefined, abortable: boolean | undefined): Promise<T> {
+    const left = await this.core.there(this.key, signal, this.options.deadline);
+    return this.#begin(work, signal, abortable, left);
+  }
+
+  #begin<T>(
+    work: Work<T>,
+    signal: AbortSignal | undefined,
+    abortable: boolean | undefined,
+    left?: number,
+  ): Promise<T> {
     const { core } = this;
+    if (core.number < 0) return this.#wait(work, signal, abortable);
     const { engine } = core;
     const { native, handle, scopes } = engine;
     const around = scopes === undefined ? undefined : scopes.getStore();
     let flags = this.#flags;
-    let limit = this.#limit;
+    let limit = left === undefined ? this.#limit : limitOf(left);
     let parent = 0;
     if (abortable === true) flags |= ABORTABLE;
     if (around !== undefined) {
@@ -229,31 +242,7 @@ function runOf<T>(first: First<T>): FunctionRun<T> {
 
 let fresh = 0;
 
-/** What of a policy pages do not load with the small engine (`rare.ts` has it). */
-export interface RarePolicy {
-  /**
-   * Gives the policy other settings, while it is in use. They say all of it: what is left out has its default again. Calls in
-   * flight finish under the settings that they began with; limits and budgets, which calls share, change at once.
-   *
-   * @throws PolicyError with every mistake there is; the policy stays as it was.
-   */
-  retune(settings: Settings): void;
-  /**
-   * Refuses all calls (or those of one route) with `ForcedOpen`, before anything else is asked, until it is told `false`. Calls
-   * that wait are refused too, and those that have started finish without further attempts.
-   */
-  forceOpen(on?: boolean, route?: string): void;
-  /** Its figures now, and its routes by key. */
-  snapshot(): PolicyCounts & { readonly routes: Readonly<Record<string, RouteSnapshot>> };
-  /** What it does, in numbers and (`String` of it) in words: its components in their order, the most that a call waits and costs, and what may not be meant. */
-  explain(): PolicyExplanation;
-  /** Tells of what happens under this policy: of one type of event, or of all (`"*"`). */
-  on(type: EventType | "*", listener: Listener): Subscription;
-}
-
-export interface Policy extends RarePolicy {}
 /** A named set of components: what happens around a call. */
-// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: `lacking` below defines each of them, and `rare.ts` again
 export class Policy extends Caller {
   /** Its name in errors and telemetry. */
   readonly name: string;
@@ -267,9 +256,12 @@ export class Policy extends Caller {
     const engine = options.engine ?? defaultEngine();
     const settings = settingsOf(options);
     const name = options.name ?? freshName();
-    const number = engine.take(name, document ?? pairsOf(settings), form);
-    const core = new Core(engine, name, number, options.classify);
+    const written = asWritten(settings);
+    const core = new Core(engine, name, options.classify, written.deadline);
     super(core, {}, StandIn.of(core, options.fallback, options.fallbackOn));
+    core.declared = engine.declare(document !== undefined || needsFull(written), () => {
+      core.number = engine.take(name, document ?? pairsOf(written), form);
+    });
     this.name = name;
     this.engine = engine;
     this.#given = options;
@@ -307,11 +299,50 @@ export class Policy extends Caller {
 
   /** The kinds of failure that it declares: name → the class that each is based on. */
   get kinds(): Readonly<Record<string, string>> {
-    return Object.fromEntries(this.engine.declared(this.core.number));
+    return Object.fromEntries(this.engine.declaredKinds(this.core.now("kinds")));
+  }
+
+  /**
+   * Gives the policy other settings, while it is in use. They say all of it: what is left out has its default again. Calls in
+   * flight finish under the settings that they began with; limits and budgets, which calls share, change at once.
+   *
+   * @throws PolicyError with every mistake there is; the policy stays as it was.
+   */
+  retune(settings: Settings): void {
+    this.engine.whole("retune");
+    this.engine.retune(this.core.now("retune"), this.name, pairsOf(settingsOf(settings)));
+  }
+
+  /**
+   * Refuses all calls (or those of one route) with `ForcedOpen`, before anything else is asked, until it is told `false`. Calls
+   * that wait are refused too, and those that have started finish without further attempts.
+   */
+  forceOpen(on = true, route?: string): void {
+    this.engine.whole("forceOpen");
+    const number = this.core.now("forceOpen");
+    this.engine.forceOpen(number, route === undefined ? 0 : this.engine.route(number, route), on);
+  }
+
+  /** Its figures now, and its routes by key. */
+  snapshot(): PolicyCounts & { readonly routes: Readonly<Record<string, RouteSnapshot>> } {
+    const { policies, routes } = this.engine.snapshot();
+    const mine = routes.filter((route) => route.policy === this.name).map((route) => [route.key, route]);
+    return { ...(policies[this.name] as PolicyCounts), routes: Object.fromEntries(mine) };
+  }
+
+  /** What it does, in numbers and (`String` of it) in words: its components in their order, the most that a call waits and costs, and what may not be meant. */
+  explain(): PolicyExplanation {
+    this.engine.whole("explain");
+    return this.engine.explainPolicy(this.core.now("explain"));
+  }
+
+  /** Tells of what happens under this policy: of one type of event, or of all (`"*"`). */
+  on(type: EventType | "*", listener: Listener): Subscription {
+    return this.engine.listen((event) => {
+      if (event.policy === this.name && (type === "*" || event.type === type)) listener(event);
+    });
   }
 }
-
-lacking(Policy.prototype, "retune forceOpen snapshot explain on");
 
 function freshName(): string {
   fresh += 1;

@@ -1,8 +1,9 @@
 /** Pools: a bulkhead, a rate limit or a retry budget for several policies and all their routes. */
 
-import { defaultEngine, type Engine } from "./engine.js";
+import { defaultEngine } from "./default_engine.js";
+import type { Engine } from "./engine.js";
 import type { Pair } from "./native.js";
-import { type Form, OPTIONS, type PoolKind, pairsOfPool } from "./options.js";
+import { asWritten, type Form, OPTIONS, type PoolKind, pairsOfPool } from "./options.js";
 import type { Budget, Bulkhead, RateLimit } from "./options_gen.js";
 import type { PoolSnapshot } from "./snapshot.js";
 
@@ -31,7 +32,8 @@ export class Pool {
     this.name = name;
     this.kind = kind;
     this.engine = engine;
-    engine.pool(name, kind, pairsOfPool(kind, settings), false, OPTIONS);
+    const written = asWritten(settings);
+    engine.declare(true, () => engine.pool(name, kind, pairsOfPool(kind, written), false, OPTIONS));
   }
 
   /** @internal Takes in a pool of a document. */
@@ -42,6 +44,7 @@ export class Pool {
   /** Gives it other settings, which say all of it; a limit that grows admits who waits at once. */
   retune(options: PoolOptions): void {
     const [kind, settings] = parts(options);
+    this.engine.whole("retune");
     this.engine.pool(this.name, kind, pairsOfPool(kind, settings), true, OPTIONS);
   }
 

@@ -53,11 +53,16 @@ export interface Asked {
 }
 
 /**
- * What a request asks, from what it says about itself and from what is around it.
+ * What a request asks, from what it says about itself and from what is around it; `left` is the milliseconds that it has.
  *
  * @throws RangeError if it says what is no option.
  */
-export function askedFor(sending: Sending, options: FetchOptions, known: Known): Asked {
+export function askedFor(
+  sending: Sending,
+  options: FetchOptions,
+  known: Known,
+  left = options.deadline,
+): Asked {
   const { core, given } = sending;
   const { engine } = core;
   for (const key of Object.keys(options)) {
@@ -86,7 +91,7 @@ export function askedFor(sending: Sending, options: FetchOptions, known: Known):
   let flags = flagsOf(options) & ~(IDEMPOTENT | REPLAYABLE);
   flags |= (engine.queues ? MAY_PARK : 0) | (untilBody ? SLOT_UNTIL_BODY : 0);
   flags |= (idempotent ? IDEMPOTENT : 0) | (replayable ? REPLAYABLE : 0);
-  let limit = limitOf(options.deadline);
+  let limit = limitOf(left);
   let parent = 0;
   const around = engine.scopes?.getStore();
   if (around !== undefined) {

@@ -8,7 +8,8 @@
 import { closeBody } from "./body.js";
 import { by, CANCELLED, complain, ofError, PERMANENT, TIMEOUT } from "./classify.js";
 import type { Core } from "./core.js";
-import type { Engine, Waiter } from "./engine.js";
+import type { Engine } from "./engine.js";
+import type { Waiter } from "./engine_types.js";
 import { AttemptTimeout, type TidegateError } from "./errors.js";
 import { Lane } from "./lane.js";
 import { noteOf, refusal, report } from "./notes.js";

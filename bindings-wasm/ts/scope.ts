@@ -4,7 +4,7 @@ import { checkDeadline, criticalityOf, least } from "./call.js";
 import type { Clock } from "./clock.js";
 import type { Engine } from "./engine.js";
 import { TidegateError } from "./errors.js";
-import { scopes } from "./platform.js";
+import { scopes } from "./follow.js";
 import { type Criticality, packRemaining } from "./wire.js";
 
 /** What `begin` takes from around it. */
@@ -76,11 +76,10 @@ export interface Bounds {
 /**
  * Runs `work`; every call made inside it, in whatever policy, ends by the deadline and has the criticality.
  *
- * It follows asynchronous work through `AsyncLocalStorage` (Node, Deno, Bun, Workers with `nodejs_compat`), which the full
- * engine does.
+ * It follows asynchronous work through `AsyncLocalStorage` (Node, Deno, Bun, Workers with `nodejs_compat`).
  *
  * @throws RangeError if a bound is out of range.
- * @throws TidegateError where nothing follows asynchronous work (browsers, the small engine): give the deadline to the call
+ * @throws TidegateError where nothing follows asynchronous work (browsers): give the deadline to the call
  * itself there, `policy.run(work, { deadline })`.
  * @example
  * ```ts
@@ -89,10 +88,10 @@ export interface Bounds {
  * ```
  */
 export function within<T>(bounds: Bounds, work: () => T): T {
-  const store = scopes?.();
+  const store = scopes();
   if (store === undefined) {
     throw new TidegateError(
-      "within needs AsyncLocalStorage, which this platform (or the small engine of pages) has not: give the deadline to the call, policy.run(work, { deadline })",
+      "within needs AsyncLocalStorage, which this platform has not: give the deadline to the call, policy.run(work, { deadline })",
     );
   }
   const { deadline, criticality } = bounds;

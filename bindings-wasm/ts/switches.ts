@@ -1,8 +1,10 @@
 /** Switches for all policies of a process, and a look at what is left. */
 
-import { defaultEngine, type Engine, use } from "./engine.js";
+import { defaultEngine, use } from "./default_engine.js";
+import type { Engine } from "./engine.js";
 import { type Subscription, subscription } from "./events.js";
-import { load, type Pair, said, say, stage } from "./native.js";
+import { load } from "./module.js";
+import { type Pair, said, say, stage } from "./native.js";
 import { engines, setTester } from "./tested.js";
 import { DONE, VERDICTS } from "./wire.js";
 
@@ -39,6 +41,10 @@ function test(to: Mode): void {
 
 /** An engine, as all are tested. */
 function tested(engine: Engine): void {
+  if (!engine.full) {
+    engine.wantFull();
+    return; // when it has come, this is asked again
+  }
   engine.native = mode.active ? load() : inactive(engine);
   engine.native.lift_budgets(engine.handle, Number(mode.attempts > 0));
   engine.tunings += 1; // what policies say of themselves is asked again

@@ -11,7 +11,7 @@ export interface Wanted {
 
 /** What `tidegate/testing` wants to be told, once it has switched something. */
 export interface Tester {
-  /** An engine has been made. */
+  /** An engine is in the full module. */
   made(engine: Engine): void;
   /** A policy of this name is to be taken in, or changed: it is to be what its owner wants. Its number, or −1. */
   before(engine: Engine, name: string): number;
@@ -29,9 +29,8 @@ export function setTester(wanted: Tester | undefined): void {
 }
 
 /** An engine has been made. */
-export function made(engine: Engine): void {
+export function added(engine: Engine): void {
   all.add(new WeakRef(engine));
-  tester?.made(engine);
 }
 
 /** All engines there are. */

@@ -68,6 +68,7 @@ function send(
 ): void {
   const { core, given } = sending;
   const { engine } = core;
+  core.now("a dispatcher");
   const asked = askedFor(sending, options, {
     method: String(sent.method).toUpperCase(),
     replayable: isReplayable(sent.body) || Array.isArray(sent.body) || isForm(sent.body),

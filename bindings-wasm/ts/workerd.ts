@@ -1,13 +1,12 @@
 /** The entry for Cloudflare Workers, which compile WebAssembly when they are deployed and never later. */
 
 import { provideTicker } from "./engine.js";
-import { provide } from "./native.js";
-import "./rare.js";
+import { provide } from "./module.js";
 // @ts-expect-error the bundler makes a module of it
 import module from "./tidegate.wasm";
 import { Timers } from "./timers.js";
 
 provideTicker(Timers);
-provide(() => module as WebAssembly.Module);
+provide({ now: () => module as WebAssembly.Module });
 
 export * from "./main.js";

@@ -1,5 +1,6 @@
 /** Objects whose methods are under a policy. */
 
+import { LACKING } from "./declared.js";
 import type { Policy } from "./policy.js";
 
 /** The names of an object's methods. */
@@ -17,12 +18,17 @@ export interface WrapOptions<O> {
 /** An object whose methods are under a policy. */
 export function wrapped<O extends object>(policy: Policy, target: O, options: WrapOptions<O>): O {
   const { methods, route } = options;
-  const { engine, number } = policy.core;
-  if (methods === undefined && engine.native.may_do_twice(engine.handle, number) !== 0) {
+  const { core } = policy;
+  const { engine } = core;
+  const check = () => {
+    if (methods !== undefined) return;
+    if (core.number < 0) throw core.declared.mistake ?? LACKING;
+    if (engine.native.may_do_twice(engine.handle, core.number) === 0) return;
     throw new TypeError(
       `policy ${JSON.stringify(policy.name)} repeats calls, and what a method writes may happen twice: name the methods that may be repeated, wrap(client, { methods: […] }), or let retryOn have only conflict, never_sent, throttled`,
     );
-  }
+  };
+  const checked = engine.declare(core.declared.full, check);
   const chosen = methods === undefined ? undefined : new Set<PropertyKey>(methods);
   for (const name of methods ?? []) {
     if (typeof target[name] !== "function")
@@ -48,10 +54,14 @@ export function wrapped<O extends object>(policy: Policy, target: O, options: Wr
       }
       const known = made.get(name);
       if (known?.[0] === method) return known[1];
-      const under = (...args: unknown[]) =>
+      const called = (args: unknown[]) =>
         callerOf(route === undefined ? name : route(name, args)).run(
           () => method.apply(object, args) as unknown,
         );
+      const under = (...args: unknown[]) =>
+        checked.settled && checked.mistake === undefined
+          ? called(args)
+          : checked.taken().then(() => called(args));
       made.set(name, [method, under]);
       return under;
     },

@@ -51,9 +51,9 @@ mod timer;
 mod view;
 
 use crate::full::Part;
-use crate::map::Map;
 use policies::Entry;
 use route::Operated;
+use std::collections::BTreeMap as Map;
 use std::fmt;
 
 pub use automaton::EDGES;

@@ -1,7 +1,7 @@
 //! What only the full engine has.
 //!
 //! A page that wants retries should not load what it never asks for, so the npm package has this crate a second time,
-//! compiled with `--cfg tidegate_small` (`docs/adr/0015-two-modules.md`). That is no feature: nobody's dependency can turn
+//! compiled with `--cfg tidegate_small` (`docs/adr/0025-one-import.md`). That is no feature: nobody's dependency can turn
 //! it on. The source is the same and is checked the same; the parts that a small engine lacks are of types without values,
 //! and the compiler drops whatever would need one.
 

@@ -46,7 +46,6 @@ pub mod fleet;
 mod full;
 mod hash;
 mod limit;
-mod map;
 mod meter;
 mod outcome;
 mod policy;

@@ -1,18 +1,10 @@
-//! Texts put together by hand: what `format!` would bring along is a tenth of the module that a page loads.
+//! Texts of errors: numbers, quotes, and what would not show written out.
 
 use crate::full::FULL;
 
 /// A whole number in digits.
-pub(crate) fn whole(mut number: u64) -> String {
-    let mut digits = Vec::new();
-    loop {
-        digits.push(b'0' + (number % 10) as u8);
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    digits.iter().rev().map(|digit| char::from(*digit)).collect()
+pub(crate) fn whole(number: u64) -> String {
+    number.to_string()
 }
 
 /// These one behind the other.
@@ -42,23 +34,14 @@ pub(crate) fn real(number: f64) -> String {
     core::iter::once('\u{e000}').chain((0..16).rev().map(digit)).collect()
 }
 
-/// The number that decimals such as `3` or `0.25` are; at most 15 digits, so that it is the nearest one.
+/// The number that decimals such as `3` or `0.25` are: two whole numbers of at most 15 digits together, so that it is the nearest one.
 pub(crate) fn decimal(text: &str) -> Option<f64> {
-    let (mut number, mut scale, mut fraction) = (0_u64, 1_u64, false);
-    if text.is_empty() || text.len() > 16 {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if text.len() > 16 || !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return None;
     }
-    for byte in text.bytes() {
-        match byte {
-            b'.' if !fraction => fraction = true,
-            b'0'..=b'9' => {
-                number = number * 10 + u64::from(byte - b'0');
-                scale *= if fraction { 10 } else { 1 };
-            }
-            _ => return None,
-        }
-    }
-    Some(number as f64 / scale as f64)
+    let number: u64 = [whole, fraction].concat().parse().ok()?;
+    Some(number as f64 / 10_u64.pow(fraction.len() as u32) as f64)
 }
 
 /// A text in quotes, with what would not show written out.

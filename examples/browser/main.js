@@ -1,6 +1,6 @@
 /** Calls a flaky origin at a steady rate through a policy, and draws what comes of it. */
 
-import { Engine, policy } from "tidegate/full"; // a limit that follows the origin, and the snapshots that are drawn
+import { Engine, policy, ready } from "tidegate";
 import { Chart } from "./chart.js";
 
 const SERIES = {
@@ -36,6 +36,8 @@ const policies = {
     retry: { maxAttempts: 3, budget: "none", backoff: { base: 50, max: 50, jitter: "none" } },
   }),
 };
+
+await ready(); // the snapshots that are drawn cannot wait for the engine's module; calls can
 
 const form = document.querySelector("#form");
 const chart = new Chart(document.querySelector("#chart"), SERIES);

@@ -1,21 +1,22 @@
-// Replays journals through the module that pages load, unpacked as a page unpacks it: node small.mjs <dist/esm> <folder>. For each
+// Replays journals through the module that pages begin with: node small.mjs <dist/esm> <folder>. For each
 // file `<n>.journals` in the folder it writes `<n>.answers`, in the words of `Engine.replay`.
 //
 // The small engine has no `replay`: a page would have to load it. So each line is read here (the grammar stands in
 // core/src/engine/journal/text.rs) and put in through the export that a page calls for it.
+import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { replayAll } from "./folder.mjs";
 
 const [dist, folder] = process.argv.slice(2);
 const from = (file) => import(pathToFileURL(join(resolve(dist), file)));
-const { load, pieces, say, stage, start } = await from("native.js");
-const { small } = await from("small.js");
+const { isFull, load, use } = await from("module.js");
+const { pieces, say, stage } = await from("native.js");
 const { CANCEL, finished, HEADERS, ATTEMPT_UNIT, packOutcome, POLL, TIMER } = await from("wire.js");
 
-start(small());
+await use(readFileSync(join(resolve(dist), "small.wasm")), "small");
 const native = load();
-if (native.kinds !== undefined) throw new Error("this is the full engine");
+if (isFull()) throw new Error("this is the full engine");
 
 const WORDS = { timer: TIMER, poll: POLL, cancel: CANCEL };
 

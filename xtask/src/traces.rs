@@ -47,9 +47,9 @@ pub fn tokio(shop: &Shop, count: u64) -> Verdict {
     })
 }
 
-/// Replays traces by the full engine, as Node loads it; and a tenth of them as pages do, which unpack the same module.
+/// Replays traces by the full engine, as Node loads it; and a tenth of them as hosts of one file do, in whose code the module stands.
 pub fn javascript(shop: &Shop, folder: &Path, count: u64) -> Verdict {
-    for (entry, count) in [("node", count), ("full", count / 10)] {
+    for (entry, count) in [("node", count), ("inline", count / 10)] {
         let entry = folder.join("dist/esm").join(entry).with_extension("js");
         let script = shop.root.join("tests/traces/replay.mjs");
         let host = |set: &Path| Cmd::new("node").arg(&script).arg(&entry).arg(set).quiet();
@@ -61,7 +61,7 @@ pub fn javascript(shop: &Shop, folder: &Path, count: u64) -> Verdict {
     Verdict::check(Ok(()))
 }
 
-/// Replays traces by the small engine, as pages unpack it.
+/// Replays traces by the small engine, which pages begin with.
 pub fn small(shop: &Shop, folder: &Path, count: u64) -> Verdict {
     let script = shop.root.join("tests/traces/small.mjs");
     play(shop, SMALL, count, |set| {

@@ -32,6 +32,7 @@ export {
   Gradient2,
   type Gradient2Settings,
 } from "./limit.js";
+export { ready } from "./native.js";
 export type { Part, Seed } from "./part.js";
 export { DDSketch, P2Quantile, WindowedP2Quantile } from "./quantile.js";
 export { CubicRate, Gcra, type RateSettings, TokenBucket } from "./rate.js";

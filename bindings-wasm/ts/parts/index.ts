@@ -17,9 +17,9 @@
  * | how slow | `P2Quantile`, `WindowedP2Quantile`, `DDSketch` |
  */
 
-import { code } from "./inline.js";
+import { streamed } from "../module.js";
 import { provide } from "./native.js";
 
-provide(code);
+provide({ later: () => streamed(new URL("../parts.wasm", import.meta.url)) });
 
 export * from "./all.js";

@@ -1,9 +1,9 @@
-/** The module of the parts as it stands in the source. */
+/** The parts for hosts that need one file: their module stands in the source. */
 
-import { inlined } from "../inline.js";
-import { PACKED, SIZE } from "./inline_gen.js";
+import { bytesOf } from "../base64.js";
+import { MODULE } from "./inline_gen.js";
+import { provide } from "./native.js";
 
-/** The module's bytes. */
-export function code(): Uint8Array {
-  return inlined(PACKED, SIZE);
-}
+provide({ now: () => bytesOf(MODULE) });
+
+export * from "./all.js";

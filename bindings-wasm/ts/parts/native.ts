@@ -1,5 +1,7 @@
 /** The module of the parts (`parts/src`), apart from the engine's: where it comes from, and how texts cross its border. */
 
+import { ModuleUnavailable, NotReady } from "../errors.js";
+import type { Code } from "../module.js";
 import type { Pair } from "../native.js";
 
 /** What the module exports: numbers in and out, words of 64 bits as `bigint`. */
@@ -149,22 +151,81 @@ export interface Native {
   throttle_fresh(part: number, now: number): number;
 }
 
-let source: (() => Uint8Array | WebAssembly.Module) | undefined;
-let native: Native | undefined;
-
-/** Says where the module comes from; an entry does. */
-export function provide(from: () => Uint8Array | WebAssembly.Module): void {
-  source ??= from;
+/** Where the module comes from: at once, or fetched. */
+export interface Source {
+  readonly now?: (() => Code) | undefined;
+  readonly later?: (() => Promise<Code>) | undefined;
 }
 
-/** The module, made ready when it is first needed. */
+let source: Source = {};
+let native: Native | undefined;
+let coming: Promise<void> | undefined;
+
+/** Says where the module comes from; an entry does. */
+export function provide(from: Source): void {
+  if (source.now === undefined || from.now !== undefined) source = from;
+}
+
+function start(code: Code): void {
+  const module = code instanceof WebAssembly.Module ? code : new WebAssembly.Module(code);
+  native ??= new WebAssembly.Instance(module, {}).exports as unknown as Native;
+}
+
+/**
+ * The module, made ready when it is first needed.
+ *
+ * @throws NotReady Where it has to be fetched, and is not there.
+ */
 export function load(): Native {
+  if (native === undefined && source.now !== undefined) {
+    try {
+      start(source.now());
+    } catch (error) {
+      if (source.later === undefined) throw error;
+      source = { later: source.later };
+    }
+  }
   if (native === undefined) {
-    const code = (source as () => Uint8Array | WebAssembly.Module)();
-    const module = code instanceof WebAssembly.Module ? code : new WebAssembly.Module(code as BufferSource);
-    native = new WebAssembly.Instance(module, {}).exports as unknown as Native;
+    throw new NotReady('a part needs its WebAssembly module: await ready() of "tidegate/parts" first');
   }
   return native;
+}
+
+/**
+ * Resolves once the parts' module is there: on pages it has to be fetched before the first part is made. Elsewhere that is at once.
+ *
+ * @throws ModuleUnavailable If it cannot be loaded; the next call tries again.
+ * @example
+ * ```ts
+ * await parts.ready();
+ * const bucket = new parts.TokenBucket({ permits: 1, per: 1000 }, 0);
+ * ```
+ */
+export async function ready(): Promise<void> {
+  try {
+    load();
+  } catch (error) {
+    const { later } = source;
+    if (later === undefined) throw error;
+    coming ??= fetched(later).finally(() => {
+      coming = undefined;
+    });
+    await coming;
+  }
+}
+
+async function fetched(later: () => Promise<Code>): Promise<void> {
+  try {
+    const code = await later();
+    start(code instanceof WebAssembly.Module ? code : await WebAssembly.compile(code));
+  } catch (cause) {
+    throw new ModuleUnavailable(
+      `the parts' module parts.wasm cannot be loaded: ${(cause as Error).message}`,
+      {
+        cause,
+      },
+    );
+  }
 }
 
 const encoder = new TextEncoder();

@@ -4,6 +4,6 @@
 import module from "../parts.wasm";
 import { provide } from "./native.js";
 
-provide(() => module as WebAssembly.Module);
+provide({ now: () => module as WebAssembly.Module });
 
 export * from "./all.js";

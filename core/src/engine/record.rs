@@ -3,8 +3,8 @@
 //! What each record says is in `telemetry.rs`; here are their form and the place where they wait to be taken.
 
 use super::place::RouteAt;
-use crate::map::Map;
 use core::fmt;
+use std::collections::BTreeMap as Map;
 
 use super::Engine;
 use crate::action::{CallId, PolicyId, RouteId, Verdict, Wait};

@@ -11,7 +11,7 @@ pub(super) mod evict;
 pub(super) mod stage;
 
 use super::place::{PoolAt, RouteAt};
-use crate::map::Map;
+use std::collections::BTreeMap as Map;
 
 use super::fleet::breaker::Guard;
 use super::fleet::digest::Digest;

@@ -1,6 +1,6 @@
 //! The validator: pairs in, a policy or all mistakes out.
 
-use crate::map::Map;
+use std::collections::BTreeMap as Map;
 use std::fmt;
 
 use super::domain::{CLASSES, Stored, is_name, kind, parse};

@@ -1,6 +1,6 @@
 //! What a policy was made from, so that it can be printed.
 
-use crate::map::Map;
+use std::collections::BTreeMap as Map;
 
 use super::check::Value;
 use super::domain::Stored;

@@ -3,7 +3,7 @@
 
 use crate::action::TargetId;
 use crate::hash;
-use crate::map::Map;
+use std::collections::BTreeMap as Map;
 
 /// Prefixes have up to this many segments; one of n is held from its (5 − n)th throttle.
 const DEEPEST: usize = 4;

@@ -6,10 +6,10 @@
 
 use crate::debt::{Debt, Unit};
 use crate::limit::{RateSettings, TokenBucket};
-use crate::map::Map;
 use crate::retry::{Budget, BudgetSettings, WHOLE_FLOOR};
 use crate::rng;
 use crate::time::Time;
+use std::collections::BTreeMap as Map;
 
 /// Rows of a sketch.
 pub(in crate::engine) const ROWS: usize = 4;

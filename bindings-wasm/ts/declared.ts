@@ -1,0 +1,89 @@
+/** What an author declares, which the engine takes in as soon as its module is there: policies, pools, checks. */
+
+import type { Engine } from "./engine.js";
+import { type Which, want } from "./module.js";
+
+/** Thrown by a declaration that the small module cannot take in. */
+export const LACKING = Symbol("the full module is needed");
+
+/** One declaration. */
+export class Declared {
+  readonly #engine: Engine;
+  readonly #take: () => void;
+  /** Does it need the full module? */
+  full: boolean;
+  /** Is it settled: taken in, or refused? */
+  settled = false;
+  /** Why it has been refused. */
+  mistake: unknown;
+
+  constructor(engine: Engine, full: boolean, take: () => void) {
+    this.#engine = engine;
+    this.full = full;
+    this.#take = take;
+  }
+
+  /** Takes it in, where the module has what it needs. */
+  settle(): void {
+    if (this.settled || !this.#engine.takes(this.full)) return;
+    try {
+      this.#take();
+    } catch (error) {
+      if (error === LACKING) {
+        this.full = true;
+        return;
+      }
+      this.mistake = error;
+    }
+    this.settled = true;
+  }
+
+  /**
+   * Resolves once it is taken in.
+   *
+   * @throws PolicyError With its mistakes. ModuleUnavailable if the module cannot be loaded.
+   */
+  async taken(): Promise<void> {
+    for (let turn = 0; !this.settled && turn < 3; turn += 1) {
+      await want(this.which);
+      this.settle();
+    }
+    if (this.mistake !== undefined) throw this.mistake;
+  }
+
+  /** The module that it needs. */
+  get which(): Which {
+    return this.full || this.#engine.wantsFull ? "full" : "small";
+  }
+}
+
+/**
+ * Waits until a declaration is taken in, for a call: milliseconds that it took.
+ *
+ * @throws What `taken` throws; the signal's reason; DeadlineExceeded if the call's own deadline passes first.
+ */
+export async function waited(
+  of: Declared,
+  signal: AbortSignal | undefined,
+  deadline: number,
+  refused: () => Error,
+): Promise<number> {
+  const began = performance.now();
+  let end = () => {};
+  const given = new Promise<never>((_, reject) => {
+    const aborted = () => reject(signal?.reason);
+    const timer = deadline < 2 ** 31 ? setTimeout(() => reject(refused()), Math.max(deadline, 0)) : undefined;
+    signal?.addEventListener("abort", aborted, { once: true });
+    end = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", aborted);
+    };
+  });
+  try {
+    await Promise.race([of.taken(), given]);
+  } finally {
+    end();
+  }
+  if (signal?.aborted === true) throw signal.reason;
+  return performance.now() - began;
+}

@@ -1,0 +1,8 @@
+/** The parts under a server for development, which loses files beside the code. */
+
+import { bytesOf } from "../base64.js";
+import { provide } from "./native.js";
+
+provide({ later: async () => bytesOf((await import("./inline_gen.js")).MODULE) });
+
+export * from "./all.js";

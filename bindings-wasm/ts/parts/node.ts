@@ -1,0 +1,13 @@
+/** The parts for Node, Deno and Bun: their module is read from beside the code. */
+
+import { readFileSync } from "node:fs";
+import { bytesOf } from "../base64.js";
+import { provide } from "./native.js";
+
+provide({
+  now: () => readFileSync(new URL("../parts.wasm", import.meta.url)),
+  // Where a bundler has left the file behind.
+  later: async () => bytesOf((await import("./inline_gen.js")).MODULE),
+});
+
+export * from "./all.js";

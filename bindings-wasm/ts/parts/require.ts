@@ -1,0 +1,14 @@
+/** The parts for `require` on Node, Deno and Bun: their module is read from beside the code. */
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { bytesOf } from "../base64.js";
+import { provide } from "./native.js";
+
+provide({
+  now: () => readFileSync(join(__dirname, "../../esm/parts.wasm")),
+  // Where a bundler has left the file behind.
+  later: async () => bytesOf((await import("./inline_gen.js")).MODULE),
+});
+
+export * from "./all.js";

@@ -1,0 +1,17 @@
+/** The entry for `require` on Node, Deno and Bun. */
+
+import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { bytesOf } from "./base64.js";
+import { provideStorage } from "./follow.js";
+import { provide } from "./module.js";
+
+provideStorage(AsyncLocalStorage, AsyncResource);
+provide({
+  now: () => readFileSync(join(__dirname, "../esm/tidegate.wasm")),
+  // Where a bundler has left the file behind.
+  later: async () => bytesOf((await import("./full_gen.js")).MODULE),
+});
+
+export * from "./main.js";

@@ -1,0 +1,133 @@
+/**
+ * How the full module takes over from the small one while calls are under way (docs/adr/0025-one-import.md).
+ *
+ * An engine is a function of its seed and its inputs, and both modules are the same function. So the inputs of an engine are kept
+ * while the small module is in force, and put into the full one when that comes: it then is in the same state, under the same ids,
+ * and every call goes on.
+ */
+
+import type { Engine } from "./engine.js";
+import { type Native, type Pair, say, stage } from "./native.js";
+
+/** Inputs after which the full module is fetched, so that no more need be kept: those of some 2,500 calls. */
+export const MANY = 5_000;
+/** The most inputs that are kept where the full module does not come. */
+export const MOST = 100_000;
+/** Inputs between two looks at records, of which an engine keeps so many. */
+const BATCH = 200;
+
+const [POLICY, ROUTE, BEGIN, ON, WAKES, FELL_BACK, SUBSCRIBE, MEASURE] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+/** The inputs of an engine under the small module. */
+export class Inputs {
+  /** Each with its kind first. */
+  #numbers: number[] = [];
+  #texts: (string | readonly Pair[])[] = [];
+  #count = 0;
+  readonly #many: () => void;
+
+  /** `many` is told when there are more than should be kept, and now and then after that. */
+  constructor(many: () => void) {
+    this.#many = many;
+  }
+
+  /** Have there been more than are kept? */
+  get lost(): boolean {
+    return this.#count > MOST;
+  }
+
+  #add(numbers: readonly number[], ...texts: (string | readonly Pair[])[]): void {
+    this.#count += 1;
+    if (this.#count % MANY === 0) this.#many();
+    if (this.lost) {
+      this.#numbers = [];
+      this.#texts = [];
+      return;
+    }
+    this.#numbers.push(...numbers);
+    this.#texts.push(...texts);
+  }
+
+  policy(name: string, pairs: readonly Pair[]): void {
+    this.#add([POLICY], name, pairs);
+  }
+
+  route(policy: number, key: string, now: number): void {
+    this.#add([ROUTE, policy, now], key);
+  }
+
+  wakes(): void {
+    this.#add([WAKES]);
+  }
+
+  fellBack(route: number, ok: boolean, now: number): void {
+    this.#add([FELL_BACK, route, Number(ok), now]);
+  }
+
+  subscribe(on: boolean): void {
+    this.#add([SUBSCRIBE, Number(on)]);
+  }
+
+  measure(maxRoutes: number): void {
+    this.#add([MEASURE, maxRoutes]);
+  }
+
+  /** A module whose calls are kept here. */
+  recording(native: Native): Native {
+    return {
+      ...native,
+      begin: (engine, route, flags, remaining, parent, target, now) => {
+        this.#add([BEGIN, route, flags, remaining, parent, target, now]);
+        return native.begin(engine, route, flags, remaining, parent, target, now);
+      },
+      on: (engine, call, event, now) => {
+        this.#add([ON, call, event, now]);
+        return native.on(engine, call, event, now);
+      },
+    };
+  }
+
+  /** Puts all of it into an engine of the full module. */
+  replay(engine: Engine): void {
+    const { native, handle } = engine;
+    const texts = this.#texts[Symbol.iterator]();
+    const text = () => texts.next().value as string;
+    const numbers = this.#numbers;
+    let place = 0;
+    const next = () => numbers[place++] as number;
+    for (let count = 1; place < numbers.length; count += 1) {
+      switch (next()) {
+        case POLICY: {
+          const name = text();
+          stage(name, text() as unknown as readonly Pair[]);
+          native.policy(handle);
+          break;
+        }
+        case ROUTE: {
+          say(text());
+          native.route(handle, next(), next());
+          break;
+        }
+        case BEGIN:
+          native.begin(handle, next(), next(), next(), next(), next(), next());
+          break;
+        case ON:
+          native.on(handle, next(), next(), next());
+          break;
+        case WAKES:
+          native.wakes(handle);
+          break;
+        case FELL_BACK:
+          native.note_fallback(handle, next(), next(), next());
+          break;
+        case SUBSCRIBE:
+          native.subscribe(handle, next());
+          break;
+        default:
+          native.measure(handle, next());
+      }
+      if (count % BATCH === 0 && engine.listening) engine.publish();
+    }
+    if (engine.listening) engine.publish();
+  }
+}
