@@ -1,4 +1,4 @@
-"""The pages under `docs/`: their links, the index of decisions, and drawings as their script draws them."""
+"""The pages under `docs/`: links, the rooms of the architecture, the index of decisions, the drawings."""
 
 from __future__ import annotations
 
@@ -38,6 +38,22 @@ def test_the_index_of_decisions_has_a_line_for_each_record() -> None:
         r"^\| \[\d{4}\]\((\d{4}-[^)]*\.md)\)", (adr / "README.md").read_text("utf-8"), re.MULTILINE
     )
     assert listed == sorted(path.name for path in adr.glob("[0-9]*.md"))
+
+
+def test_the_architecture_names_every_module_of_core_and_every_folder() -> None:
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    core = ROOT / "core/src"
+    modules = {path.stem for folder in (core, core / "engine") for path in folder.glob("*.rs")}
+    missing = {name for name in modules - {"lib", "engine"} if not re.search(rf"`{name}(`|/|\.rs)", page)}
+    folders = {path.name for path in ROOT.iterdir() if (path / "Cargo.toml").exists()} - {"target"}
+    missing |= {name for name in folders if f"`{name}/`" not in page}
+    assert not missing, "docs/architecture.md has a table for each kind of room: add these"
+    gone = [
+        path
+        for path in re.findall(r"`((?:core|xtask|tests)/[\w/]+\.rs)`", page)
+        if not (ROOT / path).exists()
+    ]
+    assert not gone
 
 
 def test_the_drawings_are_what_their_script_draws() -> None:
