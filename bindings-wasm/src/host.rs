@@ -35,6 +35,9 @@ pub struct Host {
     pub input: Vec<u8>,
     pub output: String,
     pub staged: Vec<(String, Staged)>,
+    /// Documents by number.
+    #[cfg(not(tidegate_small))]
+    pub documents: Vec<Option<tidegate::Document>>,
 }
 
 impl Host {

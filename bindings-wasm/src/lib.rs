@@ -7,6 +7,8 @@
 //! (`docs/adr/0025-one-import.md`).
 
 #[cfg(not(tidegate_small))]
+mod documents;
+#[cfg(not(tidegate_small))]
 mod fleet;
 #[cfg(not(tidegate_small))]
 mod full;

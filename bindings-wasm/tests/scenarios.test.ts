@@ -136,7 +136,7 @@ test.each(scenarios)("$name", async ({ seed, document, calls, tolerance, process
   const fleet = Array.from({ length: processes ?? 1 }, (_, process) => {
     const own = engine({ seed: seed + process, clock });
     if (processes !== undefined) attach(store, { engine: own });
-    return tidegate.load(document, { engine: own, classify, fetch: service });
+    return tidegate.load(document, { engine: own, classify, fetch: service }).policies;
   });
   const going = calls.map((given) => call(given, fleet[given.process ?? 0] ?? {}, clock));
   const found = await clock.run(Promise.all(going), 30_000);

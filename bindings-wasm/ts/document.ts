@@ -1,11 +1,13 @@
-/** Policies that stand in a document: JSON, with the same keys and units as in every language. */
+/** Policies that stand in a document, with the keys and units of every language. Core reads and checks it. */
 
 import { defaultEngine } from "./default_engine.js";
-import { type Mistake, PolicyError } from "./errors.js";
-import { about } from "./native.js";
-import { type Form, type PoolKind, pairsOf, pairsOfPool } from "./options.js";
+import type { Engine } from "./engine.js";
+import { PolicyError, wrong } from "./errors.js";
+import { there } from "./module.js";
+import { type Native, type Pair, pieces, said, say } from "./native.js";
+import { mistakesOf, OPTIONS } from "./options.js";
 import { Policy, type PolicyOptions } from "./policy.js";
-import { Pool } from "./pool.js";
+import { tester } from "./tested.js";
 
 /** What a document's policies have from their host. */
 export type DocumentOptions = Pick<
@@ -13,106 +15,188 @@ export type DocumentOptions = Pick<
   "classify" | "fallback" | "fallbackOn" | "fetch" | "retryHeader" | "idempotencyKey" | "engine"
 >;
 
-const KINDS: Readonly<Record<string, PoolKind>> = {
-  bulkhead: "bulkhead",
-  rate_limit: "rateLimit",
-  budget: "budget",
-};
+/** What `Policies.reload` has done. Names are as the document has them: `policy.payments`, `pool.db`. */
+export interface Reloaded {
+  /** What the document says now, as `Policies.digest`. */
+  readonly digest: string;
+  /** What only the newer document has. */
+  readonly added: readonly string[];
+  /** What both have, with other settings. */
+  readonly changed: readonly string[];
+  /** What only the older document has. */
+  readonly removed: readonly string[];
+}
 
-/** As in every language: `max_attempts`, and spans with their units. */
-export const DOCUMENT: Form = {
-  key: (name) => name,
-  told: (text) => text,
-  about,
-  span: (value) => (typeof value === "string" ? span(value) : `${value}`),
-};
+/** Keys as the document has them. */
+const AS_WRITTEN = { ...OPTIONS, told: (text: string) => text };
+
+const handles =
+  typeof FinalizationRegistry === "undefined"
+    ? undefined
+    : new FinalizationRegistry<number>((handle) => there()?.forget_document(handle));
+
+/** A document that core has read and checked. */
+class Document {
+  readonly handle: number;
+
+  constructor(native: Native, text: string) {
+    say(text);
+    this.handle = native.document();
+    if (this.handle < 0) throw new PolicyError(mistakesOf(pieces(), AS_WRITTEN));
+    handles?.register(this, this.handle);
+  }
+}
+
+type Written = [
+  digest: string,
+  pools: [name: string, kind: string, pairs: Pair[]][],
+  policies: [name: string, number: number, pairs: Pair[]][],
+];
+
+/** The policies of a document, by name. `load` makes one. */
+export class Policies {
+  /** The engine that keeps their state. */
+  readonly engine: Engine;
+  readonly #options: DocumentOptions;
+  #document: Document;
+  #digest = "";
+  /** What the document says of each policy and pool. */
+  #said = new Map<string, string>();
+  #policies: Record<string, Policy> = Object.create(null);
+
+  /** @internal */
+  constructor(document: string | object, options: DocumentOptions) {
+    this.#options = options;
+    this.engine = options.engine ?? defaultEngine();
+    this.#document = this.#read(document);
+    this.#tested(() => this.#take());
+  }
+
+  /** All of them, by name: an object that has nothing else. */
+  get policies(): Readonly<Record<string, Policy>> {
+    return this.#policies;
+  }
+
+  /** What the document says, as 16 hexadecimal digits: the same wherever a document says the same, whatever its form and order. */
+  get digest(): string {
+    return this.#digest;
+  }
+
+  /**
+   * The policy of this name.
+   *
+   * @throws RangeError If the document has none; the text lists those that there are.
+   */
+  get(name: string): Policy {
+    const found = this.#policies[name];
+    if (found === undefined) {
+      const known = Object.keys(this.#policies).join(", ") || "none";
+      throw new RangeError(`policy = ${JSON.stringify(name)}: no such policy; the policies are ${known}`);
+    }
+    return found;
+  }
+
+  /** Names and policies. */
+  [Symbol.iterator](): Iterator<[name: string, policy: Policy]> {
+    return Object.entries(this.#policies)[Symbol.iterator]();
+  }
+
+  /**
+   * Goes over to a newer version of the document, while its policies are in use: all of it, or nothing.
+   *
+   * Policies and pools of both versions get their new settings as `retune` gives them: what they have counted stays counted, and
+   * calls in flight finish under the settings that they began with. A policy that is gone keeps its settings for the callers that
+   * still have it.
+   *
+   * @throws PolicyError With every mistake, and everything that cannot go over; nothing has changed then. A policy keeps the pools that
+   * it names, and a pool its kind; a new name may not be that of another policy or pool of the engine.
+   * @example
+   * ```ts
+   * const shop = load('{"policy": {"payments": {"retry": {"max_attempts": 3}}}}');
+   * const { changed } = shop.reload('{"policy": {"payments": {"retry": {"max_attempts": 2}}}}');
+   * assert.deepEqual(changed, ["policy.payments"]);
+   * ```
+   */
+  reload(document: string | object): Reloaded {
+    const { engine } = this;
+    const to = this.#read(document);
+    const before = this.#said;
+    this.#tested(() => {
+      const native = engine.whole("reload");
+      if (native.reload(engine.handle, this.#document.handle, to.handle, engine.time()) < 0) {
+        throw new PolicyError(mistakesOf(pieces(), AS_WRITTEN));
+      }
+      this.#document = to;
+      this.#take();
+    });
+    const names = [...this.#said.keys()];
+    return {
+      digest: this.#digest,
+      added: names.filter((name) => !before.has(name)),
+      changed: names.filter((name) => before.has(name) && before.get(name) !== this.#said.get(name)),
+      removed: [...before.keys()].filter((name) => !this.#said.has(name)),
+    };
+  }
+
+  #read(document: string | object): Document {
+    const native = this.engine.whole("a document");
+    return new Document(native, typeof document === "string" ? document : textOf(document));
+  }
+
+  /** Does what changes policies, of which each is what its owner wants while that goes on. */
+  #tested(work: () => void): void {
+    const { engine } = this;
+    for (const wanted of engine.wanted) if (wanted !== undefined) tester?.before(engine, wanted.name);
+    try {
+      work();
+      engine.changed();
+    } finally {
+      for (const number of engine.wanted.keys()) tester?.after(engine, number);
+    }
+  }
+
+  /** Takes in what the document says, and what this half keeps of it. */
+  #take(): void {
+    const { engine } = this;
+    const native = engine.whole("a document");
+    if (native.take_document(engine.handle, this.#document.handle, engine.time()) < 0) {
+      throw new PolicyError(mistakesOf(pieces(), AS_WRITTEN));
+    }
+    const [digest, pools, policies] = JSON.parse(said()) as Written;
+    const options = this.#options;
+    const made: Record<string, Policy> = Object.create(null);
+    this.#said = new Map(pools.map(([name, kind, pairs]) => [`pool.${name}`, JSON.stringify([kind, pairs])]));
+    for (const [name, number, pairs] of policies) {
+      this.#said.set(`policy.${name}`, JSON.stringify(pairs));
+      engine.wanted[number] = { name, pairs };
+      made[name] = this.#policies[name] ?? new Policy({ ...options, engine, name }, number);
+    }
+    this.#policies = made;
+    this.#digest = digest;
+  }
+}
 
 /**
- * The policies of a document, by name: a text in JSON, or what it says. Keys are in snake case and spans have units there
- * (`"250ms"`), as in the documents of every language; TOML is for those that read it.
+ * The policies of a document: a text in JSON, or what it says. TOML is for those that read it. Keys are in snake case and spans have units there
+ * (`"250ms"`), as in the documents of every language. A text has at most 256 KiB and no key twice.
  *
- * @throws PolicyError with every mistake of every policy.
+ * @throws PolicyError with every mistake of every policy, and the lines that they stand in.
+ * @throws NotReady in a page whose full module is not there: `await ready({ full: true })` first.
  * @example
  * ```ts
- * const { payments } = load('{"policy": {"payments": {"preset": "http", "deadline": "10s"}}}');
+ * const { payments } = load('{"policy": {"payments": {"preset": "http", "deadline": "10s"}}}').policies;
  * ```
  */
-export function load(document: string | object, options: DocumentOptions = {}): Record<string, Policy> {
-  const mistakes: Mistake[] = [];
-  const attempt = <T>(place: string, work: () => T): T | undefined => {
-    try {
-      return work();
-    } catch (error) {
-      if (!(error instanceof PolicyError)) throw error;
-      for (const { key, value, rule } of error.mistakes)
-        mistakes.push({ key: `${place}.${key}`, value, rule });
-      return undefined;
-    }
-  };
-  const engine = options.engine ?? defaultEngine();
-  const { policy = {}, pool = {}, ...rest } = parsed(document);
-  for (const key of Object.keys(rest)) mistakes.push({ key, value: "", rule: "must be policy or pool" });
-  for (const [name, told] of Object.entries(tableOf("pool", pool))) {
-    for (const [key, settings] of Object.entries(tableOf(`pool.${name}`, told))) {
-      const kind = Object.hasOwn(KINDS, key) ? KINDS[key] : undefined;
-      if (kind === undefined) {
-        mistakes.push({
-          key: `pool.${name}.${key}`,
-          value: "",
-          rule: `must be one of ${Object.keys(KINDS).join(", ")}`,
-        });
-      } else {
-        attempt(`pool.${name}`, () =>
-          Pool.declare(
-            engine,
-            name,
-            kind,
-            pairsOfPool(kind, tableOf(`pool.${name}.${key}`, settings), DOCUMENT),
-            DOCUMENT,
-          ),
-        );
-      }
-    }
-  }
-  const policies: Record<string, Policy> = {};
-  for (const [name, settings] of Object.entries(tableOf("policy", policy))) {
-    const made = attempt(`policy.${name}`, () => {
-      const pairs = pairsOf(tableOf(`policy.${name}`, settings), DOCUMENT);
-      return new Policy({ ...options, engine, name }, pairs, DOCUMENT);
-    });
-    if (made !== undefined) policies[name] = made;
-  }
-  if (mistakes.length > 0) throw new PolicyError(mistakes);
-  return policies;
+export function load(document: string | object, options: DocumentOptions = {}): Policies {
+  return new Policies(document, options);
 }
 
-function parsed(document: string | object): Record<string, unknown> {
-  if (typeof document !== "string") return tableOf("document", document);
+function textOf(document: object): string {
+  let text: string | undefined;
   try {
-    return tableOf("document", JSON.parse(document));
+    text = JSON.stringify(document);
   } catch (error) {
-    if (error instanceof PolicyError) throw error;
-    throw new PolicyError([
-      { key: "document", value: "", rule: `must be JSON: ${(error as Error).message}` },
-    ]);
+    wrong("document", "an object", `must be JSON: ${(error as Error).message}`);
   }
-}
-
-function tableOf(key: string, value: unknown): Record<string, unknown> {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new PolicyError([{ key, value: JSON.stringify(value) ?? "undefined", rule: "must be an object" }]);
-  }
-  return value as Record<string, unknown>;
-}
-
-const UNITS: Readonly<Record<string, number>> = { us: 1, ms: 1e3, s: 1e6, m: 60e6, h: 3600e6 };
-
-/** Microseconds of a span such as `250ms`; what is none is left to core, which tells what is wrong with it. */
-function span(text: string): number | string {
-  const found = /^([0-9]+(?:\.[0-9]+)?)(us|ms|s|m|h)$/.exec(text);
-  if (found === null) return text;
-  const us = Number(found[1]) * (UNITS[found[2] as string] as number);
-  // A product of decimals is off by a rounding error at most; a fraction of a microsecond is a mistake.
-  const whole = Math.round(us);
-  return Math.abs(us - whole) <= 1e-6 * Math.max(1, whole * 1e-6) ? whole : text;
+  return text ?? wrong("document", String(document), "must be JSON, or what it says");
 }

@@ -2,7 +2,7 @@
 
 export type { Classify, Outcome, Predicate } from "./classify.js";
 export { defaultEngine, explain } from "./default_engine.js";
-export { type DocumentOptions, load } from "./document.js";
+export { type DocumentOptions, load, Policies, type Reloaded } from "./document.js";
 export { Engine } from "./engine.js";
 export type { EngineOptions, Restored, SavedState } from "./engine_types.js";
 export * from "./errors.js";

@@ -45,6 +45,10 @@ export interface Native {
   explain_call(engine: number, call: number): void;
   journal(engine: number, take: number): void;
   attach_store(engine: number, kind: number, high: number, low: number, now: number): void;
+  document(): number;
+  forget_document(document: number): void;
+  take_document(engine: number, document: number, now: number): number;
+  reload(engine: number, from: number, to: number, now: number): number;
   commands(engine: number): void;
   reply(engine: number, command: number, what: number, now: number): number;
   replay(engine: number): number;

@@ -11,8 +11,7 @@ import type { PolicyExplanation } from "./explain.js";
 import { type Fallback, type FallbackOn, StandIn } from "./fallback.js";
 import { type Fetch, fetchUnder } from "./fetch.js";
 import { type Attempt, Lane } from "./lane.js";
-import type { Pair } from "./native.js";
-import { asWritten, type Form, needsFull, OPTIONS, pairsOf } from "./options.js";
+import { asWritten, needsFull, OPTIONS, pairsOf } from "./options.js";
 import type { Settings } from "./options_gen.js";
 import { FunctionRun } from "./run.js";
 import type { Scope } from "./scope.js";
@@ -251,16 +250,16 @@ export class Policy extends Caller {
   readonly #given: PolicyOptions;
   #fetch: Fetch | undefined;
 
-  /** The other parameters are ours: what a document says. */
-  constructor(options: PolicyOptions = {}, document?: readonly Pair[], form: Form = OPTIONS) {
+  /** The other parameter is ours: its number, where a document has it taken in. */
+  constructor(options: PolicyOptions = {}, taken?: number) {
     const engine = options.engine ?? defaultEngine();
     const settings = settingsOf(options);
     const name = options.name ?? freshName();
     const written = asWritten(settings);
     const core = new Core(engine, name, options.classify, written.deadline);
     super(core, {}, StandIn.of(core, options.fallback, options.fallbackOn));
-    core.declared = engine.declare(document !== undefined || needsFull(written), () => {
-      core.number = engine.take(name, document ?? pairsOf(written), form);
+    core.declared = engine.declare(taken === undefined && needsFull(written), () => {
+      core.number = taken ?? engine.take(name, pairsOf(written), OPTIONS);
     });
     this.name = name;
     this.engine = engine;

@@ -2,8 +2,7 @@
 
 import { defaultEngine } from "./default_engine.js";
 import type { Engine } from "./engine.js";
-import type { Pair } from "./native.js";
-import { asWritten, type Form, OPTIONS, type PoolKind, pairsOfPool } from "./options.js";
+import { asWritten, OPTIONS, type PoolKind, pairsOfPool } from "./options.js";
 import type { Budget, Bulkhead, RateLimit } from "./options_gen.js";
 import type { PoolSnapshot } from "./snapshot.js";
 
@@ -34,11 +33,6 @@ export class Pool {
     this.engine = engine;
     const written = asWritten(settings);
     engine.declare(true, () => engine.pool(name, kind, pairsOfPool(kind, written), false, OPTIONS));
-  }
-
-  /** @internal Takes in a pool of a document. */
-  static declare(engine: Engine, name: string, kind: PoolKind, pairs: readonly Pair[], form: Form): void {
-    engine.pool(name, kind, pairs, false, form);
   }
 
   /** Gives it other settings, which say all of it; a limit that grows admits who waits at once. */

@@ -1,0 +1,124 @@
+//! Policy documents: texts in, numbered policies out. Core reads and checks them; conversions and nothing else.
+
+use tidegate::{Document, PolicyError, Value};
+
+use crate::host::{host, with};
+use crate::json::Json;
+use crate::output::{self, mistakes};
+use crate::{answer, time};
+
+/// Reads the document in the input, in JSON: its number. Or −1, and the output tells the mistakes. TOML would be a quarter of the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn document() -> f64 {
+    let text = host(|host| host.text(0, usize::MAX));
+    answer(Document::from_json(&text).map_err(|errors| lined(&errors)).map(|document| {
+        host(|host| {
+            let free = host.documents.iter().position(Option::is_none).unwrap_or(host.documents.len());
+            if free == host.documents.len() {
+                host.documents.push(None);
+            }
+            host.documents[free] = Some(document);
+            free as f64
+        })
+    }))
+}
+
+/// Forgets a document.
+#[unsafe(no_mangle)]
+pub extern "C" fn forget_document(document: u32) {
+    host(|host| {
+        if let Some(place) = host.documents.get_mut(document as usize) {
+            *place = None;
+        }
+    });
+}
+
+/// Takes the pools and policies of a document into an engine: 0, and the output has as JSON its digest, its pools (name, kind,
+/// pairs) and its policies (name, number, pairs). Or −1, and the output tells the mistakes.
+#[unsafe(no_mangle)]
+pub extern "C" fn take_document(engine: u32, document: u32, now: f64) -> f64 {
+    let Some(document) = document_of(document) else { return -1.0 };
+    answer(taken(engine, &document, now).map(|text| {
+        host(|host| host.output = text);
+        0.0
+    }))
+}
+
+/// Takes an engine over from one document to another, as a whole or not at all: 0, and who can go on now is among the woken. Or
+/// −1, and the output tells why not.
+#[unsafe(no_mangle)]
+pub extern "C" fn reload(engine: u32, from: u32, to: u32, now: f64) -> f64 {
+    let (Some(from), Some(to)) = (document_of(from), document_of(to)) else { return -1.0 };
+    let reloaded = with(engine, |it| it.core.reload(&from, &to, time(now)));
+    answer(reloaded.map(|_| 0.0).map_err(|errors| lined(&errors)))
+}
+
+fn document_of(document: u32) -> Option<Document> {
+    host(|host| host.documents.get(document as usize).cloned().flatten())
+}
+
+fn taken(engine: u32, document: &Document, now: f64) -> Result<String, String> {
+    let mut json = Json::default();
+    let mut failed = None;
+    with(engine, |it| {
+        json.list(|json| {
+            json.string(&format!("{:016x}", document.digest()));
+            json.list(|json| {
+                for pool in document.pools() {
+                    if let Err(clash) = it.core.pool(pool.clone(), time(now)) {
+                        failed.get_or_insert_with(|| output::clash("pool", &clash));
+                    }
+                    json.list(|json| {
+                        json.string(pool.name());
+                        json.string(pool.kind().name());
+                        listed(json, &pool.to_pairs());
+                    });
+                }
+            });
+            json.list(|json| {
+                for policy in document.policies() {
+                    match it.core.policy(policy.clone()) {
+                        Ok(id) => json.list(|json| {
+                            json.string(policy.name());
+                            json.whole(u64::from(id.to_word()));
+                            listed(json, &policy.to_pairs());
+                        }),
+                        Err(clash) => {
+                            failed.get_or_insert_with(|| output::clash("policy", &clash));
+                        }
+                    }
+                }
+            });
+        });
+    });
+    failed.map_or(Ok(json.text), Err)
+}
+
+fn listed(json: &mut Json, pairs: &[(&str, Value<'_>)]) {
+    json.list(|json| {
+        for (key, value) in pairs {
+            json.list(|json| {
+                json.string(key);
+                match value {
+                    Value::Number(number) => json.real(*number),
+                    Value::Text(text) => json.string(text),
+                }
+            });
+        }
+    });
+}
+
+/// Mistakes with the lines that they stand in.
+fn lined(errors: &[PolicyError]) -> String {
+    let lined: Vec<_> = errors
+        .iter()
+        .map(|error| PolicyError {
+            rule: match error.line {
+                Some(line) => format!("{} (line {line})", error.rule),
+                None => error.rule.clone(),
+            },
+            ..error.clone()
+        })
+        .collect();
+    mistakes(&lined)
+}
