@@ -1,7 +1,7 @@
 /**
  * How the typed options of a policy become the pairs that core checks.
  *
- * No default and no range stands here: both are in core's one table of keys (`core/src/policy/table.rs`), and what is left
+ * No default and no range stands here: both are in core's one table of keys (`core/src/policy/components`), and what is left
  * out is left to it.
  */
 

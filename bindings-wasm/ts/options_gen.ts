@@ -1,4 +1,4 @@
-// Generated from core/src/policy/table.rs by `cargo xtask generate`; do not edit.
+// Generated from core/src/policy/components by `cargo xtask generate`; do not edit.
 
 /** What goes by its name: a `Pool`. */
 export interface Named {

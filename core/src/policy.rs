@@ -1,4 +1,4 @@
-//! Policies: named sets of components, built from one table of keys.
+//! Policies: named sets of components, each of which declares its keys (`components/`).
 //!
 //! A policy comes in as (key, value) pairs, by whatever road: the typed options of a language, or a document. Every
 //! road ends in [`Policy::from_pairs`], so there is one validator, and it reports *all* mistakes at once, each with the
@@ -7,32 +7,33 @@
 mod across;
 mod build;
 mod check;
+mod components;
 #[cfg(feature = "documents")]
 mod document;
 mod domain;
+mod keys;
 mod parts;
 mod pool;
 mod presets;
 mod span;
 mod suggest;
-mod table;
 mod written;
 
 pub use check::{PolicyError, Value};
+pub(crate) use components::{
+    Breaker, Bulkhead, FleetBreaker, FleetRate, FleetSlots, Hedge, HedgeBudget, LimitSettings, RateLimit,
+    Retry, Throttle,
+};
+pub use components::{TABLE, TABLES};
 #[cfg(feature = "documents")]
 pub use document::{Document, UnknownPolicy};
+pub use keys::{Domain, Key};
 pub use pool::{Pool, PoolKind};
-pub use table::{Domain, Key, TABLE, TABLES};
 
 use crate::action::Verdict;
-use crate::breaker::BreakerSettings;
-use crate::classify::Methods;
-use crate::codel::CodelSettings;
 use crate::full::{Name, Rare};
-use crate::limit::{AimdSettings, Gradient2Settings, RateSettings};
 use crate::outcome::{Class, Kind};
-use crate::retry::{Backoff, BudgetSettings, RetryAfterMode};
-use crate::throttle::ThrottleSettings;
+use crate::retry::BudgetSettings;
 use crate::time::Duration;
 
 /// A validated policy.
@@ -74,136 +75,6 @@ pub(crate) enum OnLoss {
     Open,
     /// Everything is refused.
     Closed,
-}
-
-/// A rate that is the fleet's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct FleetRate {
-    /// Tokens a round trip; 1 asks for every call.
-    pub(crate) lease: u32,
-    pub(crate) on_loss: OnLoss,
-}
-
-/// A breaker that is the fleet's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct FleetBreaker {
-    /// Processes that must trip.
-    pub(crate) quorum: u32,
-    /// Within this.
-    pub(crate) within: Duration,
-    pub(crate) on_loss: OnLoss,
-}
-
-/// Slots that are the fleet's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct FleetSlots {
-    pub(crate) ttl: Duration,
-    pub(crate) on_loss: OnLoss,
-}
-
-/// The retry component. A policy without one makes one attempt.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Retry {
-    pub(crate) max_attempts: u8,
-    pub(crate) time_limit: Duration,
-    pub(crate) methods: Methods,
-    pub(crate) statuses: Vec<u16>,
-    /// The kinds that are retried, a bit each.
-    pub(crate) kinds: u32,
-    /// What a server's Retry-After does.
-    pub(crate) mode: RetryAfterMode,
-    pub(crate) max_retry_after: Duration,
-    pub(crate) backoff: Backoff,
-    /// The base after a throttled outcome.
-    pub(crate) throttled_base: Duration,
-    pub(crate) budget: Option<BudgetSettings>,
-    /// The pool that the budget is, where it is shared.
-    pub(crate) budget_pool: Option<Name>,
-    /// How many calls may be held while others wait for a server's Retry-After; none where nothing is held.
-    pub(crate) hold: Option<u32>,
-    /// Does a throttle cut the rate of attempts?
-    pub(crate) send_rate: bool,
-}
-
-/// The rate limit.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct RateLimit {
-    pub(crate) bucket: RateSettings,
-    pub(crate) unit: Unit,
-    pub(crate) wait: bool,
-    pub(crate) max_wait: Duration,
-    pub(crate) max_waiters: u32,
-    pub(crate) pool: Option<Name>,
-    /// None where it is the process's own.
-    pub(crate) fleet: Option<Rare<FleetRate>>,
-}
-
-/// A bulkhead of any kind.
-#[derive(Clone, PartialEq, Debug)]
-#[allow(clippy::struct_excessive_bools)] // independent switches of a document
-pub(crate) struct Bulkhead {
-    pub(crate) limit: LimitSettings,
-    pub(crate) max_queue: u32,
-    pub(crate) acquire_timeout: Duration,
-    pub(crate) unit: Unit,
-    /// What watches the queue, if anything does.
-    pub(crate) codel: Option<CodelSettings>,
-    /// Does it shed by the target?
-    pub(crate) shed: bool,
-    pub(crate) lifo: bool,
-    pub(crate) prioritized: bool,
-    pub(crate) pool: Option<Name>,
-    /// None where the slots are the process's own.
-    pub(crate) fleet: Option<Rare<FleetSlots>>,
-    /// Are latencies merged across the fleet?
-    pub(crate) fleet_latency: bool,
-}
-
-/// What sets the limit of a bulkhead.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum LimitSettings {
-    Fixed(u32),
-    Aimd(Rare<AimdSettings>),
-    Gradient2(Rare<Gradient2Settings>),
-}
-
-/// The circuit breaker.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Breaker {
-    pub(crate) settings: BreakerSettings,
-    /// Kinds that count as failures, and kinds that do not count, a bit each.
-    pub(crate) failure_on: u32,
-    pub(crate) ignore_on: u32,
-    pub(crate) unit: Unit,
-    /// None where it is the process's own.
-    pub(crate) fleet: Option<Rare<FleetBreaker>>,
-}
-
-/// The adaptive throttle.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Throttle {
-    pub(crate) settings: ThrottleSettings,
-    pub(crate) unit: Unit,
-}
-
-/// Hedging.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Hedge {
-    pub(crate) delay: Duration,
-    pub(crate) max_attempts: u8,
-    pub(crate) quantile: Option<f64>,
-    pub(crate) delay_min: Duration,
-    pub(crate) delay_max: Duration,
-    pub(crate) budget: HedgeBudget,
-}
-
-/// What pays for hedges.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum HedgeBudget {
-    /// The retry budget.
-    Shared,
-    /// One of its own, or none.
-    Own(Option<BudgetSettings>),
 }
 
 impl Policy {

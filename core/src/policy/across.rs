@@ -1,86 +1,11 @@
 //! Rules that join several keys.
 
-use super::check::{PolicyError, Settings, quoted};
-use super::domain::{MOST_KINDS, Stored};
+use super::check::{PolicyError, Settings};
+use super::components::{COMPONENTS, call};
+use super::domain::Stored;
 use super::pool::PoolKind;
 use crate::full::FULL;
 use crate::text;
-
-/// Keys without a default that a choice needs: where the first key has the second's value, the third must stand.
-const NEEDED: &[(&str, &str, &str)] = &[
-    ("retry.backoff.kind", "polynomial", "retry.backoff.exponent"),
-    ("retry.backoff.jitter", "bounded", "retry.backoff.jitter_ratio"),
-    #[cfg(not(tidegate_small))]
-    ("retry.budget.kind", "ratio", "retry.budget.ratio"),
-    #[cfg(not(tidegate_small))]
-    ("retry.budget.kind", "tokens", "retry.budget.ratio"),
-    #[cfg(not(tidegate_small))]
-    ("retry.budget.kind", "tokens", "retry.budget.max"),
-    #[cfg(not(tidegate_small))]
-    ("bulkhead.kind", "aimd", "bulkhead.latency_threshold"),
-    #[cfg(not(tidegate_small))]
-    ("hedge.budget.kind", "ratio", "hedge.budget.ratio"),
-    #[cfg(not(tidegate_small))]
-    ("hedge.budget.kind", "tokens", "hedge.budget.ratio"),
-    #[cfg(not(tidegate_small))]
-    ("hedge.budget.kind", "tokens", "hedge.budget.max"),
-];
-
-// A small engine has no pools.
-const RATE_POOL: &str = if FULL { "rate_limit.pool" } else { "" };
-const BULKHEAD_POOL: &str = if FULL { "bulkhead.pool" } else { "" };
-
-/// Keys without a default that a component needs, by its table and its name, and the key that stands instead of them, if
-/// there is one.
-const REQUIRED: &[(&str, &str, &str, &str)] = &[
-    ("rate_limit.", "there is a rate limit", "rate_limit.permits", RATE_POOL),
-    ("rate_limit.", "there is a rate limit", "rate_limit.per", RATE_POOL),
-    ("bulkhead.", "there is a bulkhead", "bulkhead.max_concurrency", BULKHEAD_POOL),
-    ("breaker.", "there is a breaker", "breaker.failure_ratio", "breaker.consecutive"),
-    ("breaker.", "there is a breaker", "breaker.break_duration", ""),
-    #[cfg(not(tidegate_small))]
-    ("hedge.", "there is a hedge", "hedge.delay", ""),
-];
-
-/// Keys that mean something only beside another.
-const BESIDE: &[(&str, &str)] = &[
-    #[cfg(not(tidegate_small))]
-    ("hedge.delay_min", "hedge.adaptive_delay_quantile"),
-    #[cfg(not(tidegate_small))]
-    ("hedge.delay_max", "hedge.adaptive_delay_quantile"),
-    ("breaker.failure_ratio", "breaker.window"),
-    ("breaker.failure_ratio", "breaker.min_throughput"),
-];
-
-/// Pairs of keys of which the first must not be more than the second.
-const ORDERED: &[(&str, &str)] = &[
-    ("retry.backoff.base", "retry.backoff.max"),
-    ("breaker.break_duration", "breaker.max_break_duration"),
-    #[cfg(not(tidegate_small))]
-    ("hedge.delay_min", "hedge.delay_max"),
-    #[cfg(not(tidegate_small))]
-    ("bulkhead.min_concurrency", "bulkhead.max_concurrency"),
-];
-
-/// Keys that mean something only where another says that the component is the fleet's.
-const OF_FLEET: &[(&str, &str)] = &[
-    ("rate_limit.lease", "rate_limit.store"),
-    ("rate_limit.on_loss", "rate_limit.store"),
-    ("bulkhead.lease_ttl", "bulkhead.store"),
-    ("bulkhead.on_loss", "bulkhead.store"),
-    ("breaker.quorum", "breaker.store"),
-    ("breaker.on_loss", "breaker.store"),
-];
-
-/// The keys that say so.
-const STORES: [&str; 4] = ["rate_limit.store", "bulkhead.store", "breaker.store", "bulkhead.latency_store"];
-
-/// The store counts in integers that a double holds exactly, with room for one addition.
-const MOST_PARTS: u64 = 1 << 52;
-
-/// What watches a bulkhead's queue, and so needs one.
-const QUEUE_CONTROLS: [&str; 3] =
-    ["bulkhead.queue_target", "bulkhead.queue_adaptive_lifo", "bulkhead.prioritized"];
 
 impl Settings {
     /// The rules across keys that these settings break.
@@ -89,8 +14,9 @@ impl Settings {
         self.check_presence(&mut errors);
         self.check_order(&mut errors);
         self.check_company(&mut errors);
-        self.check_queue(&mut errors);
-        self.check_kinds(&mut errors);
+        for component in COMPONENTS {
+            (component.check)(self, &mut errors);
+        }
         self.check_fleet(&mut errors);
         errors
     }
@@ -107,18 +33,20 @@ impl Settings {
             let rule = text::of(&["is required where ", &text::of(why)]);
             errors.push(PolicyError::new(key, "(absent)", rule));
         };
-        for (chooser, choice, needed) in NEEDED {
+        for (chooser, choice, needed) in COMPONENTS.iter().flat_map(|component| component.needed) {
             if self.word(chooser) == *choice && !self.given(needed) {
                 absent(needed, &[chooser, " is ", choice]);
             }
         }
-        for (component, there, needed, instead) in REQUIRED {
-            if self.uses(component) && !self.given(needed) && !self.given(instead) {
-                let or = if instead.is_empty() { "" } else { ", or " };
-                absent(needed, &[there, or, instead]);
+        for component in COMPONENTS {
+            for (there, needed, instead) in component.required {
+                if self.uses(component.table) && !self.given(needed) && !self.given(instead) {
+                    let or = if instead.is_empty() { "" } else { ", or " };
+                    absent(needed, &[there, or, instead]);
+                }
             }
         }
-        for (key, beside) in BESIDE {
+        for (key, beside) in COMPONENTS.iter().flat_map(|component| component.beside) {
             if self.given(key) && !self.given(beside) {
                 absent(beside, &["there is ", key]);
             }
@@ -127,7 +55,7 @@ impl Settings {
 
     /// Values that bound each other.
     fn check_order(&self, errors: &mut Vec<PolicyError>) {
-        for (low, high) in ORDERED {
+        for (low, high) in COMPONENTS.iter().flat_map(|component| component.ordered) {
             let in_order = match (self.stored(low), self.stored(high)) {
                 (Some(Stored::Span(low)), Some(Stored::Span(high))) => low <= high,
                 (Some(Stored::Whole(low)), Some(Stored::Whole(high))) => low <= high,
@@ -138,11 +66,6 @@ impl Settings {
                 errors.push(PolicyError::new(*high, self.told(high), rule));
             }
         }
-        let attempts = self.whole("retry.max_attempts");
-        if FULL && self.word("preset") == "grpc" && attempts > 5 {
-            let rule = "gRPC allows at most 5 attempts";
-            errors.push(PolicyError::new("retry.max_attempts", text::whole(attempts.into()), rule));
-        }
     }
 
     /// What must stand together, and what must not.
@@ -150,9 +73,8 @@ impl Settings {
         let mut fail = |key: &str, value: String, rule: String| {
             errors.push(PolicyError::new(key, value, rule));
         };
-        let beside = ["preset", "slot_until", "kinds", "store_timeout", "store_exchange"];
-        let meaningful = self.values.keys().any(|key| !beside.contains(key));
-        if !meaningful && !self.given("preset") {
+        let meaningful = self.values.keys().any(|key| !call::NO_COMPONENTS.contains(key));
+        if !meaningful && !self.given(call::PRESET) {
             let rule = "an empty policy does nothing; give it at least one component";
             fail("policy", "(empty)".into(), rule.into());
         }
@@ -160,32 +82,9 @@ impl Settings {
             let rule = "a breaker and a throttle exclude each other; choose one";
             fail("throttle", "(given)".into(), rule.into());
         }
-        let bounded = self.given("rate_limit.max_wait") || self.given("deadline");
-        if self.flag("rate_limit.wait") && !bounded {
-            fail("rate_limit.wait", "true".into(), "needs a bound: rate_limit.max_wait or deadline".into());
-        }
         for key in self.values.keys().filter(|_| FULL) {
             if let Some(pool) = self.pool_of(key) {
                 fail(key, self.told(key), text::of(&["belongs to the pool that ", pool, " names"]));
-            }
-        }
-    }
-
-    /// A bulkhead's queue and what watches it.
-    fn check_queue(&self, errors: &mut Vec<PolicyError>) {
-        let (target, interval) = ("bulkhead.queue_target", "bulkhead.queue_interval");
-        if !FULL || self.given("bulkhead.pool") {
-            return;
-        }
-        if self.given(target) && self.span(target) >= self.span(interval) {
-            let rule = text::of(&["must be less than ", interval, " (", &self.told(interval), ")"]);
-            errors.push(PolicyError::new(target, self.told(target), rule));
-        }
-        for control in QUEUE_CONTROLS {
-            let on = if control == target { self.given(control) } else { self.flag(control) };
-            if on && self.whole("bulkhead.max_queue") == 0 {
-                let rule = "needs a queue: bulkhead.max_queue of at least 1";
-                errors.push(PolicyError::new(control, self.told(control), rule));
             }
         }
     }
@@ -196,68 +95,22 @@ impl Settings {
             return;
         }
         let mut fail = |key: &str, rule: String| errors.push(PolicyError::new(key, self.told(key), rule));
-        for (key, store) in OF_FLEET {
-            if self.given(key) && !self.in_fleet(store) {
-                fail(key, format!("means something only where {store} is fleet"));
+        for component in COMPONENTS {
+            let Some(store) = component.stores.first() else { continue };
+            for key in component.of_fleet {
+                if self.given(key) && !self.in_fleet(store) {
+                    fail(key, format!("means something only where {store} is fleet"));
+                }
             }
         }
+        let stores = || COMPONENTS.iter().flat_map(|component| component.stores).copied();
         let pooled = PoolKind::ALL.iter().any(|kind| self.given(kind.pool_key()));
-        for key in ["store_timeout", "store_exchange"] {
-            if self.given(key) && !pooled && !STORES.iter().any(|store| self.in_fleet(store)) {
-                fail(
-                    key,
-                    format!("means something only where a component is the fleet's: {}", STORES.join(", ")),
-                );
+        let shared = pooled || stores().any(|store| self.in_fleet(store));
+        for key in [call::STORE_TIMEOUT, call::STORE_EXCHANGE] {
+            if self.given(key) && !shared {
+                let stores = stores().collect::<Vec<_>>().join(", ");
+                fail(key, format!("means something only where a component is the fleet's: {stores}"));
             }
-        }
-        if self.in_fleet("rate_limit.store") && self.given("rate_limit.per") {
-            let burst =
-                if self.given("rate_limit.burst") { "rate_limit.burst" } else { "rate_limit.permits" };
-            let (tokens, per) = (u64::from(self.whole(burst)), self.span("rate_limit.per").as_micros());
-            if tokens.saturating_mul(per) > MOST_PARTS {
-                let most = MOST_PARTS / per.max(1);
-                fail(
-                    burst,
-                    format!(
-                        "must be at most {most} with this rate_limit.per where rate_limit.store is fleet"
-                    ),
-                );
-            }
-            if self.given("rate_limit.lease") && u64::from(self.whole("rate_limit.lease")) > tokens {
-                fail("rate_limit.lease", format!("must be at most {burst} ({tokens})"));
-            }
-        }
-        if self.in_fleet("bulkhead.store") && self.word("bulkhead.kind") != "fixed" {
-            let rule = "needs bulkhead.kind = fixed: an adaptive limit is each process's own (bulkhead.latency_store shares \
-                        what it follows)";
-            fail("bulkhead.store", rule.into());
-        }
-        let quantile = self.word("bulkhead.kind") == "aimd" && self.given("bulkhead.latency_quantile");
-        if self.in_fleet("bulkhead.latency_store") && !quantile {
-            fail("bulkhead.latency_store", "needs bulkhead.kind = aimd and bulkhead.latency_quantile".into());
-        }
-    }
-
-    /// Kinds of failure that the policy declares, and the lists that may name them.
-    fn check_kinds(&self, errors: &mut Vec<PolicyError>) {
-        let count = self.values.get("kinds").map_or(0, Vec::len);
-        if FULL && count > MOST_KINDS {
-            let rule = text::of(&["at most ", &text::whole(MOST_KINDS as u64), " kinds can be declared"]);
-            let count = text::of(&["(", &text::whole(count as u64), " kinds)"]);
-            errors.push(PolicyError::new("kinds", count, rule));
-        }
-        for (at, name) in self.kinds.iter().enumerate() {
-            if FULL && self.kinds[..at].iter().filter(|other| *other == name).count() == 1 {
-                errors.push(PolicyError::new("kinds", quoted(name), "is declared more than once"));
-            }
-        }
-        for (name, class) in self.named("retry.retry_on").iter().filter(|it| !it.1.retryable()) {
-            let rule = text::of(&["is based on ", class.name(), ", which can never be retried"]);
-            errors.push(PolicyError::new("retry.retry_on", quoted(name), rule));
-        }
-        if self.mask("breaker.failure_on", false) & self.mask("breaker.ignore_on", false) != 0 {
-            let rule = "shares classes or kinds with breaker.failure_on";
-            errors.push(PolicyError::new("breaker.ignore_on", "(given)", rule));
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap as Map;
 use std::fmt;
 
+use super::components::TABLE;
 use super::domain::{CLASSES, Stored, is_name, kind, parse};
+use super::keys::Domain;
 use super::suggest::unknown_key;
-use super::table::{Domain, TABLE};
 use super::{Policy, presets};
 use crate::classify::Methods;
 use crate::full::{FULL, Full, Name};

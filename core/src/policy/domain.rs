@@ -1,8 +1,8 @@
 //! What values a key takes: a value that is checked against its key's domain, or the rule that it breaks.
 
 use super::check::{LONGEST, Value};
+use super::keys::{Domain, Key};
 use super::span;
-use super::table::{Domain, Key};
 use crate::full::{FULL, Full, Name};
 use crate::outcome::Class;
 use crate::text;

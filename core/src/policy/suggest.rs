@@ -1,6 +1,6 @@
 //! Help for a name that nobody knows: what was meant, and what there is.
 
-use super::table::TABLE;
+use super::components::TABLE;
 use crate::full::FULL;
 use crate::text;
 

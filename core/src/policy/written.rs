@@ -3,8 +3,9 @@
 use std::collections::BTreeMap as Map;
 
 use super::check::Value;
+use super::components::TABLE;
 use super::domain::Stored;
-use super::table::{Key, TABLE};
+use super::keys::Key;
 use crate::time::Duration;
 
 /// What a policy was made from. How it was written is no part of what it is, so all of these are equal.

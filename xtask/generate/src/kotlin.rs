@@ -12,7 +12,7 @@ use crate::facts::{
 const WIDTH: usize = 110;
 
 const HEAD: &str = "\
-// Generated from core/src/policy/table.rs by `cargo xtask generate`; do not edit.
+// Generated from core/src/policy/components by `cargo xtask generate`; do not edit.
 
 package dev.tidegate
 

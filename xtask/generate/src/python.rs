@@ -11,7 +11,7 @@ use crate::facts::{
 
 const WIDTH: usize = 110;
 
-const HEAD: &str = r#"# Generated from core/src/policy/table.rs by `cargo xtask generate`; do not edit.
+const HEAD: &str = r#"# Generated from core/src/policy/components by `cargo xtask generate`; do not edit.
 """The typed options of a policy: what is left out is left to core's one table of keys."""
 
 from __future__ import annotations

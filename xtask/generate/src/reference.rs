@@ -7,7 +7,7 @@ use tidegate::{Document, Policy, TABLES, Value};
 use crate::facts::{Required, keys_of, name_of, pools, presets, required, values, when_absent};
 
 const HEAD: &str = "\
-<!-- Generated from core/src/policy/table.rs by `cargo xtask generate`; do not edit. -->
+<!-- Generated from core/src/policy/components by `cargo xtask generate`; do not edit. -->
 
 # Policy reference
 

@@ -16,7 +16,7 @@ const WIDTH: usize = 130;
 const BETWEEN: &str = "\n            ";
 
 const HEAD: &str = "\
-// Generated from core/src/policy/table.rs by `cargo xtask generate`; do not edit.
+// Generated from core/src/policy/components by `cargo xtask generate`; do not edit.
 
 //! What a policy is made of: a builder for each component, and an enum for each choice.
 

@@ -26,7 +26,7 @@ pub fn schema() -> Json {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Tidegate policy document",
-        "description": "Generated from core/src/policy/table.rs by `cargo xtask generate`.",
+        "description": "Generated from core/src/policy/components by `cargo xtask generate`.",
         "type": "object",
         "properties": {
             "policy": {

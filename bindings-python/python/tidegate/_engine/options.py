@@ -1,6 +1,6 @@
 """How the typed options of a policy become the pairs that core checks.
 
-No default and no range stands here: both are in core's one table of keys (`core/src/policy/table.rs`), and
+No default and no range stands here: both are in core's one table of keys (`core/src/policy/components`), and
 what is left out is left to it. The options themselves are generated from that table.
 """
 

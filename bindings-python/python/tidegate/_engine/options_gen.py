@@ -1,4 +1,4 @@
-# Generated from core/src/policy/table.rs by `cargo xtask generate`; do not edit.
+# Generated from core/src/policy/components by `cargo xtask generate`; do not edit.
 """The typed options of a policy: what is left out is left to core's one table of keys."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// Generated from core/src/policy/table.rs by `cargo xtask generate`; do not edit.
+// Generated from core/src/policy/components by `cargo xtask generate`; do not edit.
 
 /// The built-in policy to start from.
 public enum Preset: String, Sendable, Hashable, CaseIterable {
