@@ -1,7 +1,7 @@
 //! THE automaton: the states of a call, and every way from one to another.
 //!
 //! [`transitions!`] is the table: from it come the constants that the methods below take, one each, and [`EDGES`], which a
-//! test draws (`docs/architecture.md`). The state of a call is written here and nowhere else: [`Standing`] keeps it to itself,
+//! test compares with `docs/architecture.md`. The state of a call is written here and nowhere else: [`Standing`] keeps it to itself,
 //! and each method sets what its state means. A debug build checks that a call is where a way begins.
 
 use super::arena::{Call, flag};
@@ -49,8 +49,8 @@ macro_rules! transitions {
         $(const $way: Way = Way { from: &[$(State::$from),+], to: State::$to };)+
 
         /// The transition table: from, to, and what takes a call there. `Free` is before `begin` and after the end; `Passing`
-        /// lasts no longer than a step. A debug build checks every step against it, and a test draws it
-        /// (`docs/architecture.md`).
+        /// lasts no longer than a step. A debug build checks every step against it, and a test compares
+        /// `docs/architecture.md` with it.
         pub const EDGES: &[(&str, &str, &str)] = &[$($((stringify!($from), stringify!($to), $why),)+)+];
     };
 }
@@ -60,44 +60,44 @@ transitions! {
         Free: "begin",
     }
     HOLD => Held {
-        Passing: "a like path waits for its Retry-After",
+        Passing: "a call to a similar path waits for its Retry-After",
     }
     PACE => Paced {
-        Passing: "no tokens are left",
+        Passing: "there are not enough tokens",
     }
     QUEUE => Queued {
-        Passing: "all permits are out",
+        Passing: "all permits are in use",
     }
     GRANT => Granted {
-        Queued: "a permit came free (wake)",
+        Queued: "a permit was released (wake)",
     }
     REFUSE => Refused {
-        Held: "out of time when a place came free, or forced open (wake)",
-        Paced: "out of time when its turn came, the store has no tokens, or forced open (wake)",
-        Queued: "out of patience, shed, displaced, or forced open (wake)",
+        Held: "its deadline had passed when a place came free, or it is forced open (wake)",
+        Paced: "its deadline had passed at its turn, the store has no tokens, or it is forced open (wake)",
+        Queued: "its patience ended, it was shed or displaced, or it is forced open (wake)",
         Granted: "forced open (wake)",
     }
     PASS => Passing {
         Held: "it has a place (wake)",
-        Paced: "its tokens are there (wake)",
+        Paced: "it has its tokens (wake)",
     }
     SHARE => Passing {
-        Queued: "a call around it has a permit now, and shares it",
+        Queued: "a call around it has a permit now, which it shares",
     }
     CLAIM => Passing {
-        Granted: "claimed",
+        Granted: "its owner has polled and claimed the permit",
     }
     START => Running {
-        Passing: "all stages are passed: the attempt starts",
+        Passing: "it has passed all stages: the attempt starts",
     }
     READ => Body {
-        Running: "the head of a good answer",
+        Running: "the head of a good answer has arrived",
     }
     WAIT => Backoff {
-        Running: "failed, charged, and the next attempt is later",
+        Running: "the attempt failed, the retry is charged and starts later",
     }
     RETRY => Passing {
-        Running: "failed, and the next attempt is due at once",
+        Running: "the attempt failed, and the retry starts at once",
         Backoff: "the wait is over",
     }
     LEAVE => Free {
@@ -105,32 +105,32 @@ transitions! {
         Held: "deadline or cancel (Done)",
         Paced: "deadline or cancel (Done)",
         Queued: "acquire timeout, deadline or cancel (Done)",
-        Granted: "deadline or cancel: the permit goes on (Done)",
-        Refused: "its owner came (Done)",
-        Running: "ended (Done)",
+        Granted: "deadline or cancel: the permit is passed on (Done)",
+        Refused: "its owner has polled (Done)",
+        Running: "it has ended (Done)",
         Body: "read, failed, cancelled or out of time (Done)",
-        Backoff: "cancelled, out of time, or a stopped attempt had an answer: refunded (Done)",
-        Ended: "the last of them was reported, or 60 s have passed",
-        Lost: "its host was told (Done), or another 60 s have passed",
+        Backoff: "cancelled, out of time, or a stopped attempt had an answer: the retry is refunded (Done)",
+        Ended: "its last attempt or nested call was reported, or 60 s have passed",
+        Lost: "its host's next event was answered (Done), or another 60 s have passed",
     }
     LINGER => Ended {
-        Passing: "refused (Done), but attempts or nested calls are out",
-        Held: "the same, while a nested call is out",
-        Paced: "the same, while attempts or nested calls are out",
-        Queued: "the same, while attempts or nested calls are out",
-        Granted: "the same, while attempts or nested calls are out",
-        Refused: "the same, while attempts or nested calls are out",
-        Running: "ended (Done), but attempts or nested calls are still out",
-        Body: "ended (Done), but attempts or nested calls are still out",
-        Backoff: "the same, while attempts or nested calls are out",
-        Lost: "its host was told (Done), but nested calls are still out",
+        Passing: "refused (Done), but attempts or nested calls still run",
+        Held: "as to Free (Done), but a nested call still runs",
+        Paced: "as to Free (Done), but attempts or nested calls still run",
+        Queued: "as to Free (Done), but attempts or nested calls still run",
+        Granted: "as to Free (Done), but attempts or nested calls still run",
+        Refused: "as to Free (Done), but attempts or nested calls still run",
+        Running: "it has ended (Done), but attempts or nested calls still run",
+        Body: "it has ended (Done), but attempts or nested calls still run",
+        Backoff: "as to Free (Done), but attempts or nested calls still run",
+        Lost: "its host's next event was answered (Done), but nested calls still run",
     }
     LOSE => Lost {
-        Held: "its host has not come for 60 s",
-        Paced: "its host has not come for 60 s",
-        Queued: "its host has not come for 60 s",
-        Granted: "unclaimed for 5 s: the permit goes on",
-        Refused: "its host has not come for 60 s",
+        Held: "its host has been silent for 60 s",
+        Paced: "its host has been silent for 60 s",
+        Queued: "its host has been silent for 60 s",
+        Granted: "unclaimed for 5 s: the permit is passed on",
+        Refused: "its host has been silent for 60 s",
         Running: "overdue by 60 s",
         Body: "overdue by 60 s",
         Backoff: "overdue by 60 s",
