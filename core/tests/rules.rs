@@ -25,7 +25,7 @@ fn words(ops: &[Op], origin: u64, seed: u64) -> Vec<u64> {
     world.words
 }
 
-/// The first property until a million steps are behind us: `cargo xtask test` runs it optimised, with the checks of a
+/// The first property until a million steps are behind us: `cargo xtask deep` runs it optimised, with the checks of a
 /// debug build. A failure is shrunk and kept like any other.
 #[test]
 #[ignore = "long where it is not optimised"]

@@ -3,6 +3,7 @@
 //! seeds, and Miri on the engine's own books. What is missing is installed, or the step says "not run".
 
 use crate::cargo;
+use crate::gate;
 use crate::mutants;
 use crate::redis;
 use crate::report::{Counts, Report, Verdict};
@@ -93,9 +94,19 @@ fn fuzzing(shop: &Shop, minutes: u32, report: &mut Report) {
     }
 }
 
-/// Tests that are ignored because they are too long for each change. Those of `rules`, `search` and `partition` that are
-/// ignored for other reasons are steps of `cargo xtask test`.
+/// Tests that are too long for each change, and more of what each change runs a little of.
 fn long(shop: &Shop, report: &mut Report) {
+    report.step(LONG, "a million steps of random scripts, every rule at each (optimised)", || {
+        let run = ["test", "--profile", "checked", "-p", "tidegate", "--test", "rules", "--"];
+        let run = cargo(shop).args(run).args(["--ignored", "--nocapture"]);
+        Verdict::tests(run.stream(), Counts::from_cargo)
+    });
+    report.step(LONG, "2,000 random cases of each property of core (optimised)", || {
+        let run =
+            ["test", "--profile", "checked", "-p", "tidegate", "--lib", "--test", "suite", "--test", "rules"];
+        Verdict::tests(cargo(shop).args(run).env("PROPTEST_CASES", "2000").stream(), Counts::from_cargo)
+    });
+    report.step(LONG, "a call costs the same beside 100,000", || gate::growth(shop, gate::MOST));
     report.step(LONG, "a million keys of a full route map (optimised)", || {
         let run = ["test", "--profile", "checked", "-p", "tidegate", "--test", "suite"];
         let run = [&run[..], &["routes::", "--", "--ignored"]].concat();
@@ -325,8 +336,8 @@ mod tests {
     const IGNORED: [(&str, &str); 5] = [
         ("bindings-tokio/tests/traces.rs", "traces.rs"),
         ("core/tests/routes.rs", "deep.rs"),
-        ("core/tests/rules.rs", "test.rs"),
-        ("core/tests/search.rs", "test.rs"),
+        ("core/tests/rules.rs", "deep.rs"),
+        ("core/tests/search.rs", "deep.rs"),
         ("tests/fleet/tests/partition.rs", "redis.rs"),
     ];
 
