@@ -6,15 +6,13 @@
     reason = "tests are users: they spawn, sleep and look at the clock"
 )]
 
-mod support;
-
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use support::{broken, ends, ms, nothing_left, once, plain};
+use crate::support::{broken, ends, ms, nothing_left, once, plain};
 use tidegate_tokio::settings::{Breaker, Bulkhead, Hedge, HedgeBudget, RateLimit};
 use tidegate_tokio::{Engine, Policy, Verdict};
 use tokio::time::sleep;

@@ -7,6 +7,7 @@ mod hyper;
 #[allow(dead_code, clippy::disallowed_methods, reason = "a program is included, and its main is not run")]
 mod reqwest;
 
+use crate::support::counted;
 use tidegate_origin::{Options, Origin, Script};
 
 fn flaky() -> Origin {
@@ -19,6 +20,10 @@ fn flaky() -> Origin {
 
 #[tokio::test]
 async fn hyper_under_the_layer() {
+    counted(hyper_gets_an_order()).await;
+}
+
+async fn hyper_gets_an_order() {
     let origin = flaky();
     let answer = hyper::get(&format!("{}/x", origin.url())).await.unwrap();
     assert_eq!(answer, (200, "an order".into()));
@@ -27,6 +32,10 @@ async fn hyper_under_the_layer() {
 
 #[tokio::test]
 async fn reqwest_under_a_guard() {
+    counted(reqwest_gets_an_order()).await;
+}
+
+async fn reqwest_gets_an_order() {
     let origin = flaky();
     let answer = reqwest::get(&format!("{}/x", origin.url())).await.unwrap();
     assert_eq!(answer, (200, "an order".into(), 3));

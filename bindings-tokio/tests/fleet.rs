@@ -6,15 +6,12 @@
     reason = "tests are users: they spawn, sleep and look at the clock"
 )]
 
-#[macro_use]
-mod support;
-
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use crate::support::{ms, nothing_left};
 use parking_lot::Mutex;
-use support::{ms, nothing_left};
 use tidegate_tokio::fleet::{Answer, MemoryStore, Store, StoreKind};
 use tidegate_tokio::settings::{RateLimit, StateOf};
 use tidegate_tokio::{Code, Engine, Policy, RecordType};

@@ -6,17 +6,14 @@
     reason = "tests are users: they spawn, sleep and look at the clock"
 )]
 
-#[macro_use]
-mod support;
-
 use std::collections::HashMap;
 use std::future::{Future, pending};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::support::{ms, nothing_left};
 use parking_lot::Mutex;
-use support::{ms, nothing_left};
 use tidegate_tokio::fleet::{Answer, Store, StoreKind};
 use tidegate_tokio::settings::{OnLoss, RateLimit, StateOf};
 use tidegate_tokio::{Code, Engine, Policy, RecordType};

@@ -7,12 +7,8 @@
     reason = "tests are users: they spawn, sleep and look at the clock"
 )]
 
-#[macro_use]
-mod world;
-mod support;
-
+use crate::world::*;
 use tidegate_tokio::settings::{Backoff, Bulkhead, Retry};
-use world::*;
 
 rules! {
     async fn a_failure_that_may_pass_is_repeated_and_repeats_say_so(world: World) {

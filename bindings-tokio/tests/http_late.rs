@@ -6,16 +6,12 @@
     reason = "tests are users: they spawn, sleep and look at the clock"
 )]
 
-#[macro_use]
-mod world;
-mod support;
-
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use world::*;
+use crate::world::*;
 
 /// How a server is late.
 #[derive(Clone, Copy, Debug)]

@@ -7,16 +7,12 @@
     reason = "tests are users: they spawn, sleep and look at the clock"
 )]
 
-#[macro_use]
-mod world;
-mod support;
-
 use std::cell::RefCell;
 use tidegate_tokio::settings::{
     Backoff, Breaker, Budget, Bulkhead, Hedge, HedgeBudget, Preset, RateLimit, Retry, SlotUntil, Unit,
 };
 
-use world::*;
+use crate::world::*;
 
 rules! {
     async fn rule_8_a_slot_is_kept_until_the_body_has_been_read_or_dropped(world: World) {

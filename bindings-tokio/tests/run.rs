@@ -5,8 +5,6 @@
     reason = "tests are users: they spawn, sleep and look at the clock"
 )]
 
-mod support;
-
 use std::cell::Cell;
 use std::future::pending;
 use std::io::{self, ErrorKind};
@@ -14,7 +12,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use support::{broken, ends, ms, nothing_left, once, plain};
+use crate::support::{broken, ends, ms, nothing_left, once, plain};
 use tidegate_tokio::settings::{Backoff, Bulkhead, Hedge, HedgeBudget, RateLimit, Retry};
 use tidegate_tokio::{
     Bounds, Class, Code, Criticality, Engine, Error, Outcome, Policy, RecordType, Verdict, carry,

@@ -5,8 +5,7 @@
     reason = "tests are users: they spawn, sleep and look at the clock"
 )]
 
-mod support;
-
+use crate::support::{ms, nothing_left};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
@@ -15,7 +14,6 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{ms, nothing_left};
 use tidegate_tokio::core::Document;
 use tidegate_tokio::fleet::{Answer, MemoryStore, Store, StoreKind};
 use tidegate_tokio::{Caller, Class, Criticality, Engine, Error, Failure, Outcome, Policy};

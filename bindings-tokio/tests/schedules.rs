@@ -2,14 +2,12 @@
 //! clock. Core's own tests run the rules on random events; here is what a shell can get wrong: a wake that is lost, a permit
 //! that is not handed on, an attempt that is not stopped, a call that ends twice or never.
 //!
-//! A seed that fails is printed; `TIDEGATE_SEED=n cargo test -p tidegate-tokio --test schedules` replays it.
+//! A seed that fails is printed; `TIDEGATE_SEED=n cargo test -p tidegate-tokio --test suite schedules::` replays it.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
     reason = "tests are users: they spawn, sleep and look at the clock"
 )]
-
-mod support;
 
 use std::future::Future;
 use std::io;
@@ -19,9 +17,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::support::{broken, ms, nothing_left};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use support::{broken, ms, nothing_left};
 use tidegate_tokio::settings::{
     Backoff, Breaker, Budget, Bulkhead, Hedge, HedgeBudget, RateLimit, Retry, Unit,
 };
@@ -326,7 +324,7 @@ fn on_threads_each_wake_comes_and_nothing_is_left() {
                             // Dropped after a few polls, wherever that is.
                             let mut call = Box::pin(call);
                             for _ in 0..round % 4 {
-                                if support::once(call.as_mut()).await.is_ready() {
+                                if crate::support::once(call.as_mut()).await.is_ready() {
                                     break;
                                 }
                                 tokio::task::yield_now().await;

@@ -5,9 +5,6 @@
     reason = "tests are users: they spawn, sleep and look at the clock"
 )]
 
-#[macro_use]
-mod support;
-
 use std::future::{Future, pending};
 use std::io;
 use std::pin::{Pin, pin};
@@ -15,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 
+use crate::support::{broken, ms, nothing_left, once, plain};
 use parking_lot::Mutex;
-use support::{broken, ms, nothing_left, once, plain};
 use tidegate_tokio::settings::{Bulkhead, Hedge, HedgeBudget, RateLimit};
 use tidegate_tokio::tower::{Facts, Once, Requests};
 use tidegate_tokio::{Code, Engine, Error, Verdict};
@@ -243,7 +240,7 @@ async fn a_call_that_waits_and_is_refused_later_or_never_polled_leaves_nothing()
     assert_eq!(start.elapsed(), ms(50));
     drop(holds);
     nothing_left(&engine);
-    assert_eq!(support::ends(&engine, "p", Verdict::Cancelled), 1);
+    assert_eq!(crate::support::ends(&engine, "p", Verdict::Cancelled), 1);
 }
 
 #[derive(Clone)]
@@ -318,5 +315,5 @@ async fn a_hedge_has_a_clone_of_its_own_and_a_dropped_response_is_a_cancelled_ca
     assert!(once(dropped.as_mut()).await.is_pending());
     drop(dropped);
     nothing_left(&engine);
-    assert_eq!(support::ends(&engine, "p", Verdict::Cancelled), 1);
+    assert_eq!(crate::support::ends(&engine, "p", Verdict::Cancelled), 1);
 }

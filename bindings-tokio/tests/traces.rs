@@ -5,14 +5,12 @@
     reason = "tests are users: they read and write files"
 )]
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs, io};
 
-use support::{broken, plain};
+use crate::support::{broken, plain};
 use tidegate_tokio::{Engine, Options};
 
 fn recorder(seed: u64, max_routes: u32) -> Engine {

@@ -6,8 +6,6 @@
     reason = "a test that would hang runs in a thread of its own, and is given up after a minute"
 )]
 
-mod support;
-
 use std::future::Future;
 use std::io;
 use std::pin::pin;
@@ -17,7 +15,7 @@ use std::sync::mpsc;
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use support::{nothing_left, plain};
+use crate::support::{nothing_left, plain};
 use tidegate_tokio::Engine;
 use tidegate_tokio::settings::Bulkhead;
 

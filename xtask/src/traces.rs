@@ -42,7 +42,7 @@ pub fn python(shop: &Shop, venv: &Venv, count: u64) -> Verdict {
 /// Replays traces by tokio's engine.
 pub fn tokio(shop: &Shop, count: u64) -> Verdict {
     play(shop, DEBUG, count, |folder| {
-        let test = ["--test", "traces", "--", "--ignored"];
+        let test = ["--test", "suite", "traces::", "--", "--ignored"];
         cargo(shop).args(["test", "--quiet"]).args(OTHERS).args(test).env("TIDEGATE_TRACES", folder).quiet()
     })
 }
