@@ -1,16 +1,19 @@
 //! The engine: events in, steps out.
 //!
-//! `call.rs` is the automaton, `decide.rs` what follows an attempt's end, `admit.rs` the stages before an attempt.
-//! `desk.rs` is what stages act on: `arena.rs` holds the calls, `side.rs` what a few of them need beside that, `route.rs` what is kept per key. The
-//! stages: `stage.rs` (their interface; breaker and throttle are below it), `hold.rs`, `pace.rs` (rates), `queue.rs` (permits) and `limiter.rs` (what sets their limit). `hedge.rs` races
-//! attempts, `feedback.rs` hands each outcome to the components that learn from it, `ledger.rs` keeps charges and counts, `lease.rs` takes a place
-//! back. From outside: `force.rs`, `pools.rs`, `retune.rs`, `snapshot.rs`, `state.rs`, `view.rs`. What it did: `record.rs` and
-//! `telemetry.rs`; what was put in: `journal.rs` and `replay.rs`; what it means: `explain.rs`.
+//! Calls between its files go one way, from the top of this list to its end (`docs/architecture.md` says what each holds):
+//!
+//! - what hosts call: this file, `call.rs` with `decide.rs`, `force.rs`, `pools.rs`, `retune.rs`, `reload.rs`, `replay.rs`, the
+//!   views (`view.rs`, `snapshot.rs`, `state.rs`, `explain.rs`), and `fleet/reply.rs`;
+//! - a call's way: `resume.rs`, `admit.rs`, `race.rs`, `acquire.rs`, `end.rs`, `lease.rs`, `stop.rs`, `feedback.rs`, `permit.rs`, `token.rs`;
+//! - `fleet/`, on a fleet desk: what a component of the fleet's asks its store;
+//! - on the desk (`desk.rs`): `hold.rs`, `pace.rs` (rates), `queue.rs` (permits), `waiting.rs`, `hedge.rs`, `ledger.rs`, `telemetry.rs`;
+//! - the stages (`stage.rs`) and what is kept: `route.rs`, `policies.rs`, `arena.rs`, `side.rs`, `chores.rs`, `record.rs`, `journal.rs`.
 
 // What happens to every call stands in one function in machine code, and what happens to few in others: see
 // `docs/performance.md`.
 #![allow(clippy::inline_always)]
 
+mod acquire;
 mod admit;
 mod arena;
 mod automaton;
@@ -19,6 +22,7 @@ mod changes;
 mod chores;
 mod decide;
 mod desk;
+mod end;
 mod explain;
 mod feedback;
 mod fleet;
@@ -31,10 +35,12 @@ mod ledger;
 mod limiter;
 mod pace;
 mod pages;
+mod permit;
 mod place;
 mod policies;
 mod pools;
 mod queue;
+mod race;
 mod record;
 #[cfg(feature = "documents")]
 mod reload;
@@ -46,9 +52,12 @@ mod side;
 mod snapshot;
 mod stage;
 mod state;
+mod stop;
 mod telemetry;
 mod timer;
+mod token;
 mod view;
+mod waiting;
 
 use crate::full::Part;
 use policies::Entry;
@@ -222,7 +231,7 @@ impl Engine {
     pub fn route(&mut self, policy: PolicyId, key: &str, now: Time) -> RouteId {
         self.journal.write(|| Input::Route { policy, key: key.into(), now });
         let now = self.clock.observe(now);
-        match self.desk.number_of(policy) {
+        match self.desk.policies.number_of(policy) {
             Some(number) => {
                 if !self.desk.chores.is_empty() {
                     self.catch_up_for_key(number, now);

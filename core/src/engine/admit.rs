@@ -10,32 +10,14 @@ use super::call::{MAX_PARK, wait};
 use super::place::Slot;
 use super::queue::Permit;
 use super::route::stage;
-use super::stage::{Context, Stage as _};
-use crate::action::{Step, Verdict, Wait};
+use super::stage::{Answer, Context, Stage as _};
+use super::timer::{limit, span};
+use crate::action::{Action, Step, Verdict, Wait};
 use crate::breaker::CircuitBreaker;
 use crate::full::FULL;
+use crate::policy::Unit;
 use crate::throttle::AdaptiveThrottle;
-use crate::time::{Duration, Time};
-
-/// What a stage says.
-pub(super) enum Answer {
-    /// Go on.
-    Pass,
-    /// Wait here.
-    Wait(Step),
-    /// No, and when another try would make sense.
-    Refuse(Verdict, Option<Duration>),
-}
-
-impl Answer {
-    /// The answer of a stage whose component is not there, though the route has that stage: a bug of ours. It refuses, because
-    /// a broken invariant must not switch a limit off.
-    #[cold]
-    pub fn broken(verdict: Verdict) -> Self {
-        debug_assert!(false, "the component of a stage is missing ({verdict:?})");
-        Self::Refuse(verdict, None)
-    }
-}
+use crate::time::Time;
 
 /// The stages, in their order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -136,29 +118,6 @@ impl Engine {
             pass!(self.ask_pace(slot, true, now));
         }
         Answer::Pass
-    }
-
-    /// Refuses a call, or its next attempt: then it ends with the failure that it has.
-    pub(super) fn refuse(
-        &mut self,
-        slot: Slot,
-        verdict: Verdict,
-        retry_in: Option<Duration>,
-        now: Time,
-    ) -> Step {
-        self.desk.note(move |it| it.refused(slot, verdict, retry_in, now));
-        let call = &self.desk.calls[slot];
-        if call.attempts == 0 {
-            return self.end(slot, verdict, None, retry_in, now);
-        }
-        let verdict = match verdict {
-            Verdict::DeadlineBefore | Verdict::DeadlineQueued | Verdict::Deadline => Verdict::Deadline,
-            Verdict::Cancelled => verdict,
-            _ => Verdict::Readmission,
-        };
-        let (kind, lane) = call.last_failure();
-        self.call_over(slot, kind, self.desk.calls[slot].attempt_in(lane), None, now);
-        self.end(slot, verdict, Some(lane), retry_in, now)
     }
 
     /// The early look at the breaker: it takes nothing, and spares a queue and a token.
@@ -267,6 +226,49 @@ impl Engine {
             };
         }
         wait(Wait::Queue, self.desk.patience(slot).min(now.after(MAX_PARK)), now)
+    }
+
+    /// All stages are passed: the attempt starts.
+    #[cfg_attr(not(tidegate_small), inline(always))]
+    pub(super) fn start(&mut self, slot: Slot, now: Time) -> Step {
+        let call = &mut self.desk.calls[slot];
+        let policy = &self.desk.policies[usize::from(call.policy)].policy;
+        let by_attempt = call.has(flag::HOLDS)
+            && policy.bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);
+        let (timeout, hedges) = (policy.attempt_timeout, policy.hedge.is_some());
+        call.attempts += 1;
+        let bit = call.lane().bit();
+        call.lanes |= bit;
+        call.stopped &= !bit;
+        call.flags &= !(flag::RACING | flag::UNHEDGED | flag::TOKENS);
+        if by_attempt {
+            call.flags = call.flags & !flag::HOLDS | flag::PER_LANE;
+        }
+        call.start(now, limit(now, timeout));
+        let (attempt, mut until) = (call.attempts, call.moment.min(call.deadline));
+        if call.has(flag::SIDE) {
+            self.desk.calls.side_mut(slot).moment = 0;
+        }
+        self.desk.count_attempt(slot, false, now);
+        self.desk.note_course(move |it| it.attempt_started(slot, false, now));
+        if hedges {
+            until = until.min(self.desk.hedge_due(slot));
+        }
+        let route = self.desk.calls[slot].route;
+        if self.desk.routes[route].stages & stage::LEASED != 0 {
+            until = self.desk.before_renewal(route, until, now);
+        }
+        Step { next: span(until, now), ..Step::plain(Action::Attempt { attempt, hedge: false }) }
+    }
+
+    /// The owner of a granted permit has come: later stages run now (R2).
+    pub(super) fn claim(&mut self, slot: Slot, now: Time) -> Step {
+        if self.desk.calls[slot].deadline <= now {
+            return self.refuse(slot, Verdict::DeadlineQueued, None, now);
+        }
+        self.desk.unlist(slot);
+        self.desk.calls[slot].claim();
+        self.proceed(slot, Stage::Guard, now)
     }
 }
 

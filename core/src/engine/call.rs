@@ -11,10 +11,9 @@ use super::place::{RouteAt, Slot};
 use super::route::stage;
 use super::side::Racer;
 pub(super) use super::timer::{limit, span, wait};
-use crate::action::{Action, CallId, Event, Flags, Lane, Request, RouteId, Step, Verdict, Wait};
+use crate::action::{CallId, Event, Lane, Request, RouteId, Step, Verdict, Wait};
 use crate::full::FULL;
 use crate::outcome::Class;
-use crate::policy::Unit;
 use crate::time::{Duration, Time};
 
 /// The longest sleep of a parked call: a lost wake costs a second, not a call (R4).
@@ -206,39 +205,6 @@ impl Engine {
         self.proceed(slot, Stage::Look, now)
     }
 
-    /// All stages are passed: the attempt starts.
-    #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn start(&mut self, slot: Slot, now: Time) -> Step {
-        let call = &mut self.desk.calls[slot];
-        let policy = &self.desk.policies[usize::from(call.policy)].policy;
-        let by_attempt = call.has(flag::HOLDS)
-            && policy.bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);
-        let (timeout, hedges) = (policy.attempt_timeout, policy.hedge.is_some());
-        call.attempts += 1;
-        let bit = call.lane().bit();
-        call.lanes |= bit;
-        call.stopped &= !bit;
-        call.flags &= !(flag::RACING | flag::UNHEDGED | flag::TOKENS);
-        if by_attempt {
-            call.flags = call.flags & !flag::HOLDS | flag::PER_LANE;
-        }
-        call.start(now, limit(now, timeout));
-        let (attempt, mut until) = (call.attempts, call.moment.min(call.deadline));
-        if call.has(flag::SIDE) {
-            self.desk.calls.side_mut(slot).moment = 0;
-        }
-        self.desk.count_attempt(slot, false, now);
-        self.desk.note_course(move |it| it.attempt_started(slot, false, now));
-        if hedges {
-            until = until.min(self.desk.hedge_due(slot));
-        }
-        let route = self.desk.calls[slot].route;
-        if self.desk.routes[route].stages & stage::LEASED != 0 {
-            until = self.desk.before_renewal(route, until, now);
-        }
-        Step { next: span(until, now), ..Step::plain(Action::Attempt { attempt, hedge: false }) }
-    }
-
     /// Attempts run: one may be out of time, and another due beside it.
     fn still_running(&mut self, slot: Slot, now: Time) -> Step {
         let (end, attempt) = self.desk.first_to_end(slot);
@@ -279,66 +245,6 @@ impl Engine {
         }
     }
 
-    /// The owner of a granted permit has come: later stages run now (R2).
-    pub(super) fn claim(&mut self, slot: Slot, now: Time) -> Step {
-        if self.desk.calls[slot].deadline <= now {
-            return self.refuse(slot, Verdict::DeadlineQueued, None, now);
-        }
-        self.desk.unlist(slot);
-        self.desk.calls[slot].claim();
-        self.proceed(slot, Stage::Guard, now)
-    }
-
-    /// The end of a call (R1). Attempts that run are stopped; what cannot be stopped keeps the permit until it is
-    /// reported (R12).
-    #[inline(never)]
-    pub(super) fn end(
-        &mut self,
-        slot: Slot,
-        verdict: Verdict,
-        result: Option<Lane>,
-        retry_in: Option<Duration>,
-        now: Time,
-    ) -> Step {
-        self.finish(slot, verdict, result, retry_in, now)
-    }
-
-    /// The same, for the one place where most calls end.
-    #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn finish(
-        &mut self,
-        slot: Slot,
-        verdict: Verdict,
-        result: Option<Lane>,
-        retry_in: Option<Duration>,
-        now: Time,
-    ) -> Step {
-        let stop = if self.desk.calls[slot].is_plain() { 0 } else { self.give_all_back(slot, verdict, now) };
-        self.desk.policies.count_end(self.desk.calls[slot].policy, verdict);
-        self.desk.note_end(verdict, move |it| it.call_ended(slot, verdict, result, retry_in, now));
-        self.pay_back(now);
-        self.settle(slot, now);
-        Step { stop, ..Step::plain(Action::Done { verdict, result, retry_in }) }
-    }
-
-    /// A call that ends gives back what it has: its place in a queue, what it was charged for a retry that will not start,
-    /// its ticket. What is to be stopped.
-    #[inline(never)]
-    fn give_all_back(&mut self, slot: Slot, verdict: Verdict, now: Time) -> u8 {
-        self.leave_queue(slot, now);
-        let stop = self.forgo(slot, now);
-        let call = &self.desk.calls[slot];
-        if call.children > 0 && !call.has(flag::HOLDS) && self.pending_release.keep_one() {
-            // Calls within it go on under a permit that they share with it (ADR 0005).
-            self.desk.calls[slot].flags |= flag::HOLDS;
-        }
-        self.give_ticket_back(slot, now);
-        self.desk.give_place_back(slot, verdict == Verdict::Ok, now);
-        let call = &mut self.desk.calls[slot];
-        call.moment = if call.lanes == 0 { Time::NEVER } else { now.after(GRACE) };
-        stop
-    }
-
     /// The step as it leaves the engine, once what earlier steps have left has gone on.
     #[inline]
     fn answer(&mut self, step: Step, now: Time) -> Step {
@@ -346,11 +252,5 @@ impl Engine {
             self.go_on_with_chores(now);
         }
         Step { flags: self.flags(), ..step }
-    }
-
-    /// What this event made besides its answer.
-    #[inline]
-    pub(super) fn flags(&self) -> Flags {
-        Flags { wakes: !self.desk.wakes.is_empty(), commands: !self.commands.is_empty() }
     }
 }

@@ -2,12 +2,14 @@
 //! others takes the change over with its next event or in a later step, whichever comes first. So no call and no
 //! eviction sees a route that has not taken over what was changed.
 
+use super::fleet::breaker::Guard;
 use super::place::RouteAt;
+use super::queue::Pool;
+use super::route::{Route, stage};
 use std::collections::BTreeMap;
 
 use super::Engine;
 use super::chores::{Chore, LOOKED_AT};
-use super::route::stage;
 use crate::time::Time;
 
 /// What one route's change counts for, of the calls that a step may concern: a route costs as much as four of them.
@@ -135,6 +137,77 @@ impl Engine {
     pub(super) fn catch_up_all(&mut self, now: Time) {
         for slot in (0..self.desk.routes.slots()).map(RouteAt::new) {
             self.catch_up(slot, now);
+        }
+    }
+
+    pub(super) fn retune_pool_of(&mut self, route: RouteAt, number: u16, in_flight: u32, now: Time) {
+        if self.desk.routes[route].pool_at != route.own() {
+            return; // a pool is retuned by its own name
+        }
+        let to = self.desk.policies[usize::from(number)].policy.bulkhead.clone();
+        if self.desk.routes[route].pool.is_none() {
+            let Some(to) = &to else { return };
+            let mut pool = Pool::new(to, now);
+            pool.in_flight = in_flight;
+            pool.set_limit(pool.limit);
+            self.desk.routes[route].pool = Some(pool);
+        }
+        let Some(pool) = &mut self.desk.routes[route].pool else { return };
+        if let Some(to) = &to {
+            pool.retune(to, now);
+        } else {
+            // A pool outlives its bulkhead, without a limit: its permits are out, and a bulkhead may come back.
+            pool.set_limit(u32::MAX);
+            pool.max_queue = 0;
+        }
+        self.fleet_desk().retune_slots(route.own(), to.as_ref(), now);
+        self.fleet_desk().retune_digest(route.own(), to.as_ref());
+    }
+
+    /// Everything of a route but its permits, as of the moment `at` when the settings were changed.
+    pub(super) fn retune_route(&mut self, route: RouteAt, number: u16, at: Time, now: Time) {
+        let entry = &self.desk.policies[usize::from(number)];
+        let (policy, forced) = (entry.policy.clone(), entry.forced);
+        let it = &mut self.desk.routes[route];
+        let fresh = Route::new(number, &policy, entry.homes, "".into(), at);
+        it.retune_stages(&policy, at);
+        Guard::retune(&mut it.guard, policy.breaker.as_ref());
+        if let (Some(hedger), Some(to)) = (&mut it.hedger, &policy.hedge) {
+            hedger.retune(to, at);
+        } else {
+            // Hedges that come back, or are new, begin without the burst of a budget of their own.
+            it.hedger = fresh.hedger;
+            if let (Some(hedger), Some(to)) = (&mut it.hedger, &policy.hedge) {
+                hedger.budget = None;
+                hedger.retune(to, at);
+            }
+        }
+        // A queue that calls wait in stays, and so does what they wait for.
+        let mut moved = None;
+        match (&mut it.rate, &policy.rate_limit) {
+            (Some(pace), Some(to)) if it.rate_at == route.own() => {
+                moved = Some(pace.bucket.retune(to, at));
+            }
+            (Some(pace), _) if pace.waiting.len() > 0 => {}
+            (rate, _) => *rate = fresh.rate,
+        }
+        match &mut it.send {
+            Some(pace) if policy.retry.send_rate || pace.waiting.len() > 0 => {}
+            send => *send = fresh.send,
+        }
+        match &mut it.holds {
+            Some(holds) if policy.retry.hold.is_some() || holds.in_use() => {}
+            holds => *holds = fresh.holds,
+        }
+        it.without_guards();
+        it.set_stages(&policy, forced);
+        self.desk.routes.set_leased(route);
+        self.fleet_desk().recount_rate(route.own());
+        if let Some(moved) = moved {
+            self.desk.rate_retuned(route.own(), moved, now);
+        }
+        if self.desk.routes[route].budget_at == route.own() {
+            self.desk.retune_budget_of(route, policy.retry.budget, at);
         }
     }
 }

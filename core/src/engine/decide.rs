@@ -13,7 +13,7 @@ use super::route::stage;
 use super::side::Racer;
 use crate::action::{Lane, Step, Verdict, Wait};
 use crate::full::FULL;
-use crate::outcome::{Class, Kind, Opinion, Outcome};
+use crate::outcome::{Class, Opinion, Outcome};
 use crate::policy::Unit;
 use crate::retry::wait_before_retry;
 use crate::rng;
@@ -248,30 +248,6 @@ impl Engine {
         call.flags &= !flag::RACING;
         call.read(racer.since);
         let step = self.evaluate(slot, now);
-        Step { stop: stop | step.stop, ..step }
-    }
-
-    /// An answer that a stopped attempt had all the same, before the next one has started: it is not thrown away to ask
-    /// for it once more. The end of the call refunds the retry.
-    pub(super) fn late_answer(&mut self, slot: Slot, attempt: u8, now: Time) -> Step {
-        let call = &self.desk.calls[slot];
-        let racer = Racer { attempt, since: call.since(), charge: 0, ticket: 0, hedge: false, permit: false };
-        self.desk.count_outcome(slot, &racer, Class::Ok);
-        self.call_over(slot, Class::Ok.into(), attempt, None, now);
-        self.end(slot, Verdict::Ok, Some(Lane::of(attempt)), None, now)
-    }
-
-    /// The deadline ends a call whose attempts run.
-    pub(super) fn end_cut(
-        &mut self,
-        slot: Slot,
-        kind: Kind,
-        (since, attempt): (Time, u8),
-        now: Time,
-    ) -> Step {
-        let stop = self.stop_lanes(slot, u8::MAX, true, now);
-        self.call_over(slot, kind, attempt, Some(since), now);
-        let step = self.end(slot, Verdict::Deadline, None, None, now);
         Step { stop: stop | step.stop, ..step }
     }
 }

@@ -90,7 +90,7 @@ impl Engine {
     /// assert!(explained.to_string().starts_with("policy p\n  deadline: 2s\n  attempt_timeout: 500ms\n"));
     /// ```
     pub fn explain_policy(&self, policy: PolicyId) -> Option<PolicyExplanation> {
-        let number = self.desk.number_of(policy)?;
+        let number = self.desk.policies.number_of(policy)?;
         let policy = &self.desk.policies[usize::from(number)].policy;
         let budget = match &policy.retry.budget_pool {
             Some(pool) => self.pools.get(&**pool).and_then(|it| it.pool.policy().retry.budget),

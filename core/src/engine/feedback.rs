@@ -7,8 +7,8 @@ use super::automaton::State;
 use super::desk::Desk;
 use super::pace::Bucket;
 use super::place::{PoolAt, Slot};
-use super::route::stage;
 use super::side::Racer;
+use super::stage::missing;
 use super::stage::{Context, Effect, Ended, Stage as _};
 use crate::action::Lane;
 use crate::breaker::{CircuitBreaker, Evidence, Ticket};
@@ -24,12 +24,6 @@ fn guarded_unit(policy: &Policy) -> Option<Unit> {
 }
 
 impl Desk {
-    /// Do breaker or throttle of this policy count attempts?
-    #[inline]
-    pub(super) fn guards_attempts(&self, policy: u16) -> bool {
-        self.policies[usize::from(policy)].again & (stage::BREAKER | stage::THROTTLE) != 0
-    }
-
     /// What an attempt that the deadline cuts is: a timeout if it ran at least half its attempt timeout, or half of the
     /// policy's own deadline, else nothing (semantics 1.1).
     pub(super) fn cut(&self, slot: Slot, since: Time, now: Time) -> Kind {
@@ -224,21 +218,20 @@ impl Engine {
         if self.desk.routes[home].digest.is_some() {
             self.fleet_desk().share_latency(slot, home, (class, started), now);
         }
-        let Some(pool) = &mut self.desk.routes[home].pool else { return };
+        let Some(pool) = &mut self.desk.routes[home].pool else { return missing("the pool of a permit") };
         pool.limiter.feed(class, started, pool.in_flight, now);
         let limit = pool.limiter.limit();
         // A pool that a retune left without a bulkhead has no limit, whatever its controller says.
         if limit != pool.limit && pool.limit != u32::MAX {
-            self.follow_limit(slot, home, limit, now);
+            let from = pool.limit;
+            pool.set_limit(limit);
+            self.follow_limit(slot, home, from, now);
         }
     }
 
     /// The limit of a pool has moved.
     #[inline(never)]
-    fn follow_limit(&mut self, slot: Slot, home: PoolAt, limit: u32, now: Time) {
-        let Some(pool) = &mut self.desk.routes[home].pool else { return };
-        let from = pool.limit;
-        pool.set_limit(limit);
+    fn follow_limit(&mut self, slot: Slot, home: PoolAt, from: u32, now: Time) {
         self.desk.note(move |it| it.limit_changed(Some(slot), home, from, now));
         self.desk.hand_out(home, now);
     }

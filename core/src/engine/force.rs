@@ -24,7 +24,7 @@ impl Engine {
         self.journal.write(|| Input::Force { policy, route, on, now });
         let now = self.clock.observe(now);
         self.desk.chores.begin_step();
-        if let Some(number) = self.desk.number_of(policy) {
+        if let Some(number) = self.desk.policies.number_of(policy) {
             let one = route.map(|route| self.desk.routes.find(route));
             let what = if on { RecordType::ForcedOpen } else { RecordType::ForcedCleared };
             if one != Some(None) {

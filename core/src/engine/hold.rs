@@ -8,13 +8,13 @@ mod paths;
 use super::place::{RouteAt, Slot};
 use std::collections::BTreeMap;
 
-use super::admit::Answer;
-use super::arena::flag;
+use super::arena::{Arena, flag};
 use super::call::{MAX_PARK, wait};
 use super::chores::Chore;
 use super::desk::Desk;
 use super::queue::List;
 use super::side::NO_GATE;
+use super::stage::Answer;
 use super::{Engine, Input};
 use crate::action::{RouteId, Step, TargetId, Verdict, Wait};
 use crate::full::FULL;
@@ -125,6 +125,12 @@ impl Holds {
         }
     }
 
+    /// Takes a call that waits out of its queue.
+    pub fn delist(&mut self, calls: &mut Arena, slot: Slot, gate: u16) {
+        self.held -= 1;
+        self.gates[usize::from(gate)].waiting.remove(calls, slot);
+    }
+
     pub fn waiting(&self) -> u32 {
         self.held
     }
@@ -228,20 +234,12 @@ impl Desk {
             return Answer::Refuse(Verdict::HoldFull, Some(gate.until.since(now)));
         }
         holds.held += 1;
-        let (until, mut list) = (gate.until, gate.waiting);
-        let side = self.calls.side_mut(slot);
-        side.gate = number;
+        let until = gate.until;
+        self.calls.side_mut(slot).gate = number;
         self.calls[slot].hold();
-        list.push(&mut self.calls, slot);
-        self.set_waiting(route, number, list);
+        gate.waiting.push(&mut self.calls, slot);
         self.note_course(move |it| it.queued(slot, Wait::Hold, deadline, now));
         Answer::Wait(self.wait_held(slot, until, now))
-    }
-
-    fn set_waiting(&mut self, route: RouteAt, gate: u16, list: List) {
-        if let Some(holds) = &mut self.routes[route].holds {
-            holds.gates[usize::from(gate)].waiting = list;
-        }
     }
 
     fn wait_held(&mut self, slot: Slot, until: Time, now: Time) -> Step {
@@ -272,7 +270,7 @@ impl Desk {
     pub(super) fn let_through(&mut self, route: RouteAt, number: u16, now: Time) {
         loop {
             let Some(holds) = &mut self.routes[route].holds else { return };
-            let Some(gate) = holds.gates.get(usize::from(number)) else { return };
+            let Some(gate) = holds.gates.get_mut(usize::from(number)) else { return };
             let Some(slot) = gate.waiting.head() else { return };
             if gate.until > now || gate.taken >= gate.limit {
                 return;
@@ -281,29 +279,18 @@ impl Desk {
                 self.wakes.push(self.calls.id(slot)); // its event goes on here
                 return;
             }
-            if self.calls[slot].deadline <= now {
-                self.unlist(slot); // a waiter whose deadline has passed is failed, not granted
-                self.turn_away(slot, Verdict::DeadlineQueued, now);
+            let late = self.calls[slot].deadline <= now;
+            gate.taken += u32::from(!late);
+            self.unlist(slot);
+            if late {
+                self.turn_away(slot, Verdict::DeadlineQueued, now); // failed, not granted
                 continue;
             }
-            let Some(holds) = &mut self.routes[route].holds else { return };
-            holds.gates[usize::from(number)].taken += 1;
-            self.unlist(slot);
             self.calls[slot].flags |= flag::TOKENS;
             self.calls.side_mut(slot).placed = true;
             self.note_course(move |it| it.granted(slot, Wait::Hold, None, now));
             self.wakes.push(self.calls.id(slot));
         }
-    }
-
-    pub(super) fn unlist_held(&mut self, slot: Slot) {
-        let route = self.calls[slot].route;
-        let number = self.calls.side(slot).map_or(NO_GATE, |side| side.gate);
-        let Some(holds) = &mut self.routes[route].holds else { return };
-        holds.held -= 1;
-        let mut list = holds.gates[usize::from(number)].waiting;
-        list.remove(&mut self.calls, slot);
-        self.set_waiting(route, number, list);
     }
 
     /// A waiter has gone without a place: others may have its turn.

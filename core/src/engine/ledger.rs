@@ -2,15 +2,16 @@
 //!
 //! A retry is charged when it is decided, and refunded once if it never starts (semantics 2.15).
 
-use super::arena::flag;
-use super::automaton::State;
+use super::arena::Call;
 use super::desk::Desk;
-use super::place::Slot;
+use super::place::{PoolAt, RouteAt, Slot};
+use super::route::{Route, stage};
 use super::side::Racer;
 use super::{Engine, Input};
-use crate::action::{Lane, Verdict};
+use crate::action::Verdict;
 use crate::outcome::{Class, Kind};
 use crate::policy::HedgeBudget;
+use crate::retry::{Budget, BudgetSettings};
 use crate::time::Time;
 
 /// What the budget said.
@@ -194,6 +195,41 @@ impl Desk {
             budget.on_call(now);
         }
     }
+
+    /// Gives a route's budget, or a pool's, other settings; false if it is another budget now. Then what was paid to the
+    /// one before is to be forgotten ([`Engine::forget_charges_of`]).
+    pub(super) fn retune_budget_of(&mut self, route: RouteAt, to: Option<BudgetSettings>, now: Time) -> bool {
+        match (&mut self.routes[route].budget, to) {
+            (None, None) => true,
+            (Some(budget), Some(to)) => budget.retune(&to, now),
+            (budget, to) => {
+                *budget = to.as_ref().and_then(|to| Budget::spent(to, now));
+                false
+            }
+        }
+    }
+
+    /// What was paid to budgets that are gone is not refunded by those that are there now.
+    pub(super) fn forget_charges_of(&mut self, gone: impl Fn(&Route, PoolAt) -> bool) {
+        let here = |call: &Call| {
+            let home = self.routes[call.route].budget_at;
+            (call.charge != 0 || call.is_racing()) && gone(&self.routes[home], home)
+        };
+        let paid = self.calls.iter().filter(|(_, call)| here(call));
+        for slot in paid.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            self.calls[slot].charge = 0;
+            if self.calls[slot].is_racing() {
+                let shared = self.shares_budget(slot);
+                self.calls.side_mut(slot).forget_charges(shared);
+            }
+        }
+    }
+
+    /// Do breaker or throttle of this policy count attempts?
+    #[inline]
+    pub(super) fn guards_attempts(&self, policy: u16) -> bool {
+        self.policies[usize::from(policy)].again & (stage::BREAKER | stage::THROTTLE) != 0
+    }
 }
 
 impl Engine {
@@ -203,58 +239,5 @@ impl Engine {
     pub fn lift_budgets(&mut self, on: bool) {
         self.journal.write(|| Input::LiftBudgets { on });
         self.desk.lifted = on;
-    }
-
-    /// A call ends or is lost: a retry that has not started is refunded, attempts that run are in flight no more. What
-    /// is to be stopped.
-    #[inline]
-    pub(super) fn forgo(&mut self, slot: Slot, now: Time) -> u8 {
-        let call = &self.desk.calls[slot];
-        if call.between_attempts() {
-            self.desk.refund(slot, now);
-        }
-        let call = &self.desk.calls[slot];
-        if call.lanes == 0 {
-            return 0;
-        }
-        self.stop_lanes(slot, u8::MAX, false, now)
-    }
-
-    /// Stops the attempts that run in these lanes: losers of a race, or all of a call that ends. What stopped them is
-    /// known only where `cut` says that it was the deadline.
-    #[inline(never)]
-    pub(super) fn stop_lanes(&mut self, slot: Slot, lanes: u8, cut: bool, now: Time) -> u8 {
-        let stop = self.desk.calls[slot].running() & lanes;
-        for number in (0..8).filter(|number| stop >> number & 1 != 0) {
-            let lane = Lane::of(number + 1);
-            let attempt = self.desk.calls[slot].attempt_in(lane);
-            if self.desk.calls[slot].state() == State::Running {
-                let racer = self.desk.take_racer(slot, attempt);
-                let kind = if cut { self.desk.cut(slot, racer.since, now) } else { Kind::CANCELLED };
-                self.attempt_over(slot, &racer, Class::Cancelled, kind, now);
-                self.desk.drop_attempt_ticket(slot);
-                self.desk.calls[slot].charge = 0;
-            }
-            self.desk.calls[slot].stopped |= lane.bit();
-        }
-        if self.desk.calls[slot].has(flag::ABORTABLE) {
-            let out = self.desk.calls[slot].lanes & lanes;
-            self.desk.calls.report_lane(slot, out, &mut self.pending_release);
-        }
-        stop
-    }
-
-    /// Gives back the permits that are owed.
-    #[inline]
-    pub(super) fn pay_back(&mut self, now: Time) {
-        if self.pending_release.permits() > 0 {
-            self.pay_owed(now);
-        }
-    }
-
-    #[inline(never)]
-    fn pay_owed(&mut self, now: Time) {
-        let (route, permits) = self.pending_release.take();
-        self.release(route, permits, now);
     }
 }

@@ -4,15 +4,13 @@
 //! One FIFO each. A waiter knows its turn when it queues, so it needs nobody to wake it; where somebody before it leaves
 //! without tokens, the head is woken to look again.
 
-use super::Engine;
-use super::admit::Answer;
-use super::arena::{Arena, flag};
+use super::arena::Arena;
 use super::call::{MAX_PARK, wait};
-use super::chores::Chore;
 use super::desk::Desk;
 use super::fleet::rate::Share;
 use super::place::{PoolAt, RouteAt, Slot};
 use super::queue::List;
+use super::stage::missing;
 use crate::action::{Step, Verdict, Wait};
 use crate::debt::{Debt, Unit};
 use crate::full::{Part, Rare};
@@ -22,7 +20,7 @@ use crate::retry::CubicRate;
 use crate::time::{Duration, Time};
 
 /// Calls that may wait for the send rate of one route.
-const MOST_SENDERS: u32 = 1_000;
+pub(super) const MOST_SENDERS: u32 = 1_000;
 
 /// Where the tokens come from.
 #[derive(Clone, Debug)]
@@ -60,7 +58,7 @@ impl Bucket {
         was != matches!(self, Self::Fleet(_))
     }
 
-    fn try_take(&mut self, cost: u32, now: Time) -> bool {
+    pub fn try_take(&mut self, cost: u32, now: Time) -> bool {
         match self {
             Self::Tokens(bucket) => bucket.try_take(cost, now).is_ok(),
             Self::Cubic(rate) => rate.acquire(now).is_ok(),
@@ -86,7 +84,7 @@ pub(super) struct Pace {
     /// Tokens that those who wait will take.
     queued: u64,
     /// Is the head to be woken whenever there is a new one, because its turn is not what it was told?
-    restless: bool,
+    pub restless: bool,
 }
 
 impl Pace {
@@ -152,6 +150,12 @@ impl Pace {
         self.waiting.push(calls, slot);
     }
 
+    /// Takes a call out of those that wait.
+    pub fn delist(&mut self, calls: &mut Arena, slot: Slot, cost: u64) {
+        self.queued -= cost;
+        self.waiting.remove(calls, slot);
+    }
+
     /// Tokens that those who wait will take.
     pub fn queued(&self) -> u64 {
         self.queued
@@ -173,25 +177,11 @@ impl Pace {
 }
 
 impl Desk {
-    /// The rate that calls of a route wait for: its own send rate, or its rate limit, which may be a pool's.
-    fn pace_mut(&mut self, route: RouteAt, sending: bool) -> Option<&mut Pace> {
-        if sending {
-            self.routes[route].send.as_deref_mut()
-        } else {
-            let home = self.routes[route].rate_at;
-            self.routes[home].rate.as_deref_mut()
-        }
-    }
-
     /// Is the rate limit of a call the fleet's?
     #[inline]
     pub(super) fn in_fleet(&self, slot: Slot) -> bool {
         let home = self.routes[self.calls[slot].route].rate_at;
         self.routes[home].rate.as_deref().is_some_and(|pace| matches!(pace.bucket, Bucket::Fleet(_)))
-    }
-
-    fn tokens_of(&self, slot: Slot, sending: bool) -> u32 {
-        if sending { 1 } else { u32::from(self.calls[slot].cost) }
     }
 
     /// A rate has other settings. Who waits and costs more than the rate can hold now would wait for ever: it is refused.
@@ -218,7 +208,9 @@ impl Desk {
             }
             let limit = self.policies.of(&self.calls[slot]).rate_limit.as_ref();
             let patience = limit.filter(|limit| limit.wait).map(|limit| limit.max_wait);
-            let Some(pace) = self.routes[home].rate.as_deref_mut() else { return };
+            let Some(pace) = self.routes[home].rate.as_deref_mut() else {
+                return missing("the rate of a waiter");
+            };
             pace.restless = true;
             if let Bucket::Fleet(_) = pace.bucket {
                 self.calls[slot].moment = patience.map_or(now, |patience| now.after(patience)).min(deadline);
@@ -248,21 +240,21 @@ impl Desk {
         self.routes[home].rate.as_deref().and_then(Pace::burst).is_some_and(|burst| cost > burst)
     }
 
-    fn wait_paced(&self, slot: Slot, now: Time) -> Step {
+    pub(super) fn wait_paced(&self, slot: Slot, now: Time) -> Step {
         let call = &self.calls[slot];
         wait(Wait::Rate, call.moment.min(call.deadline).min(now.after(MAX_PARK)), now)
     }
 
     /// The turns of those who wait are not what they were told.
     pub(super) fn unsettle_heads(&mut self, route: RouteAt, sending: bool) {
-        if let Some(pace) = self.pace_mut(route, sending) {
+        if let Some(pace) = self.routes.pace_mut(route, sending) {
             pace.restless = true;
         }
     }
 
     /// A new head looks again, if its turn may not be what it was told.
     pub(super) fn settle_heads(&mut self, route: RouteAt, sending: bool) {
-        let Some(pace) = self.pace_mut(route, sending) else { return };
+        let Some(pace) = self.routes.pace_mut(route, sending) else { return };
         match pace.waiting.head() {
             None => pace.restless = false,
             Some(head) if pace.restless || sending || matches!(pace.bucket, Bucket::Fleet(_)) => {
@@ -270,146 +262,5 @@ impl Desk {
             }
             Some(_) => {}
         }
-    }
-
-    pub(super) fn unlist_paced(&mut self, slot: Slot) {
-        let (route, sending) = (self.calls[slot].route, self.calls[slot].has(flag::SENDING));
-        let cost = u64::from(self.tokens_of(slot, sending));
-        let Some(pace) = self.pace_mut(route, sending) else { return };
-        pace.queued -= cost;
-        let mut list = pace.waiting;
-        list.remove(&mut self.calls, slot);
-        if let Some(pace) = self.pace_mut(route, sending) {
-            pace.waiting = list;
-        }
-    }
-}
-
-impl Engine {
-    /// Asks for the tokens of a call, or of its next attempt.
-    pub(super) fn ask_pace(&mut self, slot: Slot, sending: bool, now: Time) -> Answer {
-        let call = &self.desk.calls[slot];
-        let (route, policy, deadline, may_park) =
-            (call.route, call.policy, call.deadline, call.has(flag::MAY_PARK));
-        let cost = if sending { 1 } else { u32::from(call.cost) };
-        let Some(mut pace) = self.desk.pace_mut(route, sending) else {
-            return Answer::broken(Verdict::RateLimited);
-        };
-        if let Bucket::Fleet(_) = pace.bucket {
-            return self.fleet_desk().ask_fleet(slot, now);
-        }
-        if pace.waiting.len() > 0 {
-            self.pace_out(route, sending, now);
-            let Some(again) = self.desk.pace_mut(route, sending) else {
-                return Answer::broken(Verdict::RateLimited);
-            };
-            pace = again;
-        }
-        if pace.take(cost, now) {
-            return Answer::Pass;
-        }
-        let limit = self.desk.policies[usize::from(policy)].policy.rate_limit.as_ref();
-        let (waits, max_wait, most) = match limit {
-            _ if sending => (true, Duration::MAX, MOST_SENDERS),
-            Some(limit) => (limit.wait, limit.max_wait, limit.max_waiters),
-            None => (false, Duration::ZERO, 0),
-        };
-        let Some(pace) = self.desk.pace_mut(route, sending) else {
-            return Answer::broken(Verdict::RateLimited);
-        };
-        if !sending && pace.burst().is_some_and(|burst| cost > burst) {
-            return Answer::Refuse(Verdict::CostAboveBurst, None); // since it began, the burst has become smaller
-        }
-        let turn = pace.bucket.wait_for(pace.queued + u64::from(cost), now);
-        let in_vain = turn > max_wait || now.after(turn) >= deadline;
-        if !waits || !may_park || pace.waiting.len() >= most || in_vain {
-            return Answer::Refuse(Verdict::RateLimited, Some(turn));
-        }
-        pace.queued += u64::from(cost);
-        let mut list = pace.waiting;
-        self.desk.calls.note_charged(slot);
-        let call = &mut self.desk.calls[slot];
-        call.pace(now.after(turn), sending);
-        list.push(&mut self.desk.calls, slot);
-        if let Some(pace) = self.desk.pace_mut(route, sending) {
-            pace.waiting = list;
-        }
-        self.desk.note_course(move |it| it.queued(slot, Wait::Rate, now.after(turn), now));
-        Answer::Wait(self.desk.wait_paced(slot, now))
-    }
-
-    /// Gives tokens to the heads that can have them. True if there is a new head.
-    fn pace_out(&mut self, route: RouteAt, sending: bool, now: Time) -> bool {
-        if let Some(Pace { bucket: Bucket::Fleet(_), .. }) = self.desk.pace_mut(route, sending) {
-            let home = self.desk.routes[route].rate_at;
-            return self.fleet_desk().lease_out(home, now);
-        }
-        let mut moved = false;
-        while let Some(slot) = self.desk.pace_mut(route, sending).and_then(|pace| pace.waiting.head()) {
-            if !self.desk.chores.one_more(Chore::Tokens(route, sending)) {
-                self.desk.wakes.push(self.desk.calls.id(slot)); // its event goes on here
-                return true;
-            }
-            if self.desk.calls[slot].deadline <= now {
-                self.desk.unlist(slot); // a waiter whose deadline has passed is failed, not granted
-                self.desk.turn_away(slot, Verdict::DeadlineQueued, now);
-                if let Some(pace) = self.desk.pace_mut(route, sending) {
-                    pace.restless = true;
-                }
-                moved = true;
-                continue;
-            }
-            let cost = self.desk.tokens_of(slot, sending);
-            if !self.desk.pace_mut(route, sending).is_some_and(|pace| pace.bucket.try_take(cost, now)) {
-                break;
-            }
-            self.desk.unlist(slot);
-            self.desk.calls[slot].flags |= flag::TOKENS;
-            self.desk.note_course(move |it| it.granted(slot, Wait::Rate, None, now));
-            self.desk.wakes.push(self.desk.calls.id(slot));
-            moved = true;
-        }
-        if moved {
-            self.desk.settle_heads(route, sending);
-        }
-        moved
-    }
-
-    /// Goes on with giving tokens to the heads that can have them.
-    pub(super) fn resume_pace(&mut self, route: RouteAt, sending: bool, now: Time) {
-        self.pace_out(route, sending, now);
-    }
-
-    /// Somebody has left without tokens.
-    pub(super) fn left_pace(&mut self, route: RouteAt, sending: bool, now: Time) {
-        self.desk.unsettle_heads(route, sending);
-        if !self.pace_out(route, sending, now) {
-            self.desk.settle_heads(route, sending);
-        }
-    }
-
-    /// A waiter's own look: `None` when its tokens are there.
-    pub(super) fn still_paced(&mut self, slot: Slot, now: Time) -> Option<Step> {
-        let (route, sending) = (self.desk.calls[slot].route, self.desk.calls[slot].has(flag::SENDING));
-        if !self.desk.calls[slot].has(flag::TOKENS) {
-            self.pace_out(route, sending, now);
-            let own = self.desk.calls.id(slot);
-            self.desk.wakes.retain(|woken| *woken != own); // it is here
-        }
-        if self.desk.calls[slot].has(flag::TOKENS) {
-            return None;
-        }
-        let (cost, past) = (self.desk.tokens_of(slot, sending), self.desk.calls[slot].moment <= now);
-        if let Some(pace) = self.desk.pace_mut(route, sending) {
-            let turn = if pace.waiting.head() == Some(slot) {
-                Some(pace.bucket.wait_for(u64::from(cost), now))
-            } else {
-                past.then(|| pace.bucket.wait_for(pace.queued, now))
-            };
-            if let Some(turn) = turn {
-                self.desk.calls[slot].moment = now.after(turn);
-            }
-        }
-        Some(self.desk.wait_paced(slot, now))
     }
 }

@@ -50,6 +50,13 @@ impl Policies {
         self.0.get(policy.0 as usize).map(|entry| &entry.policy)
     }
 
+    /// The number of a policy that was taken in; none for settings that only calls in flight still have.
+    pub fn number_of(&self, policy: PolicyId) -> Option<u16> {
+        let number = u16::try_from(policy.0).ok()?;
+        let entry = self.0.get(usize::from(number))?;
+        (entry.of == number).then_some(number)
+    }
+
     /// The id of the policy that settings belong to: of old settings, which calls in flight still have, it is the retuned
     /// policy's.
     pub fn id_of(&self, number: u16) -> PolicyId {

@@ -3,15 +3,14 @@
 //! A freed permit changes owner inside the step that freed it (R2): it is *granted* to the next in the queue, which
 //! claims it with its next event. A grant is a lease (R9): unclaimed for 5 s, it goes to the next waiter.
 
-use super::Engine;
 use super::arena::{Arena, Call, flag};
-use super::automaton::State;
 use super::chores::Chore;
 use super::desk::Desk;
 use super::limiter::Limiter;
-use super::place::{PoolAt, RouteAt, Slot};
+use super::place::{PoolAt, Slot};
 use super::policies::Policies;
 use super::route::{Routes, stage};
+use super::stage::missing;
 use crate::action::{Verdict, Wait};
 use crate::codel::{CoDel, CodelSettings};
 use crate::full::{FULL, Full, Part};
@@ -191,7 +190,8 @@ impl Pool {
         self.waiters += 1;
     }
 
-    fn remove(&mut self, calls: &mut Arena, slot: Slot) {
+    /// Takes a call that waits out of its list.
+    pub fn remove(&mut self, calls: &mut Arena, slot: Slot) {
         let list = self.list_of(&calls[slot]);
         self.waiting[list].remove(calls, slot);
         self.waiters -= 1;
@@ -327,14 +327,22 @@ impl Desk {
             self.unlist(lowest);
             self.turn_away(lowest, Verdict::Displaced, now);
         }
-        self.join_queue(slot, home, Wait::Queue, now);
-        Ok(Permit::Awaited)
+        self.join_queue(slot, home, Wait::Queue, now)
     }
 
     /// Puts a call into the queue of a pool.
-    pub(super) fn join_queue(&mut self, slot: Slot, home: PoolAt, why: Wait, now: Time) {
+    pub(super) fn join_queue(
+        &mut self,
+        slot: Slot,
+        home: PoolAt,
+        why: Wait,
+        now: Time,
+    ) -> Result<Permit, Verdict> {
+        let Some(pool) = &mut self.routes[home].pool else {
+            missing("the pool of a queue");
+            return Err(Verdict::QueueFull); // a broken invariant must not switch a limit off
+        };
         self.calls.note_charged(slot);
-        let Some(pool) = &mut self.routes[home].pool else { return };
         pool.emptied(now);
         self.calls[slot].queue(now);
         pool.push(&mut self.calls, slot);
@@ -342,6 +350,7 @@ impl Desk {
             let until = patience(&it.calls[slot], it.policies, it.routes);
             it.queued(slot, why, until, now);
         });
+        Ok(Permit::Awaited)
     }
 
     /// Hands out all permits that can be handed out (I3). A waiter whose patience has ended is failed, not granted; so is
@@ -353,28 +362,25 @@ impl Desk {
             if pool.in_flight >= pool.limit || pool.waiters == 0 {
                 return;
             }
-            let Some(slot) = pool.next(&self.calls, now) else { return };
+            let Some(slot) = pool.next(&self.calls, now) else {
+                return missing("a waiter that its pool counts");
+            };
             if !self.chores.one_more(Chore::Permits(home)) {
                 self.wakes.push(self.calls.id(slot)); // its event goes on here
                 return;
             }
-            let impatient = self.patience(slot) <= now;
+            let impatient = (self.patience(slot) <= now).then(|| self.impatience(slot));
             let arrived = self.calls[slot].moment;
-            let Some(pool) = &mut self.routes[home].pool else { return };
+            let Some(pool) = &mut self.routes[home].pool else { return missing("the pool of a waiter") };
             let scale =
                 if FULL && pool.prioritized { ALLOWANCES[pool.list_of(&self.calls[slot])] } else { 1.0 };
-            let stale = !impatient
+            let stale = impatient.is_none()
                 && pool.shed
                 && pool.codel.as_mut().is_some_and(|codel| codel.should_shed(now.since(arrived), scale, now));
-            let verdict = match (impatient, stale) {
-                (true, _) => Some(self.impatience(slot)),
-                (_, true) => Some(Verdict::QueueShed),
-                _ => None,
-            };
-            self.unlist(slot);
-            let Some(pool) = &mut self.routes[home].pool else { return };
+            pool.remove(&mut self.calls, slot);
+            self.calls.recall_charged(slot);
             pool.emptied(now);
-            if let Some(verdict) = verdict {
+            if let Some(verdict) = impatient.or(stale.then_some(Verdict::QueueShed)) {
                 self.turn_away(slot, verdict, now);
                 continue;
             }
@@ -384,30 +390,6 @@ impl Desk {
             self.note_course(move |it| it.granted(slot, Wait::Queue, Some(arrived), now));
             self.wakes.push(self.calls.id(slot));
         }
-    }
-
-    /// Refuses a call that waits; its owner is told when it comes.
-    pub(super) fn turn_away(&mut self, slot: Slot, verdict: Verdict, now: Time) {
-        self.calls[slot].turn_away(verdict, now);
-        self.note(move |it| it.shed(slot, verdict, now));
-        self.wakes.push(self.calls.id(slot));
-    }
-
-    /// Takes a call out of the list it stands in, and gives it back the moment that its links took the place of.
-    pub(super) fn unlist(&mut self, slot: Slot) {
-        let call = &self.calls[slot];
-        if !call.listed() {
-            return;
-        }
-        let home = self.routes[call.route].pool_at;
-        match (call.state(), &mut self.routes[home].pool) {
-            (State::Queued, Some(pool)) => pool.remove(&mut self.calls, slot),
-            (State::Granted, Some(pool)) => pool.granted.remove(&mut self.calls, slot),
-            (State::Paced, _) => self.unlist_paced(slot),
-            (State::Held, _) if FULL => self.unlist_held(slot),
-            _ => {}
-        }
-        self.calls.recall_charged(slot);
     }
 
     /// Shares the permit of a call around this one, where one of them holds or shares a permit of the same pool: a call
@@ -434,122 +416,10 @@ impl Desk {
         false
     }
 
-    /// Refuses a waiter; its owner is told when it comes, and when another try makes sense.
-    pub(in crate::engine) fn turn_away_from(
-        &mut self,
-        slot: Slot,
-        verdict: Verdict,
-        retry_in: Option<Duration>,
-        now: Time,
-    ) {
-        self.unlist(slot);
-        self.turn_away(slot, verdict, now);
-        self.calls[slot].moment = now.after(retry_in.unwrap_or(Duration::ZERO));
-    }
-
     /// The next in turn fetches the queue's next moment.
     pub(in crate::engine) fn wake_next(&mut self, home: PoolAt, now: Time) {
         if let Some(next) = self.routes[home].pool.as_ref().and_then(|pool| pool.next(&self.calls, now)) {
             self.wakes.push(self.calls.id(next));
         }
-    }
-}
-
-impl Engine {
-    /// Asks the route's pool for a permit.
-    #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn acquire(&mut self, slot: Slot, now: Time) -> Result<Permit, Verdict> {
-        let call = &mut self.desk.calls[slot];
-        let home = self.desk.routes[call.route].pool_at;
-        if call.parent() == Slot::NONE
-            && let Some(pool) = &mut self.desk.routes[home].pool
-            && pool.granted.len() == 0
-            && pool.admits()
-        {
-            pool.in_flight += 1;
-            call.flags |= flag::HOLDS;
-            return Ok(Permit::Held);
-        }
-        self.acquire_after_others(slot, home, now)
-    }
-
-    /// The same where somebody around it, or before it, is to be looked at first.
-    #[inline(never)]
-    pub(super) fn acquire_after_others(
-        &mut self,
-        slot: Slot,
-        home: PoolAt,
-        now: Time,
-    ) -> Result<Permit, Verdict> {
-        if self.desk.calls[slot].has(flag::SHARES) || self.desk.share(slot) {
-            return Ok(Permit::Held);
-        }
-        self.revoke_overdue(home, now);
-        if self.desk.routes[home].slots.is_some() {
-            return self.fleet_desk().acquire_in_fleet(slot, home, now);
-        }
-        self.desk.acquire_or_queue(slot, home, now)
-    }
-
-    /// Gives permits back, and on in the same step (R2, R6).
-    #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn release(&mut self, route: RouteAt, permits: u32, now: Time) {
-        let home = self.desk.routes[route].pool_at;
-        let Some(pool) = &mut self.desk.routes[home].pool else { return };
-        pool.in_flight -= permits;
-        pool.over = pool.over.saturating_sub(permits);
-        let waiters = pool.waiters;
-        if self.desk.routes[home].slots.is_some() {
-            self.fleet_desk().slot_freed(home, now);
-        } else if waiters > 0 {
-            self.desk.hand_out(home, now);
-        }
-    }
-
-    /// Takes back grants that nobody has claimed for 5 s (R9).
-    #[inline]
-    pub(super) fn revoke_overdue(&mut self, home: PoolAt, now: Time) {
-        while let Some(slot) = self.desk.routes[home].pool.as_ref().and_then(|pool| pool.granted.head())
-            && self.desk.calls[slot].moment <= now
-            && self.desk.chores.one_more(Chore::Grants(home))
-        {
-            self.lose(slot, now);
-        }
-    }
-
-    /// Takes a call that ends, or that is lost, out of the list it stands in; others may be next now.
-    #[inline]
-    pub(super) fn leave_queue(&mut self, slot: Slot, now: Time) {
-        if self.desk.calls[slot].listed() {
-            self.leave_list(slot, now);
-        }
-    }
-
-    #[inline(never)]
-    fn leave_list(&mut self, slot: Slot, now: Time) {
-        let call = &self.desk.calls[slot];
-        let (state, sending, route) = (call.state(), call.has(flag::SENDING), call.route);
-        self.desk.unlist(slot);
-        match state {
-            State::Queued => {
-                let home = self.desk.routes[route].pool_at;
-                if let Some(pool) = &mut self.desk.routes[home].pool {
-                    pool.emptied(now);
-                }
-                if self.desk.routes[home].slots.is_some() {
-                    self.desk.wake_next(home, now);
-                }
-            }
-            State::Paced => self.left_pace(route, sending, now),
-            State::Held if FULL => self.desk.left_hold(slot, now),
-            _ => {}
-        }
-    }
-
-    /// Gives up the lanes of attempts that are out no more, and the permits that go with them.
-    #[inline]
-    pub(super) fn free_lanes(&mut self, slot: Slot, bits: u8, now: Time) {
-        self.desk.calls.report_lane(slot, bits, &mut self.pending_release);
-        self.pay_back(now);
     }
 }

@@ -85,7 +85,7 @@ impl Engine {
 
     fn policy_mistake(&self, from: &Document, policy: &Policy) -> Option<PolicyError> {
         let entry = |id: PolicyId| {
-            self.desk.number_of(id).and_then(|number| self.desk.policies.get(usize::from(number)))
+            self.desk.policies.number_of(id).and_then(|number| self.desk.policies.get(usize::from(number)))
         };
         let rule = match self.policy_named(policy.name()).and_then(entry) {
             Some(Entry { policy: known, .. }) if known == policy => None,

@@ -4,30 +4,21 @@
 //! the queue. What calls share changes at once: permits and budgets. Nothing that runs is evicted, and what has been
 //! counted stays counted where it still means the same.
 
-use super::place::{PoolAt, RouteAt, Slot};
+use super::place::{RouteAt, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::arena::{Call, flag};
 use super::automaton::State;
 use super::desk::Desk;
-use super::fleet::breaker::Guard;
-use super::queue::Pool;
 use super::record::RecordType;
-use super::route::{Route, stage};
+use super::route::stage;
 use super::{Clash, Counts, Engine, Entry, Input};
 use crate::action::{Flags, PolicyId};
 use crate::policy::Policy;
-use crate::retry::{Budget, BudgetSettings};
+use crate::retry::BudgetSettings;
 use crate::time::Time;
 
 impl Desk {
-    /// The number of a policy that was taken in; none for settings that only calls in flight still have.
-    pub(super) fn number_of(&self, policy: PolicyId) -> Option<u16> {
-        let number = u16::try_from(policy.0).ok()?;
-        let entry = self.policies.get(usize::from(number))?;
-        (entry.of == number).then_some(number)
-    }
-
     /// Moves the present settings to an entry of their own, and the calls that began under them with it; false if
     /// there is no room. The policy's number never changes, so ids and routes stay as they are.
     fn keep_for_calls(&mut self, number: u16) -> bool {
@@ -88,35 +79,6 @@ impl Desk {
         self.calls.look_at_all_parents();
         adopted
     }
-
-    /// Gives a route's budget, or a pool's, other settings; false if it is another budget now. Then what was paid to the
-    /// one before is to be forgotten ([`Engine::forget_charges_of`]).
-    pub(super) fn retune_budget_of(&mut self, route: RouteAt, to: Option<BudgetSettings>, now: Time) -> bool {
-        match (&mut self.routes[route].budget, to) {
-            (None, None) => true,
-            (Some(budget), Some(to)) => budget.retune(&to, now),
-            (budget, to) => {
-                *budget = to.as_ref().and_then(|to| Budget::spent(to, now));
-                false
-            }
-        }
-    }
-
-    /// What was paid to budgets that are gone is not refunded by those that are there now.
-    pub(super) fn forget_charges_of(&mut self, gone: impl Fn(&Route, PoolAt) -> bool) {
-        let here = |call: &Call| {
-            let home = self.routes[call.route].budget_at;
-            (call.charge != 0 || call.is_racing()) && gone(&self.routes[home], home)
-        };
-        let paid = self.calls.iter().filter(|(_, call)| here(call));
-        for slot in paid.map(|(slot, _)| slot).collect::<Vec<_>>() {
-            self.calls[slot].charge = 0;
-            if self.calls[slot].is_racing() {
-                let shared = self.shares_budget(slot);
-                self.calls.side_mut(slot).forget_charges(shared);
-            }
-        }
-    }
 }
 
 impl Engine {
@@ -135,7 +97,7 @@ impl Engine {
         let now = self.clock.observe(now);
         self.desk.chores.begin_step();
         let clash = |policy: Policy, rule| Err(Clash { name: policy.name, rule });
-        let Some(number) = self.desk.number_of(policy) else {
+        let Some(number) = self.desk.policies.number_of(policy) else {
             return clash(to, "there is no such policy in this engine");
         };
         let entry = &self.desk.policies[usize::from(number)];
@@ -177,77 +139,6 @@ impl Engine {
             }
         }
         Ok(self.flags())
-    }
-
-    pub(super) fn retune_pool_of(&mut self, route: RouteAt, number: u16, in_flight: u32, now: Time) {
-        if self.desk.routes[route].pool_at != route.own() {
-            return; // a pool is retuned by its own name
-        }
-        let to = self.desk.policies[usize::from(number)].policy.bulkhead.clone();
-        if self.desk.routes[route].pool.is_none() {
-            let Some(to) = &to else { return };
-            let mut pool = Pool::new(to, now);
-            pool.in_flight = in_flight;
-            pool.set_limit(pool.limit);
-            self.desk.routes[route].pool = Some(pool);
-        }
-        let Some(pool) = &mut self.desk.routes[route].pool else { return };
-        if let Some(to) = &to {
-            pool.retune(to, now);
-        } else {
-            // A pool outlives its bulkhead, without a limit: its permits are out, and a bulkhead may come back.
-            pool.set_limit(u32::MAX);
-            pool.max_queue = 0;
-        }
-        self.fleet_desk().retune_slots(route.own(), to.as_ref(), now);
-        self.fleet_desk().retune_digest(route.own(), to.as_ref());
-    }
-
-    /// Everything of a route but its permits, as of the moment `at` when the settings were changed.
-    pub(super) fn retune_route(&mut self, route: RouteAt, number: u16, at: Time, now: Time) {
-        let entry = &self.desk.policies[usize::from(number)];
-        let (policy, forced) = (entry.policy.clone(), entry.forced);
-        let it = &mut self.desk.routes[route];
-        let fresh = Route::new(number, &policy, entry.homes, "".into(), at);
-        it.retune_stages(&policy, at);
-        Guard::retune(&mut it.guard, policy.breaker.as_ref());
-        if let (Some(hedger), Some(to)) = (&mut it.hedger, &policy.hedge) {
-            hedger.retune(to, at);
-        } else {
-            // Hedges that come back, or are new, begin without the burst of a budget of their own.
-            it.hedger = fresh.hedger;
-            if let (Some(hedger), Some(to)) = (&mut it.hedger, &policy.hedge) {
-                hedger.budget = None;
-                hedger.retune(to, at);
-            }
-        }
-        // A queue that calls wait in stays, and so does what they wait for.
-        let mut moved = None;
-        match (&mut it.rate, &policy.rate_limit) {
-            (Some(pace), Some(to)) if it.rate_at == route.own() => {
-                moved = Some(pace.bucket.retune(to, at));
-            }
-            (Some(pace), _) if pace.waiting.len() > 0 => {}
-            (rate, _) => *rate = fresh.rate,
-        }
-        match &mut it.send {
-            Some(pace) if policy.retry.send_rate || pace.waiting.len() > 0 => {}
-            send => *send = fresh.send,
-        }
-        match &mut it.holds {
-            Some(holds) if policy.retry.hold.is_some() || holds.in_use() => {}
-            holds => *holds = fresh.holds,
-        }
-        it.without_guards();
-        it.set_stages(&policy, forced);
-        self.desk.routes.set_leased(route);
-        self.fleet_desk().recount_rate(route.own());
-        if let Some(moved) = moved {
-            self.desk.rate_retuned(route.own(), moved, now);
-        }
-        if self.desk.routes[route].budget_at == route.own() {
-            self.desk.retune_budget_of(route, policy.retry.budget, at);
-        }
     }
 }
 

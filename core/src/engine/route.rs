@@ -21,7 +21,7 @@ use super::hold::Holds;
 use super::pace::{Bucket, Pace};
 use super::pages::Used;
 use super::queue::Pool;
-use super::stage::Stage;
+use super::stage::Stage as _;
 use crate::action::RouteId;
 use crate::breaker::CircuitBreaker;
 use crate::full::{Full, Part, Rare};
@@ -205,6 +205,17 @@ impl Routes {
         self.set_leased(slot);
         self.link(slot, false);
         slot
+    }
+
+    /// The rate that calls of a route wait for: its own send rate, or its rate limit, which may be a pool's.
+    #[inline]
+    pub fn pace_mut(&mut self, route: RouteAt, sending: bool) -> Option<&mut Pace> {
+        if sending {
+            self[route].send.as_deref_mut()
+        } else {
+            let home = self[route].rate_at;
+            self[home].rate.as_deref_mut()
+        }
     }
 
     /// Notes whether a route's permits are leases, here or in a pool.

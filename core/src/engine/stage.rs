@@ -6,16 +6,43 @@ mod throttle;
 
 use core::ops::DerefMut;
 
-use super::admit::Answer;
 use super::arena::Call;
 use super::place::Slot;
 use super::policies::Policies;
 use super::route::{Route, stage};
 use super::telemetry::Telemetry;
+use crate::action::{Step, Verdict};
 use crate::breaker::Ticket;
 use crate::outcome::{Class, Kind};
 use crate::policy::{Policy, Unit};
-use crate::time::Time;
+use crate::time::{Duration, Time};
+
+/// What a stage says.
+pub(super) enum Answer {
+    /// Go on.
+    Pass,
+    /// Wait here.
+    Wait(Step),
+    /// No, and when another try would make sense.
+    Refuse(Verdict, Option<Duration>),
+}
+
+impl Answer {
+    /// The answer of a stage whose component is not there, though the route has that stage: a bug of ours. It refuses, because
+    /// a broken invariant must not switch a limit off.
+    #[cold]
+    pub fn broken(verdict: Verdict) -> Self {
+        debug_assert!(false, "the component of a stage is missing ({verdict:?})");
+        Self::Refuse(verdict, None)
+    }
+}
+
+/// A component that a call has passed or waits for is not there: a bug of ours. A debug build says so; any other goes on with
+/// what is there, because one route's fault must not stop the others.
+#[cold]
+pub(super) fn missing(component: &str) {
+    debug_assert!(false, "{component} is missing");
+}
 
 /// What a stage may look at besides its own state and the call.
 #[derive(Clone, Copy)]

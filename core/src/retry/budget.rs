@@ -5,6 +5,7 @@ mod earned;
 mod quota;
 mod ratio;
 mod share;
+mod token;
 mod tokens;
 mod window;
 
@@ -12,6 +13,7 @@ pub use earned::{EarnedBudget, EarnedSettings};
 pub use quota::{QuotaSettings, RetryQuota};
 pub use ratio::{RatioBudget, RatioSettings};
 pub use share::{ShareBudget, ShareSettings};
+pub(crate) use token::{TOKEN, micro_tokens};
 pub use tokens::{TokenBudget, TokenSettings};
 pub(crate) use window::WHOLE_FLOOR;
 pub use window::{RetryBudget, Rounding, WindowSettings};
@@ -337,11 +339,3 @@ impl Budget {
 
 /// The kinds that owe.
 const KINDS: [&str; 5] = ["earned", "window", "ratio", "tokens", "quota"];
-
-/// One token in micro-tokens: fractions are added without drift.
-pub(crate) const TOKEN: u64 = 1_000_000;
-
-/// A fraction of a token, rounded to the nearest micro-token.
-pub(crate) fn micro_tokens(tokens: f64) -> u64 {
-    (tokens * TOKEN as f64 + 0.5) as u64
-}

@@ -56,7 +56,9 @@ fn run(root: &Path, flags: &BTreeSet<&str>) -> Result<usize, String> {
     }
     let rows = measure(root)?;
     if flags.contains("--calls") {
-        calls_in_circle(&read(&root.join("core/src"))?).iter().for_each(|call| println!("{call}"));
+        for call in calls_in_circle(&read(&root.join("core/src"))?) {
+            println!("{call}");
+        }
     }
     let file = root.join(LIMITS);
     let text = fs::read_to_string(&file).map_err(|error| format!("cannot read {LIMITS}: {error}"))?;

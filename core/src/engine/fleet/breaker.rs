@@ -5,15 +5,15 @@
 //! A break has an epoch, which the store gives. What says which is what: `theirs` is a break that the fleet is in, and that
 //! ends where the fleet's ends; a break without it is the process's alone, because there was no quorum or no store.
 
-use super::super::admit::Answer;
+mod stage;
+
 use super::FleetDesk;
 use super::command::{self, Subject};
-use crate::action::Verdict;
 use crate::breaker::BreakerState;
 use crate::engine::place::RouteAt;
 use crate::fleet::{BREAKER, CommandId};
 use crate::full::Part;
-use crate::policy::{Breaker, FleetBreaker, OnLoss};
+use crate::policy::{Breaker, FleetBreaker};
 use crate::time::{Duration, Time};
 
 /// What the script is asked to do.
@@ -88,34 +88,6 @@ impl Guard {
 }
 
 impl FleetDesk<'_> {
-    /// Before a call is let through: the fleet's state, where it is time to ask for it, and what `on_loss` says while the
-    /// store is gone. `None` leaves the decision to the process's own breaker. The early look counts no call that passes.
-    #[inline(never)]
-    pub(in crate::engine) fn consult_fleet(
-        &mut self,
-        route: RouteAt,
-        early: bool,
-        now: Time,
-    ) -> Option<Answer> {
-        self.watch_store(now);
-        self.exchange(route, now);
-        if self.store_up(route.own(), command::Part::Breaker) {
-            return None;
-        }
-        let back = self.store_back_in(route.own(), command::Part::Breaker, now);
-        let it = &self.desk.routes[route];
-        let (policy, on_loss) = (it.policy, it.guard.as_ref()?.settings.on_loss);
-        let answer = match on_loss {
-            OnLoss::Local => return None,
-            OnLoss::Open => Answer::Pass,
-            OnLoss::Closed => Answer::Refuse(Verdict::StoreUnavailable, back),
-        };
-        if !early || on_loss == OnLoss::Closed {
-            self.desk.policies.count_fallback(policy);
-        }
-        Some(answer)
-    }
-
     /// Asks for the fleet's state where the last answer is old.
     pub(in crate::engine) fn exchange(&mut self, route: RouteAt, now: Time) {
         let it = &self.desk.routes[route];
@@ -149,25 +121,6 @@ impl FleetDesk<'_> {
             return self.send_mark(route, op, Duration::from_micros(duration), within, now);
         }
         self.send(&BREAKER, (route.own(), Subject::Breaker { op }), (Some(op as u64), &args), within, now);
-    }
-
-    /// The process's own breaker has gone from one state to another.
-    #[inline(never)]
-    pub(in crate::engine) fn tell_fleet(&mut self, route: RouteAt, to: BreakerState, now: Time) {
-        self.watch_store(now);
-        let Some(guard) = &mut self.desk.routes[route].guard else { return };
-        let theirs = core::mem::take(&mut guard.theirs);
-        match to {
-            BreakerState::Open => {
-                (guard.told, guard.failed) = (false, theirs);
-                self.send_breaker(route, Op::Open, now);
-            }
-            BreakerState::Closed if theirs => {
-                guard.closed = guard.epoch;
-                self.send_breaker(route, Op::Close, now);
-            }
-            BreakerState::Closed | BreakerState::HalfOpen => {}
-        }
     }
 
     pub(super) fn breaker_settled(&mut self, route: RouteAt) {

@@ -1,12 +1,13 @@
 //! Commands as they are written, and replies as they are read.
 
+mod again;
+
+use crate::engine::fleet::FORGOTTEN;
 use crate::engine::place::PoolAt;
 use core::ops::Range;
 use std::fmt::Write as _;
 
-use super::Fleet;
-use super::FleetDesk;
-use super::{breaker, plain, slots};
+use super::{Fleet, FleetDesk, breaker, plain, slots};
 use crate::action::{CallId, RouteId};
 use crate::fleet::{CommandId, SLOTS, Script, StoreCommand};
 use crate::time::{Duration, Time};
@@ -238,24 +239,6 @@ impl FleetDesk<'_> {
         self.forget_commands(now);
     }
 
-    /// The store does not know a script: nothing has been done, so the same is sent again, with the script itself.
-    pub(super) fn send_source(&mut self, pending: Pending, now: Time) {
-        if let Some(home) = self.desk.routes.find_lasting(pending.home) {
-            match pending.subject {
-                Subject::Rate { .. } => self.rate_sent(home.own()),
-                Subject::Breaker { .. } => self.breaker_sent(home),
-                Subject::Slots { op, .. } => self.slots_sent(home.own(), op),
-                Subject::Window { .. } | Subject::Mark { .. } => {} // never by name
-                Subject::Digest => self.digest_out(home.own(), true),
-            }
-        }
-        let Some(fleet) = self.fleet.as_mut() else { return };
-        // Whoever waits for the answer does not wait longer for it because it takes two commands.
-        let within = pending.due.since(now);
-        let command = fleet.command(Pending { by_name: false, sent: now, within, ..pending });
-        self.commands.push(command);
-    }
-
     /// Gives back what a command has acquired, by the keys of that command: its route may be gone.
     pub(super) fn send_release(&mut self, of: &Pending, fences: Range<u64>, now: Time) {
         let Some(fleet) = self.fleet.as_mut() else { return };
@@ -283,6 +266,17 @@ impl FleetDesk<'_> {
         }
         let policy = &self.desk.policies[usize::from(route.policy)].policy;
         format!("r|{}|{}", escaped(policy.name()), escaped(route.raw_key()))
+    }
+
+    /// Commands that no host will answer any more.
+    fn forget_commands(&mut self, now: Time) {
+        while let Some(fleet) = self.fleet.as_mut()
+            && let Some(oldest) = fleet.pending.first_entry()
+            && oldest.get().overdue
+            && oldest.get().due.after(FORGOTTEN) <= now
+        {
+            oldest.remove();
+        }
     }
 }
 

@@ -4,15 +4,14 @@
 //! A slowness is cut for once. Whatever was measured before a cut has left the store after [`Digest::memory`]: until then no
 //! answer counts, and the limit neither shrinks nor grows by one.
 
-use crate::engine::place::{PoolAt, Slot};
+mod stage;
+
+use crate::engine::place::PoolAt;
 use std::collections::BTreeMap;
 
 use super::FleetDesk;
-use super::command::{self, Subject};
-use crate::fleet::{DIGEST, MOST_ITEMS};
 use crate::full::Part;
 use crate::limit::{AimdSettings, Outside};
-use crate::outcome::Class;
 use crate::policy::{Bulkhead, LimitSettings};
 use crate::quantile::{shared_bucket, shared_value};
 use crate::time::{Duration, Time};
@@ -124,47 +123,6 @@ impl Digest {
 }
 
 impl FleetDesk<'_> {
-    /// An attempt that says something about latency has ended: it is counted, and the limit is told what the fleet knows.
-    #[inline(never)]
-    pub(in crate::engine) fn share_latency(
-        &mut self,
-        slot: Slot,
-        home: PoolAt,
-        (class, started): (Class, Time),
-        now: Time,
-    ) {
-        let (every, within) = (
-            self.desk.policies.of(&self.desk.calls[slot]).store_exchange,
-            self.desk.policies.of(&self.desk.calls[slot]).store_timeout,
-        );
-        self.watch_store(now);
-        let up = self.store_up(home, command::Part::Digest);
-        let it = &mut self.desk.routes[home];
-        let (Some(digest), Some(pool)) = (&mut it.digest, &mut it.pool) else { return };
-        (digest.every, digest.within) = (every, within);
-        let latency = now.since(started);
-        let counts = match class {
-            Class::Ok => true,
-            Class::Transient | Class::Permanent => latency > digest.settings.latency_threshold,
-            _ => false,
-        };
-        digest.count(counts.then_some(latency), up, now);
-        let due = digest.asked_at.is_none_or(|asked| now.since(asked) >= every) && !digest.out;
-        pool.limiter.follow(digest.outside(pool.limiter.last_cut(), up, now));
-        if !due || !self.may_send(home, command::Part::Digest, now) {
-            return;
-        }
-        let Some(digest) = &mut self.desk.routes[home].digest else { return };
-        let ppm = (digest.quantile * 1e6) as u64;
-        let mut args = vec![digest.slice().as_micros(), ppm];
-        for _ in 0..MOST_ITEMS {
-            let Some((bucket, count)) = digest.counts.pop_first() else { break };
-            args.extend([u64::from(bucket.unsigned_abs()), count]);
-        }
-        (digest.asked_at, digest.out) = (Some(now), true);
-        self.send(&DIGEST, (home, Subject::Digest), (None, &args), within, now);
-    }
-
     pub(super) fn digest_out(&mut self, home: PoolAt, out: bool) {
         if let Some(digest) = &mut self.desk.routes[home].digest {
             digest.out = out;

@@ -7,16 +7,17 @@
 //! What took all of them is a suspect until it has been answered itself: it tries the store on a schedule of its own, so that
 //! it cannot take the turn of those whose shard is there, and when they have brought the store back, its next loss is its own.
 
+mod loss;
+
 use crate::engine::place::PoolAt;
 use std::collections::BTreeMap;
 
-use super::super::record::RecordType;
 use super::super::route::Routes;
 use super::super::view::StoreView;
-use super::command::{Part, Pending};
+use super::command::Part;
 use super::{Fleet, FleetDesk};
 use crate::action::RouteId;
-use crate::fleet::{CommandId, Loss};
+use crate::fleet::CommandId;
 use crate::time::{Duration, Time};
 
 /// While the store is down it is tried again after this, then twice that, at most [`RAREST`]; half more or less.
@@ -129,133 +130,6 @@ impl FleetDesk<'_> {
         let pending = &fleet.pending;
         self.commands.retain(|command| pending.get(&command.id).is_some_and(|it| !it.overdue));
         true
-    }
-
-    /// A command has not been answered, or with an error: nobody waits for the store from now on, or nobody there.
-    pub(super) fn store_lost(&mut self, pending: &Pending, why: Loss, now: Time) {
-        let (seed, place) = (self.desk.seed, (pending.home, pending.subject.part()));
-        let there = self.desk.routes.find_lasting(pending.home);
-        let Some(fleet) = self.fleet.as_deref_mut() else { return };
-        let known = fleet.health.some.get(&place).copied();
-        if fleet.health.all.is_some() || known.is_some_and(|own| own.alone) {
-            return;
-        }
-        let alone = why.is_of_key() || known.is_some() || fleet.health.others_heard(place.0, pending.sent);
-        // Nobody waits for upkeep.
-        let there = there.filter(|_| place.1 != Part::Upkeep);
-        if alone && there.is_none() {
-            return;
-        }
-        let probe_at = now.after(fleet.jittered(PROBED, seed));
-        let down = Down { since: CommandId::new(fleet.last), probe_at, interval: PROBED };
-        if there.is_some() {
-            fleet.health.some.insert(place, Own { down, alone });
-        }
-        if alone {
-            self.desk.note(move |it| it.store_changed(RecordType::StoreDegraded, there, Some(why), now));
-            if let Some(home) = there {
-                self.part_lost(home.own(), place.1, now);
-            }
-        } else {
-            let probe_at = now.after(fleet.jittered(PROBED, seed));
-            fleet.health.all = Some(Down { probe_at, ..down });
-            self.desk.note(move |it| it.store_changed(RecordType::StoreDegraded, None, Some(why), now));
-            for (home, part) in self.fleet_parts() {
-                let own = (self.desk.routes.lasting_id(home.route()), part);
-                let known = self.fleet.as_ref().and_then(|fleet| fleet.health.some.get(&own));
-                if known.is_none_or(|own| !own.alone) {
-                    self.part_lost(home, part, now);
-                }
-            }
-        }
-        self.forget_places();
-    }
-
-    /// A command has been answered. For whom is the store back? Not by an answer to what was sent before it was lost.
-    pub(super) fn store_answered(&mut self, command: CommandId, place: Place, now: Time) -> Back {
-        let Some(fleet) = self.fleet.as_deref_mut() else { return Back::default() };
-        fleet.health.hear(place.0, now);
-        let newer = |own: &Own| command > own.down.since;
-        let own = fleet.health.some.get(&place).copied().filter(newer);
-        if own.is_some() {
-            fleet.health.some.remove(&place);
-        }
-        let all = self.server_answered(command, now);
-        let alone = own.is_some_and(|own| own.alone);
-        let there = self.desk.routes.find_lasting(place.0);
-        if alone {
-            self.desk.note(move |it| it.store_changed(RecordType::StoreRecovered, there, None, now));
-        }
-        if let Some(home) = there.filter(|_| alone && place.1 == Part::Rate) {
-            self.ease_rate(home.own(), now);
-        }
-        Back { all, alone }
-    }
-
-    /// The server has answered, if only to say that a key is of a wrong type: is it back by that?
-    fn server_answered(&mut self, command: CommandId, now: Time) -> bool {
-        let Some(fleet) = self.fleet.as_deref_mut() else { return false };
-        if fleet.health.all.is_none_or(|down| command <= down.since) {
-            return false;
-        }
-        fleet.health.all = None;
-        self.desk.note(move |it| it.store_changed(RecordType::StoreRecovered, None, None, now));
-        for home in self.fleet_rates() {
-            if self.store_up(home, Part::Rate) {
-                self.ease_rate(home, now);
-            }
-        }
-        true
-    }
-
-    /// A key is of a wrong type: that says that its server is there.
-    pub(super) fn store_objected(&mut self, command: CommandId, pending: &Pending, why: Loss, now: Time) {
-        if why.is_of_server_there() {
-            let all = self.server_answered(command, now);
-            // First its own, so that it does not wait for what it will not get.
-            self.store_lost(pending, why, now);
-            self.store_is_back(Back { all, alone: false }, pending, now);
-        } else if !pending.overdue {
-            self.store_lost(pending, why, now);
-        }
-    }
-
-    /// The store is back, and what it said first has been read.
-    pub(super) fn store_is_back(&mut self, back: Back, pending: &Pending, now: Time) {
-        if back.all {
-            for (home, part) in self.fleet_parts() {
-                if self.store_up(home, part) {
-                    self.part_back(home, part, now);
-                }
-            }
-        } else if let Some(home) = self.desk.routes.find_lasting(pending.home).filter(|_| back.alone) {
-            let part = pending.subject.part();
-            if self.store_up(home.own(), part) {
-                self.part_back(home.own(), part, now);
-            }
-        }
-    }
-
-    /// What waits for the store: rates first, then slots. Breakers and latencies wait for nothing.
-    fn fleet_parts(&self) -> Vec<(PoolAt, Part)> {
-        let rates = self.fleet_rates().into_iter().map(|home| (home, Part::Rate));
-        rates.chain(self.fleet_slots().into_iter().map(|home| (home, Part::Slots))).collect()
-    }
-
-    fn part_lost(&mut self, home: PoolAt, part: Part, now: Time) {
-        match part {
-            Part::Rate => self.rate_without_store(home, now),
-            Part::Slots => self.slots_without_store(home, now),
-            Part::Breaker | Part::Digest | Part::Upkeep => {}
-        }
-    }
-
-    fn part_back(&mut self, home: PoolAt, part: Part, now: Time) {
-        match part {
-            Part::Rate => self.rate_with_store(home, now),
-            Part::Slots => self.slots_with_store(home, now),
-            Part::Breaker | Part::Digest | Part::Upkeep => {}
-        }
     }
 
     /// Places of routes that are gone, now and then.

@@ -9,13 +9,14 @@
 //!
 //! A key that has lost its end (the server evicted it between two commands) is given one by whoever finds it so.
 
+mod reply;
+
 use super::FleetDesk;
 use super::breaker::Op;
-use super::command::{Part as Place, Pending, Subject};
+use super::command::Subject;
 use super::rate::MOST_PROCESSES;
 use crate::action::CallId;
 use crate::engine::place::{PoolAt, RouteAt};
-use crate::fleet::StoreKind;
 use crate::limit::RateSettings;
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
@@ -108,11 +109,6 @@ impl Part {
 }
 
 impl FleetDesk<'_> {
-    /// Is it a store that runs no scripts?
-    pub(super) fn is_plain(&self) -> bool {
-        self.fleet.as_ref().is_some_and(|fleet| fleet.kind == StoreKind::Plain)
-    }
-
     /// One command about a rate's window: the first of a chain, or the next, whose answer is due when the first one's would
     /// have been. It is the caller that counts it as out.
     pub(super) fn send_window(
@@ -133,59 +129,6 @@ impl FleetDesk<'_> {
             _ => ("PTTL", &[]),
         };
         self.send_plain((home, Subject::Window { link, wanted }), (name, WINDOW, args), within, now);
-    }
-
-    /// The store has answered a command about a window.
-    pub(super) fn window_told(
-        &mut self,
-        home: PoolAt,
-        (link, wanted): (Link, Wanted),
-        pending: &Pending,
-        answer: &[u64],
-        now: Time,
-    ) {
-        let goes_on = self.store_up(home, Place::Rate) && !pending.overdue;
-        let left = pending.due.since(now);
-        let Some(share) = self.share_mut(home) else { return };
-        let ((limit, span), within) = (window(share.settings()), share.within());
-        let (want, need, _) = wanted;
-        match (link, answer) {
-            (Link::Begin, [is_new]) if goes_on => {
-                let begun = (*is_new == 1).then_some(pending.sent);
-                self.rate_sent(home);
-                self.send_window(home, (Link::Count { begun }, wanted), left, now);
-            }
-            (Link::Count { begun }, &[all]) => {
-                let before = all.saturating_sub(u64::from(want));
-                let granted = limit.saturating_sub(before).min(u64::from(want));
-                let processes = share.counted(u64::from(want), all);
-                // The window has ended between the two commands: the counter that has begun with this one has no end.
-                let endless = before == 0 && begun.is_none_or(|begun| now.since(begun) >= span);
-                if endless {
-                    self.send_window(home, (Link::Repair, wanted), within, now);
-                }
-                if granted >= u64::from(need) {
-                    self.rate_told(home, wanted, &[granted, 0, u64::from(processes)], now);
-                } else if goes_on {
-                    self.rate_sent(home);
-                    self.send_window(home, (Link::Left, wanted), left, now);
-                }
-            }
-            (Link::Left, &[kind, left]) => {
-                if kind == 1 {
-                    self.send_window(home, (Link::Repair, wanted), within, now);
-                }
-                let wait = match kind {
-                    0 => 0,
-                    1 => span.as_micros(),
-                    _ => left.saturating_mul(1_000).min(span.as_micros()),
-                };
-                let Some(share) = self.share_mut(home) else { return };
-                let processes = u64::from(share.processes());
-                self.rate_told(home, wanted, &[0, wait, processes], now);
-            }
-            _ => {}
-        }
     }
 
     /// One command about a breaker's mark, with how long a break lasts where one begins. It is the caller that counts it.
@@ -216,64 +159,11 @@ impl FleetDesk<'_> {
         self.send_plain((route.own(), Subject::Mark { link, op, duration }), (name, MARK, args), within, now);
     }
 
-    fn send_link(&mut self, route: RouteAt, (link, op): (Link, Op), of: &Pending, now: Time) {
-        let millis = TAIL.to_string();
-        let (name, args): (_, &[&str]) = match link {
-            Link::Named { .. } => ("GET", &[]),
-            Link::Repair => ("PEXPIRE", &[&millis]),
-            _ => ("PTTL", &[]),
-        };
-        if link != Link::Repair {
-            self.breaker_sent(route);
-        }
-        let subject = Subject::Mark { link, op, duration: Duration::ZERO };
-        self.send_plain((route.own(), subject), (name, MARK, args), of.within(), now);
-    }
-
     /// A name that no break has had, as far as chance goes.
     fn draw_epoch(&mut self) -> u64 {
         self.fleet.as_mut().map_or(1, |fleet| {
             fleet.draws += 1;
             rng::bits(fleet.entropy, fleet.draws, Purpose::Probe, 1) >> 12 | 1
         })
-    }
-
-    /// The store has answered a command about a breaker's mark.
-    pub(super) fn mark_told(
-        &mut self,
-        route: RouteAt,
-        (link, op, duration): (Link, Op, Duration),
-        of: (crate::fleet::CommandId, &Pending),
-        answer: &[u64],
-        now: Time,
-    ) {
-        let (command, pending) = of;
-        let goes_on = self.store_up(route.own(), Place::Breaker) && !pending.overdue;
-        let Some(guard) = &self.desk.routes[route].guard else { return };
-        let known = guard.epoch();
-        let told = match (link, answer) {
-            (Link::Name { epoch }, [1]) => [1, duration.as_micros(), epoch, 0],
-            // There is one already.
-            (Link::Name { .. }, _) if goes_on => {
-                return self.send_link(route, (Link::Left, op), pending, now);
-            }
-            (Link::Left, [2, left]) if goes_on => {
-                let (state, remaining) = match left.checked_sub(TAIL) {
-                    Some(remaining) if remaining > 0 => (1, remaining.saturating_mul(1_000)),
-                    _ => (2, 0),
-                };
-                return self.send_link(route, (Link::Named { state, remaining }, op), pending, now);
-            }
-            (Link::Left, [kind, _]) if *kind < 2 => {
-                if *kind == 1 {
-                    self.send_link(route, (Link::Repair, op), pending, now);
-                }
-                [0, 0, known, 0]
-            }
-            (Link::Named { state, remaining }, &[1, epoch]) => [state, remaining, epoch, 0],
-            (Link::Named { .. }, [0, _]) | (Link::Clear, _) => [0, 0, known, 0],
-            _ => return,
-        };
-        self.breaker_told(route, (command, op, pending.sent), &told, now);
     }
 }

@@ -6,12 +6,11 @@
 //! it may keep: with each answer the store says how many those are, while other processes want some. A call that finds no
 //! slot stands in the queue while the store is asked; only when the store has said no does the queue's bound count.
 
+mod stage;
+
 use crate::engine::place::{PoolAt, RouteAt, Slot};
 use std::collections::VecDeque;
 
-use super::super::admit::Answer;
-use super::super::arena::flag;
-use super::super::automaton::State;
 use super::super::call::{MAX_PARK, wait};
 use super::super::desk::Desk;
 use super::super::queue::Permit;
@@ -158,51 +157,6 @@ impl FleetDesk<'_> {
             .collect()
     }
 
-    /// Asks for a permit of a bulkhead that is the fleet's.
-    pub(in crate::engine) fn acquire_in_fleet(
-        &mut self,
-        slot: Slot,
-        home: PoolAt,
-        now: Time,
-    ) -> Result<Permit, Verdict> {
-        let within = self.desk.policies.of(&self.desk.calls[slot]).store_timeout;
-        if let Some(slots) = &mut self.desk.routes[home].slots {
-            slots.within = within;
-        }
-        self.watch_store(now);
-        self.keep_slots(home, now);
-        if !self.store_up(home, Part::Slots) {
-            self.ask_slots(home, now); // where it is due, that is the probe
-            return self.permit_without_store(slot, home, now);
-        }
-        let Some(pool) = &mut self.desk.routes[home].pool else {
-            debug_assert!(false, "the permits of a stage are missing");
-            return Err(Verdict::QueueFull); // a broken invariant must not switch a limit off
-        };
-        let call = &mut self.desk.calls[slot];
-        if pool.admits() {
-            pool.in_flight += 1;
-            call.flags |= flag::HOLDS;
-            return Ok(Permit::Held);
-        }
-        if !call.has(flag::MAY_PARK) {
-            return Err(Verdict::StoreUnavailable); // it cannot wait for the store's answer
-        }
-        let full = pool.waiters() > 0 && pool.waiters() >= pool.max_queue;
-        let asking = self.desk.routes[home].slots.as_ref().is_some_and(|slots| slots.asking);
-        if full && !asking {
-            // The store has said no, and the queue is asking again by itself.
-            return self.desk.acquire_or_queue(slot, home, now);
-        }
-        self.desk.join_queue(slot, home, Wait::Store, now);
-        let first = self.desk.routes[home].pool.as_ref().is_some_and(|pool| pool.waiters() == 1);
-        if let Some(slots) = self.desk.routes[home].slots.as_mut().filter(|_| first) {
-            slots.again_at = None;
-        }
-        self.ask_slots(home, now);
-        Ok(Permit::Awaited)
-    }
-
     /// What `on_loss` says to a call while the store is gone.
     fn permit_without_store(&mut self, slot: Slot, home: PoolAt, now: Time) -> Result<Permit, Verdict> {
         self.desk.policies.count_fallback(self.desk.calls[slot].policy);
@@ -238,27 +192,6 @@ impl FleetDesk<'_> {
         wait(why, until, now)
     }
 
-    /// A waiter's own look, where its slots are the fleet's: the answer where it waits no more, and not where it has been
-    /// granted a permit that it is to claim.
-    pub(in crate::engine) fn still_for_slot(&mut self, slot: Slot, now: Time) -> Answer {
-        let home = self.desk.routes[self.desk.calls[slot].route].pool_at;
-        self.watch_store(now);
-        self.keep_slots(home, now);
-        let due =
-            self.desk.routes[home].slots.as_ref().is_some_and(|it| it.again_at.is_none_or(|at| at <= now));
-        if due || !self.store_up(home, Part::Slots) {
-            self.ask_slots(home, now);
-        }
-        let own = self.desk.calls.id(slot);
-        self.desk.wakes.retain(|woken| *woken != own); // it is here
-        let call = &self.desk.calls[slot];
-        match call.state() {
-            State::Refused => Answer::Refuse(call.refusal(), call.refused_for(now)),
-            State::Granted => Answer::Pass,
-            _ => Answer::Wait(self.wait_for_slot(slot, now)),
-        }
-    }
-
     /// Any event of a bulkhead of the fleet's: leases that have ended are given up, the others renewed in time.
     pub(in crate::engine) fn keep_slots(&mut self, home: PoolAt, now: Time) {
         let Some(slots) = &mut self.desk.routes[home].slots else { return };
@@ -277,15 +210,6 @@ impl FleetDesk<'_> {
         for some in fences.chunks(MOST_ITEMS) {
             self.send_slots(home, Op::Renew, some.len() as u32, some, now);
         }
-    }
-
-    /// A permit has come free: to the next who waits here, else back to the fleet.
-    #[inline(never)]
-    pub(in crate::engine) fn slot_freed(&mut self, home: PoolAt, now: Time) {
-        self.watch_store(now);
-        self.keep_slots(home, now);
-        self.fit_slots(home, now);
-        self.desk.wake_next(home, now); // a new head looks when the store is to be asked again
     }
 
     /// Lets the permits be as many as the slots leased, or as `on_loss` says; hands out what there is, and gives back what

@@ -3,10 +3,10 @@
 use super::{Context, Effect, Ended, Stage};
 use crate::action::Verdict;
 use crate::breaker::{BreakerState, CircuitBreaker, Evidence};
-use crate::engine::admit::Answer;
 use crate::engine::arena::{Call, flag};
 use crate::engine::place::Slot;
 use crate::engine::route::{Route, stage};
+use crate::engine::stage::Answer;
 use crate::engine::telemetry::Telemetry;
 use crate::outcome::{Class, Kind};
 use crate::policy::{Breaker, Policy, Unit};

@@ -2,10 +2,10 @@
 
 use super::{Context, Effect, Ended, Stage};
 use crate::action::Verdict;
-use crate::engine::admit::Answer;
 use crate::engine::arena::Call;
 use crate::engine::place::Slot;
 use crate::engine::route::{Route, stage};
+use crate::engine::stage::Answer;
 use crate::engine::telemetry::Telemetry;
 use crate::full::{Part, Rare};
 use crate::policy::{Policy, Throttle, Unit};

@@ -5,14 +5,12 @@ use super::super::super::automaton::State;
 use super::super::FleetDesk;
 use super::super::command::{Part, Subject};
 use super::super::plain::{self, Link};
-use super::{LEAST_WAIT, MOST_PROCESSES, SEEN};
+use super::{LEAST_WAIT, MOST_PROCESSES, SEEN, share_of};
 use crate::action::{CallId, Verdict};
 use crate::engine::place::{PoolAt, Slot};
 use crate::fleet::RATE;
 use crate::limit::RateSettings;
 use crate::time::{Duration, Time};
-
-use super::share_of;
 
 impl FleetDesk<'_> {
     /// Asks the store for what the queue needs and for a lease, where the last is nearly used up; unless it has been asked,
@@ -196,6 +194,35 @@ impl FleetDesk<'_> {
         }
         if share.back > 0 {
             self.send_rate(home, (0, 0), None, now);
+        }
+    }
+
+    /// The store is back, and its answer not yet read: own shares hold from here on.
+    pub(in crate::engine::fleet) fn ease_rate(&mut self, home: PoolAt, now: Time) {
+        if let Some(share) = self.share_mut(home) {
+            share.begin_easing(now);
+        }
+    }
+
+    /// The store is back: it is asked for those who have waited for the process's share.
+    pub(in crate::engine::fleet) fn rate_with_store(&mut self, home: PoolAt, now: Time) {
+        if self.rate_queue(home).0 > 0 {
+            self.ask_store(home, None, now);
+            self.wake_head(home);
+        }
+    }
+
+    /// All are back: the store counts what was sent without it.
+    pub(super) fn pay_debt(&mut self, home: PoolAt, now: Time) {
+        let Some(share) = self.share_mut(home).filter(|share| {
+            let debt = share.alone > 0 || share.uncounted > 0;
+            debt && now >= share.count_at && !share.is_eased(now)
+        }) else {
+            return;
+        };
+        let debt = share.take_debt(now);
+        if debt > 0 {
+            self.send_rate(home, (debt, 0), None, now);
         }
     }
 }

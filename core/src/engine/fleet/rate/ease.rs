@@ -5,10 +5,8 @@
 //! from the store, as always, and is held to its own share besides: all shares together are the rate. After that it lets the
 //! store count what it has sent by its share alone; else there would be a new burst for everybody.
 
-use super::super::FleetDesk;
 use super::super::health::RAREST;
 use super::{LEAST_WAIT, Share};
-use crate::engine::place::PoolAt;
 use crate::policy::OnLoss;
 use crate::time::{Duration, Time};
 
@@ -66,7 +64,7 @@ impl Share {
 
     /// The tokens that the store is to count now. Tokens that were spent while it was gone count up to what the share lacks,
     /// because the rest has flowed in since. Tokens that were spent while it was up count in full, because it granted leases meanwhile.
-    fn take_debt(&mut self, now: Time) -> u32 {
+    pub(in crate::engine::fleet) fn take_debt(&mut self, now: Time) -> u32 {
         let lacks = self.local.settings().burst.saturating_sub(self.local.level(now));
         let alone = core::mem::take(&mut self.alone).min(lacks);
         alone.saturating_add(core::mem::take(&mut self.uncounted))
@@ -76,36 +74,5 @@ impl Share {
     pub(super) fn keep_debt(&mut self, tokens: u32, now: Time) {
         self.uncounted = self.uncounted.saturating_add(tokens).min(self.settings.burst);
         self.count_at = now.after(self.store_turn(u64::from(tokens), now).max(LEAST_WAIT));
-    }
-}
-
-impl FleetDesk<'_> {
-    /// The store is back, and its answer not yet read: own shares hold from here on.
-    pub(in crate::engine::fleet) fn ease_rate(&mut self, home: PoolAt, now: Time) {
-        if let Some(share) = self.share_mut(home) {
-            share.begin_easing(now);
-        }
-    }
-
-    /// The store is back: it is asked for those who have waited for the process's share.
-    pub(in crate::engine::fleet) fn rate_with_store(&mut self, home: PoolAt, now: Time) {
-        if self.rate_queue(home).0 > 0 {
-            self.ask_store(home, None, now);
-            self.wake_head(home);
-        }
-    }
-
-    /// All are back: the store counts what was sent without it.
-    pub(super) fn pay_debt(&mut self, home: PoolAt, now: Time) {
-        let Some(share) = self.share_mut(home).filter(|share| {
-            let debt = share.alone > 0 || share.uncounted > 0;
-            debt && now >= share.count_at && !share.is_eased(now)
-        }) else {
-            return;
-        };
-        let debt = share.take_debt(now);
-        if debt > 0 {
-            self.send_rate(home, (debt, 0), None, now);
-        }
     }
 }

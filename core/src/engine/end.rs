@@ -1,0 +1,109 @@
+//! The end of a call: what it gives back, and what is stopped (R1, R12).
+
+use super::Engine;
+use super::arena::flag;
+use super::call::GRACE;
+use super::place::Slot;
+use super::side::Racer;
+use crate::action::{Action, Lane, Step, Verdict};
+use crate::outcome::{Class, Kind};
+use crate::time::{Duration, Time};
+
+impl Engine {
+    /// The end of a call (R1). Attempts that run are stopped; what cannot be stopped keeps the permit until it is
+    /// reported (R12).
+    #[inline(never)]
+    pub(super) fn end(
+        &mut self,
+        slot: Slot,
+        verdict: Verdict,
+        result: Option<Lane>,
+        retry_in: Option<Duration>,
+        now: Time,
+    ) -> Step {
+        self.finish(slot, verdict, result, retry_in, now)
+    }
+
+    /// The same, for the one place where most calls end.
+    #[cfg_attr(not(tidegate_small), inline(always))]
+    pub(super) fn finish(
+        &mut self,
+        slot: Slot,
+        verdict: Verdict,
+        result: Option<Lane>,
+        retry_in: Option<Duration>,
+        now: Time,
+    ) -> Step {
+        let stop = if self.desk.calls[slot].is_plain() { 0 } else { self.give_all_back(slot, verdict, now) };
+        self.desk.policies.count_end(self.desk.calls[slot].policy, verdict);
+        self.desk.note_end(verdict, move |it| it.call_ended(slot, verdict, result, retry_in, now));
+        self.pay_back(now);
+        self.settle(slot, now);
+        Step { stop, ..Step::plain(Action::Done { verdict, result, retry_in }) }
+    }
+
+    /// A call that ends gives back what it has: its place in a queue, what it was charged for a retry that will not start,
+    /// its ticket. What is to be stopped.
+    #[inline(never)]
+    fn give_all_back(&mut self, slot: Slot, verdict: Verdict, now: Time) -> u8 {
+        self.leave_queue(slot, now);
+        let stop = self.forgo(slot, now);
+        let call = &self.desk.calls[slot];
+        if call.children > 0 && !call.has(flag::HOLDS) && self.pending_release.keep_one() {
+            // Calls within it go on under a permit that they share with it (ADR 0005).
+            self.desk.calls[slot].flags |= flag::HOLDS;
+        }
+        self.give_ticket_back(slot, now);
+        self.desk.give_place_back(slot, verdict == Verdict::Ok, now);
+        let call = &mut self.desk.calls[slot];
+        call.moment = if call.lanes == 0 { Time::NEVER } else { now.after(GRACE) };
+        stop
+    }
+
+    /// Refuses a call, or its next attempt: then it ends with the failure that it has.
+    pub(super) fn refuse(
+        &mut self,
+        slot: Slot,
+        verdict: Verdict,
+        retry_in: Option<Duration>,
+        now: Time,
+    ) -> Step {
+        self.desk.note(move |it| it.refused(slot, verdict, retry_in, now));
+        let call = &self.desk.calls[slot];
+        if call.attempts == 0 {
+            return self.end(slot, verdict, None, retry_in, now);
+        }
+        let verdict = match verdict {
+            Verdict::DeadlineBefore | Verdict::DeadlineQueued | Verdict::Deadline => Verdict::Deadline,
+            Verdict::Cancelled => verdict,
+            _ => Verdict::Readmission,
+        };
+        let (kind, lane) = call.last_failure();
+        self.call_over(slot, kind, self.desk.calls[slot].attempt_in(lane), None, now);
+        self.end(slot, verdict, Some(lane), retry_in, now)
+    }
+
+    /// An answer that a stopped attempt had all the same, before the next one has started: it is not thrown away to ask
+    /// for it once more. The end of the call refunds the retry.
+    pub(super) fn late_answer(&mut self, slot: Slot, attempt: u8, now: Time) -> Step {
+        let call = &self.desk.calls[slot];
+        let racer = Racer { attempt, since: call.since(), charge: 0, ticket: 0, hedge: false, permit: false };
+        self.desk.count_outcome(slot, &racer, Class::Ok);
+        self.call_over(slot, Class::Ok.into(), attempt, None, now);
+        self.end(slot, Verdict::Ok, Some(Lane::of(attempt)), None, now)
+    }
+
+    /// The deadline ends a call whose attempts run.
+    pub(super) fn end_cut(
+        &mut self,
+        slot: Slot,
+        kind: Kind,
+        (since, attempt): (Time, u8),
+        now: Time,
+    ) -> Step {
+        let stop = self.stop_lanes(slot, u8::MAX, true, now);
+        self.call_over(slot, kind, attempt, Some(since), now);
+        let step = self.end(slot, Verdict::Deadline, None, None, now);
+        Step { stop: stop | step.stop, ..step }
+    }
+}

@@ -1,0 +1,59 @@
+//! What the circuit breaker's stage asks the fleet, and tells it.
+
+use crate::action::Verdict;
+use crate::breaker::BreakerState;
+use crate::engine::fleet::breaker::Op;
+use crate::engine::fleet::{FleetDesk, command};
+use crate::engine::place::RouteAt;
+use crate::engine::stage::Answer;
+use crate::policy::OnLoss;
+use crate::time::Time;
+
+impl FleetDesk<'_> {
+    /// Before a call is let through: the fleet's state, where it is time to ask for it, and what `on_loss` says while the
+    /// store is gone. `None` leaves the decision to the process's own breaker. The early look counts no call that passes.
+    #[inline(never)]
+    pub(in crate::engine) fn consult_fleet(
+        &mut self,
+        route: RouteAt,
+        early: bool,
+        now: Time,
+    ) -> Option<Answer> {
+        self.watch_store(now);
+        self.exchange(route, now);
+        if self.store_up(route.own(), command::Part::Breaker) {
+            return None;
+        }
+        let back = self.store_back_in(route.own(), command::Part::Breaker, now);
+        let it = &self.desk.routes[route];
+        let (policy, on_loss) = (it.policy, it.guard.as_ref()?.settings.on_loss);
+        let answer = match on_loss {
+            OnLoss::Local => return None,
+            OnLoss::Open => Answer::Pass,
+            OnLoss::Closed => Answer::Refuse(Verdict::StoreUnavailable, back),
+        };
+        if !early || on_loss == OnLoss::Closed {
+            self.desk.policies.count_fallback(policy);
+        }
+        Some(answer)
+    }
+
+    /// The process's own breaker has gone from one state to another.
+    #[inline(never)]
+    pub(in crate::engine) fn tell_fleet(&mut self, route: RouteAt, to: BreakerState, now: Time) {
+        self.watch_store(now);
+        let Some(guard) = &mut self.desk.routes[route].guard else { return };
+        let theirs = core::mem::take(&mut guard.theirs);
+        match to {
+            BreakerState::Open => {
+                (guard.told, guard.failed) = (false, theirs);
+                self.send_breaker(route, Op::Open, now);
+            }
+            BreakerState::Closed if theirs => {
+                guard.closed = guard.epoch;
+                self.send_breaker(route, Op::Close, now);
+            }
+            BreakerState::Closed | BreakerState::HalfOpen => {}
+        }
+    }
+}

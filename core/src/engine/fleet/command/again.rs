@@ -1,0 +1,25 @@
+//! A command whose script the store does not know goes out again, with the script.
+
+use crate::engine::fleet::FleetDesk;
+use crate::engine::fleet::command::{Pending, Subject};
+use crate::time::Time;
+
+impl FleetDesk<'_> {
+    /// The store does not know a script: nothing has been done, so the same is sent again, with the script itself.
+    pub(in crate::engine::fleet) fn send_source(&mut self, pending: Pending, now: Time) {
+        if let Some(home) = self.desk.routes.find_lasting(pending.home) {
+            match pending.subject {
+                Subject::Rate { .. } => self.rate_sent(home.own()),
+                Subject::Breaker { .. } => self.breaker_sent(home),
+                Subject::Slots { op, .. } => self.slots_sent(home.own(), op),
+                Subject::Window { .. } | Subject::Mark { .. } => {} // never by name
+                Subject::Digest => self.digest_out(home.own(), true),
+            }
+        }
+        let Some(fleet) = self.fleet.as_mut() else { return };
+        // Whoever waits for the answer does not wait longer for it because it takes two commands.
+        let within = pending.due.since(now);
+        let command = fleet.command(Pending { by_name: false, sent: now, within, ..pending });
+        self.commands.push(command);
+    }
+}

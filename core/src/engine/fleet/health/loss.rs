@@ -1,0 +1,187 @@
+//! The store is lost, or back: for all, or for one part of one route; and what its parts make of that.
+
+use crate::engine::fleet::command::{Part, Pending, Subject};
+use crate::engine::fleet::health::{Back, Down, Own, PROBED, Place};
+use crate::engine::fleet::{FleetDesk, plain};
+use crate::engine::place::PoolAt;
+use crate::engine::record::RecordType;
+use crate::fleet::{CommandId, Loss};
+use crate::time::Time;
+
+impl FleetDesk<'_> {
+    /// A command has not been answered, or with an error: nobody waits for the store from now on, or nobody there.
+    pub(super) fn store_lost(&mut self, pending: &Pending, why: Loss, now: Time) {
+        let (seed, place) = (self.desk.seed, (pending.home, pending.subject.part()));
+        let there = self.desk.routes.find_lasting(pending.home);
+        let Some(fleet) = self.fleet.as_deref_mut() else { return };
+        let known = fleet.health.some.get(&place).copied();
+        if fleet.health.all.is_some() || known.is_some_and(|own| own.alone) {
+            return;
+        }
+        let alone = why.is_of_key() || known.is_some() || fleet.health.others_heard(place.0, pending.sent);
+        // Nobody waits for upkeep.
+        let there = there.filter(|_| place.1 != Part::Upkeep);
+        if alone && there.is_none() {
+            return;
+        }
+        let probe_at = now.after(fleet.jittered(PROBED, seed));
+        let down = Down { since: CommandId::new(fleet.last), probe_at, interval: PROBED };
+        if there.is_some() {
+            fleet.health.some.insert(place, Own { down, alone });
+        }
+        if alone {
+            self.desk.note(move |it| it.store_changed(RecordType::StoreDegraded, there, Some(why), now));
+            if let Some(home) = there {
+                self.part_lost(home.own(), place.1, now);
+            }
+        } else {
+            let probe_at = now.after(fleet.jittered(PROBED, seed));
+            fleet.health.all = Some(Down { probe_at, ..down });
+            self.desk.note(move |it| it.store_changed(RecordType::StoreDegraded, None, Some(why), now));
+            for (home, part) in self.fleet_parts() {
+                let own = (self.desk.routes.lasting_id(home.route()), part);
+                let known = self.fleet.as_ref().and_then(|fleet| fleet.health.some.get(&own));
+                if known.is_none_or(|own| !own.alone) {
+                    self.part_lost(home, part, now);
+                }
+            }
+        }
+        self.forget_places();
+    }
+
+    /// A command has been answered. For whom is the store back? Not by an answer to what was sent before it was lost.
+    pub(in crate::engine::fleet) fn store_answered(
+        &mut self,
+        command: CommandId,
+        place: Place,
+        now: Time,
+    ) -> Back {
+        let Some(fleet) = self.fleet.as_deref_mut() else { return Back::default() };
+        fleet.health.hear(place.0, now);
+        let newer = |own: &Own| command > own.down.since;
+        let own = fleet.health.some.get(&place).copied().filter(newer);
+        if own.is_some() {
+            fleet.health.some.remove(&place);
+        }
+        let all = self.server_answered(command, now);
+        let alone = own.is_some_and(|own| own.alone);
+        let there = self.desk.routes.find_lasting(place.0);
+        if alone {
+            self.desk.note(move |it| it.store_changed(RecordType::StoreRecovered, there, None, now));
+        }
+        if let Some(home) = there.filter(|_| alone && place.1 == Part::Rate) {
+            self.ease_rate(home.own(), now);
+        }
+        Back { all, alone }
+    }
+
+    /// The server has answered, if only to say that a key is of a wrong type: is it back by that?
+    fn server_answered(&mut self, command: CommandId, now: Time) -> bool {
+        let Some(fleet) = self.fleet.as_deref_mut() else { return false };
+        if fleet.health.all.is_none_or(|down| command <= down.since) {
+            return false;
+        }
+        fleet.health.all = None;
+        self.desk.note(move |it| it.store_changed(RecordType::StoreRecovered, None, None, now));
+        for home in self.fleet_rates() {
+            if self.store_up(home, Part::Rate) {
+                self.ease_rate(home, now);
+            }
+        }
+        true
+    }
+
+    /// A key is of a wrong type: that says that its server is there.
+    pub(in crate::engine::fleet) fn store_objected(
+        &mut self,
+        command: CommandId,
+        pending: &Pending,
+        why: Loss,
+        now: Time,
+    ) {
+        if why.is_of_server_there() {
+            let all = self.server_answered(command, now);
+            // First its own, so that it does not wait for what it will not get.
+            self.store_lost(pending, why, now);
+            self.store_is_back(Back { all, alone: false }, pending, now);
+        } else if !pending.overdue {
+            self.store_lost(pending, why, now);
+        }
+    }
+
+    /// The store is back, and what it said first has been read.
+    pub(in crate::engine::fleet) fn store_is_back(&mut self, back: Back, pending: &Pending, now: Time) {
+        if back.all {
+            for (home, part) in self.fleet_parts() {
+                if self.store_up(home, part) {
+                    self.part_back(home, part, now);
+                }
+            }
+        } else if let Some(home) = self.desk.routes.find_lasting(pending.home).filter(|_| back.alone) {
+            let part = pending.subject.part();
+            if self.store_up(home.own(), part) {
+                self.part_back(home.own(), part, now);
+            }
+        }
+    }
+
+    /// What waits for the store: rates first, then slots. Breakers and latencies wait for nothing.
+    fn fleet_parts(&self) -> Vec<(PoolAt, Part)> {
+        let rates = self.fleet_rates().into_iter().map(|home| (home, Part::Rate));
+        rates.chain(self.fleet_slots().into_iter().map(|home| (home, Part::Slots))).collect()
+    }
+
+    fn part_lost(&mut self, home: PoolAt, part: Part, now: Time) {
+        match part {
+            Part::Rate => self.rate_without_store(home, now),
+            Part::Slots => self.slots_without_store(home, now),
+            Part::Breaker | Part::Digest | Part::Upkeep => {}
+        }
+    }
+
+    fn part_back(&mut self, home: PoolAt, part: Part, now: Time) {
+        match part {
+            Part::Rate => self.rate_with_store(home, now),
+            Part::Slots => self.slots_with_store(home, now),
+            Part::Breaker | Part::Digest | Part::Upkeep => {}
+        }
+    }
+
+    /// A command has been answered, or its answer is overdue: it is out no more.
+    pub(in crate::engine::fleet) fn settled(&mut self, pending: &Pending) {
+        let Some(home) = self.desk.routes.find_lasting(pending.home) else { return };
+        match pending.subject {
+            Subject::Window { link: plain::Link::Repair, .. }
+            | Subject::Mark { link: plain::Link::Repair, .. } => {}
+            Subject::Rate { .. } | Subject::Window { .. } => self.rate_settled(home.own()),
+            Subject::Breaker { .. } | Subject::Mark { .. } => self.breaker_settled(home),
+            Subject::Slots { op, .. } => self.slots_settled(home.own(), op),
+            Subject::Digest => self.digest_out(home.own(), false),
+        }
+    }
+
+    /// Looks whether an answer is overdue. Every event that has to do with the store comes by here, so no call waits for
+    /// longer than it was told to, whatever the host does.
+    pub(in crate::engine) fn watch_store(&mut self, now: Time) {
+        let Some(fleet) = self.fleet.as_deref_mut() else { return };
+        if now < fleet.first_due {
+            return;
+        }
+        let mut late = Vec::new();
+        fleet.first_due = Time::NEVER;
+        for pending in fleet.pending.values_mut().filter(|it| !it.overdue) {
+            if pending.due <= now {
+                pending.overdue = true;
+                late.push(pending.clone());
+            } else {
+                fleet.first_due = fleet.first_due.min(pending.due);
+            }
+        }
+        for pending in &late {
+            self.settled(pending);
+        }
+        for pending in &late {
+            self.store_lost(pending, Loss::TIMEOUT, now);
+        }
+    }
+}

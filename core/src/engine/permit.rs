@@ -1,0 +1,75 @@
+//! Permits that come free go on in the same step (R2, R6).
+
+use super::Engine;
+use super::arena::flag;
+use super::automaton::State;
+use super::place::{RouteAt, Slot};
+use super::stage::missing;
+use crate::time::Time;
+
+impl Engine {
+    /// Gives permits back, and on in the same step (R2, R6).
+    #[cfg_attr(not(tidegate_small), inline(always))]
+    pub(super) fn release(&mut self, route: RouteAt, permits: u32, now: Time) {
+        let home = self.desk.routes[route].pool_at;
+        let Some(pool) = &mut self.desk.routes[home].pool else { return missing("the pool of a permit") };
+        pool.in_flight -= permits;
+        pool.over = pool.over.saturating_sub(permits);
+        let waiters = pool.waiters();
+        if self.desk.routes[home].slots.is_some() {
+            self.fleet_desk().slot_freed(home, now);
+        } else if waiters > 0 {
+            self.desk.hand_out(home, now);
+        }
+    }
+
+    /// Takes a call that ends, or that is lost, out of the list it stands in; others may be next now.
+    #[inline]
+    pub(super) fn leave_queue(&mut self, slot: Slot, now: Time) {
+        if self.desk.calls[slot].listed() {
+            self.leave_list(slot, now);
+        }
+    }
+
+    #[inline(never)]
+    fn leave_list(&mut self, slot: Slot, now: Time) {
+        let call = &self.desk.calls[slot];
+        let (state, sending, route) = (call.state(), call.has(flag::SENDING), call.route);
+        self.desk.unlist(slot);
+        match state {
+            State::Queued => {
+                let home = self.desk.routes[route].pool_at;
+                if let Some(pool) = &mut self.desk.routes[home].pool {
+                    pool.emptied(now);
+                }
+                if self.desk.routes[home].slots.is_some() {
+                    self.desk.wake_next(home, now);
+                }
+            }
+            State::Paced => self.left_pace(route, sending, now),
+            State::Held if crate::full::FULL => self.desk.left_hold(slot, now),
+            _ => {}
+        }
+    }
+
+    /// Gives up the lanes of attempts that are out no more, and the permits that go with them.
+    #[inline]
+    pub(super) fn free_lanes(&mut self, slot: Slot, bits: u8, now: Time) {
+        self.desk.calls.report_lane(slot, bits, &mut self.pending_release);
+        self.pay_back(now);
+    }
+
+    /// Gives back the permits that are owed.
+    #[inline]
+    pub(super) fn pay_back(&mut self, now: Time) {
+        if self.pending_release.permits() > 0 {
+            self.pay_owed(now);
+        }
+    }
+
+    #[inline(never)]
+    fn pay_owed(&mut self, now: Time) {
+        let (route, permits) = self.pending_release.take();
+        self.release(route, permits, now);
+    }
+}

@@ -1,0 +1,110 @@
+//! Hedges start (semantics 8): what one needs is there at once, or there is none.
+
+use super::arena::flag;
+use super::ledger::Charge;
+use super::place::Slot;
+use super::side::Racer;
+use super::{Engine, stage};
+use crate::action::{Action, Step};
+use crate::policy::Unit;
+use crate::time::{Duration, Time};
+
+impl Engine {
+    /// Starts a hedge now if everything that it needs is there; otherwise there is none before the call's next attempt
+    /// that is no hedge.
+    pub(super) fn race(&mut self, slot: Slot, now: Time) -> Option<Step> {
+        if !self.desk.could_hedge(slot) {
+            return None;
+        }
+        let Some((charge, ticket)) = self.afford_hedge(slot, now) else {
+            self.desk.calls[slot].flags |= flag::UNHEDGED;
+            return None;
+        };
+        let call = &mut self.desk.calls[slot];
+        let (alone, base) = (call.running() == 0, call.since());
+        if alone {
+            self.desk.note(move |it| {
+                it.retry_scheduled(slot, it.calls[slot].last_failure().0, Duration::ZERO, now);
+            });
+        }
+        let call = &mut self.desk.calls[slot];
+        if !call.is_racing() {
+            call.flags |= flag::RACING;
+            let first = Racer {
+                attempt: call.attempts,
+                since: base,
+                charge: call.charge,
+                ticket: call.ticket,
+                hedge: false,
+                permit: false,
+            };
+            let side = self.desk.calls.side_mut(slot);
+            if !alone {
+                side.enter(first, base);
+            }
+            self.desk.drop_attempt_ticket(slot);
+        }
+        let call = &mut self.desk.calls[slot];
+        call.attempts += 1;
+        let (attempt, bit) = (call.attempts, call.lane().bit());
+        call.lanes |= bit;
+        call.stopped &= !bit;
+        let beside = !alone && !call.has(flag::PER_LANE);
+        let side = self.desk.calls.side_mut(slot);
+        side.enter(Racer { attempt, since: now, charge, ticket, hedge: true, permit: false }, base);
+        side.extra &= !bit;
+        let home = self.desk.routes[self.desk.calls[slot].route].pool_at;
+        if let Some(pool) = &mut self.desk.routes[home].pool {
+            if beside {
+                pool.in_flight += 1;
+                self.desk.calls.side_mut(slot).extra |= bit;
+            } else if self.desk.calls[slot].has(flag::PER_LANE) {
+                pool.in_flight += 1;
+            }
+        }
+        self.desk.count_attempt(slot, !alone, now);
+        self.desk.note_course(move |it| it.attempt_started(slot, !alone, now));
+        let next = super::call::span(self.desk.next_moment(slot), now);
+        Some(Step { next, ..Step::plain(Action::Attempt { attempt, hedge: !alone }) })
+    }
+
+    /// Pays for a hedge: what it costs its budget, and its ticket. Nothing is taken unless all of it is there.
+    fn afford_hedge(&mut self, slot: Slot, now: Time) -> Option<(u16, u16)> {
+        let call = &self.desk.calls[slot];
+        if call.blocked() || call.deadline <= now {
+            return None;
+        }
+        let (slot_route, cost) = (call.route, u32::from(call.cost));
+        let alone = call.running() == 0;
+        let needs_permit = !alone || call.has(flag::PER_LANE);
+        let policy = self.desk.policies.of(&self.desk.calls[slot]);
+        let takes_tokens = policy.rate_limit.as_ref().is_some_and(|limit| limit.unit == Unit::Attempt);
+        let by_attempt = stage::by_attempt(policy);
+        let route = &mut self.desk.routes[slot_route];
+        if route.is_forced()
+            || !route.stages_allow_hedge(now)
+            || route.send.as_mut().is_some_and(|send| !send.has(1, now))
+        {
+            return None;
+        }
+        let (rate_at, pool_at) = (route.rate_at, route.pool_at);
+        if takes_tokens && self.desk.routes[rate_at].rate.as_mut().is_some_and(|rate| !rate.has(cost, now)) {
+            return None;
+        }
+        if needs_permit {
+            self.revoke_overdue(pool_at, now);
+            if self.desk.routes[pool_at].pool.as_ref().is_some_and(|pool| !pool.admits()) {
+                return None;
+            }
+        }
+        let Charge::Granted(charge) = self.desk.charge_hedge(slot, now) else { return None };
+        if let Some(send) = &mut self.desk.routes[slot_route].send {
+            send.take(1, now);
+        }
+        if takes_tokens && let Some(rate) = &mut self.desk.routes[rate_at].rate {
+            rate.take(cost, now);
+        }
+        let ticket = self.desk.routes[slot_route].pass_hedge(by_attempt, now);
+        Some((charge, ticket))
+    }
+}

@@ -1,0 +1,72 @@
+//! How a waiting call leaves its list: granted, refused, or by itself.
+
+use super::arena::flag;
+use super::automaton::State;
+use super::desk::Desk;
+use super::place::Slot;
+use super::side::NO_GATE;
+use super::stage::missing;
+use crate::action::Verdict;
+use crate::time::{Duration, Time};
+
+impl Desk {
+    /// Takes a call out of the list it stands in, and gives it back the moment that its links took the place of.
+    pub(super) fn unlist(&mut self, slot: Slot) {
+        let call = &self.calls[slot];
+        if !call.listed() {
+            return;
+        }
+        let home = self.routes[call.route].pool_at;
+        match (call.state(), &mut self.routes[home].pool) {
+            (State::Queued, Some(pool)) => pool.remove(&mut self.calls, slot),
+            (State::Granted, Some(pool)) => pool.granted.remove(&mut self.calls, slot),
+            (State::Paced, _) => self.unlist_paced(slot),
+            (State::Held, _) if crate::full::FULL => self.unlist_held(slot),
+            _ => {}
+        }
+        self.calls.recall_charged(slot);
+    }
+
+    /// Refuses a call that waits; its owner is told when it comes.
+    pub(super) fn turn_away(&mut self, slot: Slot, verdict: Verdict, now: Time) {
+        self.calls[slot].turn_away(verdict, now);
+        self.note(move |it| it.shed(slot, verdict, now));
+        self.wakes.push(self.calls.id(slot));
+    }
+
+    /// Refuses a waiter; its owner is told when it comes, and when another try makes sense.
+    pub(in crate::engine) fn turn_away_from(
+        &mut self,
+        slot: Slot,
+        verdict: Verdict,
+        retry_in: Option<Duration>,
+        now: Time,
+    ) {
+        self.unlist(slot);
+        self.turn_away(slot, verdict, now);
+        self.calls[slot].moment = now.after(retry_in.unwrap_or(Duration::ZERO));
+    }
+
+    /// Tokens that a call takes of its rate limit, or of its send rate.
+    pub(super) fn tokens_of(&self, slot: Slot, sending: bool) -> u32 {
+        if sending { 1 } else { u32::from(self.calls[slot].cost) }
+    }
+
+    fn unlist_paced(&mut self, slot: Slot) {
+        let (route, sending) = (self.calls[slot].route, self.calls[slot].has(flag::SENDING));
+        let cost = u64::from(self.tokens_of(slot, sending));
+        match self.routes.pace_mut(route, sending) {
+            Some(pace) => pace.delist(&mut self.calls, slot, cost),
+            None => missing("the rate of a waiter"),
+        }
+    }
+
+    fn unlist_held(&mut self, slot: Slot) {
+        let route = self.calls[slot].route;
+        let number = self.calls.side(slot).map_or(NO_GATE, |side| side.gate);
+        match &mut self.routes[route].holds {
+            Some(holds) => holds.delist(&mut self.calls, slot, number),
+            None => missing("the hold of a waiter"),
+        }
+    }
+}
