@@ -6,6 +6,7 @@
 mod deep;
 mod demo;
 mod dist;
+mod doctor;
 mod emulate;
 mod fleet;
 mod gate;
@@ -32,6 +33,7 @@ const USAGE: &str = "\
 usage: cargo xtask <command> [--no-install] [arguments]
 
   setup               install what the other commands need (Python packages, into target/venv; WebAssembly; Swift)
+  doctor              what this machine lacks for `test`, part by part, and how to get it; fails if something is missing
   test [--quick]      everything CI runs: format, lints, tests, types, stubs, wheel; begins with the plan and ends with the
                       counts; with --quick the engine alone, in about 5 minutes on a new machine of two cores
        test --only <words>...
@@ -112,6 +114,10 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
             let part = if args.is_empty() { None } else { Some(args.remove(0)) };
             return deep::deep(&shop, minutes, part.as_deref(), &args);
         }
+        "doctor" => {
+            no_more(&args)?;
+            return Ok(doctor::doctor(&shop));
+        }
         "dist" => {
             let host = take_flag(&mut args, "--host").is_some();
             no_more(&args)?;
@@ -169,7 +175,7 @@ mod tests {
 
     #[test]
     fn every_command_stands_in_the_usage() {
-        for command in ["setup", "test", "demo", "generate", "bench", "gate", "deep", "dist"] {
+        for command in ["setup", "doctor", "test", "demo", "generate", "bench", "gate", "deep", "dist"] {
             assert!(USAGE.contains(&format!("\n  {command}")), "{command}");
         }
     }
