@@ -2,9 +2,10 @@
 
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result};
-use crate::setup::Shop;
+use crate::setup::{Shop, fnv1a};
 use crate::{cargo, redis, traces};
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 const KOTLIN: &str = "Kotlin";
 
@@ -114,19 +115,78 @@ fn maven(shop: &Shop, origin: &Path) -> Verdict {
         Ok(folder) => folder,
         Err(Error(why)) => return Verdict::Failed(Counts::default(), why),
     };
+    let stamp = match unchanged_or_cleared(shop) {
+        Ok(stamp) => stamp,
+        Err(Error(why)) => return Verdict::Failed(Counts::default(), why),
+    };
     let tests = mvn(shop, TESTED)
-        .arg(FRUGAL)
+        .args([FRUGAL, "-Dkotlin.compiler.incremental=true"])
         .env("MAVEN_OPTS", frugal())
         .arg("verify")
         .env("TIDEGATE_ORIGIN", origin)
         .env("TIDEGATE_TRACES", folder);
     let ran = redis::with_server(shop, tests).stream();
+    if let (Ok(output), (file, sources)) = (&ran, stamp)
+        && output.status.success()
+        && let Err(why) = fs::write(&file, sources)
+    {
+        println!("   {why}: the next run compiles everything");
+    }
     match &ran {
         Ok(output) if !output.status.success() && unreachable(&output.text) => {
             Verdict::NotRun("Maven Central does not answer, and not all that is needed is here".into())
         }
         _ => Verdict::tests(ran, surefire),
     }
+}
+
+/// What Maven compiles, from the root.
+const MODULES: [&str; 3] =
+    ["bindings-uniffi/kotlin/native", "bindings-uniffi/kotlin/tidegate", "examples/kotlin"];
+
+/// Kotlin's compiler takes two minutes of CPU for all modules, and nothing where no source has changed. But it does not see
+/// what has changed in another module: so where anything has, all is compiled anew. Returns the file that says which sources
+/// the last good run had, and what to write there after the next.
+fn unchanged_or_cleared(shop: &Shop) -> Result<(PathBuf, String)> {
+    let file = shop.scratch("kotlin")?.join("sources");
+    let sources = sources(&shop.root)?;
+    if fs::read_to_string(&file).is_ok_and(|last| last == sources) {
+        return Ok((file, sources));
+    }
+    drop(fs::remove_file(&file));
+    for module in MODULES {
+        for made in ["kotlin-ic", "classes", "test-classes"] {
+            let folder = shop.root.join(module).join("target").join(made);
+            if folder.is_dir() {
+                fs::remove_dir_all(&folder).map_err(Error::at("remove", &folder))?;
+            }
+        }
+    }
+    Ok((file, sources))
+}
+
+/// A number for all sources of all modules, and for how they are built.
+fn sources(root: &Path) -> Result<String> {
+    let mut waiting = vec![root.join("bindings-uniffi/kotlin/pom.xml")];
+    waiting.extend(MODULES.iter().flat_map(|module| ["pom.xml", "src"].map(|it| root.join(module).join(it))));
+    let mut files = Vec::new();
+    while let Some(path) = waiting.pop() {
+        if path.is_dir() {
+            let entries = fs::read_dir(&path).map_err(Error::at("read", &path))?;
+            waiting.extend(entries.flatten().map(|entry| entry.path()));
+        } else {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let mut all = Vec::new();
+    for file in files {
+        let text = fs::read(&file).map_err(Error::at("read", &file))?;
+        let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+        all.extend(format!("{name} {}\n", text.len()).into_bytes());
+        all.extend(text);
+    }
+    Ok(format!("{:016x}", fnv1a(&all)))
 }
 
 /// Is it the packages that could not be had? A dependency that does not exist says so in other words.
@@ -171,6 +231,30 @@ mod tests {
 ";
         assert_eq!(surefire(text), Counts { passed: 24, failed: 3, skipped: 3 });
         assert_eq!(surefire("[INFO] No tests to run."), Counts::default());
+    }
+
+    #[test]
+    fn any_change_of_a_source_is_seen() {
+        let shop = Shop::open(false).expect("we are in the repository");
+        let root = shop.scratch(&format!("kotlin/{}", std::process::id())).expect("a folder");
+        for module in MODULES {
+            fs::create_dir_all(root.join(module).join("src/main")).expect("a folder");
+            fs::write(root.join(module).join("pom.xml"), "<project/>").expect("a file");
+        }
+        fs::write(root.join("bindings-uniffi/kotlin/pom.xml"), "<project/>").expect("a file");
+        let mut seen = vec![sources(&root).expect("they can be read")];
+        let write =
+            |file: &str, text: &str| fs::write(root.join(MODULES[1]).join(file), text).expect("a file");
+        for (file, text) in
+            [("src/main/A.kt", "a"), ("src/main/A.kt", "b"), ("src/B.kt", ""), ("pom.xml", "<p/>")]
+        {
+            write(file, text);
+            seen.push(sources(&root).expect("they can be read"));
+        }
+        assert_eq!(seen.last(), sources(&root).ok().as_ref(), "nothing has changed");
+        fs::remove_dir_all(&root).expect("it was made");
+        let different = seen.iter().enumerate().all(|(at, one)| !seen[..at].contains(one));
+        assert!(different, "{seen:?}");
     }
 
     #[test]
