@@ -281,6 +281,15 @@ impl Engine {
         document.policies().map(|policy| crate::Policy::new_in(self, policy.clone())).collect()
     }
 
+    /// Takes in all of a document, and goes over to newer versions of it later: [`Policies::reload`](crate::Policies::reload).
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    #[cfg(feature = "documents")]
+    pub fn policies(&self, document: tidegate::Document) -> Result<crate::Policies, crate::BuildError> {
+        crate::Policies::new(self, document)
+    }
+
     /// The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened. It is taken in pages,
     /// and calls go on between two of them: each route is consistent in itself.
     pub fn snapshot(&self) -> Snapshot {

@@ -40,6 +40,8 @@ mod readme {}
 mod builder;
 mod classify;
 mod clock;
+#[cfg(feature = "documents")]
+mod documents;
 #[cfg(feature = "_bodies")]
 mod drain;
 mod engine;
@@ -65,6 +67,8 @@ mod traced;
 
 pub use builder::{Bound, Builder, Setting};
 pub use classify::{ByFailure, Classify, Failure};
+#[cfg(feature = "documents")]
+pub use documents::Policies;
 #[cfg(feature = "_bodies")]
 pub use drain::Buffered;
 pub use engine::{Engine, Journal};

@@ -211,24 +211,39 @@ impl Policy {
     /// # Errors
     /// As [`Policy::new`].
     pub fn new_in(engine: &Engine, settings: tidegate::Policy) -> Result<Self, BuildError> {
-        let name: Arc<str> = settings.name().into();
-        let Known { hedges, repeats, slot_until_body } = Known::of(&settings);
+        let (name, known) = (settings.name().into(), Known::of(&settings));
         let id = engine.shared.look(|core, _| core.engine.policy(settings))?;
+        Ok(Self::of(engine, id, name, &known))
+    }
+
+    /// The policy that the engine has by this id and these settings.
+    #[cfg(feature = "documents")]
+    pub(crate) fn taken(engine: &Engine, id: PolicyId, settings: &tidegate::Policy) -> Self {
+        Self::of(engine, id, settings.name().into(), &Known::of(settings))
+    }
+
+    /// Notes settings that the engine has taken over.
+    #[cfg(feature = "documents")]
+    pub(crate) fn renew(&self, settings: &tidegate::Policy) {
+        self.inner().note(&Known::of(settings));
+    }
+
+    fn of(engine: &Engine, id: PolicyId, name: Arc<str>, known: &Known) -> Self {
         let site = Site {
             policy: Arc::new(Inner {
                 engine: engine.clone(),
                 id,
                 name,
-                hedges: hedges.into(),
-                repeats: repeats.into(),
-                slot_until_body: slot_until_body.into(),
+                hedges: known.hedges.into(),
+                repeats: known.repeats.into(),
+                slot_until_body: known.slot_until_body.into(),
             }),
             key: DEFAULT.into(),
             route: AtomicU64::new(0),
             request: Request::default(),
             own_criticality: false,
         };
-        Ok(Self { caller: Caller { site: Arc::new(site), classify: ByFailure } })
+        Self { caller: Caller { site: Arc::new(site), classify: ByFailure } }
     }
 
     /// Runs attempts under the policy, on the route `default`, until one decides.

@@ -20,6 +20,7 @@ mod hostile_stores;
 mod http;
 mod http_late;
 mod http_more;
+mod reload;
 mod run;
 mod scenarios;
 mod schedules;

@@ -78,7 +78,7 @@ pub use limit::{
 pub use meter::{Family, Instrument, Meter, ReadPages, Reading, Series};
 pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
 #[cfg(feature = "documents")]
-pub use policy::{Document, UnknownPolicy};
+pub use policy::{Changes, Document, UnknownPolicy};
 pub use policy::{Domain, Key, Policy, PolicyError, Pool, PoolKind, TABLE, TABLES, Value};
 pub use quantile::{DDSketch, MergeError, P2Quantile, WindowedP2Quantile, WordsError};
 pub use retry::{

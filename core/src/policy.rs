@@ -26,7 +26,7 @@ pub(crate) use components::{
 };
 pub use components::{TABLE, TABLES};
 #[cfg(feature = "documents")]
-pub use document::{Document, UnknownPolicy};
+pub use document::{Changes, Document, UnknownPolicy};
 pub use keys::{Domain, Key};
 pub use pool::{Pool, PoolKind};
 

@@ -159,6 +159,23 @@ impl Document {
         self.to_json().bytes().fold(0xcbf2_9ce4_8422_2325, step)
     }
 
+    /// Compares two versions of a document by what they say, pools first.
+    ///
+    /// ```
+    /// use tidegate::Document;
+    /// let old = Document::from_toml("policy.a.deadline = '1s'\npolicy.b.deadline = '1s'").unwrap();
+    /// let new = Document::from_toml("policy.b.deadline = '2s'\npolicy.c.deadline = '1s'").unwrap();
+    /// let changes = old.changes(&new);
+    /// assert_eq!((&changes.added[..], &changes.changed[..]), (&["policy.c".into()][..], &["policy.b".into()][..]));
+    /// assert_eq!(changes.removed, ["policy.a"]);
+    /// ```
+    pub fn changes(&self, to: &Self) -> Changes {
+        let mut changes = Changes::default();
+        changes.compare("pool", &self.pools, &to.pools);
+        changes.compare("policy", &self.policies, &to.policies);
+        changes
+    }
+
     /// The document in TOML: what each policy was given, its preset spelled out, one key per line.
     pub fn to_toml(&self) -> String {
         print::toml(self)
@@ -167,6 +184,32 @@ impl Document {
     /// The document in JSON: the same.
     pub fn to_json(&self) -> String {
         print::json(self)
+    }
+}
+
+/// The difference between two versions of a document. Names are as a document has them: `policy.payments`, `pool.db`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Changes {
+    /// What only the newer version has.
+    pub added: Vec<String>,
+    /// What both have, with other settings.
+    pub changed: Vec<String>,
+    /// What only the older version has.
+    pub removed: Vec<String>,
+}
+
+impl Changes {
+    fn compare<T: PartialEq>(&mut self, table: &str, from: &BTreeMap<String, T>, to: &BTreeMap<String, T>) {
+        for (name, new) in to {
+            match from.get(name) {
+                None => self.added.push(join(table, name)),
+                Some(old) if old != new => self.changed.push(join(table, name)),
+                Some(_) => {}
+            }
+        }
+        let gone = from.keys().filter(|name| !to.contains_key(*name));
+        self.removed.extend(gone.map(|name| join(table, name)));
     }
 }
 

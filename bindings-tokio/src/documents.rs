@@ -1,0 +1,103 @@
+//! The policies of a document, which can be edited while they are in use.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use parking_lot::Mutex;
+use tidegate::{Changes, Document, Flags, PolicyError, UnknownPolicy};
+
+use crate::engine::Engine;
+use crate::error::BuildError;
+use crate::policy::Policy;
+
+/// The policies of a document, by name. Made by [`Engine::policies`].
+///
+/// ```
+/// use tidegate_tokio::core::Document;
+/// use tidegate_tokio::Engine;
+/// let document = |text| Document::from_toml(text).unwrap();
+/// let policies = Engine::new(7).policies(document("policy.reads.deadline = '2s'")).unwrap();
+/// let reads = policies.get("reads").unwrap();
+/// let changes = policies.reload(document("policy.reads.deadline = '1s'\npolicy.writes.deadline = '1s'")).unwrap();
+/// assert_eq!((changes.added, changes.changed), (vec!["policy.writes".into()], vec!["policy.reads".into()]));
+/// assert!(reads.explain().to_string().contains("1 s"), "{}", reads.explain());
+/// assert!(policies.get("write").unwrap_err().to_string().contains("did you mean writes?"));
+/// ```
+pub struct Policies {
+    engine: Engine,
+    state: Mutex<State>,
+}
+
+struct State {
+    document: Document,
+    made: BTreeMap<String, Policy>,
+}
+
+impl Policies {
+    pub(crate) fn new(engine: &Engine, document: Document) -> Result<Self, BuildError> {
+        let policies = engine.load(&document)?;
+        let made = policies.into_iter().map(|policy| (policy.name().to_owned(), policy)).collect();
+        Ok(Self { engine: engine.clone(), state: Mutex::new(State { document, made }) })
+    }
+
+    /// The policy of this name.
+    ///
+    /// # Errors
+    /// The document has none; the error lists the names that it has.
+    pub fn get(&self, name: &str) -> Result<Policy, UnknownPolicy> {
+        let state = self.state.lock();
+        state.document.policy(name)?;
+        Ok(state.made[name].clone())
+    }
+
+    /// The names of all policies, in their order.
+    pub fn names(&self) -> Vec<String> {
+        self.state.lock().made.keys().cloned().collect()
+    }
+
+    /// A number for what the document says, as 16 hexadecimal digits. Processes that report the same digest go by the same settings,
+    /// in whatever language and form.
+    pub fn digest(&self) -> String {
+        format!("{:016x}", self.state.lock().document.digest())
+    }
+
+    /// Goes over to a newer version of the document while its policies are in use: all of it, or nothing.
+    ///
+    /// Policies and pools of both versions keep what they have counted, and calls in flight finish under the settings that they began
+    /// with. A policy that the newer version does not have keeps its settings, for the code that still has it.
+    ///
+    /// # Errors
+    /// Everything that cannot go over; nothing has changed then. A policy keeps the pools that it names, and a pool its kind. A
+    /// new name may not be that of another policy or pool of the engine.
+    ///
+    /// # Panics
+    /// Never: the engine has all policies of a document that it has gone over to.
+    pub fn reload(&self, to: Document) -> Result<Changes, Vec<PolicyError>> {
+        let mut state = self.state.lock();
+        let ids =
+            self.engine.shared.with(|core, now| match core.engine.reload(&state.document, &to, now) {
+                Ok(flags) => (
+                    Ok(to.policies().map(|it| core.engine.policy_named(it.name())).collect::<Vec<_>>()),
+                    flags,
+                ),
+                Err(mistakes) => (Err(mistakes), Flags::default()),
+            })?;
+        let mut made = BTreeMap::new();
+        for (settings, id) in to.policies().zip(ids) {
+            let kept = state.made.remove(settings.name());
+            let policy = kept.or_else(|| Some(Policy::taken(&self.engine, id?, settings)));
+            let policy = policy.expect("the engine has all policies of a document that it has gone over to");
+            policy.renew(settings);
+            made.insert(settings.name().to_owned(), policy);
+        }
+        let changes = state.document.changes(&to);
+        *state = State { document: to, made };
+        Ok(changes)
+    }
+}
+
+impl fmt::Debug for Policies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policies").field("names", &self.names()).field("digest", &self.digest()).finish()
+    }
+}
