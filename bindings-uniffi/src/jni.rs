@@ -15,6 +15,9 @@ use crate::border::caught;
 use crate::numeric::engine;
 use crate::ticks::Ticks;
 
+mod exports;
+mod glue;
+
 /// No word has this value.
 const NO_WORD: jlong = -1;
 

@@ -8,6 +8,7 @@
 #![allow(clippy::needless_pass_by_value)] // what uniffi has lifted is ours
 
 mod border;
+mod document;
 mod fleet;
 mod inspect;
 #[allow(unsafe_code)] // each use says why it is sound, here and below
@@ -28,8 +29,9 @@ use tidegate::{
     TABLE, Time, Verdict, WallTime, wire,
 };
 
-use settings::{checked, checked_pool, pairs};
+use settings::{checked, checked_pool};
 
+pub use document::{Document, DocumentChanges, Loaded, NamedPolicy, NamedPool};
 pub use fleet::{StoreCommand, StoreReply};
 pub use inspect::{CallExplanation, Replayed};
 pub use metrics::{MetricFamily, MetricSeries, Reading, metric_bounds, metric_families};
@@ -84,54 +86,6 @@ pub fn event_types() -> Vec<String> {
 #[uniffi::export]
 pub fn version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
-}
-
-/// A policy of a document.
-#[derive(Clone, Debug, uniffi::Record)]
-pub struct WrittenPolicy {
-    /// Its name.
-    pub name: String,
-    /// Its settings, the preset spelled out.
-    pub pairs: Vec<Pair>,
-}
-
-/// A pool of a document.
-#[derive(Clone, Debug, uniffi::Record)]
-pub struct WrittenPool {
-    /// Its name.
-    pub name: String,
-    /// What it is.
-    pub kind: String,
-    /// Its settings, without the name of their table.
-    pub pairs: Vec<Pair>,
-}
-
-/// What a document says.
-#[derive(Clone, Debug, uniffi::Record)]
-pub struct Written {
-    /// Its pools.
-    pub pools: Vec<WrittenPool>,
-    /// Its policies, by name.
-    pub policies: Vec<WrittenPolicy>,
-}
-
-/// Reads a document of policies: TOML, or JSON.
-///
-/// # Errors
-/// Every mistake of every policy, each with its line.
-#[uniffi::export]
-pub fn read_document(text: &str, json: bool) -> Result<Written, Invalid> {
-    let read = if json { tidegate::Document::from_json(text) } else { tidegate::Document::from_toml(text) };
-    let document = read.map_err(|errors| Invalid::settings(&errors))?;
-    let pools = document.pools().map(|pool| WrittenPool {
-        name: pool.name().to_owned(),
-        kind: pool.kind().name().to_owned(),
-        pairs: pairs(pool.to_pairs()),
-    });
-    let policies = document
-        .policies()
-        .map(|policy| WrittenPolicy { name: policy.name().to_owned(), pairs: pairs(policy.to_pairs()) });
-    Ok(Written { pools: pools.collect(), policies: policies.collect() })
 }
 
 /// A kind of failure that a policy declares.
@@ -469,7 +423,7 @@ mod tests {
         let pairs = vec![Pair { key: "retry.max_attempts".into(), value: Value::Number { value: 0.0 } }];
         let told = engine.policy("p", pairs).unwrap_err().to_string();
         assert_eq!(told, "retry.max_attempts = 0: must be a whole number from 1 to 255");
-        let told = read_document("policy.p.deadline = 1", false).unwrap_err().to_string();
+        let told = document::Document::new("policy.p.deadline = 1", false).unwrap_err().to_string();
         assert!(told.starts_with("policy.p.deadline = 1: ") && told.ends_with("(line 1)"), "{told}");
     }
 

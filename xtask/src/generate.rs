@@ -20,7 +20,7 @@ pub fn generate(shop: &Shop, check: bool) -> Result {
         let run = cargo(shop).args(["run", "--quiet", "-p", "tidegate-generate", "--"]);
         run.args(check.then_some("--check")).stream()?.ok()
     })?;
-    step("kotlin: what uniffi generates", || jvm::generated(shop, check))?;
+    step("kotlin: the functions that cross by JNI", || jvm::generated(shop, check))?;
     let venv = python_environment(shop)?;
     if check {
         return step("python: is the committed stub current?", || check_stub(shop, &venv));

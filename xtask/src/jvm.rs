@@ -20,14 +20,21 @@ fn frugal() -> String {
     format!("-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {own}")
 }
 
-/// Builds what the JVM loads, and what Swift links.
+/// Builds what the JVM loads and what Swift links, and writes their halves of it in Kotlin and Swift.
 pub fn library(shop: &Shop, profile: &str) -> Result {
-    cargo(shop).args(["build", "--quiet", "--profile", profile, "-p", "tidegate-uniffi"]).quiet().map(drop)
+    cargo(shop).args(["build", "--quiet", "--profile", profile, "-p", "tidegate-uniffi"]).quiet()?;
+    bindgen(shop, profile, None)
+}
+
+/// Runs what reads the interface of a library. The static one is never stripped.
+fn bindgen(shop: &Shop, folder: &str, mode: Option<&str>) -> Result {
+    let library = shop.target.join(folder).join("libtidegate_uniffi.a");
+    let run = cargo(shop).args(["run", "--quiet", "-p", "tidegate-bindgen", "--"]).arg(library);
+    run.args(mode).stream()?.ok().map(drop)
 }
 
 /// All steps.
 pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
-    report.step(KOTLIN, "what uniffi generates is current", || Verdict::check(generated(shop, true)));
     let built =
         report.make(KOTLIN, "build the native library (optimised, with checks)", &["kotlin: "], || {
             Verdict::check(library(shop, TESTED))
@@ -72,13 +79,12 @@ pub fn replay(shop: &Shop, count: u64) -> Verdict {
     Verdict::check(run())
 }
 
-/// Writes the generated half of the Kotlin library, or says whether it is current. The generator reads a development
-/// build: a stripped one has nothing left to read.
+/// Writes the list of functions that cross by JNI, or says whether it is current. Nothing is linked: a list that names a function
+/// that is gone would not link.
 pub fn generated(shop: &Shop, check: bool) -> Result {
-    cargo(shop).args(["build", "--quiet", "-p", "tidegate-uniffi"]).quiet()?;
-    let library = shop.target.join("debug/libtidegate_uniffi.so");
-    let run = cargo(shop).args(["run", "--quiet", "-p", "tidegate-bindgen", "--"]).arg(library);
-    run.args(check.then_some("--check")).stream()?.ok().map(drop)
+    let archive = ["--quiet", "-p", "tidegate-uniffi", "--lib", "--crate-type", "staticlib"];
+    cargo(shop).arg("rustc").args(archive).quiet()?;
+    bindgen(shop, "debug", Some(if check { "--check" } else { "--exports" }))
 }
 
 /// What a call costs on the JVM, beside peers.

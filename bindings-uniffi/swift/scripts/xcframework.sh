@@ -17,6 +17,7 @@ mac="aarch64-apple-darwin x86_64-apple-darwin"
 
 rm -rf "$out"
 mkdir -p "$out/headers" "$out/ios" "$out/simulator" "$out/mac"
+(cd "$root" && cargo build -p tidegate-uniffi && cargo run -p tidegate-bindgen -- "$target/debug/libtidegate_uniffi.a")
 cp Sources/TidegateNativeFFI/*.h Sources/TidegateNativeFFI/module.modulemap "$out/headers/"
 
 for triple in $ios $simulator $mac; do

@@ -7,10 +7,18 @@ import TidegateNative
 /// let policies = try Policies(toml: "[policy.payments]\npreset = \"http\"\ndeadline = \"10s\"")
 /// let payments = try policies["payments"]
 /// ```
+///
+/// Copies are the same policies: a reload is seen in all of them.
 public struct Policies: Sendable {
-    private let all: [String: Policy]
-    /// The document's pools, by name.
-    public let pools: [String: Pool]
+    private struct State {
+        var document: Document
+        var all: [String: Policy] = [:]
+        var pools: [String: Pool] = [:]
+    }
+
+    private let state: Locked<State>
+    private let engine: Engine
+    private let classify: Classify?
 
     /// - Throws: `PolicyError` with every mistake of every policy: the key, the value, the rule and the line.
     public init(toml text: String, classify: Classify? = nil, engine: Engine = .shared) throws {
@@ -23,25 +31,94 @@ public struct Policies: Sendable {
     }
 
     private init(_ text: String, json: Bool, _ classify: Classify?, _ engine: Engine) throws {
-        let written = try checked(camelCase: false) { try readDocument(text: text, json: json) }
-        pools = try written.pools.reduce(into: [:]) { $0[$1.name] = try Pool($1, engine: engine) }
-        all = try written.policies.reduce(into: [:]) { all, policy in
-            all[policy.name] = try Policy(policy.name, pairs: policy.pairs, camelCase: false, classify, engine)
+        (self.engine, self.classify) = (engine, classify)
+        let document = try Self.read(text, json)
+        let loaded = try checked(camelCase: false) { try document.load(engine: engine.native, now: engine.now()) }
+        state = Locked(State(document: document))
+        state.withLock { take(loaded, &$0) }
+    }
+
+    private static func read(_ text: String, _ json: Bool) throws -> Document {
+        let document = try checked(camelCase: false) { try Document(text: text, json: json) }
+        try document.settings().noFleet(camelCase: false)
+        return document
+    }
+
+    /// The policies and pools that the engine has of the document now; those that are there already stay the same.
+    private func take(_ loaded: Loaded, _ state: inout State) {
+        let (old, pools) = (state.all, state.pools)
+        state.all = loaded.policies.reduce(into: [:]) { all, policy in
+            old[policy.name]?.refresh()
+            all[policy.name] = old[policy.name] ?? Policy(policy.name, policy.number, classify, engine)
         }
+        state.pools = loaded.pools.reduce(into: [:]) { $0[$1.name] = pools[$1.name] ?? Pool($1, engine: engine) }
     }
 
     /// The names, sorted.
-    public var names: [String] { all.keys.sorted() }
+    public var names: [String] { state.withLock { $0.all.keys.sorted() } }
+
+    /// The document's pools, by name.
+    public var pools: [String: Pool] { state.withLock { $0.pools } }
+
+    /// A number for what the document says, as 16 hexadecimal digits. Processes that report the same digest go by the same settings,
+    /// in whatever language and form.
+    public var digest: String { state.withLock { $0.document.digest() } }
 
     /// A policy.
     ///
     /// - Throws: `UnknownPolicy` with the names that there are.
     public subscript(_ name: String) -> Policy {
         get throws {
-            guard let policy = all[name] else { throw UnknownPolicy(name: name, known: names) }
+            let all = state.withLock { $0.all }
+            guard let policy = all[name] else { throw UnknownPolicy(name: name, known: all.keys.sorted()) }
             return policy
         }
     }
+
+    /// Goes over to a newer version of the document while its policies are in use: all of it, or nothing.
+    ///
+    /// Policies and pools of both versions keep what they have counted, and calls in flight finish under the settings that they
+    /// began with. A policy that the newer version does not have keeps its settings, for the code that still has it.
+    ///
+    /// - Throws: `PolicyError` with every mistake of the document, and everything that cannot go over; nothing has changed then. A
+    ///   policy keeps the pools that it names, and a pool its kind. A new name may not be that of another policy or pool of the engine.
+    @discardableResult
+    public func reload(toml text: String) throws -> Reloaded {
+        try reload(Self.read(text, false))
+    }
+
+    /// The same for JSON.
+    @discardableResult
+    public func reload(json text: String) throws -> Reloaded {
+        try reload(Self.read(text, true))
+    }
+
+    private func reload(_ to: Document) throws -> Reloaded {
+        let reloaded = try state.withLock { state in
+            let changes = try checked(camelCase: false) {
+                try state.document.reload(engine: engine.native, to: to, now: engine.now())
+            }
+            state.document = to
+            take(changes.loaded, &state)
+            return Reloaded(
+                digest: to.digest(), added: changes.added, changed: changes.changed, removed: changes.removed)
+        }
+        engine.wake()
+        engine.publish()
+        return reloaded
+    }
+}
+
+/// What `Policies.reload` has done. Names are as the document has them: `policy.payments`, `pool.db`.
+public struct Reloaded: Sendable, Hashable {
+    /// What the document says now, as `Policies.digest`.
+    public let digest: String
+    /// What only the newer document has.
+    public let added: [String]
+    /// What both have, with other settings.
+    public let changed: [String]
+    /// What only the older document has.
+    public let removed: [String]
 }
 
 /// A name that a document does not have.

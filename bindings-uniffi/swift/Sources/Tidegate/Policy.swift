@@ -64,7 +64,7 @@ public final class Policy: Sendable {
     public let engine: Engine
     let number: UInt32
     let classify: Classify?
-    let kinds: [Kind: UInt64]
+    private let known: Locked<[Kind: UInt64]>
     let complained = Locked(Set<Kind>())
     private let routes = Locked<[String: UInt64]>([:])
     private static let fresh = Locked(0)
@@ -80,18 +80,37 @@ public final class Policy: Sendable {
         try self.init(name, pairs: pairs.list, camelCase: true, classify, engine)
     }
 
-    init(_ name: String?, pairs: [Pair], camelCase: Bool, _ classify: Classify?, _ engine: Engine) throws {
+    convenience init(_ name: String?, pairs: [Pair], camelCase: Bool, _ classify: Classify?, _ engine: Engine) throws {
         let name = name ?? Self.fresh.withLock { count in
             count += 1
             return "policy-\(count)"
         }
         try pairs.noFleet(camelCase: camelCase)
         let number = try checked(camelCase: camelCase) { try engine.native.policy(name: name, pairs: pairs) }
+        self.init(name, number, classify, engine)
+    }
+
+    /// A policy that the engine has.
+    init(_ name: String, _ number: UInt32, _ classify: Classify?, _ engine: Engine) {
+        (self.name, self.engine, self.number, self.classify) = (name, engine, number, classify)
+        known = Locked(Self.kinds(engine, number))
+    }
+
+    /// The numbers of the names that `classify` may answer.
+    var kinds: [Kind: UInt64] { known.withLock { $0 } }
+
+    private static func kinds(_ engine: Engine, _ number: UInt32) -> [Kind: UInt64] {
         var kinds = Kind.numbers
         for (place, kind) in engine.native.kinds(policy: number).enumerated() {
             kinds[Kind(rawValue: kind.name)] = UInt64(place + 9)
         }
-        (self.name, self.engine, self.number, self.classify, self.kinds) = (name, engine, number, classify, kinds)
+        return kinds
+    }
+
+    /// Asks for what is kept of settings, which have changed.
+    func refresh() {
+        let kinds = Self.kinds(engine, number)
+        known.withLock { $0 = kinds }
     }
 
     /// Makes a call: as many attempts of `operation` as the policy allows and needs.
@@ -193,6 +212,7 @@ public final class Policy: Sendable {
         settings.write(&pairs)
         try pairs.list.noFleet()
         try checked { try engine.native.retune(policy: number, name: name, pairs: pairs.list, now: engine.now()) }
+        refresh()
         engine.wake()
         engine.publish()
     }
@@ -247,12 +267,9 @@ public final class Pool: Sendable {
         }
     }
 
-    init(_ written: WrittenPool, engine: Engine) throws {
-        (name, self.engine) = (written.name, engine)
-        try written.pairs.noFleet(camelCase: false)
-        try checked(camelCase: false) {
-            try engine.native.pool(name: written.name, kind: written.kind, pairs: written.pairs, now: engine.now())
-        }
+    /// A pool that the engine has.
+    init(_ taken: NamedPool, engine: Engine) {
+        (name, self.engine) = (taken.name, engine)
     }
 
     /// Gives it other settings, all of them anew. What is counted stays counted, and a limit that grows admits waiters at once.

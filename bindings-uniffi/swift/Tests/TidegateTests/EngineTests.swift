@@ -97,6 +97,23 @@ import TidegateTesting
         #expect(try Policies(json: #"{"policy": {"q": {"preset": "occ"}}}"#, engine: engine).names == ["q"])
     }
 
+    @Test func aDocumentIsReloadedAsAWhole() async throws {
+        let retry = { "retry = { max_attempts = \($0), backoff = { base = \"0s\", max = \"0s\" }, budget = { kind = \"none\" } }" }
+        let policies = try Policies(toml: "[policy.charges]\n\(retry(3))\n[policy.gone]\ndeadline = \"1s\"", engine: engine)
+        let (charges, before) = (try policies["charges"], policies.digest)
+        let done = try policies.reload(toml: "[policy.charges]\n\(retry(2))\n[policy.search]\ndeadline = \"1s\"")
+        #expect(done.added == ["policy.search"] && done.changed == ["policy.charges"] && done.removed == ["policy.gone"])
+        #expect(done.digest == policies.digest && done.digest != before)
+        #expect(try policies["charges"] === charges)
+        #expect(charges.setting("retry.max_attempts") == 2)
+        #expect(policies.names == ["charges", "search"])
+        #expect(try await policies["search"].run { _ in 1 } == 1)
+        let mine = try Policy("mine", deadline: .seconds(7), engine: engine)
+        #expect(throws: PolicyError.self) { try policies.reload(toml: "[policy.mine]\ndeadline = \"1s\"") }
+        #expect(throws: PolicyError.self) { try policies.reload(json: #"{"policy": {"charges": {"rate_limit": {"permits": 1, "per": "1s", "store": "fleet"}}}}"#) }
+        #expect(mine.span("deadline") == .seconds(7) && policies.digest == done.digest)
+    }
+
     @Test func poolsAreShared() async throws {
         let pool = try Pool("db", .bulkhead(Bulkhead(maxConcurrency: 1)), engine: engine)
         let (reads, writes) = (

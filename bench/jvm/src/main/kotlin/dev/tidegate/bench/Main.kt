@@ -7,6 +7,7 @@ import dev.tidegate.Engine
 import dev.tidegate.Policy
 import dev.tidegate.PolicyOptions
 import dev.tidegate.ktor.Tidegate
+import dev.tidegate.parts.TokenBucket
 import dev.tidegate.policy
 import io.github.resilience4j.bulkhead.Bulkhead
 import io.github.resilience4j.bulkhead.BulkheadConfig
@@ -100,11 +101,6 @@ private fun client(status: (Int) -> HttpStatusCode, install: io.ktor.client.Http
 
 fun main() {
     val engine = Engine(seed = 7)
-    val native = dev.tidegate.ffi.Engine(7uL, 10u, false)
-    val number = native.policy("p", listOf(dev.tidegate.ffi.Pair("bulkhead.max_concurrency", dev.tidegate.ffi.Value.Number(25.0))))
-    val route = native.route(number, "r", 0uL)
-    val flags = (2 or (1 shl 2) or (1 shl 3) or (1 shl 7)).toUInt()
-
     val happy = stack(engine, "happy")
     val peer = resilience4j { 42 }
     val light = engine.named("light") { bulkhead { maxConcurrency = 25 } }
@@ -157,14 +153,10 @@ fun main() {
             .map { (name, client) -> Bench(name, 1_000) { times -> runBlocking { repeat(times) { client.get("http://x/") } } } }.toTypedArray(),
         clock = { process.processCpuTime },
     )
+    val bucket = TokenBucket(Duration.ZERO) { permits = 1_000_000; per = 1.seconds; burst = 1_000_000 }
     measure(
-        "Why not uniffi for every event (bulkhead alone)",
-        Bench("begin and on through uniffi over JNA, bulkhead alone", 1_000) { times ->
-            repeat(times) {
-                val begun = native.begin(route, flags, 0uL, 0uL, 0uL, 0uL)!!
-                native.on(begun.call, 12uL, 0uL)
-            }
-        },
+        "A part on its own",
+        Bench("TokenBucket.tryTake", 1_000) { times -> repeat(times) { bucket.tryTake(Duration.ZERO, 0) } },
     )
     println("\nJVM ${System.getProperty("java.version")}, ${Runtime.getRuntime().availableProcessors()} processors")
 }

@@ -11,6 +11,8 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, val 
     private class Known(val tunings: Int) {
         val settings = ConcurrentHashMap<String, Any>()
         val methods = ConcurrentHashMap<String, Boolean>()
+
+        @Volatile var kinds: Map<String, Int>? = null
     }
 
     @Volatile private var known = Known(engine.tunings)
@@ -39,9 +41,11 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, val 
     fun flag(key: String): Boolean = setting(key) == 1.0
 
     /** The numbers of the names that `classify` may answer. */
-    val kinds: Map<String, Int> by lazy {
-        (Outcome.classes + engine.native.engine.kinds(number).map { it.name }).withIndex().associate { it.value to it.index }
-    }
+    val kinds: Map<String, Int>
+        get() = known().let { known ->
+            known.kinds ?: (Outcome.classes + engine.native.engine.kinds(number).map { it.name })
+                .withIndex().associate { it.value to it.index }.also { known.kinds = it }
+        }
 
     /** May what a call does be done twice? */
     fun mayDoTwice(): Boolean = engine.native.engine.mayDoTwice(number)

@@ -1,5 +1,8 @@
 package dev.tidegate
 
+import dev.tidegate.ffi.Document
+import dev.tidegate.ffi.DocumentChanges
+import dev.tidegate.ffi.Loaded
 import dev.tidegate.ffi.StoreReply
 import dev.tidegate.fleet.Store
 import dev.tidegate.internal.Carrier
@@ -13,6 +16,7 @@ import dev.tidegate.testing.FakeTime
 import kotlinx.coroutines.CoroutineDispatcher
 import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.channels.BufferOverflow
+import kotlinx.coroutines.channels.SendChannel
 import kotlinx.coroutines.channels.awaitClose
 import kotlinx.coroutines.flow.Flow
 import kotlinx.coroutines.flow.buffer
@@ -28,21 +32,6 @@ import java.util.logging.Logger
 import kotlin.time.TimeSource
 import dev.tidegate.ffi.Pair as Setting
 
-/** The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened. Spans are in microseconds. */
-public typealias Snapshot = dev.tidegate.ffi.Snapshot
-
-/** What a restore has done. */
-public typealias Restored = dev.tidegate.ffi.Restored
-
-/** How things stand with a call, or how it ended; `text` is all of it, for people. */
-public typealias CallExplanation = dev.tidegate.ffi.CallExplanation
-
-/** What an engine said to a journal. */
-public typealias Replayed = dev.tidegate.ffi.Replayed
-
-/** One thing that an engine did (`docs/telemetry.md`). What a type does not say is null. */
-public typealias TidegateEvent = dev.tidegate.ffi.Event
-
 /** Told of events. What it throws goes to the thread's handler of uncaught exceptions (on Android to the log) and breaks nothing. */
 public fun interface EventListener {
     /** Something has happened. */
@@ -50,15 +39,18 @@ public fun interface EventListener {
 }
 
 /** What [Engine.save] gives: to be kept, and given to [Engine.restore]. */
-public data class SavedState(
+public class SavedState(
     /** When it was saved, in milliseconds of the epoch. */
-    val at: Long,
+    public val at: Long,
     /** What the engine has learned, as JSON. */
-    val state: String,
+    public val state: String,
 )
 
 /**
  * Holds everything that policies share: routes, slots, budgets. A process has one by default, [Engine.default].
+ *
+ * Its memory is freed some time after nothing refers to it and its policies any more. [close] is for what must stop before: an application
+ * that a server unloads, a test.
  *
  * @param seed All the randomness there is; drawn where it is null.
  * @param timeSource Where the engine's time comes from: the platform's monotonic clock where it is null (on Android the one
@@ -73,7 +65,7 @@ constructor(
     timeSource: TimeSource? = null,
     maxRoutes: Int = 10_000,
     journal: Boolean = false,
-) {
+) : AutoCloseable {
     internal val timeSource: TimeSource = timeSource ?: PlatformTime
     internal val native: Native
     private val ticks: Boolean
@@ -93,10 +85,18 @@ constructor(
     private val origin = if (timeSource == null) null else this.timeSource.markNow()
     private val fake = timeSource as? FakeTime
     private val listeners = CopyOnWriteArrayList<Listening>()
+
+    /** Held while a policy is taken in, and while the engine is closed. */
+    private val policies = Any()
     private val timings = Timings(this)
 
     @Volatile private var carrier: Carrier? = null
     private val names = ConcurrentHashMap<Long, String>()
+    private val flows = CopyOnWriteArrayList<SendChannel<*>>()
+
+    /** Is it closed? Then every call is refused. */
+    @Volatile public var isClosed: Boolean = false
+        private set
     private val publishing = AtomicInteger()
 
     init {
@@ -171,6 +171,7 @@ constructor(
     internal fun attach(store: Store, namespace: String, plain: Boolean, dispatcher: CoroutineDispatcher): AutoCloseable {
         val carrier = Carrier(this, store, dispatcher)
         synchronized(listeners) {
+            open()
             check(this.carrier == null) { "this engine has a store already" }
             try {
                 native.engine.attachStore(if (plain) "plain" else "lua", namespace, now().toULong())
@@ -204,16 +205,61 @@ constructor(
     }
 
     /** Takes a policy in: its number. */
-    internal fun take(name: String, pairs: List<Setting>, told: (String) -> String = ::camel): UInt =
-        checked(told) { native.engine.policy(name, pairs) }.also { names[it.toLong()] = name }
+    internal fun take(name: String, pairs: List<Setting>): UInt = synchronized(policies) {
+        open()
+        checked(::camel) { native.engine.policy(name, pairs) }.also { names[it.toLong()] = name }
+    }
+
+    /** Takes a document in. */
+    internal fun load(document: Document): Loaded = synchronized(policies) {
+        open()
+        document.load(native.engine, now().toULong()).also(::named)
+    }.also { changed() }
+
+    /** Goes over from one version of a document to another. */
+    internal fun reload(from: Document, to: Document): DocumentChanges = synchronized(policies) {
+        open()
+        from.reload(native.engine, to, now().toULong()).also { named(it.loaded) }
+    }.also { changed() }
+
+    private fun named(loaded: Loaded) {
+        for (policy in loaded.policies) names[policy.number.toLong()] = policy.name
+    }
+
+    private fun open() = check(!isClosed) { "this engine is closed: make another" }
+
+    /**
+     * Ends its work, for good: calls that wait and all later ones are refused with [ForcedOpen], those that have started finish without
+     * further attempts, listeners and [events] end, and the store that it shares is let go. Policies of it stay as they are; new ones cannot
+     * be made. A second time it does nothing.
+     *
+     * Close it with the application that it is for: what a closed engine has is freed as soon as nothing refers to it.
+     */
+    override fun close() {
+        synchronized(policies) {
+            if (isClosed) return
+            isClosed = true
+            for (policy in names.keys) native.engine.forceOpen(policy.toUInt(), null, true, now().toULong())
+        }
+        changed()
+        synchronized(listeners) {
+            carrier?.close()
+            listeners.clear()
+            timings.sinks.clear()
+            subscribe()
+        }
+        for (flow in flows) flow.close()
+    }
 
     internal fun retune(number: UInt, name: String, pairs: List<Setting>) {
+        open()
         checked(::camel) { native.engine.retune(number, name, pairs, now().toULong()) }
         changed()
     }
 
-    internal fun pool(name: String, kind: String, pairs: List<Setting>, again: Boolean, told: (String) -> String = ::camel) {
-        checked(told) {
+    internal fun pool(name: String, kind: String, pairs: List<Setting>, again: Boolean) {
+        open()
+        checked(::camel) {
             if (again) native.engine.retunePool(name, kind, pairs, now().toULong())
             else native.engine.pool(name, kind, pairs, now().toULong())
         }
@@ -221,6 +267,7 @@ constructor(
     }
 
     internal fun force(policy: UInt, route: ULong?, on: Boolean) {
+        open()
         native.engine.forceOpen(policy, route, on, now().toULong())
         changed()
     }
@@ -237,6 +284,7 @@ constructor(
     /** Hands single spans on, for histograms of somebody else's. */
     internal fun time(sink: Timed): AutoCloseable {
         synchronized(listeners) {
+            open()
             timings.sinks += sink
             subscribe()
         }
@@ -280,7 +328,7 @@ constructor(
      * Why a call waits, or how it ended; null where the engine knows nothing of it. A call that has ended is known from the
      * journal, as long as nothing has been taken from that. Its number is what its events say.
      */
-    public fun explain(call: ULong): CallExplanation? = native.engine.explainCall(call)
+    public fun explain(call: Long): CallExplanation? = native.engine.explainCall(call.toULong())
 
     /** The state of everything. */
     public fun snapshot(): Snapshot = native.engine.snapshot(now().toULong())
@@ -318,6 +366,7 @@ constructor(
         }
         val listening = Listening(types ?: eventTypes, listener)
         synchronized(listeners) {
+            open()
             listeners += listening
             subscribe()
         }
@@ -332,7 +381,12 @@ constructor(
     public val events: Flow<TidegateEvent>
         get() = callbackFlow {
             val subscription = listen(null) { trySend(it) }
-            awaitClose { subscription.close() }
+            flows += channel
+            if (isClosed) close()
+            awaitClose {
+                flows -= channel
+                subscription.close()
+            }
         }.buffer(1_024, BufferOverflow.DROP_OLDEST)
 
     private fun subscribe() {

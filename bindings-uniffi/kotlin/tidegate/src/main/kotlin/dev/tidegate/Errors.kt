@@ -131,7 +131,11 @@ public abstract class Ours internal constructor(told: Told) :
     TidegateException(told.message, told.cause, told.reason, told.retryIn, told.policy, told.route)
 
 /** One mistake in a policy: the [key], the [value] and the [rule] that it breaks. */
-public data class Mistake(val key: String, val value: String, val rule: String) {
+public class Mistake internal constructor(public val key: String, public val value: String, public val rule: String) {
+    override fun equals(other: Any?): Boolean = other is Mistake && other.toString() == toString()
+
+    override fun hashCode(): Int = toString().hashCode()
+
     override fun toString(): String = "$key = $value: $rule"
 }
 

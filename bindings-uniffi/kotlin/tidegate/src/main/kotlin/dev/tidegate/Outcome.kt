@@ -36,11 +36,19 @@ public enum class Opinion {
  * @property opinion Whether to retry, whatever the class.
  * @property retryAfter How long the other side asked us to wait.
  */
-public data class Outcome @JvmOverloads constructor(
-    val kind: String,
-    val opinion: Opinion = Opinion.NONE,
-    val retryAfter: Duration? = null,
+public class Outcome @JvmOverloads constructor(
+    public val kind: String,
+    public val opinion: Opinion = Opinion.NONE,
+    public val retryAfter: Duration? = null,
 ) {
+    private fun all() = listOf(kind, opinion, retryAfter)
+
+    override fun equals(other: Any?): Boolean = other is Outcome && all() == other.all()
+
+    override fun hashCode(): Int = all().hashCode()
+
+    override fun toString(): String = "Outcome(kind=$kind, opinion=$opinion, retryAfter=$retryAfter)"
+
     /** The classes. */
     public companion object {
         /** An outcome of a server that has asked for a wait, for Java. */

@@ -35,23 +35,24 @@ public class PolicyOptions internal constructor(settings: Table) : PolicySetting
  * @property deadline Time for the whole call; the earliest of this, the policy's and those around wins.
  * @property cost Tokens of a rate limit that it takes, 0 to 65,535.
  */
-public data class CallOptions @JvmOverloads constructor(
-    val route: String = "default",
-    val idempotent: Boolean = true,
-    val replayable: Boolean = true,
-    val criticality: Criticality? = null,
-    val deadline: Duration? = null,
-    val cost: Int = 1,
+public class CallOptions @JvmOverloads constructor(
+    public val route: String = "default",
+    public val idempotent: Boolean = true,
+    public val replayable: Boolean = true,
+    public val criticality: Criticality? = null,
+    public val deadline: Duration? = null,
+    public val cost: Int = 1,
 ) {
     init {
         require(cost in 0..0xffff) { "cost = $cost: must be from 0 to 65535" }
     }
 
     /** The same with a [deadline], for Java. */
-    public fun withDeadline(deadline: java.time.Duration): CallOptions = copy(deadline = deadline.toKotlinDuration())
+    public fun withDeadline(deadline: java.time.Duration): CallOptions =
+        CallOptions(route, idempotent, replayable, criticality, deadline.toKotlinDuration(), cost)
 
     /** The same with a [cost], for Java. */
-    public fun withCost(cost: Int): CallOptions = copy(cost = cost)
+    public fun withCost(cost: Int): CallOptions = CallOptions(route, idempotent, replayable, criticality, deadline, cost)
 
     internal val flags: Long =
         (criticality ?: Criticality.NORMAL).ordinal.toLong() or (cost.toLong() shl Wire.COST_SHIFT) or
@@ -309,14 +310,8 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
          */
         @JvmStatic
         @JvmOverloads
-        public fun load(document: String, json: Boolean = false, engine: Engine = Engine.default, classify: Classify? = null): Map<String, Policy> {
-            val same = { text: String -> text }
-            val written = dev.tidegate.internal.checked(same) { dev.tidegate.ffi.readDocument(document, json) }
-            for (pool in written.pools) engine.pool(pool.name, pool.kind, pool.pairs, again = false, told = same)
-            return written.policies.associate {
-                it.name to Policy(Core(engine, it.name, engine.take(it.name, it.pairs, same), classify))
-            }
-        }
+        public fun load(document: String, json: Boolean = false, engine: Engine = Engine.default, classify: Classify? = null): Policies =
+            Policies(document, json, engine, classify)
     }
 }
 

@@ -51,6 +51,9 @@ public class Pool private constructor(
         public fun budget(name: String, engine: Engine = Engine.default, configure: Configure<Budget>): Pool =
             make(name, "budget", engine, Table().also { with(configure) { Budget(it).configure() } })
 
+        /** A pool that the engine has. */
+        internal fun taken(name: String, kind: String, engine: Engine): Pool = Pool(name, kind, engine)
+
         private fun make(name: String, kind: String, engine: Engine, table: Table): Pool =
             Pool(name, kind, engine).also { it.set(table, false) }
     }

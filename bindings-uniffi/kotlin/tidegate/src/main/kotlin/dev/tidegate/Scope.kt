@@ -6,6 +6,8 @@ import dev.tidegate.internal.Wire
 import kotlinx.coroutines.ThreadContextElement
 import kotlinx.coroutines.currentCoroutineContext
 import kotlinx.coroutines.withContext
+import java.lang.ref.WeakReference
+import java.util.WeakHashMap
 import java.util.concurrent.Callable
 import kotlin.coroutines.AbstractCoroutineContextElement
 import kotlin.coroutines.Continuation
@@ -79,10 +81,22 @@ internal class Scope(
     fun timeSource(): TimeSource? = engine?.timeSource ?: around?.timeSource()
 
     companion object Key : CoroutineContext.Key<Scope> {
-        private val here = ThreadLocal.withInitial { Here() }
+        /**
+         * A thread outlives the class loader that has these classes, and keeps what its own variables hold: they hold weakly, and
+         * [places] holds as long as the thread and this class are there.
+         */
+        private val here = ThreadLocal<WeakReference<Here>>()
+        private val places = WeakHashMap<Thread, Here>()
 
         /** The place of this thread: looked up once for each call. */
-        fun here(): Here = here.get()
+        fun here(): Here = here.get()?.get() ?: place()
+
+        private fun place(): Here {
+            val made = Here()
+            synchronized(places) { places[Thread.currentThread()] = made }
+            here.set(WeakReference(made))
+            return made
+        }
 
         fun current(): Scope? = here().current()
 

@@ -42,7 +42,7 @@ class CallbacksTest {
         }
         assertEquals(listOf<Any?>("fine", "fine too", "mine"), answers, "$error")
         assertEquals(listOf("NotImplementedError"), told)
-        assertEquals(mapOf("ok" to 2uL, "not_retryable" to 1uL), engine.snapshot().policies.getValue("p").ends.filterValues { it > 0uL })
+        assertEquals(mapOf("ok" to 2L, "not_retryable" to 1L), engine.snapshot().policies.getValue("p").ends.filterValues { it > 0L })
         leftNothing(engine)
     }
 

@@ -62,9 +62,9 @@ class CancellationTest {
             assertEquals(0, running, "attempts that still run after $after ms")
             first.join()
             assertEquals("next", policy.at("default").run { "next" }, "its place is free after $after ms")
-            val ends = engine.snapshot().policies.getValue("p").ends.filterValues { it > 0uL }
-            assertEquals(3uL, ends.values.sum(), "$ends after $after ms")
-            told = if ("cancelled" in ends) "cancelled" else if (ends["ok"] == 3uL) "ok" else ends.keys.joinToString()
+            val ends = engine.snapshot().policies.getValue("p").ends.filterValues { it > 0L }
+            assertEquals(3L, ends.values.sum(), "$ends after $after ms")
+            told = if ("cancelled" in ends) "cancelled" else if (ends["ok"] == 3L) "ok" else ends.keys.joinToString()
         }
         return told
     }

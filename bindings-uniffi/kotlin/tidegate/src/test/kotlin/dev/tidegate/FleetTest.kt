@@ -132,10 +132,10 @@ class FleetTest {
         val policy = engine.limited()
         val job = launch { policy.run { "never" } }
         runCurrent()
-        assertEquals(1u, engine.snapshot().waiting)
+        assertEquals(1, engine.snapshot().waiting)
         job.cancel()
         runCurrent()
-        assertEquals(0u, engine.snapshot().waiting)
+        assertEquals(0, engine.snapshot().waiting)
         answer.complete(Unit)
         runCurrent()
         assertEquals(listOf("1", "0"), asked, "what was granted in vain is given back")

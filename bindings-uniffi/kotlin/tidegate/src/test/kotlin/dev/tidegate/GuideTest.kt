@@ -139,6 +139,15 @@ class GuideTest {
     }
 
     @Test
+    fun `a document of the guide is reloaded`() {
+        val policies = Policy.load("[policy.charges]\ndeadline = '10s'\nretry.max_attempts = 3")
+        val charges = policies.getValue("charges")
+        val done = policies.reload("[policy.charges]\ndeadline = '5s'\nretry.max_attempts = 3")
+        check(done.changed == listOf("policy.charges") && done.digest == policies.digest)
+        assertEquals("paid", charges.call { "paid" })
+    }
+
+    @Test
     fun `the test of the guide is one`() {
         runTest {
             val engine = Engine(seed = 7, timeSource = testTimeSource)

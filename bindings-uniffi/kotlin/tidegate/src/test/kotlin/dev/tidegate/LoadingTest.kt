@@ -1,13 +1,14 @@
 package dev.tidegate
 
 import org.junit.jupiter.api.Assertions.assertEquals
-import org.junit.jupiter.api.Assertions.assertNotNull
+import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.Timeout
 import org.junit.jupiter.api.io.TempDir
 import java.io.File
 import java.io.IOException
+import java.lang.ref.WeakReference
 import java.net.URLClassLoader
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.TimeUnit
@@ -61,25 +62,43 @@ class LoadingTest {
     }
 
     /** Its classes are its own. */
-    private class Apart(path: List<File>) : URLClassLoader(path.map { it.toURI().toURL() }.toTypedArray(), getPlatformClassLoader()) {
-        fun found(name: String): Class<*>? = findLoadedClass(name)
-    }
+    private class Apart(path: List<File>) : URLClassLoader(path.map { it.toURI().toURL() }.toTypedArray(), getPlatformClassLoader())
+
+    private val path = System.getProperty("java.class.path").split(File.pathSeparator).map(::File)
 
     @Test
-    fun `two class loaders have a library each, with both of its halves`() {
-        val path = System.getProperty("java.class.path").split(File.pathSeparator).map(::File)
+    fun `two class loaders have a library each`() {
         val apart = List(2) { Apart(path) }
-        val libraries = apart.map { it.loadClass("dev.tidegate.internal.Library") }
-        for ((loader, library) in apart.zip(libraries)) {
-            library.getMethod("load").invoke(library.getField("INSTANCE").get(null))
-            // Before another loader tells its path by the same property.
-            assertNotNull(loader.found("dev.tidegate.ffi.UniffiLib"), "uniffi's half is there as soon as the other is")
-        }
         val answers = apart.map { loader ->
             CompletableFuture.supplyAsync { loader.loadClass("dev.tidegate.Loaded").getMethod("work").invoke(null) }
         }
         assertEquals(listOf("attempt 2", "attempt 2"), answers.map { it.get(30, TimeUnit.SECONDS) })
         assertEquals("attempt 2", Loaded.work())
         apart.forEach { it.close() }
+    }
+
+    /** Makes calls with classes of its own on this thread, which goes on, and lets go of them. */
+    private fun used(): WeakReference<ClassLoader> {
+        val loader = Apart(path)
+        assertEquals("attempt 2", loader.loadClass("dev.tidegate.Loaded").getMethod("work").invoke(null))
+        loader.close()
+        return WeakReference(loader)
+    }
+
+    @Test
+    fun `a class loader is collected with the engines of its classes`() {
+        val folders = { File(System.getProperty("java.io.tmpdir")).list().orEmpty().filter { it.startsWith("tidegate") && it.drop(8).all(Char::isDigit) }.toSet() }
+        val before = folders()
+        val threads = Thread.getAllStackTraces().keys
+        val loader = used()
+        val started = Thread.getAllStackTraces().keys - threads
+        assertEquals(emptyList<String>(), started.filter { it.contextClassLoader === loader.get() }.map { it.name }, "threads that keep it")
+        assertEquals(emptySet<String>(), folders() - before, "files of the library")
+        var rounds = 0
+        while (loader.get() != null && rounds++ < 200) {
+            System.gc()
+            Thread.sleep(50)
+        }
+        assertNull(loader.get(), "something keeps the class loader")
     }
 }

@@ -115,7 +115,7 @@ class MetricsTest {
         thread.start()
         thread.join()
         assertEquals(setOf("listener", "timer"), thrown.map { it.message }.toSet())
-        assertEquals(1uL, engine.snapshot().policies.getValue("p").ends["ok"])
+        assertEquals(1L, engine.snapshot().policies.getValue("p").ends["ok"])
     }
 
     @Test
@@ -126,7 +126,7 @@ class MetricsTest {
         assertEquals(7, policy.call({ 7 }) { throw IOException("lost") })
         runCatching { policy.call<Int>({ throw it }) { throw IOException("lost") } }
         assertEquals(listOf("ok", "permanent"), told)
-        assertEquals(1uL to 1uL, engine.snapshot().policies.getValue("p").let { it.fallbacks to it.fallbackFailures })
+        assertEquals(1L to 1L, engine.snapshot().policies.getValue("p").let { it.fallbacks to it.fallbackFailures })
         assertTrue("fallback" in Engine.eventTypes)
     }
 
@@ -233,7 +233,7 @@ class MetricsTest {
     @Test
     fun `a journal gives an engine of the same seed the same state`() {
         val kept = Engine(seed = 7, timeSource = time, journal = true)
-        var call: ULong? = null
+        var call: Long? = null
         kept.listen(setOf("call_done")) { call = it.call }
         policy("p") { engine = kept; retry { } }.call { }
         assertTrue(kept.explain(call!!)!!.text.contains("of policy p on route default"), kept.explain(call!!)!!.text)

@@ -39,9 +39,9 @@ internal fun withEngine(test: suspend TestScope.(Engine) -> Unit) = runTest {
 
 internal fun leftNothing(engine: Engine) {
     val left = engine.snapshot()
-    assertEquals(listOf(0u, 0u, 0u), listOf(left.live, left.waiting, left.lingering), "calls that are left: $left")
+    assertEquals(listOf(0, 0, 0), listOf(left.live, left.waiting, left.lingering), "calls that are left: $left")
     assertEquals(0, engine.waiters.size, "waiters that are left")
-    assertTrue(left.routes.all { it.bulkhead?.inFlight ?: 0u == 0u }, "permits that are left: ${left.routes}")
+    assertTrue(left.routes.all { it.bulkhead?.inFlight ?: 0 == 0 }, "permits that are left: ${left.routes}")
 }
 
 internal suspend fun failure(work: suspend () -> Any?): Throwable = try {
@@ -66,7 +66,7 @@ class RunTest {
     fun `what works is returned, and counted`() = withEngine { engine ->
         val policy = engine.policy { retry { } }
         assertEquals("attempt 1", policy.run { "attempt ${it.number}" })
-        assertEquals(1uL, engine.snapshot().policies.getValue("p").ends["ok"])
+        assertEquals(1L, engine.snapshot().policies.getValue("p").ends["ok"])
     }
 
     @Test
@@ -185,7 +185,7 @@ class RunTest {
         val third = async { policy.run { "third" } }
         runCurrent()
         second.cancelAndJoin()
-        assertEquals(1u, engine.snapshot().routes.single().bulkhead?.waiting)
+        assertEquals(1, engine.snapshot().routes.single().bulkhead?.waiting)
         gate.complete(Unit)
         first.await()
         assertEquals("third", third.await())
@@ -316,7 +316,7 @@ class RunTest {
         runCurrent()
         policy.run { if (it.number == 1) throw IOException("reset") }
         assertEquals(listOf("attempt_started", "attempt_done", "retry_scheduled"), collected.await().take(3).map { it.kind })
-        assertEquals((1..seen.size).map { it.toULong() }, seen.map { it.seq })
+        assertEquals((1..seen.size).map { it.toLong() }, seen.map { it.seq })
         assertEquals(setOf("p"), seen.map { it.policy }.toSet())
         subscription.close()
         broken.close()
@@ -348,10 +348,10 @@ class RunTest {
         val text = "[pool.db]\nbulkhead = { max_concurrency = 3 }\n[policy.reads]\nretry = {}\nbulkhead = { pool = \"db\" }\n"
         val reads = Policy.load(text, engine = engine).getValue("reads")
         assertEquals("fine", reads.at("eu").run { "fine" })
-        assertEquals(3u, engine.snapshot().pools.getValue("db").bulkhead?.limit)
+        assertEquals(3, engine.snapshot().pools.getValue("db").bulkhead?.limit)
         val next = Engine(seed = 7, timeSource = testTimeSource)
         Policy.load(text, engine = next)
-        assertEquals(1u, next.restore(engine.save()).routes)
+        assertEquals(1, next.restore(engine.save()).routes)
         val error = failure { Policy.load("policy.p.deadline = 1", engine = engine) } as PolicyException
         assertEquals("policy.p.deadline", error.mistakes.single().key)
         assertTrue("bulkhead" in reads.explain(), reads.explain())

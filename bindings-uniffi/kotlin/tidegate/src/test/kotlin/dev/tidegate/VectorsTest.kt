@@ -2,11 +2,11 @@ package dev.tidegate
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.ObjectMapper
+import dev.tidegate.ffi.Document
 import dev.tidegate.ffi.Header
 import dev.tidegate.ffi.Invalid
 import dev.tidegate.ffi.Value
 import dev.tidegate.ffi.parseRetryAfter
-import dev.tidegate.ffi.readDocument
 import dev.tidegate.internal.Native
 import dev.tidegate.internal.Wire
 import org.junit.jupiter.api.Assertions.assertEquals
@@ -135,7 +135,7 @@ class VectorsTest {
         val documents = files("documents").flatMap { it["documents"] }
         for (each in documents) {
             val taken = try {
-                readDocument(each["document"].toString(), true)
+                Document(each["document"].toString(), true)
                 true
             } catch (_: Invalid.Settings) {
                 false

@@ -124,10 +124,10 @@ class WrapTest {
         val shop = Shop()
         val orders = engine.with { bulkhead { maxConcurrency = 1 } }.wrap<Orders>(shop)
         assertEquals(listOf<Any?>(5, "no. 3", null), listOf(orders.place("socks"), orders.find(3, 20), orders.find(0)))
-        assertEquals(mapOf("ok" to 3uL), engine.ends().filterValues { it > 0uL })
+        assertEquals(mapOf("ok" to 3L), engine.ends().filterValues { it > 0L })
         orders.close()
         assertEquals(listOf("eu", 7, 8), listOf(orders.region, orders.follow().single(), orders.watch().single()))
-        assertEquals(3uL, engine.ends()["ok"], "no stream, no property and no plain method is a call")
+        assertEquals(3L, engine.ends()["ok"], "no stream, no property and no plain method is a call")
         assertEquals("shop behind \"p\"", orders.toString())
         assertEquals(setOf(orders), hashSetOf(orders, orders))
         assertNotEquals(orders, shop)
@@ -168,7 +168,7 @@ class WrapTest {
         val job = launch { orders.find(1, 60_000) }
         runCurrent()
         job.cancelAndJoin()
-        assertEquals(listOf<Any?>(emptyList<String>(), 1uL), listOf(shop.calls, engine.ends()["cancelled"]))
+        assertEquals(listOf<Any?>(emptyList<String>(), 1L), listOf(shop.calls, engine.ends()["cancelled"]))
     }
 
     @Test
@@ -207,7 +207,7 @@ class WrapTest {
         assertEquals("a!", store.read("a"))
         assertTrue(runCatching { store.write("a", "b") }.exceptionOrNull() is IllegalStateException)
         assertEquals(listOf("a", "later"), listOf(store.keys().single(), store.later().get()))
-        assertEquals(3uL, engine.snapshot().policies.getValue("p").attempts)
+        assertEquals(3L, engine.snapshot().policies.getValue("p").attempts)
         policy.forceOpen()
         assertTrue(runCatching { store.read("a") }.exceptionOrNull() is ForcedOpen)
         leftNothing(engine)

@@ -21,7 +21,7 @@ class TimelineTest {
             val model = TimelineModel(TimelineRepository(url, engine))
             model.refresh()
             assertEquals(Screen.Entries(listOf("one", "two"), stale = false), model.state.value)
-            assertEquals(3uL, engine.snapshot().policies.getValue("timeline").attempts)
+            assertEquals(3L, engine.snapshot().policies.getValue("timeline").attempts)
             model.refresh()
             assertEquals(Screen.Entries(listOf("one", "two"), stale = true), model.state.value)
             val other = TimelineModel(TimelineRepository(url, Engine(seed = 7)))

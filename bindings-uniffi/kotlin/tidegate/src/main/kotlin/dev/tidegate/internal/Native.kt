@@ -1,8 +1,8 @@
 package dev.tidegate.internal
 
 import dev.tidegate.ffi.Engine
-import dev.tidegate.ffi.uniffiEnsureInitialized
-import java.nio.file.Files
+import dev.tidegate.ffi.Interface
+import java.io.File
 
 /**
  * What happens to every call, as numbers, by JNI (`bindings-uniffi/src/jni.rs`). It keeps the engine, which so cannot be
@@ -57,9 +57,6 @@ internal object Library {
     private const val NAME = "tidegate_uniffi"
     private const val HINT = "-Dtidegate.library=<path> names another (docs/kotlin.md, \"Packaging\")"
 
-    /** What uniffi's generated half asks: a path in place of a name, so that both halves have the same library. */
-    private const val OVERRIDE = "uniffi.component.$NAME.libraryOverride"
-
     @Volatile private var loaded = false
 
     /** Runs what asks the library, which is there then. */
@@ -72,25 +69,23 @@ internal object Library {
         if (!loaded) loadOnce()
     }
 
-    // The text of a constant is one object in the whole process: of two class loaders that have this class one waits. Each has a
-    // library of its own, and both tell uniffi's half its path by the same property, so it has to be read before the next is told.
-    private fun loadOnce(): Unit = synchronized(OVERRIDE) { if (!loaded) loadNow() }
+    private fun loadOnce(): Unit = synchronized(this) { if (!loaded) loadNow() }
 
     private fun loadNow() {
         val given = System.getProperty("tidegate.library")
-        if (given == null && isAndroid()) {
-            System.loadLibrary(NAME) // the AAR has it in jni/<abi>, where JNA finds it too
-        } else {
-            val path = given ?: unpacked()
-            try {
-                System.load(path)
-            } catch (error: UnsatisfiedLinkError) {
-                throw UnsatisfiedLinkError("tidegate's native library does not load on ${platform()}: ${error.message}; $HINT").initCause(error)
-            }
-            System.setProperty(OVERRIDE, path)
+        when {
+            given != null -> load(given)
+            isAndroid() -> System.loadLibrary(NAME) // the AAR has it in jni/<abi>
+            else -> unpacked { load(it.path) }
         }
-        uniffiEnsureInitialized()
+        Interface.check()
         loaded = true
+    }
+
+    private fun load(path: String) = try {
+        System.load(path)
+    } catch (error: UnsatisfiedLinkError) {
+        throw UnsatisfiedLinkError("tidegate's native library does not load on ${platform()}: ${error.message}; $HINT").initCause(error)
     }
 
     fun isAndroid(): Boolean = System.getProperty("java.vm.name") == "Dalvik"
@@ -111,17 +106,36 @@ internal object Library {
         return "$system-$machine"
     }
 
-    /** The library of this platform, out of the jar. */
-    private fun unpacked(): String {
+    /** Runs [use] with the library of this platform, out of the jar; its file is removed then, where the system lets go of it. */
+    private inline fun unpacked(use: (File) -> Unit) {
         val file = System.mapLibraryName(NAME)
         val resource = "/dev/tidegate/native/${platform()}/$file"
-        val stream = Engine::class.java.getResourceAsStream(resource)
+        val stream = Library::class.java.getResourceAsStream(resource)
             ?: throw UnsatisfiedLinkError("tidegate has no native library for ${platform()}: no $resource in its jar; $HINT")
-        val folder = Files.createTempDirectory("tidegate")
-        val path = folder.resolve(file)
-        stream.use { Files.copy(it, path) }
-        path.toFile().deleteOnExit()
-        folder.toFile().deleteOnExit()
-        return path.toFile().absolutePath
+        val folder = fresh()
+        val path = File(folder, file)
+        try {
+            check(path.createNewFile()) { "somebody else has written $path" }
+            stream.use { from -> path.outputStream().use { from.copyTo(it, 1 shl 16) } }
+            use(path)
+        } finally {
+            // Windows keeps the file of a library that is in use: it goes with the process there.
+            if (!path.delete()) for (made in listOf(folder, path)) made.deleteOnExit()
+            folder.delete()
+        }
+    }
+
+    /** A folder that is ours alone. What `Files` would do for that costs a tenth of a start: a secure random number for its name. */
+    private fun fresh(): File {
+        val all = File(System.getProperty("java.io.tmpdir")).absoluteFile
+        repeat(1000) {
+            val folder = File(all, "tidegate${System.nanoTime()}")
+            if (folder.mkdir()) {
+                folder.setWritable(false, false)
+                folder.setWritable(true, true)
+                return folder
+            }
+        }
+        throw UnsatisfiedLinkError("tidegate cannot make a folder for its native library in $all; $HINT")
     }
 }

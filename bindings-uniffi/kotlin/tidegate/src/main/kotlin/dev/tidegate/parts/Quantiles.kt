@@ -1,6 +1,6 @@
 package dev.tidegate.parts
 
-import dev.tidegate.ffi.DdSketch as NativeSketch
+import dev.tidegate.ffi.DDSketch as NativeSketch
 import dev.tidegate.ffi.P2Quantile as NativeP2
 import dev.tidegate.ffi.WindowedP2Quantile as NativeWindowed
 import dev.tidegate.internal.Library

@@ -117,7 +117,7 @@ class BlockingTest {
             thread.join(60_000)
         }
         assertTrue(error is InterruptedException && took < 30.seconds, "$error after $took")
-        assertEquals(1uL, real.snapshot().policies.getValue("p").ends["cancelled"])
+        assertEquals(1L, real.snapshot().policies.getValue("p").ends["cancelled"])
         leftNothing(real)
     }
 
@@ -129,12 +129,12 @@ class BlockingTest {
             assertSame(error, assertThrows<IOException> { narrow.call({ "cached" }) { throw error } })
             assertTrue(Thread.interrupted(), "the mark stays")
         }
-        assertEquals(2uL, engine.snapshot().policies.getValue("p").ends["cancelled"])
+        assertEquals(2L, engine.snapshot().policies.getValue("p").ends["cancelled"])
         assertEquals("closed", narrow.call { "closed" })
         Thread.currentThread().interrupt()
         assertThrows<SocketTimeoutException> { policy(name = "late") { retry { maxAttempts = 1 } }.call { throw SocketTimeoutException("read") } }
         assertTrue(Thread.interrupted())
-        assertEquals(2uL, engine.snapshot().policies.getValue("p").ends["cancelled"], "a timeout is a failure")
+        assertEquals(2L, engine.snapshot().policies.getValue("p").ends["cancelled"], "a timeout is a failure")
     }
 
     @Test
@@ -242,7 +242,7 @@ class BlockingTest {
         val narrow = policy(real) { bulkhead { maxConcurrency = 2; maxQueue = 100; acquireTimeout = 60.seconds }; retry { backoff { base = 1.milliseconds } } }
         val threads = List(8) { thread { repeat(50) { narrow.call { if (it.number == 1) throw lost } } } }
         threads.forEach { it.join() }
-        assertEquals(400uL, real.snapshot().policies.getValue("p").ends["ok"])
+        assertEquals(400L, real.snapshot().policies.getValue("p").ends["ok"])
         leftNothing(real)
         assertNotNull(real)
     }

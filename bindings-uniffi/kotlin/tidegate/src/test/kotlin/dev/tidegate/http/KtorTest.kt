@@ -79,7 +79,7 @@ class KtorTest : MoreRules() {
         runBlocking {
             client.prepareGet("http://localhost/socket").execute { response ->
                 assertEquals(101, response.status.value)
-                assertEquals(0u, engine.snapshot().live)
+                assertEquals(0, engine.snapshot().live)
                 delay(1_100)
                 assertTrue(response.coroutineContext.isActive, "the deadline was that of the request")
                 response.cancel()

@@ -80,7 +80,7 @@ class LateTest {
 
     @AfterEach
     fun nothingIsLeft() {
-        until { engine.snapshot().let { it.live + it.lingering } == 0u }
+        until { engine.snapshot().let { it.live + it.lingering } == 0 }
         leftNothing(engine)
         val threads = arrayOfNulls<Thread>(Thread.activeCount() + 50).also { Thread.enumerate(it) }
         assertTrue(threads.filterNotNull().none { it.name.startsWith("tidegate") }, "no thread is ours")

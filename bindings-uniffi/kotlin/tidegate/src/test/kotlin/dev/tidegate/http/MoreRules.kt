@@ -84,14 +84,14 @@ abstract class MoreRules : Rules() {
         val client = using(http { bulkhead { maxConcurrency = 1; maxQueue = 5 } })
         val (_, close) = client.open()
         val (cancel, ended) = client.start()
-        until { engine.snapshot().waiting == 1u }
+        until { engine.snapshot().waiting == 1 }
         cancel()
         assertNotNull(ended())
-        until { engine.snapshot().waiting == 0u }
+        until { engine.snapshot().waiting == 0 }
         close()
-        until { engine.snapshot().live == 0u }
+        until { engine.snapshot().live == 0 }
         assertEquals(200, client.send().status)
-        assertEquals(1uL, engine.snapshot().policies.getValue("p").ends["cancelled"])
+        assertEquals(1L, engine.snapshot().policies.getValue("p").ends["cancelled"])
     }
 
     @Test
@@ -99,7 +99,7 @@ abstract class MoreRules : Rules() {
         Origin.script("default" to mapOf("body_bytes" to 200_000))
         val client = using(http { bulkhead { maxConcurrency = 1 }; slotUntil = SlotUntil.HEADERS })
         val (read, _) = client.open()
-        until { engine.snapshot().live == 0u }
+        until { engine.snapshot().live == 0 }
         assertEquals(200_000, read().length)
     }
 
@@ -107,9 +107,9 @@ abstract class MoreRules : Rules() {
     fun `rule 8, a body that fails is recorded`() {
         val error = cut(http())
         assertTrue(error is IOException, "$error")
-        until { engine.snapshot().live == 0u }
-        val ends = engine.snapshot().policies.getValue("p").ends.filterValues { it > 0uL }
-        assertEquals(mapOf("not_retryable" to 1uL), ends, "a success at the head, and then not")
+        until { engine.snapshot().live == 0 }
+        val ends = engine.snapshot().policies.getValue("p").ends.filterValues { it > 0L }
+        assertEquals(mapOf("not_retryable" to 1L), ends, "a success at the head, and then not")
     }
 
     @Test
@@ -149,7 +149,7 @@ abstract class MoreRules : Rules() {
         assertEquals(1, attempts().size)
         val kind = if (held == Held.ATTEMPTS) "gave_up" else "retry_suppressed"
         assertEquals(listOf(kind to held.reason.word, "call_done" to held.reason.word), told.toList())
-        assertEquals(1uL, engine.snapshot().policies.getValue("p").ends[held.reason.word])
+        assertEquals(1L, engine.snapshot().policies.getValue("p").ends[held.reason.word])
         val counted = metrics.read().single { it.family.name == "tidegate_retries_suppressed_total" && it.labels["policy"] == "p" }
         assertEquals(held.reason.word to 1.0, counted.labels["reason"] to counted.value)
         if (held !in setOf(Held.NOT_RETRYABLE, Held.ATTEMPTS)) { // nothing was held back there: the first attempt was all

@@ -125,7 +125,7 @@ class OkHttpTest : MoreRules() {
         val client = OkHttpClient.Builder().addInterceptor(policy.okHttpInterceptor()).build()
         val api = Retrofit.Builder().baseUrl(Origin.url).client(client).build().create(Api::class.java)
         assertEquals("OK", runBlocking { api.x() }.string().trim())
-        assertEquals(2uL, own.snapshot().policies.getValue("retrofit").attempts)
+        assertEquals(2L, own.snapshot().policies.getValue("retrofit").attempts)
         client.connectionPool.evictAll()
     }
 }
@@ -144,7 +144,7 @@ object OlderOkHttp {
         val told = client(1.milliseconds).newCall(request).execute().use { "${it.code} after ${it.report?.attempts} attempts" }
         val call = client(60.seconds).newCall(request)
         thread {
-            while (engine.snapshot().policies.values.sumOf { it.attempts } < 3uL) Thread.sleep(1)
+            while (engine.snapshot().policies.values.sumOf { it.attempts } < 3L) Thread.sleep(1)
             Thread.sleep(50)
             call.cancel()
         }

@@ -198,14 +198,14 @@ abstract class Rules {
         Origin.sequence(503)
         val policy = http { retry { backoff { base = 20.seconds; max = 20.seconds } } }
         val (cancel, ended) = using(policy).start()
-        until { attempts().isNotEmpty() && engine.snapshot().routes.any { it.active == 1u } }
+        until { attempts().isNotEmpty() && engine.snapshot().routes.any { it.active == 1 } }
         Thread.sleep(100)
         val took = measureTime {
             cancel()
             assertNotNull(ended())
         }
         assertTrue(took < 10.seconds, "$took")
-        assertEquals(1uL, engine.snapshot().policies.getValue("p").ends["cancelled"])
+        assertEquals(1L, engine.snapshot().policies.getValue("p").ends["cancelled"])
     }
 
     @Test
@@ -215,7 +215,7 @@ abstract class Rules {
         while (attempts().isEmpty()) Thread.sleep(1)
         cancel()
         assertNotNull(ended())
-        assertEquals(1uL, engine.snapshot().policies.getValue("p").ends["cancelled"])
+        assertEquals(1L, engine.snapshot().policies.getValue("p").ends["cancelled"])
     }
 
     @Test
@@ -247,7 +247,7 @@ abstract class Rules {
         assertEquals(200_000, read().length)
         val (_, close) = client.open()
         close()
-        until { engine.snapshot().live == 0u }
+        until { engine.snapshot().live == 0 }
         assertEquals(200, client.send().status)
     }
 
@@ -256,8 +256,8 @@ abstract class Rules {
         Origin.script("default" to mapOf("body_bytes" to 200_000))
         val client = using(http { deadline = 3.seconds; bulkhead { maxConcurrency = 1 } })
         val (_, close) = client.open()
-        assertEquals(1u, engine.snapshot().live)
-        until { engine.snapshot().live == 0u }
+        assertEquals(1, engine.snapshot().live)
+        until { engine.snapshot().live == 0 }
         assertEquals(200, client.send().status)
         runCatching { close() }
     }

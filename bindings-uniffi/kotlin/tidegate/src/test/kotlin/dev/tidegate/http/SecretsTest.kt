@@ -70,7 +70,7 @@ class SecretsTest {
     @ValueSource(strings = ["a\nERROR forged", "a\r\nERROR forged", "\u001b[31mred", "\u009b31mred", "left\u202eright", "iso\u2066lated", "line\u2028separator", "nul\u0000byte"])
     fun `S8, no key of a route forges a line of a log`(key: String) {
         val own = engine
-        val calls = CopyOnWriteArrayList<ULong>()
+        val calls = CopyOnWriteArrayList<Long>()
         val of = policy("p") { engine = own; rateLimit { permits = 1; per = 1.minutes } }.at(key)
         engine.listen { event -> event.call?.let { calls += it } }.use {
             of.call { }
