@@ -98,7 +98,7 @@ import TidegateTesting
     }
 
     @Test func aDocumentIsReloadedAsAWhole() async throws {
-        let retry = { "retry = { max_attempts = \($0), backoff = { base = \"0s\", max = \"0s\" }, budget = { kind = \"none\" } }" }
+        let retry = { (attempts: Int) in "retry = { max_attempts = \(attempts), backoff = { base = \"0s\", max = \"0s\" }, budget = { kind = \"none\" } }" }
         let policies = try Policies(toml: "[policy.charges]\n\(retry(3))\n[policy.gone]\ndeadline = \"1s\"", engine: engine)
         let (charges, before) = (try policies["charges"], policies.digest)
         let done = try policies.reload(toml: "[policy.charges]\n\(retry(2))\n[policy.search]\ndeadline = \"1s\"")

@@ -26,17 +26,31 @@ public fun interface BodyFactory {
  * @property bodyFactory Makes the body anew for a repeat, where it can be read only once; the first attempt sends the request's own.
  * @property retryHeader Do repeats carry `Retry-Attempt: n`? Where it is null, the adapter's setting says.
  */
-public data class RequestOptions @JvmOverloads constructor(
-    val policy: Policy? = null,
-    val route: String? = null,
-    val idempotent: Boolean? = null,
-    val replayable: Boolean? = null,
-    val criticality: Criticality? = null,
-    val deadline: Duration? = null,
-    val cost: Int = 1,
-    val retryHeader: Boolean? = null,
-    val bodyFactory: BodyFactory? = null,
+public class RequestOptions @JvmOverloads constructor(
+    public val policy: Policy? = null,
+    public val route: String? = null,
+    public val idempotent: Boolean? = null,
+    public val replayable: Boolean? = null,
+    public val criticality: Criticality? = null,
+    public val deadline: Duration? = null,
+    public val cost: Int = 1,
+    public val retryHeader: Boolean? = null,
+    public val bodyFactory: BodyFactory? = null,
 ) {
+    /** The same, with what is given in the place of what was. */
+    public fun copy(
+        policy: Policy? = this.policy,
+        route: String? = this.route,
+        idempotent: Boolean? = this.idempotent,
+        replayable: Boolean? = this.replayable,
+        criticality: Criticality? = this.criticality,
+        deadline: Duration? = this.deadline,
+        cost: Int = this.cost,
+        retryHeader: Boolean? = this.retryHeader,
+        bodyFactory: BodyFactory? = this.bodyFactory,
+    ): RequestOptions =
+        RequestOptions(policy, route, idempotent, replayable, criticality, deadline, cost, retryHeader, bodyFactory)
+
     /** The same with a [deadline], for Java. */
     public fun withDeadline(deadline: java.time.Duration): RequestOptions = copy(deadline = deadline.toKotlinDuration())
 

@@ -37,12 +37,18 @@ public enum class Evidence {
 }
 
 /** A transition of a breaker. */
-public data class Transition(
+public class Transition internal constructor(
     /** From this … */
-    val from: BreakerState,
+    public val from: BreakerState,
     /** … to this. */
-    val to: BreakerState,
-)
+    public val to: BreakerState,
+) {
+    override fun equals(other: Any?): Boolean = other is Transition && from == other.from && to == other.to
+
+    override fun hashCode(): Int = 31 * from.hashCode() + to.hashCode()
+
+    override fun toString(): String = "Transition(from=$from, to=$to)"
+}
 
 /**
  * Proof of an admission, to be handed back with what came of it, once.

@@ -25,11 +25,11 @@ public class RetryToken internal constructor(internal val native: NativeToken) {
  * @property isThrottling Did the other side ask for less load?
  * @property isTimeout Did the attempt run out of its time?
  */
-public data class ErrorInfo @JvmOverloads constructor(
-    val isRetrySafe: Boolean? = null,
-    val retryAfter: Duration? = null,
-    val isThrottling: Boolean = false,
-    val isTimeout: Boolean = false,
+public class ErrorInfo @JvmOverloads constructor(
+    public val isRetrySafe: Boolean? = null,
+    public val retryAfter: Duration? = null,
+    public val isThrottling: Boolean = false,
+    public val isTimeout: Boolean = false,
 )
 
 /**
