@@ -1,6 +1,7 @@
 //! Policy documents: texts in, numbered policies out. Core reads and checks them; conversions and nothing else.
 
 use tidegate::{Document, PolicyError, Value};
+use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::host::{host, with};
 use crate::json::Json;
@@ -8,8 +9,8 @@ use crate::output::{self, mistakes};
 use crate::{answer, time};
 
 /// Reads the document in the input, in JSON: its number. Or −1, and the output tells the mistakes. TOML would be a quarter of the module.
-#[unsafe(no_mangle)]
-pub extern "C" fn document() -> f64 {
+#[wasm_bindgen]
+pub fn document() -> f64 {
     let text = host(|host| host.text(0, usize::MAX));
     answer(Document::from_json(&text).map_err(|errors| lined(&errors)).map(|document| {
         host(|host| {
@@ -24,8 +25,8 @@ pub extern "C" fn document() -> f64 {
 }
 
 /// Forgets a document.
-#[unsafe(no_mangle)]
-pub extern "C" fn forget_document(document: u32) {
+#[wasm_bindgen]
+pub fn forget_document(document: u32) {
     host(|host| {
         if let Some(place) = host.documents.get_mut(document as usize) {
             *place = None;
@@ -35,8 +36,8 @@ pub extern "C" fn forget_document(document: u32) {
 
 /// Takes the pools and policies of a document into an engine: 0, and the output has as JSON its digest, its pools (name, kind,
 /// pairs) and its policies (name, number, pairs). Or −1, and the output tells the mistakes.
-#[unsafe(no_mangle)]
-pub extern "C" fn take_document(engine: u32, document: u32, now: f64) -> f64 {
+#[wasm_bindgen]
+pub fn take_document(engine: u32, document: u32, now: f64) -> f64 {
     let Some(document) = document_of(document) else { return -1.0 };
     answer(taken(engine, &document, now).map(|text| {
         host(|host| host.output = text);
@@ -46,8 +47,8 @@ pub extern "C" fn take_document(engine: u32, document: u32, now: f64) -> f64 {
 
 /// Takes an engine over from one document to another, as a whole or not at all: 0, and who can go on now is among the woken. Or
 /// −1, and the output tells why not.
-#[unsafe(no_mangle)]
-pub extern "C" fn reload(engine: u32, from: u32, to: u32, now: f64) -> f64 {
+#[wasm_bindgen]
+pub fn reload(engine: u32, from: u32, to: u32, now: f64) -> f64 {
     let (Some(from), Some(to)) = (document_of(from), document_of(to)) else { return -1.0 };
     let reloaded = with(engine, |it| it.core.reload(&from, &to, time(now)));
     answer(reloaded.map(|_| 0.0).map_err(|errors| lined(&errors)))

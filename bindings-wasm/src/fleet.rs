@@ -2,6 +2,7 @@
 
 use tidegate::Time;
 use tidegate::fleet::{CommandId, Reply, StoreKind};
+use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::host::{host, with};
 use crate::json::Json;
@@ -12,8 +13,8 @@ const ERROR: u32 = 1;
 
 /// Attaches a store of this kind (its place among all) to an engine; the input is the namespace of its keys. `high` and `low`
 /// are random bits that name this process.
-#[unsafe(no_mangle)]
-pub extern "C" fn attach_store(engine: u32, kind: u32, high: u32, low: u32, now: f64) {
+#[wasm_bindgen]
+pub fn attach_store(engine: u32, kind: u32, high: u32, low: u32, now: f64) {
     let namespace = host(|host| host.text(0, usize::MAX));
     let kind = StoreKind::ALL.get(kind as usize).copied().unwrap_or(StoreKind::Lua);
     let process = u64::from(high) << 32 | u64::from(low);
@@ -22,8 +23,8 @@ pub extern "C" fn attach_store(engine: u32, kind: u32, high: u32, low: u32, now:
 
 /// Takes the commands for the store, as JSON in the output, oldest first: id, milliseconds that its answer may take, the place
 /// of the word that routes it, and the words. All words are UTF-8: names, numbers, and the text of scripts.
-#[unsafe(no_mangle)]
-pub extern "C" fn commands(engine: u32) {
+#[wasm_bindgen]
+pub fn commands(engine: u32) {
     let mut commands = Vec::new();
     with(engine, |it| it.core.take_commands(&mut commands));
     let mut json = Json::default();
@@ -44,8 +45,8 @@ pub extern "C" fn commands(engine: u32) {
 
 /// Takes what came of a command: 0, the answer in the input; 1, the error whose text it is; another number, nothing. The
 /// flags as a step has them.
-#[unsafe(no_mangle)]
-pub extern "C" fn reply(engine: u32, command: f64, what: u32, now: f64) -> u32 {
+#[wasm_bindgen]
+pub fn reply(engine: u32, command: f64, what: u32, now: f64) -> u32 {
     let bytes = host(|host| std::mem::take(&mut host.input));
     let reply = match what {
         ANSWER => Reply::Bytes(&bytes),

@@ -1,6 +1,7 @@
 //! What only the full module exports.
 
 use tidegate::{Duration, Policy, PolicyId, Pool, PoolKind, RouteId};
+use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::host::{host, with};
 use crate::json::{self, listed};
@@ -8,8 +9,8 @@ use crate::output::{self, mistakes, pieces};
 use crate::{NO_WORD, answer, meter, staged, time};
 
 /// Gives a policy the staged pairs as its settings: 0, and who can go on now is among the woken. Or −1, as for `policy`.
-#[unsafe(no_mangle)]
-pub extern "C" fn retune(engine: u32, policy: u32, now: f64) -> f64 {
+#[wasm_bindgen]
+pub fn retune(engine: u32, policy: u32, now: f64) -> f64 {
     let retuned = staged(Policy::from_pairs).map_err(|errors| mistakes(&errors)).and_then(|to| {
         let retuned = with(engine, |it| it.core.retune(PolicyId::from_word(policy), to, time(now)));
         retuned.map_err(|clash| output::clash("policy", &clash))
@@ -19,8 +20,8 @@ pub extern "C" fn retune(engine: u32, policy: u32, now: f64) -> f64 {
 
 /// Takes in the staged pairs as a pool, or gives it other settings: 0, or −1, as for `policy`. Kinds are in the order of
 /// `PoolKind::ALL`.
-#[unsafe(no_mangle)]
-pub extern "C" fn pool(engine: u32, kind: u32, again: u32, now: f64) -> f64 {
+#[wasm_bindgen]
+pub fn pool(engine: u32, kind: u32, again: u32, now: f64) -> f64 {
     let Some(kind) = PoolKind::ALL.get(kind as usize) else { return NO_WORD };
     let made = staged(|name, pairs| Pool::from_pairs(name, *kind, pairs));
     let taken = made.map_err(|errors| mistakes(&errors)).and_then(|pool| {
@@ -34,15 +35,15 @@ pub extern "C" fn pool(engine: u32, kind: u32, again: u32, now: f64) -> f64 {
 }
 
 /// The name of the path in the input, for `begin`; 0 where its policy holds nothing.
-#[unsafe(no_mangle)]
-pub extern "C" fn target(engine: u32, route: f64, now: f64) -> f64 {
+#[wasm_bindgen]
+pub fn target(engine: u32, route: f64, now: f64) -> f64 {
     let path = host(|host| host.text(0, usize::MAX));
     with(engine, |it| it.core.target(RouteId::from_word(route as u64), &path, time(now)).to_word()) as f64
 }
 
 /// Refuses all calls of a policy (of the route, where that is not 0), or lets them through again. Then ask `wakes`.
-#[unsafe(no_mangle)]
-pub extern "C" fn force_open(engine: u32, policy: u32, route: f64, on: u32, now: f64) {
+#[wasm_bindgen]
+pub fn force_open(engine: u32, policy: u32, route: f64, on: u32, now: f64) {
     let route = (route > 0.0).then(|| RouteId::from_word(route as u64));
     with(engine, |it| {
         let _ = it.core.force_open(PolicyId::from_word(policy), route, on != 0, time(now));
@@ -50,30 +51,30 @@ pub extern "C" fn force_open(engine: u32, policy: u32, route: f64, on: u32, now:
 }
 
 /// The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class, each with a NUL behind it.
-#[unsafe(no_mangle)]
-pub extern "C" fn kinds(engine: u32, policy: u32) {
+#[wasm_bindgen]
+pub fn kinds(engine: u32, policy: u32) {
     let text = with(engine, |it| kinds_of(it.core.policy_of(PolicyId::from_word(policy))));
     host(|host| host.output = text);
 }
 
 /// The state of everything, as JSON.
-#[unsafe(no_mangle)]
-pub extern "C" fn snapshot(engine: u32, now: f64) {
+#[wasm_bindgen]
+pub fn snapshot(engine: u32, now: f64) {
     let view = with(engine, |it| it.core.snapshot(time(now)));
     host(|host| host.output = json::snapshot(&view));
 }
 
 /// What the engine has learned, as JSON for `restore`.
-#[unsafe(no_mangle)]
-pub extern "C" fn save(engine: u32, now: f64) {
+#[wasm_bindgen]
+pub fn save(engine: u32, now: f64) {
     let saved = with(engine, |it| it.core.save(time(now)));
     host(|host| host.output = saved);
 }
 
 /// Goes on from what `save` gave (the input), which is this old: 0, and the output tells what became of it. Or −1, and
 /// why not.
-#[unsafe(no_mangle)]
-pub extern "C" fn restore(engine: u32, elapsed_us: f64, now: f64) -> f64 {
+#[wasm_bindgen]
+pub fn restore(engine: u32, elapsed_us: f64, now: f64) -> f64 {
     let saved = host(|host| host.text(0, usize::MAX));
     let elapsed = Duration::from_micros(elapsed_us as u64);
     match with(engine, |it| it.core.restore(&saved, elapsed, time(now))) {
@@ -86,8 +87,8 @@ pub extern "C" fn restore(engine: u32, elapsed_us: f64, now: f64) -> f64 {
 }
 
 /// Starts or stops keeping records for `records`.
-#[unsafe(no_mangle)]
-pub extern "C" fn subscribe(engine: u32, on: u32) {
+#[wasm_bindgen]
+pub fn subscribe(engine: u32, on: u32) {
     with(engine, |it| {
         it.heard = on != 0;
         meter::subscribe(it);
@@ -96,8 +97,8 @@ pub extern "C" fn subscribe(engine: u32, on: u32) {
 
 /// The records since the last time are counted, and where somebody listens, put into the output as a list in JSON; how many
 /// have been dropped so far.
-#[unsafe(no_mangle)]
-pub extern "C" fn records(engine: u32) -> f64 {
+#[wasm_bindgen]
+pub fn records(engine: u32) -> f64 {
     with(engine, |it| {
         let mut records = Vec::new();
         it.core.take_records(&mut records);
@@ -115,8 +116,8 @@ pub extern "C" fn records(engine: u32) -> f64 {
 }
 
 /// The key of a route, for a record: in the output, empty for one that has been evicted.
-#[unsafe(no_mangle)]
-pub extern "C" fn key_of(engine: u32, route: f64) {
+#[wasm_bindgen]
+pub fn key_of(engine: u32, route: f64) {
     let key = with(engine, |it| it.core.key_of(RouteId::from_word(route as u64)).map(str::to_owned));
     host(|host| host.output = key.unwrap_or_default());
 }
@@ -128,7 +129,7 @@ fn kinds_of(policy: Option<&Policy>) -> String {
 }
 
 /// A caller got something in the place of an error of a call on this route, or did not.
-#[unsafe(no_mangle)]
-pub extern "C" fn note_fallback(engine: u32, route: f64, ok: u32, now: f64) {
+#[wasm_bindgen]
+pub fn note_fallback(engine: u32, route: f64, ok: u32, now: f64) {
     with(engine, |it| it.core.note_fallback(RouteId::from_word(route as u64), ok != 0, time(now)));
 }

@@ -3,6 +3,7 @@
 use tidegate::{
     Answer, CallExplanation, CallId, Clash, Duration, Flags, Input, PolicyExplanation, PolicyId, Time, wire,
 };
+use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::host::{host, with};
 use crate::json::{Json, listed};
@@ -16,8 +17,8 @@ fn moment(at: Time) -> f64 {
 }
 
 /// What a policy does, as JSON.
-#[unsafe(no_mangle)]
-pub extern "C" fn explain(engine: u32, policy: u32) {
+#[wasm_bindgen]
+pub fn explain(engine: u32, policy: u32) {
     let told = with(engine, |it| it.core.explain_policy(PolicyId::from_word(policy)));
     host(|host| host.output = told.map_or_else(|| "null".to_owned(), |of| of_policy(&of)));
 }
@@ -64,8 +65,8 @@ fn of_policy(of: &PolicyExplanation) -> String {
 }
 
 /// How things stand with a call, or how it ended, as JSON; `null` where nothing is known of it.
-#[unsafe(no_mangle)]
-pub extern "C" fn explain_call(engine: u32, call: f64) {
+#[wasm_bindgen]
+pub fn explain_call(engine: u32, call: f64) {
     let told = with(engine, |it| it.core.explain_call(CallId::from_word(call as u64)));
     host(|host| host.output = told.map_or_else(|| "null".to_owned(), |of| of_call(&of)));
 }
@@ -100,8 +101,8 @@ fn of_call(of: &CallExplanation) -> String {
 }
 
 /// The journal's lines since they were last taken; they are taken where `take` is not 0.
-#[unsafe(no_mangle)]
-pub extern "C" fn journal(engine: u32, take: u32) {
+#[wasm_bindgen]
+pub fn journal(engine: u32, take: u32) {
     let text = with(engine, |it| {
         let mut taken = Vec::new();
         if take != 0 {
@@ -115,8 +116,8 @@ pub extern "C" fn journal(engine: u32, take: u32) {
 
 /// Puts the lines in the input in: where the engine's clock stands then, and what it said to each as a list in JSON. Or the
 /// negative number of the line that is none, and in the output why not.
-#[unsafe(no_mangle)]
-pub extern "C" fn replay(engine: u32) -> f64 {
+#[wasm_bindgen]
+pub fn replay(engine: u32) -> f64 {
     let text = host(|host| host.text(0, usize::MAX));
     let mut inputs = Vec::new();
     for (number, line) in text.lines().enumerate() {

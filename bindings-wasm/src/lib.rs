@@ -2,9 +2,8 @@
 //!
 //! Words are those of `core/src/wire.rs`; as `f64` each is exact, because they are below 2^53. What happens to every call
 //! (`begin`, `begun`, `on`) crosses as numbers alone. Texts are rare: the host writes them into `input`, and reads what is
-//! longer than a number from `output`. The module imports nothing, so it cannot do anything but answer
-//! (`docs/adr/0025-one-import.md` says why there is no glue). What only the full engine has is in `full.rs` and `meter.rs`
-//! (`docs/adr/0025-one-import.md`).
+//! longer than a number from `output`. `wasm-bindgen` makes the types of it all for TypeScript
+//! (`docs/adr/0025-one-import.md`). What only the full engine has is in `full.rs`, `meter.rs` and `documents.rs`.
 
 #[cfg(not(tidegate_small))]
 mod documents;
@@ -27,6 +26,7 @@ use tidegate::{
     CallId, Engine as Core, HttpFailure, Kind, Options, Policy, PolicyId, Request, RouteId, Time, Value,
     Verdict, WallTime, wire,
 };
+use wasm_bindgen::prelude::wasm_bindgen;
 
 use host::{Engine, Staged, host, with};
 use output::{mistakes, plain};
@@ -39,8 +39,8 @@ fn time(us: f64) -> Time {
 }
 
 /// Makes room for texts of this length together; where they are to be written.
-#[unsafe(no_mangle)]
-pub extern "C" fn input(length: u32) -> *mut u8 {
+#[wasm_bindgen]
+pub fn input(length: u32) -> *mut u8 {
     host(|host| {
         host.input.clear();
         host.input.resize(length as usize, 0);
@@ -49,20 +49,20 @@ pub extern "C" fn input(length: u32) -> *mut u8 {
 }
 
 /// Where the last answer that is no number lies.
-#[unsafe(no_mangle)]
-pub extern "C" fn output() -> *const u8 {
+#[wasm_bindgen]
+pub fn output() -> *const u8 {
     host(|host| host.output.as_ptr())
 }
 
 /// How long it is, in bytes.
-#[unsafe(no_mangle)]
-pub extern "C" fn output_length() -> u32 {
+#[wasm_bindgen]
+pub fn output_length() -> u32 {
     host(|host| host.output.len() as u32)
 }
 
 /// A new engine of this seed (64 bits in two halves): its handle.
-#[unsafe(no_mangle)]
-pub extern "C" fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal: u32) -> u32 {
+#[wasm_bindgen]
+pub fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal: u32) -> u32 {
     let options = Options::default().max_routes(max_routes).journal(journal != 0);
     let core = Core::new(u64::from(seed_high) << 32 | u64::from(seed_low), options);
     let begun = CallId::from_word(0);
@@ -82,14 +82,14 @@ pub extern "C" fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal
 }
 
 /// Forgets an engine. Its handle is never given again.
-#[unsafe(no_mangle)]
-pub extern "C" fn forget_engine(engine: u32) {
+#[wasm_bindgen]
+pub fn forget_engine(engine: u32) {
     host(|host| host.remove(engine));
 }
 
 /// Stages a pair whose value is a number; the input is its key.
-#[unsafe(no_mangle)]
-pub extern "C" fn number(value: f64) {
+#[wasm_bindgen]
+pub fn number(value: f64) {
     host(|host| {
         let key = host.text(0, usize::MAX);
         host.staged.push((key, Staged::Number(value)));
@@ -97,8 +97,8 @@ pub extern "C" fn number(value: f64) {
 }
 
 /// Stages a pair whose value is a word; the input is its key, of this length, and the word.
-#[unsafe(no_mangle)]
-pub extern "C" fn word(key: u32) {
+#[wasm_bindgen]
+pub fn word(key: u32) {
     host(|host| {
         let value = host.text(key as usize, usize::MAX);
         let key = host.text(0, key as usize);
@@ -107,8 +107,8 @@ pub extern "C" fn word(key: u32) {
 }
 
 /// What the text in the input is in the table of keys (`wire::about`).
-#[unsafe(no_mangle)]
-pub extern "C" fn about() -> u32 {
+#[wasm_bindgen]
+pub fn about() -> u32 {
     wire::about(&host(|host| host.text(0, usize::MAX)))
 }
 
@@ -120,14 +120,14 @@ fn staged<T>(work: impl FnOnce(&str, &[(&str, Value<'_>)]) -> T) -> T {
 }
 
 /// Grants every retry without asking its budget where `on` is not 0, for tests.
-#[unsafe(no_mangle)]
-pub extern "C" fn lift_budgets(engine: u32, on: u32) {
+#[wasm_bindgen]
+pub fn lift_budgets(engine: u32, on: u32) {
     with(engine, |it| it.core.lift_budgets(on != 0));
 }
 
 /// Takes in the staged pairs as a policy whose name is the input: its number. Or −1, and the output tells the mistakes.
-#[unsafe(no_mangle)]
-pub extern "C" fn policy(engine: u32) -> f64 {
+#[wasm_bindgen]
+pub fn policy(engine: u32) -> f64 {
     let taken = staged(Policy::from_pairs).map_err(|errors| mistakes(&errors)).and_then(|policy| {
         with(engine, |it| it.core.policy(policy)).map_err(|clash| output::clash("policy", &clash))
     });
@@ -143,23 +143,15 @@ fn answer(result: Result<f64, String>) -> f64 {
 }
 
 /// The route of the key in the input, under a policy.
-#[unsafe(no_mangle)]
-pub extern "C" fn route(engine: u32, policy: u32, now: f64) -> f64 {
+#[wasm_bindgen]
+pub fn route(engine: u32, policy: u32, now: f64) -> f64 {
     let key = host(|host| host.text(0, usize::MAX));
     with(engine, |it| it.core.route(PolicyId::from_word(policy), &key, time(now)).to_word()) as f64
 }
 
 /// Begins a call: its first step, or −1 for a request that there is none of. Its id is what `begun` tells.
-#[unsafe(no_mangle)]
-pub extern "C" fn begin(
-    engine: u32,
-    route: f64,
-    flags: u32,
-    remaining: f64,
-    parent: f64,
-    target: f64,
-    now: f64,
-) -> f64 {
+#[wasm_bindgen]
+pub fn begin(engine: u32, route: f64, flags: u32, remaining: f64, parent: f64, target: f64, now: f64) -> f64 {
     let request: Option<Request> =
         wire::unpack_request(u64::from(flags), remaining as u64, parent as u64, target as u64);
     let Some(request) = request else { return NO_WORD };
@@ -171,21 +163,21 @@ pub extern "C" fn begin(
 }
 
 /// The id of the call that has begun last.
-#[unsafe(no_mangle)]
-pub extern "C" fn begun(engine: u32) -> f64 {
+#[wasm_bindgen]
+pub fn begun(engine: u32) -> f64 {
     with(engine, |it| it.begun.to_word() as f64)
 }
 
 /// Tells a call what happened: its next step, or −1 for an event that there is none of.
-#[unsafe(no_mangle)]
-pub extern "C" fn on(engine: u32, call: f64, event: f64, now: f64) -> f64 {
+#[wasm_bindgen]
+pub fn on(engine: u32, call: f64, event: f64, now: f64) -> f64 {
     let Some(event) = wire::unpack_event(event as u64) else { return NO_WORD };
     with(engine, |it| wire::pack_step(it.core.on(CallId::from_word(call as u64), event, time(now))) as f64)
 }
 
 /// How many calls can go on now because of what happened since the last time; `woken` tells which.
-#[unsafe(no_mangle)]
-pub extern "C" fn wakes(engine: u32) -> u32 {
+#[wasm_bindgen]
+pub fn wakes(engine: u32) -> u32 {
     with(engine, |it| {
         it.woken.clear();
         it.core.take_wakes(&mut it.woken);
@@ -194,15 +186,15 @@ pub extern "C" fn wakes(engine: u32) -> u32 {
 }
 
 /// One of those.
-#[unsafe(no_mangle)]
-pub extern "C" fn woken(engine: u32, place: u32) -> f64 {
+#[wasm_bindgen]
+pub fn woken(engine: u32, place: u32) -> f64 {
     with(engine, |it| it.woken.get(place as usize).map_or(0.0, |call| call.to_word() as f64))
 }
 
 /// The outcome of an HTTP answer, at its place in the word of a Finished event. The input has its headers: name, NUL,
 /// value, NUL, and so on.
-#[unsafe(no_mangle)]
-pub extern "C" fn classify(engine: u32, policy: u32, status: u32, wall_us: f64) -> f64 {
+#[wasm_bindgen]
+pub fn classify(engine: u32, policy: u32, status: u32, wall_us: f64) -> f64 {
     let input = host(|host| std::mem::take(&mut host.input));
     let mut pieces = input.split(|byte| *byte == 0);
     let mut headers = Vec::new();
@@ -217,31 +209,31 @@ pub extern "C" fn classify(engine: u32, policy: u32, status: u32, wall_us: f64) 
 }
 
 /// May a request of the method in the input be repeated without an idempotency key?
-#[unsafe(no_mangle)]
-pub extern "C" fn retries_method(engine: u32, policy: u32) -> u32 {
+#[wasm_bindgen]
+pub fn retries_method(engine: u32, policy: u32) -> u32 {
     let method = host(|host| host.text(0, usize::MAX));
     with(engine, |it| it.core.retries_method(PolicyId::from_word(policy), &method)).into()
 }
 
 /// Does a fallback stand in for this end: a verdict's number, and a failure's kind (from 32 on: there is none), judged by
 /// the policy's classifier or not?
-#[unsafe(no_mangle)]
-pub extern "C" fn falls_back(engine: u32, policy: u32, verdict: u32, failure: u32, judged: u32) -> u32 {
+#[wasm_bindgen]
+pub fn falls_back(engine: u32, policy: u32, verdict: u32, failure: u32, judged: u32) -> u32 {
     let Some(verdict) = Verdict::ALL.get(verdict as usize) else { return 0 };
     let failure = u8::try_from(failure).ok().and_then(Kind::new);
     with(engine, |it| it.core.falls_back(PolicyId::from_word(policy), *verdict, failure, judged != 0)).into()
 }
 
 /// May what a call does be done twice under a policy?
-#[unsafe(no_mangle)]
-pub extern "C" fn may_do_twice(engine: u32, policy: u32) -> u32 {
+#[wasm_bindgen]
+pub fn may_do_twice(engine: u32, policy: u32) -> u32 {
     with(engine, |it| it.core.policy_of(PolicyId::from_word(policy)).is_some_and(Policy::may_do_twice)).into()
 }
 
 /// The value of a policy's key (the input) that is in force: a number, spans in microseconds. Where it is none, it is not a
 /// number, and the output has the word, or nothing.
-#[unsafe(no_mangle)]
-pub extern "C" fn setting(engine: u32, policy: u32) -> f64 {
+#[wasm_bindgen]
+pub fn setting(engine: u32, policy: u32) -> f64 {
     let key = host(|host| host.text(0, usize::MAX));
     with(engine, |it| {
         let word = match it.core.setting(PolicyId::from_word(policy), &key) {

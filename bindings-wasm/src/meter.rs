@@ -1,6 +1,7 @@
 //! Metrics: core's meter, and its series as JSON. Conversions and nothing else.
 
 use tidegate::{Family, Meter, PolicyId, Reading, Series};
+use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::host::{Engine, host, with};
 use crate::json::Json;
@@ -15,8 +16,8 @@ pub fn subscribe(engine: &mut Engine) {
 }
 
 /// Starts to count for metrics, if nobody has: `max_routes` routes of each policy have series of their own.
-#[unsafe(no_mangle)]
-pub extern "C" fn measure(engine: u32, max_routes: u32) {
+#[wasm_bindgen]
+pub fn measure(engine: u32, max_routes: u32) {
     with(engine, |it| {
         it.meter.get_or_insert_with(|| Meter::new(max_routes as usize));
         subscribe(it);
@@ -47,8 +48,8 @@ fn written(json: &mut Json, of: &Series) {
 }
 
 /// What the route of the key in the input is called in labels: in the output.
-#[unsafe(no_mangle)]
-pub extern "C" fn label(engine: u32, policy: u32) {
+#[wasm_bindgen]
+pub fn label(engine: u32, policy: u32) {
     let key = host(|host| host.text(0, usize::MAX));
     let label = with(engine, |it| {
         let label = it.meter.as_mut().map(|meter| meter.label(PolicyId::from_word(policy), &key));
@@ -59,8 +60,8 @@ pub extern "C" fn label(engine: u32, policy: u32) {
 
 /// The families of metrics as JSON in the output: name, instrument, labels beside `policy` and `route`, and what it says;
 /// and after them the upper bounds of histograms, in seconds.
-#[unsafe(no_mangle)]
-pub extern "C" fn families() {
+#[wasm_bindgen]
+pub fn families() {
     let mut json = Json::default();
     json.list(|json| {
         json.list(|json| {

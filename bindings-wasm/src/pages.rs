@@ -1,6 +1,7 @@
 //! What is read page by page, so that the event loop can go on between two pages (ADR 0022).
 
 use tidegate::{Engine as Core, Meter, ReadPages, RouteView, SavePages, SavedPart, SnapshotPages};
+use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::host::{Engine, host, with};
 use crate::{json, meter, time};
@@ -19,8 +20,8 @@ pub enum Reader {
 }
 
 /// Begins to read the snapshot (0), the state to be saved (1) or the series (2): the reader's number, for `page`.
-#[unsafe(no_mangle)]
-pub extern "C" fn pages(engine: u32, what: u32) -> u32 {
+#[wasm_bindgen]
+pub fn pages(engine: u32, what: u32) -> u32 {
     let reader = match what {
         0 => Reader::Snapshot(SnapshotPages::default(), Vec::new()),
         1 => Reader::Save(SavePages::default(), false),
@@ -38,8 +39,8 @@ pub extern "C" fn pages(engine: u32, what: u32) -> u32 {
 
 /// Reads or writes the next page: whether there is another. The output has its JSON: a list of routes or of series, at last (but for
 /// series) an object with everything else, or nothing. After its last page a reader is gone.
-#[unsafe(no_mangle)]
-pub extern "C" fn page(engine: u32, reader: u32, now: f64) -> u32 {
+#[wasm_bindgen]
+pub fn page(engine: u32, reader: u32, now: f64) -> u32 {
     let (text, more) = with(engine, |it| {
         let Engine { core, meter, readers, .. } = it;
         let Some(place) = readers.get_mut(reader as usize) else { return (String::new(), false) };

@@ -48,7 +48,8 @@ export function isFull(): boolean {
 export function there(): Native | undefined {
   if (native === undefined && source.now !== undefined && !fetches) {
     try {
-      install(new WebAssembly.Instance(compiled(source.now()), {}), "full");
+      const module = compiled(source.now());
+      install(new WebAssembly.Instance(module, importsOf(module)), "full");
     } catch (error) {
       if (source.later === undefined) throw error;
       fetches = true;
@@ -147,7 +148,19 @@ async function fetched(which: Which): Promise<void> {
 export async function use(code: Code, which: Which): Promise<void> {
   checkPlatform();
   const module = code instanceof WebAssembly.Module ? code : await WebAssembly.compile(code);
-  install(await WebAssembly.instantiate(module, {}), which);
+  install(await WebAssembly.instantiate(module, importsOf(module)), which);
+}
+
+/**
+ * What wasm-bindgen has a module import: a function that fills a table of JavaScript's values, of which our exports take none. So it
+ * does nothing here, and the module cannot do anything but answer.
+ */
+function importsOf(module: WebAssembly.Module): WebAssembly.Imports {
+  const imports: Record<string, Record<string, () => void>> = {};
+  for (const { module: from, name } of WebAssembly.Module.imports(module)) {
+    imports[from] = { ...imports[from], [name]: () => undefined };
+  }
+  return imports;
 }
 
 function unavailable(which: Which, cause: unknown): Error {
