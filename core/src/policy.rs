@@ -17,6 +17,7 @@ mod pool;
 mod presets;
 mod span;
 mod suggest;
+mod words;
 mod written;
 
 pub use check::{PolicyError, Value};

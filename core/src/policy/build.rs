@@ -1,10 +1,9 @@
 //! From checked settings to a policy.
 
+use super::Policy;
 use super::check::Settings;
 use super::written::Written;
-use super::{OnLoss, Policy, Unit};
-use crate::full::{FULL, Full, Rare};
-use crate::window::WindowKind;
+use crate::full::{Full, Rare};
 
 impl Settings {
     /// The policy of checked settings.
@@ -27,30 +26,5 @@ impl Settings {
                 .map(|full| Rare::new(self.throttle(), full)),
             hedge: Full::here().filter(|_| self.uses("hedge.")).map(|full| Rare::new(self.hedge(), full)),
         }
-    }
-
-    /// The first of two keys where it is given, else the second.
-    pub(super) fn or(&self, path: &'static str, other: &'static str) -> &'static str {
-        if self.given(path) { path } else { other }
-    }
-
-    pub(super) fn in_fleet(&self, path: &str) -> bool {
-        FULL && self.word(path) == "fleet"
-    }
-
-    pub(super) fn on_loss(&self, path: &str) -> OnLoss {
-        match self.word(path) {
-            "open" => OnLoss::Open,
-            "closed" => OnLoss::Closed,
-            _ => OnLoss::Local,
-        }
-    }
-
-    pub(super) fn unit(&self, path: &str) -> Unit {
-        if self.word(path) == "attempt" { Unit::Attempt } else { Unit::Call }
-    }
-
-    pub(super) fn window_kind(&self, path: &str) -> WindowKind {
-        if self.word(path) == "tumbling" { WindowKind::Tumbling } else { WindowKind::Sliding }
     }
 }
