@@ -196,7 +196,7 @@ impl Engine {
         let Ok(number) = u16::try_from(self.desk.policies.len()) else {
             return clash(policy, "an engine holds at most 65,536 policies; make them once, not per call");
         };
-        if let Some(rule) = self.fleet_rule(&policy) {
+        if let Some(rule) = fleet::rule_against(self.fleet.as_deref(), &policy) {
             return clash(policy, rule);
         }
         let homes = match self.homes_of(&policy) {
@@ -234,7 +234,7 @@ impl Engine {
         match self.desk.policies.number_of(policy) {
             Some(number) => {
                 if !self.desk.chores.is_empty() {
-                    self.catch_up_for_key(number, now);
+                    self.fleet_desk().catch_up_for_key(number, now);
                 }
                 let entry = &self.desk.policies[usize::from(number)];
                 let operated = Operated { forced: entry.forced, changes: entry.changes.last };
@@ -289,7 +289,7 @@ impl Engine {
         self.desk.calls.clear();
         self.desk.routes.clear_calls();
         if !self.desk.chores.is_empty() {
-            self.catch_up_all(now);
+            self.fleet_desk().catch_up_all(now);
         }
         self.desk.targets.forget_calls();
         self.desk.wakes.clear();

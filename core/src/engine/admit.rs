@@ -14,6 +14,7 @@ use super::stage::{Answer, Context, Stage as _};
 use super::timer::{limit, span};
 use crate::action::{Action, Step, Verdict, Wait};
 use crate::breaker::CircuitBreaker;
+use crate::engine::desk::Desk;
 use crate::full::FULL;
 use crate::policy::Unit;
 use crate::throttle::AdaptiveThrottle;
@@ -41,6 +42,57 @@ macro_rules! pass {
     };
 }
 
+impl Desk {
+    #[cfg_attr(not(tidegate_small), inline(always))]
+    fn guard_here(&mut self, slot: Slot, now: Time) -> Answer {
+        let call = &mut self.calls[slot];
+        let route = &mut self.routes[call.route];
+        let context = Context { policies: &self.policies, seed: self.seed, now };
+        if let Some((from, answer)) = route.ask::<CircuitBreaker>(call, context) {
+            self.note(move |it| CircuitBreaker::record_change(it, slot, from, now));
+            return answer;
+        }
+        if let Some((from, answer)) = route.ask::<AdaptiveThrottle>(call, context) {
+            self.note(move |it| AdaptiveThrottle::record_change(it, slot, from, now));
+            return answer;
+        }
+        Answer::broken(Verdict::Throttled)
+    }
+
+    /// All stages are passed: the attempt starts.
+    #[cfg_attr(not(tidegate_small), inline(always))]
+    pub(super) fn start(&mut self, slot: Slot, now: Time) -> Step {
+        let call = &mut self.calls[slot];
+        let policy = &self.policies[usize::from(call.policy)].policy;
+        let by_attempt = call.has(flag::HOLDS)
+            && policy.bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);
+        let (timeout, hedges) = (policy.attempt_timeout, policy.hedge.is_some());
+        call.attempts += 1;
+        let bit = call.lane().bit();
+        call.lanes |= bit;
+        call.stopped &= !bit;
+        call.flags &= !(flag::RACING | flag::UNHEDGED | flag::TOKENS);
+        if by_attempt {
+            call.flags = call.flags & !flag::HOLDS | flag::PER_LANE;
+        }
+        call.start(now, limit(now, timeout));
+        let (attempt, mut until) = (call.attempts, call.moment.min(call.deadline));
+        if call.has(flag::SIDE) {
+            self.calls.side_mut(slot).moment = 0;
+        }
+        self.count_attempt(slot, false, now);
+        self.note_course(move |it| it.attempt_started(slot, false, now));
+        if hedges {
+            until = until.min(self.hedge_due(slot));
+        }
+        let route = self.calls[slot].route;
+        if self.routes[route].stages & stage::LEASED != 0 {
+            until = self.before_renewal(route, until, now);
+        }
+        Step { next: span(until, now), ..Step::plain(Action::Attempt { attempt, hedge: false }) }
+    }
+}
+
 impl Engine {
     /// A new call's way to its first attempt. What refuses without a permit is asked before any queue (R2).
     #[inline]
@@ -54,7 +106,7 @@ impl Engine {
             return self.refuse(slot, Verdict::DeadlineBefore, None, now);
         }
         if stages & stage::GATES == 0 {
-            return self.start(slot, now);
+            return self.desk.start(slot, now);
         }
         if stages & stage::RATE != 0 {
             let home = self.desk.routes[call.route].rate_at;
@@ -68,7 +120,7 @@ impl Engine {
     /// Takes a call through the stages from this one on.
     pub(super) fn proceed(&mut self, slot: Slot, from: Stage, now: Time) -> Step {
         match self.pass(slot, from, now) {
-            Answer::Pass => self.start(slot, now),
+            Answer::Pass => self.desk.start(slot, now),
             Answer::Wait(step) => step,
             Answer::Refuse(verdict, retry_in) => self.refuse(slot, verdict, retry_in, now),
         }
@@ -150,7 +202,7 @@ impl Engine {
         if self.desk.routes[self.desk.calls[slot].route].guard.is_some() {
             return self.guard_in_fleet(slot, now);
         }
-        self.guard_here(slot, now)
+        self.desk.guard_here(slot, now)
     }
 
     /// The same where the breaker is the fleet's.
@@ -158,23 +210,7 @@ impl Engine {
     fn guard_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {
         let route = self.desk.calls[slot].route;
         let fleet = self.fleet_desk().consult_fleet(route, false, now);
-        fleet.unwrap_or_else(|| self.guard_here(slot, now))
-    }
-
-    #[cfg_attr(not(tidegate_small), inline(always))]
-    fn guard_here(&mut self, slot: Slot, now: Time) -> Answer {
-        let call = &mut self.desk.calls[slot];
-        let route = &mut self.desk.routes[call.route];
-        let context = Context { policies: &self.desk.policies, seed: self.desk.seed, now };
-        if let Some((from, answer)) = route.ask::<CircuitBreaker>(call, context) {
-            self.desk.note(move |it| CircuitBreaker::record_change(it, slot, from, now));
-            return answer;
-        }
-        if let Some((from, answer)) = route.ask::<AdaptiveThrottle>(call, context) {
-            self.desk.note(move |it| AdaptiveThrottle::record_change(it, slot, from, now));
-            return answer;
-        }
-        Answer::broken(Verdict::Throttled)
+        fleet.unwrap_or_else(|| self.desk.guard_here(slot, now))
     }
 
     /// What a waiter finds whose turn may have come: a hold's place, or tokens.
@@ -226,39 +262,6 @@ impl Engine {
             };
         }
         wait(Wait::Queue, self.desk.patience(slot).min(now.after(MAX_PARK)), now)
-    }
-
-    /// All stages are passed: the attempt starts.
-    #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn start(&mut self, slot: Slot, now: Time) -> Step {
-        let call = &mut self.desk.calls[slot];
-        let policy = &self.desk.policies[usize::from(call.policy)].policy;
-        let by_attempt = call.has(flag::HOLDS)
-            && policy.bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);
-        let (timeout, hedges) = (policy.attempt_timeout, policy.hedge.is_some());
-        call.attempts += 1;
-        let bit = call.lane().bit();
-        call.lanes |= bit;
-        call.stopped &= !bit;
-        call.flags &= !(flag::RACING | flag::UNHEDGED | flag::TOKENS);
-        if by_attempt {
-            call.flags = call.flags & !flag::HOLDS | flag::PER_LANE;
-        }
-        call.start(now, limit(now, timeout));
-        let (attempt, mut until) = (call.attempts, call.moment.min(call.deadline));
-        if call.has(flag::SIDE) {
-            self.desk.calls.side_mut(slot).moment = 0;
-        }
-        self.desk.count_attempt(slot, false, now);
-        self.desk.note_course(move |it| it.attempt_started(slot, false, now));
-        if hedges {
-            until = until.min(self.desk.hedge_due(slot));
-        }
-        let route = self.desk.calls[slot].route;
-        if self.desk.routes[route].stages & stage::LEASED != 0 {
-            until = self.desk.before_renewal(route, until, now);
-        }
-        Step { next: span(until, now), ..Step::plain(Action::Attempt { attempt, hedge: false }) }
     }
 
     /// The owner of a granted permit has come: later stages run now (R2).

@@ -32,7 +32,7 @@ impl Engine {
             return (CallId::from_word(0), self.answer(Step::done(Verdict::StaleRoute), now));
         };
         if !self.desk.chores.is_empty() {
-            self.catch_up(route, now);
+            self.fleet_desk().catch_up(route, now);
         }
         let mut call = Call::new(self.ordinal, now, route, self.desk.routes[route].policy);
         self.ordinal += 1;
@@ -71,7 +71,8 @@ impl Engine {
             return self.answer(Step::done(Verdict::Stale), now);
         };
         if !self.desk.chores.is_empty() {
-            self.catch_up(self.desk.calls[slot].route, now);
+            let route = self.desk.calls[slot].route;
+            self.fleet_desk().catch_up(route, now);
         }
         let call = &mut self.desk.calls[slot];
         if let Event::Finished { attempt, outcome } = event
@@ -200,7 +201,7 @@ impl Engine {
         call.retry();
         let again = self.desk.policies[usize::from(call.policy)].again;
         if self.desk.routes[call.route].stages & stage::GATES & again == 0 {
-            return self.start(slot, now);
+            return self.desk.start(slot, now);
         }
         self.proceed(slot, Stage::Look, now)
     }

@@ -6,9 +6,9 @@ use super::fleet::breaker::Guard;
 use super::place::RouteAt;
 use super::queue::Pool;
 use super::route::{Route, stage};
+use crate::engine::fleet::FleetDesk;
 use std::collections::BTreeMap;
 
-use super::Engine;
 use super::chores::{Chore, LOOKED_AT};
 use crate::time::Time;
 
@@ -49,7 +49,7 @@ impl Changes {
     }
 }
 
-impl Engine {
+impl FleetDesk<'_> {
     /// Changes the routes of a policy from this slot on, as many as a step may; the rest is left to the next steps. Those with
     /// calls that a new bulkhead counts are among them: how many calls, by route.
     pub(super) fn change_routes(
@@ -160,8 +160,8 @@ impl Engine {
             pool.set_limit(u32::MAX);
             pool.max_queue = 0;
         }
-        self.fleet_desk().retune_slots(route.own(), to.as_ref(), now);
-        self.fleet_desk().retune_digest(route.own(), to.as_ref());
+        self.retune_slots(route.own(), to.as_ref(), now);
+        self.desk.retune_digest(route.own(), to.as_ref());
     }
 
     /// Everything of a route but its permits, as of the moment `at` when the settings were changed.
@@ -202,7 +202,7 @@ impl Engine {
         it.without_guards();
         it.set_stages(&policy, forced);
         self.desk.routes.set_leased(route);
-        self.fleet_desk().recount_rate(route.own());
+        self.recount_rate(route.own());
         if let Some(moved) = moved {
             self.desk.rate_retuned(route.own(), moved, now);
         }

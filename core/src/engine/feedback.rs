@@ -54,6 +54,13 @@ impl Desk {
         }
         Racer::alone(&self.calls[slot], attempt)
     }
+
+    /// The limit of a pool has moved.
+    #[inline(never)]
+    fn follow_limit(&mut self, slot: Slot, home: PoolAt, from: u32, now: Time) {
+        self.note(move |it| it.limit_changed(Some(slot), home, from, now));
+        self.hand_out(home, now);
+    }
 }
 
 impl Engine {
@@ -225,15 +232,8 @@ impl Engine {
         if limit != pool.limit && pool.limit != u32::MAX {
             let from = pool.limit;
             pool.set_limit(limit);
-            self.follow_limit(slot, home, from, now);
+            self.desk.follow_limit(slot, home, from, now);
         }
-    }
-
-    /// The limit of a pool has moved.
-    #[inline(never)]
-    fn follow_limit(&mut self, slot: Slot, home: PoolAt, from: u32, now: Time) {
-        self.desk.note(move |it| it.limit_changed(Some(slot), home, from, now));
-        self.desk.hand_out(home, now);
     }
 }
 

@@ -95,11 +95,62 @@ fn process(entropy: u64) -> [u8; 16] {
     core::array::from_fn(|place| b"0123456789abcdef"[(bits >> (60 - 4 * place)) as usize & 15])
 }
 
+/// The rule that stands against a policy, where it wants what the store cannot give.
+pub(super) fn rule_against(fleet: Option<&Fleet>, policy: &Policy) -> Option<&'static str> {
+    let rate = policy.rate_limit.as_ref().is_some_and(|it| it.fleet.is_some());
+    let breaker = policy.breaker.as_ref().is_some_and(|it| it.fleet.is_some());
+    let slots = policy.bulkhead.as_ref().is_some_and(|it| it.fleet.is_some());
+    let latency = policy.bulkhead.as_ref().is_some_and(|it| it.fleet_latency);
+    let quorum = policy.breaker.as_ref().and_then(|it| it.fleet.as_ref()).is_some_and(|it| it.quorum > 1);
+    let Some(fleet) = fleet else {
+        return [
+            (rate, "rate_limit.store = fleet needs a store: attach one to the engine first"),
+            (breaker, "breaker.store = fleet needs a store: attach one to the engine first"),
+            (slots, "bulkhead.store = fleet needs a store: attach one to the engine first"),
+            (latency, "bulkhead.latency_store = fleet needs a store: attach one to the engine first"),
+        ]
+        .into_iter()
+        .find_map(|(there, rule)| there.then_some(rule));
+    };
+    [
+        (
+            quorum && fleet.kind == StoreKind::Plain,
+            "breaker.quorum above 1 needs a store that runs scripts, which this one does not",
+        ),
+        (
+            slots && fleet.kind == StoreKind::Plain,
+            "bulkhead.store = fleet needs a store that runs scripts, which this one does not",
+        ),
+        (
+            latency && fleet.kind == StoreKind::Plain,
+            "bulkhead.latency_store = fleet needs a store that runs scripts, which this one does not",
+        ),
+    ]
+    .into_iter()
+    .find_map(|(there, rule)| there.then_some(rule))
+}
+
 /// What the fleet's side of a stage acts on: the desk, and what is known of the fleet and its store.
 pub(super) struct FleetDesk<'a> {
     pub desk: &'a mut Desk,
     pub fleet: &'a mut Option<full::Part<Fleet>>,
     pub commands: &'a mut Vec<StoreCommand>,
+}
+
+impl Desk {
+    fn rate_queue(&self, home: PoolAt) -> (u32, Option<Slot>, u64) {
+        self.routes[home]
+            .rate
+            .as_deref()
+            .map_or((0, None, 0), |pace| (pace.waiting.len(), pace.waiting.head(), pace.queued()))
+    }
+
+    pub(super) fn share_mut(&mut self, home: PoolAt) -> Option<&mut Share> {
+        match &mut self.routes[home].rate.as_deref_mut()?.bucket {
+            Bucket::Fleet(share) => Some(share),
+            Bucket::Tokens(_) | Bucket::Cubic(_) => None,
+        }
+    }
 }
 
 impl FleetDesk<'_> {
@@ -126,20 +177,6 @@ impl FleetDesk<'_> {
         }
     }
 
-    fn rate_queue(&self, home: PoolAt) -> (u32, Option<Slot>, u64) {
-        self.desk.routes[home]
-            .rate
-            .as_deref()
-            .map_or((0, None, 0), |pace| (pace.waiting.len(), pace.waiting.head(), pace.queued()))
-    }
-
-    pub(super) fn share_mut(&mut self, home: PoolAt) -> Option<&mut Share> {
-        match &mut self.desk.routes[home].rate.as_deref_mut()?.bucket {
-            Bucket::Fleet(share) => Some(share),
-            Bucket::Tokens(_) | Bucket::Cubic(_) => None,
-        }
-    }
-
     /// Is it a store that runs no scripts?
     pub(super) fn is_plain(&self) -> bool {
         self.fleet.as_ref().is_some_and(|fleet| fleet.kind == StoreKind::Plain)
@@ -151,41 +188,6 @@ impl Engine {
     #[inline]
     pub(super) fn fleet_desk(&mut self) -> FleetDesk<'_> {
         FleetDesk { desk: &mut self.desk, fleet: &mut self.fleet, commands: &mut self.commands }
-    }
-
-    /// The rule that stands against a policy, where it wants what the store cannot give.
-    pub(super) fn fleet_rule(&self, policy: &Policy) -> Option<&'static str> {
-        let rate = policy.rate_limit.as_ref().is_some_and(|it| it.fleet.is_some());
-        let breaker = policy.breaker.as_ref().is_some_and(|it| it.fleet.is_some());
-        let slots = policy.bulkhead.as_ref().is_some_and(|it| it.fleet.is_some());
-        let latency = policy.bulkhead.as_ref().is_some_and(|it| it.fleet_latency);
-        let quorum = policy.breaker.as_ref().and_then(|it| it.fleet.as_ref()).is_some_and(|it| it.quorum > 1);
-        let Some(fleet) = &self.fleet else {
-            return [
-                (rate, "rate_limit.store = fleet needs a store: attach one to the engine first"),
-                (breaker, "breaker.store = fleet needs a store: attach one to the engine first"),
-                (slots, "bulkhead.store = fleet needs a store: attach one to the engine first"),
-                (latency, "bulkhead.latency_store = fleet needs a store: attach one to the engine first"),
-            ]
-            .into_iter()
-            .find_map(|(there, rule)| there.then_some(rule));
-        };
-        [
-            (
-                quorum && fleet.kind == StoreKind::Plain,
-                "breaker.quorum above 1 needs a store that runs scripts, which this one does not",
-            ),
-            (
-                slots && fleet.kind == StoreKind::Plain,
-                "bulkhead.store = fleet needs a store that runs scripts, which this one does not",
-            ),
-            (
-                latency && fleet.kind == StoreKind::Plain,
-                "bulkhead.latency_store = fleet needs a store that runs scripts, which this one does not",
-            ),
-        ]
-        .into_iter()
-        .find_map(|(there, rule)| there.then_some(rule))
     }
 
     /// What this event made besides its answer.

@@ -36,7 +36,7 @@ impl Engine {
                     entry.forced = on;
                     entry.changes.force(on);
                     self.desk.chores.clear_changed(number);
-                    self.change_routes(number, 0, &mut BTreeMap::new(), now);
+                    self.fleet_desk().change_routes(number, 0, &mut BTreeMap::new(), now);
                 }
                 Some(Some(slot)) if self.desk.routes[slot].policy == number => {
                     self.force_route(slot, on, now);
@@ -55,7 +55,7 @@ impl Engine {
 
     /// Refuses every call of one route from now on, or ends that.
     fn force_route(&mut self, slot: RouteAt, on: bool, now: Time) {
-        self.catch_up(slot, now);
+        self.fleet_desk().catch_up(slot, now);
         let before = self.desk.routes.levels(slot);
         let route = &mut self.desk.routes[slot];
         route.forced = on;

@@ -180,7 +180,7 @@ impl Engine {
             }
             Stage::Routes(from) => {
                 let routes = self.desk.routes.page(from, ROUTES).filter(|(_, route)| !route.is_pool());
-                pages.view.routes.extend(routes.map(|(_, route)| self.view(route, now)));
+                pages.view.routes.extend(routes.map(|(_, route)| self.desk.view(route, now)));
                 let next = from + ROUTES;
                 pages.stage = if next < self.desk.routes.slots() { Stage::Routes(next) } else { Stage::Rest };
             }
@@ -225,7 +225,7 @@ impl Engine {
             }
             // After all routes: what is evicted while they are saved is in one or the other.
             Stage::Debts => {
-                if !self.save_debts_page(pages, now) {
+                if !self.desk.save_debts_page(pages, now) {
                     pages.stage = Stage::Rest;
                 }
             }

@@ -2,6 +2,7 @@
 
 use super::chores::{Chore, LOOKED_AT};
 use super::desk::Desk;
+use super::fleet::rule_against;
 use super::place::{PoolAt, RouteAt};
 use super::record::RecordType;
 use super::route::Homes;
@@ -50,7 +51,7 @@ impl Engine {
             let name = pool.name().to_owned();
             return if known.pool == pool { Ok(()) } else { Err(Clash { name, rule }) };
         }
-        if let Some(rule) = self.fleet_rule(pool.policy()) {
+        if let Some(rule) = rule_against(self.fleet.as_deref(), pool.policy()) {
             return Err(Clash { name: pool.name().to_owned(), rule });
         }
         let name = pool.name().to_owned();
@@ -95,7 +96,7 @@ impl Engine {
         let now = self.clock.observe(now);
         self.desk.chores.begin_step();
         let name = to.name().to_owned();
-        let unfit = self.fleet_rule(to.policy());
+        let unfit = rule_against(self.fleet.as_deref(), to.policy());
         let Some(known) = self.pools.get_mut(&name) else {
             return Err(Clash { name, rule: "there is no such pool in this engine" });
         };
@@ -119,7 +120,7 @@ impl Engine {
             self.desk.rate_retuned(at, moved, now);
         }
         self.fleet_desk().retune_slots(at, policy.bulkhead.as_ref(), now);
-        self.fleet_desk().retune_digest(at, policy.bulkhead.as_ref());
+        self.desk.retune_digest(at, policy.bulkhead.as_ref());
         self.desk.tell_users(at, 0);
         if !self.desk.retune_budget_of(at.route(), policy.retry.budget, now) {
             self.desk.forget_charges_of(|_, home| home == at);

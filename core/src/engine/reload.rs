@@ -4,6 +4,7 @@
 //! So a journal needs no line of its own for it.
 
 use super::Engine;
+use super::fleet::rule_against;
 use super::policies::Entry;
 use crate::action::{Flags, PolicyId};
 use crate::policy::{Document, Policy, PolicyError, Pool};
@@ -78,7 +79,7 @@ impl Engine {
             Some(known) if known == pool => None,
             Some(_) if !from.pools().any(|old| old.name() == pool.name()) => Some(FOREIGN),
             Some(known) if known.kind() != pool.kind() => Some(KIND),
-            _ => self.fleet_rule(pool.policy()),
+            _ => rule_against(self.fleet.as_deref(), pool.policy()),
         };
         rule.map(|rule| mistake("pool", &format!("{:?}", pool.name()), rule))
     }
@@ -91,7 +92,7 @@ impl Engine {
             Some(Entry { policy: known, .. }) if known == policy => None,
             Some(_) if from.policy(policy.name()).is_err() => Some(FOREIGN),
             Some(Entry { homes, .. }) if self.homes_of(policy) != Ok(*homes) => Some(POOLS),
-            _ => self.fleet_rule(policy),
+            _ => rule_against(self.fleet.as_deref(), policy),
         };
         rule.map(|rule| mistake("policy", &format!("{:?}", policy.name()), rule))
     }

@@ -27,7 +27,7 @@ impl Engine {
                 }
                 Chore::Forced { policy, route, from } => self.refuse_waiting(policy, route, from, now),
                 Chore::Changed { policy, from } => {
-                    self.change_routes(policy, from, &mut BTreeMap::new(), now);
+                    self.fleet_desk().change_routes(policy, from, &mut BTreeMap::new(), now);
                 }
                 Chore::Leased { home, from } => self.desk.tell_users(home, from),
             }

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::arena::{Call, flag};
 use super::automaton::State;
 use super::desk::Desk;
+use super::fleet::rule_against;
 use super::record::RecordType;
 use super::route::stage;
 use super::{Clash, Counts, Engine, Entry, Input};
@@ -107,7 +108,7 @@ impl Engine {
         if self.homes_of(&to) != Ok(entry.homes) {
             return clash(to, "retune keeps the pools that a policy names");
         }
-        if let Some(rule) = self.fleet_rule(&to) {
+        if let Some(rule) = rule_against(self.fleet.as_deref(), &to) {
             return clash(to, rule);
         }
         if entry.policy != to {
@@ -132,10 +133,10 @@ impl Engine {
                 });
             }
             let mut adopted = self.desk.adopt(number);
-            self.change_routes(number, 0, &mut adopted, now);
+            self.fleet_desk().change_routes(number, 0, &mut adopted, now);
             // Of the others, those with calls that hold permits now: their pools are there before these calls end.
             for (route, in_flight) in adopted {
-                self.change_route(route, in_flight, now);
+                self.fleet_desk().change_route(route, in_flight, now);
             }
         }
         Ok(self.flags())

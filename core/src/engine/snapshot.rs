@@ -1,6 +1,7 @@
 //! The engine's own books, checked.
 
 use super::place::{PoolAt, RouteAt, Slot};
+use crate::engine::desk::Desk;
 use std::collections::BTreeMap;
 
 use super::Engine;
@@ -11,6 +12,26 @@ use super::route::Route;
 use crate::action::Lane;
 use crate::policy::HedgeBudget;
 use crate::retry::Budget;
+
+impl Desk {
+    /// Retries of a call that its retry budget has in flight.
+    fn retries_paid(&self, slot: Slot, call: &Call) -> u32 {
+        let shared = self
+            .policies
+            .of(&self.calls[slot])
+            .hedge
+            .as_ref()
+            .is_none_or(|hedge| hedge.budget == HedgeBudget::Shared);
+        match self.calls.side(slot) {
+            Some(side) if call.state() == State::Running && call.is_racing() => {
+                side.racers(call.since())
+                    .filter(|racer| racer.charge != 0 && (shared || !racer.hedge))
+                    .count() as u32
+            }
+            _ => u32::from(call.charge != 0),
+        }
+    }
+}
 
 impl Engine {
     /// Checks the engine's own books: permits conserved (I1), capacity kept (I2), no admissible waiter left without a
@@ -70,7 +91,8 @@ impl Engine {
         let of = |home: fn(&Route) -> PoolAt| {
             self.desk.calls.iter().filter(move |(_, call)| home(&self.desk.routes[call.route]) == slot.own())
         };
-        let paid = of(|route| route.budget_at).map(|(slot, call)| self.retries_paid(slot, call)).sum::<u32>();
+        let paid =
+            of(|route| route.budget_at).map(|(slot, call)| self.desk.retries_paid(slot, call)).sum::<u32>();
         if let Some(in_flight) = route.budget.as_ref().and_then(Budget::in_flight)
             && in_flight != paid
         {
@@ -135,24 +157,5 @@ impl Engine {
             return Err(format!("route {slot}: the lists do not hold the calls that wait"));
         }
         Ok(())
-    }
-
-    /// Retries of a call that its retry budget has in flight.
-    fn retries_paid(&self, slot: Slot, call: &Call) -> u32 {
-        let shared = self
-            .desk
-            .policies
-            .of(&self.desk.calls[slot])
-            .hedge
-            .as_ref()
-            .is_none_or(|hedge| hedge.budget == HedgeBudget::Shared);
-        match self.desk.calls.side(slot) {
-            Some(side) if call.state() == State::Running && call.is_racing() => {
-                side.racers(call.since())
-                    .filter(|racer| racer.charge != 0 && (shared || !racer.hedge))
-                    .count() as u32
-            }
-            _ => u32::from(call.charge != 0),
-        }
     }
 }

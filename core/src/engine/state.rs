@@ -10,6 +10,7 @@ mod stage;
 
 use std::fmt;
 
+use super::desk::Desk;
 use super::pages::SavePages;
 use super::{Engine, Input};
 use crate::state::{Loader, Moments, VERSION, Value, parse};
@@ -116,7 +117,7 @@ impl Engine {
         }
         if !self.desk.chores.is_empty() {
             let now = self.clock.peek(now);
-            self.catch_up_all(now);
+            self.fleet_desk().catch_up_all(now);
         }
         let damaged = |rule| RestoreError::Damaged { place: "the whole".into(), rule };
         let saved = parse(saved).ok_or_else(|| damaged("must be JSON that an engine has saved"))?;
@@ -148,9 +149,10 @@ impl Engine {
         let damaged = |(place, rule)| RestoreError::Damaged { place, rule };
         let policies = self.saved_policies(field("policies"), &of, &mut restored).map_err(damaged)?;
         let pools = self.staged_pools(field("pools"), &of, &mut restored).map_err(damaged)?;
-        let routes = self.staged_routes(field("routes"), &policies, &of, &mut restored).map_err(damaged)?;
+        let routes =
+            self.desk.staged_routes(field("routes"), &policies, &of, &mut restored).map_err(damaged)?;
 
-        let debts = Self::staged_debts((saved.get("hash"), field("debts")), &policies, &of);
+        let debts = Desk::staged_debts((saved.get("hash"), field("debts")), &policies, &of);
         let debts = debts.map_err(|damage| damaged(("debts".into(), damage.0)))?;
 
         // Nothing can go wrong from here on.
@@ -160,9 +162,9 @@ impl Engine {
         for (at, parts) in pools {
             self.desk.routes[at].go_on_from(parts);
         }
-        self.force_again(&policies);
-        self.go_on_from_debts(debts, now_then);
-        self.place(routes, &mut restored, now_then);
+        self.desk.force_again(&policies);
+        self.desk.go_on_from_debts(debts, now_then);
+        self.desk.place(routes, &mut restored, now_then);
         Ok(restored)
     }
 }

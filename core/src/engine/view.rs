@@ -2,6 +2,7 @@
 //!
 //! Spans, not moments: the engine's time is its own.
 
+use crate::engine::desk::Desk;
 use std::collections::BTreeMap;
 
 use super::pace::{Bucket, Pace};
@@ -200,33 +201,9 @@ pub struct HoldView {
     pub holds: u32,
 }
 
-impl Engine {
-    /// The state of everything. Changes nothing; costs one pass over calls and routes. A host that shares the engine takes it
-    /// in pages: [`Engine::snapshot_page`].
-    pub fn snapshot(&self, now: Time) -> Snapshot {
-        let mut pages = SnapshotPages::default();
-        while self.snapshot_page(&mut pages, now) {}
-        pages.finish()
-    }
-
-    /// What is neither a call nor a route.
-    pub(super) fn view_rest(&self, view: &mut Snapshot, now: Time) {
-        view.route_overflows = self.desk.routes.overflows;
-        view.route_evictions = self.desk.routes.evictions;
-        view.path_overflows = self.desk.targets.overflows;
-        view.store = self.fleet.as_ref().map(|fleet| fleet.view());
-        view.policies = self.counts();
-        let pools = self.pools.iter().map(|(name, shared)| {
-            let route = &self.desk.routes[shared.at];
-            let (pool, rate) = (permits(route), tokens(route, now));
-            let (name, kind) = (name.clone(), shared.pool.kind());
-            SharedView { name, kind, pool, rate, budget: retries(route, now) }
-        });
-        view.pools = pools.collect();
-    }
-
+impl Desk {
     pub(super) fn view(&self, route: &Route, now: Time) -> RouteView {
-        let policy = &self.desk.policies[usize::from(route.policy)].policy;
+        let policy = &self.policies[usize::from(route.policy)].policy;
         RouteView {
             policy: policy.name().to_owned(),
             key: route.key().to_owned(),
@@ -257,16 +234,42 @@ impl Engine {
     /// By policy: its name and what has happened under it, under old settings too.
     fn counts(&self) -> Vec<(String, Counts)> {
         let mut counts: BTreeMap<_, _> = (0..=u16::MAX)
-            .zip(self.desk.policies.iter())
+            .zip(self.policies.iter())
             .filter(|(number, entry)| entry.of == *number)
             .map(|(number, entry)| (number, (entry.policy.name().to_owned(), Counts::default())))
             .collect();
-        for entry in self.desk.policies.iter() {
+        for entry in self.policies.iter() {
             if let Some((_, sum)) = counts.get_mut(&entry.of) {
                 sum.add(&entry.counts);
             }
         }
         counts.into_values().collect()
+    }
+}
+
+impl Engine {
+    /// The state of everything. Changes nothing; costs one pass over calls and routes. A host that shares the engine takes it
+    /// in pages: [`Engine::snapshot_page`].
+    pub fn snapshot(&self, now: Time) -> Snapshot {
+        let mut pages = SnapshotPages::default();
+        while self.snapshot_page(&mut pages, now) {}
+        pages.finish()
+    }
+
+    /// What is neither a call nor a route.
+    pub(super) fn view_rest(&self, view: &mut Snapshot, now: Time) {
+        view.route_overflows = self.desk.routes.overflows;
+        view.route_evictions = self.desk.routes.evictions;
+        view.path_overflows = self.desk.targets.overflows;
+        view.store = self.fleet.as_ref().map(|fleet| fleet.view());
+        view.policies = self.desk.counts();
+        let pools = self.pools.iter().map(|(name, shared)| {
+            let route = &self.desk.routes[shared.at];
+            let (pool, rate) = (permits(route), tokens(route, now));
+            let (name, kind) = (name.clone(), shared.pool.kind());
+            SharedView { name, kind, pool, rate, budget: retries(route, now) }
+        });
+        view.pools = pools.collect();
     }
 }
 

@@ -1,5 +1,6 @@
 //! Why a call waits, or ended as it did, with the numbers used (semantics 12.2).
 
+use crate::engine::desk::Desk;
 use crate::engine::place::{RouteAt, Slot};
 use core::fmt;
 
@@ -42,6 +43,57 @@ pub struct CallExplanation {
     pub numbers: Vec<String>,
     /// What was decided about it, of a call that has ended.
     pub story: Vec<Record>,
+}
+
+impl Desk {
+    /// What decisions on a route look at, now.
+    fn numbers(&self, slot: RouteAt, now: Time) -> Vec<String> {
+        let route = &self.routes[slot];
+        let mut numbers = Vec::new();
+        if route.is_forced() {
+            numbers.push("forced open by an operator".to_owned());
+        }
+        if let Some(rate) = view::tokens(&self.routes[route.rate_at], now) {
+            numbers.push(format!("rate limit: {} whole tokens there, {} waiting", rate.tokens, rate.waiting));
+        }
+        if let Some(pool) = view::permits(&self.routes[route.pool_at]) {
+            let most =
+                if pool.max_queue == u32::MAX { "any number of".into() } else { pool.max_queue.to_string() };
+            let (out, limit, waiting) = (pool.in_flight, pool.limit, pool.waiting);
+            numbers.push(format!(
+                "bulkhead: {out} of {limit} permits out, {waiting} of {most} places in the queue taken"
+            ));
+        }
+        if let Some(breaker) = &route.breaker {
+            let state = match breaker.state(now) {
+                BreakerState::Closed => "closed",
+                BreakerState::Open => "open",
+                BreakerState::HalfOpen => "half-open",
+            };
+            let until =
+                breaker.refuses(now).map_or(String::new(), |span| format!(", refuses for another {span}"));
+            let policy = &self.policies[usize::from(route.policy)].policy;
+            let counts = policy.breaker.as_ref().is_some_and(|it| it.settings.failure_ratio.is_some());
+            let (failures, all) = (breaker.failures(now), breaker.throughput(now));
+            let recent =
+                if counts { format!(", {failures} of {all} recent results failed") } else { String::new() };
+            numbers.push(format!("breaker: {state}{recent}{until}"));
+        }
+        if let Some(mut throttle) = route.throttle.clone() {
+            let (all, accepted) = throttle.counts(now);
+            let p = throttle.probability(now);
+            numbers.push(format!(
+                "throttle: {accepted} of {all} recent requests accepted, refuses with probability {p}"
+            ));
+        }
+        if let Some(balance) = view::retries(&self.routes[route.budget_at], now) {
+            numbers.push(format!("retry budget: {balance} retries left"));
+        }
+        if let Some(holds) = route.holds.as_ref().filter(|holds| holds.open() > 0) {
+            numbers.push(format!("holds: {} open, {} waiting", holds.open(), holds.waiting()));
+        }
+        numbers
+    }
 }
 
 impl Engine {
@@ -134,7 +186,7 @@ impl Engine {
                 State::Lost => Some(Verdict::Lost),
                 _ => None,
             },
-            numbers: self.numbers(call.route, now),
+            numbers: self.desk.numbers(call.route, now),
             story: Vec::new(),
         }
     }
@@ -171,58 +223,9 @@ impl Engine {
             until: end.wait.map(|wait| end.at.after(wait)),
             deadline: deadline.filter(|deadline| *deadline != Time::NEVER),
             verdict: end.verdict,
-            numbers: before.numbers(slot, end.at),
+            numbers: before.desk.numbers(slot, end.at),
             story,
         })
-    }
-
-    /// What decisions on a route look at, now.
-    fn numbers(&self, slot: RouteAt, now: Time) -> Vec<String> {
-        let route = &self.desk.routes[slot];
-        let mut numbers = Vec::new();
-        if route.is_forced() {
-            numbers.push("forced open by an operator".to_owned());
-        }
-        if let Some(rate) = view::tokens(&self.desk.routes[route.rate_at], now) {
-            numbers.push(format!("rate limit: {} whole tokens there, {} waiting", rate.tokens, rate.waiting));
-        }
-        if let Some(pool) = view::permits(&self.desk.routes[route.pool_at]) {
-            let most =
-                if pool.max_queue == u32::MAX { "any number of".into() } else { pool.max_queue.to_string() };
-            let (out, limit, waiting) = (pool.in_flight, pool.limit, pool.waiting);
-            numbers.push(format!(
-                "bulkhead: {out} of {limit} permits out, {waiting} of {most} places in the queue taken"
-            ));
-        }
-        if let Some(breaker) = &route.breaker {
-            let state = match breaker.state(now) {
-                BreakerState::Closed => "closed",
-                BreakerState::Open => "open",
-                BreakerState::HalfOpen => "half-open",
-            };
-            let until =
-                breaker.refuses(now).map_or(String::new(), |span| format!(", refuses for another {span}"));
-            let policy = &self.desk.policies[usize::from(route.policy)].policy;
-            let counts = policy.breaker.as_ref().is_some_and(|it| it.settings.failure_ratio.is_some());
-            let (failures, all) = (breaker.failures(now), breaker.throughput(now));
-            let recent =
-                if counts { format!(", {failures} of {all} recent results failed") } else { String::new() };
-            numbers.push(format!("breaker: {state}{recent}{until}"));
-        }
-        if let Some(mut throttle) = route.throttle.clone() {
-            let (all, accepted) = throttle.counts(now);
-            let p = throttle.probability(now);
-            numbers.push(format!(
-                "throttle: {accepted} of {all} recent requests accepted, refuses with probability {p}"
-            ));
-        }
-        if let Some(balance) = view::retries(&self.desk.routes[route.budget_at], now) {
-            numbers.push(format!("retry budget: {balance} retries left"));
-        }
-        if let Some(holds) = route.holds.as_ref().filter(|holds| holds.open() > 0) {
-            numbers.push(format!("holds: {} open, {} waiting", holds.open(), holds.waiting()));
-        }
-        numbers
     }
 }
 

@@ -10,6 +10,7 @@ mod stage;
 use super::FleetDesk;
 use super::command::{self, Subject};
 use crate::breaker::BreakerState;
+use crate::engine::desk::Desk;
 use crate::engine::place::RouteAt;
 use crate::fleet::{BREAKER, CommandId};
 use crate::full::Part;
@@ -87,6 +88,20 @@ impl Guard {
     }
 }
 
+impl Desk {
+    pub(super) fn breaker_settled(&mut self, route: RouteAt) {
+        if let Some(guard) = &mut self.routes[route].guard {
+            guard.out = guard.out.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn breaker_sent(&mut self, route: RouteAt) {
+        if let Some(guard) = &mut self.routes[route].guard {
+            guard.out += 1;
+        }
+    }
+}
+
 impl FleetDesk<'_> {
     /// Asks for the fleet's state where the last answer is old.
     pub(in crate::engine) fn exchange(&mut self, route: RouteAt, now: Time) {
@@ -121,18 +136,6 @@ impl FleetDesk<'_> {
             return self.send_mark(route, op, Duration::from_micros(duration), within, now);
         }
         self.send(&BREAKER, (route.own(), Subject::Breaker { op }), (Some(op as u64), &args), within, now);
-    }
-
-    pub(super) fn breaker_settled(&mut self, route: RouteAt) {
-        if let Some(guard) = &mut self.desk.routes[route].guard {
-            guard.out = guard.out.saturating_sub(1);
-        }
-    }
-
-    pub(super) fn breaker_sent(&mut self, route: RouteAt) {
-        if let Some(guard) = &mut self.desk.routes[route].guard {
-            guard.out += 1;
-        }
     }
 
     /// The store has told the fleet's state, in answer to a question of `sent`. What is left of a break counts from the

@@ -2,6 +2,7 @@
 
 mod again;
 
+use crate::engine::desk::Desk;
 use crate::engine::fleet::FORGOTTEN;
 use crate::engine::place::PoolAt;
 use core::ops::Range;
@@ -152,6 +153,19 @@ impl Pending {
     }
 }
 
+impl Desk {
+    /// A route or a pool as its keys have it. What stands between braces says where keys live in a cluster, and no name
+    /// can close them.
+    fn entity(&self, home: PoolAt) -> String {
+        let route = &self.routes[home];
+        if route.is_pool() {
+            return format!("p|{}", escaped(route.raw_key()));
+        }
+        let policy = &self.policies[usize::from(route.policy)].policy;
+        format!("r|{}|{}", escaped(policy.name()), escaped(route.raw_key()))
+    }
+}
+
 impl FleetDesk<'_> {
     /// Sends a script, by name; its keys belong to the route or pool. What it is asked to do, where it does several
     /// things, stands before the process.
@@ -185,7 +199,7 @@ impl FleetDesk<'_> {
         within: Duration,
         now: Time,
     ) {
-        let entity = self.entity(home);
+        let entity = self.desk.entity(home);
         let home = self.desk.routes.lasting_id(home.route());
         let Some(fleet) = self.fleet.as_mut() else { return };
         let mut tail = Vec::with_capacity(1 + script.keys.len() + args.len());
@@ -218,7 +232,7 @@ impl FleetDesk<'_> {
         within: Duration,
         now: Time,
     ) {
-        let entity = self.entity(home);
+        let entity = self.desk.entity(home);
         let home = self.desk.routes.lasting_id(home.route());
         let Some(fleet) = self.fleet.as_mut() else { return };
         let key = format!("{}:{{{entity}}}{part}", fleet.namespace);
@@ -255,17 +269,6 @@ impl FleetDesk<'_> {
         let pending = Pending { subject, tail, sent: now, due, overdue: false, by_name: true, ..of.clone() };
         let command = fleet.command(pending);
         self.commands.push(command);
-    }
-
-    /// A route or a pool as its keys have it. What stands between braces says where keys live in a cluster, and no name
-    /// can close them.
-    fn entity(&self, home: PoolAt) -> String {
-        let route = &self.desk.routes[home];
-        if route.is_pool() {
-            return format!("p|{}", escaped(route.raw_key()));
-        }
-        let policy = &self.desk.policies[usize::from(route.policy)].policy;
-        format!("r|{}|{}", escaped(policy.name()), escaped(route.raw_key()))
     }
 
     /// Commands that no host will answer any more.

@@ -6,10 +6,10 @@
 
 mod stage;
 
+use crate::engine::desk::Desk;
 use crate::engine::place::PoolAt;
 use std::collections::BTreeMap;
 
-use super::FleetDesk;
 use crate::full::Part;
 use crate::limit::{AimdSettings, Outside};
 use crate::policy::{Bulkhead, LimitSettings};
@@ -122,16 +122,16 @@ impl Digest {
     }
 }
 
-impl FleetDesk<'_> {
+impl Desk {
     pub(super) fn digest_out(&mut self, home: PoolAt, out: bool) {
-        if let Some(digest) = &mut self.desk.routes[home].digest {
+        if let Some(digest) = &mut self.routes[home].digest {
             digest.out = out;
         }
     }
 
     /// The store has told the fleet's quantile, in answer to a question of `sent`.
     pub(super) fn digest_told(&mut self, home: PoolAt, sent: Time, answer: &[u64], now: Time) {
-        let it = &mut self.desk.routes[home];
+        let it = &mut self.routes[home];
         let (Some(digest), &[count, bucket]) = (&mut it.digest, answer) else { return };
         let cut = it.pool.as_ref().and_then(|pool| pool.limiter.last_cut());
         if cut.is_some_and(|cut| sent < cut.after(digest.memory())) {
@@ -147,7 +147,7 @@ impl FleetDesk<'_> {
 
     /// A bulkhead has other settings.
     pub(in crate::engine) fn retune_digest(&mut self, home: PoolAt, to: Option<&Bulkhead>) {
-        let it = &mut self.desk.routes[home].digest;
+        let it = &mut self.routes[home].digest;
         match (it.as_mut(), Digest::of(to)) {
             (Some(digest), Some(to)) => (digest.settings, digest.quantile) = (to.settings, to.quantile),
             (_, to) => *it = to,

@@ -118,7 +118,7 @@ impl FleetDesk<'_> {
         within: Duration,
         now: Time,
     ) {
-        let Some(share) = self.share_mut(home) else { return };
+        let Some(share) = self.desk.share_mut(home) else { return };
         let (_, span) = window(share.settings());
         let millis = (span.as_micros() / 1_000).to_string();
         let want = wanted.0.to_string();

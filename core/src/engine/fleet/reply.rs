@@ -48,7 +48,7 @@ impl FleetDesk<'_> {
         match pending.subject {
             Subject::Rate { want, need, call } => self.rate_told(home.own(), (want, need, call), answer, now),
             Subject::Breaker { op } => self.breaker_told(home, (command, op, pending.sent), answer, now),
-            Subject::Digest => self.digest_told(home.own(), pending.sent, answer, now),
+            Subject::Digest => self.desk.digest_told(home.own(), pending.sent, answer, now),
             Subject::Slots { op, count } => self.slots_told(home.own(), (op, count), pending, answer, now),
             Subject::Window { link, wanted } => {
                 self.window_told(home.own(), (link, wanted), pending, answer, now);
@@ -130,7 +130,7 @@ impl Engine {
         self.fleet_desk().watch_store(now);
         if let Some(pending) = self.fleet.as_mut().and_then(|fleet| fleet.pending.remove(&command)) {
             if !pending.overdue {
-                self.fleet_desk().settled(&pending);
+                self.desk.settled(&pending);
             }
             self.fleet_desk().answered(command, pending, reply, now);
         }

@@ -144,19 +144,59 @@ impl Desk {
         let next = slots.renewal();
         until.min(if next > now { next } else { now.after(third(slots.settings.ttl)) })
     }
+
+    /// The routes and pools whose slots are the fleet's.
+    pub(super) fn fleet_slots(&self) -> Vec<PoolAt> {
+        self.routes.iter().filter(|(_, route)| route.slots.is_some()).map(|(slot, _)| slot.own()).collect()
+    }
+
+    pub(super) fn slots_settled(&mut self, home: PoolAt, op: Op) {
+        if let Some(slots) = &mut self.routes[home].slots {
+            slots.out = slots.out.saturating_sub(1);
+            match op {
+                Op::Acquire => slots.asking = false,
+                Op::Renew => slots.renewing = false,
+                Op::Release | Op::Reap => {}
+            }
+        }
+    }
+
+    pub(super) fn slots_sent(&mut self, home: PoolAt, op: Op) {
+        if let Some(slots) = &mut self.routes[home].slots {
+            slots.out += 1;
+            slots.asking |= op == Op::Acquire;
+            slots.renewing |= op == Op::Renew;
+        }
+    }
+
+    /// The fleet is full: now the queue's bound counts, and who will not wait at all is refused.
+    fn trim_queue(&mut self, home: PoolAt, now: Time) {
+        let Some(pool) = &self.routes[home].pool else { return };
+        let max_queue = pool.max_queue;
+        let waiting = pool.queue(&self.calls);
+        let impatient = |slot: &&Slot| {
+            let bulkhead = &self.policies.of(&self.calls[**slot]).bulkhead;
+            bulkhead.as_ref().is_some_and(|it| it.acquire_timeout == Duration::ZERO) && max_queue > 0
+        };
+        let hasty: Vec<Slot> = waiting.iter().filter(impatient).copied().collect();
+        for slot in hasty {
+            self.unlist(slot);
+            self.turn_away(slot, Verdict::AcquireTimeout, now);
+        }
+        while let Some(pool) = &self.routes[home].pool
+            && pool.waiters() > max_queue
+            && let Some(last) = pool.last()
+        {
+            self.unlist(last);
+            self.turn_away(last, Verdict::QueueFull, now);
+        }
+        if let Some(pool) = &mut self.routes[home].pool {
+            pool.emptied(now);
+        }
+    }
 }
 
 impl FleetDesk<'_> {
-    /// The routes and pools whose slots are the fleet's.
-    pub(super) fn fleet_slots(&self) -> Vec<PoolAt> {
-        self.desk
-            .routes
-            .iter()
-            .filter(|(_, route)| route.slots.is_some())
-            .map(|(slot, _)| slot.own())
-            .collect()
-    }
-
     /// What `on_loss` says to a call while the store is gone.
     fn permit_without_store(&mut self, slot: Slot, home: PoolAt, now: Time) -> Result<Permit, Verdict> {
         self.desk.policies.count_fallback(self.desk.calls[slot].policy);
@@ -281,25 +321,6 @@ impl FleetDesk<'_> {
         self.send(&SLOTS, (home, Subject::Slots { op, count }), (Some(op as u64), &args), within, now);
     }
 
-    pub(super) fn slots_settled(&mut self, home: PoolAt, op: Op) {
-        if let Some(slots) = &mut self.desk.routes[home].slots {
-            slots.out = slots.out.saturating_sub(1);
-            match op {
-                Op::Acquire => slots.asking = false,
-                Op::Renew => slots.renewing = false,
-                Op::Release | Op::Reap => {}
-            }
-        }
-    }
-
-    pub(super) fn slots_sent(&mut self, home: PoolAt, op: Op) {
-        if let Some(slots) = &mut self.desk.routes[home].slots {
-            slots.out += 1;
-            slots.asking |= op == Op::Acquire;
-            slots.renewing |= op == Op::Renew;
-        }
-    }
-
     /// The store has answered.
     pub(super) fn slots_told(
         &mut self,
@@ -349,7 +370,7 @@ impl FleetDesk<'_> {
         }
         self.fit_slots(home, now);
         if refused {
-            self.trim_queue(home, now);
+            self.desk.trim_queue(home, now);
         }
         self.ask_slots(home, now);
         self.desk.wake_next(home, now);
@@ -362,32 +383,6 @@ impl FleetDesk<'_> {
         let granted = granted.min(u64::from(count));
         if granted > 0 {
             self.send_release(pending, first..first.saturating_add(granted), now);
-        }
-    }
-
-    /// The fleet is full: now the queue's bound counts, and who will not wait at all is refused.
-    fn trim_queue(&mut self, home: PoolAt, now: Time) {
-        let Some(pool) = &self.desk.routes[home].pool else { return };
-        let max_queue = pool.max_queue;
-        let waiting = pool.queue(&self.desk.calls);
-        let impatient = |slot: &&Slot| {
-            let bulkhead = &self.desk.policies.of(&self.desk.calls[**slot]).bulkhead;
-            bulkhead.as_ref().is_some_and(|it| it.acquire_timeout == Duration::ZERO) && max_queue > 0
-        };
-        let hasty: Vec<Slot> = waiting.iter().filter(impatient).copied().collect();
-        for slot in hasty {
-            self.desk.unlist(slot);
-            self.desk.turn_away(slot, Verdict::AcquireTimeout, now);
-        }
-        while let Some(pool) = &self.desk.routes[home].pool
-            && pool.waiters() > max_queue
-            && let Some(last) = pool.last()
-        {
-            self.desk.unlist(last);
-            self.desk.turn_away(last, Verdict::QueueFull, now);
-        }
-        if let Some(pool) = &mut self.desk.routes[home].pool {
-            pool.emptied(now);
         }
     }
 
@@ -407,7 +402,7 @@ impl FleetDesk<'_> {
                 self.desk.turn_away(slot, Verdict::StoreUnavailable, now);
             }
         }
-        self.trim_queue(home, now);
+        self.desk.trim_queue(home, now);
         self.desk.wake_next(home, now);
     }
 

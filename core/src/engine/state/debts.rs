@@ -2,11 +2,12 @@
 
 use super::stage::Named;
 use crate::debt::{Debt, Unit};
+use crate::engine::Entry;
+use crate::engine::desk::Desk;
 use crate::engine::pages::SavePages;
 use crate::engine::place::PoolAt;
 use crate::engine::route::debts::{Debts, NARROWEST, Owner, ROWS, WIDEST};
 use crate::engine::route::evict::budgets;
-use crate::engine::{Engine, Entry};
 use crate::limit::RateSettings;
 use crate::state::{Damage, Loader, Moments, Saver, Value};
 use crate::time::{Duration, Time};
@@ -66,10 +67,24 @@ pub(super) struct StagedDebts {
     sketches: Vec<Staged>,
 }
 
-impl Engine {
+fn cells(from: &mut Loader<'_>, width: usize) -> Result<Vec<(usize, usize, Debt)>, Damage> {
+    let (mut cells, mut place) = (Vec::new(), 0_usize);
+    while from.has_more() {
+        place = place.saturating_add(from.count()? as usize);
+        if place >= ROWS * width || cells.len() > place {
+            return Err(Damage("must be within its rows"));
+        }
+        let amount = from.whole()?;
+        let until = from.maybe()?.unwrap_or(Time::NEVER);
+        cells.push((place / width, place % width, Debt { amount, until }));
+    }
+    Ok(cells)
+}
+
+impl Desk {
     /// Writes the next page of debts; false when it was the last.
     pub(in crate::engine) fn save_debts_page(&self, pages: &mut SavePages, now: Time) -> bool {
-        let debts = &self.desk.routes.debts;
+        let debts = &self.routes.debts;
         let it = &mut pages.debts;
         if it.changes != debts.changes || it.text.is_empty() {
             // What has been written means something else by now.
@@ -132,7 +147,7 @@ impl Engine {
             Unit::Mark => ("mark", [0, 0]),
         };
         let name = OWNERS.iter().find(|(it, _)| *it == owner).map_or("", |(_, name)| name);
-        let policy_of = &self.desk.policies[usize::from(policy)].policy;
+        let policy_of = &self.policies[usize::from(policy)].policy;
         let in_force = [false, true].into_iter().zip(budgets(policy_of)).any(|(hedges, budget)| {
             budget.as_ref().and_then(Unit::of).is_some_and(|unit| Owner::of(unit, hedges) == owner)
         });
@@ -189,7 +204,7 @@ impl Engine {
         if staged.sketches.is_empty() {
             return;
         }
-        let debts = &mut self.desk.routes.debts;
+        let debts = &mut self.routes.debts;
         let width = debts.width as usize;
         let changes = debts.changes + 1;
         *debts = Debts { changes, ..Debts::new(staged.secret, debts.width) };
@@ -207,7 +222,7 @@ impl Engine {
                 }
             }
         }
-        for (number, entry) in (0..=u16::MAX).zip(self.desk.policies.iter()) {
+        for (number, entry) in (0..=u16::MAX).zip(self.policies.iter()) {
             let Entry { policy, homes, .. } = entry;
             match policy.rate_limit.as_ref().filter(|_| homes.rate == PoolAt::NONE) {
                 Some(to) => debts.retune_rate(number, to.bucket, now),
@@ -222,18 +237,4 @@ impl Engine {
             }
         }
     }
-}
-
-fn cells(from: &mut Loader<'_>, width: usize) -> Result<Vec<(usize, usize, Debt)>, Damage> {
-    let (mut cells, mut place) = (Vec::new(), 0_usize);
-    while from.has_more() {
-        place = place.saturating_add(from.count()? as usize);
-        if place >= ROWS * width || cells.len() > place {
-            return Err(Damage("must be within its rows"));
-        }
-        let amount = from.whole()?;
-        let until = from.maybe()?.unwrap_or(Time::NEVER);
-        cells.push((place / width, place % width, Debt { amount, until }));
-    }
-    Ok(cells)
 }

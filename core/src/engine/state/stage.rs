@@ -3,6 +3,7 @@
 use super::Restored;
 use super::parts::Parts;
 use crate::engine::Engine;
+use crate::engine::desk::Desk;
 use crate::engine::place::PoolAt;
 use crate::engine::route::{Homes, Operated};
 use crate::state::{Damage, Loader, Moments, Value};
@@ -39,6 +40,91 @@ fn each<'a>(
         from.list(&mut read)?;
     }
     Ok(())
+}
+
+impl Desk {
+    pub(super) fn staged_routes<'a>(
+        &self,
+        saved: &'a Value,
+        policies: &[Named<'_>],
+        of: &'a Moments,
+        restored: &mut Restored,
+    ) -> Result<Vec<Staged<'a>>, Damaged> {
+        let mut routes = Vec::new();
+        let mut place = "routes".to_owned();
+        let read = each(saved, of, |from| {
+            let (saved, key, parts) = (from.count()?, from.any()?, from.any()?);
+            let key = match key {
+                Value::Text(key) => Some(key.as_str()),
+                Value::Null => None,
+                _ => return Err(Damage("must have a key")),
+            };
+            let known = policies.iter().find(|policy| policy.saved == saved);
+            let policy = known.ok_or(Damage("must be of a policy that is named"))?;
+            let Some(number) = policy.number else { return Ok(()) };
+            let entry = &self.policies[usize::from(number)];
+            let loaded = Parts::load(parts, (&entry.policy, entry.homes), of);
+            let parts = loaded.map_err(|(part, damage)| {
+                place = format!("policy {:?}, route {:?}, {part}", policy.name, key.unwrap_or("overflow"));
+                damage
+            })?;
+            restored.note_dropped("policy", policy.name, &parts);
+            routes.push(Staged { number, key, parts });
+            Ok(())
+        });
+        read.map_err(|damage| (place, damage.0))?;
+        Ok(routes)
+    }
+
+    /// Forces open what was forced open as a whole.
+    pub(super) fn force_again(&mut self, policies: &[Named<'_>]) {
+        let forced = policies.iter().filter(|policy| policy.forced);
+        for number in forced.filter_map(|policy| policy.number) {
+            let entry = &mut self.policies[usize::from(number)];
+            entry.forced = true;
+            let here = self.routes.iter().filter(|(_, route)| route.policy == number && !route.is_pool());
+            for slot in here.map(|(slot, _)| slot).collect::<Vec<_>>() {
+                self.routes[slot].set_stages(&entry.policy, true);
+            }
+        }
+    }
+
+    /// Puts saved routes in, the least recently used ones first, as far as there is room. Those that an eviction would
+    /// spare come before others. What those owe for which there is none is remembered, as of evicted ones.
+    pub(super) fn place(&mut self, routes: Vec<Staged<'_>>, restored: &mut Restored, now: Time) {
+        let is_new = |staged: &Staged<'_>| {
+            staged.key.is_some() && self.routes.of_key(staged.number, staged.key).is_none()
+        };
+        let new = |pinned: bool| {
+            routes.iter().filter(|staged| is_new(staged) && staged.parts.is_pinned(now) == pinned).count()
+        };
+        let (pinned, others) = (new(true), new(false));
+        let room = self.routes.room();
+        let mut too_many = [others.saturating_sub(room.saturating_sub(pinned)), pinned.saturating_sub(room)];
+        for Staged { number, key, mut parts } in routes {
+            if let Some(key) = key {
+                self.routes.remember(number, key, &parts.lost, now);
+            }
+            let too_many = &mut too_many[usize::from(parts.is_pinned(now))];
+            let is_new = self.routes.of_key(number, key).is_none();
+            if let (true, Some(key)) = (*too_many > 0 && is_new, key) {
+                *too_many -= 1;
+                restored.left_out += 1;
+                self.routes.remember(number, key, &parts.owed(now), now);
+                continue;
+            }
+            let entry = &self.policies[usize::from(number)];
+            let operated = Operated { forced: entry.forced, changes: entry.changes.last };
+            let slot = self.routes.place(number, (&entry.policy, entry.homes, operated), key, now);
+            let route = &mut self.routes[slot];
+            // A new route takes after its policy; whether it is forced by itself, the saved state knows.
+            route.forced &= !is_new;
+            route.go_on_from(parts);
+            route.without_guards();
+            route.set_stages(&entry.policy, entry.forced);
+            restored.routes += 1;
+        }
+    }
 }
 
 impl Engine {
@@ -87,90 +173,6 @@ impl Engine {
         });
         read.map_err(|damage| (place, damage.0))?;
         Ok(pools)
-    }
-
-    pub(super) fn staged_routes<'a>(
-        &self,
-        saved: &'a Value,
-        policies: &[Named<'_>],
-        of: &'a Moments,
-        restored: &mut Restored,
-    ) -> Result<Vec<Staged<'a>>, Damaged> {
-        let mut routes = Vec::new();
-        let mut place = "routes".to_owned();
-        let read = each(saved, of, |from| {
-            let (saved, key, parts) = (from.count()?, from.any()?, from.any()?);
-            let key = match key {
-                Value::Text(key) => Some(key.as_str()),
-                Value::Null => None,
-                _ => return Err(Damage("must have a key")),
-            };
-            let known = policies.iter().find(|policy| policy.saved == saved);
-            let policy = known.ok_or(Damage("must be of a policy that is named"))?;
-            let Some(number) = policy.number else { return Ok(()) };
-            let entry = &self.desk.policies[usize::from(number)];
-            let loaded = Parts::load(parts, (&entry.policy, entry.homes), of);
-            let parts = loaded.map_err(|(part, damage)| {
-                place = format!("policy {:?}, route {:?}, {part}", policy.name, key.unwrap_or("overflow"));
-                damage
-            })?;
-            restored.note_dropped("policy", policy.name, &parts);
-            routes.push(Staged { number, key, parts });
-            Ok(())
-        });
-        read.map_err(|damage| (place, damage.0))?;
-        Ok(routes)
-    }
-
-    /// Forces open what was forced open as a whole.
-    pub(super) fn force_again(&mut self, policies: &[Named<'_>]) {
-        let forced = policies.iter().filter(|policy| policy.forced);
-        for number in forced.filter_map(|policy| policy.number) {
-            let entry = &mut self.desk.policies[usize::from(number)];
-            entry.forced = true;
-            let here =
-                self.desk.routes.iter().filter(|(_, route)| route.policy == number && !route.is_pool());
-            for slot in here.map(|(slot, _)| slot).collect::<Vec<_>>() {
-                self.desk.routes[slot].set_stages(&entry.policy, true);
-            }
-        }
-    }
-
-    /// Puts saved routes in, the least recently used ones first, as far as there is room. Those that an eviction would
-    /// spare come before others. What those owe for which there is none is remembered, as of evicted ones.
-    pub(super) fn place(&mut self, routes: Vec<Staged<'_>>, restored: &mut Restored, now: Time) {
-        let is_new = |staged: &Staged<'_>| {
-            staged.key.is_some() && self.desk.routes.of_key(staged.number, staged.key).is_none()
-        };
-        let new = |pinned: bool| {
-            routes.iter().filter(|staged| is_new(staged) && staged.parts.is_pinned(now) == pinned).count()
-        };
-        let (pinned, others) = (new(true), new(false));
-        let room = self.desk.routes.room();
-        let mut too_many = [others.saturating_sub(room.saturating_sub(pinned)), pinned.saturating_sub(room)];
-        for Staged { number, key, mut parts } in routes {
-            if let Some(key) = key {
-                self.desk.routes.remember(number, key, &parts.lost, now);
-            }
-            let too_many = &mut too_many[usize::from(parts.is_pinned(now))];
-            let is_new = self.desk.routes.of_key(number, key).is_none();
-            if let (true, Some(key)) = (*too_many > 0 && is_new, key) {
-                *too_many -= 1;
-                restored.left_out += 1;
-                self.desk.routes.remember(number, key, &parts.owed(now), now);
-                continue;
-            }
-            let entry = &self.desk.policies[usize::from(number)];
-            let operated = Operated { forced: entry.forced, changes: entry.changes.last };
-            let slot = self.desk.routes.place(number, (&entry.policy, entry.homes, operated), key, now);
-            let route = &mut self.desk.routes[slot];
-            // A new route takes after its policy; whether it is forced by itself, the saved state knows.
-            route.forced &= !is_new;
-            route.go_on_from(parts);
-            route.without_guards();
-            route.set_stages(&entry.policy, entry.forced);
-            restored.routes += 1;
-        }
     }
 }
 

@@ -9,11 +9,11 @@ impl FleetDesk<'_> {
     pub(in crate::engine::fleet) fn send_source(&mut self, pending: Pending, now: Time) {
         if let Some(home) = self.desk.routes.find_lasting(pending.home) {
             match pending.subject {
-                Subject::Rate { .. } => self.rate_sent(home.own()),
-                Subject::Breaker { .. } => self.breaker_sent(home),
-                Subject::Slots { op, .. } => self.slots_sent(home.own(), op),
+                Subject::Rate { .. } => self.desk.rate_sent(home.own()),
+                Subject::Breaker { .. } => self.desk.breaker_sent(home),
+                Subject::Slots { op, .. } => self.desk.slots_sent(home.own(), op),
                 Subject::Window { .. } | Subject::Mark { .. } => {} // never by name
-                Subject::Digest => self.digest_out(home.own(), true),
+                Subject::Digest => self.desk.digest_out(home.own(), true),
             }
         }
         let Some(fleet) = self.fleet.as_mut() else { return };

@@ -1,5 +1,6 @@
 //! The store is lost, or back: for all, or for one part of one route; and what its parts make of that.
 
+use crate::engine::desk::Desk;
 use crate::engine::fleet::command::{Part, Pending, Subject};
 use crate::engine::fleet::health::{Back, Down, Own, PROBED, Place};
 use crate::engine::fleet::{FleetDesk, plain};
@@ -7,6 +8,27 @@ use crate::engine::place::PoolAt;
 use crate::engine::record::RecordType;
 use crate::fleet::{CommandId, Loss};
 use crate::time::Time;
+
+impl Desk {
+    /// What waits for the store: rates first, then slots. Breakers and latencies wait for nothing.
+    fn fleet_parts(&self) -> Vec<(PoolAt, Part)> {
+        let rates = self.fleet_rates().into_iter().map(|home| (home, Part::Rate));
+        rates.chain(self.fleet_slots().into_iter().map(|home| (home, Part::Slots))).collect()
+    }
+
+    /// A command has been answered, or its answer is overdue: it is out no more.
+    pub(in crate::engine::fleet) fn settled(&mut self, pending: &Pending) {
+        let Some(home) = self.routes.find_lasting(pending.home) else { return };
+        match pending.subject {
+            Subject::Window { link: plain::Link::Repair, .. }
+            | Subject::Mark { link: plain::Link::Repair, .. } => {}
+            Subject::Rate { .. } | Subject::Window { .. } => self.rate_settled(home.own()),
+            Subject::Breaker { .. } | Subject::Mark { .. } => self.breaker_settled(home),
+            Subject::Slots { op, .. } => self.slots_settled(home.own(), op),
+            Subject::Digest => self.digest_out(home.own(), false),
+        }
+    }
+}
 
 impl FleetDesk<'_> {
     /// A command has not been answered, or with an error: nobody waits for the store from now on, or nobody there.
@@ -38,7 +60,7 @@ impl FleetDesk<'_> {
             let probe_at = now.after(fleet.jittered(PROBED, seed));
             fleet.health.all = Some(Down { probe_at, ..down });
             self.desk.note(move |it| it.store_changed(RecordType::StoreDegraded, None, Some(why), now));
-            for (home, part) in self.fleet_parts() {
+            for (home, part) in self.desk.fleet_parts() {
                 let own = (self.desk.routes.lasting_id(home.route()), part);
                 let known = self.fleet.as_ref().and_then(|fleet| fleet.health.some.get(&own));
                 if known.is_none_or(|own| !own.alone) {
@@ -70,7 +92,7 @@ impl FleetDesk<'_> {
             self.desk.note(move |it| it.store_changed(RecordType::StoreRecovered, there, None, now));
         }
         if let Some(home) = there.filter(|_| alone && place.1 == Part::Rate) {
-            self.ease_rate(home.own(), now);
+            self.desk.ease_rate(home.own(), now);
         }
         Back { all, alone }
     }
@@ -83,9 +105,9 @@ impl FleetDesk<'_> {
         }
         fleet.health.all = None;
         self.desk.note(move |it| it.store_changed(RecordType::StoreRecovered, None, None, now));
-        for home in self.fleet_rates() {
+        for home in self.desk.fleet_rates() {
             if self.store_up(home, Part::Rate) {
-                self.ease_rate(home, now);
+                self.desk.ease_rate(home, now);
             }
         }
         true
@@ -112,7 +134,7 @@ impl FleetDesk<'_> {
     /// The store is back, and what it said first has been read.
     pub(in crate::engine::fleet) fn store_is_back(&mut self, back: Back, pending: &Pending, now: Time) {
         if back.all {
-            for (home, part) in self.fleet_parts() {
+            for (home, part) in self.desk.fleet_parts() {
                 if self.store_up(home, part) {
                     self.part_back(home, part, now);
                 }
@@ -123,12 +145,6 @@ impl FleetDesk<'_> {
                 self.part_back(home.own(), part, now);
             }
         }
-    }
-
-    /// What waits for the store: rates first, then slots. Breakers and latencies wait for nothing.
-    fn fleet_parts(&self) -> Vec<(PoolAt, Part)> {
-        let rates = self.fleet_rates().into_iter().map(|home| (home, Part::Rate));
-        rates.chain(self.fleet_slots().into_iter().map(|home| (home, Part::Slots))).collect()
     }
 
     fn part_lost(&mut self, home: PoolAt, part: Part, now: Time) {
@@ -144,19 +160,6 @@ impl FleetDesk<'_> {
             Part::Rate => self.rate_with_store(home, now),
             Part::Slots => self.slots_with_store(home, now),
             Part::Breaker | Part::Digest | Part::Upkeep => {}
-        }
-    }
-
-    /// A command has been answered, or its answer is overdue: it is out no more.
-    pub(in crate::engine::fleet) fn settled(&mut self, pending: &Pending) {
-        let Some(home) = self.desk.routes.find_lasting(pending.home) else { return };
-        match pending.subject {
-            Subject::Window { link: plain::Link::Repair, .. }
-            | Subject::Mark { link: plain::Link::Repair, .. } => {}
-            Subject::Rate { .. } | Subject::Window { .. } => self.rate_settled(home.own()),
-            Subject::Breaker { .. } | Subject::Mark { .. } => self.breaker_settled(home),
-            Subject::Slots { op, .. } => self.slots_settled(home.own(), op),
-            Subject::Digest => self.digest_out(home.own(), false),
         }
     }
 
@@ -178,7 +181,7 @@ impl FleetDesk<'_> {
             }
         }
         for pending in &late {
-            self.settled(pending);
+            self.desk.settled(pending);
         }
         for pending in &late {
             self.store_lost(pending, Loss::TIMEOUT, now);

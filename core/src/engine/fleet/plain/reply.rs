@@ -16,7 +16,7 @@ impl FleetDesk<'_> {
             _ => ("PTTL", &[]),
         };
         if link != Link::Repair {
-            self.breaker_sent(route);
+            self.desk.breaker_sent(route);
         }
         let subject = Subject::Mark { link, op, duration: Duration::ZERO };
         self.send_plain((route.own(), subject), (name, MARK, args), of.within(), now);
@@ -33,13 +33,13 @@ impl FleetDesk<'_> {
     ) {
         let goes_on = self.store_up(home, Place::Rate) && !pending.overdue;
         let left = pending.due.since(now);
-        let Some(share) = self.share_mut(home) else { return };
+        let Some(share) = self.desk.share_mut(home) else { return };
         let ((limit, span), within) = (window(share.settings()), share.within());
         let (want, need, _) = wanted;
         match (link, answer) {
             (Link::Begin, [is_new]) if goes_on => {
                 let begun = (*is_new == 1).then_some(pending.sent);
-                self.rate_sent(home);
+                self.desk.rate_sent(home);
                 self.send_window(home, (Link::Count { begun }, wanted), left, now);
             }
             (Link::Count { begun }, &[all]) => {
@@ -54,7 +54,7 @@ impl FleetDesk<'_> {
                 if granted >= u64::from(need) {
                     self.rate_told(home, wanted, &[granted, 0, u64::from(processes)], now);
                 } else if goes_on {
-                    self.rate_sent(home);
+                    self.desk.rate_sent(home);
                     self.send_window(home, (Link::Left, wanted), left, now);
                 }
             }
@@ -67,7 +67,7 @@ impl FleetDesk<'_> {
                     1 => span.as_micros(),
                     _ => left.saturating_mul(1_000).min(span.as_micros()),
                 };
-                let Some(share) = self.share_mut(home) else { return };
+                let Some(share) = self.desk.share_mut(home) else { return };
                 let processes = u64::from(share.processes());
                 self.rate_told(home, wanted, &[0, wait, processes], now);
             }

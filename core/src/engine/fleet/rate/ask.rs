@@ -7,23 +7,67 @@ use super::super::command::{Part, Subject};
 use super::super::plain::{self, Link};
 use super::{LEAST_WAIT, MOST_PROCESSES, SEEN, share_of};
 use crate::action::{CallId, Verdict};
+use crate::engine::desk::Desk;
 use crate::engine::place::{PoolAt, Slot};
 use crate::fleet::RATE;
 use crate::limit::RateSettings;
 use crate::time::{Duration, Time};
 
+impl Desk {
+    /// The store has nothing: who cannot wait for it is refused, and who would wait in vain.
+    fn rate_refused(&mut self, home: PoolAt, (need, call): (u32, Option<CallId>), now: Time) {
+        let Some(share) = self.share_mut(home) else { return };
+        let (strict, asked) = (share.strict(), share.asked);
+        let (waiting, head, _) = self.rate_queue(home);
+        // In strict mode the answer is that of the call that asked. Where another's token has served that one already,
+        // one is left that has asked and been answered: the head stands for it.
+        let waits_here = |slot: &Slot| {
+            let call = &self.calls[*slot];
+            call.state() == State::Paced && !call.has(flag::TOKENS) && !call.has(flag::SENDING)
+        };
+        let asked_by = call.and_then(|call| self.calls.find(call)).filter(waits_here);
+        let asked_by = asked_by.or(head.filter(|_| waiting > asked));
+        let alone = strict && call.is_some();
+        let mut ahead = 0;
+        let mut next = self.rate_queue(home).1;
+        while let Some(slot) = next {
+            let call = &self.calls[slot];
+            let after = call.links().1;
+            next = (after != Slot::NONE).then_some(after);
+            let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
+            let waits =
+                self.policies.of(&self.calls[slot]).rate_limit.as_ref().is_some_and(|limit| limit.wait);
+            let Some(share) = self.share_mut(home) else { return };
+            let turn = share.turn(ahead + u64::from(cost), now);
+            let concerned = if alone && !waits { asked_by == Some(slot) } else { cost >= need };
+            if concerned && (!waits || now.after(turn) >= give_up) {
+                self.turn_away_from(slot, Verdict::RateLimited, Some(turn), now);
+            } else {
+                ahead += u64::from(cost);
+            }
+        }
+    }
+
+    /// The store is back, and its answer not yet read: own shares hold from here on.
+    pub(in crate::engine::fleet) fn ease_rate(&mut self, home: PoolAt, now: Time) {
+        if let Some(share) = self.share_mut(home) {
+            share.begin_easing(now);
+        }
+    }
+}
+
 impl FleetDesk<'_> {
     /// Asks the store for what the queue needs and for a lease, where the last is nearly used up; unless it has been asked,
     /// or has said that there is nothing yet. In strict mode for this call alone; or, where a queue waits for the rate, for the whole of it.
     pub(super) fn ask_store(&mut self, home: PoolAt, call: Option<CallId>, now: Time) {
-        let (waiting, head, queued) = self.rate_queue(home);
+        let (waiting, head, queued) = self.desk.rate_queue(home);
         let of = call.and_then(|call| self.desk.calls.find(call)).or(head);
         let cost = of.map_or(1, |slot| u32::from(self.desk.calls[slot].cost));
         let up = self.store_up(home, Part::Rate);
         if up {
             self.pay_debt(home, now);
         }
-        let Some(share) = self.share_mut(home) else { return };
+        let Some(share) = self.desk.share_mut(home) else { return };
         let strict = share.strict();
         let alone = if strict && up { call } else { None };
         if alone.is_none() && share.asked > 0 {
@@ -66,7 +110,7 @@ impl FleetDesk<'_> {
         if !self.may_send(home, Part::Rate, now) {
             return;
         }
-        let Some(share) = self.share_mut(home) else { return };
+        let Some(share) = self.desk.share_mut(home) else { return };
         share.expire(now);
         share.asked += 1;
         let back = core::mem::take(&mut share.back);
@@ -77,7 +121,7 @@ impl FleetDesk<'_> {
             let link = if want > 0 { Link::Begin } else { Link::Left };
             return self.send_window(home, (link, (want, need, call)), within, now);
         }
-        let Some(share) = self.share_mut(home) else { return };
+        let Some(share) = self.desk.share_mut(home) else { return };
         let unseen = share.seen.is_none_or(|seen| now.since(seen) >= SEEN);
         if unseen {
             share.seen = Some(now);
@@ -99,14 +143,14 @@ impl FleetDesk<'_> {
         let &[granted, wait, processes] = answer else { return };
         // More than was asked for is nothing that a script of ours grants: to keep it would be to mint it.
         let granted = u32::try_from(granted).unwrap_or(u32::MAX).min(want);
-        let Some(share) = self.share_mut(home) else { return };
+        let Some(share) = self.desk.share_mut(home) else { return };
         // 0: the store does not know, since its data is new.
         let told = if processes == 0 { share.processes } else { processes.min(MOST_PROCESSES) as u32 };
         let processes = share.sharers(told, now);
         if let Some(fleet) = self.fleet.as_mut() {
             fleet.processes = processes;
         }
-        let Some(share) = self.share_mut(home) else { return };
+        let Some(share) = self.desk.share_mut(home) else { return };
         if processes != share.processes {
             share.processes = processes;
             let own = share_of(share.settings, processes);
@@ -131,58 +175,19 @@ impl FleetDesk<'_> {
         if granted < want && need > 0 {
             // There is no more: those that are left are told so. Who is behind them may have what they were too dear for.
             let need = if granted == 0 { need } else { 1 };
-            self.rate_refused(home, (need, call), now);
+            self.desk.rate_refused(home, (need, call), now);
             self.lease_out(home, now);
         }
         self.give_back_unasked(home, now);
         self.ask_store(home, None, now);
-        self.wake_head(home);
-    }
-
-    /// The store has nothing: who cannot wait for it is refused, and who would wait in vain.
-    fn rate_refused(&mut self, home: PoolAt, (need, call): (u32, Option<CallId>), now: Time) {
-        let Some(share) = self.share_mut(home) else { return };
-        let (strict, asked) = (share.strict(), share.asked);
-        let (waiting, head, _) = self.rate_queue(home);
-        // In strict mode the answer is that of the call that asked. Where another's token has served that one already,
-        // one is left that has asked and been answered: the head stands for it.
-        let waits_here = |slot: &Slot| {
-            let call = &self.desk.calls[*slot];
-            call.state() == State::Paced && !call.has(flag::TOKENS) && !call.has(flag::SENDING)
-        };
-        let asked_by = call.and_then(|call| self.desk.calls.find(call)).filter(waits_here);
-        let asked_by = asked_by.or(head.filter(|_| waiting > asked));
-        let alone = strict && call.is_some();
-        let mut ahead = 0;
-        let mut next = self.rate_queue(home).1;
-        while let Some(slot) = next {
-            let call = &self.desk.calls[slot];
-            let after = call.links().1;
-            next = (after != Slot::NONE).then_some(after);
-            let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
-            let waits = self
-                .desk
-                .policies
-                .of(&self.desk.calls[slot])
-                .rate_limit
-                .as_ref()
-                .is_some_and(|limit| limit.wait);
-            let Some(share) = self.share_mut(home) else { return };
-            let turn = share.turn(ahead + u64::from(cost), now);
-            let concerned = if alone && !waits { asked_by == Some(slot) } else { cost >= need };
-            if concerned && (!waits || now.after(turn) >= give_up) {
-                self.desk.turn_away_from(slot, Verdict::RateLimited, Some(turn), now);
-            } else {
-                ahead += u64::from(cost);
-            }
-        }
+        self.desk.wake_head(home);
     }
 
     /// In strict mode what no call takes is no lease: it goes back by a command of its own.
     fn give_back_unasked(&mut self, home: PoolAt, now: Time) {
-        let (waiting, ..) = self.rate_queue(home);
+        let (waiting, ..) = self.desk.rate_queue(home);
         let plain = self.is_plain();
-        let Some(share) = self.share_mut(home) else { return };
+        let Some(share) = self.desk.share_mut(home) else { return };
         if !share.strict() || waiting > 0 {
             return;
         }
@@ -197,24 +202,17 @@ impl FleetDesk<'_> {
         }
     }
 
-    /// The store is back, and its answer not yet read: own shares hold from here on.
-    pub(in crate::engine::fleet) fn ease_rate(&mut self, home: PoolAt, now: Time) {
-        if let Some(share) = self.share_mut(home) {
-            share.begin_easing(now);
-        }
-    }
-
     /// The store is back: it is asked for those who have waited for the process's share.
     pub(in crate::engine::fleet) fn rate_with_store(&mut self, home: PoolAt, now: Time) {
-        if self.rate_queue(home).0 > 0 {
+        if self.desk.rate_queue(home).0 > 0 {
             self.ask_store(home, None, now);
-            self.wake_head(home);
+            self.desk.wake_head(home);
         }
     }
 
     /// All are back: the store counts what was sent without it.
     pub(super) fn pay_debt(&mut self, home: PoolAt, now: Time) {
-        let Some(share) = self.share_mut(home).filter(|share| {
+        let Some(share) = self.desk.share_mut(home).filter(|share| {
             let debt = share.alone > 0 || share.uncounted > 0;
             debt && now >= share.count_at && !share.is_eased(now)
         }) else {

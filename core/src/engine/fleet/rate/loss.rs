@@ -3,6 +3,7 @@
 use super::MOST_LEASES;
 use crate::action::Verdict;
 use crate::engine::chores::Chore;
+use crate::engine::desk::Desk;
 use crate::engine::fleet::command::Part;
 use crate::engine::fleet::{Fleet, FleetDesk};
 use crate::engine::pace::Bucket;
@@ -10,45 +11,7 @@ use crate::engine::place::{PoolAt, Slot};
 use crate::engine::route::Routes;
 use crate::time::Time;
 
-impl FleetDesk<'_> {
-    /// The store is gone: `on_loss` decides about those who wait for it.
-    pub(in crate::engine::fleet) fn rate_without_store(&mut self, home: PoolAt, now: Time) {
-        if self.rate_queue(home).0 == 0 {
-            return;
-        }
-        self.lease_out(home, now);
-        if self.desk.chores.has(Chore::Tokens(home.route(), false)) {
-            return; // the next steps go on with it
-        }
-        let (mut ahead, mut next) = (0, self.rate_queue(home).1);
-        while let Some(slot) = next {
-            let call = &self.desk.calls[slot];
-            let after = call.links().1;
-            next = (after != Slot::NONE).then_some(after);
-            let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
-            let waits = self
-                .desk
-                .policies
-                .of(&self.desk.calls[slot])
-                .rate_limit
-                .as_ref()
-                .is_some_and(|limit| limit.wait);
-            let back = self.store_back_in(home, Part::Rate, now);
-            let Some(share) = self.share_mut(home) else { return };
-            let fits = cost <= share.local.settings().burst;
-            let turn = share.local.wait_for(ahead + u64::from(cost), now);
-            if waits && fits && now.after(turn) < give_up {
-                ahead += u64::from(cost);
-            } else {
-                self.desk.policies.count_fallback(self.desk.calls[slot].policy);
-                let retry_in = if fits { Some(turn) } else { back };
-                self.desk.turn_away_from(slot, Verdict::RateLimited, retry_in, now);
-            }
-        }
-        self.lease_out(home, now);
-        self.wake_head(home);
-    }
-
+impl Desk {
     /// A command is out again, with its script.
     pub(in crate::engine::fleet) fn rate_sent(&mut self, home: PoolAt) {
         if let Some(share) = self.share_mut(home) {
@@ -62,12 +25,52 @@ impl FleetDesk<'_> {
             share.asked = share.asked.saturating_sub(1);
         }
     }
+}
+
+impl FleetDesk<'_> {
+    /// The store is gone: `on_loss` decides about those who wait for it.
+    pub(in crate::engine::fleet) fn rate_without_store(&mut self, home: PoolAt, now: Time) {
+        if self.desk.rate_queue(home).0 == 0 {
+            return;
+        }
+        self.lease_out(home, now);
+        if self.desk.chores.has(Chore::Tokens(home.route(), false)) {
+            return; // the next steps go on with it
+        }
+        let (mut ahead, mut next) = (0, self.desk.rate_queue(home).1);
+        while let Some(slot) = next {
+            let call = &self.desk.calls[slot];
+            let after = call.links().1;
+            next = (after != Slot::NONE).then_some(after);
+            let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
+            let waits = self
+                .desk
+                .policies
+                .of(&self.desk.calls[slot])
+                .rate_limit
+                .as_ref()
+                .is_some_and(|limit| limit.wait);
+            let back = self.store_back_in(home, Part::Rate, now);
+            let Some(share) = self.desk.share_mut(home) else { return };
+            let fits = cost <= share.local.settings().burst;
+            let turn = share.local.wait_for(ahead + u64::from(cost), now);
+            if waits && fits && now.after(turn) < give_up {
+                ahead += u64::from(cost);
+            } else {
+                self.desk.policies.count_fallback(self.desk.calls[slot].policy);
+                let retry_in = if fits { Some(turn) } else { back };
+                self.desk.turn_away_from(slot, Verdict::RateLimited, retry_in, now);
+            }
+        }
+        self.lease_out(home, now);
+        self.desk.wake_head(home);
+    }
 
     /// A rate has become the fleet's, perhaps again: commands of before that may still be out.
     pub(in crate::engine) fn recount_rate(&mut self, home: PoolAt) {
         let id = self.desk.routes.lasting_id(home.route());
         let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate)) as u32;
-        if let Some(share) = self.share_mut(home) {
+        if let Some(share) = self.desk.share_mut(home) {
             share.asked = out;
         }
     }

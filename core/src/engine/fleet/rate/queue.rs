@@ -4,6 +4,7 @@ use crate::action::{Step, Verdict, Wait};
 use crate::engine::arena::flag;
 use crate::engine::call::{MAX_PARK, wait};
 use crate::engine::chores::Chore;
+use crate::engine::desk::Desk;
 use crate::engine::fleet::FleetDesk;
 use crate::engine::fleet::command::Part;
 use crate::engine::pace::Bucket;
@@ -12,10 +13,10 @@ use crate::engine::stage::Answer;
 use crate::policy::OnLoss;
 use crate::time::{Duration, Time};
 
-impl FleetDesk<'_> {
+impl Desk {
     /// The routes and pools whose rate is the fleet's.
     pub(in crate::engine::fleet) fn fleet_rates(&self) -> Vec<PoolAt> {
-        let fleet = self.desk.routes.iter().filter(|(_, route)| {
+        let fleet = self.routes.iter().filter(|(_, route)| {
             route.rate.as_ref().is_some_and(|pace| matches!(pace.bucket, Bucket::Fleet(_)))
         });
         fleet.map(|(slot, _)| slot.own()).collect()
@@ -29,15 +30,31 @@ impl FleetDesk<'_> {
         patience: Duration,
         now: Time,
     ) {
-        self.desk.calls.note_charged(slot);
-        let call = &mut self.desk.calls[slot];
+        self.calls.note_charged(slot);
+        let call = &mut self.calls[slot];
         call.pace(now.after(patience).min(call.deadline), false);
         let cost = u64::from(call.cost);
-        if let Some(pace) = self.desk.routes[home].rate.as_deref_mut() {
-            pace.enlist(&mut self.desk.calls, slot, cost);
+        if let Some(pace) = self.routes[home].rate.as_deref_mut() {
+            pace.enlist(&mut self.calls, slot, cost);
         }
     }
 
+    fn grant_tokens(&mut self, slot: Slot, now: Time) {
+        self.unlist(slot);
+        self.calls[slot].flags |= flag::TOKENS;
+        self.note_course(move |it| it.granted(slot, Wait::Store, None, now));
+        self.wakes.push(self.calls.id(slot));
+    }
+
+    /// A head's timer has the queue's next moment, so a new head has to come and fetch it.
+    pub(in crate::engine::fleet) fn wake_head(&mut self, home: PoolAt) {
+        if let Some(head) = self.rate_queue(home).1 {
+            self.wakes.push(self.calls.id(head));
+        }
+    }
+}
+
+impl FleetDesk<'_> {
     /// What `on_loss` says to a call that cannot have the store's answer.
     pub(in crate::engine::fleet) fn without_store(
         &mut self,
@@ -52,10 +69,10 @@ impl FleetDesk<'_> {
         let limit = self.desk.policies.of(&self.desk.calls[slot]).rate_limit.as_ref();
         let (waits, max_wait, most) =
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
-        let (waiting, _, tokens) = self.rate_queue(home);
+        let (waiting, _, tokens) = self.desk.rate_queue(home);
         let down = !self.store_up(home, Part::Rate);
         self.desk.policies.count_fallback(self.desk.calls[slot].policy);
-        let Some(share) = self.share_mut(home) else { return Answer::broken(Verdict::RateLimited) };
+        let Some(share) = self.desk.share_mut(home) else { return Answer::broken(Verdict::RateLimited) };
         match share.fleet.on_loss {
             OnLoss::Open => return Answer::Pass,
             OnLoss::Closed => return Answer::Refuse(Verdict::StoreUnavailable, back),
@@ -75,7 +92,7 @@ impl FleetDesk<'_> {
         if !waits || !parks || !down || waiting >= most || in_vain {
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
         }
-        self.queue_for_tokens(slot, home, max_wait, now);
+        self.desk.queue_for_tokens(slot, home, max_wait, now);
         self.desk.note_course(move |it| it.queued(slot, Wait::Rate, now.after(turn), now));
         Answer::Wait(self.wait_for_tokens(slot, home, now))
     }
@@ -87,8 +104,8 @@ impl FleetDesk<'_> {
         let cost = u32::from(call.cost);
         let id = self.desk.routes.lasting_id(home.route());
         let due = self.fleet.as_ref().and_then(|fleet| fleet.due(id, Part::Rate));
-        let (up, is_head) = (self.store_up(home, Part::Rate), self.rate_queue(home).1 == Some(slot));
-        let Some(share) = self.share_mut(home) else { return wait(Wait::Rate, until, now) };
+        let (up, is_head) = (self.store_up(home, Part::Rate), self.desk.rate_queue(home).1 == Some(slot));
+        let Some(share) = self.desk.share_mut(home) else { return wait(Wait::Rate, until, now) };
         let why = if up && share.asked > 0 { Wait::Store } else { Wait::Rate };
         if is_head {
             let next = match why {
@@ -108,17 +125,17 @@ impl FleetDesk<'_> {
     pub(in crate::engine) fn lease_out(&mut self, home: PoolAt, now: Time) -> bool {
         let up = self.store_up(home, Part::Rate);
         let mut moved = false;
-        while let Some(slot) = self.rate_queue(home).1 {
+        while let Some(slot) = self.desk.rate_queue(home).1 {
             if !self.desk.chores.one_more(Chore::Tokens(home.route(), false)) {
                 self.desk.wakes.push(self.desk.calls.id(slot)); // its event goes on here
                 return true;
             }
             let (cost, deadline) = (u32::from(self.desk.calls[slot].cost), self.desk.calls[slot].deadline);
-            let Some(share) = self.share_mut(home) else { break };
+            let Some(share) = self.desk.share_mut(home) else { break };
             if deadline <= now {
                 self.desk.turn_away_from(slot, Verdict::DeadlineQueued, None, now);
             } else if share.take(cost, now) {
-                self.grant_tokens(slot, now);
+                self.desk.grant_tokens(slot, now);
             } else if up {
                 break;
             } else {
@@ -132,29 +149,15 @@ impl FleetDesk<'_> {
                     OnLoss::Local | OnLoss::Open => {
                         share.spend_alone(cost, true);
                         self.desk.policies.count_fallback(self.desk.calls[slot].policy);
-                        self.grant_tokens(slot, now);
+                        self.desk.grant_tokens(slot, now);
                     }
                 }
             }
             moved = true;
         }
         if moved {
-            self.wake_head(home);
+            self.desk.wake_head(home);
         }
         moved
-    }
-
-    fn grant_tokens(&mut self, slot: Slot, now: Time) {
-        self.desk.unlist(slot);
-        self.desk.calls[slot].flags |= flag::TOKENS;
-        self.desk.note_course(move |it| it.granted(slot, Wait::Store, None, now));
-        self.desk.wakes.push(self.desk.calls.id(slot));
-    }
-
-    /// A head's timer has the queue's next moment, so a new head has to come and fetch it.
-    pub(in crate::engine::fleet) fn wake_head(&mut self, home: PoolAt) {
-        if let Some(head) = self.rate_queue(home).1 {
-            self.desk.wakes.push(self.desk.calls.id(head));
-        }
     }
 }

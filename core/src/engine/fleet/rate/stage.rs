@@ -18,8 +18,8 @@ impl FleetDesk<'_> {
         let within = self.desk.policies.of(&self.desk.calls[slot]).store_timeout;
         self.watch_store(now);
         self.lease_out(home, now);
-        let queued = self.rate_queue(home).0 > 0;
-        let Some(share) = self.share_mut(home) else { return Answer::broken(Verdict::RateLimited) };
+        let queued = self.desk.rate_queue(home).0 > 0;
+        let Some(share) = self.desk.share_mut(home) else { return Answer::broken(Verdict::RateLimited) };
         share.within = within;
         if !queued && (cost == 0 || share.take(cost, now)) {
             self.ask_store(home, None, now);
@@ -37,8 +37,8 @@ impl FleetDesk<'_> {
         let limit = self.desk.policies.of(&self.desk.calls[slot]).rate_limit.as_ref();
         let (waits, max_wait, most) =
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
-        let (waiting, _, tokens) = self.rate_queue(home);
-        let Some(share) = self.share_mut(home) else { return Answer::broken(Verdict::RateLimited) };
+        let (waiting, _, tokens) = self.desk.rate_queue(home);
+        let Some(share) = self.desk.share_mut(home) else { return Answer::broken(Verdict::RateLimited) };
         // Where the store has said that there is nothing yet, nobody asks before that; nor where the own share has nothing.
         let empty = !share.strict() && share.asked == 0 && share.empty_for(cost, now).is_some();
         let lacks = share.own_turn(tokens, cost, now) > Duration::ZERO;
@@ -60,7 +60,7 @@ impl FleetDesk<'_> {
             let turn = share.turn(tokens + u64::from(cost), now);
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
         }
-        self.queue_for_tokens(slot, home, if waits { max_wait } else { within }, now);
+        self.desk.queue_for_tokens(slot, home, if waits { max_wait } else { within }, now);
         self.ask_store(home, if lacks { None } else { Some(id) }, now);
         self.desk.note_course(move |it| {
             let until = it.calls[slot].moment.min(it.calls[slot].deadline);
@@ -93,7 +93,7 @@ impl FleetDesk<'_> {
             self.desk.policies.of(&self.desk.calls[slot]).rate_limit.as_ref().is_some_and(|limit| limit.wait);
         let cost = u64::from(self.desk.calls[slot].cost);
         if waits || !self.store_up(home, Part::Rate) {
-            let turn = self.share_mut(home).map(|share| share.turn(cost, now));
+            let turn = self.desk.share_mut(home).map(|share| share.turn(cost, now));
             return Answer::Refuse(Verdict::RateLimited, turn);
         }
         // The answer has not come in time. It is not overdue yet: it was asked for after this call came.
