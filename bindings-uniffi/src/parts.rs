@@ -10,11 +10,11 @@ pub mod limit;
 pub mod quantile;
 pub mod rate;
 pub mod strategy;
-pub mod throttle;
 
-use tidegate::{Class, Duration, Policy, Value};
+use tidegate::rng::{self, Purpose};
+use tidegate::{BreakerSettings, Class, Duration, Policy, Value};
 
-use crate::Invalid;
+use crate::{Invalid, checked};
 
 type Pairs = Vec<crate::Pair>;
 
@@ -40,9 +40,57 @@ fn argument(reason: impl Into<String>) -> Invalid {
     Invalid::Argument { reason: reason.into() }
 }
 
-/// The pairs were those of another part.
-fn missing() -> Invalid {
-    argument("these are not the settings of this part")
+/// The settings of a part, out of the pairs of a policy that has nothing else.
+fn settings<S>(pairs: &Pairs, of: impl FnOnce(&Policy) -> Option<S>) -> Result<S, Invalid> {
+    // Other pairs than this part's are a mistake of the foreign half.
+    let missing = || argument("these are not the settings of this part");
+    of(&checked("part", pairs)?).ok_or_else(missing)
+}
+
+/// The settings of a breaker whose probes keep their place for so long.
+fn leased(mut settings: BreakerSettings, probe_lease: Option<u64>) -> BreakerSettings {
+    if let Some(lease) = probe_lease {
+        settings.probe_lease = Duration::from_micros(lease);
+    }
+    settings
+}
+
+/// A part with the draws that it makes: the seed, and the number of the next one.
+#[derive(Clone)]
+pub struct Drawn<P> {
+    part: P,
+    seed: u64,
+    next: u64,
+}
+
+impl<P> Drawn<P> {
+    fn new(part: P, seed: u64) -> Self {
+        Self { part, seed, next: 0 }
+    }
+
+    /// The number of a draw.
+    fn draw(&mut self) -> u64 {
+        self.next = self.next.wrapping_add(1);
+        self.next.wrapping_sub(1)
+    }
+
+    /// The bits of a draw: the caller's own, or the next of the seed's.
+    fn bits(&mut self, own: Option<u64>, purpose: Purpose) -> u64 {
+        own.unwrap_or_else(|| rng::bits(self.seed, self.draw(), purpose, 0))
+    }
+}
+
+/// What a retry is paid for after: `transient`, `timeout`, `throttled`.
+fn paid_for(kind: &str) -> Result<Class, Invalid> {
+    Ok(match kind {
+        "transient" => Class::Transient,
+        "timeout" => Class::Timeout,
+        "throttled" => Class::Throttled,
+        _ => {
+            let rule = "must be one of transient, timeout, throttled";
+            return Err(argument(format!("kind = {kind:?}: {rule}")));
+        }
+    })
 }
 
 /// One of core's nine classes of outcome, by its name.

@@ -1,35 +1,212 @@
-//! The circuit breaker.
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-use std::sync::Arc;
+//! Who is let through: the circuit breaker and the adaptive throttle.
 
+use super::{Drawn, Pairs, argument, class, leased, settings, time};
+use crate::Invalid;
 use parking_lot::Mutex;
-use tidegate::rng::{self, Purpose};
-use tidegate::{BreakerSettings, BreakerState, Duration, Evidence};
+use std::sync::Arc;
+use tidegate::rng::Purpose;
 
-use super::{Pairs, argument, class, missing, time};
-use crate::{Invalid, checked};
+/// Refuses calls to a downstream that fails too often, and lets a few through after a break.
+#[derive(uniffi::Object)]
+pub struct CircuitBreaker(pub(super) Mutex<Drawn<tidegate::CircuitBreaker>>);
 
-fn breaker(pairs: &Pairs, probe_lease: Option<u64>) -> Result<BreakerSettings, Invalid> {
-    let mut settings = checked("part", pairs)?.breaker().ok_or_else(missing)?;
-    if let Some(lease) = probe_lease {
-        settings.probe_lease = Duration::from_micros(lease);
+#[uniffi::export]
+impl CircuitBreaker {
+    /// A new one with these settings.
+    #[uniffi::constructor]
+    pub fn new(pairs: Pairs, probe_lease: Option<u64>, seed: u64) -> Result<Arc<Self>, Invalid> {
+        Ok(Arc::new(Self(Mutex::new(Drawn::new(
+            tidegate::CircuitBreaker::new(leased(settings(&pairs, tidegate::Policy::breaker)?, probe_lease)),
+            seed,
+        )))))
     }
-    Ok(settings)
+
+    /// How long until another try makes sense where an admission now would be refused, else `None`.
+    pub fn refuses(&self, now: u64) -> Option<u64> {
+        let now = time(now);
+        self.0.lock().part.refuses(now).map(tidegate::Duration::as_micros)
+    }
+
+    /// The end of the break while open, on your clock; else `None`.
+    pub fn open_until(&self) -> Option<u64> {
+        self.0.lock().part.open_until().map(tidegate::Time::as_micros)
+    }
+
+    /// Failures in the window; while open, what is left of those that opened it.
+    pub fn failures(&self, now: u64) -> u32 {
+        let now = time(now);
+        self.0.lock().part.failures(now)
+    }
+
+    /// Results in the window, failures included.
+    pub fn throughput(&self, now: u64) -> u32 {
+        let now = time(now);
+        self.0.lock().part.throughput(now)
+    }
+
+    /// Would a new breaker do the same from here on?
+    pub fn is_fresh(&self, now: u64) -> bool {
+        let now = time(now);
+        self.0.lock().part.is_fresh(now)
+    }
+
+    /// Closed again, with nothing counted. Results of calls admitted before change nothing.
+    pub fn reset(&self) {
+        self.0.lock().part.reset();
+    }
+
+    /// Gives all probes' places back: after a fork they are none of ours.
+    pub fn forget_probes(&self) {
+        self.0.lock().part.forget_probes();
+    }
+
+    /// Goes on with other settings.
+    pub fn retune(&self, pairs: Pairs, probe_lease: Option<u64>, now: u64) -> Result<(), Invalid> {
+        let to = leased(settings(&pairs, tidegate::Policy::breaker)?, probe_lease);
+        let now = time(now);
+        self.0.lock().part.retune(to, now);
+        Ok(())
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> String {
+        // The same at any moment.
+        name(self.0.lock().part.state(tidegate::Time::default())).to_owned()
+    }
+
+    /// Lets a call through, or not.
+    pub fn admit(&self, now: u64) -> Option<Arc<Ticket>> {
+        let now = time(now);
+        self.0.lock().part.admit(now).ok().map(|ticket| Arc::new(Ticket(ticket)))
+    }
+
+    /// Takes what came of an admitted call: the transition it made, if any.
+    pub fn record(
+        &self,
+        ticket: &Ticket,
+        outcome: &str,
+        now: u64,
+        bits: Option<u64>,
+    ) -> Result<Change, Invalid> {
+        let (outcome, now) = (evidence(outcome)?, time(now));
+        let mut it = self.0.lock();
+        let bits = it.bits(bits, Purpose::Break);
+        Ok(change(it.part.record(ticket.0, outcome, bits, now)))
+    }
+
+    /// The body failed of a call that was recorded as a success at its head.
+    pub fn on_body_failure(&self, ticket: &Ticket, now: u64, bits: Option<u64>) -> Change {
+        let now = time(now);
+        let mut it = self.0.lock();
+        let bits = it.bits(bits, Purpose::Break);
+        change(it.part.on_body_failure(ticket.0, bits, now))
+    }
+
+    /// Another of the same state.
+    pub fn copy(&self) -> Arc<Self> {
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Arc::new(Self(Mutex::new(twin)))
+    }
 }
 
-fn name(state: BreakerState) -> &'static str {
-    match state {
-        BreakerState::Closed => "closed",
-        BreakerState::Open => "open",
-        BreakerState::HalfOpen => "half_open",
+/// Refuses a share of the calls to a downstream that does not accept enough of them.
+#[derive(uniffi::Object)]
+pub struct AdaptiveThrottle(pub(super) Mutex<Drawn<tidegate::AdaptiveThrottle>>);
+
+#[uniffi::export]
+impl AdaptiveThrottle {
+    /// A new one with these settings.
+    #[uniffi::constructor]
+    pub fn new(pairs: Pairs, now: u64, seed: u64) -> Result<Arc<Self>, Invalid> {
+        Ok(Arc::new(Self(Mutex::new(Drawn::new(
+            tidegate::AdaptiveThrottle::new(settings(&pairs, tidegate::Policy::throttle)?, time(now)),
+            seed,
+        )))))
+    }
+
+    /// May a call go through? One that is refused has been counted; record one that is let through.
+    pub fn admit(&self, now: u64, bits: Option<u64>) -> bool {
+        let now = time(now);
+        let mut it = self.0.lock();
+        let bits = it.bits(bits, Purpose::Throttle);
+        it.part.admit(bits, now)
+    }
+
+    /// A call that was let through has ended. Do not record one that says neither yes nor no.
+    pub fn record(&self, accepted: bool, now: u64) {
+        let now = time(now);
+        self.0.lock().part.record(accepted, now);
+    }
+
+    /// The probability that a call is refused now, 0 to 1.
+    pub fn probability(&self, now: u64) -> f64 {
+        let now = time(now);
+        self.0.lock().part.probability(now)
+    }
+
+    /// Is nothing in the window?
+    pub fn is_fresh(&self, now: u64) -> bool {
+        let now = time(now);
+        self.0.lock().part.is_fresh(now)
+    }
+
+    /// Goes on with other settings.
+    pub fn retune(&self, pairs: Pairs, now: u64) -> Result<(), Invalid> {
+        let to = settings(&pairs, tidegate::Policy::throttle)?;
+        let now = time(now);
+        self.0.lock().part.retune(to, now);
+        Ok(())
+    }
+
+    /// Requests and accepts in the window.
+    pub fn counts(&self, now: u64) -> ThrottleCounts {
+        let now = time(now);
+        let (requests, accepts) = self.0.lock().part.counts(now);
+        ThrottleCounts { requests, accepts }
+    }
+
+    /// Another of the same state.
+    pub fn copy(&self) -> Arc<Self> {
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Arc::new(Self(Mutex::new(twin)))
     }
 }
 
-fn evidence(outcome: &str) -> Result<Evidence, Invalid> {
+/// Was a call of this class accepted? Neither yes nor no where it does not count.
+#[uniffi::export]
+pub fn accepted(kind: &str) -> Result<Option<bool>, Invalid> {
+    Ok(tidegate::AdaptiveThrottle::accepted(class(kind)?))
+}
+
+/// What is in the window of a throttle.
+#[derive(Clone, PartialEq, Eq, Debug, uniffi::Record)]
+pub struct ThrottleCounts {
+    /// Requests.
+    pub requests: u32,
+    /// Those that were accepted.
+    pub accepts: u32,
+}
+
+/// What a result of this class says about a downstream's health: `success`, `failure`, `neutral`.
+#[uniffi::export]
+pub fn evidence_of(kind: &str) -> Result<String, Invalid> {
+    Ok(match tidegate::Evidence::of(class(kind)?) {
+        tidegate::Evidence::Success => "success",
+        tidegate::Evidence::Failure => "failure",
+        tidegate::Evidence::Neutral => "neutral",
+    }
+    .to_owned())
+}
+
+fn evidence(outcome: &str) -> Result<tidegate::Evidence, Invalid> {
     Ok(match outcome {
-        "success" => Evidence::Success,
-        "failure" => Evidence::Failure,
-        "neutral" => Evidence::Neutral,
+        "success" => tidegate::Evidence::Success,
+        "failure" => tidegate::Evidence::Failure,
+        "neutral" => tidegate::Evidence::Neutral,
         _ => {
             let rule = "must be one of success, failure, neutral";
             return Err(argument(format!("evidence = {outcome:?}: {rule}")));
@@ -37,15 +214,12 @@ fn evidence(outcome: &str) -> Result<Evidence, Invalid> {
     })
 }
 
-/// What a result of this class says about a downstream's health: `success`, `failure`, `neutral`.
-#[uniffi::export]
-pub fn evidence_of(kind: &str) -> Result<String, Invalid> {
-    Ok(match Evidence::of(class(kind)?) {
-        Evidence::Success => "success",
-        Evidence::Failure => "failure",
-        Evidence::Neutral => "neutral",
+fn name(state: tidegate::BreakerState) -> &'static str {
+    match state {
+        tidegate::BreakerState::Closed => "closed",
+        tidegate::BreakerState::Open => "open",
+        tidegate::BreakerState::HalfOpen => "half_open",
     }
-    .to_owned())
 }
 
 /// Proof of an admission, to be handed back with what came of it, once.
@@ -71,27 +245,6 @@ impl Ticket {
     }
 }
 
-/// The circuit breaker.
-#[derive(uniffi::Object)]
-pub struct CircuitBreaker {
-    seed: u64,
-    inner: Mutex<Inner>,
-}
-
-#[derive(Clone)]
-struct Inner {
-    part: tidegate::CircuitBreaker,
-    /// The result that the next draw belongs to.
-    next: u64,
-}
-
-impl Inner {
-    pub fn draw(&mut self, seed: u64) -> u64 {
-        self.next = self.next.wrapping_add(1);
-        rng::bits(seed, self.next.wrapping_sub(1), Purpose::Break, 0)
-    }
-}
-
 /// A transition.
 #[derive(Clone, PartialEq, Eq, Debug, uniffi::Record)]
 pub struct BreakerChange {
@@ -103,101 +256,6 @@ pub struct BreakerChange {
 
 type Change = Option<BreakerChange>;
 
-fn change(change: Option<(BreakerState, BreakerState)>) -> Change {
+fn change(change: Option<(tidegate::BreakerState, tidegate::BreakerState)>) -> Change {
     change.map(|(from, to)| BreakerChange { from: name(from).to_owned(), to: name(to).to_owned() })
-}
-
-#[uniffi::export]
-impl CircuitBreaker {
-    /// A new one with these settings.
-    #[uniffi::constructor]
-    pub fn new(pairs: Pairs, probe_lease: Option<u64>, seed: u64) -> Result<Arc<Self>, Invalid> {
-        let part = tidegate::CircuitBreaker::new(breaker(&pairs, probe_lease)?);
-        Ok(Arc::new(Self { seed, inner: Mutex::new(Inner { part, next: 0 }) }))
-    }
-
-    /// Where it stands.
-    pub fn state(&self) -> String {
-        // The same at any moment.
-        name(self.inner.lock().part.state(tidegate::Time::default())).to_owned()
-    }
-
-    /// Microseconds until another try makes sense, where an admission now would be refused.
-    pub fn refuses(&self, now: u64) -> Option<u64> {
-        let now = time(now);
-        self.inner.lock().part.refuses(now).map(Duration::as_micros)
-    }
-
-    /// Lets a call through, or not.
-    pub fn admit(&self, now: u64) -> Option<Arc<Ticket>> {
-        let now = time(now);
-        self.inner.lock().part.admit(now).ok().map(|ticket| Arc::new(Ticket(ticket)))
-    }
-
-    /// Takes what came of an admitted call: the transition it made, if any.
-    pub fn record(
-        &self,
-        ticket: &Ticket,
-        outcome: &str,
-        now: u64,
-        bits: Option<u64>,
-    ) -> Result<Change, Invalid> {
-        let (outcome, now) = (evidence(outcome)?, time(now));
-        let mut it = self.inner.lock();
-        let bits = bits.unwrap_or_else(|| it.draw(self.seed));
-        Ok(change(it.part.record(ticket.0, outcome, bits, now)))
-    }
-
-    /// The body failed of a call that was recorded as a success at its head.
-    pub fn on_body_failure(&self, ticket: &Ticket, now: u64, bits: Option<u64>) -> Change {
-        let now = time(now);
-        let mut it = self.inner.lock();
-        let bits = bits.unwrap_or_else(|| it.draw(self.seed));
-        change(it.part.on_body_failure(ticket.0, bits, now))
-    }
-
-    /// The end of the break while open, on the user's clock.
-    pub fn open_until(&self) -> Option<u64> {
-        self.inner.lock().part.open_until().map(tidegate::Time::as_micros)
-    }
-
-    /// Failures in the window.
-    pub fn failures(&self, now: u64) -> u32 {
-        let now = time(now);
-        self.inner.lock().part.failures(now)
-    }
-
-    /// Results in the window.
-    pub fn throughput(&self, now: u64) -> u32 {
-        let now = time(now);
-        self.inner.lock().part.throughput(now)
-    }
-
-    /// Would a new breaker do the same from here on?
-    pub fn is_fresh(&self, now: u64) -> bool {
-        let now = time(now);
-        self.inner.lock().part.is_fresh(now)
-    }
-
-    /// Closed again, with nothing counted.
-    pub fn reset(&self) {
-        self.inner.lock().part.reset();
-    }
-
-    /// Gives all probes' places back.
-    pub fn forget_probes(&self) {
-        self.inner.lock().part.forget_probes();
-    }
-
-    /// Goes on with other settings.
-    pub fn retune(&self, pairs: Pairs, probe_lease: Option<u64>, now: u64) -> Result<(), Invalid> {
-        let (to, now) = (breaker(&pairs, probe_lease)?, time(now));
-        self.inner.lock().part.retune(to, now);
-        Ok(())
-    }
-
-    /// Another of the same state.
-    pub fn copy(&self) -> Arc<Self> {
-        Arc::new(Self { seed: self.seed, inner: Mutex::new(self.inner.lock().clone()) })
-    }
 }

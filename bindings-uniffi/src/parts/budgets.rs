@@ -1,35 +1,36 @@
-//! Retry budgets, of every kind.
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
+//! How many retries: the budgets, of every kind.
+
+use super::{Pairs, paid_for, settings, time};
+use crate::Invalid;
+use parking_lot::Mutex;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tidegate::{BudgetSettings, Class, QuotaSettings};
-
-use super::{Pairs, argument, missing, time};
-use crate::{Invalid, checked};
-
-/// The earned budget.
+/// The default budget of a policy: each call that ends with an answer earns a part of a retry.
 #[derive(uniffi::Object)]
-pub struct EarnedBudget(Mutex<tidegate::EarnedBudget>);
+pub struct EarnedBudget(pub(super) Mutex<tidegate::EarnedBudget>);
 
 #[uniffi::export]
 impl EarnedBudget {
     /// A new one with these settings.
     #[uniffi::constructor]
     pub fn new(pairs: Pairs) -> Result<Arc<Self>, Invalid> {
-        let Some(BudgetSettings::Earned(settings)) = checked("part", &pairs)?.budget() else {
-            return Err(missing());
-        };
-        Ok(Arc::new(Self(Mutex::new(tidegate::EarnedBudget::new(settings)))))
+        Ok(Arc::new(Self(Mutex::new(tidegate::EarnedBudget::new(settings(&pairs, |policy| match policy
+            .budget()
+        {
+            Some(tidegate::BudgetSettings::Earned(it)) => Some(it),
+            _ => None,
+        })?)))))
     }
 
-    /// Counts one call, which has started.
+    /// Counts one call, which has started, however many attempts it makes.
     pub fn on_call(&self, now: u64) {
         let now = time(now);
         self.0.lock().on_call(now);
     }
 
-    /// A call has ended with an answer, good or permanent.
+    /// A call has ended with an answer, good or permanent; at most once per call.
     pub fn on_answer(&self, now: u64) {
         let now = time(now);
         self.0.lock().on_answer(now);
@@ -55,26 +56,30 @@ impl EarnedBudget {
 
     /// Another of the same state.
     pub fn copy(&self) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(self.0.lock().clone())))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Arc::new(Self(Mutex::new(twin)))
     }
 }
 
-/// The windowed budget.
+/// A budget over a sliding window: a share of recent calls, plus a floor (Finagle's `RetryBudget`).
 #[derive(uniffi::Object)]
-pub struct RetryBudget(Mutex<tidegate::RetryBudget>);
+pub struct RetryBudget(pub(super) Mutex<tidegate::RetryBudget>);
 
 #[uniffi::export]
 impl RetryBudget {
     /// A new one with these settings.
     #[uniffi::constructor]
     pub fn new(pairs: Pairs) -> Result<Arc<Self>, Invalid> {
-        let Some(BudgetSettings::Window(settings)) = checked("part", &pairs)?.budget() else {
-            return Err(missing());
-        };
-        Ok(Arc::new(Self(Mutex::new(tidegate::RetryBudget::new(settings)))))
+        Ok(Arc::new(Self(Mutex::new(tidegate::RetryBudget::new(settings(&pairs, |policy| {
+            match policy.budget() {
+                Some(tidegate::BudgetSettings::Window(it)) => Some(it),
+                _ => None,
+            }
+        })?)))))
     }
 
-    /// Counts one call.
+    /// Counts one call, however many attempts it makes.
     pub fn deposit(&self, now: u64) {
         let now = time(now);
         self.0.lock().deposit(now);
@@ -86,10 +91,11 @@ impl RetryBudget {
         self.0.lock().try_withdraw(now)
     }
 
-    /// Gives back a retry that was withdrawn at `charged` and never started.
-    pub fn refund(&self, charged: u64, now: u64) {
-        let (charged, now) = (time(charged), time(now));
-        self.0.lock().refund(charged, now);
+    /// Gives back a retry withdrawn at the moment `withdrawn` that was never started.
+    pub fn refund(&self, withdrawn: u64, now: u64) {
+        let withdrawn = time(withdrawn);
+        let now = time(now);
+        self.0.lock().refund(withdrawn, now);
     }
 
     /// Retries that could be taken now.
@@ -100,26 +106,30 @@ impl RetryBudget {
 
     /// Another of the same state.
     pub fn copy(&self) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(self.0.lock().clone())))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Arc::new(Self(Mutex::new(twin)))
     }
 }
 
-/// The ratio budget.
+/// Each call earns a part of a retry, up to max(1, `min_throughput`·`ratio`); no clock.
 #[derive(uniffi::Object)]
-pub struct RatioBudget(Mutex<tidegate::RatioBudget>);
+pub struct RatioBudget(pub(super) Mutex<tidegate::RatioBudget>);
 
 #[uniffi::export]
 impl RatioBudget {
     /// A new one with these settings.
     #[uniffi::constructor]
     pub fn new(pairs: Pairs) -> Result<Arc<Self>, Invalid> {
-        let Some(BudgetSettings::Ratio(settings)) = checked("part", &pairs)?.budget() else {
-            return Err(missing());
-        };
-        Ok(Arc::new(Self(Mutex::new(tidegate::RatioBudget::new(settings)))))
+        Ok(Arc::new(Self(Mutex::new(tidegate::RatioBudget::new(settings(&pairs, |policy| {
+            match policy.budget() {
+                Some(tidegate::BudgetSettings::Ratio(it)) => Some(it),
+                _ => None,
+            }
+        })?)))))
     }
 
-    /// Counts one call.
+    /// Counts one call, however many attempts it makes.
     pub fn on_call(&self) {
         self.0.lock().on_call();
     }
@@ -129,14 +139,14 @@ impl RatioBudget {
         self.0.lock().try_withdraw()
     }
 
-    /// Would a retry be free now?
-    pub fn is_free(&self) -> bool {
-        self.0.lock().is_free()
-    }
-
-    /// Gives back a retry that was paid for and never started.
+    /// Gives back a retry that was paid for and never started; not one that was free.
     pub fn refund(&self) {
         self.0.lock().refund();
+    }
+
+    /// Would a retry be free now, because there have been few calls?
+    pub fn is_free(&self) -> bool {
+        self.0.lock().is_free()
     }
 
     /// Whole retries that could be taken now.
@@ -146,31 +156,35 @@ impl RatioBudget {
 
     /// Another of the same state.
     pub fn copy(&self) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(self.0.lock().clone())))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Arc::new(Self(Mutex::new(twin)))
     }
 }
 
-/// The share budget.
+/// Retries in flight ≤ max(`min_retries`, `share`·calls in flight); no clock (Envoy's `retry_budget`).
 #[derive(uniffi::Object)]
-pub struct ShareBudget(Mutex<tidegate::ShareBudget>);
+pub struct ShareBudget(pub(super) Mutex<tidegate::ShareBudget>);
 
 #[uniffi::export]
 impl ShareBudget {
     /// A new one with these settings.
     #[uniffi::constructor]
     pub fn new(pairs: Pairs) -> Result<Arc<Self>, Invalid> {
-        let Some(BudgetSettings::Share(settings)) = checked("part", &pairs)?.budget() else {
-            return Err(missing());
-        };
-        Ok(Arc::new(Self(Mutex::new(tidegate::ShareBudget::new(settings)))))
+        Ok(Arc::new(Self(Mutex::new(tidegate::ShareBudget::new(settings(&pairs, |policy| {
+            match policy.budget() {
+                Some(tidegate::BudgetSettings::Share(it)) => Some(it),
+                _ => None,
+            }
+        })?)))))
     }
 
-    /// Takes one retry, while `calls` are in flight.
+    /// Takes one retry, while `calls` are in flight (0 to 2^32 − 1).
     pub fn try_acquire(&self, calls: u32) -> bool {
         self.0.lock().try_acquire(calls)
     }
 
-    /// A retry has ended, or will not start.
+    /// A retry that was taken has ended, or will not start.
     pub fn on_end(&self) {
         self.0.lock().on_end(true);
     }
@@ -187,26 +201,30 @@ impl ShareBudget {
 
     /// Another of the same state.
     pub fn copy(&self) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(self.0.lock().clone())))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Arc::new(Self(Mutex::new(twin)))
     }
 }
 
-/// The token budget.
+/// Failures take a token, successes give a part of one, and half must be left; no clock (gRPC A6).
 #[derive(uniffi::Object)]
-pub struct TokenBudget(Mutex<tidegate::TokenBudget>);
+pub struct TokenBudget(pub(super) Mutex<tidegate::TokenBudget>);
 
 #[uniffi::export]
 impl TokenBudget {
     /// A new one with these settings.
     #[uniffi::constructor]
     pub fn new(pairs: Pairs) -> Result<Arc<Self>, Invalid> {
-        let Some(BudgetSettings::Tokens(settings)) = checked("part", &pairs)?.budget() else {
-            return Err(missing());
-        };
-        Ok(Arc::new(Self(Mutex::new(tidegate::TokenBudget::new(settings)))))
+        Ok(Arc::new(Self(Mutex::new(tidegate::TokenBudget::new(settings(&pairs, |policy| {
+            match policy.budget() {
+                Some(tidegate::BudgetSettings::Tokens(it)) => Some(it),
+                _ => None,
+            }
+        })?)))))
     }
 
-    /// A retryable failure.
+    /// A retryable failure, first attempts included.
     pub fn on_failure(&self) {
         self.0.lock().on_failure();
     }
@@ -221,71 +239,61 @@ impl TokenBudget {
         self.0.lock().allows()
     }
 
-    /// Failures that would still leave retries allowed.
+    /// Failures until retries are refused.
     pub fn balance(&self) -> u64 {
         self.0.lock().balance()
     }
 
     /// Another of the same state.
     pub fn copy(&self) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(self.0.lock().clone())))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Arc::new(Self(Mutex::new(twin)))
     }
 }
 
-/// What a retry is paid for after: `transient`, `timeout`, `throttled`.
-fn paid_for(kind: &str) -> Result<Class, Invalid> {
-    Ok(match kind {
-        "transient" => Class::Transient,
-        "timeout" => Class::Timeout,
-        "throttled" => Class::Throttled,
-        _ => {
-            let rule = "must be one of transient, timeout, throttled";
-            return Err(argument(format!("kind = {kind:?}: {rule}")));
-        }
-    })
-}
-
-/// The retry quota.
+/// Retries cost, successes refund; no clock (the retry quota of the AWS SDKs' standard mode).
 #[derive(uniffi::Object)]
-pub struct RetryQuota {
-    pub(super) settings: QuotaSettings,
-    inner: Mutex<tidegate::RetryQuota>,
-}
+pub struct RetryQuota(pub(super) Mutex<tidegate::RetryQuota>);
 
 #[uniffi::export]
 impl RetryQuota {
     /// A new one with these settings.
     #[uniffi::constructor]
     pub fn new(pairs: Pairs) -> Result<Arc<Self>, Invalid> {
-        let Some(BudgetSettings::Quota(settings)) = checked("part", &pairs)?.budget() else {
-            return Err(missing());
-        };
-        Ok(Arc::new(Self { settings, inner: Mutex::new(tidegate::RetryQuota::new(settings)) }))
+        Ok(Arc::new(Self(Mutex::new(tidegate::RetryQuota::new(settings(&pairs, |policy| {
+            match policy.budget() {
+                Some(tidegate::BudgetSettings::Quota(it)) => Some(it),
+                _ => None,
+            }
+        })?)))))
     }
 
-    /// Pays for a retry after a failure of this kind; the cost, if there was enough.
+    /// Pays for a retry after a failure of this kind: the cost, or `None` where there is not enough.
     pub fn try_acquire(&self, kind: &str) -> Result<Option<u16>, Invalid> {
-        let class = paid_for(kind)?;
-        Ok(self.inner.lock().try_acquire(class))
+        let kind = paid_for(kind)?;
+        Ok(self.0.lock().try_acquire(kind))
     }
 
-    /// A call has succeeded, whose last retry cost `cost`.
+    /// A call has succeeded, whose last retry cost `cost`: 0 if there was none.
     pub fn on_success(&self, cost: u16) {
-        self.inner.lock().on_success(cost);
+        self.0.lock().on_success(cost);
     }
 
-    /// Gives a charge back.
+    /// Gives a charge back, 0 to 65,535, of a retry that was never started.
     pub fn refund(&self, cost: u16) {
-        self.inner.lock().refund(cost);
+        self.0.lock().refund(cost);
     }
 
     /// Tokens left.
     pub fn available(&self) -> u32 {
-        self.inner.lock().available()
+        self.0.lock().available()
     }
 
     /// Another of the same state.
     pub fn copy(&self) -> Arc<Self> {
-        Arc::new(Self { settings: self.settings, inner: Mutex::new(self.inner.lock().clone()) })
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Arc::new(Self(Mutex::new(twin)))
     }
 }

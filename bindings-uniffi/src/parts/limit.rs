@@ -1,35 +1,22 @@
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
 //! How much at once: the controllers of adaptive limits, and of a queue.
 
+use super::{Pairs, settings, span, time};
+use crate::Invalid;
+use parking_lot::Mutex;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tidegate::{AimdSettings, CodelSettings, Gradient2Settings};
-
-use super::{Pairs, missing, span, time};
-use crate::{Invalid, checked};
-
-fn aimd(pairs: &Pairs) -> Result<AimdSettings, Invalid> {
-    checked("part", pairs)?.aimd().ok_or_else(missing)
-}
-
-fn gradient2(pairs: &Pairs) -> Result<Gradient2Settings, Invalid> {
-    checked("part", pairs)?.gradient2().ok_or_else(missing)
-}
-
-fn codel(pairs: &Pairs) -> Result<CodelSettings, Invalid> {
-    checked("part", pairs)?.codel().ok_or_else(missing)
-}
-
-/// Additive increase, multiplicative decrease.
+/// A concurrency limit that grows while a latency is kept, and shrinks by a factor when it is not.
 #[derive(uniffi::Object)]
-pub struct Aimd(Mutex<tidegate::Aimd>);
+pub struct Aimd(pub(super) Mutex<tidegate::Aimd>);
 
 #[uniffi::export]
 impl Aimd {
     /// A new one with these settings.
     #[uniffi::constructor]
     pub fn new(pairs: Pairs) -> Result<Arc<Self>, Invalid> {
-        Ok(Arc::new(Self(Mutex::new(tidegate::Aimd::new(aimd(&pairs)?)))))
+        Ok(Arc::new(Self(Mutex::new(tidegate::Aimd::new(settings(&pairs, tidegate::Policy::aimd)?)))))
     }
 
     /// Calls that may be in flight.
@@ -37,30 +24,32 @@ impl Aimd {
         self.0.lock().limit()
     }
 
-    /// The limit with its fraction.
+    /// The limit with the fraction that it keeps inside.
     pub fn exact(&self) -> f64 {
         self.0.lock().exact()
     }
 
-    /// A call has ended well.
+    /// A call has ended well, after `latency`: 0 or more.
     pub fn on_latency(&self, latency: u64, now: u64) {
-        let (latency, now) = (span(latency), time(now));
+        let latency = span(latency);
+        let now = time(now);
         self.0.lock().on_latency(latency, now);
     }
 
-    /// A call has failed.
+    /// A call has failed after `latency`. Only a failure slower than the threshold counts, as a breach.
     pub fn on_failure(&self, latency: u64, now: u64) {
-        let (latency, now) = (span(latency), time(now));
+        let latency = span(latency);
+        let now = time(now);
         self.0.lock().on_failure(latency, now);
     }
 
-    /// A call was cut by a timeout.
+    /// Our own timeout has cut a call: a breach, whatever the quantile says.
     pub fn on_timeout(&self, now: u64) {
         let now = time(now);
         self.0.lock().on_timeout(now);
     }
 
-    /// Is it as if new?
+    /// Is it as if new: at its maximum, with no cut that still cools down, and no estimate?
     pub fn is_fresh(&self, now: u64) -> bool {
         let now = time(now);
         self.0.lock().is_fresh(now)
@@ -68,27 +57,32 @@ impl Aimd {
 
     /// Goes on with other settings.
     pub fn retune(&self, pairs: Pairs) -> Result<(), Invalid> {
-        let to = aimd(&pairs)?;
+        let to = settings(&pairs, tidegate::Policy::aimd)?;
         self.0.lock().retune(to);
         Ok(())
     }
 
     /// Another of the same state.
     pub fn copy(&self) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(self.0.lock().clone())))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Arc::new(Self(Mutex::new(twin)))
     }
 }
 
-/// The gradient of latency.
+/// A concurrency limit that finds the knee of the latency curve by itself (`docs/spec.md`, 4.3).
 #[derive(uniffi::Object)]
-pub struct Gradient2(Mutex<tidegate::Gradient2>);
+pub struct Gradient2(pub(super) Mutex<tidegate::Gradient2>);
 
 #[uniffi::export]
 impl Gradient2 {
     /// A new one with these settings.
     #[uniffi::constructor]
     pub fn new(pairs: Pairs) -> Result<Arc<Self>, Invalid> {
-        Ok(Arc::new(Self(Mutex::new(tidegate::Gradient2::new(gradient2(&pairs)?)))))
+        Ok(Arc::new(Self(Mutex::new(tidegate::Gradient2::new(settings(
+            &pairs,
+            tidegate::Policy::gradient2,
+        )?)))))
     }
 
     /// Calls that may be in flight.
@@ -96,91 +90,102 @@ impl Gradient2 {
         self.0.lock().limit()
     }
 
-    /// The limit with its fraction.
+    /// The limit with the fraction that it keeps inside.
     pub fn exact(&self) -> f64 {
         self.0.lock().exact()
     }
 
-    /// The long-term latency in seconds, once there has been a sample.
+    /// The long-term latency in seconds; `None` before the first sample.
     pub fn baseline(&self) -> Option<f64> {
         self.0.lock().baseline().map(|micros| micros / 1e6)
     }
 
     /// A call has ended well.
     pub fn on_latency(&self, rtt: u64, started: u64, in_flight: u32, now: u64) {
-        let (rtt, started, now) = (span(rtt), time(started), time(now));
+        let rtt = span(rtt);
+        let started = time(started);
+        let now = time(now);
         self.0.lock().on_latency(rtt, started, in_flight, now);
     }
 
-    /// A call was cut by a timeout, or throttled.
+    /// A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it.
     pub fn on_drop(&self, started: u64, in_flight: u32, now: u64) {
-        let (started, now) = (time(started), time(now));
+        let started = time(started);
+        let now = time(now);
         self.0.lock().on_drop(started, in_flight, now);
     }
 
-    /// Is it as if new?
+    /// Is it as if new? Only before its first sample or drop.
     pub fn is_fresh(&self) -> bool {
         self.0.lock().is_fresh()
     }
 
     /// Goes on with other settings.
     pub fn retune(&self, pairs: Pairs) -> Result<(), Invalid> {
-        let to = gradient2(&pairs)?;
+        let to = settings(&pairs, tidegate::Policy::gradient2)?;
         self.0.lock().retune(to);
         Ok(())
     }
 
     /// Another of the same state.
     pub fn copy(&self) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(self.0.lock().clone())))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Arc::new(Self(Mutex::new(twin)))
     }
 }
 
-/// Controlled delay.
+/// What decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
 #[derive(uniffi::Object)]
-pub struct CoDel(Mutex<tidegate::CoDel>);
+pub struct CoDel(pub(super) Mutex<tidegate::CoDel>);
 
 #[uniffi::export]
 impl CoDel {
     /// A new one with these settings.
     #[uniffi::constructor]
     pub fn new(pairs: Pairs, now: u64) -> Result<Arc<Self>, Invalid> {
-        Ok(Arc::new(Self(Mutex::new(tidegate::CoDel::new(codel(&pairs)?, time(now))))))
+        Ok(Arc::new(Self(Mutex::new(tidegate::CoDel::new(
+            settings(&pairs, tidegate::Policy::codel)?,
+            time(now),
+        )))))
     }
 
-    /// The queue has just been seen empty.
+    /// The queue has just been seen empty: before a waiter came, or after the last one has left.
     pub fn on_empty(&self, now: u64) {
         let now = time(now);
         self.0.lock().on_empty(now);
     }
 
-    /// Has the queue not been empty for a whole interval?
+    /// Is the waiter at hand shed? To be asked once for each one that is taken out.
+    pub fn should_shed(&self, sojourn: u64, now: u64, scale: f64) -> bool {
+        let sojourn = span(sojourn);
+        let now = time(now);
+        self.0.lock().should_shed(sojourn, scale, now)
+    }
+
+    /// Has the queue not been empty for a whole interval? Then serve the newest waiter first.
     pub fn congested(&self, now: u64) -> bool {
         let now = time(now);
         self.0.lock().congested(now)
     }
 
-    /// Microseconds that a waiter of scale 1 may have waited.
+    /// How long that a waiter of scale 1 may have waited, under the law of `facebook`.
     pub fn allowance(&self, now: u64) -> u64 {
         let now = time(now);
         self.0.lock().allowance(now).as_micros()
     }
 
-    /// Is the waiter at hand shed?
-    pub fn should_shed(&self, sojourn: u64, scale: f64, now: u64) -> bool {
-        let (sojourn, now) = (span(sojourn), time(now));
-        self.0.lock().should_shed(sojourn, scale, now)
-    }
-
     /// Goes on with other settings.
     pub fn retune(&self, pairs: Pairs) -> Result<(), Invalid> {
-        let to = codel(&pairs)?;
+        let to = settings(&pairs, tidegate::Policy::codel)?;
         self.0.lock().retune(to);
         Ok(())
     }
 
     /// Another of the same state.
     pub fn copy(&self) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(self.0.lock().clone())))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Arc::new(Self(Mutex::new(twin)))
     }
 }

@@ -1,24 +1,15 @@
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
 //! Estimators of quantiles.
-
-use std::sync::Arc;
-
-use parking_lot::Mutex;
 
 use super::argument;
 use crate::Invalid;
+use parking_lot::Mutex;
+use std::sync::Arc;
 
-/// The five markers of a P² estimate.
-#[derive(Clone, PartialEq, Debug, uniffi::Record)]
-pub struct Markers {
-    /// Their heights.
-    pub heights: Vec<f64>,
-    /// Their ranks.
-    pub ranks: Vec<u64>,
-}
-
-/// P².
+/// One quantile of all values so far, from five markers: the P² algorithm (`docs/spec.md`, 9.1).
 #[derive(uniffi::Object)]
-pub struct P2Quantile(Mutex<tidegate::P2Quantile>);
+pub struct P2Quantile(pub(super) Mutex<tidegate::P2Quantile>);
 
 #[uniffi::export]
 impl P2Quantile {
@@ -28,12 +19,12 @@ impl P2Quantile {
         Arc::new(Self(Mutex::new(tidegate::P2Quantile::new(p))))
     }
 
-    /// Takes in one value.
+    /// Takes in one value. NaN and the infinities are ignored.
     pub fn observe(&self, x: f64) {
         self.0.lock().observe(x);
     }
 
-    /// The estimate, once there is a value.
+    /// The estimate; `None` before the first value.
     pub fn estimate(&self) -> Option<f64> {
         self.0.lock().estimate()
     }
@@ -51,13 +42,15 @@ impl P2Quantile {
 
     /// Another of the same state.
     pub fn copy(&self) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(self.0.lock().clone())))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Arc::new(Self(Mutex::new(twin)))
     }
 }
 
-/// P² that forgets.
+/// One quantile of the last ½ to 1 windows, whatever came before (`docs/spec.md`, 9.2).
 #[derive(uniffi::Object)]
-pub struct WindowedP2Quantile(Mutex<tidegate::WindowedP2Quantile>);
+pub struct WindowedP2Quantile(pub(super) Mutex<tidegate::WindowedP2Quantile>);
 
 #[uniffi::export]
 impl WindowedP2Quantile {
@@ -67,12 +60,12 @@ impl WindowedP2Quantile {
         Arc::new(Self(Mutex::new(tidegate::WindowedP2Quantile::new(p, window))))
     }
 
-    /// Takes in one value.
+    /// Takes in one value. NaN and the infinities are ignored.
     pub fn observe(&self, x: f64) {
         self.0.lock().observe(x);
     }
 
-    /// The estimate, once there is a value.
+    /// The estimate; `None` before the first value, exact below five.
     pub fn estimate(&self) -> Option<f64> {
         self.0.lock().estimate()
     }
@@ -82,20 +75,22 @@ impl WindowedP2Quantile {
         self.0.lock().count()
     }
 
-    /// Forgets all.
+    /// Forgets all values.
     pub fn reset(&self) {
         self.0.lock().reset();
     }
 
     /// Another of the same state.
     pub fn copy(&self) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(self.0.lock().clone())))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Arc::new(Self(Mutex::new(twin)))
     }
 }
 
-/// All quantiles within a relative accuracy.
+/// All quantiles within a relative accuracy, and sketches that can be merged (`docs/spec.md`, 9.3).
 #[derive(uniffi::Object)]
-pub struct DDSketch(Mutex<tidegate::DDSketch>);
+pub struct DDSketch(pub(super) Mutex<tidegate::DDSketch>);
 
 #[uniffi::export]
 impl DDSketch {
@@ -103,6 +98,51 @@ impl DDSketch {
     #[uniffi::constructor]
     pub fn new(alpha: f64) -> Arc<Self> {
         Arc::new(Self(Mutex::new(tidegate::DDSketch::new(alpha))))
+    }
+
+    /// Takes in one value. NaN and the infinities are ignored.
+    pub fn add(&self, x: f64) {
+        self.0.lock().add(x);
+    }
+
+    /// What stands for the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        self.0.lock().quantile(q)
+    }
+
+    /// How many values have been taken in.
+    pub fn count(&self) -> u64 {
+        self.0.lock().count()
+    }
+
+    /// The sum of the values, in the order in which they came.
+    pub fn sum(&self) -> f64 {
+        self.0.lock().sum()
+    }
+
+    /// The least value, exactly; `None` of an empty sketch.
+    pub fn min(&self) -> Option<f64> {
+        self.0.lock().min()
+    }
+
+    /// The greatest value, exactly; `None` of an empty sketch.
+    pub fn max(&self) -> Option<f64> {
+        self.0.lock().max()
+    }
+
+    /// The relative accuracy that is kept: at most what was asked for.
+    pub fn alpha(&self) -> f64 {
+        self.0.lock().alpha()
+    }
+
+    /// (1 + alpha)/(1 − alpha): no bin is wider. Sketches of the same gamma can be merged.
+    pub fn gamma(&self) -> f64 {
+        self.0.lock().gamma()
+    }
+
+    /// Forgets all values and keeps the accuracy.
+    pub fn clear(&self) {
+        self.0.lock().clear();
     }
 
     /// The sketch that these words are.
@@ -119,57 +159,12 @@ impl DDSketch {
         self.0.lock().to_words()
     }
 
-    /// Takes in one value.
-    pub fn add(&self, x: f64) {
-        self.0.lock().add(x);
-    }
-
     /// Takes in all that another sketch holds.
     pub fn merge(&self, other: &Self) -> Result<(), Invalid> {
         // A copy, so that two threads that merge two sketches into each other never hold one lock and want the other.
         let other = other.0.lock().clone();
         let merged = self.0.lock().merge(&other);
         merged.map_err(|error| argument(format!("other: {error}")))
-    }
-
-    /// What stands for the value of this quantile, if there is any.
-    pub fn quantile(&self, q: f64) -> Option<f64> {
-        self.0.lock().quantile(q)
-    }
-
-    /// How many values have been taken in.
-    pub fn count(&self) -> u64 {
-        self.0.lock().count()
-    }
-
-    /// The sum of the values.
-    pub fn sum(&self) -> f64 {
-        self.0.lock().sum()
-    }
-
-    /// The least value, exactly.
-    pub fn min(&self) -> Option<f64> {
-        self.0.lock().min()
-    }
-
-    /// The greatest value, exactly.
-    pub fn max(&self) -> Option<f64> {
-        self.0.lock().max()
-    }
-
-    /// The relative accuracy that is kept.
-    pub fn alpha(&self) -> f64 {
-        self.0.lock().alpha()
-    }
-
-    /// No bin is wider than this ratio.
-    pub fn gamma(&self) -> f64 {
-        self.0.lock().gamma()
-    }
-
-    /// Forgets all values.
-    pub fn clear(&self) {
-        self.0.lock().clear();
     }
 
     /// Are they equal, to the last count?
@@ -180,6 +175,17 @@ impl DDSketch {
 
     /// Another of the same state.
     pub fn copy(&self) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(self.0.lock().clone())))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Arc::new(Self(Mutex::new(twin)))
     }
+}
+
+/// The five markers of a P² estimate.
+#[derive(Clone, PartialEq, Debug, uniffi::Record)]
+pub struct Markers {
+    /// Their heights.
+    pub heights: Vec<f64>,
+    /// Their ranks.
+    pub ranks: Vec<u64>,
 }

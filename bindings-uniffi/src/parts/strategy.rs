@@ -61,8 +61,8 @@ impl RetryStrategy {
     ) -> Result<Arc<Self>, Invalid> {
         let settings = StrategySettings {
             max_attempts: whole(&checked("part", &pairs)?, "retry.max_attempts"),
-            backoff: backoff.inner,
-            quota: quota.map(|quota| quota.settings),
+            backoff: backoff.0.lock().part,
+            quota: quota.map(|quota| quota.0.lock().settings()),
             retry_unknown,
         };
         Ok(Arc::new(Self(Mutex::new(tidegate::RetryStrategy::new(seed, settings)))))

@@ -4,11 +4,13 @@
 
 mod breaker;
 mod budgets;
+mod kotlin;
 mod limits;
 mod native;
 mod python;
 mod quantiles;
 mod rates;
+mod swift;
 
 /// The generated files, by path from the root of the repository.
 pub fn files() -> Vec<(String, String)> {
@@ -16,7 +18,13 @@ pub fn files() -> Vec<(String, String)> {
         .iter()
         .flat_map(|group| {
             let parts: Vec<_> = parts().into_iter().filter(|part| part.group == *group).collect();
-            [native::pyo3(group, &parts), python::file(group, &parts)]
+            [
+                native::pyo3(group, &parts),
+                native::uniffi(group, &parts),
+                python::file(group, &parts),
+                kotlin::file(group, &parts),
+                swift::file(group, &parts),
+            ]
         })
         .collect()
 }
@@ -47,9 +55,7 @@ pub struct Part {
     pub draws: Option<&'static str>,
     pub doc: &'static str,
     pub python: &'static str,
-    #[expect(dead_code)] // until Kotlin's classes are generated
     pub kotlin: &'static str,
-    #[expect(dead_code)] // until Swift's classes are generated
     pub swift: &'static str,
     pub methods: Vec<Method>,
     /// What a change of settings keeps, and whether it needs the time; empty where there is none.
@@ -230,6 +236,16 @@ impl Part {
         lease.chain(self.retune.1.then(now)).collect()
     }
 
+    /// uniffi's name for it in Swift.
+    pub fn foreign(&self) -> &'static str {
+        if self.name == "DDSketch" { "DdSketch" } else { self.name }
+    }
+
+    /// The type of its settings in Kotlin and Swift.
+    pub fn options(&self) -> String {
+        type_name(self.table.rsplit('.').next().unwrap_or_default())
+    }
+
     pub fn summary(&self) -> &'static str {
         paragraphs(self.doc)[0]
     }
@@ -269,6 +285,34 @@ pub fn own(file: &'static str, what: &str) -> &'static str {
     file.split_once(head.as_str())
         .map_or("", |(_, rest)| rest.split("\n== ").next().unwrap_or_default())
         .trim_end()
+}
+
+/// `max_attempts` as most languages have it: `maxAttempts`.
+pub fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
+}
+
+/// `rate_limit` as a type's name: `RateLimit`.
+pub fn type_name(name: &str) -> String {
+    name.split('_')
+        .filter(|word| !word.is_empty())
+        .map(|word| word[..1].to_uppercase() + &word[1..])
+        .collect()
+}
+
+/// A text in a language's terms: marks become its words, and keys are in camel case.
+pub fn translated(text: &str, marks: &[(&str, &str)]) -> String {
+    let mut text = marks.iter().fold(text.to_owned(), |text, (mark, word)| text.replace(mark, word));
+    let names = tidegate::TABLE.iter().map(|key| key.path.rsplit('.').next().unwrap_or_default());
+    let mut names: Vec<_> = names.filter(|name| name.contains('_')).collect();
+    // No name is taken for a part of a longer one.
+    names.sort_by_key(|name| std::cmp::Reverse(name.len()));
+    for name in names {
+        text = text.replace(name, &camel(name));
+    }
+    text
 }
 
 /// Words in lines of at most `width` characters behind an indent.

@@ -228,7 +228,7 @@ quota.tryAcquire() // null",
             Cost,
             "Pays for a retry after a failure of this kind: the cost, or {none} where there is not enough.",
         )
-        .swift("tryAcquire(_ kind)")
+        .swift("-")
         .does(
             "on_success",
             &[cost().or("0")],

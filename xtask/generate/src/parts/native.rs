@@ -21,7 +21,6 @@ pub fn pyo3(group: &str, parts: &[Part]) -> (String, String) {
     (format!("bindings-python/src/parts/{group}.rs"), file(group, parts, Python))
 }
 
-#[expect(dead_code)] // until the facades of Kotlin and Swift are generated
 pub fn uniffi(group: &str, parts: &[Part]) -> (String, String) {
     (format!("bindings-uniffi/src/parts/{group}.rs"), file(group, parts, Uniffi))
 }

@@ -117,7 +117,7 @@ sketch.quantile(0.5) // 0.15, within 1 %",
             Those two are exact, all others within `alpha` of the true value, relative to it. {None} of an empty
             sketch. `q` is 0 to 1.",
         )
-        .swift("quantile(_ q)")
+        .swift("-")
         .has("count", U64, "How many values have been taken in.")
         .has("sum", Real, "The sum of the values, in the order in which they came.")
         .has("min", MaybeReal, "The least value, exactly; {none} of an empty sketch.")

@@ -1,3 +1,5 @@
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
 import Foundation
 import TidegateNative
 
@@ -15,118 +17,35 @@ extension Parts {
     }
 
     /// The delay before retry n = 1, 2, …: growth, cap, jitter.
+    ///
+    /// Growth: `constant` base, `linear` base·n, `exponential` base·multiplier^(n−1), `polynomial` base·n^exponent, each capped at `max`
+    /// before jitter. Jitter of a delay d: `none`, `full` U(0, d), `full_floor` U(0.1·d, d), `equal` d/2 + U(0, d/2), `decorrelated`
+    /// U(base, min(max, 3·previous)), `bounded` U((1−j)·d, (1+j)·d). Names after "Exponential Backoff And Jitter" (AWS Architecture Blog,
+    /// 2015); `docs/spec.md`, 2.4 and 2.5.
     public final class Backoff: Sendable {
         let native: TidegateNative.Backoff
 
-        /// - Parameter seed: All the randomness there is; drawn from the platform where it is left out.
+        /// - Parameter settings: `kind`, `base`, `max`, `multiplier`, `exponent`, `jitter`, `jitterRatio`, all of which have defaults.
+        /// - Parameter seed: All the randomness there is, 64 bits; drawn from the operating system where it is left out.
         /// - Throws: `PolicyError` with every mistake there is.
         public init(_ settings: Tidegate.Backoff = Tidegate.Backoff(), seed: UInt64? = nil) throws {
-            native = try checked { try TidegateNative.Backoff(pairs: Pairs.of(settings.write), seed: drawn(seed)) }
+            native = try checked { try TidegateNative.Backoff(pairs: Self.pairs(settings), seed: drawn(seed)) }
+        }
+
+        private static func pairs(_ settings: Tidegate.Backoff) -> [Pair] {
+            return Pairs.of(settings.write)
         }
 
         private init(_ native: TidegateNative.Backoff) { self.native = native }
 
-        /// The wait before retry `n`, from 1 on.
+        /// The time to wait before retry `n`, 1 to 255.
         ///
         /// Without `call` every delay is a draw of its own. With one, a number of your own for the call that is retried, the delay is a
-        /// function of seed, call and n, and decorrelated jitter follows the call's own draws.
+        /// function of seed, call and n, and `decorrelated` follows the call's own draws.
         public func delay(_ n: UInt8, call: UInt64? = nil) -> Duration { Duration(exact: native.delay(n: n, call: call)) }
-        /// The wait before retry `n`, from 1 on, without jitter.
+        /// The time before retry `n`, 1 to 255, without jitter.
         public func ceiling(_ n: UInt8) -> Duration { Duration(exact: native.ceiling(n: n)) }
+        /// Another of the same state; the two then go their own ways.
         public func copy() -> Backoff { Backoff(native.copy()) }
-    }
-
-    /// What an error says about itself.
-    public struct ErrorInfo: Sendable, Hashable {
-        /// May it be retried? Nil where the error does not say.
-        public var isRetrySafe: Bool?
-        /// The wait that the server asked for.
-        public var retryAfter: Duration?
-        /// Did the server ask for less load?
-        public var isThrottlingError: Bool
-        /// Did our own timeout end it?
-        public var isTimeoutError: Bool
-
-        public init(
-            isRetrySafe: Bool? = nil, retryAfter: Duration? = nil, isThrottlingError: Bool = false, isTimeoutError: Bool = false
-        ) {
-            self.isRetrySafe = isRetrySafe
-            self.retryAfter = retryAfter
-            self.isThrottlingError = isThrottlingError
-            self.isTimeoutError = isTimeoutError
-        }
-    }
-
-    /// There is no further attempt.
-    public struct RetryError: LocalizedError, CustomStringConvertible, Sendable, Hashable {
-        /// `attempts` (used up), `quota` (spent), or `not_safe` (or not known to be).
-        public let reason: String
-        /// With `quota`, the wait that there would have been.
-        public let retryDelay: Duration?
-        public var description: String { "no further attempt: \(reason)" }
-        public var errorDescription: String? { description }
-    }
-
-    /// What a strategy hands out for an attempt.
-    public struct RetryToken: Sendable {
-        let native: TidegateNative.RetryToken
-        /// Retries so far: 0 for the first attempt.
-        public var retryCount: Int { Int(native.retryCount()) }
-        /// The wait before the attempt, which is the caller's to sit out.
-        public var retryDelay: Duration { Duration(exact: native.retryDelay()) }
-    }
-
-    /// Retry tokens: the standard retry interface of the Smithy SDKs. The strategy keeps the quota of each scope.
-    public final class RetryStrategy: Sendable {
-        private let native: TidegateNative.RetryStrategy
-
-        /// - Parameters:
-        ///   - maxAttempts: Attempts in all, the first one counts; nil is core's default.
-        ///   - quota: The quota that every scope gets one like; nil for none.
-        ///   - retryUnknown: Is an error that does not say whether it is safe taken as safe?
-        /// - Throws: `PolicyError` with every mistake there is.
-        public init(
-            maxAttempts: Int? = nil, backoff: Backoff? = nil, quota: RetryQuota?, retryUnknown: Bool = false,
-            seed: UInt64? = nil
-        ) throws {
-            let backoff = try backoff ?? Backoff()
-            native = try checked {
-                try TidegateNative.RetryStrategy(
-                    pairs: Pairs.of(Retry(maxAttempts: maxAttempts).write), seed: drawn(seed), backoff: backoff.native,
-                    quota: quota?.native, retryUnknown: retryUnknown)
-            }
-        }
-
-        /// The same with core's default quota.
-        public convenience init(
-            maxAttempts: Int? = nil, backoff: Backoff? = nil, retryUnknown: Bool = false, seed: UInt64? = nil
-        ) throws {
-            try self.init(
-                maxAttempts: maxAttempts, backoff: backoff, quota: RetryQuota(), retryUnknown: retryUnknown, seed: seed)
-        }
-
-        private init(_ native: TidegateNative.RetryStrategy) { self.native = native }
-
-        /// The token of a call's first attempt: no retry yet, no wait.
-        public func acquireInitialToken(scope: String = "") -> RetryToken { RetryToken(native: native.acquire(scope: scope)) }
-
-        /// The token of the next attempt, after one that failed.
-        ///
-        /// - Throws: `RetryError` if attempts, quota or safety forbid one.
-        public func refresh(_ token: RetryToken, _ error: ErrorInfo) throws -> RetryToken {
-            let refreshed = native.refresh(
-                token: token.native, safe: error.isRetrySafe, retryAfter: error.retryAfter?.span,
-                throttling: error.isThrottlingError, timeout: error.isTimeoutError)
-            switch refreshed {
-            case .next(let token): return RetryToken(native: token)
-            case .refused(let why, let us): throw RetryError(reason: why, retryDelay: us.map { Duration(exact: $0) })
-            }
-        }
-
-        /// A call has succeeded with this token: the cost of its last retry goes back to its scope.
-        public func recordSuccess(_ token: RetryToken) { native.recordSuccess(token: token.native) }
-        /// Tokens left in a scope's quota; nil without quotas.
-        public func available(scope: String = "") -> Int? { native.available(scope: scope).map(Int.init) }
-        public func copy() -> RetryStrategy { RetryStrategy(native.copy()) }
     }
 }

@@ -1,3 +1,5 @@
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
 import TidegateNative
 
 extension Parts {
@@ -15,8 +17,70 @@ extension Parts {
         fileprivate var native: TidegateNative.Ticket { TidegateNative.Ticket(number: number, probe: isProbe) }
     }
 
-    /// Stops calling what fails, and probes it before it calls again.
+    /// Refuses calls to a downstream that fails too often, and lets a few through after a break.
+    ///
+    /// It opens when failures ≥ `failureRatio`·results with at least `minThroughput` results in the window, or after `consecutive`
+    /// failures. Probes are leases: one that never reports loses its place, so that no lost call keeps a breaker half-open. A result that
+    /// comes too late changes nothing (`docs/spec.md`, 5).
     public final class CircuitBreaker: Sendable {
+        let native: TidegateNative.CircuitBreaker
+
+        /// - Parameter settings: `breakDuration`, `failureRatio`, `window`, `minThroughput`, `windowKind`, `consecutive`, `breakFactor`,
+        ///   `maxBreakDuration`, `halfOpenMaxCalls`, `successesToClose`.
+        /// - Parameter probeLease: How long a probe keeps its place without reporting; 1 µs to 365 days, by default `breakDuration`. In a
+        ///   policy it follows from the attempt timeout.
+        /// - Parameter seed: All the randomness there is, 64 bits; drawn from the operating system where it is left out.
+        /// - Throws: `PolicyError` with every mistake there is.
+        public init(_ settings: Breaker, probeLease: Duration? = nil, seed: UInt64? = nil) throws {
+            native = try checked { try TidegateNative.CircuitBreaker(pairs: Self.pairs(settings), probeLease: probeLease?.span, seed: drawn(seed)) }
+        }
+
+        private static func pairs(_ settings: Breaker) -> [Pair] {
+            return Pairs.of(settings.write)
+        }
+
+        private init(_ native: TidegateNative.CircuitBreaker) { self.native = native }
+
+        /// The time until another try makes sense where an admission now would be refused, else nil.
+        ///
+        /// Changes nothing.
+        public func refuses(now: Duration) -> Duration? { native.refuses(now: now.moment).map { Duration(exact: $0) } }
+        /// The end of the break while open, on your clock; else nil.
+        public var openUntil: Duration? { native.openUntil().map { Duration(exact: $0) } }
+        /// Failures in the window; while open, what is left of those that opened it.
+        public func failures(now: Duration) -> Int { Int(native.failures(now: now.moment)) }
+        /// Results in the window, failures included.
+        public func throughput(now: Duration) -> Int { Int(native.throughput(now: now.moment)) }
+        /// Would a new breaker do the same from here on?
+        public func isFresh(now: Duration) -> Bool { native.isFresh(now: now.moment) }
+        /// Closed again, with nothing counted. Results of calls admitted before change nothing.
+        public func reset() { native.reset() }
+        /// Gives all probes' places back: after a fork they are none of ours.
+        public func forgetProbes() { native.forgetProbes() }
+        /// Where it stands; an open one that may be probed is open still.
+        public var state: State { State(rawValue: native.state()) ?? .closed }
+        /// Lets a call through: a ticket to hand back with what came of it. Nil where it is refused.
+        public func admit(now: Duration) -> Ticket? {
+            native.admit(now: now.moment).map { Ticket(number: $0.number(), isProbe: $0.probe()) }
+        }
+        /// Takes what came of an admitted call: the transition that it made, or nil.
+        ///
+        /// - Parameter bits: 64 random bits for the jitter of a break that this opens, in the place of the seed's.
+        @discardableResult
+        public func record(_ ticket: Ticket, _ evidence: Evidence, now: Duration, bits: UInt64? = nil) -> Change? {
+            // Core knows all kinds of evidence.
+            Change((try? native.record(ticket: ticket.native, outcome: evidence.rawValue, now: now.moment, bits: bits)) ?? nil)
+        }
+        /// The body failed of a call that was recorded as a success at its head: its success becomes a failure.
+        @discardableResult
+        public func onBodyFailure(_ ticket: Ticket, now: Duration, bits: UInt64? = nil) -> Change? {
+            Change(native.onBodyFailure(ticket: ticket.native, now: now.moment, bits: bits))
+        }
+        /// What an outcome of one of the nine classes says; nil for a kind that is none. `permanent`, a healthy server's "no", is a success.
+        public static func evidence(of kind: Kind) -> Evidence? {
+            (try? evidenceOf(kind: kind.rawValue)).flatMap(Evidence.init)
+        }
+
         /// Where it stands.
         public enum State: String, Sendable, Hashable, CaseIterable {
             case closed, open
@@ -40,103 +104,62 @@ extension Parts {
                 (self.from, self.to) = (from, to)
             }
         }
-
-        private let native: TidegateNative.CircuitBreaker
-
-        /// - Parameters:
-        ///   - probeLease: A probe that is not heard of for so long gives its place back; nil is core's default.
-        ///   - seed: All the randomness there is; drawn from the platform where it is left out.
-        /// - Throws: `PolicyError` with every mistake there is.
-        public init(_ settings: Breaker = Breaker(), probeLease: Duration? = nil, seed: UInt64? = nil) throws {
-            native = try checked {
-                try TidegateNative.CircuitBreaker(
-                    pairs: Pairs.of(settings.write), probeLease: probeLease?.span, seed: drawn(seed))
-            }
-        }
-
-        private init(_ native: TidegateNative.CircuitBreaker) { self.native = native }
-
-        /// Where it stands; an open one that may be probed is open still.
-        public var state: State { State(rawValue: native.state()) ?? .closed }
-        /// The time until another try makes sense, where an admission now would be refused. Changes nothing.
-        public func refuses(now: Duration) -> Duration? { native.refuses(now: now.moment).map { Duration(exact: $0) } }
-        /// Lets a call through: a ticket to hand back with what came of it. Nil where it is refused.
-        public func admit(now: Duration) -> Ticket? {
-            native.admit(now: now.moment).map { Ticket(number: $0.number(), isProbe: $0.probe()) }
-        }
-        /// Takes what came of an admitted call: the transition that it made, or nil.
+        /// Goes on with other settings, the same keys as at first.
         ///
-        /// - Parameter bits: 64 random bits for the jitter of a break that this opens, in the place of the seed's.
-        @discardableResult
-        public func record(_ ticket: Ticket, _ evidence: Evidence, now: Duration, bits: UInt64? = nil) -> Change? {
-            // Core knows all kinds of evidence.
-            Change((try? native.record(ticket: ticket.native, outcome: evidence.rawValue, now: now.moment, bits: bits)) ?? nil)
-        }
-        /// The body failed of a call that was recorded as a success at its head: its success becomes a failure.
-        @discardableResult
-        public func onBodyFailure(_ ticket: Ticket, now: Duration, bits: UInt64? = nil) -> Change? {
-            Change(native.onBodyFailure(ticket: ticket.native, now: now.moment, bits: bits))
-        }
-        /// What an outcome of one of the nine classes says; nil for a kind that is none. `permanent`, a healthy server's "no", is a success.
-        public static func evidence(of kind: Kind) -> Evidence? {
-            (try? evidenceOf(kind: kind.rawValue)).flatMap(Evidence.init)
-        }
-        /// The end of the break while open, on your clock.
-        public var openUntil: Duration? { native.openUntil().map { Duration(exact: $0) } }
-        /// Failures in the window; while open, what is left of those that opened it.
-        public func failures(now: Duration) -> Int { Int(native.failures(now: now.moment)) }
-        /// Results in the window, failures included.
-        public func throughput(now: Duration) -> Int { Int(native.throughput(now: now.moment)) }
-        /// Would a new breaker do the same from here on?
-        public func isFresh(now: Duration) -> Bool { native.isFresh(now: now.moment) }
-        /// Closed again, with nothing counted. Results of calls admitted before change nothing.
-        public func reset() { native.reset() }
-        /// Gives all probes' places back.
-        public func forgetProbes() { native.forgetProbes() }
-        /// Goes on with other settings. State, probes out and failures in a row are kept.
+        /// State, probes out and failures in a row are kept, and so are the window's counts where its length and kind are the same. A break
+        /// under way is cut to the longest that the new settings could give.
         public func retune(_ settings: Breaker, probeLease: Duration? = nil, now: Duration) throws {
-            try checked {
-                try native.retune(pairs: Pairs.of(settings.write), probeLease: probeLease?.span, now: now.moment)
-            }
+            try checked { try native.retune(pairs: Self.pairs(settings), probeLease: probeLease?.span, now: now.moment) }
         }
+        /// Another of the same state; the two then go their own ways.
         public func copy() -> CircuitBreaker { CircuitBreaker(native.copy()) }
     }
 
-    /// Refuses a share of the calls to a server that does not accept enough of them: client-side throttling as in the SRE book.
+    /// Refuses a share of the calls to a downstream that does not accept enough of them.
+    ///
+    /// With probability p = max(0, (requests − k·accepts)/(requests + 1)) over a window: client-side throttling as in the SRE book,
+    /// "Handling Overload". About k times what is still accepted is let through, so that recovery is noticed without a special state
+    /// (`docs/spec.md`, 6).
     public final class AdaptiveThrottle: Sendable {
-        private let native: TidegateNative.AdaptiveThrottle
+        let native: TidegateNative.AdaptiveThrottle
 
-        /// - Parameter seed: All the randomness there is; drawn from the platform where it is left out.
+        /// - Parameter settings: `k`, `window`, `windowKind`, `minThroughput`, `maxReject`, `probeInterval`, all of which have defaults.
+        /// - Parameter seed: All the randomness there is, 64 bits; drawn from the operating system where it is left out.
+        /// - Parameter now: The present, on your clock.
         /// - Throws: `PolicyError` with every mistake there is.
         public init(_ settings: Throttle = Throttle(), seed: UInt64? = nil, now: Duration) throws {
-            native = try checked {
-                try TidegateNative.AdaptiveThrottle(pairs: Pairs.of(settings.write), seed: drawn(seed), now: now.moment)
-            }
+            native = try checked { try TidegateNative.AdaptiveThrottle(pairs: Self.pairs(settings), now: now.moment, seed: drawn(seed)) }
+        }
+
+        private static func pairs(_ settings: Throttle) -> [Pair] {
+            return Pairs.of(settings.write)
         }
 
         private init(_ native: TidegateNative.AdaptiveThrottle) { self.native = native }
 
         /// May a call go through? One that is refused has been counted; record one that is let through.
-        ///
         /// - Parameter bits: 64 random bits, in the place of the seed's.
         public func admit(now: Duration, bits: UInt64? = nil) -> Bool { native.admit(now: now.moment, bits: bits) }
         /// A call that was let through has ended. Do not record one that says neither yes nor no.
         public func record(accepted: Bool, now: Duration) { native.record(accepted: accepted, now: now.moment) }
-        /// Was a call of one of the nine classes accepted? Nil: it does not count, or is none of them.
-        public static func accepted(_ kind: Kind) -> Bool? { (try? TidegateNative.accepted(kind: kind.rawValue)) ?? nil }
         /// The probability that a call is refused now, 0 to 1.
         public func probability(now: Duration) -> Double { native.probability(now: now.moment) }
+        /// Is nothing in the window?
+        public func isFresh(now: Duration) -> Bool { native.isFresh(now: now.moment) }
+        /// Was a call of one of the nine classes accepted? Nil: it does not count, or is none of them.
+        public static func accepted(_ kind: Kind) -> Bool? { (try? TidegateNative.accepted(kind: kind.rawValue)) ?? nil }
         /// Requests and accepts in the window.
         public func counts(now: Duration) -> (requests: Int, accepts: Int) {
             let counts = native.counts(now: now.moment)
             return (Int(counts.requests), Int(counts.accepts))
         }
-        /// Is nothing in the window?
-        public func isFresh(now: Duration) -> Bool { native.isFresh(now: now.moment) }
-        /// Goes on with other settings. The counts are kept where the window's length and kind are the same.
+        /// Goes on with other settings, the same keys as at first.
+        ///
+        /// The counts are kept where the window's length and kind are the same.
         public func retune(_ settings: Throttle, now: Duration) throws {
-            try checked { try native.retune(pairs: Pairs.of(settings.write), now: now.moment) }
+            try checked { try native.retune(pairs: Self.pairs(settings), now: now.moment) }
         }
+        /// Another of the same state; the two then go their own ways.
         public func copy() -> AdaptiveThrottle { AdaptiveThrottle(native.copy()) }
     }
 }

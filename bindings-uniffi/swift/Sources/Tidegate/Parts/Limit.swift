@@ -1,32 +1,27 @@
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
 import TidegateNative
 
-extension Bulkhead {
-    /// The pairs of a bulkhead of this kind.
-    fileprivate func pairs(_ kind: Kind) -> [Pair] {
-        var copy = self
-        copy.kind = kind
-        return Pairs.of(copy.write)
-    }
-
-    /// The pairs of a controlled queue: what it controls is its owner's, and any will do.
-    fileprivate var queue: [Pair] {
-        var copy = Bulkhead(queueTarget: queueTarget, queueInterval: queueInterval, codel: codel)
-        (copy.maxConcurrency, copy.maxQueue) = (1, 1)
-        return Pairs.of(copy.write)
-    }
-}
-
 extension Parts {
-    /// A concurrency limit that grows while a latency is kept, and shrinks by a factor when it is not. A controller and nothing else:
-    /// who holds a permit and who waits is yours.
+    /// A concurrency limit that grows while a latency is kept, and shrinks by a factor when it is not.
+    ///
+    /// Additive increase, multiplicative decrease, as TCP does it: several of them on one server share it evenly without knowing each
+    /// other. A controller and nothing else: it is told what happened and answers with a limit; who holds a permit and who waits is yours
+    /// (`docs/spec.md`, 4.2).
     public final class Aimd: Sendable {
-        private let native: TidegateNative.Aimd
+        let native: TidegateNative.Aimd
 
-        /// - Parameter settings: `maxConcurrency` and `latencyThreshold`, which it needs, `minConcurrency`, `increaseStep`,
-        ///   `backoffRatio`, `cooldown`, `latencyQuantile`.
+        /// - Parameter settings: `maxConcurrency`, `latencyThreshold`, `minConcurrency`, `increaseStep`, `backoffRatio`, `cooldown`,
+        ///   `latencyQuantile`.
         /// - Throws: `PolicyError` with every mistake there is.
         public init(_ settings: Bulkhead) throws {
-            native = try checked { try TidegateNative.Aimd(pairs: settings.pairs(.aimd)) }
+            native = try checked { try TidegateNative.Aimd(pairs: Self.pairs(settings)) }
+        }
+
+        private static func pairs(_ settings: Bulkhead) -> [Pair] {
+            var settings = settings
+            settings.kind = .aimd
+            return Pairs.of(settings.write)
         }
 
         private init(_ native: TidegateNative.Aimd) { self.native = native }
@@ -35,7 +30,7 @@ extension Parts {
         public var limit: Int { Int(native.limit()) }
         /// The limit with the fraction that it keeps inside.
         public var exact: Double { native.exact() }
-        /// A call has ended well, after `latency`.
+        /// A call has ended well, after `latency`: 0 or more.
         public func onLatency(_ latency: Duration, now: Duration) { native.onLatency(latency: latency.span, now: now.moment) }
         /// A call has failed after `latency`. Only a failure slower than the threshold counts, as a breach.
         public func onFailure(_ latency: Duration, now: Duration) { native.onFailure(latency: latency.span, now: now.moment) }
@@ -43,21 +38,33 @@ extension Parts {
         public func onTimeout(now: Duration) { native.onTimeout(now: now.moment) }
         /// Is it as if new: at its maximum, with no cut that still cools down, and no estimate?
         public func isFresh(now: Duration) -> Bool { native.isFresh(now: now.moment) }
-        /// Goes on with other settings. A limit at its maximum moves with it; any other stays where it is, within the new range.
+        /// Goes on with other settings, the same keys as at first.
+        ///
+        /// A limit at its maximum moves with it; any other stays where it is, within the new range.
         public func retune(_ settings: Bulkhead) throws {
-            try checked { try native.retune(pairs: settings.pairs(.aimd)) }
+            try checked { try native.retune(pairs: Self.pairs(settings)) }
         }
+        /// Another of the same state; the two then go their own ways.
         public func copy() -> Aimd { Aimd(native.copy()) }
     }
 
-    /// A concurrency limit that follows the ratio of long-term to present latency (Netflix concurrency-limits).
+    /// A concurrency limit that finds the knee of the latency curve by itself (`docs/spec.md`, 4.3).
+    ///
+    /// It compares the latest latencies with their long-term average, so that nobody has to name a threshold (Netflix `concurrency-limits`;
+    /// `steady` is what this project made of it, `docs/adr/0007`).
     public final class Gradient2: Sendable {
-        private let native: TidegateNative.Gradient2
+        let native: TidegateNative.Gradient2
 
-        /// - Parameter settings: `maxConcurrency`, which it needs, `minConcurrency`, `longWindow`, `rttTolerance`, `headroom`, `variant`.
+        /// - Parameter settings: `maxConcurrency`, `minConcurrency`, `longWindow`, `rttTolerance`, `headroom`, `variant`.
         /// - Throws: `PolicyError` with every mistake there is.
         public init(_ settings: Bulkhead) throws {
-            native = try checked { try TidegateNative.Gradient2(pairs: settings.pairs(.gradient2)) }
+            native = try checked { try TidegateNative.Gradient2(pairs: Self.pairs(settings)) }
+        }
+
+        private static func pairs(_ settings: Bulkhead) -> [Pair] {
+            var settings = settings
+            settings.kind = .gradient2
+            return Pairs.of(settings.write)
         }
 
         private init(_ native: TidegateNative.Gradient2) { self.native = native }
@@ -66,53 +73,66 @@ extension Parts {
         public var limit: Int { Int(native.limit()) }
         /// The limit with the fraction that it keeps inside.
         public var exact: Double { native.exact() }
-        /// The long-term latency in microseconds; nil before the first.
+        /// The long-term latency in seconds; nil before the first sample.
         public var baseline: Double? { native.baseline() }
-        /// A call has ended well: how long it took, when it started, and how many were in flight then.
-        public func onLatency(_ rtt: Duration, started: Duration, inFlight: UInt32, now: Duration) {
-            native.onLatency(rtt: rtt.span, started: started.moment, inFlight: inFlight, now: now.moment)
-        }
-        /// A call was dropped: refused by the server, or cut by a timeout.
-        public func onDrop(started: Duration, inFlight: UInt32, now: Duration) {
-            native.onDrop(started: started.moment, inFlight: inFlight, now: now.moment)
-        }
-        /// Is it as if new?
+        /// A call has ended well.
+        /// - Parameter rtt: How long it took; 0 or more.
+        /// - Parameter started: When it started, on the clock of `now`.
+        /// - Parameter inFlight: Calls that were out when it ended, itself included; 0 to 2^32 − 1.
+        public func onLatency(_ rtt: Duration, started: Duration, inFlight: UInt32, now: Duration) { native.onLatency(rtt: rtt.span, started: started.moment, inFlight: inFlight, now: now.moment) }
+        /// A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it.
+        /// - Parameter started: When it started, on the clock of `now`.
+        /// - Parameter inFlight: Calls that were out when it ended, itself included; 0 to 2^32 − 1.
+        public func onDrop(started: Duration, inFlight: UInt32, now: Duration) { native.onDrop(started: started.moment, inFlight: inFlight, now: now.moment) }
+        /// Is it as if new? Only before its first sample or drop.
         public var isFresh: Bool { native.isFresh() }
-        /// Goes on with other settings.
+        /// Goes on with other settings, the same keys as at first; what has been learnt stays.
         public func retune(_ settings: Bulkhead) throws {
-            try checked { try native.retune(pairs: settings.pairs(.gradient2)) }
+            try checked { try native.retune(pairs: Self.pairs(settings)) }
         }
+        /// Another of the same state; the two then go their own ways.
         public func copy() -> Gradient2 { Gradient2(native.copy()) }
     }
 
-    /// Who is put out of a queue that is too slow (CoDel, RFC 8289 or Facebook's form). The queue is yours: ask for each waiter, and say
-    /// when nobody waits.
+    /// What decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
+    ///
+    /// It bounds a queue by the time that is spent in it, not by its length alone. It does not hold the queue: ask for each waiter that is
+    /// taken out, and say when the queue is empty.
     public final class CoDel: Sendable {
-        private let native: TidegateNative.CoDel
+        let native: TidegateNative.CoDel
 
-        /// - Parameters:
-        ///   - settings: `queueTarget`, `queueInterval`, `codel`; all else of a bulkhead is left out.
+        /// - Parameter settings: `queueTarget`, `queueInterval`, `codel`.
+        /// - Parameter now: The present, on your clock: the queue is empty.
         /// - Throws: `PolicyError` with every mistake there is.
         public init(_ settings: Bulkhead, now: Duration) throws {
-            native = try checked { try TidegateNative.CoDel(pairs: settings.queue, now: now.moment) }
+            native = try checked { try TidegateNative.CoDel(pairs: Self.pairs(settings), now: now.moment) }
+        }
+
+        private static func pairs(_ settings: Bulkhead) -> [Pair] {
+            var settings = settings
+            settings.maxConcurrency = 1
+            settings.maxQueue = 1
+            return Pairs.of(settings.write)
         }
 
         private init(_ native: TidegateNative.CoDel) { self.native = native }
 
-        /// Nobody waits.
+        /// The queue has just been seen empty: before a waiter came, or after the last one has left.
         public func onEmpty(now: Duration) { native.onEmpty(now: now.moment) }
-        /// Has the delay been over target for an interval?
+        /// Is the waiter at hand shed? To be asked once for each one that is taken out.
+        /// - Parameter sojourn: How long it has waited; 0 or more.
+        /// - Parameter scale: What its importance stretches the allowed wait by; 0.01 to 100. A policy has 0.25 for `best_effort`, 0.5 for
+        ///   `degraded`, 1 for `normal` and 2 for `critical`.
+        public func shouldShed(_ sojourn: Duration, scale: Double = 1, now: Duration) -> Bool { native.shouldShed(sojourn: sojourn.span, now: now.moment, scale: scale) }
+        /// Has the queue not been empty for a whole interval? Then serve the newest waiter first.
         public func congested(now: Duration) -> Bool { native.congested(now: now.moment) }
-        /// How long a call may wait now.
+        /// The time that a waiter of scale 1 may have waited, under the law of `facebook`.
         public func allowance(now: Duration) -> Duration { Duration(exact: native.allowance(now: now.moment)) }
-        /// Is this waiter put out, which has waited for `sojourn`? `scale` stretches its patience: more for critical calls.
-        public func shouldShed(_ sojourn: Duration, scale: Double = 1, now: Duration) -> Bool {
-            native.shouldShed(sojourn: sojourn.span, scale: scale, now: now.moment)
-        }
-        /// Goes on with other settings.
+        /// Goes on with other settings, the same keys as at first. Another law begins anew.
         public func retune(_ settings: Bulkhead) throws {
-            try checked { try native.retune(pairs: settings.queue) }
+            try checked { try native.retune(pairs: Self.pairs(settings)) }
         }
+        /// Another of the same state; the two then go their own ways.
         public func copy() -> CoDel { CoDel(native.copy()) }
     }
 }

@@ -82,6 +82,14 @@ func within(_ name: String, _ value: Double, _ range: ClosedRange<Double>) throw
     return value
 }
 
+/// A whole number of a part's that is no setting of a policy.
+func whole(_ name: String, _ value: Int, from least: UInt32) throws -> UInt32 {
+    guard let number = UInt32(exactly: value), number >= least else {
+        throw PolicyError(name, "\(value)", "must be a whole number from \(least) to \(UInt32.max)")
+    }
+    return number
+}
+
 private func plain(_ number: Double) -> String {
     number == number.rounded() ? "\(Int(number))" : "\(number)"
 }

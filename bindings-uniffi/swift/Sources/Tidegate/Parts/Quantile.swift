@@ -1,20 +1,25 @@
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
 import TidegateNative
 
-private let quantiles = 0.001...0.999
-
 extension Parts {
-    /// One quantile in constant memory (Jain and Chlamtac, 1985).
+    /// One quantile of all values so far, from five markers: the P² algorithm (`docs/spec.md`, 9.1).
+    ///
+    /// Jain and Chlamtac, CACM 28(10), 1985. 88 bytes, whatever the number of values; there is no forgetting. Exact below five values; a
+    /// quantile far from the middle is told too low (or high) until some 3 ÷ (1 − p) values have moved the marker to its place.
     ///
     /// ```swift
     /// let median = try Parts.P2Quantile(0.5)
     /// for latency in [0.02, 0.15, 0.74] { median.observe(latency) }
     /// ```
     public final class P2Quantile: Sendable {
-        private let native: TidegateNative.P2Quantile
+        let native: TidegateNative.P2Quantile
 
-        /// - Parameter p: The quantile, 0.001 to 0.999.
-        /// - Throws: `PolicyError` if it is out of range.
-        public init(_ p: Double) throws { native = TidegateNative.P2Quantile(p: try within("p", p, quantiles)) }
+        /// - Parameter p: The quantile, 0.001 to 0.999; 0.5 is the median.
+        /// - Throws: `PolicyError` if one is out of range.
+        public init(_ p: Double) throws {
+            native = TidegateNative.P2Quantile(p: try within("p", p, 0.001...0.999))
+        }
 
         private init(_ native: TidegateNative.P2Quantile) { self.native = native }
 
@@ -26,23 +31,21 @@ extension Parts {
         public var count: UInt64 { native.count() }
         /// Heights of the five markers, and their ranks from 1; nil below five values.
         public var markers: (heights: [Double], ranks: [UInt64])? { native.markers().map { ($0.heights, $0.ranks) } }
+        /// Another of the same state; the two then go their own ways.
         public func copy() -> P2Quantile { P2Quantile(native.copy()) }
     }
 
-    /// One quantile of the last ½ to 1 windows, whatever came before.
+    /// One quantile of the last ½ to 1 windows, whatever came before (`docs/spec.md`, 9.2).
+    ///
+    /// Two overlapping `P2Quantile`s, so that old values are forgotten and there is always an answer.
     public final class WindowedP2Quantile: Sendable {
-        private let native: TidegateNative.WindowedP2Quantile
+        let native: TidegateNative.WindowedP2Quantile
 
-        /// - Parameters:
-        ///   - p: The quantile, 0.001 to 0.999.
-        ///   - window: How many values are remembered at most; 10 to 2^32 − 1. An odd window is one value shorter.
+        /// - Parameter p: The quantile, 0.001 to 0.999; 0.5 is the median.
+        /// - Parameter window: How many values are remembered at most; 10 to 2^32 − 1. An odd window is one value shorter.
         /// - Throws: `PolicyError` if one is out of range.
         public init(_ p: Double, window: Int) throws {
-            let p = try within("p", p, quantiles)
-            guard let window = UInt32(exactly: window), window >= 10 else {
-                throw PolicyError("window", "\(window)", "must be a whole number from 10 to \(UInt32.max)")
-            }
-            native = TidegateNative.WindowedP2Quantile(p: p, window: window)
+            native = TidegateNative.WindowedP2Quantile(p: try within("p", p, 0.001...0.999), window: try whole("window", window, from: 10))
         }
 
         private init(_ native: TidegateNative.WindowedP2Quantile) { self.native = native }
@@ -55,47 +58,27 @@ extension Parts {
         public var count: Int { Int(native.count()) }
         /// Forgets all values.
         public func reset() { native.reset() }
+        /// Another of the same state; the two then go their own ways.
         public func copy() -> WindowedP2Quantile { WindowedP2Quantile(native.copy()) }
     }
 
-    /// All quantiles within a relative accuracy, and sketches that can be merged (Masson, Rim and Lee, 2019): the same bins on every
-    /// machine and in every language, at most 2,048 of them. A sketch is data: it compares, and encodes as its words.
+    /// All quantiles within a relative accuracy, and sketches that can be merged (`docs/spec.md`, 9.3).
+    ///
+    /// Masson, Rim and Lee, VLDB 2019, with integer arithmetic: the same bins on every machine and in every language. At most 2,048 bins,
+    /// 16 KiB; a negative value counts as zero. A sketch is data: equal ones compare equal, and it can be sent as words.
     public final class DDSketch: Sendable, Equatable, Codable {
-        private let native: TidegateNative.DdSketch
+        let native: TidegateNative.DdSketch
 
-        /// - Parameter alpha: The relative accuracy, 0.001 to 0.25.
-        /// - Throws: `PolicyError` if it is out of range.
+        /// - Parameter alpha: The relative accuracy, 0.001 to 0.25; by default 0.01, so 1 %.
+        /// - Throws: `PolicyError` if one is out of range.
         public init(alpha: Double = 0.01) throws {
             native = TidegateNative.DdSketch(alpha: try within("alpha", alpha, 0.001...0.25))
         }
 
-        /// The sketch that these words are: `words` of one in any language.
-        ///
-        /// - Throws: `PolicyError` if they are none; with the rule that they break.
-        public init(words: [UInt64]) throws {
-            native = try checked { try TidegateNative.DdSketch.fromWords(words: words) }
-        }
-
-        public convenience init(from decoder: any Decoder) throws {
-            try self.init(words: [UInt64](from: decoder))
-        }
-
         private init(_ native: TidegateNative.DdSketch) { self.native = native }
 
-        public func encode(to encoder: any Encoder) throws { try words.encode(to: encoder) }
-        /// Whole numbers of 64 bits: five, and one for each bin that holds values. Exact.
-        public var words: [UInt64] { native.toWords() }
-        /// Takes in one value. NaN and the infinities are ignored; a negative value counts as zero.
+        /// Takes in one value. NaN and the infinities are ignored.
         public func add(_ x: Double) { native.add(x: x) }
-        /// Takes in all that another sketch holds, as if each of its values had been added here.
-        ///
-        /// - Throws: `PolicyError` if the other has another `alpha`, or the two hold more than 2^53 − 1 values. Neither has changed.
-        public func merge(_ other: DDSketch) throws { try checked { try native.merge(other: other.native) } }
-        /// What stands for the value of rank ⌊q·(count − 1)⌋, from 0 on: 0 is the least, 1 the greatest. Those two are exact, all others
-        /// within `alpha` of the true value. Nil of an empty sketch.
-        ///
-        /// - Throws: `PolicyError` if `q` is not from 0 to 1.
-        public func quantile(_ q: Double) throws -> Double? { native.quantile(q: try within("q", q, 0...1)) }
         /// How many values have been taken in.
         public var count: UInt64 { native.count() }
         /// The sum of the values, in the order in which they came.
@@ -110,7 +93,29 @@ extension Parts {
         public var gamma: Double { native.gamma() }
         /// Forgets all values and keeps the accuracy.
         public func clear() { native.clear() }
-        public func copy() -> DDSketch { DDSketch(native.copy()) }
+        /// The sketch that these words are: `words` of one in any language.
+        ///
+        /// - Throws: `PolicyError` if they are none; with the rule that they break.
+        public init(words: [UInt64]) throws {
+            native = try checked { try TidegateNative.DdSketch.fromWords(words: words) }
+        }
+        public convenience init(from decoder: any Decoder) throws {
+            try self.init(words: [UInt64](from: decoder))
+        }
+        public func encode(to encoder: any Encoder) throws { try words.encode(to: encoder) }
+        /// Whole numbers of 64 bits: five, and one for each bin that holds values. Exact.
+        public var words: [UInt64] { native.toWords() }
+        /// Takes in all that another sketch holds, as if each of its values had been added here.
+        ///
+        /// - Throws: `PolicyError` if the other has another `alpha`, or the two hold more than 2^53 − 1 values. Neither has changed.
+        public func merge(_ other: DDSketch) throws { try checked { try native.merge(other: other.native) } }
+        /// What stands for the value of rank ⌊q·(count − 1)⌋, from 0 on: 0 is the least, 1 the greatest. Those two are exact, all others
+        /// within `alpha` of the true value. Nil of an empty sketch.
+        ///
+        /// - Throws: `PolicyError` if `q` is not from 0 to 1.
+        public func quantile(_ q: Double) throws -> Double? { native.quantile(q: try within("q", q, 0...1)) }
         public static func == (one: DDSketch, other: DDSketch) -> Bool { one.native.equals(other: other.native) }
+        /// Another of the same state; the two then go their own ways.
+        public func copy() -> DDSketch { DDSketch(native.copy()) }
     }
 }

@@ -1,3 +1,5 @@
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
 package dev.tidegate.parts
 
 import dev.tidegate.Breaker
@@ -6,11 +8,9 @@ import dev.tidegate.Throttle
 import dev.tidegate.ffi.BreakerChange
 import dev.tidegate.internal.Library
 import kotlin.time.Duration
-import kotlin.time.Duration.Companion.days
-import kotlin.time.Duration.Companion.microseconds
-import dev.tidegate.ffi.AdaptiveThrottle as NativeThrottle
-import dev.tidegate.ffi.CircuitBreaker as NativeBreaker
 import dev.tidegate.ffi.Ticket as NativeTicket
+import dev.tidegate.ffi.CircuitBreaker as NativeCircuitBreaker
+import dev.tidegate.ffi.AdaptiveThrottle as NativeAdaptiveThrottle
 
 /** Where a breaker stands. */
 public enum class BreakerState {
@@ -58,7 +58,8 @@ public class Transition internal constructor(
  */
 public class Ticket private constructor(internal val native: NativeTicket) {
     /** The ticket of this number, to make one again that was kept elsewhere. */
-    public constructor(number: Int, probe: Boolean) : this(Library.loaded { NativeTicket(checked(number), probe) })
+    public constructor(number: Int, probe: Boolean) :
+        this(Library.loaded { NativeTicket(within("number", number, 0, 65535).toUShort(), probe) })
 
     public val number: Int get() = native.number().toInt()
 
@@ -66,16 +67,15 @@ public class Ticket private constructor(internal val native: NativeTicket) {
 
     internal companion object {
         fun of(native: NativeTicket): Ticket = Ticket(native)
-
-        private fun checked(number: Int): UShort {
-            require(number in 0..0xffff) { "number = $number: must be from 0 to 65535" }
-            return number.toUShort()
-        }
     }
 }
 
 /**
- * The circuit breaker (`docs/spec.md`, 5): it opens after failures, refuses for a while, and lets probes through then.
+ * Refuses calls to a downstream that fails too often, and lets a few through after a break.
+ *
+ * It opens when failures ≥ `failureRatio`·results with at least `minThroughput` results in the window, or after `consecutive` failures.
+ * Probes are leases: one that never reports loses its place, so that no lost call keeps a breaker half-open. A result that comes too late
+ * changes nothing (`docs/spec.md`, 5).
  *
  * ```kotlin
  * val breaker = CircuitBreaker { consecutive = 2; breakDuration = 1.seconds }
@@ -83,23 +83,47 @@ public class Ticket private constructor(internal val native: NativeTicket) {
  * breaker.state // OPEN
  * ```
  */
-public class CircuitBreaker private constructor(private val native: NativeBreaker) {
+public class CircuitBreaker private constructor(internal val native: NativeCircuitBreaker) {
     /**
-     * One with the settings of a policy's `breaker { … }`.
+     * One with the settings `breakDuration`, `failureRatio`, `window`, `minThroughput`, `windowKind`, `consecutive`, `breakFactor`,
+     * `maxBreakDuration`, `halfOpenMaxCalls`, `successesToClose`.
      *
-     * @param seed All the randomness there is; drawn where it is null.
-     * @param probeLease A probe that is not heard of for so long gives its place back; core's default where it is null.
-     * @throws dev.tidegate.PolicyException if a setting is outside its range.
+     * @param seed All the randomness there is, 64 bits; drawn from the operating system where it is left out.
+     * @param probeLease How long a probe keeps its place without reporting; 1 µs to 365 days, by default `breakDuration`. In a policy it
+     * follows from the attempt timeout.
+     * @throws dev.tidegate.PolicyException if a setting is outside its range: the key, the value and the rule.
      */
     @JvmOverloads
     public constructor(seed: Long? = null, probeLease: Duration? = null, configure: Configure<Breaker>) :
-        this(made("breaker", ::Breaker, configure) { NativeBreaker(it, lease(probeLease), seed(seed)) })
+        this(made("breaker", ::Breaker, configure) { NativeCircuitBreaker(it, lease(probeLease), seed(seed)) })
+
+    /**
+     * How long until another try makes sense where an admission now would be refused, else null.
+     *
+     * Changes nothing.
+     */
+    public fun refuses(now: Duration): Duration? = native.refuses(moment(now))?.let(::wait)
+
+    /** The end of the break while open, on your clock; else null. */
+    public val openUntil: Duration? get() = native.openUntil()?.let(::since)
+
+    /** Failures in the window; while open, what is left of those that opened it. */
+    public fun failures(now: Duration): Int = native.failures(moment(now)).toInt()
+
+    /** Results in the window, failures included. */
+    public fun throughput(now: Duration): Int = native.throughput(moment(now)).toInt()
+
+    /** Would a new breaker do the same from here on? */
+    public fun isFresh(now: Duration): Boolean = native.isFresh(moment(now))
+
+    /** Closed again, with nothing counted. Results of calls admitted before change nothing. */
+    public fun reset(): Unit = native.reset()
+
+    /** Gives all probes' places back: after a fork they are none of ours. */
+    public fun forgetProbes(): Unit = native.forgetProbes()
 
     /** Where it stands. A break that has ended is open until the first admission after it. */
     public val state: BreakerState get() = BreakerState.valueOf(native.state().uppercase())
-
-    /** How long until another try makes sense, where an admission now would be refused; else null. Changes nothing. */
-    public fun refuses(now: Duration): Duration? = native.refuses(moment(now))?.let(::wait)
 
     /** Lets a call through: a ticket to hand back with what came of it; null where it is refused. */
     public fun admit(now: Duration): Ticket? = native.admit(moment(now))?.let(Ticket::of)
@@ -119,32 +143,6 @@ public class CircuitBreaker private constructor(private val native: NativeBreake
     public fun onBodyFailure(ticket: Ticket, now: Duration, bits: Long? = null): Transition? =
         change(native.onBodyFailure(ticket.native, moment(now), bits?.toULong()))
 
-    /** The end of the break, on your clock; null where it is not open. */
-    public val openUntil: Duration? get() = native.openUntil()?.let(::since)
-
-    /** Failures in the window. */
-    public fun failures(now: Duration): Int = native.failures(moment(now)).toInt()
-
-    /** Results in the window. */
-    public fun throughput(now: Duration): Int = native.throughput(moment(now)).toInt()
-
-    /** Would a new breaker do the same from here on? */
-    public fun isFresh(now: Duration): Boolean = native.isFresh(moment(now))
-
-    /** Closed again, with nothing counted. */
-    public fun reset(): Unit = native.reset()
-
-    /** Gives all probes' places back. */
-    public fun forgetProbes(): Unit = native.forgetProbes()
-
-    /** Goes on with other settings, which say all of it; the counts are kept where the window's length and kind are the same. */
-    @JvmOverloads
-    public fun retune(now: Duration, probeLease: Duration? = null, configure: Configure<Breaker>): Unit =
-        made("breaker", ::Breaker, configure) { native.retune(it, lease(probeLease), moment(now)) }
-
-    /** Another of the same state. */
-    public fun copy(): CircuitBreaker = CircuitBreaker(native.copy())
-
     public companion object {
         /**
          * What a result of this class (`ok`, `transient`, …) says about a downstream's health.
@@ -157,60 +155,70 @@ public class CircuitBreaker private constructor(private val native: NativeBreake
         private fun change(change: BreakerChange?): Transition? = change?.let {
             Transition(BreakerState.valueOf(it.from.uppercase()), BreakerState.valueOf(it.to.uppercase()))
         }
-
-        private fun lease(lease: Duration?): ULong? {
-            if (lease == null) return null
-            require(lease in 1.microseconds..365.days) { "probeLease = $lease: must be from 1 µs to 365 days" }
-            return span("probeLease", lease)
-        }
     }
+
+    /**
+     * Goes on with other settings, the same keys as at first.
+     *
+     * State, probes out and failures in a row are kept, and so are the window's counts where its length and kind are the same. A break
+     * under way is cut to the longest that the new settings could give.
+     *
+     * @param probeLease How long a probe keeps its place without reporting; 1 µs to 365 days, by default `breakDuration`. In a policy it
+     * follows from the attempt timeout.
+     */
+    @JvmOverloads
+    public fun retune(now: Duration, probeLease: Duration? = null, configure: Configure<Breaker>): Unit =
+        made("breaker", ::Breaker, configure) { native.retune(it, lease(probeLease), moment(now)) }
+
+    /** Another of the same state; the two then go their own ways. */
+    public fun copy(): CircuitBreaker = CircuitBreaker(native.copy())
 }
 
 /**
- * The adaptive throttle (Google's SRE book, chapter 21; `docs/spec.md`, 6): it refuses a part of the calls, the larger the more the
- * downstream refuses.
+ * Refuses a share of the calls to a downstream that does not accept enough of them.
+ *
+ * With probability p = max(0, (requests − k·accepts)/(requests + 1)) over a window: client-side throttling as in the SRE book, "Handling
+ * Overload". About k times what is still accepted is let through, so that recovery is noticed without a special state (`docs/spec.md`, 6).
  *
  * ```kotlin
  * val throttle = AdaptiveThrottle(now = Duration.ZERO, seed = 7)
  * if (throttle.admit(now = 1.seconds)) throttle.record(accepted = true, now = 1.seconds)
  * ```
  */
-public class AdaptiveThrottle private constructor(private val native: NativeThrottle) {
+public class AdaptiveThrottle private constructor(internal val native: NativeAdaptiveThrottle) {
     /**
-     * One with the settings of a policy's `throttle { … }`, all of which have defaults.
+     * One with the settings `k`, `window`, `windowKind`, `minThroughput`, `maxReject`, `probeInterval`, all of which have defaults.
      *
-     * @param seed All the randomness there is; drawn where it is null.
-     * @throws dev.tidegate.PolicyException if a setting is outside its range.
+     * @param now The present, on your clock.
+     * @param seed All the randomness there is, 64 bits; drawn from the operating system where it is left out.
+     * @throws dev.tidegate.PolicyException if a setting is outside its range: the key, the value and the rule.
      */
     @JvmOverloads
     public constructor(now: Duration, seed: Long? = null, configure: Configure<Throttle> = Configure { }) :
-        this(made("throttle", ::Throttle, configure) { NativeThrottle(it, seed(seed), moment(now)) })
+        this(made("throttle", ::Throttle, configure) { NativeAdaptiveThrottle(it, moment(now), seed(seed)) })
 
-    /** The probability that a call is refused now. */
-    public fun probability(now: Duration): Double = native.probability(moment(now))
-
-    /** May a call go through? [bits] are 64 random bits in the place of the seed's. */
+    /**
+     * May a call go through? One that is refused has been counted; record one that is let through.
+     *
+     * @param bits 64 random bits, in the place of the seed's.
+     */
     @JvmOverloads
     public fun admit(now: Duration, bits: Long? = null): Boolean = native.admit(moment(now), bits?.toULong())
 
-    /** A call that was let through has ended: did the downstream accept it? */
+    /** A call that was let through has ended. Do not record one that says neither yes nor no. */
     public fun record(accepted: Boolean, now: Duration): Unit = native.record(accepted, moment(now))
+
+    /** The probability that a call is refused now, 0 to 1. */
+    public fun probability(now: Duration): Double = native.probability(moment(now))
+
+    /** Is nothing in the window? */
+    public fun isFresh(now: Duration): Boolean = native.isFresh(moment(now))
 
     /** Requests in the window. */
     public fun requests(now: Duration): Int = native.counts(moment(now)).requests.toInt()
 
     /** Those that the downstream accepted. */
     public fun accepts(now: Duration): Int = native.counts(moment(now)).accepts.toInt()
-
-    /** Is nothing in the window? */
-    public fun isFresh(now: Duration): Boolean = native.isFresh(moment(now))
-
-    /** Goes on with other settings, which say all of it; the counts are kept where the window's length and kind are the same. */
-    public fun retune(now: Duration, configure: Configure<Throttle>): Unit =
-        made("throttle", ::Throttle, configure) { native.retune(it, moment(now)) }
-
-    /** Another of the same state. */
-    public fun copy(): AdaptiveThrottle = AdaptiveThrottle(native.copy())
 
     public companion object {
         /**
@@ -221,4 +229,15 @@ public class AdaptiveThrottle private constructor(private val native: NativeThro
         @JvmStatic
         public fun accepted(kind: String): Boolean? = argued { dev.tidegate.ffi.accepted(kind) }
     }
+
+    /**
+     * Goes on with other settings, the same keys as at first.
+     *
+     * The counts are kept where the window's length and kind are the same.
+     */
+    public fun retune(now: Duration, configure: Configure<Throttle>): Unit =
+        made("throttle", ::Throttle, configure) { native.retune(it, moment(now)) }
+
+    /** Another of the same state; the two then go their own ways. */
+    public fun copy(): AdaptiveThrottle = AdaptiveThrottle(native.copy())
 }

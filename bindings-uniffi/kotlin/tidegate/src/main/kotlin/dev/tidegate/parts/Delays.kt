@@ -1,15 +1,16 @@
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
 @file:JvmName("Delays")
 
 package dev.tidegate.parts
 
+import dev.tidegate.Backoff as BackoffOptions
 import dev.tidegate.Configure
 import dev.tidegate.internal.Library
 import java.time.Instant
 import kotlin.time.Duration
-import kotlin.time.Duration.Companion.microseconds
-import dev.tidegate.Backoff as BackoffOptions
-import dev.tidegate.ffi.Backoff as NativeBackoff
 import dev.tidegate.ffi.parseRetryAfter as parse
+import dev.tidegate.ffi.Backoff as NativeBackoff
 
 /**
  * Reads a `Retry-After` value: how long to wait, or null where it says nothing (RFC 9110, 10.2.3).
@@ -25,11 +26,16 @@ import dev.tidegate.ffi.parseRetryAfter as parse
 public fun parseRetryAfter(value: String, now: Instant = Instant.now()): Duration? {
     val us = now.epochSecond * 1_000_000 + now.nano / 1_000
     require(us >= 0) { "now = $now: must not be before 1970" }
-    return Library.loaded { parse(value.encodeToByteArray(), us.toULong()) }?.toLong()?.microseconds
+    return Library.loaded { parse(value.encodeToByteArray(), us.toULong()) }?.let(::wait)
 }
 
 /**
- * The delay before retry n = 1, 2, …: growth, cap, jitter (`docs/spec.md`, 2.4 and 2.5).
+ * The delay before retry n = 1, 2, …: growth, cap, jitter.
+ *
+ * Growth: `constant` base, `linear` base·n, `exponential` base·multiplier^(n−1), `polynomial` base·n^exponent, each capped at `max` before
+ * jitter. Jitter of a delay d: `none`, `full` U(0, d), `full_floor` U(0.1·d, d), `equal` d/2 + U(0, d/2), `decorrelated` U(base, min(max,
+ * 3·previous)), `bounded` U((1−j)·d, (1+j)·d). Names after "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015); `docs/spec.md`,
+ * 2.4 and 2.5.
  *
  * ```kotlin
  * val backoff = Backoff { base = 100.milliseconds; max = 5.seconds; jitter = BackoffJitter.NONE }
@@ -38,32 +44,27 @@ public fun parseRetryAfter(value: String, now: Instant = Instant.now()): Duratio
  */
 public class Backoff private constructor(internal val native: NativeBackoff) {
     /**
-     * One with the settings of a policy's `backoff { … }`, all of which have defaults.
+     * One with the settings `kind`, `base`, `max`, `multiplier`, `exponent`, `jitter`, `jitterRatio`, all of which have defaults.
      *
-     * @param seed All the randomness there is; drawn where it is null.
-     * @throws dev.tidegate.PolicyException if a setting is outside its range.
+     * @param seed All the randomness there is, 64 bits; drawn from the operating system where it is left out.
+     * @throws dev.tidegate.PolicyException if a setting is outside its range: the key, the value and the rule.
      */
     @JvmOverloads
     public constructor(seed: Long? = null, configure: Configure<BackoffOptions> = Configure { }) :
         this(made("retry.backoff", ::BackoffOptions, configure) { NativeBackoff(it, seed(seed)) })
 
     /**
-     * How long to wait before retry [n], 1 to 255.
+     * How long to wait before retry `n`, 1 to 255.
      *
-     * Without [call] every delay is a draw of its own. With one, a number of your own for the call that is retried, the delay
-     * is a function of seed, call and n, and a decorrelated jitter follows the call's own draws.
+     * Without `call` every delay is a draw of its own. With one, a number of your own for the call that is retried, the delay is a function
+     * of seed, call and n, and `decorrelated` follows the call's own draws.
      */
     @JvmOverloads
-    public fun delay(n: Int, call: Long? = null): Duration = native.delay(retry(n), call?.toULong()).toLong().microseconds
+    public fun delay(n: Int, call: Long? = null): Duration = wait(native.delay(within("n", n, 1, 255).toUByte(), call?.toULong()))
 
-    /** How long before retry [n], 1 to 255, without jitter. */
-    public fun ceiling(n: Int): Duration = native.ceiling(retry(n)).toLong().microseconds
+    /** How long before retry `n`, 1 to 255, without jitter. */
+    public fun ceiling(n: Int): Duration = wait(native.ceiling(within("n", n, 1, 255).toUByte()))
 
-    /** Another that draws the same delays from here on. */
+    /** Another of the same state; the two then go their own ways. */
     public fun copy(): Backoff = Backoff(native.copy())
-
-    private fun retry(n: Int): UByte {
-        require(n in 1..255) { "n = $n: must be from 1 to 255" }
-        return n.toUByte()
-    }
 }

@@ -1,21 +1,21 @@
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
 package dev.tidegate.parts
 
 import dev.tidegate.Bulkhead
-import dev.tidegate.BulkheadKind
 import dev.tidegate.Configure
 import kotlin.time.Duration
 import kotlin.time.Duration.Companion.seconds
 import dev.tidegate.ffi.Aimd as NativeAimd
-import dev.tidegate.ffi.CoDel as NativeCoDel
 import dev.tidegate.ffi.Gradient2 as NativeGradient2
-
-private fun <R> limit(kind: BulkheadKind, configure: Configure<Bulkhead>, make: (List<dev.tidegate.ffi.Pair>) -> R): R =
-    made("bulkhead", ::Bulkhead, configure, mapOf("kind" to kind), make)
+import dev.tidegate.ffi.CoDel as NativeCoDel
 
 /**
- * A concurrency limit that grows while a latency is kept, and shrinks by a factor when it is not (`docs/spec.md`, 4.2).
+ * A concurrency limit that grows while a latency is kept, and shrinks by a factor when it is not.
  *
- * A controller and nothing else: it is told what happened and answers with a limit; who holds a permit and who waits is yours.
+ * Additive increase, multiplicative decrease, as TCP does it: several of them on one server share it evenly without knowing each other. A
+ * controller and nothing else: it is told what happened and answers with a limit; who holds a permit and who waits is yours
+ * (`docs/spec.md`, 4.2).
  *
  * ```kotlin
  * val limit = Aimd { maxConcurrency = 20; latencyThreshold = 300.milliseconds; backoffRatio = 0.5 }
@@ -23,115 +23,150 @@ private fun <R> limit(kind: BulkheadKind, configure: Configure<Bulkhead>, make: 
  * limit.limit // 10
  * ```
  */
-public class Aimd private constructor(private val native: NativeAimd) {
-    /** One with the settings `maxConcurrency`, `latencyThreshold`, `minConcurrency`, `increaseStep`, `backoffRatio`, `cooldown`, `latencyQuantile`. */
-    public constructor(configure: Configure<Bulkhead>) : this(limit(BulkheadKind.AIMD, configure) { NativeAimd(it) })
+public class Aimd private constructor(internal val native: NativeAimd) {
+    /**
+     * One with the settings `maxConcurrency`, `latencyThreshold`, `minConcurrency`, `increaseStep`, `backoffRatio`, `cooldown`,
+     * `latencyQuantile`.
+     *
+     * @throws dev.tidegate.PolicyException if a setting is outside its range: the key, the value and the rule.
+     */
+    public constructor(configure: Configure<Bulkhead>) :
+        this(made("bulkhead", ::Bulkhead, configure, mapOf("kind" to "aimd")) { NativeAimd(it) })
 
     /** Calls that may be in flight. */
     public val limit: Int get() = native.limit().toInt()
 
-    /** The limit with its fraction. */
+    /** The limit with the fraction that it keeps inside. */
     public val exact: Double get() = native.exact()
 
-    /** A call has ended well after this long. */
+    /** A call has ended well, after `latency`: 0 or more. */
     public fun onLatency(latency: Duration, now: Duration): Unit = native.onLatency(span("latency", latency), moment(now))
 
-    /** A call has failed after this long. */
+    /** A call has failed after `latency`. Only a failure slower than the threshold counts, as a breach. */
     public fun onFailure(latency: Duration, now: Duration): Unit = native.onFailure(span("latency", latency), moment(now))
 
-    /** A call was cut by a timeout. */
+    /** Our own timeout has cut a call: a breach, whatever the quantile says. */
     public fun onTimeout(now: Duration): Unit = native.onTimeout(moment(now))
 
-    /** Is it as if new? */
+    /** Is it as if new: at its maximum, with no cut that still cools down, and no estimate? */
     public fun isFresh(now: Duration): Boolean = native.isFresh(moment(now))
 
-    /** Goes on with other settings, which say all of it. */
-    public fun retune(configure: Configure<Bulkhead>): Unit = limit(BulkheadKind.AIMD, configure) { native.retune(it) }
+    /**
+     * Goes on with other settings, the same keys as at first.
+     *
+     * A limit at its maximum moves with it; any other stays where it is, within the new range.
+     */
+    public fun retune(configure: Configure<Bulkhead>): Unit =
+        made("bulkhead", ::Bulkhead, configure, mapOf("kind" to "aimd")) { native.retune(it) }
 
-    /** Another of the same state. */
+    /** Another of the same state; the two then go their own ways. */
     public fun copy(): Aimd = Aimd(native.copy())
 }
 
 /**
- * A concurrency limit that follows the change of latency (`docs/spec.md`, 4.3): it needs no threshold.
+ * A concurrency limit that finds the knee of the latency curve by itself (`docs/spec.md`, 4.3).
+ *
+ * It compares the latest latencies with their long-term average, so that nobody has to name a threshold (Netflix `concurrency-limits`;
+ * `steady` is what this project made of it, `docs/adr/0007`).
  *
  * ```kotlin
  * val limit = Gradient2 { maxConcurrency = 200 }
  * limit.onLatency(rtt = 20.milliseconds, started = Duration.ZERO, inFlight = 10, now = 20.milliseconds)
  * ```
  */
-public class Gradient2 private constructor(private val native: NativeGradient2) {
-    /** One with the settings `maxConcurrency`, `minConcurrency`, `longWindow`, `rttTolerance`, `headroom`, `variant`. */
-    public constructor(configure: Configure<Bulkhead>) : this(limit(BulkheadKind.GRADIENT2, configure) { NativeGradient2(it) })
+public class Gradient2 private constructor(internal val native: NativeGradient2) {
+    /**
+     * One with the settings `maxConcurrency`, `minConcurrency`, `longWindow`, `rttTolerance`, `headroom`, `variant`.
+     *
+     * @throws dev.tidegate.PolicyException if a setting is outside its range: the key, the value and the rule.
+     */
+    public constructor(configure: Configure<Bulkhead>) :
+        this(made("bulkhead", ::Bulkhead, configure, mapOf("kind" to "gradient2")) { NativeGradient2(it) })
 
     /** Calls that may be in flight. */
     public val limit: Int get() = native.limit().toInt()
 
-    /** The limit with its fraction. */
+    /** The limit with the fraction that it keeps inside. */
     public val exact: Double get() = native.exact()
 
     /** The long-term latency; null before the first sample. */
     public val baseline: Duration? get() = native.baseline()?.seconds
 
-    /** A call that began at [started] has ended well after [rtt], and [inFlight] were in flight with it. */
+    /**
+     * A call has ended well.
+     *
+     * @param rtt How long it took; 0 or more.
+     * @param started When it started, on the clock of `now`.
+     * @param inFlight Calls that were out when it ended, itself included; 0 to 2^31 − 1.
+     */
     public fun onLatency(rtt: Duration, started: Duration, inFlight: Int, now: Duration): Unit =
         native.onLatency(span("rtt", rtt), moment(started, "started"), count("inFlight", inFlight), moment(now))
 
-    /** A call that began at [started] was cut by a timeout, or throttled. */
+    /**
+     * A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it.
+     *
+     * @param started When it started, on the clock of `now`.
+     * @param inFlight Calls that were out when it ended, itself included; 0 to 2^31 − 1.
+     */
     public fun onDrop(started: Duration, inFlight: Int, now: Duration): Unit =
         native.onDrop(moment(started, "started"), count("inFlight", inFlight), moment(now))
 
-    /** Is it as if new? */
+    /** Is it as if new? Only before its first sample or drop. */
     public val isFresh: Boolean get() = native.isFresh()
 
-    /** Goes on with other settings, which say all of it. */
-    public fun retune(configure: Configure<Bulkhead>): Unit = limit(BulkheadKind.GRADIENT2, configure) { native.retune(it) }
+    /** Goes on with other settings, the same keys as at first; what has been learnt stays. */
+    public fun retune(configure: Configure<Bulkhead>): Unit =
+        made("bulkhead", ::Bulkhead, configure, mapOf("kind" to "gradient2")) { native.retune(it) }
 
-    /** Another of the same state. */
+    /** Another of the same state; the two then go their own ways. */
     public fun copy(): Gradient2 = Gradient2(native.copy())
 }
 
 /**
- * Controlled delay: says which waiters of a queue are shed so that it does not stand (`docs/spec.md`, 4.5). The queue is yours:
- * ask for each waiter before it is served, and tell when nobody waits.
+ * What decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
+ *
+ * It bounds a queue by the time that is spent in it, not by its length alone. It does not hold the queue: ask for each waiter that is taken
+ * out, and say when the queue is empty.
  *
  * ```kotlin
  * val queue = CoDel(now = Duration.ZERO) { queueTarget = 5.milliseconds; queueInterval = 100.milliseconds }
  * queue.shouldShed(sojourn = 1.milliseconds, now = 1.milliseconds) // false
  * ```
  */
-public class CoDel private constructor(private val native: NativeCoDel) {
-    /** One with the settings `queueTarget`, `queueInterval` and `codel`. */
+public class CoDel private constructor(internal val native: NativeCoDel) {
+    /**
+     * One with the settings `queueTarget`, `queueInterval`, `codel`.
+     *
+     * @param now The present, on your clock: the queue is empty.
+     * @throws dev.tidegate.PolicyException if a setting is outside its range: the key, the value and the rule.
+     */
     public constructor(now: Duration, configure: Configure<Bulkhead>) :
-        this(made("bulkhead", ::Bulkhead, configure, owned) { NativeCoDel(it, moment(now)) })
+        this(made("bulkhead", ::Bulkhead, configure, mapOf("max_concurrency" to 1, "max_queue" to 1)) { NativeCoDel(it, moment(now)) })
 
     /** The queue has just been seen empty: before a waiter came, or after the last one has left. */
     public fun onEmpty(now: Duration): Unit = native.onEmpty(moment(now))
 
-    /** Has the queue not been empty for a whole interval? */
-    public fun congested(now: Duration): Boolean = native.congested(moment(now))
-
-    /** How long a waiter of scale 1 may have waited. */
-    public fun allowance(now: Duration): Duration = wait(native.allowance(moment(now)))
-
     /**
-     * Is the waiter at hand shed, who has waited for [sojourn]? To be asked once for each that is taken out.
+     * Is the waiter at hand shed? To be asked once for each one that is taken out.
      *
-     * @param scale What its importance stretches the allowed wait by, 0.01 to 100. A policy has 0.25 for best effort, 0.5 for
-     * degraded, 1 for normal and 2 for critical.
+     * @param sojourn How long it has waited; 0 or more.
+     * @param scale What its importance stretches the allowed wait by; 0.01 to 100. A policy has 0.25 for `best_effort`, 0.5 for `degraded`,
+     * 1 for `normal` and 2 for `critical`.
      */
     @JvmOverloads
     public fun shouldShed(sojourn: Duration, now: Duration, scale: Double = 1.0): Boolean =
-        native.shouldShed(span("sojourn", sojourn), real("scale", scale, 0.01, 100.0), moment(now))
+        native.shouldShed(span("sojourn", sojourn), moment(now), real("scale", scale, 0.01, 100.0))
 
-    /** Goes on with other settings, which say all of it. */
-    public fun retune(configure: Configure<Bulkhead>): Unit = made("bulkhead", ::Bulkhead, configure, owned) { native.retune(it) }
+    /** Has the queue not been empty for a whole interval? Then serve the newest waiter first. */
+    public fun congested(now: Duration): Boolean = native.congested(moment(now))
 
-    /** Another of the same state. */
+    /** How long that a waiter of scale 1 may have waited, under the law of `facebook`. */
+    public fun allowance(now: Duration): Duration = wait(native.allowance(moment(now)))
+
+    /** Goes on with other settings, the same keys as at first. Another law begins anew. */
+    public fun retune(configure: Configure<Bulkhead>): Unit =
+        made("bulkhead", ::Bulkhead, configure, mapOf("max_concurrency" to 1, "max_queue" to 1)) { native.retune(it) }
+
+    /** Another of the same state; the two then go their own ways. */
     public fun copy(): CoDel = CoDel(native.copy())
-
-    private companion object {
-        /** A policy has a queue only where it has a bulkhead; none of these changes what the queue does. */
-        val owned = mapOf("max_concurrency" to 1, "max_queue" to 1)
-    }
 }

@@ -10,6 +10,7 @@ import dev.tidegate.internal.camel
 import dev.tidegate.internal.checked
 import java.util.concurrent.ThreadLocalRandom
 import kotlin.time.Duration
+import kotlin.time.Duration.Companion.days
 import kotlin.time.Duration.Companion.microseconds
 
 // What the parts have in common. A moment is a `Duration` since an origin of the user's, which does not matter: it may be below
@@ -36,10 +37,29 @@ internal fun span(key: String, span: Duration): ULong {
 /** A wait of core's; infinite where waiting does not help. */
 internal fun wait(us: ULong): Duration = if (us == ULong.MAX_VALUE) Duration.INFINITE else us.toLong().microseconds
 
-/** A whole number of 0 or more. */
-internal fun count(key: String, value: Int): UInt {
-    require(value >= 0) { "$key = $value: must be 0 or more" }
+/** A whole number of [least] or more. */
+internal fun count(key: String, value: Int, least: Int = 0): UInt {
+    require(value >= least) { "$key = $value: must be $least or more" }
     return value.toUInt()
+}
+
+/** A whole number of 0 or more. */
+internal fun count(key: String, value: Long): ULong {
+    require(value >= 0) { "$key = $value: must be 0 or more" }
+    return value.toULong()
+}
+
+/** A whole number within its range. */
+internal fun within(key: String, value: Int, least: Int, most: Int): Int {
+    require(value in least..most) { "$key = $value: must be from $least to $most" }
+    return value
+}
+
+/** How long a probe keeps its place without reporting; core's default where it is null. */
+internal fun lease(probeLease: Duration?): ULong? {
+    if (probeLease == null) return null
+    require(probeLease in 1.microseconds..365.days) { "probeLease = $probeLease: must be from 1 µs to 365 days" }
+    return span("probeLease", probeLease)
 }
 
 /** A number within its range. */

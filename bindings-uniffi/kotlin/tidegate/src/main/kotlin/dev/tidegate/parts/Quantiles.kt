@@ -1,12 +1,17 @@
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
 package dev.tidegate.parts
 
-import dev.tidegate.ffi.DDSketch as NativeSketch
-import dev.tidegate.ffi.P2Quantile as NativeP2
-import dev.tidegate.ffi.WindowedP2Quantile as NativeWindowed
 import dev.tidegate.internal.Library
+import dev.tidegate.ffi.P2Quantile as NativeP2Quantile
+import dev.tidegate.ffi.WindowedP2Quantile as NativeWindowedP2Quantile
+import dev.tidegate.ffi.DDSketch as NativeDDSketch
 
 /**
- * One quantile by five markers: P² (Jain and Chlamtac, 1985; `docs/spec.md`, 7.1). It keeps no values.
+ * One quantile of all values so far, from five markers: the P² algorithm (`docs/spec.md`, 9.1).
+ *
+ * Jain and Chlamtac, CACM 28(10), 1985. 88 bytes, whatever the number of values; there is no forgetting. Exact below five values; a
+ * quantile far from the middle is told too low (or high) until some 3 ÷ (1 − p) values have moved the marker to its place.
  *
  * ```kotlin
  * val median = P2Quantile(0.5)
@@ -14,11 +19,15 @@ import dev.tidegate.internal.Library
  * median.estimate // 0.15
  * ```
  */
-public class P2Quantile private constructor(private val native: NativeP2) {
-    /** An estimator of the quantile [p], 0.001 to 0.999. */
-    public constructor(p: Double) : this(Library.loaded { NativeP2(real("p", p, 0.001, 0.999)) })
+public class P2Quantile private constructor(internal val native: NativeP2Quantile) {
+    /**
+     * A new one.
+     *
+     * @param p The quantile, 0.001 to 0.999; 0.5 is the median.
+     */
+    public constructor(p: Double) : this(Library.loaded { NativeP2Quantile(real("p", p, 0.001, 0.999)) })
 
-    /** Takes in one value; infinities and NaN are left out. */
+    /** Takes in one value. NaN and the infinities are ignored. */
     public fun observe(x: Double): Unit = native.observe(x)
 
     /** The estimate; null before the first value. */
@@ -36,43 +45,46 @@ public class P2Quantile private constructor(private val native: NativeP2) {
 }
 
 /**
- * P² that forgets: the estimate is of the last half [window] to whole window of values (`docs/spec.md`, 7.2).
+ * One quantile of the last ½ to 1 windows, whatever came before (`docs/spec.md`, 9.2).
+ *
+ * Two overlapping `P2Quantile`s, so that old values are forgotten and there is always an answer.
  *
  * ```kotlin
  * val p99 = WindowedP2Quantile(0.99, window = 1_000)
  * p99.observe(0.02)
  * ```
  */
-public class WindowedP2Quantile private constructor(private val native: NativeWindowed) {
-    /** An estimator of the quantile [p], 0.001 to 0.999, over a [window] of 10 values or more. */
-    public constructor(p: Double, window: Int) : this(Library.loaded { NativeWindowed(real("p", p, 0.001, 0.999), window(window)) })
+public class WindowedP2Quantile private constructor(internal val native: NativeWindowedP2Quantile) {
+    /**
+     * A new one.
+     *
+     * @param p The quantile, 0.001 to 0.999; 0.5 is the median.
+     * @param window How many values are remembered at most; 10 to 2^31 − 1. An odd window is one value shorter.
+     */
+    public constructor(p: Double, window: Int) :
+        this(Library.loaded { NativeWindowedP2Quantile(real("p", p, 0.001, 0.999), count("window", window, 10)) })
 
-    /** Takes in one value; infinities and NaN are left out. */
+    /** Takes in one value. NaN and the infinities are ignored. */
     public fun observe(x: Double): Unit = native.observe(x)
 
-    /** The estimate; null before the first value. */
+    /** The estimate; null before the first value, exact below five. */
     public val estimate: Double? get() = native.estimate()
 
     /** How many values are behind the estimate. */
     public val count: Int get() = native.count().toInt()
 
-    /** Forgets all. */
+    /** Forgets all values. */
     public fun reset(): Unit = native.reset()
 
-    /** Another of the same state. */
+    /** Another of the same state; the two then go their own ways. */
     public fun copy(): WindowedP2Quantile = WindowedP2Quantile(native.copy())
-
-    private companion object {
-        fun window(window: Int): UInt {
-            require(window >= 10) { "window = $window: must be 10 or more" }
-            return window.toUInt()
-        }
-    }
 }
 
 /**
- * All quantiles within a relative accuracy, in bounded memory, and merged without loss: DDSketch (Masson, Rim and Lee,
- * 2019; `docs/spec.md`, 7.3).
+ * All quantiles within a relative accuracy, and sketches that can be merged (`docs/spec.md`, 9.3).
+ *
+ * Masson, Rim and Lee, VLDB 2019, with integer arithmetic: the same bins on every machine and in every language. At most 2,048 bins, 16
+ * KiB; a negative value counts as zero. A sketch is data: equal ones compare equal, and it can be sent as words.
  *
  * ```kotlin
  * val sketch = DDSketch()
@@ -80,50 +92,55 @@ public class WindowedP2Quantile private constructor(private val native: NativeWi
  * sketch.quantile(0.5) // 0.15, within 1 %
  * ```
  */
-public class DDSketch private constructor(private val native: NativeSketch) {
-    /** An empty one that is accurate to [alpha], 0.001 to 0.25. */
+public class DDSketch private constructor(internal val native: NativeDDSketch) {
+    /**
+     * A new one.
+     *
+     * @param alpha The relative accuracy, 0.001 to 0.25; by default 0.01, so 1 %.
+     */
     @JvmOverloads
-    public constructor(alpha: Double = 0.01) : this(Library.loaded { NativeSketch(real("alpha", alpha, 0.001, 0.25)) })
+    public constructor(alpha: Double = 0.01) : this(Library.loaded { NativeDDSketch(real("alpha", alpha, 0.001, 0.25)) })
 
-    /** The sketch as words of 64 bits, for [fromWords], in any language. */
-    public fun toWords(): List<Long> = native.toWords().map { it.toLong() }
-
-    /** Takes in one value of 0 or more; others, infinities and NaN are left out. */
+    /** Takes in one value. NaN and the infinities are ignored. */
     public fun add(x: Double): Unit = native.add(x)
 
     /**
-     * Takes in all that another sketch of the same accuracy holds.
+     * What stands for the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
      *
-     * @throws IllegalArgumentException if its accuracy is another.
+     * Those two are exact, all others within `alpha` of the true value, relative to it. Null of an empty sketch. `q` is 0 to 1.
      */
-    public fun merge(other: DDSketch): Unit = argued { native.merge(other.native) }
-
-    /** What stands for the value of the quantile [q], 0 to 1; null where there is none. */
     public fun quantile(q: Double): Double? = native.quantile(real("q", q, 0.0, 1.0))
 
     /** How many values have been taken in. */
     public val count: Long get() = native.count().toLong()
 
-    /** The sum of the values. */
+    /** The sum of the values, in the order in which they came. */
     public val sum: Double get() = native.sum()
 
-    /** The least value, exactly. */
+    /** The least value, exactly; null of an empty sketch. */
     public val min: Double? get() = native.min()
 
-    /** The greatest value, exactly. */
+    /** The greatest value, exactly; null of an empty sketch. */
     public val max: Double? get() = native.max()
 
-    /** The relative accuracy that is kept; worse than at first where values were too far apart. */
+    /** The relative accuracy that is kept: at most what was asked for. */
     public val alpha: Double get() = native.alpha()
 
-    /** No bin is wider than this ratio. */
+    /** (1 + alpha)/(1 − alpha): no bin is wider. Sketches of the same gamma can be merged. */
     public val gamma: Double get() = native.gamma()
 
-    /** Forgets all values. */
+    /** Forgets all values and keeps the accuracy. */
     public fun clear(): Unit = native.clear()
 
-    /** Another of the same state. */
-    public fun copy(): DDSketch = DDSketch(native.copy())
+    /** The sketch as words of 64 bits, for [fromWords], in any language. */
+    public fun toWords(): List<Long> = native.toWords().map { it.toLong() }
+
+    /**
+     * Takes in all that another sketch holds, as if each of its values had been added here.
+     *
+     * @throws IllegalArgumentException if the other has another `alpha`, or the two hold more than 2^53 − 1 values. Neither has changed.
+     */
+    public fun merge(other: DDSketch): Unit = argued { native.merge(other.native) }
 
     /** Are they equal, to the last count? */
     override fun equals(other: Any?): Boolean = other is DDSketch && native.equals(other.native)
@@ -137,6 +154,9 @@ public class DDSketch private constructor(private val native: NativeSketch) {
          * @throws IllegalArgumentException if they are none.
          */
         @JvmStatic
-        public fun fromWords(words: List<Long>): DDSketch = argued { DDSketch(NativeSketch.fromWords(words.map { it.toULong() })) }
+        public fun fromWords(words: List<Long>): DDSketch = argued { DDSketch(NativeDDSketch.fromWords(words.map { it.toULong() })) }
     }
+
+    /** Another of the same state; the two then go their own ways. */
+    public fun copy(): DDSketch = DDSketch(native.copy())
 }

@@ -1,0 +1,289 @@
+//! The classes of `dev.tidegate.parts`.
+
+use std::fmt::Write;
+
+use super::{Arg, Kind, Method, Part, Ret, camel, indented, own, paragraphs, translated, wrapped};
+
+const WIDTH: usize = 140;
+const OWN: &str = include_str!("own/kotlin.kt.in");
+const FOLDER: &str = "bindings-uniffi/kotlin/tidegate/src/main/kotlin/dev/tidegate/parts";
+
+/// What may be imported, and by what it is known in code.
+const IMPORTS: &[(&str, &str)] = &[
+    ("dev.tidegate.Backoff as BackoffOptions", "BackoffOptions"),
+    ("dev.tidegate.Breaker", "<Breaker>"),
+    ("dev.tidegate.Budget", "<Budget>"),
+    ("dev.tidegate.Bulkhead", "<Bulkhead>"),
+    ("dev.tidegate.Configure", "Configure<"),
+    ("dev.tidegate.RateLimit", "<RateLimit>"),
+    ("dev.tidegate.Throttle", "<Throttle>"),
+    ("dev.tidegate.ffi.BreakerChange", "BreakerChange"),
+    ("dev.tidegate.internal.Library", "Library."),
+    ("java.time.Instant", "Instant"),
+    ("kotlin.time.Duration", ": Duration"),
+    ("kotlin.time.Duration.Companion.microseconds", ".microseconds\n"),
+    ("kotlin.time.Duration.Companion.seconds", "?.seconds\n"),
+    ("dev.tidegate.ffi.Ticket as NativeTicket", "NativeTicket"),
+    ("dev.tidegate.ffi.parseRetryAfter as parse", " parse("),
+];
+
+pub fn file(group: &str, parts: &[Part]) -> (String, String) {
+    let name = match group {
+        "breaker" => "Breakers",
+        "budgets" => "Budgets",
+        "delay" => "Delays",
+        "limit" => "Limits",
+        "quantile" => "Quantiles",
+        _ => "Rate",
+    };
+    let mut body = String::new();
+    let odd = own(OWN, &format!("file {group}"));
+    if !odd.is_empty() {
+        let _ = write!(body, "\n{odd}\n");
+    }
+    for part in parts {
+        class(&mut body, part);
+    }
+    let mut text =
+        "// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.\n\n".to_owned();
+    if group == "delay" {
+        text += "@file:JvmName(\"Delays\")\n\n";
+    }
+    text += "package dev.tidegate.parts\n\n";
+    for (path, _) in IMPORTS.iter().filter(|(_, trace)| body.contains(trace)) {
+        let _ = writeln!(text, "import {path}");
+    }
+    for part in parts {
+        let _ = writeln!(text, "import dev.tidegate.ffi.{0} as Native{0}", part.name);
+    }
+    (format!("{FOLDER}/{name}.kt"), text + &body)
+}
+
+fn class(text: &mut String, part: &Part) {
+    let name = part.name;
+    *text += "\n/**\n";
+    for (place, paragraph) in paragraphs(part.doc).into_iter().enumerate() {
+        if place > 0 {
+            *text += " *\n";
+        }
+        *text += &wrapped(&words(paragraph), WIDTH, " * ", " * ");
+    }
+    if !part.kotlin.is_empty() {
+        let _ = write!(text, " *\n * ```kotlin\n{} * ```\n", indented(part.kotlin, " * "));
+    }
+    let _ =
+        write!(text, " */\npublic class {name} private constructor(internal val native: Native{name}) {{\n");
+    constructor(text, part);
+    for method in &part.methods {
+        does(text, method);
+    }
+    let odd = own(OWN, name);
+    if !odd.is_empty() {
+        let _ = write!(text, "\n{}", indented(odd, "    "));
+    }
+    if !part.retune.0.is_empty() {
+        doc(text, part.retune.0, &part.retuned());
+        // The time comes first, as everywhere.
+        let mut args = part.retuned();
+        args.reverse();
+        let mut taken: Vec<_> = args.iter().map(parameter).collect();
+        taken.push(format!("configure: Configure<{}>", options(part)));
+        if args.iter().any(|arg| arg.kind == Kind::Lease) {
+            *text += "    @JvmOverloads\n";
+        }
+        let given: Vec<_> = std::iter::once("it".into()).chain(part.retuned().iter().map(passed)).collect();
+        let made = made(part, &format!("native.retune({})", given.join(", ")));
+        line(text, &format!("public fun retune({}): Unit =", taken.join(", ")), &made);
+    }
+    let _ = write!(
+        text,
+        "\n    /** Another of the same state; the two then go their own ways. */\n    public fun copy(): {name} = {name}(native.copy())\n}}\n"
+    );
+}
+
+/// What makes or changes a part with settings.
+fn made(part: &Part, make: &str) -> String {
+    let fixed = match part.fixed {
+        [] => String::new(),
+        fixed => {
+            let literal = |value: &str| {
+                if value.parse::<u32>().is_ok() { value.into() } else { format!("\"{value}\"") }
+            };
+            let pairs: Vec<_> =
+                fixed.iter().map(|(key, value)| format!("\"{key}\" to {}", literal(value))).collect();
+            format!(", mapOf({})", pairs.join(", "))
+        }
+    };
+    format!("made(\"{}\", ::{}, configure{fixed}) {{ {make} }}", part.table, options(part))
+}
+
+fn constructor(text: &mut String, part: &Part) {
+    let mut beside: Vec<&Arg> = part.beside.iter().collect();
+    // The time, which is always needed, then the seed.
+    beside.sort_by_key(|arg| (arg.kind == Kind::Lease, arg.kind == Kind::Seed));
+    let mut taken: Vec<_> = beside.iter().map(|arg| parameter(arg)).collect();
+    let needs = part.keys.iter().any(|setting| setting.needed);
+    let keys: Vec<_> = part.keys.iter().map(|setting| format!("`{}`", camel(setting.name))).collect();
+    let mut optional =
+        beside.iter().any(|arg| matches!(arg.kind, Kind::Lease | Kind::Seed) || !arg.default.is_empty());
+    *text += "    /**\n";
+    let about = match (part.table.is_empty(), needs) {
+        (true, _) => "A new one.".into(),
+        (_, true) => format!("One with the settings {}.", keys.join(", ")),
+        _ => format!("One with the settings {}, all of which have defaults.", keys.join(", ")),
+    };
+    *text += &wrapped(&about, WIDTH, "     * ", "     * ");
+    *text += "     *\n";
+    for arg in &beside {
+        *text +=
+            &wrapped(&format!("@param {} {}", camel(arg.name), words(arg.doc)), WIDTH, "     * ", "     * ");
+    }
+    if !part.table.is_empty() {
+        taken.push(format!(
+            "configure: Configure<{}>{}",
+            options(part),
+            if needs { "" } else { " = Configure { }" }
+        ));
+        optional |= !needs;
+        *text += "     * @throws dev.tidegate.PolicyException if a setting is outside its range: the key, the value and the rule.\n";
+    }
+    *text += "     */\n";
+    if optional {
+        *text += "    @JvmOverloads\n";
+    }
+    let mut given: Vec<_> = part.beside.iter().map(passed).collect();
+    let made = if part.table.is_empty() {
+        format!("Library.loaded {{ Native{}({}) }}", part.name, given.join(", "))
+    } else {
+        given.insert(0, "it".into());
+        made(part, &format!("Native{}({})", part.name, given.join(", ")))
+    };
+    line(text, &format!("public constructor({}) :", taken.join(", ")), &format!("this({made})"));
+}
+
+fn parameter(arg: &Arg) -> String {
+    let kind = match arg.kind {
+        Kind::Moment | Kind::Span => "Duration",
+        Kind::Lease => "Duration? = null",
+        Kind::Hot(64) => "Long",
+        Kind::Whole(..) | Kind::Hot(_) => "Int",
+        Kind::Real(..) | Kind::Float => "Double",
+        Kind::Flag => "Boolean",
+        Kind::Bits | Kind::Seed => "Long? = null",
+        Kind::PaidFor => "String",
+    };
+    let default = match (arg.default, arg.kind) {
+        ("", _) => String::new(),
+        (default, Kind::PaidFor) => format!(" = \"{default}\""),
+        (default, _) => format!(" = {default}"),
+    };
+    format!("{}: {kind}{default}", camel(arg.name))
+}
+
+fn passed(arg: &Arg) -> String {
+    let name = camel(arg.name);
+    match arg.kind {
+        Kind::Moment if name == "now" => "moment(now)".into(),
+        Kind::Moment => format!("moment({name}, \"{name}\")"),
+        Kind::Span => format!("span(\"{name}\", {name})"),
+        Kind::Lease => format!("lease({name})"),
+        Kind::Whole(least, 8) => format!("within(\"{name}\", {name}, {least}, 255).toUByte()"),
+        Kind::Whole(least, 16) => format!("within(\"{name}\", {name}, {least}, 65535).toUShort()"),
+        Kind::Whole(0, _) | Kind::Hot(_) => format!("count(\"{name}\", {name})"),
+        Kind::Whole(least, _) => format!("count(\"{name}\", {name}, {least})"),
+        Kind::Real(least, most) => format!("real(\"{name}\", {name}, {least:?}, {most:?})"),
+        Kind::Float | Kind::Flag | Kind::PaidFor => name,
+        Kind::Bits => format!("{name}?.toULong()"),
+        Kind::Seed => format!("seed({name})"),
+    }
+}
+
+fn does(text: &mut String, method: &Method) {
+    doc(text, method.doc, &method.args);
+    let given: Vec<_> = method.args.iter().map(passed).collect();
+    let mut call = format!("native.{}({})", camel(method.name), given.join(", "));
+    if method.args.iter().any(|arg| arg.kind == Kind::PaidFor) {
+        call = format!("argued {{ {call} }}");
+    }
+    let (kind, answer) = match method.ret {
+        Ret::Nothing => ("Unit", call),
+        Ret::Flag | Ret::Done => ("Boolean", call),
+        Ret::U32 => ("Int", format!("{call}.toInt()")),
+        Ret::U64 => ("Long", format!("{call}.toLong()")),
+        Ret::Cost => ("Int?", format!("{call}?.toInt()")),
+        Ret::Real => ("Double", call),
+        Ret::MaybeReal => ("Double?", call),
+        Ret::Span | Ret::Wait | Ret::Taken => ("Duration", format!("wait({call})")),
+        Ret::MaybeSpan => ("Duration?", format!("{call}?.let(::wait)")),
+        Ret::MaybeLatency => ("Duration?", format!("{call}?.seconds")),
+        Ret::MaybeMoment => ("Duration?", format!("{call}?.let(::since)")),
+    };
+    let name = camel(method.name);
+    if method.property {
+        line(text, &format!("public val {name}: {kind} get() ="), &answer);
+        return;
+    }
+    if method.args.iter().any(|arg| arg.kind == Kind::Bits || !arg.default.is_empty()) {
+        *text += "    @JvmOverloads\n";
+    }
+    let taken: Vec<_> = method.args.iter().map(parameter).collect();
+    line(text, &format!("public fun {name}({}): {kind} =", taken.join(", ")), &answer);
+}
+
+/// A declaration and what it is: on one line where it fits.
+fn line(text: &mut String, head: &str, body: &str) {
+    let gap = if head.len() + body.len() + 5 > WIDTH { "\n        " } else { " " };
+    let _ = writeln!(text, "    {head}{gap}{body}");
+}
+
+fn doc(text: &mut String, doc: &'static str, args: &[Arg]) {
+    let all = paragraphs(doc);
+    let told: Vec<_> = args.iter().filter(|arg| !arg.doc.is_empty()).collect();
+    text.push('\n');
+    if let ([one], true) = (&all[..], told.is_empty())
+        && one.len() < WIDTH - 15
+    {
+        let _ = writeln!(text, "    /** {} */", words(one));
+        return;
+    }
+    *text += "    /**\n";
+    for (place, paragraph) in all.into_iter().enumerate() {
+        if place > 0 {
+            *text += "     *\n";
+        }
+        *text += &wrapped(&words(paragraph), WIDTH, "     * ", "     * ");
+    }
+    if !told.is_empty() {
+        *text += "     *\n";
+    }
+    for arg in told {
+        *text +=
+            &wrapped(&format!("@param {} {}", camel(arg.name), words(arg.doc)), WIDTH, "     * ", "     * ");
+    }
+    *text += "     */\n";
+}
+
+/// The class of a part's settings.
+fn options(part: &Part) -> String {
+    let name = part.options();
+    if name == part.name { name + "Options" } else { name }
+}
+
+/// Texts in Kotlin's terms.
+fn words(text: &str) -> String {
+    translated(
+        text,
+        &[
+            ("{none}", "null"),
+            ("{None}", "Null"),
+            ("{Time}", "How long"),
+            ("{the_time}", "the time"),
+            ("{Zero}", "Zero"),
+            ("{zero}", "zero"),
+            ("{never}", "infinite"),
+            ("{in_seconds}", ""),
+            ("{u32}", "2^31 − 1"),
+            ("{u64}", "2^63 − 1"),
+        ],
+    )
+}
