@@ -4,10 +4,11 @@
 //! are below their limits into the file; `--list` prints what is counted, `--calls` the calls between files of the largest
 //! circle. What is measured: functions that take the engine or one of its parts, methods or not; calls that go in circles,
 //! between functions and between files; arguments; lengths of files; marks of the small engine; files that write the state of
-//! a call. And, of the Python package's native half, rooms in circles.
+//! a call. And, of the Python package's native half, rooms in circles; of the lone parts, lines by hand.
 
 mod graph;
 mod imports;
+mod parts;
 mod ratchet;
 mod source;
 
@@ -90,6 +91,19 @@ fn measure(root: &Path) -> Result<Vec<Row>, String> {
         what: "bindings-python/src: modules that use each other in circles",
         now: rounds.iter().map(Vec::len).sum(),
         items: rounds.iter().map(|round| round.join(", ")).collect(),
+    });
+    let parts::Lines { generator, by_hand } = parts::lines(root)?;
+    rows.push(Row {
+        key: "parts_by_hand",
+        what: "lone parts, all languages: lines by hand, description included",
+        now: by_hand.iter().map(|(_, lines)| lines).sum(),
+        items: by_hand.iter().map(|(place, lines)| format!("{lines:>4}  {place}")).collect(),
+    });
+    rows.push(Row {
+        key: "parts_generator",
+        what: "  lines of their generator",
+        now: generator,
+        items: Vec::new(),
     });
     Ok(rows)
 }

@@ -1,0 +1,81 @@
+//! How many lines the lone parts take by hand: their description, their generator, and what each language adds.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The line with which a generated file begins, somewhere in its first line.
+const GENERATED: &str = "Generated from xtask/generate/src/parts";
+
+/// What is looked at, by language; a folder stands for all files in it.
+const PLACES: [(&str, &[&str]); 6] = [
+    ("description", &["xtask/generate/src/parts"]),
+    (
+        "python",
+        &[
+            "bindings-python/src/parts.rs",
+            "bindings-python/src/parts",
+            "bindings-python/python/tidegate/parts",
+        ],
+    ),
+    ("uniffi", &["bindings-uniffi/src/parts.rs", "bindings-uniffi/src/parts"]),
+    ("kotlin", &["bindings-uniffi/kotlin/tidegate/src/main/kotlin/dev/tidegate/parts"]),
+    ("swift", &["bindings-uniffi/swift/Sources/Tidegate/Parts"]),
+    ("javascript", &["bindings-wasm/parts/src", "bindings-wasm/ts/parts"]),
+];
+
+/// The generator's own files.
+const GENERATOR: [&str; 5] =
+    ["parts.rs", "parts/native.rs", "parts/python.rs", "parts/kotlin.rs", "parts/swift.rs"];
+const GENERATORS_FOLDER: &str = "xtask/generate/src";
+
+/// What is counted.
+pub struct Lines {
+    /// Of the generator.
+    pub generator: usize,
+    /// By hand, by language.
+    pub by_hand: Vec<(&'static str, usize)>,
+}
+
+/// Counts the lines.
+pub fn lines(root: &Path) -> Result<Lines, String> {
+    let generator: Vec<PathBuf> =
+        GENERATOR.iter().map(|file| root.join(GENERATORS_FOLDER).join(file)).collect();
+    let own = generator.iter().map(|file| Ok(read(file)?.lines().count())).sum::<Result<usize, String>>()?;
+    let mut by_hand = Vec::new();
+    for (language, places) in PLACES {
+        let mut files = Vec::new();
+        for place in places {
+            collect(&root.join(place), &mut files)?;
+        }
+        let mut lines = 0;
+        for file in files.iter().filter(|file| !generator.contains(file)) {
+            let text = read(file)?;
+            let generated = text.lines().next().is_some_and(|line| line.contains(GENERATED));
+            lines += if generated { 0 } else { text.lines().count() };
+        }
+        by_hand.push((language, lines));
+    }
+    Ok(Lines { generator: own, by_hand })
+}
+
+/// A file, or the files of a folder and of those in it that people write: caches and what a build makes are left out.
+fn collect(place: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    if place.is_dir() {
+        let entries =
+            fs::read_dir(place).map_err(|error| format!("cannot read {}: {error}", place.display()))?;
+        for entry in entries.flatten() {
+            collect(&entry.path(), files)?;
+        }
+        return Ok(());
+    }
+    let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let made = place.extension().is_some_and(|extension| extension == "pyc") || name.ends_with("_gen.ts");
+    if !made {
+        files.push(place.to_path_buf());
+    }
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
+}
