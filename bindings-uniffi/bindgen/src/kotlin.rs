@@ -2,12 +2,12 @@
 //!
 //! Numbers cross as they are. Everything else crosses as bytes in uniffi's own format: big-endian, lengths and variants as 32 bits.
 
+#![allow(clippy::only_used_in_recursion)] // the methods of a value's type are asked alike
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use uniffi_bindgen::interface::{
-    Argument, AsType as _, ComponentInterface, Enum, Field, Object, Record, Type,
-};
+use uniffi_bindgen::interface::{Argument, AsType, ComponentInterface, Enum, Field, Object, Record, Type};
 
 use crate::names::{camel, pascal};
 
@@ -42,7 +42,7 @@ pub fn exports(ci: &ComponentInterface) -> Vec<Export> {
                 java: camel(name),
                 symbol: symbol.to_owned(),
                 receiver,
-                arguments: arguments.iter().map(|it| it.as_type()).collect(),
+                arguments: arguments.iter().map(AsType::as_type).collect(),
                 answer: answer.cloned(),
             });
         };
@@ -128,10 +128,10 @@ impl Writer<'_> {
         let _ = write!(
             inner,
             "\n/** The functions of the library. */\ninternal object Ffi {{\n    const val HASH: Long = {}L\n",
-            hash as i64
+            hash.cast_signed()
         );
         for export in exports(self.ci) {
-            inner += &native(&export)?;
+            inner += &native(&export);
         }
         inner += "}\n";
         for record in self.ci.record_definitions() {
@@ -459,7 +459,7 @@ fn cloned(name: &str, value: &str) -> String {
 }
 
 /// The declaration of a native method. A method's object goes along, so that it is not collected meanwhile.
-fn native(export: &Export) -> Result<String, String> {
+fn native(export: &Export) -> String {
     let mut parameters: Vec<_> = Vec::new();
     if export.receiver.is_some() {
         parameters.extend(["owner: Any".to_owned(), "pointer: Long".to_owned()]);
@@ -468,7 +468,7 @@ fn native(export: &Export) -> Result<String, String> {
         parameters.push(format!("a{place}: {}", carried(of)));
     }
     let answer = export.answer.as_ref().map_or("Unit", carried);
-    Ok(format!("    @JvmStatic external fun {}({}): {answer}\n", export.java, parameters.join(", ")))
+    format!("    @JvmStatic external fun {}({}): {answer}\n", export.java, parameters.join(", "))
 }
 
 /// What a value is while it crosses.
