@@ -2,7 +2,7 @@
 //!
 //! Numbers cross as they are. Everything else crosses as bytes in uniffi's own format: big-endian, lengths and variants as 32 bits.
 
-#![allow(clippy::only_used_in_recursion)] // the methods of a value's type are asked alike
+#![allow(clippy::self_only_used_in_recursion)] // the methods of a value's type are asked alike
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
