@@ -3,7 +3,7 @@
 use super::glue::export;
 
 /// The interface that these lines were made from.
-pub const HASH: u64 = 0x232b_da6b_b61d_eb2d;
+pub const HASH: u64 = 0x0526_d681_b623_4685;
 
 export!(Java_dev_tidegate_ffi_Ffi_cloneAdaptivethrottle = uniffi_tidegate_uniffi_fn_clone_adaptivethrottle (a0: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_cloneAimd = uniffi_tidegate_uniffi_fn_clone_aimd (a0: u64) -> u64);
@@ -121,7 +121,7 @@ export!(Java_dev_tidegate_ffi_Ffi_methodCodelCongested = uniffi_tidegate_uniffi_
 export!(Java_dev_tidegate_ffi_Ffi_methodCodelCopy = uniffi_tidegate_uniffi_fn_method_codel_copy of uniffi_tidegate_uniffi_fn_clone_codel () -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_methodCodelOnEmpty = uniffi_tidegate_uniffi_fn_method_codel_on_empty of uniffi_tidegate_uniffi_fn_clone_codel (a0: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodCodelRetune = uniffi_tidegate_uniffi_fn_method_codel_retune of uniffi_tidegate_uniffi_fn_clone_codel (a0: RustBuffer) -> ());
-export!(Java_dev_tidegate_ffi_Ffi_methodCodelShouldShed = uniffi_tidegate_uniffi_fn_method_codel_should_shed of uniffi_tidegate_uniffi_fn_clone_codel (a0: u64, a1: f64, a2: u64) -> i8);
+export!(Java_dev_tidegate_ffi_Ffi_methodCodelShouldShed = uniffi_tidegate_uniffi_fn_method_codel_should_shed of uniffi_tidegate_uniffi_fn_clone_codel (a0: u64, a1: u64, a2: f64) -> i8);
 export!(Java_dev_tidegate_ffi_Ffi_methodCubicrateAcquire = uniffi_tidegate_uniffi_fn_method_cubicrate_acquire of uniffi_tidegate_uniffi_fn_clone_cubicrate (a0: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_methodCubicrateCopy = uniffi_tidegate_uniffi_fn_method_cubicrate_copy of uniffi_tidegate_uniffi_fn_clone_cubicrate () -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_methodCubicrateOnResponse = uniffi_tidegate_uniffi_fn_method_cubicrate_on_response of uniffi_tidegate_uniffi_fn_clone_cubicrate (a0: i8, a1: u64) -> ());
