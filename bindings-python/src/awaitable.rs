@@ -17,19 +17,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyRuntimeWarning, PyStopIteration, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyTuple, PyType};
 use pyo3::{ffi, intern};
 use tidegate::{CallId, Step, Time, wire};
 
 use crate::again::{self, After};
 use crate::engine::Begun;
-use crate::ffi::{Args, Raised, call_with, call1, new_object, or_none, owned};
+use crate::ffi::{Args, Raised, call_with, call1, is_exactly, new_object, or_none, owned};
 use crate::inside;
 use crate::runner::Runner;
-use crate::scope::{self, Globals, is_coroutine};
+use crate::scope::{self, Globals};
 use crate::unread::Unread;
-
-pub use slots::make_type;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -579,6 +577,30 @@ fn reused() -> PyErr {
     PyRuntimeError::new_err("cannot reuse already awaited coroutine")
 }
 
+static KIND: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+/// The type of awaitables; made when it is first needed.
+#[inline(always)]
+fn kind(py: Python<'_>) -> Result<&'static Py<PyType>, Raised> {
+    match KIND.get(py) {
+        Some(kind) => Ok(kind),
+        None => Ok(KIND.get_or_try_init(py, || slots::make_type(py).map(Bound::unbind))?),
+    }
+}
+
+/// Is it a coroutine: Python's own, or one of ours? While our type has not been made there is none of ours.
+#[inline(always)]
+pub fn is_coroutine(value: &Bound<'_, PyAny>, globals: &Globals) -> bool {
+    is_exactly(value, &globals.coroutine) || KIND.get(value.py()).is_some_and(|kind| is_exactly(value, kind))
+}
+
+/// The type of what `acall` answers.
+#[pyfunction]
+#[pyo3(signature = () -> "type")]
+pub fn awaitable_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
+    Ok(kind(py).map_err(|raised| raised.take(py))?.bind(py).clone())
+}
+
 /// A new awaitable.
 pub fn make<'py>(
     caller: &Bound<'py, PyAny>,
@@ -586,7 +608,7 @@ pub fn make<'py>(
     args: Args<'_, 'py>,
 ) -> Result<Bound<'py, PyAny>, Raised> {
     let py = caller.py();
-    let made = new_object(scope::globals(py)?.awaitable.bind(py))?;
+    let made = new_object(kind(py)?.bind(py))?;
     // SAFETY: it is one of ours.
     let call = unsafe { &*made.as_ptr().cast::<Call>() };
     call.put(py, Ref::Caller, Some(caller.clone()));

@@ -8,10 +8,11 @@ use pyo3::prelude::*;
 use tidegate::{CallId, wire};
 
 use crate::again::{self, After};
+use crate::awaitable::is_coroutine;
 use crate::engine::Begun;
 use crate::ffi::{Args, Raised, is_exactly, or_none};
 use crate::runner::Settings;
-use crate::scope::{self, Around, Globals, is_coroutine};
+use crate::scope::{self, Around, Globals};
 use crate::unread::Unread;
 
 /// `Caller.call`: the happy path.

@@ -43,8 +43,8 @@ use pyo3::prelude::*;
 /// Tidegate's core, for the Python half. No part of the public API.
 #[pymodule(gil_used = false)]
 mod _native {
-    use pyo3::prelude::*;
-
+    #[pymodule_export]
+    use super::awaitable::awaitable_type;
     #[pymodule_export]
     use super::document::Document;
     #[pymodule_export]
@@ -72,16 +72,9 @@ mod _native {
     #[pymodule_export]
     use super::runner::Runner;
     #[pymodule_export]
-    use super::scope::{awaitable_type, scope, scope_variable, within};
+    use super::scope::{scope, scope_variable, within};
     #[pymodule_export]
     use super::telemetry::{Inspector, bounds, families, record_types, verdicts};
     #[pymodule_export]
     use super::unread::Unread;
-
-    /// Looks up what every call needs.
-    #[pymodule_init]
-    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        let py = module.py();
-        super::scope::look_up(py, super::awaitable::make_type(py)?)
-    }
 }

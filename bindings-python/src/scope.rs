@@ -10,7 +10,6 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
@@ -32,35 +31,30 @@ pub struct Globals {
     pub reset: Py<PyAny>,
     pub modules: Py<PyDict>,
     pub coroutine: Py<PyType>,
-    /// What `acall` answers.
-    pub awaitable: Py<PyType>,
     pub inside: Py<PyType>,
     /// A response that has not been judged yet.
     pub unread: Py<PyType>,
 }
 
-static GLOBALS: PyOnceLock<Globals> = PyOnceLock::new();
-
-/// The globals of the process.
+/// The globals of the process; made when they are first needed.
 #[inline(always)]
 pub fn globals(py: Python<'_>) -> Result<&'static Globals, Raised> {
-    GLOBALS.get(py).ok_or_else(|| missing().into())
+    static GLOBALS: PyOnceLock<Globals> = PyOnceLock::new();
+    match GLOBALS.get(py) {
+        Some(globals) => Ok(globals),
+        None => Ok(make_globals(py, &GLOBALS)?),
+    }
 }
 
 #[cold]
-fn missing() -> PyErr {
-    PyRuntimeError::new_err("tidegate: the native module has not been imported")
-}
-
-/// Fills the globals; runs once, while the module is imported. `awaitable` is the type that `acall` returns.
-pub fn look_up(py: Python<'_>, awaitable: Bound<'_, PyType>) -> PyResult<()> {
-    let made = GLOBALS.get_or_try_init(py, || {
+fn make_globals<'a>(py: Python<'_>, place: &'a PyOnceLock<Globals>) -> PyResult<&'a Globals> {
+    place.get_or_try_init(py, || {
         let default = PyDict::new(py);
         default.set_item("default", py.None())?;
         let variable = py.import("contextvars")?.getattr("ContextVar")?;
         let variable = variable.call(("tidegate.scope",), Some(&default))?;
         let coroutine = py.import("types")?.getattr("CoroutineType")?;
-        PyResult::Ok(Globals {
+        Ok(Globals {
             seen_for_contexts: AtomicUsize::new(0),
             needs_variable: AtomicBool::new(false),
             seen_for_trio: AtomicUsize::new(0),
@@ -70,12 +64,10 @@ pub fn look_up(py: Python<'_>, awaitable: Bound<'_, PyType>) -> PyResult<()> {
             variable: variable.unbind(),
             modules: py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?.unbind(),
             coroutine: coroutine.cast_into::<PyType>()?.unbind(),
-            awaitable: awaitable.unbind(),
             inside: inside::make_type(py)?.unbind(),
             unread: py.get_type::<Unread>().unbind(),
         })
-    });
-    made.map(drop)
+    })
 }
 
 /// Must the context variable be set for a call of this thread? Frames of a thread are cheaper, but are seen on that thread only.
@@ -120,12 +112,6 @@ pub fn has_module(
     let found = modules.contains(name)?;
     seen.store(if found { 0 } else { count }, Ordering::Relaxed);
     Ok(found)
-}
-
-/// Is it a coroutine: Python's own, or one of ours?
-#[inline(always)]
-pub fn is_coroutine(value: &Bound<'_, PyAny>, globals: &Globals) -> bool {
-    ffi::is_exactly(value, &globals.coroutine) || ffi::is_exactly(value, &globals.awaitable)
 }
 
 /// A call whose function runs on this thread, and which no context variable tells of.
@@ -257,11 +243,4 @@ pub fn scope_variable(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 pub fn scope(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let around = globals(py).and_then(|globals| around(py, globals));
     Ok(ffi::or_none(py, around.map_err(|raised| raised.take(py))?.scope))
-}
-
-/// The type of what `acall` answers.
-#[pyfunction]
-#[pyo3(signature = () -> "type")]
-pub fn awaitable_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
-    Ok(globals(py).map_err(|raised| raised.take(py))?.awaitable.bind(py).clone())
 }

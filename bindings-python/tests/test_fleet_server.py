@@ -97,7 +97,7 @@ def test_what_a_fork_forgets_stays_open_and_is_not_used(redis_server: RedisServe
 
 
 def test_a_pause_is_noticed_in_time_and_so_is_its_end(redis_server: RedisServer) -> None:
-    """On a busy machine answers can be late without a pause: then the store is lost and found before it, too."""
+    """On a busy machine an answer can be late without a pause: the store may be lost and found before."""
     engine = tidegate.Engine(seed=1, store=RedisStore(redis.Redis(port=redis_server.port)))
     told: list[str] = []
     engine.on_event(lambda record: told.append(record.type), types=["store_degraded", "store_recovered"])

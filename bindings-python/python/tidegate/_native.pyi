@@ -2,9 +2,10 @@
 Tidegate's core, for the Python half. No part of the public API.
 """
 
-from _typeshed import Incomplete
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
+
+__all__ = ["AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "EarnedBudget", "Engine", "Fleet", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "Unread", "WindowedP2Quantile", "accepted", "awaitable_type", "bounds", "evidence_of", "families", "keys", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "within"]
 
 @final
 class AdaptiveThrottle:
@@ -1016,5 +1017,3 @@ def within(scope: Any, function: Any, *args: "object") -> "object":
     """
     Calls a function inside a scope. No interrupt can come between setting and resetting it.
     """
-
-def __getattr__(name: str) -> Incomplete: ...
