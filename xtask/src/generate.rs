@@ -47,7 +47,7 @@ pub fn check_stub(shop: &Shop, venv: &Venv) -> Result {
 /// The stub, read by maturin from a development build: a stripped release build has nothing left to read.
 fn native_stub(shop: &Shop, venv: &Venv) -> Result<String> {
     let out = shop.scratch("stubs")?;
-    wheel::maturin(shop, venv, &["generate-stubs", "--features", "stubs", "--out"])
+    wheel::maturin(shop, venv, &["generate-stubs", "--profile", "dev", "--features", "stubs", "--out"])
         .arg(&out)
         .arg("-i")
         .arg(venv.bin("python"))
