@@ -67,7 +67,9 @@ fn outside(shop: &Shop, origin: Option<&Path>, built: bool, report: &mut Report)
         }
         match may_fetch(shop, &e2e(shop)).and_then(|()| packages(shop, &e2e(shop))) {
             Ok(()) => Verdict::Passed(Counts::default()),
-            Err(Error(why)) => Verdict::NotRun(why),
+            Err(Error(why)) if is_of_network(&why) => Verdict::NotRun(why),
+            // A lock that does not fit is ours, and would hide three steps.
+            wrong => Verdict::check(wrong),
         }
     });
     let mut look = |title: &'static str, script: &str, wants: &dyn Fn() -> Result| {
@@ -174,13 +176,47 @@ fn is_complete(folder: &Path) -> Result<bool> {
     Ok(fs::read_to_string(&stamp).is_ok_and(|complete| complete == wanted))
 }
 
+/// Did the packages not come because the registry could not be reached, or because they may not be fetched?
+fn is_of_network(why: &str) -> bool {
+    [
+        "--no-install",
+        "(EAI_AGAIN)",
+        "(ENOTFOUND)",
+        "(ECONNREFUSED)",
+        "(ECONNRESET)",
+        "(ETIMEDOUT)",
+        "(ENETUNREACH)",
+    ]
+    .iter()
+    .any(|sign| why.contains(sign))
+}
+
 /// Node's packages, as the lock of a folder has them.
 fn packages(shop: &Shop, folder: &Path) -> Result {
     if is_complete(folder)? {
         return Ok(());
     }
     may_fetch(shop, folder)?;
-    Cmd::new("npm").args(["ci", "--no-audit", "--no-fund"]).cwd(folder).quiet()?;
+    let output = Cmd::new("npm").args(["ci", "--no-audit", "--no-fund"]).cwd(folder).capture()?;
+    if !output.status.success() {
+        println!("{}", output.text.trim_end());
+        let Error(failed) = output.error();
+        let code = output.text.lines().find_map(|line| line.strip_prefix("npm error code "));
+        return Err(Error(format!("{failed} ({})", code.unwrap_or("no code"))));
+    }
     let (lock, stamp) = stamp(folder);
     fs::copy(&lock, &stamp).map(drop).map_err(Error::at("write", &stamp))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_does_not_fit_is_no_lack_of_a_network() {
+        assert!(is_of_network("`npm ci` ended with exit code 1 (EAI_AGAIN)"));
+        assert!(is_of_network("--no-install: npm ci would have to fetch Node's packages"));
+        assert!(!is_of_network("`npm ci` ended with exit code 1 (EUSAGE)"));
+        assert!(!is_of_network("`npm ci` ended with exit code 1 (no code)"));
+    }
 }
