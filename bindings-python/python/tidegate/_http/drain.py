@@ -44,33 +44,42 @@ def drain(response: Any, family: Family, timeouts: dict[str, Any] | None, left: 
         kept.settle(family)
 
 
-async def drain_async(response: Any, family: Family, timeouts: dict[str, Any] | None, left: float) -> None:
+async def drain_async(response: Any, family: Family, left: float) -> None:
     """The same in an event loop, where nothing outlasts the limit, and a cancellation stays the caller's."""
     from tidegate._call.timers import in_trio
 
-    if isinstance(response.stream, family.bytes):
+    stream = response.stream
+    if isinstance(stream, family.bytes):
         return
-    limit = _shorten(timeouts, left)
+    limit = _limit(left)
+    kept = _Kept(response, limit)
     if in_trio():
         from trio import move_on_after
 
         with move_on_after(limit):
-            await _read(response, family, limit)
+            try:
+                await _read(stream, kept)
+            finally:
+                await _end(stream, kept, family)
         return
     from asyncio import ensure_future, wait
 
-    reading = ensure_future(_read(response, family, limit))
+    from tidegate._call.tasks import close
+
+    reading = ensure_future(_read(stream, kept))
+    stopped: BaseException | None = None
     try:
         await wait({reading}, timeout=limit)
+    except BaseException as error:
+        stopped = error
+        raise
     finally:
-        if not reading.done():
-            reading.cancel()
-            await wait({reading})  # it closes the stream, whatever becomes of us
+        # Only the reader is cancelled: a stream that is cancelled while it closes loses its connection.
+        reading.cancel()
+        await close(_end(stream, kept, family, reading), stopped)
 
 
-async def _read(response: Any, family: Family, limit: float) -> None:
-    stream = response.stream
-    kept = _Kept(response, limit)
+async def _read(stream: Any, kept: _Kept) -> None:
     try:
         if kept.worth_it:
             async for chunk in stream:
@@ -80,17 +89,29 @@ async def _read(response: Any, family: Family, limit: float) -> None:
                 kept.whole = True
     except Exception:  # noqa: S110 - it failed already; the next attempt tells
         pass
+
+
+async def _end(stream: Any, kept: _Kept, family: Family, reading: Any = None) -> None:
+    """Closes the stream once nobody reads it."""
+    if reading is not None and not reading.done():
+        from asyncio import wait
+
+        await wait({reading})
+    try:
+        await stream.aclose()
+    except Exception:  # noqa: S110
+        pass
     finally:
-        try:
-            await stream.aclose()
-        except Exception:  # noqa: S110
-            pass
         kept.settle(family)
+
+
+def _limit(left: float) -> float:
+    return min(DRAIN_SECONDS, max(left, 0.0))
 
 
 def _shorten(timeouts: dict[str, Any] | None, left: float) -> float:
     """The limit of a drain; the transport's own read timeout is not longer."""
-    limit = min(DRAIN_SECONDS, max(left, 0.0))
+    limit = _limit(left)
     if timeouts is not None:
         own = timeouts.get("read")
         timeouts["read"] = limit if own is None else min(own, limit)

@@ -250,7 +250,7 @@ class AsyncRun(HttpxRun):
 
     async def release(self, value: Any) -> None:
         """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
-        await drain_async(value, self.family, self.timeouts, self.left())
+        await drain_async(value, self.family, self.left())
 
     async def discard(self, value: Any) -> None:
         """Closes the answer of a loser."""
