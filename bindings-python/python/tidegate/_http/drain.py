@@ -45,7 +45,8 @@ def drain(response: Any, family: Family, timeouts: dict[str, Any] | None, left: 
 
 
 async def drain_async(response: Any, family: Family, left: float) -> None:
-    """The same in an event loop, where nothing outlasts the limit, and a cancellation stays the caller's."""
+    """The same in an event loop. A cancellation of the caller ends the reading, and not the closing."""
+    from tidegate._call.tasks import close
     from tidegate._call.timers import in_trio
 
     stream = response.stream
@@ -56,17 +57,20 @@ async def drain_async(response: Any, family: Family, left: float) -> None:
     if in_trio():
         from trio import move_on_after
 
-        with move_on_after(limit):
-            try:
+        try:
+            with move_on_after(limit):
                 await _read(stream, kept)
-            finally:
-                await _end(stream, kept, family)
+        finally:
+            await close(_end(stream, kept, family))
         return
     from asyncio import ensure_future, wait
 
-    from tidegate._call.tasks import close
+    from anyio import CancelScope
 
-    reading = ensure_future(_read(stream, kept))
+    # `Task.cancel` would also interrupt a transport that closes a connection, which its pool would never get
+    # back. A scope of anyio, which httpx requires, waits for what the transport shields.
+    scope = CancelScope()
+    reading = ensure_future(_read_in(scope, stream, kept))
     stopped: BaseException | None = None
     try:
         await wait({reading}, timeout=limit)
@@ -74,9 +78,13 @@ async def drain_async(response: Any, family: Family, left: float) -> None:
         stopped = error
         raise
     finally:
-        # Only the reader is cancelled: a stream that is cancelled while it closes loses its connection.
-        reading.cancel()
+        scope.cancel()
         await close(_end(stream, kept, family, reading), stopped)
+
+
+async def _read_in(scope: Any, stream: Any, kept: _Kept) -> None:
+    with scope:
+        await _read(stream, kept)
 
 
 async def _read(stream: Any, kept: _Kept) -> None:
@@ -92,14 +100,14 @@ async def _read(stream: Any, kept: _Kept) -> None:
 
 
 async def _end(stream: Any, kept: _Kept, family: Family, reading: Any = None) -> None:
-    """Closes the stream once nobody reads it."""
+    """Closes the stream after the reader has ended."""
     if reading is not None and not reading.done():
         from asyncio import wait
 
         await wait({reading})
     try:
         await stream.aclose()
-    except Exception:  # noqa: S110
+    except Exception:  # noqa: S110 - a stream that cannot be closed is closed
         pass
     finally:
         kept.settle(family)
