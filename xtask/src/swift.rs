@@ -33,7 +33,8 @@ const SWIFT: &str = "Swift";
 const SOURCE: &str = "/src";
 const SCRATCH: &str = "/scratch";
 const TRACES: &str = "/traces";
-const TEST: &str = "swift test --disable-index-store --disable-xctest --scratch-path /scratch/tests";
+/// With the index store: a fresh build looks in it for XCTest's tests, also where none are to be run, and fails without it.
+const TEST: &str = "swift test --disable-xctest --scratch-path /scratch/tests";
 
 /// The steps of the tests.
 pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
