@@ -25,6 +25,7 @@ import { type Form, mistakesOf, OPTIONS, type PoolKind } from "./options.js";
 import { POOLS } from "./options_gen.js";
 import { readRoutes, SAVE, SNAPSHOT } from "./pages.js";
 import { isWorker, randomSeed, type Storage } from "./platform.js";
+import { RouteKeys } from "./route_keys.js";
 import { type Inherited, inherited, type Scope } from "./scope.js";
 import type { Snapshot } from "./snapshot.js";
 import { Inputs } from "./takeover.js";
@@ -52,9 +53,6 @@ const places =
         if (handle >= 0) there()?.forget_engine(handle);
       });
 
-/** Keys of routes that are kept for events. */
-const MOST_KEYS = 1000;
-
 type Written = Parameters<typeof eventOf>[0];
 
 /** Holds everything that policies share: routes, slots, budgets. A process has one by default. */
@@ -73,7 +71,7 @@ export class Engine {
   #inputs: Inputs | undefined;
   readonly #place: Place = { handle: -1 };
   /** The keys of routes, for events. A route's number is its own for good. */
-  #keys = new Map<number, string>();
+  #keys = new RouteKeys();
   /** Has something been taken from its journal? */
   #taken = false;
   /** @internal */
@@ -465,16 +463,7 @@ export class Engine {
 
   /** A record as the engine writes it, with the names of its policy and route. */
   #event(written: Written): TidegateEvent {
-    const key = (route: number) => {
-      let found = this.#keys.get(route);
-      if (found === undefined) {
-        this.native.key_of(this.handle, route);
-        found = said();
-        if (this.#keys.size >= MOST_KEYS) this.#keys.clear();
-        if (found !== "") this.#keys.set(route, found);
-      }
-      return found || undefined;
-    };
+    const key = (route: number) => this.#keys.of(this.native, this.handle, route);
     return eventOf(written, (number) => this.wanted[number]?.name, key);
   }
 
@@ -590,7 +579,7 @@ export class Engine {
     this.changed();
   }
 
-  /** @internal Refuses all calls of a policy, or of one of its routes, until it is told otherwise. */
+  /** @internal Refuses all calls of a policy or of one route (`on`), or ends that. */
   forceOpen(policy: number, route: number, on: boolean): void {
     this.whole("forceOpen").force_open(this.handle, policy, route, Number(on), this.time());
     this.after(WAKES | COMMANDS);
