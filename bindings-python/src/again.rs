@@ -46,7 +46,7 @@ pub fn failed<'py>(
     if let Some(woken) = woken
         && !(woken.is_empty() && telemetry::hush(engine, py)?)
     {
-        settings.told(py, call, function, failure, woken)?;
+        settings.notify(py, call, function, failure, woken)?;
     }
     Ok(match step.action {
         Action::Attempt { attempt, hedge: false } if step.stop == 0 => After::Attempt(attempt, step, now),

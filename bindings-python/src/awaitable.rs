@@ -8,6 +8,7 @@
 //! The context variable is set to its `Inside` when the call begins, and stays: a call that has ended is looked through,
 //! so that the way back costs nothing, and tasks made inside it know what they were made in.
 
+mod kind;
 mod slots;
 
 use std::cell::Cell;
@@ -17,17 +18,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyRuntimeWarning, PyStopIteration, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyDict, PyTuple};
 use pyo3::{ffi, intern};
 use tidegate::{CallId, Step, Time, wire};
 
 use crate::again::{self, After};
 use crate::engine::Begun;
-use crate::ffi::{Args, Raised, call_with, call1, is_exactly, new_object, or_none, owned};
+use crate::ffi::{Args, Raised, call_with, call1, new_object, or_none, owned};
 use crate::inside;
 use crate::runner::Runner;
 use crate::scope::{self, Globals};
 use crate::unread::Unread;
+
+pub use kind::{awaitable_type, is_coroutine};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -252,8 +255,8 @@ impl<'py> This<'_, 'py> {
             }
             let (id, step) = (begun.call.to_word(), wire::pack_step(begun.step));
             let (function, args, kwargs) = (self.function()?, self.get(Ref::Args), self.get(Ref::Kwargs));
-            let told = (or_none(py, scope), id, step, function, args, kwargs);
-            Ok(caller.call_method1(intern!(py, "_abegun"), told)?)
+            let arguments = (or_none(py, scope), id, step, function, args, kwargs);
+            Ok(caller.call_method1(intern!(py, "_abegun"), arguments)?)
         };
         let shell = Python::attach(|_| hand_over());
         self.to_shell(shell)
@@ -355,8 +358,8 @@ impl<'py> This<'_, 'py> {
         let py = self.py();
         let caller = self.caller()?;
         let owner = caller.get().settings()?.owner.bind(py);
-        let told = (owner, self.id().to_word(), self.call.due.get(), waits_for);
-        let timers = Python::attach(|_| ARM.import(py, "tidegate._call.timers", "arm_at")?.call1(told))?;
+        let arguments = (owner, self.id().to_word(), self.call.due.get(), waits_for);
+        let timers = Python::attach(|_| ARM.import(py, "tidegate._call.timers", "arm_at")?.call1(arguments))?;
         self.call.put(py, Ref::Timers, Some(timers));
         Ok(())
     }
@@ -379,7 +382,7 @@ impl<'py> This<'_, 'py> {
         let woken = settings.finished(py, call, self.call.attempt.get());
         self.end();
         if let Some(woken) = woken {
-            Python::attach(|_| settings.told(py, call, &function, &value, woken))?;
+            Python::attach(|_| settings.notify(py, call, &function, &value, woken))?;
         }
         Ok(Sent::Returns(value))
     }
@@ -410,8 +413,8 @@ impl<'py> This<'_, 'py> {
             let (step, function, timers) =
                 (step.map(wire::pack_step), self.function()?, self.get(Ref::Timers));
             let (args, kwargs) = (self.get(Ref::Args), self.get(Ref::Kwargs));
-            let told = (scope, id, attempt, step, ok, value, function, args, kwargs, timers);
-            Ok(self.caller()?.call_method1(intern!(py, "_afailed"), told)?)
+            let arguments = (scope, id, attempt, step, ok, value, function, args, kwargs, timers);
+            Ok(self.caller()?.call_method1(intern!(py, "_afailed"), arguments)?)
         };
         let shell = Python::attach(|_| hand_over());
         self.to_shell(shell)
@@ -577,30 +580,6 @@ fn reused() -> PyErr {
     PyRuntimeError::new_err("cannot reuse already awaited coroutine")
 }
 
-static KIND: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-
-/// The type of awaitables; made when it is first needed.
-#[inline(always)]
-fn kind(py: Python<'_>) -> Result<&'static Py<PyType>, Raised> {
-    match KIND.get(py) {
-        Some(kind) => Ok(kind),
-        None => Ok(KIND.get_or_try_init(py, || slots::make_type(py).map(Bound::unbind))?),
-    }
-}
-
-/// Is it a coroutine: Python's own, or one of ours? While our type has not been made there is none of ours.
-#[inline(always)]
-pub fn is_coroutine(value: &Bound<'_, PyAny>, globals: &Globals) -> bool {
-    is_exactly(value, &globals.coroutine) || KIND.get(value.py()).is_some_and(|kind| is_exactly(value, kind))
-}
-
-/// The type of what `acall` answers.
-#[pyfunction]
-#[pyo3(signature = () -> "type")]
-pub fn awaitable_type(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
-    Ok(kind(py).map_err(|raised| raised.take(py))?.bind(py).clone())
-}
-
 /// A new awaitable.
 pub fn make<'py>(
     caller: &Bound<'py, PyAny>,
@@ -608,7 +587,7 @@ pub fn make<'py>(
     args: Args<'_, 'py>,
 ) -> Result<Bound<'py, PyAny>, Raised> {
     let py = caller.py();
-    let made = new_object(kind(py)?.bind(py))?;
+    let made = new_object(kind::kind(py)?.bind(py))?;
     // SAFETY: it is one of ours.
     let call = unsafe { &*made.as_ptr().cast::<Call>() };
     call.put(py, Ref::Caller, Some(caller.clone()));

@@ -47,8 +47,8 @@ pub fn run<'py>(
                 match settings.finished(py, call, attempt) {
                     None => return Ok(value),
                     Some(woken) => {
-                        let tell = || settings.told(py, call, function, &value, woken);
-                        return Ok(Python::attach(|_| tell().map(|()| value.clone()))?);
+                        let notify = || settings.notify(py, call, function, &value, woken);
+                        return Ok(Python::attach(|_| notify().map(|()| value.clone()))?);
                     }
                 }
             }
@@ -88,7 +88,7 @@ fn within_variable<'py>(
     scope::set_for(globals, scope.as_any(), || args.call(function))
 }
 
-/// Goes on after an attempt that has failed: natively with the next one if that comes at once, else in the shell.
+/// Continues after a failed attempt: natively if the next one starts at once, otherwise in the shell.
 #[cold]
 fn from_a_failure<'py>(
     caller: &Bound<'py, PyAny>,
@@ -117,8 +117,9 @@ fn from_a_failure<'py>(
             After::Unjudged => None,
         };
         let outer = or_none(py, around.scope.clone());
-        let told = (outer, call.to_word(), attempt, step, failure, function, args.tuple()?, args.dict()?);
-        caller.call_method1(intern!(py, "_failed"), told).map(Failed::Ends)
+        let arguments =
+            (outer, call.to_word(), attempt, step, failure, function, args.tuple()?, args.dict()?);
+        caller.call_method1(intern!(py, "_failed"), arguments).map(Failed::Ends)
     };
     let went = go_on();
     went.map_err(|error| settings.give_up(py, call, newest, error))
@@ -140,8 +141,8 @@ fn from_the_start<'py>(
             settings.wake(py, woken)?;
         }
         let (id, step) = (begun.call.to_word(), wire::pack_step(begun.step));
-        let told = (or_none(py, around.scope.clone()), id, step, function, args.tuple()?, args.dict()?);
-        caller.call_method1(intern!(py, "_begun"), told)
+        let arguments = (or_none(py, around.scope.clone()), id, step, function, args.tuple()?, args.dict()?);
+        caller.call_method1(intern!(py, "_begun"), arguments)
     };
     hand_over().map_err(|error| settings.give_up_unless_ended(py, begun.call, error))
 }

@@ -187,7 +187,7 @@ impl Engine {
         woken.map(Option::unwrap_or_default).map_err(|clash| clashes("pool", &clash))
     }
 
-    /// Refuses all calls of a policy, or of one of its routes, until it is told otherwise: the calls to wake.
+    /// Refuses all calls of a policy or of one of its routes, or ends that: the calls to wake.
     #[pyo3(signature = (policy, route: "int | None", on) -> "list[int]")]
     fn force_open(&self, py: Python<'_>, policy: u32, route: Option<u64>, on: bool) -> Vec<u64> {
         let (mut state, now) = self.at_now(py);

@@ -128,8 +128,8 @@ impl Settings {
         self.woken(py, woken, error)
     }
 
-    /// Tells hooks what a step has done, and what the attempt was that it was about; wakes whom it woke.
-    pub fn told(
+    /// Passes the records of a step to hooks, with the attempt that they are about, and wakes the calls that can continue.
+    pub fn notify(
         &self,
         py: Python<'_>,
         call: CallId,
@@ -137,8 +137,8 @@ impl Settings {
         value: &Bound<'_, PyAny>,
         woken: Vec<u64>,
     ) -> PyResult<()> {
-        let told = (call.to_word(), function, value, woken);
-        self.owner.bind(py).call_method1(intern!(py, "told"), told).map(drop)
+        let arguments = (call.to_word(), function, value, woken);
+        self.owner.bind(py).call_method1(intern!(py, "told"), arguments).map(drop)
     }
 
     /// Wakes the owners of these calls.

@@ -383,7 +383,7 @@ class Engine:
         """
     def force_open(self, /, policy: SupportsIndex, route: "int | None", on: bool) -> "list[int]":
         """
-        Refuses all calls of a policy, or of one of its routes, until it is told otherwise: the calls to wake.
+        Refuses all calls of a policy or of one of its routes, or ends that: the calls to wake.
         """
     def kinds(self, /, policy: SupportsIndex) -> "list[tuple[str, str]]":
         """
