@@ -1,140 +1,196 @@
-//! The circuit breaker.
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-use tidegate::rng::{self, Purpose};
-use tidegate::{BreakerSettings, BreakerState, CircuitBreaker, Evidence, Policy, Ticket, Time};
+//! Who is let through: the circuit breaker and the adaptive throttle.
 
 use crate::slab::{Drawn, keep, with};
-use crate::{checked, class, maybe, millis, reading, span, time};
+use crate::{checked, class, leased, maybe, millis, reading, time};
+use tidegate::rng::Purpose;
 
-/// The settings, with a lease of probes that is no key of a policy; NaN for what follows from the others.
-fn settings(policy: &Policy, probe_lease: f64) -> Option<BreakerSettings> {
-    let mut settings = policy.breaker()?;
-    if !probe_lease.is_nan() {
-        settings.probe_lease = span(probe_lease);
-    }
-    Some(settings)
-}
-
-fn number(state: BreakerState) -> u32 {
+fn number(state: tidegate::BreakerState) -> u32 {
     match state {
-        BreakerState::Closed => 0,
-        BreakerState::Open => 1,
-        BreakerState::HalfOpen => 2,
+        tidegate::BreakerState::Closed => 0,
+        tidegate::BreakerState::Open => 1,
+        tidegate::BreakerState::HalfOpen => 2,
     }
 }
 
 /// A transition: 1 + 3 · from + to, or 0 for none.
-fn change(change: Option<(BreakerState, BreakerState)>) -> u32 {
+fn change(change: Option<(tidegate::BreakerState, tidegate::BreakerState)>) -> u32 {
     change.map_or(0, |(from, to)| 1 + 3 * number(from) + number(to))
 }
 
-fn ticket(word: u32) -> Ticket {
-    Ticket { number: word as u16, probe: word >> 16 & 1 == 1 }
+fn ticket(word: u32) -> tidegate::Ticket {
+    tidegate::Ticket { number: word as u16, probe: word >> 16 & 1 == 1 }
+}
+
+fn evidence(number: u32) -> tidegate::Evidence {
+    match number {
+        0 => tidegate::Evidence::Success,
+        1 => tidegate::Evidence::Failure,
+        _ => tidegate::Evidence::Neutral,
+    }
+}
+
+/// A new one.
+#[unsafe(no_mangle)]
+pub extern "C" fn circuit_breaker(probe_lease: f64, seed: u64) -> f64 {
+    checked(&|policy| {
+        Some(keep(Drawn::new(tidegate::CircuitBreaker::new(leased(policy.breaker()?, probe_lease)), seed)))
+    })
+}
+
+/// How long until another try makes sense where an admission now would be refused, else `None`.
+#[unsafe(no_mangle)]
+pub extern "C" fn circuit_breaker_refuses(part: u32, now: f64) -> f64 {
+    maybe(with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.refuses(time(now))).map(millis))
+}
+
+/// The end of the break while open, on your clock; else `None`.
+#[unsafe(no_mangle)]
+pub extern "C" fn circuit_breaker_open_until(part: u32) -> f64 {
+    maybe(with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.open_until()).map(reading))
+}
+
+/// Failures in the window; while open, what is left of those that opened it.
+#[unsafe(no_mangle)]
+pub extern "C" fn circuit_breaker_failures(part: u32, now: f64) -> f64 {
+    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.failures(time(now))).into()
+}
+
+/// Results in the window, failures included.
+#[unsafe(no_mangle)]
+pub extern "C" fn circuit_breaker_throughput(part: u32, now: f64) -> f64 {
+    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.throughput(time(now))).into()
+}
+
+/// Would a new breaker do the same from here on?
+#[unsafe(no_mangle)]
+pub extern "C" fn circuit_breaker_is_fresh(part: u32, now: f64) -> u32 {
+    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.is_fresh(time(now))).into()
+}
+
+/// Closed again, with nothing counted. Results of calls admitted before change nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn circuit_breaker_reset(part: u32) {
+    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.reset());
+}
+
+/// Gives all probes' places back: after a fork they are none of ours.
+#[unsafe(no_mangle)]
+pub extern "C" fn circuit_breaker_forget_probes(part: u32) {
+    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.forget_probes());
+}
+
+/// Goes on with other settings.
+#[unsafe(no_mangle)]
+pub extern "C" fn circuit_breaker_retune(part: u32, probe_lease: f64, now: f64) -> f64 {
+    checked(&|policy| {
+        let to = leased(policy.breaker()?, probe_lease);
+        with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.retune(to, time(now)));
+        Some(0)
+    })
 }
 
 /// What an outcome of a class says: 0 success, 1 failure, 2 neutral.
 #[unsafe(no_mangle)]
 pub extern "C" fn breaker_evidence(kind: u32) -> u32 {
-    match Evidence::of(class(kind)) {
-        Evidence::Success => 0,
-        Evidence::Failure => 1,
-        Evidence::Neutral => 2,
+    match tidegate::Evidence::of(class(kind)) {
+        tidegate::Evidence::Success => 0,
+        tidegate::Evidence::Failure => 1,
+        tidegate::Evidence::Neutral => 2,
     }
-}
-
-fn evidence(number: u32) -> Evidence {
-    match number {
-        0 => Evidence::Success,
-        1 => Evidence::Failure,
-        _ => Evidence::Neutral,
-    }
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn breaker(probe_lease: f64, seed: u64) -> f64 {
-    checked(|policy| {
-        let part = CircuitBreaker::new(settings(policy, probe_lease)?);
-        Some(keep(Drawn::new(part, seed)))
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn breaker_retune(part: u32, probe_lease: f64, now: f64) -> f64 {
-    checked(|policy| {
-        let to = settings(policy, probe_lease)?;
-        with(part, |it: &mut Drawn<CircuitBreaker>| it.part.retune(to, time(now)));
-        Some(0)
-    })
 }
 
 /// 0 closed, 1 open, 2 half-open.
 #[unsafe(no_mangle)]
 pub extern "C" fn breaker_state(part: u32) -> u32 {
     // The same at any moment.
-    number(with(part, |it: &mut Drawn<CircuitBreaker>| it.part.state(Time::default())))
-}
-
-/// The wait until another try makes sense; NaN where an admission now would not be refused.
-#[unsafe(no_mangle)]
-pub extern "C" fn breaker_refuses(part: u32, now: f64) -> f64 {
-    maybe(with(part, |it: &mut Drawn<CircuitBreaker>| it.part.refuses(time(now))).map(millis))
+    number(with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.state(tidegate::Time::default())))
 }
 
 /// A ticket: its number, and 65,536 more for a probe; or −1.
 #[unsafe(no_mangle)]
 pub extern "C" fn breaker_admit(part: u32, now: f64) -> i32 {
-    let admitted = with(part, |it: &mut Drawn<CircuitBreaker>| it.part.admit(time(now)).ok());
-    admitted.map_or(-1, |Ticket { number, probe }| i32::from(number) | i32::from(probe) << 16)
-}
-
-/// The draw for the jitter of a break: the caller's own, or the next of the seed's.
-fn draw(it: &mut Drawn<CircuitBreaker>, own: u32, bits: u64) -> u64 {
-    if own != 0 { bits } else { rng::bits(it.seed, it.draw(), Purpose::Break, 0) }
+    let admitted = with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.admit(time(now)).ok());
+    admitted.map_or(-1, |ticket| i32::from(ticket.number) | i32::from(ticket.probe) << 16)
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn breaker_record(part: u32, word: u32, outcome: u32, now: f64, own: u32, bits: u64) -> u32 {
-    change(with(part, |it: &mut Drawn<CircuitBreaker>| {
-        let bits = draw(it, own, bits);
+    change(with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| {
+        let bits = it.bits(own, bits, Purpose::Break);
         it.part.record(ticket(word), evidence(outcome), bits, time(now))
     }))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn breaker_body(part: u32, word: u32, now: f64, own: u32, bits: u64) -> u32 {
-    change(with(part, |it: &mut Drawn<CircuitBreaker>| {
-        let bits = draw(it, own, bits);
+    change(with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| {
+        let bits = it.bits(own, bits, Purpose::Break);
         it.part.on_body_failure(ticket(word), bits, time(now))
     }))
 }
 
-/// The end of the break while open, else NaN.
+/// A new one.
 #[unsafe(no_mangle)]
-pub extern "C" fn breaker_until(part: u32) -> f64 {
-    maybe(with(part, |it: &mut Drawn<CircuitBreaker>| it.part.open_until()).map(reading))
+pub extern "C" fn adaptive_throttle(now: f64, seed: u64) -> f64 {
+    checked(&|policy| {
+        Some(keep(Drawn::new(tidegate::AdaptiveThrottle::new(policy.throttle()?, time(now)), seed)))
+    })
 }
 
+/// May a call go through? One that is refused has been counted; record one that is let through.
 #[unsafe(no_mangle)]
-pub extern "C" fn breaker_failures(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut Drawn<CircuitBreaker>| it.part.failures(time(now))).into()
+pub extern "C" fn adaptive_throttle_admit(part: u32, now: f64, own: u32, bits: u64) -> u32 {
+    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| {
+        let bits = it.bits(own, bits, Purpose::Throttle);
+        it.part.admit(bits, time(now))
+    })
+    .into()
 }
 
+/// A call that was let through has ended. Do not record one that says neither yes nor no.
 #[unsafe(no_mangle)]
-pub extern "C" fn breaker_throughput(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut Drawn<CircuitBreaker>| it.part.throughput(time(now))).into()
+pub extern "C" fn adaptive_throttle_record(part: u32, accepted: u32, now: f64) {
+    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.part.record(accepted != 0, time(now)));
 }
 
+/// The probability that a call is refused now, 0 to 1.
 #[unsafe(no_mangle)]
-pub extern "C" fn breaker_fresh(part: u32, now: f64) -> u32 {
-    with(part, |it: &mut Drawn<CircuitBreaker>| it.part.is_fresh(time(now))).into()
+pub extern "C" fn adaptive_throttle_probability(part: u32, now: f64) -> f64 {
+    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.part.probability(time(now)))
 }
 
+/// Is nothing in the window?
 #[unsafe(no_mangle)]
-pub extern "C" fn breaker_reset(part: u32) {
-    with(part, |it: &mut Drawn<CircuitBreaker>| it.part.reset());
+pub extern "C" fn adaptive_throttle_is_fresh(part: u32, now: f64) -> u32 {
+    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.part.is_fresh(time(now))).into()
 }
 
+/// Goes on with other settings.
 #[unsafe(no_mangle)]
-pub extern "C" fn breaker_forget_probes(part: u32) {
-    with(part, |it: &mut Drawn<CircuitBreaker>| it.part.forget_probes());
+pub extern "C" fn adaptive_throttle_retune(part: u32, now: f64) -> f64 {
+    checked(&|policy| {
+        let to = policy.throttle()?;
+        with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.part.retune(to, time(now)));
+        Some(0)
+    })
+}
+
+/// Was a call of a class accepted? 0 no, 1 yes, 2 it does not count.
+#[unsafe(no_mangle)]
+pub extern "C" fn throttle_accepted(kind: u32) -> u32 {
+    tidegate::AdaptiveThrottle::accepted(class(kind)).map_or(2, u32::from)
+}
+
+/// Calls in the window.
+#[unsafe(no_mangle)]
+pub extern "C" fn throttle_requests(part: u32, now: f64) -> f64 {
+    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.part.counts(time(now)).0).into()
+}
+
+/// Those of them that were accepted.
+#[unsafe(no_mangle)]
+pub extern "C" fn throttle_accepts(part: u32, now: f64) -> f64 {
+    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.part.counts(time(now)).1).into()
 }

@@ -1,159 +1,228 @@
-//! Retry budgets, of every kind.
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-use tidegate::{
-    BudgetSettings, Class, EarnedBudget, RatioBudget, RetryBudget, RetryQuota, ShareBudget, TokenBudget,
-};
+//! How many retries: the budgets, of every kind.
 
-use crate::slab::{Quota, keep, with};
-use crate::{checked, time};
+use crate::slab::{keep, with};
+use crate::{checked, maybe, paid_for, time};
 
-/// A budget of the kind that its settings name.
+/// A new one.
 #[unsafe(no_mangle)]
-pub extern "C" fn budget() -> f64 {
-    checked(|policy| {
-        Some(match policy.budget()? {
-            BudgetSettings::Earned(settings) => keep(EarnedBudget::new(settings)),
-            BudgetSettings::Window(settings) => keep(RetryBudget::new(settings)),
-            BudgetSettings::Ratio(settings) => keep(RatioBudget::new(settings)),
-            BudgetSettings::Share(settings) => keep(ShareBudget::new(settings)),
-            BudgetSettings::Tokens(settings) => keep(TokenBudget::new(settings)),
-            BudgetSettings::Quota(settings) => keep(Quota { part: RetryQuota::new(settings), settings }),
-        })
+pub extern "C" fn earned_budget() -> f64 {
+    checked(&|policy| {
+        Some(keep(tidegate::EarnedBudget::new(match policy.budget()? {
+            tidegate::BudgetSettings::Earned(it) => it,
+            _ => return None,
+        })))
     })
 }
 
+/// Counts one call, which has started, however many attempts it makes.
 #[unsafe(no_mangle)]
-pub extern "C" fn earned_call(part: u32, now: f64) {
-    with(part, |it: &mut EarnedBudget| it.on_call(time(now)));
+pub extern "C" fn earned_budget_on_call(part: u32, now: f64) {
+    with(part, |it: &mut tidegate::EarnedBudget| it.on_call(time(now)));
 }
 
+/// A call has ended with an answer, good or permanent; at most once per call.
 #[unsafe(no_mangle)]
-pub extern "C" fn earned_answer(part: u32, now: f64) {
-    with(part, |it: &mut EarnedBudget| it.on_answer(time(now)));
+pub extern "C" fn earned_budget_on_answer(part: u32, now: f64) {
+    with(part, |it: &mut tidegate::EarnedBudget| it.on_answer(time(now)));
 }
 
+/// Takes one retry, if there is one to take.
 #[unsafe(no_mangle)]
-pub extern "C" fn earned_withdraw(part: u32, now: f64) -> u32 {
-    with(part, |it: &mut EarnedBudget| it.try_withdraw(time(now))).into()
+pub extern "C" fn earned_budget_try_withdraw(part: u32, now: f64) -> u32 {
+    with(part, |it: &mut tidegate::EarnedBudget| it.try_withdraw(time(now))).into()
 }
 
+/// Gives back a retry that was withdrawn and never started.
 #[unsafe(no_mangle)]
-pub extern "C" fn earned_refund(part: u32, now: f64) {
-    with(part, |it: &mut EarnedBudget| it.refund(time(now)));
+pub extern "C" fn earned_budget_refund(part: u32, now: f64) {
+    with(part, |it: &mut tidegate::EarnedBudget| it.refund(time(now)));
 }
 
+/// Whole retries that could be taken now.
 #[unsafe(no_mangle)]
-pub extern "C" fn earned_balance(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut EarnedBudget| it.balance(time(now))) as f64
+pub extern "C" fn earned_budget_balance(part: u32, now: f64) -> f64 {
+    with(part, |it: &mut tidegate::EarnedBudget| it.balance(time(now))) as f64
 }
 
+/// A new one.
 #[unsafe(no_mangle)]
-pub extern "C" fn window_deposit(part: u32, now: f64) {
-    with(part, |it: &mut RetryBudget| it.deposit(time(now)));
+pub extern "C" fn retry_budget() -> f64 {
+    checked(&|policy| {
+        Some(keep(tidegate::RetryBudget::new(match policy.budget()? {
+            tidegate::BudgetSettings::Window(it) => it,
+            _ => return None,
+        })))
+    })
 }
 
+/// Counts one call, however many attempts it makes.
 #[unsafe(no_mangle)]
-pub extern "C" fn window_withdraw(part: u32, now: f64) -> u32 {
-    with(part, |it: &mut RetryBudget| it.try_withdraw(time(now))).into()
+pub extern "C" fn retry_budget_deposit(part: u32, now: f64) {
+    with(part, |it: &mut tidegate::RetryBudget| it.deposit(time(now)));
 }
 
+/// Takes one retry, if there is one to take.
 #[unsafe(no_mangle)]
-pub extern "C" fn window_refund(part: u32, charged: f64, now: f64) {
-    with(part, |it: &mut RetryBudget| it.refund(time(charged), time(now)));
+pub extern "C" fn retry_budget_try_withdraw(part: u32, now: f64) -> u32 {
+    with(part, |it: &mut tidegate::RetryBudget| it.try_withdraw(time(now))).into()
 }
 
+/// Gives back a retry withdrawn at the moment `withdrawn` that was never started.
 #[unsafe(no_mangle)]
-pub extern "C" fn window_balance(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut RetryBudget| it.balance(time(now))) as f64
+pub extern "C" fn retry_budget_refund(part: u32, withdrawn: f64, now: f64) {
+    with(part, |it: &mut tidegate::RetryBudget| it.refund(time(withdrawn), time(now)));
 }
 
+/// Retries that could be taken now.
 #[unsafe(no_mangle)]
-pub extern "C" fn ratio_call(part: u32) {
-    with(part, |it: &mut RatioBudget| it.on_call());
+pub extern "C" fn retry_budget_balance(part: u32, now: f64) -> f64 {
+    with(part, |it: &mut tidegate::RetryBudget| it.balance(time(now))) as f64
 }
 
+/// A new one.
 #[unsafe(no_mangle)]
-pub extern "C" fn ratio_withdraw(part: u32) -> u32 {
-    with(part, |it: &mut RatioBudget| it.try_withdraw()).into()
+pub extern "C" fn ratio_budget() -> f64 {
+    checked(&|policy| {
+        Some(keep(tidegate::RatioBudget::new(match policy.budget()? {
+            tidegate::BudgetSettings::Ratio(it) => it,
+            _ => return None,
+        })))
+    })
 }
 
+/// Counts one call, however many attempts it makes.
 #[unsafe(no_mangle)]
-pub extern "C" fn ratio_free(part: u32) -> u32 {
-    with(part, |it: &mut RatioBudget| it.is_free()).into()
+pub extern "C" fn ratio_budget_on_call(part: u32) {
+    with(part, |it: &mut tidegate::RatioBudget| it.on_call());
 }
 
+/// Takes one retry, if it is free or there is one to take.
 #[unsafe(no_mangle)]
-pub extern "C" fn ratio_refund(part: u32) {
-    with(part, |it: &mut RatioBudget| it.refund());
+pub extern "C" fn ratio_budget_try_withdraw(part: u32) -> u32 {
+    with(part, |it: &mut tidegate::RatioBudget| it.try_withdraw()).into()
 }
 
+/// Gives back a retry that was paid for and never started; not one that was free.
 #[unsafe(no_mangle)]
-pub extern "C" fn ratio_balance(part: u32) -> f64 {
-    with(part, |it: &mut RatioBudget| it.balance()) as f64
+pub extern "C" fn ratio_budget_refund(part: u32) {
+    with(part, |it: &mut tidegate::RatioBudget| it.refund());
 }
 
+/// Would a retry be free now, because there have been few calls?
 #[unsafe(no_mangle)]
-pub extern "C" fn share_acquire(part: u32, calls: u32) -> u32 {
-    with(part, |it: &mut ShareBudget| it.try_acquire(calls)).into()
+pub extern "C" fn ratio_budget_is_free(part: u32) -> u32 {
+    with(part, |it: &mut tidegate::RatioBudget| it.is_free()).into()
 }
 
+/// Whole retries that could be taken now.
 #[unsafe(no_mangle)]
-pub extern "C" fn share_end(part: u32) {
-    with(part, |it: &mut ShareBudget| it.on_end(true));
+pub extern "C" fn ratio_budget_balance(part: u32) -> f64 {
+    with(part, |it: &mut tidegate::RatioBudget| it.balance()) as f64
 }
 
+/// A new one.
 #[unsafe(no_mangle)]
-pub extern "C" fn share_balance(part: u32, calls: u32) -> f64 {
-    with(part, |it: &mut ShareBudget| it.balance(calls)) as f64
+pub extern "C" fn share_budget() -> f64 {
+    checked(&|policy| {
+        Some(keep(tidegate::ShareBudget::new(match policy.budget()? {
+            tidegate::BudgetSettings::Share(it) => it,
+            _ => return None,
+        })))
+    })
 }
 
+/// Takes one retry, while `calls` are in flight (0 to 2^32 − 1).
 #[unsafe(no_mangle)]
-pub extern "C" fn share_in_flight(part: u32) -> f64 {
-    with(part, |it: &mut ShareBudget| it.in_flight()).into()
+pub extern "C" fn share_budget_try_acquire(part: u32, calls: u32) -> u32 {
+    with(part, |it: &mut tidegate::ShareBudget| it.try_acquire(calls)).into()
 }
 
+/// A retry that was taken has ended, or will not start.
 #[unsafe(no_mangle)]
-pub extern "C" fn tokens_failure(part: u32) {
-    with(part, |it: &mut TokenBudget| it.on_failure());
+pub extern "C" fn share_budget_on_end(part: u32) {
+    with(part, |it: &mut tidegate::ShareBudget| it.on_end(true));
 }
 
+/// Retries that could be taken now, while `calls` are in flight.
 #[unsafe(no_mangle)]
-pub extern "C" fn tokens_success(part: u32) {
-    with(part, |it: &mut TokenBudget| it.on_success());
+pub extern "C" fn share_budget_balance(part: u32, calls: u32) -> f64 {
+    with(part, |it: &mut tidegate::ShareBudget| it.balance(calls)) as f64
 }
 
+/// Retries in flight.
 #[unsafe(no_mangle)]
-pub extern "C" fn tokens_allow(part: u32) -> u32 {
-    with(part, |it: &mut TokenBudget| it.allows()).into()
+pub extern "C" fn share_budget_in_flight(part: u32) -> f64 {
+    with(part, |it: &mut tidegate::ShareBudget| it.in_flight()).into()
 }
 
+/// A new one.
 #[unsafe(no_mangle)]
-pub extern "C" fn tokens_balance(part: u32) -> f64 {
-    with(part, |it: &mut TokenBudget| it.balance()) as f64
+pub extern "C" fn token_budget() -> f64 {
+    checked(&|policy| {
+        Some(keep(tidegate::TokenBudget::new(match policy.budget()? {
+            tidegate::BudgetSettings::Tokens(it) => it,
+            _ => return None,
+        })))
+    })
 }
 
-/// Pays for a retry after a failure: 0 transient, 1 timeout, 2 throttled. The cost, or −1 where there is not enough.
+/// A retryable failure, first attempts included.
 #[unsafe(no_mangle)]
-pub extern "C" fn quota_acquire(part: u32, kind: u32) -> f64 {
-    let class = match kind {
-        1 => Class::Timeout,
-        2 => Class::Throttled,
-        _ => Class::Transient,
-    };
-    with(part, |it: &mut Quota| it.part.try_acquire(class)).map_or(-1.0, f64::from)
+pub extern "C" fn token_budget_on_failure(part: u32) {
+    with(part, |it: &mut tidegate::TokenBudget| it.on_failure());
 }
 
+/// A success.
 #[unsafe(no_mangle)]
-pub extern "C" fn quota_success(part: u32, cost: u32) {
-    with(part, |it: &mut Quota| it.part.on_success(cost as u16));
+pub extern "C" fn token_budget_on_success(part: u32) {
+    with(part, |it: &mut tidegate::TokenBudget| it.on_success());
 }
 
+/// May there be a retry now?
 #[unsafe(no_mangle)]
-pub extern "C" fn quota_refund(part: u32, cost: u32) {
-    with(part, |it: &mut Quota| it.part.refund(cost as u16));
+pub extern "C" fn token_budget_allows(part: u32) -> u32 {
+    with(part, |it: &mut tidegate::TokenBudget| it.allows()).into()
 }
 
+/// Failures until retries are refused.
 #[unsafe(no_mangle)]
-pub extern "C" fn quota_available(part: u32) -> f64 {
-    with(part, |it: &mut Quota| it.part.available()).into()
+pub extern "C" fn token_budget_balance(part: u32) -> f64 {
+    with(part, |it: &mut tidegate::TokenBudget| it.balance()) as f64
+}
+
+/// A new one.
+#[unsafe(no_mangle)]
+pub extern "C" fn retry_quota() -> f64 {
+    checked(&|policy| {
+        Some(keep(tidegate::RetryQuota::new(match policy.budget()? {
+            tidegate::BudgetSettings::Quota(it) => it,
+            _ => return None,
+        })))
+    })
+}
+
+/// Pays for a retry after a failure of this kind: the cost, or `None` where there is not enough.
+#[unsafe(no_mangle)]
+pub extern "C" fn retry_quota_try_acquire(part: u32, kind: u32) -> f64 {
+    maybe(with(part, |it: &mut tidegate::RetryQuota| it.try_acquire(paid_for(kind))).map(f64::from))
+}
+
+/// A call has succeeded, whose last retry cost `cost`: 0 if there was none.
+#[unsafe(no_mangle)]
+pub extern "C" fn retry_quota_on_success(part: u32, cost: u32) {
+    with(part, |it: &mut tidegate::RetryQuota| it.on_success(cost as u16));
+}
+
+/// Gives a charge back, 0 to 65,535, of a retry that was never started.
+#[unsafe(no_mangle)]
+pub extern "C" fn retry_quota_refund(part: u32, cost: u32) {
+    with(part, |it: &mut tidegate::RetryQuota| it.refund(cost as u16));
+}
+
+/// Tokens left.
+#[unsafe(no_mangle)]
+pub extern "C" fn retry_quota_available(part: u32) -> f64 {
+    with(part, |it: &mut tidegate::RetryQuota| it.available()).into()
 }

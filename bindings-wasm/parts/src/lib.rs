@@ -15,9 +15,8 @@ mod slab;
 mod store;
 mod strategy;
 mod texts;
-mod throttle;
 
-use tidegate::{Class, Duration, Policy, Time, Value};
+use tidegate::{BreakerSettings, Class, Duration, Policy, Time, Value};
 
 use texts::texts;
 
@@ -54,7 +53,7 @@ fn maybe(value: Option<f64>) -> f64 {
 
 /// Puts what a part is made of, once its settings are in order, to this use: what comes of it, or −1 and the mistakes in
 /// the output.
-fn checked(work: impl FnOnce(&Policy) -> Option<u32>) -> f64 {
+fn checked(work: &dyn Fn(&Policy) -> Option<u32>) -> f64 {
     let made = texts::staged(|pairs| Policy::from_pairs("part", pairs));
     match made {
         // A part without its own settings is a mistake of the JavaScript half, which stages a key that a part needs.
@@ -63,6 +62,23 @@ fn checked(work: impl FnOnce(&Policy) -> Option<u32>) -> f64 {
             texts(|it| it.output = texts::mistakes(&errors));
             -1.0
         }
+    }
+}
+
+/// The settings of a breaker whose probes keep their place for so long; NaN for what follows from the other settings.
+fn leased(mut settings: BreakerSettings, probe_lease: f64) -> BreakerSettings {
+    if !probe_lease.is_nan() {
+        settings.probe_lease = span(probe_lease);
+    }
+    settings
+}
+
+/// What a retry is paid for after: 0 transient, 1 timeout, 2 throttled.
+fn paid_for(kind: u32) -> Class {
+    match kind {
+        1 => Class::Timeout,
+        2 => Class::Throttled,
+        _ => Class::Transient,
     }
 }
 

@@ -1,129 +1,150 @@
-//! How much at once: the controllers of adaptive limits, and of a queue.
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-use tidegate::{Aimd, CoDel, Gradient2};
+//! How much at once: the controllers of adaptive limits, and of a queue.
 
 use crate::slab::{keep, with};
 use crate::{checked, maybe, millis, span, time};
 
+/// A new one.
 #[unsafe(no_mangle)]
 pub extern "C" fn aimd() -> f64 {
-    checked(|policy| Some(keep(Aimd::new(policy.aimd()?))))
+    checked(&|policy| Some(keep(tidegate::Aimd::new(policy.aimd()?))))
 }
 
+/// Calls that may be in flight.
 #[unsafe(no_mangle)]
 pub extern "C" fn aimd_limit(part: u32) -> f64 {
-    with(part, |it: &mut Aimd| it.limit()).into()
+    with(part, |it: &mut tidegate::Aimd| it.limit()).into()
 }
 
+/// The limit with the fraction that it keeps inside.
 #[unsafe(no_mangle)]
 pub extern "C" fn aimd_exact(part: u32) -> f64 {
-    with(part, |it: &mut Aimd| it.exact())
+    with(part, |it: &mut tidegate::Aimd| it.exact())
 }
 
+/// A call has ended well, after `latency`: 0 or more.
 #[unsafe(no_mangle)]
-pub extern "C" fn aimd_latency(part: u32, latency: f64, now: f64) {
-    with(part, |it: &mut Aimd| it.on_latency(span(latency), time(now)));
+pub extern "C" fn aimd_on_latency(part: u32, latency: f64, now: f64) {
+    with(part, |it: &mut tidegate::Aimd| it.on_latency(span(latency), time(now)));
 }
 
+/// A call has failed after `latency`. Only a failure slower than the threshold counts, as a breach.
 #[unsafe(no_mangle)]
-pub extern "C" fn aimd_failure(part: u32, latency: f64, now: f64) {
-    with(part, |it: &mut Aimd| it.on_failure(span(latency), time(now)));
+pub extern "C" fn aimd_on_failure(part: u32, latency: f64, now: f64) {
+    with(part, |it: &mut tidegate::Aimd| it.on_failure(span(latency), time(now)));
 }
 
+/// Our own timeout has cut a call: a breach, whatever the quantile says.
 #[unsafe(no_mangle)]
-pub extern "C" fn aimd_timeout(part: u32, now: f64) {
-    with(part, |it: &mut Aimd| it.on_timeout(time(now)));
+pub extern "C" fn aimd_on_timeout(part: u32, now: f64) {
+    with(part, |it: &mut tidegate::Aimd| it.on_timeout(time(now)));
 }
 
+/// Is it as if new: at its maximum, with no cut that still cools down, and no estimate?
 #[unsafe(no_mangle)]
-pub extern "C" fn aimd_fresh(part: u32, now: f64) -> u32 {
-    with(part, |it: &mut Aimd| it.is_fresh(time(now))).into()
+pub extern "C" fn aimd_is_fresh(part: u32, now: f64) -> u32 {
+    with(part, |it: &mut tidegate::Aimd| it.is_fresh(time(now))).into()
 }
 
+/// Goes on with other settings.
 #[unsafe(no_mangle)]
 pub extern "C" fn aimd_retune(part: u32) -> f64 {
-    checked(|policy| {
+    checked(&|policy| {
         let to = policy.aimd()?;
-        with(part, |it: &mut Aimd| it.retune(to));
+        with(part, |it: &mut tidegate::Aimd| it.retune(to));
         Some(0)
     })
 }
 
+/// A new one.
 #[unsafe(no_mangle)]
 pub extern "C" fn gradient2() -> f64 {
-    checked(|policy| Some(keep(Gradient2::new(policy.gradient2()?))))
+    checked(&|policy| Some(keep(tidegate::Gradient2::new(policy.gradient2()?))))
 }
 
+/// Calls that may be in flight.
 #[unsafe(no_mangle)]
 pub extern "C" fn gradient2_limit(part: u32) -> f64 {
-    with(part, |it: &mut Gradient2| it.limit()).into()
+    with(part, |it: &mut tidegate::Gradient2| it.limit()).into()
 }
 
+/// The limit with the fraction that it keeps inside.
 #[unsafe(no_mangle)]
 pub extern "C" fn gradient2_exact(part: u32) -> f64 {
-    with(part, |it: &mut Gradient2| it.exact())
+    with(part, |it: &mut tidegate::Gradient2| it.exact())
 }
 
-/// The long-term latency; NaN before the first sample.
+/// The long-term latency in seconds; `None` before the first sample.
 #[unsafe(no_mangle)]
 pub extern "C" fn gradient2_baseline(part: u32) -> f64 {
-    maybe(with(part, |it: &mut Gradient2| it.baseline()).map(|micros| micros / 1e3))
+    maybe(with(part, |it: &mut tidegate::Gradient2| it.baseline()).map(|micros| micros / 1e3))
 }
 
+/// A call has ended well.
 #[unsafe(no_mangle)]
-pub extern "C" fn gradient2_latency(part: u32, rtt: f64, started: f64, in_flight: u32, now: f64) {
-    with(part, |it: &mut Gradient2| it.on_latency(span(rtt), time(started), in_flight, time(now)));
+pub extern "C" fn gradient2_on_latency(part: u32, rtt: f64, started: f64, in_flight: u32, now: f64) {
+    with(part, |it: &mut tidegate::Gradient2| it.on_latency(span(rtt), time(started), in_flight, time(now)));
 }
 
+/// A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it.
 #[unsafe(no_mangle)]
-pub extern "C" fn gradient2_drop(part: u32, started: f64, in_flight: u32, now: f64) {
-    with(part, |it: &mut Gradient2| it.on_drop(time(started), in_flight, time(now)));
+pub extern "C" fn gradient2_on_drop(part: u32, started: f64, in_flight: u32, now: f64) {
+    with(part, |it: &mut tidegate::Gradient2| it.on_drop(time(started), in_flight, time(now)));
 }
 
+/// Is it as if new? Only before its first sample or drop.
 #[unsafe(no_mangle)]
-pub extern "C" fn gradient2_fresh(part: u32) -> u32 {
-    with(part, |it: &mut Gradient2| it.is_fresh()).into()
+pub extern "C" fn gradient2_is_fresh(part: u32) -> u32 {
+    with(part, |it: &mut tidegate::Gradient2| it.is_fresh()).into()
 }
 
+/// Goes on with other settings.
 #[unsafe(no_mangle)]
 pub extern "C" fn gradient2_retune(part: u32) -> f64 {
-    checked(|policy| {
+    checked(&|policy| {
         let to = policy.gradient2()?;
-        with(part, |it: &mut Gradient2| it.retune(to));
+        with(part, |it: &mut tidegate::Gradient2| it.retune(to));
         Some(0)
     })
 }
 
+/// A new one.
 #[unsafe(no_mangle)]
-pub extern "C" fn codel(now: f64) -> f64 {
-    checked(|policy| Some(keep(CoDel::new(policy.codel()?, time(now)))))
+pub extern "C" fn co_del(now: f64) -> f64 {
+    checked(&|policy| Some(keep(tidegate::CoDel::new(policy.codel()?, time(now)))))
 }
 
+/// The queue has just been seen empty: before a waiter came, or after the last one has left.
 #[unsafe(no_mangle)]
-pub extern "C" fn codel_empty(part: u32, now: f64) {
-    with(part, |it: &mut CoDel| it.on_empty(time(now)));
+pub extern "C" fn co_del_on_empty(part: u32, now: f64) {
+    with(part, |it: &mut tidegate::CoDel| it.on_empty(time(now)));
 }
 
+/// Is the waiter at hand shed? To be asked once for each one that is taken out.
 #[unsafe(no_mangle)]
-pub extern "C" fn codel_congested(part: u32, now: f64) -> u32 {
-    with(part, |it: &mut CoDel| it.congested(time(now))).into()
+pub extern "C" fn co_del_should_shed(part: u32, sojourn: f64, now: f64, scale: f64) -> u32 {
+    with(part, |it: &mut tidegate::CoDel| it.should_shed(span(sojourn), scale, time(now))).into()
 }
 
+/// Has the queue not been empty for a whole interval? Then serve the newest waiter first.
 #[unsafe(no_mangle)]
-pub extern "C" fn codel_allowance(part: u32, now: f64) -> f64 {
-    millis(with(part, |it: &mut CoDel| it.allowance(time(now))))
+pub extern "C" fn co_del_congested(part: u32, now: f64) -> u32 {
+    with(part, |it: &mut tidegate::CoDel| it.congested(time(now))).into()
 }
 
+/// How long that a waiter of scale 1 may have waited, under the law of `facebook`.
 #[unsafe(no_mangle)]
-pub extern "C" fn codel_shed(part: u32, sojourn: f64, scale: f64, now: f64) -> u32 {
-    with(part, |it: &mut CoDel| it.should_shed(span(sojourn), scale, time(now))).into()
+pub extern "C" fn co_del_allowance(part: u32, now: f64) -> f64 {
+    millis(with(part, |it: &mut tidegate::CoDel| it.allowance(time(now))))
 }
 
+/// Goes on with other settings.
 #[unsafe(no_mangle)]
-pub extern "C" fn codel_retune(part: u32) -> f64 {
-    checked(|policy| {
+pub extern "C" fn co_del_retune(part: u32) -> f64 {
+    checked(&|policy| {
         let to = policy.codel()?;
-        with(part, |it: &mut CoDel| it.retune(to));
+        with(part, |it: &mut tidegate::CoDel| it.retune(to));
         Some(0)
     })
 }

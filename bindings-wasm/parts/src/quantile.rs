@@ -1,79 +1,144 @@
-//! Estimators of quantiles.
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-use tidegate::{DDSketch, P2Quantile, WindowedP2Quantile};
+//! Estimators of quantiles.
 
 use crate::maybe;
 use crate::slab::{keep, with};
 use crate::texts::texts;
 
+/// A new one.
 #[unsafe(no_mangle)]
-pub extern "C" fn p2(p: f64) -> u32 {
-    keep(P2Quantile::new(p))
+pub extern "C" fn p2_quantile(p: f64) -> u32 {
+    keep(tidegate::P2Quantile::new(p))
 }
 
+/// Takes in one value. NaN and the infinities are ignored.
 #[unsafe(no_mangle)]
-pub extern "C" fn p2_observe(part: u32, x: f64) {
-    with(part, |it: &mut P2Quantile| it.observe(x));
+pub extern "C" fn p2_quantile_observe(part: u32, x: f64) {
+    with(part, |it: &mut tidegate::P2Quantile| it.observe(x));
 }
 
-/// The estimate; NaN before the first value.
+/// The estimate; `None` before the first value.
 #[unsafe(no_mangle)]
-pub extern "C" fn p2_estimate(part: u32) -> f64 {
-    maybe(with(part, |it: &mut P2Quantile| it.estimate()))
+pub extern "C" fn p2_quantile_estimate(part: u32) -> f64 {
+    maybe(with(part, |it: &mut tidegate::P2Quantile| it.estimate()))
 }
 
+/// How many values have been taken in.
 #[unsafe(no_mangle)]
-pub extern "C" fn p2_count(part: u32) -> f64 {
-    with(part, |it: &mut P2Quantile| it.count()) as f64
+pub extern "C" fn p2_quantile_count(part: u32) -> f64 {
+    with(part, |it: &mut tidegate::P2Quantile| it.count()) as f64
 }
 
 /// The height of a marker, 0 to 4; NaN below five values.
 #[unsafe(no_mangle)]
 pub extern "C" fn p2_height(part: u32, marker: u32) -> f64 {
-    maybe(with(part, |it: &mut P2Quantile| it.markers()?.0.get(marker as usize).copied()))
+    maybe(with(part, |it: &mut tidegate::P2Quantile| it.markers()?.0.get(marker as usize).copied()))
 }
 
 /// Its rank, from 1.
 #[unsafe(no_mangle)]
 pub extern "C" fn p2_rank(part: u32, marker: u32) -> f64 {
-    maybe(with(part, |it: &mut P2Quantile| it.markers()?.1.get(marker as usize).map(|rank| *rank as f64)))
+    maybe(with(part, |it: &mut tidegate::P2Quantile| {
+        it.markers()?.1.get(marker as usize).map(|rank| *rank as f64)
+    }))
 }
 
+/// A new one.
 #[unsafe(no_mangle)]
-pub extern "C" fn windowed(p: f64, window: u32) -> u32 {
-    keep(WindowedP2Quantile::new(p, window))
+pub extern "C" fn windowed_p2_quantile(p: f64, window: u32) -> u32 {
+    keep(tidegate::WindowedP2Quantile::new(p, window))
 }
 
+/// Takes in one value. NaN and the infinities are ignored.
 #[unsafe(no_mangle)]
-pub extern "C" fn windowed_observe(part: u32, x: f64) {
-    with(part, |it: &mut WindowedP2Quantile| it.observe(x));
+pub extern "C" fn windowed_p2_quantile_observe(part: u32, x: f64) {
+    with(part, |it: &mut tidegate::WindowedP2Quantile| it.observe(x));
 }
 
+/// The estimate; `None` before the first value, exact below five.
 #[unsafe(no_mangle)]
-pub extern "C" fn windowed_estimate(part: u32) -> f64 {
-    maybe(with(part, |it: &mut WindowedP2Quantile| it.estimate()))
+pub extern "C" fn windowed_p2_quantile_estimate(part: u32) -> f64 {
+    maybe(with(part, |it: &mut tidegate::WindowedP2Quantile| it.estimate()))
 }
 
+/// How many values are behind the estimate.
 #[unsafe(no_mangle)]
-pub extern "C" fn windowed_count(part: u32) -> f64 {
-    with(part, |it: &mut WindowedP2Quantile| it.count()).into()
+pub extern "C" fn windowed_p2_quantile_count(part: u32) -> f64 {
+    with(part, |it: &mut tidegate::WindowedP2Quantile| it.count()).into()
 }
 
+/// Forgets all values.
 #[unsafe(no_mangle)]
-pub extern "C" fn windowed_reset(part: u32) {
-    with(part, |it: &mut WindowedP2Quantile| it.reset());
+pub extern "C" fn windowed_p2_quantile_reset(part: u32) {
+    with(part, |it: &mut tidegate::WindowedP2Quantile| it.reset());
 }
 
+/// A new one.
 #[unsafe(no_mangle)]
-pub extern "C" fn sketch(alpha: f64) -> u32 {
-    keep(DDSketch::new(alpha))
+pub extern "C" fn dd_sketch(alpha: f64) -> u32 {
+    keep(tidegate::DDSketch::new(alpha))
+}
+
+/// Takes in one value. NaN and the infinities are ignored.
+#[unsafe(no_mangle)]
+pub extern "C" fn dd_sketch_add(part: u32, x: f64) {
+    with(part, |it: &mut tidegate::DDSketch| it.add(x));
+}
+
+/// What stands for the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
+#[unsafe(no_mangle)]
+pub extern "C" fn dd_sketch_quantile(part: u32, q: f64) -> f64 {
+    maybe(with(part, |it: &mut tidegate::DDSketch| it.quantile(q)))
+}
+
+/// How many values have been taken in.
+#[unsafe(no_mangle)]
+pub extern "C" fn dd_sketch_count(part: u32) -> f64 {
+    with(part, |it: &mut tidegate::DDSketch| it.count()) as f64
+}
+
+/// The sum of the values, in the order in which they came.
+#[unsafe(no_mangle)]
+pub extern "C" fn dd_sketch_sum(part: u32) -> f64 {
+    with(part, |it: &mut tidegate::DDSketch| it.sum())
+}
+
+/// The least value, exactly; `None` of an empty sketch.
+#[unsafe(no_mangle)]
+pub extern "C" fn dd_sketch_min(part: u32) -> f64 {
+    maybe(with(part, |it: &mut tidegate::DDSketch| it.min()))
+}
+
+/// The greatest value, exactly; `None` of an empty sketch.
+#[unsafe(no_mangle)]
+pub extern "C" fn dd_sketch_max(part: u32) -> f64 {
+    maybe(with(part, |it: &mut tidegate::DDSketch| it.max()))
+}
+
+/// The relative accuracy that is kept: at most what was asked for.
+#[unsafe(no_mangle)]
+pub extern "C" fn dd_sketch_alpha(part: u32) -> f64 {
+    with(part, |it: &mut tidegate::DDSketch| it.alpha())
+}
+
+/// (1 + alpha)/(1 − alpha): no bin is wider. Sketches of the same gamma can be merged.
+#[unsafe(no_mangle)]
+pub extern "C" fn dd_sketch_gamma(part: u32) -> f64 {
+    with(part, |it: &mut tidegate::DDSketch| it.gamma())
+}
+
+/// Forgets all values and keeps the accuracy.
+#[unsafe(no_mangle)]
+pub extern "C" fn dd_sketch_clear(part: u32) {
+    with(part, |it: &mut tidegate::DDSketch| it.clear());
 }
 
 /// The sketch that the words are: its handle, or −1 and in the output the rule that they break.
 #[unsafe(no_mangle)]
 pub extern "C" fn sketch_from_words() -> f64 {
     let words = texts(|it| std::mem::take(&mut it.words));
-    match DDSketch::from_words(&words) {
+    match tidegate::DDSketch::from_words(&words) {
         Ok(sketch) => keep(sketch).into(),
         Err(error) => {
             texts(|it| it.output = error.to_string());
@@ -85,7 +150,7 @@ pub extern "C" fn sketch_from_words() -> f64 {
 /// Puts the sketch's words where `sketch_words` points to: how many there are.
 #[unsafe(no_mangle)]
 pub extern "C" fn sketch_to_words(part: u32) -> u32 {
-    let words = with(part, |it: &mut DDSketch| it.to_words());
+    let words = with(part, |it: &mut tidegate::DDSketch| it.to_words());
     let count = words.len() as u32;
     texts(|it| it.words = words);
     count
@@ -96,16 +161,11 @@ pub extern "C" fn sketch_words() -> *const u64 {
     texts(|it| it.words.as_ptr())
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn sketch_add(part: u32, x: f64) {
-    with(part, |it: &mut DDSketch| it.add(x));
-}
-
 /// Takes in all of another sketch: 0, or −1 and in the output why not.
 #[unsafe(no_mangle)]
 pub extern "C" fn sketch_merge(part: u32, other: u32) -> f64 {
-    let other = with(other, |it: &mut DDSketch| it.clone());
-    match with(part, |it: &mut DDSketch| it.merge(&other)) {
+    let other = with(other, |it: &mut tidegate::DDSketch| it.clone());
+    match with(part, |it: &mut tidegate::DDSketch| it.merge(&other)) {
         Ok(()) => 0.0,
         Err(error) => {
             texts(|it| it.output = error.to_string());
@@ -115,47 +175,7 @@ pub extern "C" fn sketch_merge(part: u32, other: u32) -> f64 {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn sketch_quantile(part: u32, q: f64) -> f64 {
-    maybe(with(part, |it: &mut DDSketch| it.quantile(q)))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn sketch_count(part: u32) -> f64 {
-    with(part, |it: &mut DDSketch| it.count()) as f64
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn sketch_sum(part: u32) -> f64 {
-    with(part, |it: &mut DDSketch| it.sum())
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn sketch_min(part: u32) -> f64 {
-    maybe(with(part, |it: &mut DDSketch| it.min()))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn sketch_max(part: u32) -> f64 {
-    maybe(with(part, |it: &mut DDSketch| it.max()))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn sketch_alpha(part: u32) -> f64 {
-    with(part, |it: &mut DDSketch| it.alpha())
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn sketch_gamma(part: u32) -> f64 {
-    with(part, |it: &mut DDSketch| it.gamma())
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn sketch_clear(part: u32) {
-    with(part, |it: &mut DDSketch| it.clear());
-}
-
-#[unsafe(no_mangle)]
 pub extern "C" fn sketch_equals(part: u32, other: u32) -> u32 {
-    let other = with(other, |it: &mut DDSketch| it.clone());
-    with(part, |it: &mut DDSketch| *it == other).into()
+    let other = with(other, |it: &mut tidegate::DDSketch| it.clone());
+    with(part, |it: &mut tidegate::DDSketch| *it == other).into()
 }

@@ -1,79 +1,100 @@
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
 //! How fast: rate limits, and the cubic send rate.
 
-use tidegate::{CubicRate, Gcra, TokenBucket};
-
 use crate::slab::{keep, with};
-use crate::{checked, maybe, millis, time, until};
+use crate::{checked, maybe, time, until};
 
+/// A new one.
 #[unsafe(no_mangle)]
-pub extern "C" fn bucket(now: f64) -> f64 {
-    checked(|policy| Some(keep(TokenBucket::new(policy.rate()?, time(now)))))
+pub extern "C" fn token_bucket(now: f64) -> f64 {
+    checked(&|policy| Some(keep(tidegate::TokenBucket::new(policy.rate()?, time(now)))))
 }
 
-/// Takes tokens: 0, or the wait until there are enough.
+/// Takes `cost` tokens (0 to 2^32 − 1), if there are enough. A cost of 0 is always granted.
 #[unsafe(no_mangle)]
-pub extern "C" fn bucket_acquire(part: u32, cost: u32, now: f64) -> f64 {
-    with(part, |it: &mut TokenBucket| it.try_take(cost, time(now))).err().map_or(0.0, until)
+pub extern "C" fn token_bucket_try_take(part: u32, now: f64, cost: u32) -> u32 {
+    with(part, |it: &mut tidegate::TokenBucket| it.try_take(cost, time(now))).is_ok().into()
 }
 
+/// Takes `cost` tokens, or takes none and says when to come back.
 #[unsafe(no_mangle)]
-pub extern "C" fn bucket_wait(part: u32, tokens: f64, now: f64) -> f64 {
-    until(with(part, |it: &mut TokenBucket| it.wait_for(tokens as u64, time(now))))
+pub extern "C" fn token_bucket_acquire(part: u32, now: f64, cost: u32) -> f64 {
+    with(part, |it: &mut tidegate::TokenBucket| it.try_take(cost, time(now))).err().map_or(0.0, until)
 }
 
+/// How long until `tokens` in all (0 to 2^64 − 1) will have flowed in beyond what is used; takes none.
 #[unsafe(no_mangle)]
-pub extern "C" fn bucket_level(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut TokenBucket| it.level(time(now))).into()
+pub extern "C" fn token_bucket_wait_for(part: u32, now: f64, tokens: f64) -> f64 {
+    until(with(part, |it: &mut tidegate::TokenBucket| it.wait_for(tokens as u64, time(now))))
 }
 
+/// Whole tokens that are there now.
 #[unsafe(no_mangle)]
-pub extern "C" fn bucket_fresh(part: u32, now: f64) -> u32 {
-    with(part, |it: &mut TokenBucket| it.is_fresh(time(now))).into()
+pub extern "C" fn token_bucket_level(part: u32, now: f64) -> f64 {
+    with(part, |it: &mut tidegate::TokenBucket| it.level(time(now))).into()
 }
 
+/// Is it full, as a new one is?
 #[unsafe(no_mangle)]
-pub extern "C" fn bucket_retune(part: u32, now: f64) -> f64 {
-    checked(|policy| {
+pub extern "C" fn token_bucket_is_fresh(part: u32, now: f64) -> u32 {
+    with(part, |it: &mut tidegate::TokenBucket| it.is_fresh(time(now))).into()
+}
+
+/// Goes on with other settings.
+#[unsafe(no_mangle)]
+pub extern "C" fn token_bucket_retune(part: u32, now: f64) -> f64 {
+    checked(&|policy| {
         let to = policy.rate()?;
-        with(part, |it: &mut TokenBucket| it.retune(to, time(now)));
+        with(part, |it: &mut tidegate::TokenBucket| it.retune(to, time(now)));
         Some(0)
     })
 }
 
+/// A new one.
 #[unsafe(no_mangle)]
 pub extern "C" fn gcra() -> f64 {
-    checked(|policy| Some(keep(Gcra::new(policy.rate()?))))
+    checked(&|policy| Some(keep(tidegate::Gcra::new(policy.rate()?))))
 }
 
-/// Takes tokens: 0, or the wait until there are enough.
+/// Takes `cost` tokens (0 to 2^32 − 1), if there are enough. A cost of 0 is always granted.
 #[unsafe(no_mangle)]
-pub extern "C" fn gcra_acquire(part: u32, cost: u32, now: f64) -> f64 {
-    with(part, |it: &mut Gcra| it.try_take(cost, time(now))).err().map_or(0.0, until)
+pub extern "C" fn gcra_try_take(part: u32, now: f64, cost: u32) -> u32 {
+    with(part, |it: &mut tidegate::Gcra| it.try_take(cost, time(now))).is_ok().into()
 }
 
+/// Takes `cost` tokens, or takes none and says when to come back.
 #[unsafe(no_mangle)]
-pub extern "C" fn gcra_fresh(part: u32, now: f64) -> u32 {
-    with(part, |it: &mut Gcra| it.is_fresh(time(now))).into()
+pub extern "C" fn gcra_acquire(part: u32, now: f64, cost: u32) -> f64 {
+    with(part, |it: &mut tidegate::Gcra| it.try_take(cost, time(now))).err().map_or(0.0, until)
 }
 
+/// Is it full, as a new one is?
 #[unsafe(no_mangle)]
-pub extern "C" fn cubic(now: f64) -> u32 {
-    keep(CubicRate::new(time(now)))
+pub extern "C" fn gcra_is_fresh(part: u32, now: f64) -> u32 {
+    with(part, |it: &mut tidegate::Gcra| it.is_fresh(time(now))).into()
 }
 
-/// Takes one send: 0, or the wait until there is one.
+/// A new one.
 #[unsafe(no_mangle)]
-pub extern "C" fn cubic_acquire(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut CubicRate| it.acquire(time(now))).err().map_or(0.0, millis)
+pub extern "C" fn cubic_rate(now: f64) -> u32 {
+    keep(tidegate::CubicRate::new(time(now)))
 }
 
+/// Takes one send: 0, or the time to wait before asking again.
 #[unsafe(no_mangle)]
-pub extern "C" fn cubic_response(part: u32, throttled: u32, now: f64) {
-    with(part, |it: &mut CubicRate| it.on_response(throttled != 0, time(now)));
+pub extern "C" fn cubic_rate_acquire(part: u32, now: f64) -> f64 {
+    with(part, |it: &mut tidegate::CubicRate| it.acquire(time(now))).err().map_or(0.0, until)
 }
 
-/// Sends per second; NaN before the first throttle.
+/// Counts an answer: a throttled one cuts the rate, any other lets it grow.
 #[unsafe(no_mangle)]
-pub extern "C" fn cubic_rate(part: u32) -> f64 {
-    maybe(with(part, |it: &mut CubicRate| it.rate()))
+pub extern "C" fn cubic_rate_on_response(part: u32, throttled: u32, now: f64) {
+    with(part, |it: &mut tidegate::CubicRate| it.on_response(throttled != 0, time(now)));
+}
+
+/// Sends per second that are allowed; `None` before the first throttle.
+#[unsafe(no_mangle)]
+pub extern "C" fn cubic_rate_rate(part: u32) -> f64 {
+    maybe(with(part, |it: &mut tidegate::CubicRate| it.rate()))
 }

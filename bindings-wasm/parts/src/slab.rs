@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 
 use tidegate::fleet::MemoryStore;
+use tidegate::rng::{self, Purpose};
 use tidegate::{
     AdaptiveThrottle, Aimd, CircuitBreaker, CoDel, CubicRate, DDSketch, EarnedBudget, Gcra, Gradient2,
-    P2Quantile, QuotaSettings, RatioBudget, RetryBudget, RetryQuota, RetryStrategy, RetryToken, ShareBudget,
-    TokenBucket, TokenBudget, WindowedP2Quantile,
+    P2Quantile, RatioBudget, RetryBudget, RetryQuota, RetryStrategy, RetryToken, ShareBudget, TokenBucket,
+    TokenBudget, WindowedP2Quantile,
 };
 
 /// A part with the draws that it makes: the seed, and the number of the next one.
@@ -27,13 +28,11 @@ impl<P> Drawn<P> {
         self.next = self.next.wrapping_add(1);
         self.next.wrapping_sub(1)
     }
-}
 
-/// A quota with the settings that scopes of a strategy get one like.
-#[derive(Clone)]
-pub struct Quota {
-    pub part: RetryQuota,
-    pub settings: QuotaSettings,
+    /// The bits of a draw: the caller's own, or the next of the seed's.
+    pub fn bits(&mut self, own: u32, bits: u64, purpose: Purpose) -> u64 {
+        if own != 0 { bits } else { rng::bits(self.seed, self.draw(), purpose, 0) }
+    }
 }
 
 /// What is in a place of the slab. A part of another kind is never asked for: handles belong to classes of the host.
@@ -62,7 +61,7 @@ parts! {
     Ratio(RatioBudget),
     Share(ShareBudget),
     Tokens(TokenBudget),
-    Quota(Quota),
+    Quota(RetryQuota),
     Strategy(RetryStrategy),
     Token(RetryToken),
     Bucket(TokenBucket),

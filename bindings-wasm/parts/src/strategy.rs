@@ -1,19 +1,19 @@
 //! Retry tokens.
 
-use tidegate::{Backoff, ErrorInfo, RetryError, RetryStrategy, RetryToken, StrategySettings};
+use tidegate::{Backoff, ErrorInfo, RetryError, RetryQuota, RetryStrategy, RetryToken, StrategySettings};
 
-use crate::slab::{Drawn, Quota, keep, with};
+use crate::slab::{Drawn, keep, with};
 use crate::texts::texts;
 use crate::{checked, maybe, millis, span, whole};
 
 /// A strategy with this backoff and quotas like this one; −1 for none.
 #[unsafe(no_mangle)]
 pub extern "C" fn strategy(seed: u64, backoff: u32, quota: i32, retry_unknown: u32) -> f64 {
-    checked(|policy| {
+    checked(&|policy| {
         let settings = StrategySettings {
             max_attempts: whole(policy, "retry.max_attempts"),
             backoff: with(backoff, |it: &mut Drawn<Backoff>| it.part),
-            quota: (quota >= 0).then(|| with(quota as u32, |it: &mut Quota| it.settings)),
+            quota: (quota >= 0).then(|| with(quota as u32, |it: &mut RetryQuota| it.settings())),
             retry_unknown: retry_unknown != 0,
         };
         Some(keep(RetryStrategy::new(seed, settings)))

@@ -1,23 +1,11 @@
-/** The circuit breaker. */
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-import type { Breaker } from "../options_gen.js";
+/** Who is let through: the circuit breaker and the adaptive throttle. */
+
+import type { Breaker, Throttle } from "../options_gen.js";
 import { type Class, KINDS } from "../wire.js";
 import { load } from "./native.js";
-import {
-  type May,
-  made,
-  maybe,
-  moment,
-  type Needs,
-  Part,
-  placeOf,
-  real,
-  type Seed,
-  seedOf,
-  U16,
-  whole,
-  word64,
-} from "./part.js";
+import { drawOf, lease, type May, made, maybe, moment, type Needs, Part, placeOf, type Seed, seedOf, U16, whole } from "./part.js";
 
 const STATES = ["closed", "open", "half_open"] as const;
 const EVIDENCE = ["success", "failure", "neutral"] as const;
@@ -34,36 +22,41 @@ export interface Ticket {
   readonly probe: boolean;
 }
 
-/** The keys of a breaker. */
-export interface BreakerSettings
-  extends Needs<Breaker, "breakDuration">,
-    May<Breaker, "failureRatio" | "window" | "minThroughput" | "windowKind" | "consecutive" | "breakFactor">,
-    May<Breaker, "maxBreakDuration" | "halfOpenMaxCalls" | "successesToClose"> {
+function wordOf({ number, probe }: Ticket): number {
+  return whole("ticket.number", number, 0, U16) + (probe ? U16 + 1 : 0);
+}
+
+function change(word: number): [BreakerState, BreakerState] | undefined {
+  if (word === 0) return undefined;
+  return [STATES[Math.floor((word - 1) / 3)] as BreakerState, STATES[(word - 1) % 3] as BreakerState];
+}
+
+/** Settings of a `CircuitBreaker`. */
+export type BreakerSettings =
+  Needs<Breaker, "breakDuration"> &
+  May<Breaker, "failureRatio" | "window" | "minThroughput" | "windowKind" | "consecutive" | "breakFactor" | "maxBreakDuration" | "halfOpenMaxCalls" | "successesToClose"> &
+  {
   /**
-   * Milliseconds that a probe keeps its place without reporting; 0.001 to 365 days, by default `breakDuration`. In a policy it
-   * follows from the attempt timeout.
+   * How long a probe keeps its place without reporting; 1 µs to 365 days, by default `breakDuration`. In a
+   * policy it follows from the attempt timeout. In milliseconds.
    */
   readonly probeLease?: number | undefined;
-}
+};
 
 /** How a `CircuitBreaker` is made. */
-export interface BreakerOptions extends BreakerSettings {
-  /** All the randomness there is; drawn from the platform where it is left out. */
+export type BreakerOptions =
+  BreakerSettings &
+  {
+  /** All the randomness there is, 64 bits; drawn from the operating system where it is left out. */
   readonly seed?: Seed | undefined;
-}
-
-const LONGEST = 365 * 86_400_000;
-
-function lease(ms: number | undefined): number {
-  return ms === undefined ? Number.NaN : real("probeLease", ms, 0.001, LONGEST);
-}
+};
 
 /**
  * Refuses calls to a downstream that fails too often, and lets a few through after a break.
  *
- * It opens when failures ≥ `failureRatio`·results with at least `minThroughput` results in the window, or after `consecutive`
- * failures. Probes are leases: one that never reports loses its place, so that no lost call keeps a breaker half-open. A
- * result that comes too late changes nothing (`docs/spec.md`, 5).
+ * It opens when failures ≥ `failureRatio`·results with at least `minThroughput` results in the window, or
+ * after `consecutive` failures. Probes are leases: one that never reports loses its place, so that no lost
+ * call keeps a breaker half-open. A result that comes too late changes nothing (`docs/spec.md`, 5).
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -80,9 +73,48 @@ function lease(ms: number | undefined): number {
  */
 export class CircuitBreaker extends Part {
   constructor(options: BreakerOptions) {
-    const { seed, probeLease, ...settings } = options;
-    const [held, drawn] = [lease(probeLease), seedOf(seed)];
-    super(made("breaker", settings, () => load().breaker(held, drawn)));
+    const { probeLease, seed, ...rest } = options;
+    const given = [lease(probeLease), seedOf(seed)] as const;
+    super(made("breaker", rest, () => load().circuit_breaker(...given)));
+  }
+
+  /**
+   * Milliseconds until another try makes sense where an admission now would be refused, else undefined.
+   *
+   * Changes nothing.
+   */
+  refuses(now: number): number | undefined {
+    return maybe(load().circuit_breaker_refuses(this.handle, moment(now)));
+  }
+
+  /** The end of the break while open, on your clock; else undefined. */
+  get openUntil(): number | undefined {
+    return maybe(load().circuit_breaker_open_until(this.handle));
+  }
+
+  /** Failures in the window; while open, what is left of those that opened it. */
+  failures(now: number): number {
+    return load().circuit_breaker_failures(this.handle, moment(now));
+  }
+
+  /** Results in the window, failures included. */
+  throughput(now: number): number {
+    return load().circuit_breaker_throughput(this.handle, moment(now));
+  }
+
+  /** Would a new breaker do the same from here on? */
+  isFresh(now: number): boolean {
+    return load().circuit_breaker_is_fresh(this.handle, moment(now)) === 1;
+  }
+
+  /** Closed again, with nothing counted. Results of calls admitted before change nothing. */
+  reset(): void {
+    load().circuit_breaker_reset(this.handle);
+  }
+
+  /** Gives all probes' places back: after a fork they are none of ours. */
+  forgetProbes(): void {
+    load().circuit_breaker_forget_probes(this.handle);
   }
 
   /** What an outcome of one of the nine classes says: `permanent`, a healthy downstream's "no", is a success. */
@@ -93,11 +125,6 @@ export class CircuitBreaker extends Part {
   /** A break that has ended is `open` until the first admission after it. */
   get state(): BreakerState {
     return STATES[load().breaker_state(this.handle)] as BreakerState;
-  }
-
-  /** Milliseconds until another try makes sense where an admission now would be refused, else undefined. Changes nothing. */
-  refuses(now: number): number | undefined {
-    return maybe(load().breaker_refuses(this.handle, moment(now)));
   }
 
   /** Lets a call through: a ticket to hand back with what came of it. Undefined where it is refused. */
@@ -121,7 +148,7 @@ export class CircuitBreaker extends Part {
     bits?: Seed,
   ): [from: BreakerState, to: BreakerState] | undefined {
     const place = placeOf("evidence", evidence, EVIDENCE);
-    const [own, draw] = drawOf(bits);
+    const [own, draw] = drawOf("bits", bits);
     return change(load().breaker_record(this.handle, wordOf(ticket), place, moment(now), own, draw));
   }
 
@@ -131,62 +158,104 @@ export class CircuitBreaker extends Part {
     now: number,
     bits?: Seed,
   ): [from: BreakerState, to: BreakerState] | undefined {
-    const [own, draw] = drawOf(bits);
+    const [own, draw] = drawOf("bits", bits);
     return change(load().breaker_body(this.handle, wordOf(ticket), moment(now), own, draw));
   }
 
-  /** The end of the break while open, on your clock. */
-  get openUntil(): number | undefined {
-    return maybe(load().breaker_until(this.handle));
+  /**
+   * Goes on with other settings, the same keys as at first.
+   *
+   * State, probes out and failures in a row are kept, and so are the window's counts where its length and
+   * kind are the same. A break under way is cut to the longest that the new settings could give.
+   */
+  retune(settings: BreakerSettings, now: number): void {
+    const { probeLease, ...rest } = settings;
+    const given = [this.handle, lease(probeLease), moment(now)] as const;
+    made("breaker", rest, () => load().circuit_breaker_retune(...given));
   }
+}
 
-  /** Failures in the window; while open, what is left of those that opened it. */
-  failures(now: number): number {
-    return load().breaker_failures(this.handle, moment(now));
-  }
+/** Settings of a `AdaptiveThrottle`. */
+export type ThrottleSettings =
+  May<Throttle, "k" | "window" | "windowKind" | "minThroughput" | "maxReject" | "probeInterval">;
 
-  /** Results in the window, failures included. */
-  throughput(now: number): number {
-    return load().breaker_throughput(this.handle, moment(now));
-  }
+/** How a `AdaptiveThrottle` is made. */
+export type ThrottleOptions =
+  ThrottleSettings &
+  {
+  /** All the randomness there is, 64 bits; drawn from the operating system where it is left out. */
+  readonly seed?: Seed | undefined;
+};
 
-  /** Would a new breaker do the same from here on? */
-  isFresh(now: number): boolean {
-    return load().breaker_fresh(this.handle, moment(now)) === 1;
-  }
-
-  /** Closed again, with nothing counted. Results of calls admitted before change nothing. */
-  reset(): void {
-    load().breaker_reset(this.handle);
-  }
-
-  /** Gives all probes' places back. */
-  forgetProbes(): void {
-    load().breaker_forget_probes(this.handle);
+/**
+ * Refuses a share of the calls to a downstream that does not accept enough of them.
+ *
+ * With probability p = max(0, (requests − k·accepts)/(requests + 1)) over a window: client-side throttling as
+ * in the SRE book, "Handling Overload". About k times what is still accepted is let through, so that recovery
+ * is noticed without a special state (`docs/spec.md`, 6).
+ *
+ * @throws PolicyError If a setting is outside its range.
+ * @example
+ * ```ts
+ * const throttle = new parts.AdaptiveThrottle({ seed: 1 }, 0);
+ * for (let n = 0; n < 100; n += 1) throttle.record(n < 40, 0);
+ * assert.equal(throttle.probability(0), 20 / 101);
+ * ```
+ */
+export class AdaptiveThrottle extends Part {
+  /** @param now The present, on your clock. */
+  constructor(options: ThrottleOptions, now: number) {
+    const { seed, ...rest } = options;
+    const given = [moment(now), seedOf(seed)] as const;
+    super(made("throttle", rest, () => load().adaptive_throttle(...given)));
   }
 
   /**
-   * Goes on with other settings. State, probes out and failures in a row are kept, and so are the window's counts where its
-   * length and kind are the same. A break under way is cut to the longest that the new settings could give.
+   * May a call go through? One that is refused has been counted; record one that is let through.
+   *
+   * @param bits 64 random bits, in the place of the seed's.
    */
-  retune(settings: BreakerSettings, now: number): void {
-    const { handle } = this;
-    const { probeLease, ...rest } = settings;
-    const held = lease(probeLease);
-    moment(now);
-    made("breaker", rest, () => load().breaker_retune(handle, held, now));
+  admit(now: number, bits?: Seed): boolean {
+    return load().adaptive_throttle_admit(this.handle, moment(now), ...drawOf("bits", bits)) === 1;
   }
-}
 
-function wordOf({ number, probe }: Ticket): number {
-  return whole("ticket.number", number, 0, U16) + (probe ? U16 + 1 : 0);
-}
+  /** A call that was let through has ended. Do not record one that says neither yes nor no. */
+  record(accepted: boolean, now: number): void {
+    load().adaptive_throttle_record(this.handle, accepted ? 1 : 0, moment(now));
+  }
 
-function drawOf(bits: Seed | undefined): [own: number, bits: bigint] {
-  return bits === undefined ? [0, 0n] : [1, word64("bits", bits)];
-}
+  /** The probability that a call is refused now, 0 to 1. */
+  probability(now: number): number {
+    return load().adaptive_throttle_probability(this.handle, moment(now));
+  }
 
-function change(word: number): [BreakerState, BreakerState] | undefined {
-  if (word === 0) return undefined;
-  return [STATES[Math.floor((word - 1) / 3)] as BreakerState, STATES[(word - 1) % 3] as BreakerState];
+  /** Is nothing in the window? */
+  isFresh(now: number): boolean {
+    return load().adaptive_throttle_is_fresh(this.handle, moment(now)) === 1;
+  }
+
+  /** Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? Undefined: it does not count. */
+  static accepted(kind: Class): boolean | undefined {
+    return [false, true, undefined][load().throttle_accepted(placeOf("kind", kind, KINDS))];
+  }
+
+  /** Requests and accepts in the window. */
+  counts(now: number): { readonly requests: number; readonly accepts: number } {
+    const { handle } = this;
+    moment(now);
+    return {
+      requests: load().throttle_requests(handle, now),
+      accepts: load().throttle_accepts(handle, now),
+    };
+  }
+
+  /**
+   * Goes on with other settings, the same keys as at first.
+   *
+   * The counts are kept where the window's length and kind are the same.
+   */
+  retune(settings: ThrottleSettings, now: number): void {
+    const given = [this.handle, moment(now)] as const;
+    made("throttle", settings, () => load().adaptive_throttle_retune(...given));
+  }
 }

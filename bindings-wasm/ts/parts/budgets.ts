@@ -1,21 +1,21 @@
-/** Retry budgets, of every kind. */
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
+/** How many retries: the budgets, of every kind. */
 
 import type { Budget } from "../options_gen.js";
 import { load } from "./native.js";
-import { type May, made, moment, type Needs, Part, placeOf, U16, U32, whole } from "./part.js";
+import { type May, made, maybe, moment, type Needs, PAID_FOR, Part, placeOf, U16, U32, whole } from "./part.js";
 
-function budget(kind: string, settings: object): number {
-  return made("retry.budget", { kind, ...settings }, () => load().budget());
-}
-
-/** The keys of an `EarnedBudget`. */
-export type EarnedSettings = May<Budget, "ratio" | "start">;
+/** Settings of a `EarnedBudget`. */
+export type EarnedSettings =
+  May<Budget, "ratio" | "start">;
 
 /**
- * The default budget of a policy: each call that ends with an answer earns a part (`ratio`, default 0.18) of a retry.
+ * The default budget of a policy: each call that ends with an answer earns a part of a retry.
  *
- * Has `start` retries (default 2) when it is new. Keeps at most what the calls of the last 14 s could earn, and at least 4 or
- * `start`. It bounds attempts ≤ (1 + ratio)·calls + start (`docs/spec.md`, 2.20).
+ * Keeps at most what the calls of the last 14 s could earn, and at least 4 or `start` (`docs/spec.md`, 2.20).
+ * It bounds attempts ≤ (1 + ratio)·calls + start: there is no floor per second, so a server that is down is
+ * asked less and less.
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -31,44 +31,45 @@ export type EarnedSettings = May<Budget, "ratio" | "start">;
  */
 export class EarnedBudget extends Part {
   constructor(settings: EarnedSettings = {}) {
-    super(budget("earned", settings));
+    super(made("retry.budget", { kind: "earned", ...settings }, () => load().earned_budget()));
   }
 
   /** Counts one call, which has started, however many attempts it makes. */
   onCall(now: number): void {
-    load().earned_call(this.handle, moment(now));
+    load().earned_budget_on_call(this.handle, moment(now));
   }
 
   /** A call has ended with an answer, good or permanent; at most once per call. */
   onAnswer(now: number): void {
-    load().earned_answer(this.handle, moment(now));
+    load().earned_budget_on_answer(this.handle, moment(now));
   }
 
   /** Takes one retry, if there is one to take. */
   tryWithdraw(now: number): boolean {
-    return load().earned_withdraw(this.handle, moment(now)) === 1;
+    return load().earned_budget_try_withdraw(this.handle, moment(now)) === 1;
   }
 
   /** Gives back a retry that was withdrawn and never started. */
   refund(now: number): void {
-    load().earned_refund(this.handle, moment(now));
+    load().earned_budget_refund(this.handle, moment(now));
   }
 
   /** Whole retries that could be taken now. */
   balance(now: number): number {
-    return load().earned_balance(this.handle, moment(now));
+    return load().earned_budget_balance(this.handle, moment(now));
   }
 }
 
-/** The keys of a `RetryBudget`. */
-export type WindowSettings = May<Budget, "ttl" | "minRetriesPerSec" | "percentCanRetry" | "rounding">;
+/** Settings of a `RetryBudget`. */
+export type WindowSettings =
+  May<Budget, "ttl" | "minRetriesPerSec" | "percentCanRetry" | "rounding">;
 
 /**
- * A budget over a sliding window: a share of recent calls, plus a floor (Finagle's RetryBudget).
+ * A budget over a sliding window: a share of recent calls, plus a floor (Finagle's `RetryBudget`).
  *
- * Every call deposits, every retry withdraws; refused when withdrawn ≥ round(deposits·`percentCanRetry`) +
- * floor(`minRetriesPerSec`·`ttl`). It bounds attempts ≤ (1 + percent)·calls + minRetriesPerSec·(seconds + 1.1·ttl)
- * (`docs/spec.md`, 2.10). By default 0.2, 10 per second and 10 s.
+ * Every call deposits, every retry withdraws; refused when withdrawn ≥ round(deposits·percentCanRetry) +
+ * floor(minRetriesPerSec·ttl). Ten slices: an entry counts for 0.9 to 1 `ttl`; memory is constant. It bounds
+ * attempts ≤ (1 + percent)·calls + minRetriesPerSec·(seconds + 1.1·ttl) (`docs/spec.md`, 2.10).
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -80,38 +81,40 @@ export type WindowSettings = May<Budget, "ttl" | "minRetriesPerSec" | "percentCa
  */
 export class RetryBudget extends Part {
   constructor(settings: WindowSettings = {}) {
-    super(budget("window", settings));
+    super(made("retry.budget", { kind: "window", ...settings }, () => load().retry_budget()));
   }
 
   /** Counts one call, however many attempts it makes. */
   deposit(now: number): void {
-    load().window_deposit(this.handle, moment(now));
+    load().retry_budget_deposit(this.handle, moment(now));
   }
 
   /** Takes one retry, if there is one to take. */
   tryWithdraw(now: number): boolean {
-    return load().window_withdraw(this.handle, moment(now)) === 1;
+    return load().retry_budget_try_withdraw(this.handle, moment(now)) === 1;
   }
 
   /** Gives back a retry withdrawn at the moment `withdrawn` that was never started. */
   refund(withdrawn: number, now: number): void {
-    load().window_refund(this.handle, moment(withdrawn, "withdrawn"), moment(now));
+    load().retry_budget_refund(this.handle, moment(withdrawn, "withdrawn"), moment(now));
   }
 
   /** Retries that could be taken now. */
   balance(now: number): number {
-    return load().window_balance(this.handle, moment(now));
+    return load().retry_budget_balance(this.handle, moment(now));
   }
 }
 
-/** The keys of a `RatioBudget`. */
-export type RatioSettings = Needs<Budget, "ratio"> & May<Budget, "minThroughput">;
+/** Settings of a `RatioBudget`. */
+export type RatioSettings =
+  Needs<Budget, "ratio"> &
+  May<Budget, "minThroughput">;
 
 /**
- * Each call earns a part of a retry, up to max(1, `minThroughput`·`ratio`); no clock (`docs/spec.md`, 2.11).
+ * Each call earns a part of a retry, up to max(1, `minThroughput`·`ratio`); no clock.
  *
- * In whole micro-tokens: with 0.1 the first retry is earned by call 10. Retries are free until `minThroughput` calls (default
- * 0) have been made.
+ * In whole micro-tokens: with 0.1 the first retry is earned by call 10. It bounds attempts ≤ (1 +
+ * ratio)·calls + minThroughput·(maxAttempts − 1) (`docs/spec.md`, 2.11).
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -125,42 +128,44 @@ export type RatioSettings = Needs<Budget, "ratio"> & May<Budget, "minThroughput"
  */
 export class RatioBudget extends Part {
   constructor(settings: RatioSettings) {
-    super(budget("ratio", settings));
+    super(made("retry.budget", { kind: "ratio", ...settings }, () => load().ratio_budget()));
   }
 
   /** Counts one call, however many attempts it makes. */
   onCall(): void {
-    load().ratio_call(this.handle);
+    load().ratio_budget_on_call(this.handle);
   }
 
   /** Takes one retry, if it is free or there is one to take. */
   tryWithdraw(): boolean {
-    return load().ratio_withdraw(this.handle) === 1;
+    return load().ratio_budget_try_withdraw(this.handle) === 1;
   }
 
   /** Gives back a retry that was paid for and never started; not one that was free. */
   refund(): void {
-    load().ratio_refund(this.handle);
+    load().ratio_budget_refund(this.handle);
   }
 
   /** Would a retry be free now, because there have been few calls? */
   get isFree(): boolean {
-    return load().ratio_free(this.handle) === 1;
+    return load().ratio_budget_is_free(this.handle) === 1;
   }
 
   /** Whole retries that could be taken now. */
   get balance(): number {
-    return load().ratio_balance(this.handle);
+    return load().ratio_budget_balance(this.handle);
   }
 }
 
-/** The keys of a `ShareBudget`. */
-export type ShareSettings = May<Budget, "share" | "minRetries">;
+/** Settings of a `ShareBudget`. */
+export type ShareSettings =
+  May<Budget, "share" | "minRetries">;
 
 /**
- * Retries in flight ≤ max(`minRetries`, `share`·calls in flight); no clock (Envoy's `retry_budget`). By default 3 and 0.2.
+ * Retries in flight ≤ max(`minRetries`, `share`·calls in flight); no clock (Envoy's `retry_budget`).
  *
- * A retry that waits in its backoff is in flight: a thousand simultaneous failures must not all pass (`docs/spec.md`, 2.12).
+ * A retry that waits in its backoff is in flight: a thousand simultaneous failures must not all pass
+ * (`docs/spec.md`, 2.12).
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -173,37 +178,38 @@ export type ShareSettings = May<Budget, "share" | "minRetries">;
  */
 export class ShareBudget extends Part {
   constructor(settings: ShareSettings = {}) {
-    super(budget("share", settings));
+    super(made("retry.budget", { kind: "share", ...settings }, () => load().share_budget()));
   }
 
   /** Takes one retry, while `calls` are in flight (0 to 2^32 − 1). */
   tryAcquire(calls: number): boolean {
-    return load().share_acquire(this.handle, whole("calls", calls, 0, U32)) === 1;
+    return load().share_budget_try_acquire(this.handle, whole("calls", calls, 0, U32)) === 1;
   }
 
   /** A retry that was taken has ended, or will not start. */
   onEnd(): void {
-    load().share_end(this.handle);
+    load().share_budget_on_end(this.handle);
   }
 
   /** Retries that could be taken now, while `calls` are in flight. */
   balance(calls: number): number {
-    return load().share_balance(this.handle, whole("calls", calls, 0, U32));
+    return load().share_budget_balance(this.handle, whole("calls", calls, 0, U32));
   }
 
   /** Retries in flight. */
   get inFlight(): number {
-    return load().share_in_flight(this.handle);
+    return load().share_budget_in_flight(this.handle);
   }
 }
 
-/** The keys of a `TokenBudget`. */
-export type TokenSettings = Needs<Budget, "max" | "ratio">;
+/** Settings of a `TokenBudget`. */
+export type TokenSettings =
+  Needs<Budget, "max" | "ratio">;
 
 /**
- * Failures take a token, successes give a part (`ratio`) of one, and more than half of `max` must be left; no clock (gRPC A6).
+ * Failures take a token, successes give a part of one, and half must be left; no clock (gRPC A6).
  *
- * Starts full and stays within 0 and `max` (`docs/spec.md`, 2.13).
+ * Starts full and stays within 0 and `max`; a retry is allowed above half of `max` (`docs/spec.md`, 2.13).
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -217,40 +223,39 @@ export type TokenSettings = Needs<Budget, "max" | "ratio">;
  */
 export class TokenBudget extends Part {
   constructor(settings: TokenSettings) {
-    super(budget("tokens", settings));
+    super(made("retry.budget", { kind: "tokens", ...settings }, () => load().token_budget()));
   }
 
   /** A retryable failure, first attempts included. */
   onFailure(): void {
-    load().tokens_failure(this.handle);
+    load().token_budget_on_failure(this.handle);
   }
 
   /** A success. */
   onSuccess(): void {
-    load().tokens_success(this.handle);
+    load().token_budget_on_success(this.handle);
   }
 
   /** May there be a retry now? */
   get allows(): boolean {
-    return load().tokens_allow(this.handle) === 1;
+    return load().token_budget_allows(this.handle) === 1;
   }
 
   /** Failures until retries are refused. */
   get balance(): number {
-    return load().tokens_balance(this.handle);
+    return load().token_budget_balance(this.handle);
   }
 }
 
-/** The keys of a `RetryQuota`. */
-export type QuotaSettings = May<Budget, "capacity" | "cost" | "timeoutCost" | "throttledCost">;
-
-const PAID_FOR = ["transient", "timeout", "throttled"] as const;
+/** Settings of a `RetryQuota`. */
+export type QuotaSettings =
+  May<Budget, "capacity" | "cost" | "timeoutCost" | "throttledCost">;
 
 /**
- * Retries cost, successes refund; no clock (the retry quota of the AWS SDKs' standard mode). By default 500 tokens, 5 a retry,
- * 10 after a timeout.
+ * Retries cost, successes refund; no clock (the retry quota of the AWS SDKs' standard mode).
  *
- * Starts full. A success refunds the cost of the call's last retry only; one at the first try gives 1 (`docs/spec.md`, 2.14).
+ * Starts full. A success refunds the cost of the call's last retry only; one at the first try gives 1
+ * (`docs/spec.md`, 2.14).
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -263,27 +268,26 @@ const PAID_FOR = ["transient", "timeout", "throttled"] as const;
  */
 export class RetryQuota extends Part {
   constructor(settings: QuotaSettings = {}) {
-    super(budget("quota", settings));
+    super(made("retry.budget", { kind: "quota", ...settings }, () => load().retry_quota()));
   }
 
   /** Pays for a retry after a failure of this kind: the cost, or undefined where there is not enough. */
   tryAcquire(kind: (typeof PAID_FOR)[number] = "transient"): number | undefined {
-    const cost = load().quota_acquire(this.handle, placeOf("kind", kind, PAID_FOR));
-    return cost < 0 ? undefined : cost;
+    return maybe(load().retry_quota_try_acquire(this.handle, placeOf("kind", kind, PAID_FOR)));
   }
 
-  /** A call has succeeded, whose last retry cost `cost`, 0 to 65,535: 0 if there was none. */
+  /** A call has succeeded, whose last retry cost `cost`: 0 if there was none. */
   onSuccess(cost = 0): void {
-    load().quota_success(this.handle, whole("cost", cost, 0, U16));
+    load().retry_quota_on_success(this.handle, whole("cost", cost, 0, U16));
   }
 
   /** Gives a charge back, 0 to 65,535, of a retry that was never started. */
   refund(cost: number): void {
-    load().quota_refund(this.handle, whole("cost", cost, 0, U16));
+    load().retry_quota_refund(this.handle, whole("cost", cost, 0, U16));
   }
 
   /** Tokens left. */
   get available(): number {
-    return load().quota_available(this.handle);
+    return load().retry_quota_available(this.handle);
   }
 }

@@ -1,8 +1,10 @@
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
 /** Delays: the backoff, and what a server asks for. */
 
-import type { Backoff as Keys } from "../options_gen.js";
+import type { Backoff as BackoffKeys } from "../options_gen.js";
 import { load, say } from "./native.js";
-import { type May, made, maybe, Part, type Seed, seedOf, whole, word64 } from "./part.js";
+import { drawOf, type May, made, maybe, Part, type Seed, seedOf, whole } from "./part.js";
 
 /**
  * Reads a `Retry-After` value: milliseconds to wait, or undefined where it says nothing (RFC 9110, 10.2.3).
@@ -33,20 +35,22 @@ export function parseRetryAfter(
   return maybe(load().retry_after(Math.round(wall * 1000)));
 }
 
-/** How a `Backoff` is made. */
-export interface BackoffOptions
-  extends May<Keys, "kind" | "base" | "max" | "multiplier" | "exponent" | "jitter" | "jitterRatio"> {
-  /** All the randomness there is; drawn from the platform where it is left out. */
+/** Settings of a `Backoff`. */
+export type BackoffOptions =
+  May<BackoffKeys, "kind" | "base" | "max" | "multiplier" | "exponent" | "jitter" | "jitterRatio"> &
+  {
+  /** All the randomness there is, 64 bits; drawn from the operating system where it is left out. */
   readonly seed?: Seed | undefined;
-}
+};
 
 /**
  * The delay before retry n = 1, 2, …: growth, cap, jitter.
  *
- * Growth: `constant` base, `linear` base·n, `exponential` base·multiplier^(n−1), `polynomial` base·n^exponent, each capped at
- * `max` before jitter. Jitter of a delay d: `none`, `full` U(0, d), `full_floor` U(0.1·d, d), `equal` d/2 + U(0, d/2),
- * `decorrelated` U(base, min(max, 3·previous)), `bounded` U((1−j)·d, (1+j)·d) (`docs/spec.md`, 2.4 and 2.5). By default 100 ms,
- * doubled each time, at most 5 s, `full_floor`.
+ * Growth: `constant` base, `linear` base·n, `exponential` base·multiplier^(n−1), `polynomial`
+ * base·n^exponent, each capped at `max` before jitter. Jitter of a delay d: `none`, `full` U(0, d),
+ * `full_floor` U(0.1·d, d), `equal` d/2 + U(0, d/2), `decorrelated` U(base, min(max, 3·previous)), `bounded`
+ * U((1−j)·d, (1+j)·d). Names after "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015);
+ * `docs/spec.md`, 2.4 and 2.5.
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -57,21 +61,19 @@ export interface BackoffOptions
  */
 export class Backoff extends Part {
   constructor(options: BackoffOptions = {}) {
-    const { seed, ...settings } = options;
-    const drawn = seedOf(seed);
-    super(made("retry.backoff", settings, () => load().backoff(drawn)));
+    const { seed, ...rest } = options;
+    const given = [seedOf(seed)] as const;
+    super(made("retry.backoff", rest, () => load().backoff(...given)));
   }
 
   /**
    * Milliseconds to wait before retry `n`, 1 to 255.
    *
-   * Without `call` every delay is a draw of its own. With one, a number of your own for the call that is retried, the delay is
-   * a function of seed, call and n, and `decorrelated` follows the call's own draws.
+   * Without `call` every delay is a draw of its own. With one, a number of your own for the call that is
+   * retried, the delay is a function of seed, call and n, and `decorrelated` follows the call's own draws.
    */
   delay(n: number, call?: Seed): number {
-    whole("n", n, 1, 255);
-    if (call === undefined) return load().backoff_next(this.handle, n);
-    return load().backoff_delay(this.handle, n, word64("call", call));
+    return load().backoff_delay(this.handle, whole("n", n, 1, 255), ...drawOf("call", call));
   }
 
   /** Milliseconds before retry `n`, 1 to 255, without jitter. */

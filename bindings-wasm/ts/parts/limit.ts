@@ -1,19 +1,22 @@
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
 /** How much at once: the controllers of adaptive limits, and of a queue. */
 
 import type { Bulkhead } from "../options_gen.js";
 import { load } from "./native.js";
 import { type May, made, maybe, moment, type Needs, Part, real, span, U32, whole } from "./part.js";
 
-/** The keys of an `Aimd` limit. */
-export type AimdSettings = Needs<Bulkhead, "maxConcurrency" | "latencyThreshold"> &
+/** Settings of a `Aimd`. */
+export type AimdSettings =
+  Needs<Bulkhead, "maxConcurrency" | "latencyThreshold"> &
   May<Bulkhead, "minConcurrency" | "increaseStep" | "backoffRatio" | "cooldown" | "latencyQuantile">;
 
 /**
  * A concurrency limit that grows while a latency is kept, and shrinks by a factor when it is not.
  *
- * Additive increase, multiplicative decrease, as TCP does it: several of them on one server share it evenly without knowing
- * each other. A controller and nothing else: it is told what happened and answers with a limit; who holds a permit and who
- * waits is yours (`docs/spec.md`, 4.2).
+ * Additive increase, multiplicative decrease, as TCP does it: several of them on one server share it evenly
+ * without knowing each other. A controller and nothing else: it is told what happened and answers with a
+ * limit; who holds a permit and who waits is yours (`docs/spec.md`, 4.2).
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -40,43 +43,47 @@ export class Aimd extends Part {
     return load().aimd_exact(this.handle);
   }
 
-  /** A call has ended well, after `latency` milliseconds. */
+  /** A call has ended well, after `latency`: 0 or more. */
   onLatency(latency: number, now: number): void {
-    load().aimd_latency(this.handle, span("latency", latency), moment(now));
+    load().aimd_on_latency(this.handle, span("latency", latency), moment(now));
   }
 
-  /** A call has failed after `latency` milliseconds. Only a failure slower than the threshold counts, as a breach. */
+  /** A call has failed after `latency`. Only a failure slower than the threshold counts, as a breach. */
   onFailure(latency: number, now: number): void {
-    load().aimd_failure(this.handle, span("latency", latency), moment(now));
+    load().aimd_on_failure(this.handle, span("latency", latency), moment(now));
   }
 
   /** Our own timeout has cut a call: a breach, whatever the quantile says. */
   onTimeout(now: number): void {
-    load().aimd_timeout(this.handle, moment(now));
+    load().aimd_on_timeout(this.handle, moment(now));
   }
 
   /** Is it as if new: at its maximum, with no cut that still cools down, and no estimate? */
   isFresh(now: number): boolean {
-    return load().aimd_fresh(this.handle, moment(now)) === 1;
+    return load().aimd_is_fresh(this.handle, moment(now)) === 1;
   }
 
-  /** Goes on with other settings. A limit at its maximum moves with it; any other stays, within the new range. */
+  /**
+   * Goes on with other settings, the same keys as at first.
+   *
+   * A limit at its maximum moves with it; any other stays where it is, within the new range.
+   */
   retune(settings: AimdSettings): void {
-    const { handle } = this;
-    made("bulkhead", { kind: "aimd", ...settings }, () => load().aimd_retune(handle));
+    const given = [this.handle] as const;
+    made("bulkhead", { kind: "aimd", ...settings }, () => load().aimd_retune(...given));
   }
 }
 
-/** The keys of a `Gradient2` limit. */
-export type Gradient2Settings = Needs<Bulkhead, "maxConcurrency"> &
+/** Settings of a `Gradient2`. */
+export type Gradient2Settings =
+  Needs<Bulkhead, "maxConcurrency"> &
   May<Bulkhead, "minConcurrency" | "longWindow" | "rttTolerance" | "headroom" | "variant">;
 
 /**
  * A concurrency limit that finds the knee of the latency curve by itself (`docs/spec.md`, 4.3).
  *
- * It compares the latest latencies with their long-term average, so that nobody has to name a threshold (Netflix
- * `concurrency-limits`; `steady`, the default, is what this project made of it, `docs/adr/0007`). It begins at 20, within its
- * range.
+ * It compares the latest latencies with their long-term average, so that nobody has to name a threshold
+ * (Netflix `concurrency-limits`; `steady` is what this project made of it, `docs/adr/0007`).
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -111,56 +118,46 @@ export class Gradient2 extends Part {
   /**
    * A call has ended well.
    *
-   * @param rtt How long it took, in milliseconds.
+   * @param rtt How long it took; 0 or more. In milliseconds.
    * @param started When it started, on the clock of `now`.
    * @param inFlight Calls that were out when it ended, itself included; 0 to 2^32 − 1.
-   * @param now The present.
    */
   onLatency(rtt: number, started: number, inFlight: number, now: number): void {
-    load().gradient2_latency(
-      this.handle,
-      span("rtt", rtt),
-      moment(started, "started"),
-      whole("inFlight", inFlight, 0, U32),
-      moment(now),
-    );
+    load().gradient2_on_latency(this.handle, span("rtt", rtt), moment(started, "started"), whole("inFlight", inFlight, 0, U32), moment(now));
   }
 
-  /** A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it. */
+  /**
+   * A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it.
+   *
+   * @param started When it started, on the clock of `now`.
+   * @param inFlight Calls that were out when it ended, itself included; 0 to 2^32 − 1.
+   */
   onDrop(started: number, inFlight: number, now: number): void {
-    load().gradient2_drop(
-      this.handle,
-      moment(started, "started"),
-      whole("inFlight", inFlight, 0, U32),
-      moment(now),
-    );
+    load().gradient2_on_drop(this.handle, moment(started, "started"), whole("inFlight", inFlight, 0, U32), moment(now));
   }
 
   /** Is it as if new? Only before its first sample or drop. */
   get isFresh(): boolean {
-    return load().gradient2_fresh(this.handle) === 1;
+    return load().gradient2_is_fresh(this.handle) === 1;
   }
 
-  /** Goes on with other settings; what has been learnt stays. */
+  /** Goes on with other settings, the same keys as at first; what has been learnt stays. */
   retune(settings: Gradient2Settings): void {
-    const { handle } = this;
-    made("bulkhead", { kind: "gradient2", ...settings }, () => load().gradient2_retune(handle));
+    const given = [this.handle] as const;
+    made("bulkhead", { kind: "gradient2", ...settings }, () => load().gradient2_retune(...given));
   }
 }
 
-/** The keys of a controlled queue. */
-export type CoDelSettings = Needs<Bulkhead, "queueTarget"> & May<Bulkhead, "queueInterval" | "codel">;
-
-/** In a policy a queue belongs to a bulkhead; these are neither read nor shown. */
-const ITS_BULKHEAD = { maxConcurrency: 1, maxQueue: 1 };
+/** Settings of a `CoDel`. */
+export type CoDelSettings =
+  Needs<Bulkhead, "queueTarget"> &
+  May<Bulkhead, "queueInterval" | "codel">;
 
 /**
  * What decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
  *
- * It bounds a queue by the time that is spent in it, not by its length alone. It does not hold the queue: ask for each waiter
- * that is taken out, and say when the queue is empty. The law `facebook` (default; "Fail at Scale", ACM Queue 2015) sheds
- * whoever has waited longer than the interval (100 ms by default), and longer than the target where the queue has not been
- * empty for an interval; `rfc8289` sheds one waiter, then more and more often, once waits have stayed above the target.
+ * It bounds a queue by the time that is spent in it, not by its length alone. It does not hold the queue: ask
+ * for each waiter that is taken out, and say when the queue is empty.
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -172,43 +169,41 @@ const ITS_BULKHEAD = { maxConcurrency: 1, maxQueue: 1 };
  * ```
  */
 export class CoDel extends Part {
-  /** The queue is empty `now`, on your clock. */
+  /** @param now The present, on your clock: the queue is empty. */
   constructor(settings: CoDelSettings, now: number) {
-    moment(now);
-    super(made("bulkhead", { ...ITS_BULKHEAD, ...settings }, () => load().codel(now)));
+    const given = [moment(now)] as const;
+    super(made("bulkhead", { maxConcurrency: 1, maxQueue: 1, ...settings }, () => load().co_del(...given)));
   }
 
   /** The queue has just been seen empty: before a waiter came, or after the last one has left. */
   onEmpty(now: number): void {
-    load().codel_empty(this.handle, moment(now));
+    load().co_del_on_empty(this.handle, moment(now));
   }
 
   /**
    * Is the waiter at hand shed? To be asked once for each one that is taken out.
    *
-   * @param sojourn How long it has waited, in milliseconds.
-   * @param now The present.
-   * @param scale What its importance stretches the allowed wait by; 0.01 to 100. A policy has 0.25 for `best_effort`, 0.5 for
-   * `degraded`, 1 for `normal` and 2 for `critical`.
+   * @param sojourn How long it has waited; 0 or more. In milliseconds.
+   * @param scale What its importance stretches the allowed wait by; 0.01 to 100. A policy has 0.25 for
+   * `best_effort`, 0.5 for `degraded`, 1 for `normal` and 2 for `critical`.
    */
   shouldShed(sojourn: number, now: number, scale = 1): boolean {
-    const wait = span("sojourn", sojourn);
-    return load().codel_shed(this.handle, wait, real("scale", scale, 0.01, 100), moment(now)) === 1;
+    return load().co_del_should_shed(this.handle, span("sojourn", sojourn), moment(now), real("scale", scale, 0.01, 100)) === 1;
   }
 
   /** Has the queue not been empty for a whole interval? Then serve the newest waiter first. */
   congested(now: number): boolean {
-    return load().codel_congested(this.handle, moment(now)) === 1;
+    return load().co_del_congested(this.handle, moment(now)) === 1;
   }
 
   /** Milliseconds that a waiter of scale 1 may have waited, under the law of `facebook`. */
   allowance(now: number): number {
-    return load().codel_allowance(this.handle, moment(now));
+    return load().co_del_allowance(this.handle, moment(now));
   }
 
-  /** Goes on with other settings. Another law begins anew. */
+  /** Goes on with other settings, the same keys as at first. Another law begins anew. */
   retune(settings: CoDelSettings): void {
-    const { handle } = this;
-    made("bulkhead", { ...ITS_BULKHEAD, ...settings }, () => load().codel_retune(handle));
+    const given = [this.handle] as const;
+    made("bulkhead", { maxConcurrency: 1, maxQueue: 1, ...settings }, () => load().co_del_retune(...given));
   }
 }

@@ -3,117 +3,24 @@
 import { ModuleUnavailable, NotReady } from "../errors.js";
 import type { Code } from "../module.js";
 import type { Pair } from "../native.js";
+import type { Exports } from "./exports.js";
 
 /** What the module exports: numbers in and out, words of 64 bits as `bigint`. */
-export interface Native {
+export interface Native extends Exports {
   readonly memory: WebAssembly.Memory;
   breaker_evidence(kind: number): number;
-  breaker(probeLease: number, seed: bigint): number;
-  breaker_retune(part: number, probeLease: number, now: number): number;
   breaker_state(part: number): number;
-  breaker_refuses(part: number, now: number): number;
   breaker_admit(part: number, now: number): number;
   breaker_record(part: number, word: number, outcome: number, now: number, own: number, bits: bigint): number;
   breaker_body(part: number, word: number, now: number, own: number, bits: bigint): number;
-  breaker_until(part: number): number;
-  breaker_failures(part: number, now: number): number;
-  breaker_throughput(part: number, now: number): number;
-  breaker_fresh(part: number, now: number): number;
-  breaker_reset(part: number): void;
-  breaker_forget_probes(part: number): void;
-  budget(): number;
-  earned_call(part: number, now: number): void;
-  earned_answer(part: number, now: number): void;
-  earned_withdraw(part: number, now: number): number;
-  earned_refund(part: number, now: number): void;
-  earned_balance(part: number, now: number): number;
-  window_deposit(part: number, now: number): void;
-  window_withdraw(part: number, now: number): number;
-  window_refund(part: number, charged: number, now: number): void;
-  window_balance(part: number, now: number): number;
-  ratio_call(part: number): void;
-  ratio_withdraw(part: number): number;
-  ratio_free(part: number): number;
-  ratio_refund(part: number): void;
-  ratio_balance(part: number): number;
-  share_acquire(part: number, calls: number): number;
-  share_end(part: number): void;
-  share_balance(part: number, calls: number): number;
-  share_in_flight(part: number): number;
-  tokens_failure(part: number): void;
-  tokens_success(part: number): void;
-  tokens_allow(part: number): number;
-  tokens_balance(part: number): number;
-  quota_acquire(part: number, kind: number): number;
-  quota_success(part: number, cost: number): void;
-  quota_refund(part: number, cost: number): void;
-  quota_available(part: number): number;
   retry_after(wallUs: number): number;
-  backoff(seed: bigint): number;
-  backoff_next(part: number, n: number): number;
-  backoff_delay(part: number, n: number, call: bigint): number;
-  backoff_ceiling(part: number, n: number): number;
-  aimd(): number;
-  aimd_limit(part: number): number;
-  aimd_exact(part: number): number;
-  aimd_latency(part: number, latency: number, now: number): void;
-  aimd_failure(part: number, latency: number, now: number): void;
-  aimd_timeout(part: number, now: number): void;
-  aimd_fresh(part: number, now: number): number;
-  aimd_retune(part: number): number;
-  gradient2(): number;
-  gradient2_limit(part: number): number;
-  gradient2_exact(part: number): number;
-  gradient2_baseline(part: number): number;
-  gradient2_latency(part: number, rtt: number, started: number, inFlight: number, now: number): void;
-  gradient2_drop(part: number, started: number, inFlight: number, now: number): void;
-  gradient2_fresh(part: number): number;
-  gradient2_retune(part: number): number;
-  codel(now: number): number;
-  codel_empty(part: number, now: number): void;
-  codel_congested(part: number, now: number): number;
-  codel_allowance(part: number, now: number): number;
-  codel_shed(part: number, sojourn: number, scale: number, now: number): number;
-  codel_retune(part: number): number;
-  p2(p: number): number;
-  p2_observe(part: number, x: number): void;
-  p2_estimate(part: number): number;
-  p2_count(part: number): number;
   p2_height(part: number, marker: number): number;
   p2_rank(part: number, marker: number): number;
-  windowed(p: number, window: number): number;
-  windowed_observe(part: number, x: number): void;
-  windowed_estimate(part: number): number;
-  windowed_count(part: number): number;
-  windowed_reset(part: number): void;
-  sketch(alpha: number): number;
   sketch_from_words(): number;
   sketch_to_words(part: number): number;
   sketch_words(): number;
-  sketch_add(part: number, x: number): void;
   sketch_merge(part: number, other: number): number;
-  sketch_quantile(part: number, q: number): number;
-  sketch_count(part: number): number;
-  sketch_sum(part: number): number;
-  sketch_min(part: number): number;
-  sketch_max(part: number): number;
-  sketch_alpha(part: number): number;
-  sketch_gamma(part: number): number;
-  sketch_clear(part: number): void;
   sketch_equals(part: number, other: number): number;
-  bucket(now: number): number;
-  bucket_acquire(part: number, cost: number, now: number): number;
-  bucket_wait(part: number, tokens: number, now: number): number;
-  bucket_level(part: number, now: number): number;
-  bucket_fresh(part: number, now: number): number;
-  bucket_retune(part: number, now: number): number;
-  gcra(): number;
-  gcra_acquire(part: number, cost: number, now: number): number;
-  gcra_fresh(part: number, now: number): number;
-  cubic(now: number): number;
-  cubic_acquire(part: number, now: number): number;
-  cubic_response(part: number, throttled: number, now: number): void;
-  cubic_rate(part: number): number;
   part_copy(handle: number): number;
   part_free(handle: number): void;
   part_count(): number;
@@ -121,14 +28,6 @@ export interface Native {
   store_execute(part: number, nowUs: number): number;
   strategy(seed: bigint, backoff: number, quota: number, retryUnknown: number): number;
   strategy_acquire(part: number): number;
-  strategy_refresh(
-    part: number,
-    token: number,
-    safe: number,
-    retryAfter: number,
-    throttling: number,
-    timeout: number,
-  ): number;
   strategy_success(part: number, token: number): void;
   strategy_available(part: number): number;
   token_count(token: number): number;
@@ -141,14 +40,18 @@ export interface Native {
   word(key: number): void;
   words(count: number): number;
   throttle_accepted(kind: number): number;
-  throttle(seed: bigint, now: number): number;
-  throttle_retune(part: number, now: number): number;
-  throttle_admit(part: number, now: number, own: number, bits: bigint): number;
-  throttle_record(part: number, accepted: number, now: number): void;
-  throttle_probability(part: number, now: number): number;
   throttle_requests(part: number, now: number): number;
   throttle_accepts(part: number, now: number): number;
-  throttle_fresh(part: number, now: number): number;
+  backoff_delay(part: number, n: number, own: number, call: bigint): number;
+  backoff_ceiling(part: number, n: number): number;
+  strategy_refresh(
+    part: number,
+    token: number,
+    safe: number,
+    retryAfter: number,
+    throttling: number,
+    timeout: number,
+  ): number;
 }
 
 /** Where the module comes from: at once, or fetched. */

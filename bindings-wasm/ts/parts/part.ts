@@ -102,6 +102,21 @@ export function word64(key: string, value: Seed): bigint {
   return is;
 }
 
+/** A draw of the caller's, or the part's own. */
+export function drawOf(key: string, bits: Seed | undefined): [own: number, bits: bigint] {
+  return bits === undefined ? [0, 0n] : [1, word64(key, bits)];
+}
+
+const LONGEST = 365 * 86_400_000;
+
+/** How long a probe keeps its place; NaN for what follows from the other settings. */
+export function lease(probeLease: number | undefined): number {
+  return probeLease === undefined ? Number.NaN : real("probeLease", probeLease, 0.001, LONGEST);
+}
+
+/** What a retry is paid for after. */
+export const PAID_FOR = ["transient", "timeout", "throttled"] as const;
+
 /** Where a part is that another one is told of. */
 export function handleOf<P extends Part>(key: string, part: P, kind: new (...args: never[]) => P): number {
   if (!(part instanceof kind)) throw new TypeError(`${key} = ${String(part)}: must be a ${kind.name}`);

@@ -1,26 +1,25 @@
-/**
- * Estimators of quantiles in bounded memory: what latency do 95 % of the calls not exceed?
- *
- * All of them take any unit, and all ignore NaN and the infinities, so that one bad reading spoils nothing.
- */
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
+/** Estimators of quantiles. */
 
 import { load, said, saidWords, sayWords } from "./native.js";
 import { handleOf, maybe, Part, real, type Seed, U32, whole, word64 } from "./part.js";
 
-// Core bounds what it is given to these, silently; here a number outside them is a mistake.
-const [LEAST, MOST] = [0.001, 0.999];
-const LEAST_WINDOW = 10;
 /** A sketch has 2,053 at most; what is far beyond that is not even copied. */
 const MOST_WORDS = 65_536;
 
+function parsed(word: string): bigint {
+  return /^[0-9]{1,20}$/.test(word) ? BigInt(word) : -1n;
+}
+
 /**
- * One quantile of all values so far, from five markers: the P² algorithm (Jain and Chlamtac, CACM 28(10), 1985; `docs/spec.md`,
- * 9.1).
+ * One quantile of all values so far, from five markers: the P² algorithm (`docs/spec.md`, 9.1).
  *
- * 88 bytes, whatever the number of values; there is no forgetting. Exact below five values; a quantile far from the middle is
- * told too low (or high) until some 3 ÷ (1 − p) values have moved the marker to its place.
+ * Jain and Chlamtac, CACM 28(10), 1985. 88 bytes, whatever the number of values; there is no forgetting.
+ * Exact below five values; a quantile far from the middle is told too low (or high) until some 3 ÷ (1 − p)
+ * values have moved the marker to its place.
  *
- * @throws RangeError If `p` is not from 0.001 to 0.999.
+ * @throws RangeError If one is outside its range.
  * @example
  * ```ts
  * const median = new parts.P2Quantile(0.5);
@@ -29,23 +28,24 @@ const MOST_WORDS = 65_536;
  * ```
  */
 export class P2Quantile extends Part {
+  /** @param p The quantile, 0.001 to 0.999; 0.5 is the median. */
   constructor(p: number) {
-    super(load().p2(real("p", p, LEAST, MOST)));
+    super(load().p2_quantile(real("p", p, 0.001, 0.999)));
   }
 
   /** Takes in one value. NaN and the infinities are ignored. */
   observe(x: number): void {
-    load().p2_observe(this.handle, x);
+    load().p2_quantile_observe(this.handle, x);
   }
 
   /** The estimate; undefined before the first value. */
   get estimate(): number | undefined {
-    return maybe(load().p2_estimate(this.handle));
+    return maybe(load().p2_quantile_estimate(this.handle));
   }
 
   /** How many values have been taken in. */
   get count(): number {
-    return load().p2_count(this.handle);
+    return load().p2_quantile_count(this.handle);
   }
 
   /** Heights of the five markers, and their ranks from 1; undefined below five values. */
@@ -63,7 +63,7 @@ export class P2Quantile extends Part {
  *
  * Two overlapping `P2Quantile`s, so that old values are forgotten and there is always an answer.
  *
- * @throws RangeError If `p` is not from 0.001 to 0.999, or `window` no whole number from 10 to 2^32 − 1.
+ * @throws RangeError If one is outside its range.
  * @example
  * ```ts
  * const p95 = new parts.WindowedP2Quantile(0.95, 512);
@@ -72,39 +72,43 @@ export class P2Quantile extends Part {
  * ```
  */
 export class WindowedP2Quantile extends Part {
-  /** `window` is how many values are remembered at most; an odd one is one value shorter. */
+  /**
+   * @param p The quantile, 0.001 to 0.999; 0.5 is the median.
+   * @param window How many values are remembered at most; 10 to 2^32 − 1. An odd window is one value shorter.
+   */
   constructor(p: number, window: number) {
-    super(load().windowed(real("p", p, LEAST, MOST), whole("window", window, LEAST_WINDOW, U32)));
+    super(load().windowed_p2_quantile(real("p", p, 0.001, 0.999), whole("window", window, 10, U32)));
   }
 
   /** Takes in one value. NaN and the infinities are ignored. */
   observe(x: number): void {
-    load().windowed_observe(this.handle, x);
+    load().windowed_p2_quantile_observe(this.handle, x);
   }
 
   /** The estimate; undefined before the first value, exact below five. */
   get estimate(): number | undefined {
-    return maybe(load().windowed_estimate(this.handle));
+    return maybe(load().windowed_p2_quantile_estimate(this.handle));
   }
 
   /** How many values are behind the estimate. */
   get count(): number {
-    return load().windowed_count(this.handle);
+    return load().windowed_p2_quantile_count(this.handle);
   }
 
   /** Forgets all values. */
   reset(): void {
-    load().windowed_reset(this.handle);
+    load().windowed_p2_quantile_reset(this.handle);
   }
 }
 
 /**
- * All quantiles within a relative accuracy, and mergeable: DDSketch (Masson, Rim and Lee, VLDB 2019; `docs/spec.md`, 9.3).
+ * All quantiles within a relative accuracy, and sketches that can be merged (`docs/spec.md`, 9.3).
  *
- * 16 KiB at most. A sketch is data: `toWords` and `fromWords` carry it to other processes and languages, and `JSON.stringify`
- * writes its words as texts, which `fromWords` takes too.
+ * Masson, Rim and Lee, VLDB 2019, with integer arithmetic: the same bins on every machine and in every
+ * language. At most 2,048 bins, 16 KiB; a negative value counts as zero. A sketch is data: equal ones compare
+ * equal, and it can be sent as words.
  *
- * @throws RangeError If `alpha` is not from 0.001 to 0.25.
+ * @throws RangeError If one is outside its range.
  * @example
  * ```ts
  * const [here, there] = [new parts.DDSketch(), new parts.DDSketch()];
@@ -118,9 +122,59 @@ export class WindowedP2Quantile extends Part {
  * ```
  */
 export class DDSketch extends Part {
-  /** `alpha` is the relative accuracy, 0.001 to 0.25; 0.01 if left out. */
+  /** @param alpha The relative accuracy, 0.001 to 0.25; by default 0.01, so 1 %. */
   constructor(alpha = 0.01) {
-    super(load().sketch(real("alpha", alpha, 0.001, 0.25)));
+    super(load().dd_sketch(real("alpha", alpha, 0.001, 0.25)));
+  }
+
+  /** Takes in one value. NaN and the infinities are ignored. */
+  add(x: number): void {
+    load().dd_sketch_add(this.handle, x);
+  }
+
+  /**
+   * What stands for the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
+   *
+   * Those two are exact, all others within `alpha` of the true value, relative to it. Undefined of an empty
+   * sketch. `q` is 0 to 1.
+   */
+  quantile(q: number): number | undefined {
+    return maybe(load().dd_sketch_quantile(this.handle, real("q", q, 0, 1)));
+  }
+
+  /** How many values have been taken in. */
+  get count(): number {
+    return load().dd_sketch_count(this.handle);
+  }
+
+  /** The sum of the values, in the order in which they came. */
+  get sum(): number {
+    return load().dd_sketch_sum(this.handle);
+  }
+
+  /** The least value, exactly; undefined of an empty sketch. */
+  get min(): number | undefined {
+    return maybe(load().dd_sketch_min(this.handle));
+  }
+
+  /** The greatest value, exactly; undefined of an empty sketch. */
+  get max(): number | undefined {
+    return maybe(load().dd_sketch_max(this.handle));
+  }
+
+  /** The relative accuracy that is kept: at most what was asked for. */
+  get alpha(): number {
+    return load().dd_sketch_alpha(this.handle);
+  }
+
+  /** (1 + alpha)/(1 − alpha): no bin is wider. Sketches of the same gamma can be merged. */
+  get gamma(): number {
+    return load().dd_sketch_gamma(this.handle);
+  }
+
+  /** Forgets all values and keeps the accuracy. */
+  clear(): void {
+    load().dd_sketch_clear(this.handle);
   }
 
   /**
@@ -150,11 +204,6 @@ export class DDSketch extends Part {
     return this.toWords().map(String);
   }
 
-  /** Takes in one value. NaN and the infinities are ignored. */
-  add(x: number): void {
-    load().sketch_add(this.handle, x);
-  }
-
   /**
    * Takes in all that another sketch holds, as if each of its values had been added here.
    *
@@ -165,55 +214,8 @@ export class DDSketch extends Part {
       throw new RangeError(`other: ${said()}`);
   }
 
-  /**
-   * What stands for the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest. Those two are exact, all
-   * others within `alpha` of the true value, relative to it. Undefined of an empty sketch.
-   */
-  quantile(q: number): number | undefined {
-    return maybe(load().sketch_quantile(this.handle, real("q", q, 0, 1)));
-  }
-
-  /** How many values have been taken in. */
-  get count(): number {
-    return load().sketch_count(this.handle);
-  }
-
-  /** The sum of the values, in the order in which they came. */
-  get sum(): number {
-    return load().sketch_sum(this.handle);
-  }
-
-  /** The least value, exactly; undefined of an empty sketch. */
-  get min(): number | undefined {
-    return maybe(load().sketch_min(this.handle));
-  }
-
-  /** The greatest value, exactly; undefined of an empty sketch. */
-  get max(): number | undefined {
-    return maybe(load().sketch_max(this.handle));
-  }
-
-  /** The relative accuracy that is kept: at most what was asked for. */
-  get alpha(): number {
-    return load().sketch_alpha(this.handle);
-  }
-
-  /** (1 + alpha)/(1 − alpha): no bin is wider. Sketches of the same gamma can be merged. */
-  get gamma(): number {
-    return load().sketch_gamma(this.handle);
-  }
-
-  /** Forgets all values and keeps the accuracy. */
-  clear(): void {
-    load().sketch_clear(this.handle);
-  }
-
   /** Does it hold the same, to the last count? */
   equals(other: DDSketch): boolean {
     return load().sketch_equals(this.handle, handleOf("other", other, DDSketch)) === 1;
   }
-}
-
-function parsed(word: string): bigint {
-  return /^[0-9]{1,20}$/.test(word) ? BigInt(word) : -1n;
 }

@@ -1,17 +1,21 @@
-/** How fast: rate limits, and a send rate that throttles cut. */
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
+/** How fast: rate limits, and the cubic send rate. */
 
 import type { RateLimit } from "../options_gen.js";
 import { load } from "./native.js";
 import { type May, made, maybe, moment, type Needs, Part, U32, whole } from "./part.js";
 
-/** The keys of a rate limit. */
-export type RateSettings = Needs<RateLimit, "permits" | "per"> & May<RateLimit, "burst">;
+/** Settings of a `TokenBucket`. */
+export type RateSettings =
+  Needs<RateLimit, "permits" | "per"> &
+  May<RateLimit, "burst">;
 
 /**
  * A rate and a burst: a bucket that starts full and refills continuously (`docs/spec.md`, 3.1).
  *
- * Integers only, so nothing drifts; a clock that runs back mints nothing, and a silence of hours gives one burst. Within any
- * span t it grants at most `burst` + t·`permits`/`per`. `burst` is `permits` where it is left out.
+ * Integers only, so nothing drifts; a clock that runs back mints nothing, and a silence of hours gives one
+ * burst. Within any span t it grants at most `burst` + t·`permits`/`per`.
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -23,63 +27,65 @@ export type RateSettings = Needs<RateLimit, "permits" | "per"> & May<RateLimit, 
  * ```
  */
 export class TokenBucket extends Part {
-  /** It fills from `now` on, on your clock. */
+  /** @param now The moment from which it fills, on your clock. */
   constructor(settings: RateSettings, now: number) {
-    moment(now);
-    super(made("rateLimit", settings, () => load().bucket(now)));
+    const given = [moment(now)] as const;
+    super(made("rateLimit", settings, () => load().token_bucket(...given)));
   }
 
   /** Takes `cost` tokens (0 to 2^32 − 1), if there are enough. A cost of 0 is always granted. */
   tryTake(now: number, cost = 1): boolean {
-    return this.acquire(now, cost) === 0;
+    return load().token_bucket_try_take(this.handle, moment(now), whole("cost", cost, 0, U32)) === 1;
   }
 
   /**
    * Takes `cost` tokens, or takes none and says when to come back.
    *
-   * @returns 0 where they were taken. Else the milliseconds until there are enough, rounded up to a microsecond; Infinity for
-   * a cost above the burst.
+   * 0 where they were taken. Else the milliseconds until there are enough, rounded up to a microsecond;
+   * Infinity for a cost above the burst.
    */
   acquire(now: number, cost = 1): number {
-    return load().bucket_acquire(this.handle, whole("cost", cost, 0, U32), moment(now));
+    return load().token_bucket_acquire(this.handle, moment(now), whole("cost", cost, 0, U32));
   }
 
   /**
    * Milliseconds until `tokens` in all (0 to 2^53 − 1) will have flowed in beyond what is used; takes none.
    *
-   * Linear, also above the burst: those who queue take their tokens as they come, so the third of three that want one each
-   * waits `waitFor(now, 3)`.
+   * Linear, also above the burst: those who queue take their tokens as they come, so the third of three that
+   * want one each waits for 3.
    */
   waitFor(now: number, tokens = 1): number {
-    return load().bucket_wait(this.handle, whole("tokens", tokens, 0, Number.MAX_SAFE_INTEGER), moment(now));
+    return load().token_bucket_wait_for(this.handle, moment(now), whole("tokens", tokens, 0, Number.MAX_SAFE_INTEGER));
   }
 
   /** Whole tokens that are there now. */
   level(now: number): number {
-    return load().bucket_level(this.handle, moment(now));
+    return load().token_bucket_level(this.handle, moment(now));
   }
 
   /** Is it full, as a new one is? */
   isFresh(now: number): boolean {
-    return load().bucket_fresh(this.handle, moment(now)) === 1;
+    return load().token_bucket_is_fresh(this.handle, moment(now)) === 1;
   }
 
   /**
-   * Goes on with other settings, the same keys as at first, and the tokens that are there. They are capped at the new burst;
-   * a larger burst fills at the new rate. A change to and fro mints nothing.
+   * Goes on with other settings, the same keys as at first, and the tokens that are there.
+   *
+   * They are capped at the new burst; a larger burst fills at the new rate. A change to and fro mints
+   * nothing.
    */
   retune(settings: RateSettings, now: number): void {
-    const { handle } = this;
-    moment(now);
-    made("rateLimit", settings, () => load().bucket_retune(handle, now));
+    const given = [this.handle, moment(now)] as const;
+    made("rateLimit", settings, () => load().token_bucket_retune(...given));
   }
 }
 
 /**
- * The same rate limit kept as one moment: the generic cell rate algorithm (`docs/spec.md`, 3.3; ITU-T I.371).
+ * The same rate limit kept as one moment: the generic cell rate algorithm (`docs/spec.md`, 3.3).
  *
- * It decides as a `TokenBucket` of the same settings wherever `permits` divide `per` in microseconds; elsewhere its interval is
- * rounded up to whole microseconds, so that it never grants more. Starts full. A clock that runs back mints nothing.
+ * ITU-T I.371. It decides as a `TokenBucket` of the same settings wherever `permits` divide `per` in
+ * microseconds; elsewhere its interval is rounded up to whole microseconds, so that it never grants more.
+ * Starts full. A clock that runs back mints nothing.
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -96,25 +102,30 @@ export class Gcra extends Part {
 
   /** Takes `cost` tokens (0 to 2^32 − 1), if there are enough. A cost of 0 is always granted. */
   tryTake(now: number, cost = 1): boolean {
-    return this.acquire(now, cost) === 0;
+    return load().gcra_try_take(this.handle, moment(now), whole("cost", cost, 0, U32)) === 1;
   }
 
-  /** Takes `cost` tokens: 0; or takes none: the milliseconds until there are enough, Infinity for a cost above the burst. */
+  /**
+   * Takes `cost` tokens, or takes none and says when to come back.
+   *
+   * 0 where they were taken. Else the milliseconds until there are enough, rounded up to a microsecond;
+   * Infinity for a cost above the burst.
+   */
   acquire(now: number, cost = 1): number {
-    return load().gcra_acquire(this.handle, whole("cost", cost, 0, U32), moment(now));
+    return load().gcra_acquire(this.handle, moment(now), whole("cost", cost, 0, U32));
   }
 
   /** Is it full, as a new one is? */
   isFresh(now: number): boolean {
-    return load().gcra_fresh(this.handle, moment(now)) === 1;
+    return load().gcra_is_fresh(this.handle, moment(now)) === 1;
   }
 }
 
 /**
  * A send rate that throttles cut, and that grows back along a cubic curve (the AWS SDKs' adaptive mode).
  *
- * Off, and free, until the first throttle; never below 0.5 sends a second. The curve is CUBIC's (RFC 9438) with β = 0.7 and
- * C = 0.4 (`docs/spec.md`, 2.14).
+ * Off, and free, until the first throttle; never below 0.5 sends a second. The curve is CUBIC's (RFC 9438)
+ * with β = 0.7 and C = 0.4 (`docs/spec.md`, 2.14).
  *
  * @example
  * ```ts
@@ -125,23 +136,23 @@ export class Gcra extends Part {
  * ```
  */
 export class CubicRate extends Part {
-  /** Sends are measured from `now` on, on your clock. */
+  /** @param now The moment from which sends are measured. */
   constructor(now: number) {
-    super(load().cubic(moment(now)));
+    super(load().cubic_rate(moment(now)));
   }
 
   /** Takes one send: 0, or the milliseconds to wait before asking again. */
   acquire(now: number): number {
-    return load().cubic_acquire(this.handle, moment(now));
+    return load().cubic_rate_acquire(this.handle, moment(now));
   }
 
   /** Counts an answer: a throttled one cuts the rate, any other lets it grow. */
   onResponse(throttled: boolean, now: number): void {
-    load().cubic_response(this.handle, throttled ? 1 : 0, moment(now));
+    load().cubic_rate_on_response(this.handle, throttled ? 1 : 0, moment(now));
   }
 
   /** Sends per second that are allowed; undefined before the first throttle. */
   get rate(): number | undefined {
-    return maybe(load().cubic_rate(this.handle));
+    return maybe(load().cubic_rate_rate(this.handle));
   }
 }

@@ -1,62 +1,68 @@
 //! The lone parts, described once: what they are made of, what they do, and what people have to know of them.
 //!
-//! From this come the wrappers of all languages. What a language does in a way of its own stands in `parts/own/`, by part.
+//! The description is `parts/*.txt`, a file for each group. From it come the wrappers of all languages. What a language does in a
+//! way of its own stands in `parts/own/`, by part.
 
-mod breaker;
-mod budgets;
 mod kotlin;
-mod limits;
 mod native;
 mod python;
-mod quantiles;
-mod rates;
+mod read;
 mod swift;
+mod typescript;
+mod wasm;
 
 /// The generated files, by path from the root of the repository.
 pub fn files() -> Vec<(String, String)> {
-    GROUPS
-        .iter()
-        .flat_map(|group| {
-            let parts: Vec<_> = parts().into_iter().filter(|part| part.group == *group).collect();
-            [
-                native::pyo3(group, &parts),
-                native::uniffi(group, &parts),
-                python::file(group, &parts),
-                kotlin::file(group, &parts),
-                swift::file(group, &parts),
-            ]
-        })
-        .collect()
+    let parts = read::parts();
+    let by_group = GROUPS.iter().flat_map(|(group, _)| {
+        let parts: Vec<_> = parts.iter().filter(|part| part.group == *group).collect();
+        [
+            native::pyo3(group, &parts),
+            native::uniffi(group, &parts),
+            python::file(group, &parts),
+            kotlin::file(group, &parts),
+            swift::file(group, &parts),
+            wasm::file(group, &parts),
+            typescript::file(group, &parts),
+        ]
+    });
+    by_group.chain([wasm::exports(&parts)]).collect()
 }
 
-/// The files of a language, each of several parts.
-const GROUPS: [&str; 6] = ["breaker", "budgets", "delay", "limit", "quantile", "rate"];
-
-/// All parts, but for the retry strategy: its wrappers are written by hand.
-fn parts() -> Vec<Part> {
-    let all = [breaker::parts(), budgets::parts(), limits::parts(), quantiles::parts(), rates::parts()];
-    all.into_iter().flatten().collect()
-}
+/// The files of a language, each of several parts, and their descriptions. Not of the retry strategy: its wrappers are by hand.
+const GROUPS: [(&str, &str); 6] = [
+    ("breaker", include_str!("parts/breaker.txt")),
+    ("budgets", include_str!("parts/budgets.txt")),
+    ("delay", include_str!("parts/delay.txt")),
+    ("limit", include_str!("parts/limit.txt")),
+    ("quantile", include_str!("parts/quantile.txt")),
+    ("rate", include_str!("parts/rate.txt")),
+];
 
 /// A part.
+#[derive(Default)]
 pub struct Part {
     pub group: &'static str,
     pub name: &'static str,
-    /// How Rust gets the settings out of a policy: its method, or a closure; empty where there are none.
+    /// The method of a policy that gives core's settings; empty where there are none.
     pub settings: &'static str,
     /// The table of a policy whose keys the settings are.
     pub table: &'static str,
     /// Keys that make the settings those of this part, and their values.
-    pub fixed: &'static [(&'static str, &'static str)],
+    pub fixed: Vec<(&'static str, &'static str)>,
     pub keys: Vec<Setting>,
     /// What a new one needs beside its settings.
     pub beside: Vec<Arg>,
     /// What its draws are for, where it draws.
     pub draws: Option<&'static str>,
     pub doc: &'static str,
+    /// Examples.
     pub python: &'static str,
     pub kotlin: &'static str,
     pub swift: &'static str,
+    pub typescript: &'static str,
+    /// The names of its settings, and of these with a seed, in TypeScript.
+    pub named: Vec<&'static str>,
     pub methods: Vec<Method>,
     /// What a change of settings keeps, and whether it needs the time; empty where there is none.
     pub retune: (&'static str, bool),
@@ -142,94 +148,7 @@ pub struct Method {
     pub own: bool,
 }
 
-pub fn part(group: &'static str, name: &'static str, doc: &'static str) -> Part {
-    Part {
-        group,
-        name,
-        doc,
-        settings: "",
-        table: "",
-        fixed: &[],
-        keys: Vec::new(),
-        beside: Vec::new(),
-        draws: None,
-        python: "",
-        kotlin: "",
-        swift: "",
-        methods: Vec::new(),
-        retune: ("", false),
-    }
-}
-
 impl Part {
-    fn set(self, settings: &'static str, table: &'static str, fixed: &'static [(&str, &str)]) -> Self {
-        Self { settings, table, fixed, ..self }
-    }
-
-    fn needs(self, name: &'static str, doc: &'static str) -> Self {
-        self.setting(name, doc, true)
-    }
-
-    fn may(self, names: &'static str) -> Self {
-        names.split(' ').fold(self, |part, name| part.setting(name, "", false))
-    }
-
-    fn setting(mut self, name: &'static str, doc: &'static str, needed: bool) -> Self {
-        self.keys.push(Setting { name, needed, doc });
-        self
-    }
-
-    fn beside(mut self, arg: Arg) -> Self {
-        self.beside.push(arg);
-        self
-    }
-
-    /// It draws, for this purpose of core's.
-    fn draws(mut self, purpose: &'static str) -> Self {
-        self.draws = Some(purpose);
-        self
-    }
-
-    fn examples(self, python: &'static str, kotlin: &'static str, swift: &'static str) -> Self {
-        Self { python, kotlin, swift, ..self }
-    }
-
-    fn does(mut self, name: &'static str, args: &[Arg], ret: Ret, doc: &'static str) -> Self {
-        let args = args.to_vec();
-        self.methods.push(Method { name, args, ret, doc, property: false, core: "", swift: "", own: false });
-        self
-    }
-
-    fn has(self, name: &'static str, ret: Ret, doc: &'static str) -> Self {
-        let part = self.does(name, &[], ret, doc);
-        part.last(|method| method.property = true)
-    }
-
-    /// Core's name for the method before, and the order of core's arguments.
-    fn core(self, call: &'static str) -> Self {
-        self.last(|method| method.core = call)
-    }
-
-    /// Swift's name and labels for the method before.
-    fn swift(self, form: &'static str) -> Self {
-        self.last(|method| method.swift = form)
-    }
-
-    /// The Rust of the method before is in `own`.
-    fn own(self) -> Self {
-        self.last(|method| method.own = true)
-    }
-
-    fn retune(mut self, doc: &'static str, timed: bool) -> Self {
-        self.retune = (doc, timed);
-        self
-    }
-
-    fn last(mut self, change: impl FnOnce(&mut Method)) -> Self {
-        change(self.methods.last_mut().expect("a method stands before"));
-        self
-    }
-
     /// What a change of settings needs beside them.
     pub fn retuned(&self) -> Vec<Arg> {
         let lease = self.beside.iter().filter(|arg| arg.kind == Kind::Lease).cloned();
@@ -251,27 +170,8 @@ impl Part {
     }
 }
 
-pub fn arg(name: &'static str, kind: Kind) -> Arg {
-    Arg { name, kind, default: "", doc: "" }
-}
-
 pub fn now() -> Arg {
-    arg("now", Kind::Moment)
-}
-
-fn seed() -> Arg {
-    arg("seed", Kind::Seed)
-        .told("All the randomness there is, 64 bits; drawn from the operating system where it is left out.")
-}
-
-impl Arg {
-    fn or(self, default: &'static str) -> Self {
-        Self { default, ..self }
-    }
-
-    fn told(self, doc: &'static str) -> Self {
-        Self { doc, ..self }
-    }
+    Arg { name: "now", kind: Kind::Moment, default: "", doc: "" }
 }
 
 /// The paragraphs of a text, between empty lines.

@@ -24,8 +24,16 @@ const PLACES: [(&str, &[&str]); 6] = [
 ];
 
 /// The generator's own files.
-const GENERATOR: [&str; 5] =
-    ["parts.rs", "parts/native.rs", "parts/python.rs", "parts/kotlin.rs", "parts/swift.rs"];
+const GENERATOR: [&str; 8] = [
+    "parts.rs",
+    "parts/read.rs",
+    "parts/native.rs",
+    "parts/wasm.rs",
+    "parts/python.rs",
+    "parts/kotlin.rs",
+    "parts/swift.rs",
+    "parts/typescript.rs",
+];
 const GENERATORS_FOLDER: &str = "xtask/generate/src";
 
 /// What is counted.

@@ -27,7 +27,7 @@ const IMPORTS: &[(&str, &str)] = &[
     ("dev.tidegate.ffi.parseRetryAfter as parse", " parse("),
 ];
 
-pub fn file(group: &str, parts: &[Part]) -> (String, String) {
+pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
     let name = match group {
         "breaker" => "Breakers",
         "budgets" => "Budgets",
@@ -103,7 +103,7 @@ fn class(text: &mut String, part: &Part) {
 
 /// What makes or changes a part with settings.
 fn made(part: &Part, make: &str) -> String {
-    let fixed = match part.fixed {
+    let fixed = match &part.fixed[..] {
         [] => String::new(),
         fixed => {
             let literal = |value: &str| {

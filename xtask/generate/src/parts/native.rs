@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 
 use super::{Arg, Kind, Method, Part, Ret, now, own, paragraphs};
 
-const HEAD: &str = "// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.\n\n";
+pub const HEAD: &str =
+    "// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.\n\n";
 
 /// Who the wrapper is for.
 #[derive(Clone, Copy, PartialEq)]
@@ -17,11 +18,11 @@ enum Host {
 
 use Host::{Python, Uniffi};
 
-pub fn pyo3(group: &str, parts: &[Part]) -> (String, String) {
+pub fn pyo3(group: &str, parts: &[&Part]) -> (String, String) {
     (format!("bindings-python/src/parts/{group}.rs"), file(group, parts, Python))
 }
 
-pub fn uniffi(group: &str, parts: &[Part]) -> (String, String) {
+pub fn uniffi(group: &str, parts: &[&Part]) -> (String, String) {
     (format!("bindings-uniffi/src/parts/{group}.rs"), file(group, parts, Uniffi))
 }
 
@@ -105,50 +106,58 @@ impl Host {
     }
 }
 
-fn file(group: &str, parts: &[Part], host: Host) -> String {
+fn file(group: &str, parts: &[&Part], host: Host) -> String {
     let mut body = String::new();
     for part in parts {
         class(&mut body, part, host);
     }
     body += own(host.own(), &format!("file {group}"));
-    let mut text = HEAD.to_owned();
-    let title = match group {
+    let mut imports: Vec<(&str, &[&str])> = Vec::new();
+    if host == Uniffi {
+        imports.push(("std::sync", &["Arc"]));
+    }
+    imports.push(("parking_lot", &["Mutex"]));
+    if host == Python {
+        imports.push(("pyo3::exceptions", &["PyValueError"]));
+        imports.push(("pyo3", &["Bound", "PyAny", "PyResult", "pyclass", "pyfunction", "pymethods"]));
+    }
+    imports.push(("tidegate::rng", &["Purpose"]));
+    let helpers: &[&str] = &[
+        "Drawn", "Pairs", "argument", "class", "leased", "moment", "paid_for", "reading", "seconds",
+        "settings", "span", "time", "until",
+    ];
+    imports.push(("super", helpers));
+    if host == Uniffi {
+        imports.push(("crate", &["Invalid"]));
+    }
+    formatted(&format!("{HEAD}//! {}\n\n{}\n{body}", title(group), used(&body, &imports)))
+}
+
+/// What a file is about.
+pub fn title(group: &str) -> &'static str {
+    match group {
         "breaker" => "Who is let through: the circuit breaker and the adaptive throttle.",
         "budgets" => "How many retries: the budgets, of every kind.",
         "delay" => "Delays: the backoff, and what a server asks for.",
         "limit" => "How much at once: the controllers of adaptive limits, and of a queue.",
         "quantile" => "Estimators of quantiles.",
         _ => "How fast: rate limits, and the cubic send rate.",
-    };
-    let _ = writeln!(text, "//! {title}\n");
+    }
+}
+
+/// The imports that this code needs.
+pub fn used(body: &str, imports: &[(&str, &[&str])]) -> String {
     let code = body.lines().filter(|line| !line.trim_start().starts_with("//"));
     let words: Vec<_> =
         code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).collect();
-    let mut used = |path: &str, names: &[&str]| {
-        let known = |name: &&&str| words.contains(*name);
-        let names: Vec<_> = names.iter().filter(known).copied().collect();
+    let mut text = String::new();
+    for (path, names) in imports {
+        let names: Vec<_> = names.iter().filter(|name| words.contains(*name)).copied().collect();
         if !names.is_empty() {
             let _ = writeln!(text, "use {path}::{{{}}};", names.join(", "));
         }
-    };
-    if host == Uniffi {
-        used("std::sync", &["Arc"]);
     }
-    used("parking_lot", &["Mutex"]);
-    if host == Python {
-        used("pyo3::exceptions", &["PyValueError"]);
-        used("pyo3", &["Bound", "PyAny", "PyResult", "pyclass", "pyfunction", "pymethods"]);
-    }
-    used("tidegate::rng", &["Purpose"]);
-    let helpers = [
-        "Drawn", "Pairs", "argument", "class", "leased", "moment", "paid_for", "reading", "seconds",
-        "settings", "span", "time", "until",
-    ];
-    used("super", &helpers);
-    if host == Uniffi {
-        used("crate", &["Invalid"]);
-    }
-    formatted(&(text + "\n" + &body))
+    text
 }
 
 fn class(text: &mut String, part: &Part, host: Host) {
@@ -188,8 +197,8 @@ fn class(text: &mut String, part: &Part, host: Host) {
 
 /// Core's settings of the pairs.
 fn settings(part: &Part) -> String {
-    let of = match part.fixed {
-        _ if part.settings.starts_with('|') => part.settings.into(),
+    let of = match part.fixed[..] {
+        _ if part.settings == "backoff" => "|policy| Some(policy.backoff())".into(),
         _ if part.settings != "budget" => format!("tidegate::Policy::{}", part.settings),
         [(_, kind), ..] => {
             let variant = kind[..1].to_uppercase() + &kind[1..];
@@ -257,17 +266,12 @@ fn does(text: &mut String, part: &Part, method: &Method, host: Host) {
             let _ = writeln!(lets, "let {} = {given};", arg.name);
         }
     }
-    let order = if method.core.is_empty() {
-        std::iter::once(method.name).chain(method.args.iter().map(|arg| arg.name)).collect()
-    } else {
-        method.core.split(' ').collect::<Vec<_>>()
-    };
     let mut receiver = if part.draws.is_some() { "self.0.lock().part" } else { "self.0.lock()" };
     if let (Some(purpose), true) = (part.draws, method.args.iter().any(|arg| arg.kind == Kind::Bits)) {
         let _ = write!(lets, "let mut it = self.0.lock();\nlet bits = it.bits(bits, Purpose::{purpose});\n");
         receiver = "it.part";
     }
-    let core = format!("{receiver}.{}({})", order[0], order[1..].join(", "));
+    let core = format!("{receiver}.{}", core_call(method, str::to_owned));
     let (kind, answer) = host.answer(method.ret, &core);
     let (ret, answer) = match (fallible, kind) {
         (true, "") => (format!("-> {}", host.result("()")), format!("{answer}\nOk(())")),
@@ -281,6 +285,15 @@ fn does(text: &mut String, part: &Part, method: &Method, host: Host) {
     let (public, name) = (host.public(), method.name);
     let _ =
         write!(text, "/// {doc}\n{public}fn {name}(&self{}) {ret} {{\n{lets}{answer}\n}}\n\n", args.concat());
+}
+
+/// The call of core's method, with what each of its arguments is given.
+pub fn core_call(method: &Method, given: impl Fn(&str) -> String) -> String {
+    let names = || std::iter::once(method.name).chain(method.args.iter().map(|arg| arg.name));
+    let order: Vec<_> =
+        if method.core.is_empty() { names().collect() } else { method.core.split(' ').collect() };
+    let given: Vec<_> = order[1..].iter().map(|name| given(name)).collect();
+    format!("{}({})", order[0], given.join(", "))
 }
 
 fn retune(text: &mut String, part: &Part, host: Host) {
@@ -309,7 +322,7 @@ fn retune(text: &mut String, part: &Part, host: Host) {
 }
 
 /// Texts as Rust has them.
-fn words(text: &str) -> String {
+pub fn words(text: &str) -> String {
     let mut text = text.to_owned();
     for (mark, word) in [
         ("{none}", "`None`"),
@@ -326,7 +339,7 @@ fn words(text: &str) -> String {
 }
 
 /// Rust as `cargo fmt` leaves it.
-fn formatted(text: &str) -> String {
+pub fn formatted(text: &str) -> String {
     let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let mut rustfmt = Command::new("rustfmt")
         .args(["--edition", "2024", "--config-path", config])

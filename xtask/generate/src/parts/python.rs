@@ -56,7 +56,7 @@ const IMPORTS: &[Import] = &[
     ("type", 3, "tidegate._engine.clock", &[("Span", "Span")]),
 ];
 
-pub fn file(group: &str, parts: &[Part]) -> (String, String) {
+pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
     let mut body = String::new();
     let tail = own(OWN, &format!("file {group}"));
     if !tail.is_empty() {

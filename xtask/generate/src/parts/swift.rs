@@ -8,7 +8,7 @@ const WIDTH: usize = 140;
 const OWN: &str = include_str!("own/swift.swift.in");
 const FOLDER: &str = "bindings-uniffi/swift/Sources/Tidegate/Parts";
 
-pub fn file(group: &str, parts: &[Part]) -> (String, String) {
+pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
     let name = match group {
         "breaker" => "Gates",
         "budgets" => "Budgets",
@@ -25,7 +25,7 @@ pub fn file(group: &str, parts: &[Part]) -> (String, String) {
     if !odd.is_empty() {
         let _ = writeln!(text, "{}", indented(odd, "    "));
     }
-    let classes: Vec<_> = parts.iter().map(class).collect();
+    let classes: Vec<_> = parts.iter().map(|part| class(part)).collect();
     text += &classes.join("\n");
     (format!("{FOLDER}/{name}.swift"), text + "}\n")
 }

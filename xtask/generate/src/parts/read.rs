@@ -1,0 +1,148 @@
+//! Reads the description of the parts.
+//!
+//! An item is a line, `<word> <rest> # <text>`; the lines below it that are indented by four are its text, too: paragraphs, and
+//! arguments as `- <name>: <text>`. An argument is `<name>: <kind> = <default>`; `now` is a moment. A mistake in it panics, for
+//! whoever generates.
+
+use super::{Arg, GROUPS, Kind, Method, Part, Ret, Setting};
+
+pub fn parts() -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for (group, text) in GROUPS {
+        for (word, rest, body) in items(text) {
+            if word == "part" {
+                parts.push(Part { group, name: rest, doc: body, ..Part::default() });
+            } else {
+                take(parts.last_mut().expect("a part comes first"), word, rest, body);
+            }
+        }
+    }
+    parts
+}
+
+/// The items: word, rest and text.
+fn items(text: &'static str) -> Vec<(&'static str, &'static str, &'static str)> {
+    let mut items: Vec<(&str, String)> = Vec::new();
+    for line in text.lines() {
+        match (line.strip_prefix("    "), items.last_mut()) {
+            (Some(more), Some((_, body))) => {
+                body.push_str(more);
+                body.push('\n');
+            }
+            (_, Some((_, body))) if line.is_empty() => body.push('\n'),
+            _ => {
+                let (head, body) = line.split_once(" # ").unwrap_or((line, ""));
+                items.push((head, format!("{body}\n")));
+            }
+        }
+    }
+    let split = |(head, body): (&'static str, String)| {
+        let (word, rest) = head.split_once(' ').unwrap_or((head, ""));
+        (word, rest, body.leak().trim_matches('\n'))
+    };
+    items.into_iter().map(split).collect()
+}
+
+fn take(part: &mut Part, word: &str, rest: &'static str, body: &'static str) {
+    match word {
+        "settings" => {
+            let mut words = rest.split(' ');
+            part.table = words.next().unwrap_or_default();
+            part.settings = words.next().unwrap_or_default();
+            part.fixed = words.filter_map(|pair| pair.split_once('=')).collect();
+        }
+        "draws" => part.draws = Some(rest),
+        "needs" | "may" => {
+            let setting = |name| Setting { name, needed: word == "needs", doc: body };
+            part.keys.extend(rest.split(' ').map(setting));
+        }
+        "beside" => part.beside.push(Arg { doc: body, ..arg(rest) }),
+        "python" => part.python = body,
+        "kotlin" => part.kotlin = body,
+        "swift" => part.swift = body,
+        "typescript" => {
+            part.typescript = body;
+            part.named = rest.split_whitespace().collect();
+        }
+        "does" | "has" => part.methods.push(method(word == "has", rest, body)),
+        "retune" => part.retune = (body, rest == "now"),
+        other => panic!("{}: {other} is no item", part.name),
+    }
+}
+
+/// `try_take(now, cost: hot(32) = 1) -> done | core try_take cost now`
+fn method(property: bool, rest: &'static str, body: &'static str) -> Method {
+    let mut words = rest.split(" | ");
+    let form = words.next().unwrap_or_default();
+    let (call, ret) = form.split_once(" -> ").unwrap_or((form, ""));
+    let (name, args) = call.split_once('(').unwrap_or((call, ")"));
+    let mut args: Vec<_> = split(args.strip_suffix(')').expect("arguments end")).map(arg).collect();
+    let (doc, told) = body.split_once("\n- ").unwrap_or((body, ""));
+    for (name, doc) in told.split("\n- ").filter_map(|line| line.split_once(": ")) {
+        args.iter_mut().find(|arg| arg.name == name).expect("an argument is told of").doc = doc;
+    }
+    let mut method = Method { name, args, ret: answer(ret), doc, property, core: "", swift: "", own: false };
+    for word in words {
+        match word.split_once(' ').unwrap_or((word, "")) {
+            ("core", order) => method.core = order,
+            ("swift", form) => method.swift = form,
+            ("own", _) => method.own = true,
+            (other, _) => panic!("{name}: {other} is no mark"),
+        }
+    }
+    method
+}
+
+/// Arguments, between commas that are not in brackets.
+fn split(args: &'static str) -> impl Iterator<Item = &'static str> {
+    let mut depth = 0;
+    let between = move |letter| {
+        depth += i32::from(letter == '(') - i32::from(letter == ')');
+        depth == 0 && letter == ','
+    };
+    args.split(between).map(str::trim).filter(|arg| !arg.is_empty())
+}
+
+fn arg(text: &'static str) -> Arg {
+    let (text, default) = text.split_once(" = ").unwrap_or((text, ""));
+    let (name, kind) = text.split_once(": ").unwrap_or((text, "moment"));
+    let (word, range) = kind.trim_end_matches(')').split_once('(').unwrap_or((kind, ""));
+    let (least, most) = range.split_once(", ").unwrap_or(("", range));
+    let bits = || most.parse().expect("a number of bits");
+    let real = |text: &str| text.parse().expect("a number");
+    let kind = match word {
+        "moment" => Kind::Moment,
+        "span" => Kind::Span,
+        "lease" => Kind::Lease,
+        "whole" => Kind::Whole(least.parse().expect("a whole number"), bits()),
+        "hot" => Kind::Hot(bits()),
+        "real" => Kind::Real(real(least), real(most)),
+        "float" => Kind::Float,
+        "flag" => Kind::Flag,
+        "bits" => Kind::Bits,
+        "seed" => Kind::Seed,
+        "paid_for" => Kind::PaidFor,
+        other => panic!("{name}: {other} is no kind"),
+    };
+    Arg { name, kind, default, doc: "" }
+}
+
+fn answer(word: &str) -> Ret {
+    match word {
+        "" => Ret::Nothing,
+        "flag" => Ret::Flag,
+        "done" => Ret::Done,
+        "u32" => Ret::U32,
+        "u64" => Ret::U64,
+        "cost" => Ret::Cost,
+        "real" => Ret::Real,
+        "real?" => Ret::MaybeReal,
+        "span" => Ret::Span,
+        "span?" => Ret::MaybeSpan,
+        "latency?" => Ret::MaybeLatency,
+        "moment?" => Ret::MaybeMoment,
+        "wait" => Ret::Wait,
+        "taken" => Ret::Taken,
+        other => panic!("{other} is no answer"),
+    }
+}

@@ -1,0 +1,294 @@
+//! The classes of `tidegate/parts`.
+
+use std::fmt::Write;
+
+use super::native::{HEAD, title};
+use super::wasm::function;
+use super::{Arg, Kind, Method, Part, Ret, camel, indented, own, paragraphs, translated, wrapped};
+
+const WIDTH: usize = 110;
+const OWN: &str = include_str!("own/typescript.ts.in");
+
+/// What may be imported, and from where.
+const IMPORTS: &[(&str, &[&str])] = &[
+    ("../wire.js", &["type Class", "KINDS"]),
+    ("./native.js", &["load", "said", "saidWords", "say", "sayWords"]),
+    (
+        "./part.js",
+        &[
+            "drawOf",
+            "handleOf",
+            "lease",
+            "type May",
+            "made",
+            "maybe",
+            "moment",
+            "type Needs",
+            "PAID_FOR",
+            "Part",
+            "placeOf",
+            "real",
+            "type Seed",
+            "seedOf",
+            "span",
+            "U16",
+            "U32",
+            "whole",
+            "word64",
+        ],
+    ),
+];
+
+pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
+    let mut body = own(OWN, &format!("file {group}")).to_owned();
+    body += if body.is_empty() { "" } else { "\n" };
+    let mut keys: Vec<String> = Vec::new();
+    for (place, part) in parts.iter().enumerate() {
+        let new = !parts[..place].iter().any(|other| other.named == part.named);
+        if new && !part.named.is_empty() {
+            settings(&mut body, part);
+            let name = part.options();
+            keys.push(if name == part.name { format!("{name} as {name}Keys") } else { name });
+        }
+        class(&mut body, part);
+    }
+    keys.dedup();
+    let mut text = format!("{}\n\n/** {} */\n\n", HEAD.trim_end(), title(group));
+    if !keys.is_empty() {
+        let _ = writeln!(text, "import type {{ {} }} from \"../options_gen.js\";", keys.join(", "));
+    }
+    let code = body.lines().filter(|line| !line.trim_start().starts_with('*'));
+    let words: Vec<_> =
+        code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).collect();
+    for (from, names) in IMPORTS {
+        let known = |name: &&&str| words.contains(&name.trim_start_matches("type "));
+        let names: Vec<_> = names.iter().filter(known).copied().collect();
+        if !names.is_empty() {
+            let _ = writeln!(text, "import {{ {} }} from \"{from}\";", names.join(", "));
+        }
+    }
+    (format!("bindings-wasm/ts/parts/{group}.ts"), text + &body)
+}
+
+/// The types of a part's settings.
+fn settings(text: &mut String, part: &Part) {
+    let table = if part.options() == part.name { part.options() + "Keys" } else { part.options() };
+    let of = |needed: bool, kind: &str| {
+        let keys = part.keys.iter().filter(|setting| setting.needed == needed);
+        let keys: Vec<_> = keys.map(|setting| format!("\"{}\"", camel(setting.name))).collect();
+        (!keys.is_empty()).then(|| format!("{kind}<{table}, {}>", keys.join(" | ")))
+    };
+    let mut all: Vec<_> = of(true, "Needs").into_iter().chain(of(false, "May")).collect();
+    for (place, name) in part.named.iter().enumerate() {
+        for arg in &part.beside {
+            // The last one has the seed, the first one what else is optional.
+            let field = match arg.kind {
+                Kind::Seed if place + 1 == part.named.len() => "Seed",
+                Kind::Lease if place == 0 => "number",
+                _ => continue,
+            };
+            let mut field_text = String::from("{\n");
+            comment(&mut field_text, "  ", &[told(arg)]);
+            let _ = write!(field_text, "  readonly {}?: {field} | undefined;\n}}", camel(arg.name));
+            all.push(field_text);
+        }
+        let what = if place > 0 {
+            format!("How a `{}` is made", part.name)
+        } else {
+            format!("Settings of a `{}`", part.name)
+        };
+        let _ = write!(text, "\n/** {what}. */\nexport type {name} =");
+        for (n, piece) in all.iter().enumerate() {
+            let _ = write!(text, "{}{piece}", if n == 0 { "\n  " } else { " &\n  " });
+        }
+        *text += ";\n";
+        all = vec![(*name).to_owned()];
+    }
+}
+
+fn class(text: &mut String, part: &Part) {
+    let name = part.name;
+    let mut doc: Vec<_> = paragraphs(part.doc).into_iter().map(words).collect();
+    if !part.settings.is_empty() {
+        doc.push("@throws PolicyError If a setting is outside its range.".into());
+    } else if part.beside.iter().any(|arg| matches!(arg.kind, Kind::Real(..))) {
+        doc.push("@throws RangeError If one is outside its range.".into());
+    }
+    doc.push(format!("@example\n```ts\n{}\n```", part.typescript));
+    text.push('\n');
+    comment(text, "", &doc);
+    let _ = writeln!(text, "export class {name} extends Part {{");
+    constructor(text, part);
+    for method in &part.methods {
+        does(text, part, method);
+    }
+    let odd = own(OWN, name);
+    if !odd.is_empty() {
+        let _ = write!(text, "\n{}", indented(odd, "  "));
+    }
+    if !part.retune.0.is_empty() {
+        let now = if part.retune.1 { ", now: number" } else { "" };
+        text.push('\n');
+        comment(text, "  ", &paragraphs(part.retune.0).into_iter().map(words).collect::<Vec<_>>());
+        let _ = writeln!(text, "  retune(settings: {}{now}): void {{", part.named[0]);
+        let args: Vec<_> =
+            ["this.handle".to_owned()].into_iter().chain(part.retuned().iter().map(passed)).collect();
+        let apart: Vec<_> = part.beside.iter().filter(|arg| arg.kind == Kind::Lease).collect();
+        let made = made(text, part, "settings", &apart, &args, "_retune");
+        let _ = writeln!(text, "    {made};\n  }}");
+    }
+    *text += "}\n";
+}
+
+/// What makes or changes a part with settings. What else there is is looked at before, so that settings are left nowhere.
+fn made(text: &mut String, part: &Part, from: &str, apart: &[&Arg], args: &[String], of: &str) -> String {
+    let mut rest = from.to_owned();
+    if !apart.is_empty() {
+        let names: Vec<_> = apart.iter().map(|arg| camel(arg.name)).collect();
+        let _ = writeln!(text, "    const {{ {}, ...rest }} = {from};", names.join(", "));
+        rest = "rest".into();
+    }
+    let mut given = "";
+    if !args.is_empty() {
+        let _ = writeln!(text, "    const given = [{}] as const;", args.join(", "));
+        given = "...given";
+    }
+    if !part.fixed.is_empty() {
+        let literal = |value: &str| {
+            if value.parse::<u32>().is_ok() { value.into() } else { format!("\"{value}\"") }
+        };
+        let fixed = part.fixed.iter().map(|(key, value)| format!("{}: {}, ", camel(key), literal(value)));
+        rest = format!("{{ {}...{rest} }}", fixed.collect::<Vec<_>>().concat());
+    }
+    format!("made(\"{}\", {rest}, () => load().{}({given}))", camel(part.table), function(part, of))
+}
+
+fn constructor(text: &mut String, part: &Part) {
+    let apart: Vec<_> =
+        part.beside.iter().filter(|arg| matches!(arg.kind, Kind::Seed | Kind::Lease)).collect();
+    let beside: Vec<_> =
+        part.beside.iter().filter(|arg| !matches!(arg.kind, Kind::Seed | Kind::Lease)).collect();
+    if beside.iter().any(|arg| !arg.doc.is_empty()) {
+        comment(text, "  ", &beside.iter().map(|arg| param(arg)).collect::<Vec<_>>());
+    }
+    let mut declared: Vec<_> = beside.iter().map(|arg| parameter(arg)).collect();
+    let given: Vec<_> = part.beside.iter().map(passed).collect();
+    if part.settings.is_empty() {
+        let call = format!("load().{}({})", function(part, ""), given.join(", "));
+        let _ = writeln!(text, "  constructor({}) {{\n    super({call});\n  }}", declared.join(", "));
+        return;
+    }
+    let from = if apart.is_empty() { "settings" } else { "options" };
+    let default = part.keys.iter().all(|setting| !setting.needed) && beside.is_empty();
+    let kind = part.named.last().expect("settings have a name");
+    declared.insert(0, format!("{from}: {kind}{}", if default { " = {}" } else { "" }));
+    let _ = writeln!(text, "  constructor({}) {{", declared.join(", "));
+    let made = made(text, part, from, &apart, &given, "");
+    let _ = writeln!(text, "    super({made});\n  }}");
+}
+
+fn parameter(arg: &Arg) -> String {
+    let name = camel(arg.name);
+    match (arg.kind, arg.default) {
+        (Kind::PaidFor, default) => format!("{name}: (typeof PAID_FOR)[number] = \"{default}\""),
+        (Kind::Bits, _) => format!("{name}?: Seed"),
+        (Kind::Flag, _) => format!("{name}: boolean"),
+        (_, "") => format!("{name}: number"),
+        (_, default) => format!("{name} = {}", default.trim_end_matches(".0")),
+    }
+}
+
+fn passed(arg: &Arg) -> String {
+    let name = camel(arg.name);
+    match arg.kind {
+        Kind::Moment if name == "now" => "moment(now)".into(),
+        Kind::Moment => format!("moment({name}, \"{name}\")"),
+        Kind::Span => format!("span(\"{name}\", {name})"),
+        Kind::Lease => format!("lease({name})"),
+        Kind::Seed => format!("seedOf({name})"),
+        Kind::Bits => format!("...drawOf(\"{name}\", {name})"),
+        Kind::Whole(least, 8) => format!("whole(\"{name}\", {name}, {least}, 255)"),
+        Kind::Hot(64) => format!("whole(\"{name}\", {name}, 0, Number.MAX_SAFE_INTEGER)"),
+        Kind::Whole(least, bits) => format!("whole(\"{name}\", {name}, {least}, U{bits})"),
+        Kind::Hot(bits) => format!("whole(\"{name}\", {name}, 0, U{bits})"),
+        Kind::Real(least, most) => format!("real(\"{name}\", {name}, {least}, {most})"),
+        Kind::Flag => format!("{name} ? 1 : 0"),
+        Kind::PaidFor => format!("placeOf(\"{name}\", {name}, PAID_FOR)"),
+        Kind::Float => name,
+    }
+}
+
+fn does(text: &mut String, part: &Part, method: &Method) {
+    let mut doc: Vec<_> = paragraphs(method.doc).into_iter().map(words).collect();
+    doc.extend(method.args.iter().filter(|arg| !arg.doc.is_empty()).map(param));
+    text.push('\n');
+    comment(text, "  ", &doc);
+    let given: Vec<_> =
+        ["this.handle".to_owned()].into_iter().chain(method.args.iter().map(passed)).collect();
+    let call = format!("load().{}({})", function(part, &format!("_{}", method.name)), given.join(", "));
+    let (kind, answer) = match method.ret {
+        Ret::Nothing => ("void", call),
+        Ret::Flag | Ret::Done => ("boolean", format!("return {call} === 1")),
+        Ret::Cost | Ret::MaybeReal | Ret::MaybeSpan | Ret::MaybeLatency | Ret::MaybeMoment => {
+            ("number | undefined", format!("return maybe({call})"))
+        }
+        _ => ("number", format!("return {call}")),
+    };
+    let declared: Vec<_> = method.args.iter().map(parameter).collect();
+    let get = if method.property { "get " } else { "" };
+    let head = format!("{get}{}({}): {kind}", camel(method.name), declared.join(", "));
+    let _ = writeln!(text, "  {head} {{\n    {answer};\n  }}");
+}
+
+/// What there is to say of an argument.
+fn param(arg: &Arg) -> String {
+    format!("@param {} {}", camel(arg.name), told(arg))
+}
+
+fn told(arg: &Arg) -> String {
+    let unit = if matches!(arg.kind, Kind::Span | Kind::Lease) { " In milliseconds." } else { "" };
+    words(arg.doc) + unit
+}
+
+/// A comment of these paragraphs; those with a mark stand together, and an example as it is.
+fn comment(text: &mut String, indent: &str, doc: &[String]) {
+    if let [one] = doc
+        && indent.len() + one.chars().count() + 7 <= WIDTH
+    {
+        let _ = writeln!(text, "{indent}/** {one} */");
+        return;
+    }
+    let _ = writeln!(text, "{indent}/**");
+    let start = format!("{indent} * ");
+    for (place, paragraph) in doc.iter().enumerate() {
+        let marked = |paragraph: &String| paragraph.starts_with('@');
+        if place > 0 && !(marked(&doc[place - 1]) && marked(paragraph)) {
+            let _ = writeln!(text, "{indent} *");
+        }
+        if paragraph.starts_with("@example") {
+            *text += &indented(paragraph, &start);
+        } else {
+            *text += &wrapped(paragraph, WIDTH, &start, &start);
+        }
+    }
+    let _ = writeln!(text, "{indent} */");
+}
+
+/// Texts in JavaScript's terms.
+fn words(text: &str) -> String {
+    translated(
+        text,
+        &[
+            ("{none}", "undefined"),
+            ("{None}", "Undefined"),
+            ("{Time}", "Milliseconds"),
+            ("{the_time}", "the milliseconds"),
+            ("{Zero}", "0"),
+            ("{zero}", "0"),
+            ("{never}", "Infinity"),
+            ("{in_seconds}", " in milliseconds"),
+            ("{u32}", "2^32 − 1"),
+            ("{u64}", "2^53 − 1"),
+        ],
+    )
+}
