@@ -34,24 +34,53 @@ final class Twins: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         return task
     }
 
-    private static func entry(_ of: URLSession) -> Entry {
-        let (entry, gone) = all.withLock { all in
+    /// Closes those whose session is gone, and with them the connections that they keep. False where no other session can go.
+    @discardableResult static func sweep() -> Bool {
+        let (gone, more) = all.withLock { all in
             let gone = all.filter { $0.value.of == nil }
             for id in gone.keys { all[id] = nil }
-            if let known = all[ObjectIdentifier(of)] { return (known, gone) }
+            let more = all.values.contains { $0.of !== URLSession.shared }
+            if !more { sweeping.withLock { $0 = false } }
+            return (gone.values, more)
+        }
+        for each in gone {
+            each.plain.finishTasksAndInvalidate()
+            each.streaming.finishTasksAndInvalidate()
+        }
+        return more
+    }
+
+    /// How long connections are kept, at most, whose session is gone. Nobody tells that it is.
+    private static let interval = Duration.seconds(2)
+    private static let sweeping = Locked(false)
+
+    private static func sweepNowAndThen() {
+        let runs = sweeping.withLock { running in
+            defer { running = true }
+            return running
+        }
+        if runs { return }
+        Task.detached(priority: .background) {
+            repeat { try await Task.sleep(for: interval) } while sweep()
+        }
+    }
+
+    private static func entry(_ of: URLSession) -> Entry {
+        all.withLock { all in
+            let known = all[ObjectIdentifier(of)]
+            if let known, known.of != nil { return known }
             let (streams, configuration) = (Twins(), of.configuration)
             configuration.urlCache = nil
             let entry = Entry(
                 of: of, plain: URLSession(configuration: configuration, delegate: of.delegate, delegateQueue: nil),
                 streaming: URLSession(configuration: configuration, delegate: streams, delegateQueue: nil), streams: streams)
             all[ObjectIdentifier(of)] = entry
-            return (entry, gone)
+            // Of an earlier session at the same address.
+            known?.plain.finishTasksAndInvalidate()
+            known?.streaming.finishTasksAndInvalidate()
+            if of !== URLSession.shared { sweepNowAndThen() }
+            return entry
         }
-        for each in gone.values {
-            each.plain.finishTasksAndInvalidate()
-            each.streaming.finishTasksAndInvalidate()
-        }
-        return entry
     }
 
     private func transfer(_ task: URLSessionTask) -> Transfer? { transfers.withLock { $0[task.taskIdentifier] } }

@@ -17,11 +17,10 @@ enum Adapter: String, CaseIterable, CustomTestStringConvertible {
 
 /// The rules that every adapter keeps (`hosts.md`), for each way to send a request. Rule 4 for streams is in `StreamingTests`, 5 with
 /// 1,000 trials and 13 in `RuleTests`, 10 in `RunTests`, 12 in `EngineTests` and core's own.
-@Suite(.serialized) struct MatrixTests {
-    private static let own = Result { try Origin() }
+@Suite(.serialized, LeavesNothing(.matrix)) struct MatrixTests {
     let origin: Origin
-    let engine = Engine(seed: 5)
-    let session = URLSession(configuration: .ephemeral)
+    let engine = made(Engine(seed: 5))
+    let session = made(URLSession(configuration: .ephemeral))
     let file = FileManager.default.temporaryDirectory.appendingPathComponent("tidegate-\(UUID().uuidString)")
 
     /// What came of it: nil of `status` where there is an error, which is in `error`.
@@ -33,7 +32,7 @@ enum Adapter: String, CaseIterable, CustomTestStringConvertible {
     }
 
     init() throws {
-        origin = try Self.own.get()
+        origin = try Origin.matrix.get()
         try Data("sent".utf8).write(to: file)
     }
 

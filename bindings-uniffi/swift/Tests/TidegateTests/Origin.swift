@@ -7,8 +7,11 @@ import FoundationNetworking
 
 /// The faulty server of `tests/origin`: `TIDEGATE_ORIGIN` names its program. It ends with its standard input.
 final class Origin: Sendable {
-    /// One for the tests that take turns.
-    static let shared: Result<Origin, any Error> = Result { try Origin() }
+    // Suites run beside each other, so each has one of its own.
+    static let shared = Result { try Origin() }
+    static let streaming = Result { try Origin() }
+    static let matrix = Result { try Origin() }
+    static let threads = Result { try Origin() }
 
     let url: URL
     private let control: URL
@@ -31,6 +34,7 @@ final class Origin: Sendable {
     struct Stats: Decodable {
         let requests: Int
         let in_flight: Int
+        let connections_open: Int
     }
 
     private struct Ready: Decodable {

@@ -9,16 +9,13 @@ import FoundationNetworking
 #endif
 
 /// Answers whose bodies are read as they come: slot, deadline and connection go on until they have been.
-@Suite(.serialized) struct StreamingTests {
+@Suite(.serialized, LeavesNothing(.streaming)) struct StreamingTests {
     let origin: Origin
-    let engine = Engine(seed: 5)
-    let session = URLSession(configuration: .ephemeral)
-
-    /// Of its own: suites run beside each other.
-    private static let own = Result { try Origin() }
+    let engine = made(Engine(seed: 5))
+    let session = made(URLSession(configuration: .ephemeral))
 
     init() throws {
-        origin = try Self.own.get()
+        origin = try Origin.streaming.get()
     }
 
     private func http(

@@ -9,10 +9,10 @@ import FoundationNetworking
 #endif
 
 /// `URLSession` under a policy, against the faulty origin: the rules that every adapter keeps.
-@Suite(.serialized) struct URLSessionTests {
+@Suite(.serialized, LeavesNothing(.shared)) struct URLSessionTests {
     let origin: Origin
-    let engine = Engine(seed: 5)
-    let session = URLSession(configuration: .ephemeral)
+    let engine = made(Engine(seed: 5))
+    let session = made(URLSession(configuration: .ephemeral))
 
     init() throws {
         origin = try Origin.shared.get()
