@@ -42,6 +42,7 @@ mod classify;
 mod codel;
 mod debt;
 mod engine;
+pub mod errors;
 pub mod fleet;
 mod full;
 mod hash;

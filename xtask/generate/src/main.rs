@@ -3,6 +3,7 @@
 //! `cargo xtask generate` runs it. It is a crate of its own because xtask is std-only and does not wait for core to
 //! compile.
 
+mod errors;
 mod facts;
 mod kotlin;
 mod parts;
@@ -20,7 +21,8 @@ use std::{env, fs};
 /// The generated files, by path from the root of the repository.
 fn files() -> Vec<(String, String)> {
     let options = options().map(|(path, text)| (path.to_owned(), text));
-    options.into_iter().chain(parts::files()).collect()
+    let errors = errors::files().map(|(path, text)| (path.to_owned(), text));
+    options.into_iter().chain(errors).chain(parts::files()).collect()
 }
 
 /// What follows from the table of keys.
