@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { policy } from "../ts/node.js";
 import { Ticker } from "../ts/ticker.js";
 import { hang } from "./support/functions.js";
+import { random } from "./support/random.js";
 import { engine, turns } from "./support/setup.js";
 
 /** What moves the time of a test. */
@@ -156,6 +157,59 @@ describe("the ticker", () => {
     vi.advanceTimersByTime(30);
     expect(fired).toEqual(["a", "b"]);
     for (const place of places) ticker.drop(place);
+  });
+
+  test("is as fine after a burst as before it", () => {
+    vi.useFakeTimers();
+    const { ticker, fired, owner, set } = make();
+    const burst = Array.from({ length: 100_000 }, () => ticker.add(owner("burst"), 1e9));
+    for (const place of burst) ticker.drop(place);
+    const places = [ticker.add(owner("5 ms"), 5000), ticker.add(owner("20 ms"), 20_000)];
+    for (let ms = 1; ms <= 20; ms += 1) {
+      set(ms * 1000);
+      vi.advanceTimersByTime(1);
+      expect(fired).toEqual(ms < 5 ? [] : ms < 20 ? ["5 ms"] : ["5 ms", "20 ms"]);
+    }
+    for (const place of places) ticker.drop(place);
+  });
+
+  test("keeps thousands of moments that come, change and go, and fires each at its own", () => {
+    vi.useFakeTimers();
+    const { ticker, set } = make();
+    const draw = random();
+    const due = new Map<number, number>();
+    const late: number[] = [];
+    let now = 0;
+    const add = () => {
+      const at = now + 1000 + Math.floor(draw() * 50_000);
+      let place = -1;
+      const tick = () => {
+        if (due.get(place) !== undefined && (due.get(place) as number) <= now) due.delete(place);
+        else late.push(place);
+        ticker.drop(place);
+      };
+      place = ticker.add({ tick }, at);
+      due.set(place, at);
+    };
+    for (let ms = 1; ms <= 400; ms += 1) {
+      for (let n = 0; n < 20; n += 1) add();
+      for (const [place] of due) {
+        if (draw() < 0.02) {
+          ticker.drop(place);
+          due.delete(place);
+        } else if (draw() < 0.03) {
+          const at = now + 1000 + Math.floor(draw() * 50_000);
+          ticker.set(place, at);
+          due.set(place, at);
+        }
+      }
+      now = ms * 1000;
+      set(now);
+      vi.advanceTimersByTime(1);
+      expect([...due.values()].filter((at) => at <= now)).toEqual([]);
+    }
+    expect([late, ticker.size]).toEqual([[], due.size]);
+    for (const [place] of due) ticker.drop(place);
   });
 
   test("cuts waits that are longer than a timer can be", () => {

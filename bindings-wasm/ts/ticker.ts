@@ -1,4 +1,4 @@
-/** One timer for all calls of an engine: moments in a typed array, and one `setTimeout`. */
+/** One timer for all calls of an engine: moments in a heap, and one `setTimeout`. */
 
 import { complain } from "./classify.js";
 import type { Clock, Due } from "./clock.js";
@@ -12,8 +12,6 @@ export interface Timed {
 
 /** `setTimeout` takes no more: 2^31 − 1 ms. Longer waits are cut, and the engine asked again. */
 export const LONGEST = 2 ** 31 - 1;
-/** Milliseconds between two firings for each moment kept: with many calls the timer takes a part of the thread only. */
-const COALESCE = 1e-3;
 
 /** Keeps moments, and tells their owners when they come. */
 export interface Moments {
@@ -35,7 +33,11 @@ type Timer = { ref?: () => void; unref?: () => void } | undefined;
 export class Ticker implements Due, Moments {
   readonly #now: () => number;
   readonly #clock: Clock | undefined;
-  #dues = new Float64Array(16).fill(Infinity);
+  /** The moment of each place. */
+  #dues = new Float64Array(16);
+  /** A binary heap of the places that are kept, the earliest moment first; and where in it each place is. */
+  #heap = new Int32Array(16);
+  #at = new Int32Array(16);
   #owners: (Timed | undefined)[] = [];
   #free: number[] = [];
   #kept = 0;
@@ -65,21 +67,28 @@ export class Ticker implements Due, Moments {
   /** Keeps a moment (µs) for its owner; the place it is kept at, for `set` and `drop`. */
   add(owner: Timed, due: number): number {
     const place = this.#free.pop() ?? this.#owners.length;
-    if (place >= this.#dues.length) {
-      const more = new Float64Array(place * 2).fill(Infinity);
-      more.set(this.#dues);
-      this.#dues = more;
-    }
+    if (place >= this.#dues.length) this.#grow(place * 2);
     this.#owners[place] = owner;
+    this.#dues[place] = due;
+    this.#at[place] = this.#kept;
     this.#kept += 1;
-    this.set(place, due);
+    this.#rise(place);
+    this.#look(due);
     this.#hold();
     return place;
   }
 
   /** Changes a moment; Infinity for never. */
   set(place: number, due: number): void {
+    const before = this.#dues[place] as number;
     this.#dues[place] = due;
+    if (due < before) this.#rise(place);
+    else this.#sink(place);
+    this.#look(due);
+  }
+
+  /** Sees to it that somebody looks at this moment. */
+  #look(due: number): void {
     if (this.#firing) return;
     // A timer that was made by fake timers which are gone would never fire, so one made by another function is no timer.
     if (due < this.next || (this.#with !== globalThis.setTimeout && due < Infinity)) {
@@ -104,9 +113,14 @@ export class Ticker implements Due, Moments {
 
   /** Forgets a moment. With the last one the timer goes too. */
   drop(place: number): void {
-    this.#dues[place] = Infinity;
     this.#owners[place] = undefined;
     this.#kept -= 1;
+    const last = this.#heap[this.#kept] as number;
+    if (last !== place) {
+      this.#at[last] = this.#at[place] as number;
+      if ((this.#dues[last] as number) < (this.#dues[place] as number)) this.#rise(last);
+      else this.#sink(last);
+    }
     this.#weak.delete(place);
     this.#free.push(place);
     if (this.#kept === 0 && !this.#stays()) {
@@ -134,13 +148,19 @@ export class Ticker implements Due, Moments {
     this.#firing = true;
     try {
       const now = this.#now();
-      const count = this.#owners.length;
-      for (let place = 0; place < count; place += 1) {
-        if ((this.#dues[place] as number) <= now) {
-          this.#dues[place] = Infinity;
-          const owner = this.#owners[place];
-          if (owner !== undefined) ticked(owner);
-        }
+      const due: [owner: Timed, place: number, at: number][] = [];
+      for (;;) {
+        const place = this.#heap[0] as number;
+        const at = this.#dues[place] as number;
+        if (this.#kept === 0 || at > now || at === Infinity) break;
+        due.push([this.#owners[place] as Timed, place, at]);
+        this.set(place, Infinity);
+      }
+      // Those of one moment in the order of their places.
+      due.sort((one, other) => one[2] - other[2] || one[1] - other[1]);
+      for (const [owner, place] of due) {
+        // Another one that was due may have dropped it, or given it another moment.
+        if (this.#owners[place] === owner && this.#dues[place] === Infinity) ticked(owner);
       }
     } finally {
       this.#firing = false;
@@ -150,9 +170,54 @@ export class Ticker implements Due, Moments {
 
   /** Sets the timer for the earliest moment. */
   #again(): void {
-    let next = Infinity;
-    for (const due of this.#dues) if (due < next) next = due;
-    if (next < Infinity) this.#schedule(Math.max(next, this.#now() + COALESCE * 1000 * this.#owners.length));
+    const next = this.#kept === 0 ? Infinity : (this.#dues[this.#heap[0] as number] as number);
+    if (next < Infinity) this.#schedule(next);
+  }
+
+  #grow(length: number): void {
+    const dues = new Float64Array(length);
+    const heap = new Int32Array(length);
+    const at = new Int32Array(length);
+    dues.set(this.#dues);
+    heap.set(this.#heap);
+    at.set(this.#at);
+    [this.#dues, this.#heap, this.#at] = [dues, heap, at];
+  }
+
+  #put(at: number, place: number): void {
+    this.#heap[at] = place;
+    this.#at[place] = at;
+  }
+
+  /** Moves a place up in the heap, as far as its moment is earlier than those above it. */
+  #rise(place: number): void {
+    const due = this.#dues[place] as number;
+    let at = this.#at[place] as number;
+    while (at > 0) {
+      const above = this.#heap[(at - 1) >> 1] as number;
+      if ((this.#dues[above] as number) <= due) break;
+      this.#put(at, above);
+      at = (at - 1) >> 1;
+    }
+    this.#put(at, place);
+  }
+
+  /** Moves a place down in the heap, as far as its moment is later than those below it. */
+  #sink(place: number): void {
+    const due = this.#dues[place] as number;
+    let at = this.#at[place] as number;
+    for (;;) {
+      let below = 2 * at + 1;
+      if (below >= this.#kept) break;
+      const right = this.#heap[below + 1] as number;
+      const left = this.#heap[below] as number;
+      if (below + 1 < this.#kept && (this.#dues[right] as number) < (this.#dues[left] as number)) below += 1;
+      const earliest = this.#heap[below] as number;
+      if ((this.#dues[earliest] as number) >= due) break;
+      this.#put(at, earliest);
+      at = below;
+    }
+    this.#put(at, place);
   }
 
   #schedule(due: number): void {
