@@ -13,6 +13,7 @@ mod rust;
 mod schema;
 mod swift;
 mod typescript;
+mod wire;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,7 +23,8 @@ use std::{env, fs};
 fn files() -> Vec<(String, String)> {
     let options = options().map(|(path, text)| (path.to_owned(), text));
     let errors = errors::files().map(|(path, text)| (path.to_owned(), text));
-    options.into_iter().chain(errors).chain(parts::files()).collect()
+    let words = ("bindings-wasm/ts/wire_gen.ts".to_owned(), wire::text());
+    options.into_iter().chain(errors).chain([words]).chain(parts::files()).collect()
 }
 
 /// What follows from the table of keys.
