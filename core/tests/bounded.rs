@@ -284,6 +284,57 @@ fn waiters_of_a_rate_whose_store_is_lost_are_refused_a_part_at_a_time() {
     );
 }
 
+/// Calls that wait for a store's first answer about the slots of a bulkhead: how each ended, and how many still wait.
+fn unserved(more: &[(&'static str, Value<'static>)], reply: Reply<'_>) -> (Vec<Verdict>, usize) {
+    let mut engine = Engine::new(3, Options::default());
+    let _ = engine.attach_store(StoreKind::Lua, "", 7, at(0));
+    let base = [("bulkhead.max_concurrency", Number(4.0)), ("bulkhead.store", Text("fleet"))];
+    let policy = engine.policy(Policy::from_pairs("p", &[&base, more].concat()).unwrap()).unwrap();
+    let route = engine.route(policy, "a", at(0));
+    let request = Request { may_park: true, ..Request::default() };
+    for _ in 0..WAITERS {
+        assert!(matches!(engine.begin(route, &request, at(0)).1.action, Action::Wait { .. }));
+    }
+    let (mut commands, mut woken, mut ended) = (Vec::new(), Vec::new(), Vec::new());
+    engine.take_commands(&mut commands);
+    engine.take_wakes(&mut woken);
+    woken.clear();
+    assert!(engine.on_reply(commands[0].id, reply, at(1)).wakes);
+    assert!(engine.work() <= MOST && engine.has_chores());
+    engine.take_wakes(&mut woken);
+    while let Some(call) = woken.pop() {
+        let action = engine.on(call, Event::Poll, at(1)).action;
+        assert!(engine.work() <= MOST);
+        ended.extend(match action {
+            Action::Done { verdict, .. } if verdict != Verdict::Stale => Some(verdict),
+            _ => None,
+        });
+        engine.take_wakes(&mut woken);
+    }
+    assert!(!engine.has_chores());
+    engine.check().unwrap();
+    let waiting = WAITERS - ended.len();
+    (ended, waiting)
+}
+
+#[test]
+fn who_waits_for_slots_that_the_store_does_not_have_is_refused_a_part_at_a_time() {
+    // Its store is lost, and nobody is to run without it.
+    let (ended, waiting) = unserved(&[("bulkhead.on_loss", Text("closed"))], Reply::Lost);
+    assert!(ended.iter().all(|verdict| *verdict == Verdict::StoreUnavailable));
+    assert_eq!((ended.len(), waiting), (WAITERS, 0));
+    // The fleet is full: a queue of 100 is left.
+    let full = Reply::Bytes(b"0 0 4 0 0");
+    let (ended, waiting) = unserved(&[("bulkhead.max_queue", Number(100.0))], full);
+    assert!(ended.iter().all(|verdict| *verdict == Verdict::QueueFull));
+    assert_eq!((ended.len(), waiting), (WAITERS - 100, 100));
+    // Nobody waits where `acquire_timeout` is 0.
+    let hasty = [("bulkhead.max_queue", Number(30_000.0)), ("bulkhead.acquire_timeout", Number(0.0))];
+    let (ended, waiting) = unserved(&hasty, full);
+    assert!(ended.iter().all(|verdict| *verdict == Verdict::AcquireTimeout));
+    assert_eq!((ended.len(), waiting), (WAITERS, 0));
+}
+
 /// An engine of so many routes, each with something to remember, and one call in every tenth.
 fn many(routes: u32, max: u32) -> (Engine, PolicyId, Vec<CallId>) {
     let mut engine = Engine::new(3, Options::default().max_routes(max));

@@ -34,6 +34,8 @@ pub(super) enum Chore {
     Changed { policy: u16, from: u32 },
     /// The permits of a pool have become the fleet's, or are so no more, and routes from this slot on do not know it.
     Leased { home: PoolAt, from: u32 },
+    /// The store has no slots for a pool, or is gone (`false`), and calls that must not wait for them have not been refused.
+    Unserved(PoolAt, bool),
 }
 
 /// How much a step may still do, and what is left to do.

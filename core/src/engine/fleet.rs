@@ -29,6 +29,7 @@ use crate::full;
 use crate::policy::Policy;
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
+pub(super) use command::Part;
 use command::Pending;
 use health::Health;
 

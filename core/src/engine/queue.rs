@@ -222,16 +222,12 @@ impl Pool {
     }
 
     /// All who wait, of the lowest criticality first, each by arrival.
-    pub fn queue(&self, calls: &Arena) -> Vec<Slot> {
-        let mut all = Vec::new();
-        for list in &self.waiting {
-            let mut next = list.head;
-            while next != Slot::NONE {
-                all.push(next);
-                next = calls[next].links().1;
-            }
-        }
-        all
+    pub fn queue<'a>(&'a self, calls: &'a Arena) -> impl Iterator<Item = Slot> + 'a {
+        let listed = |slot: Slot| (slot != Slot::NONE).then_some(slot);
+        let all = self.waiting.iter();
+        all.flat_map(move |list| {
+            core::iter::successors(list.head(), move |slot| listed(calls[*slot].links().1))
+        })
     }
 
     /// How many wait, as the lists count them; for the books.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::Engine;
 use super::automaton::State;
 use super::chores::Chore;
+use super::fleet::Part;
 use crate::time::Time;
 
 impl Engine {
@@ -30,6 +31,12 @@ impl Engine {
                     self.fleet_desk().change_routes(policy, from, &mut BTreeMap::new(), now);
                 }
                 Chore::Leased { home, from } => self.desk.tell_users(home, from),
+                // If the store has been lost or has come back since, that decides about those who are left.
+                Chore::Unserved(home, up) => {
+                    if up == self.fleet_desk().store_up(home, Part::Slots) {
+                        self.desk.refuse_unserved(home, up, now);
+                    }
+                }
             }
         }
     }

@@ -53,7 +53,7 @@ pub(super) enum Subject {
 
 /// What of a route a command is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Part {
+pub(in crate::engine) enum Part {
     Rate,
     Breaker,
     Slots,

@@ -103,7 +103,7 @@ pub(super) struct Back {
 impl FleetDesk<'_> {
     /// Is the store there for this part of a route?
     #[inline]
-    pub(super) fn store_up(&self, home: PoolAt, part: Part) -> bool {
+    pub(in crate::engine) fn store_up(&self, home: PoolAt, part: Part) -> bool {
         self.fleet.as_ref().is_some_and(|fleet| fleet.is_up(&self.desk.routes, home, part))
     }
 

@@ -12,10 +12,12 @@ use crate::engine::place::{PoolAt, RouteAt, Slot};
 use std::collections::VecDeque;
 
 use super::super::call::{MAX_PARK, wait};
+use super::super::chores::{Chore, LOOKED_AT};
 use super::super::desk::Desk;
 use super::super::queue::Permit;
 use super::super::record::RecordType;
 use super::super::route::Routes;
+use super::super::stage::missing;
 use super::command::{Part, Pending, Subject};
 use super::{Fleet, FleetDesk};
 use crate::action::{Step, Verdict, Wait};
@@ -169,29 +171,42 @@ impl Desk {
         }
     }
 
-    /// The fleet is full: now the queue's bound counts, and who will not wait at all is refused.
-    fn trim_queue(&mut self, home: PoolAt, now: Time) {
-        let Some(pool) = &self.routes[home].pool else { return };
-        let max_queue = pool.max_queue;
-        let waiting = pool.queue(&self.calls);
-        let impatient = |slot: &&Slot| {
-            let bulkhead = &self.policies.of(&self.calls[**slot]).bulkhead;
+    /// The fleet is full, or its store gone: now the queue's bound counts, and who will not wait at all is refused; where `on_loss` is
+    /// `closed`, all are. A step refuses a part of them, the next ones the rest, unless the store is asked again before.
+    pub(in crate::engine) fn refuse_unserved(&mut self, home: PoolAt, up: bool, now: Time) {
+        let Self { routes, calls, policies, .. } = self;
+        let (Some(slots), Some(pool)) = (&routes[home].slots, &routes[home].pool) else {
+            return; // a retune has made it the process's own since
+        };
+        if slots.asking && up {
+            return; // all wait for that answer
+        }
+        let (max_queue, closed) = (pool.max_queue, !up && slots.settings.on_loss == OnLoss::Closed);
+        let hasty = |slot: &Slot| {
+            let bulkhead = &policies.of(&calls[*slot]).bulkhead;
             bulkhead.as_ref().is_some_and(|it| it.acquire_timeout == Duration::ZERO) && max_queue > 0
         };
-        let hasty: Vec<Slot> = waiting.iter().filter(impatient).copied().collect();
-        for slot in hasty {
+        // Whom this does not reach gives up by itself after `store_timeout`.
+        let looked_at = pool.queue(calls).take(LOOKED_AT as usize);
+        let hasty: Vec<Slot> = looked_at.filter(|slot| closed || hasty(slot)).collect();
+        let mut hasty = hasty.into_iter();
+        let verdict = if closed { Verdict::StoreUnavailable } else { Verdict::AcquireTimeout };
+        loop {
+            let Some(pool) = &mut self.routes[home].pool else { return missing("the pool of a queue") };
+            let surplus = || pool.last().filter(|_| pool.waiters() > max_queue);
+            let next = hasty.next().map(|slot| (slot, verdict));
+            let Some((slot, verdict)) = next.or_else(|| surplus().map(|slot| (slot, Verdict::QueueFull)))
+            else {
+                return pool.emptied(now);
+            };
+            if !self.chores.one_more(Chore::Unserved(home, up)) {
+                return self.wakes.push(self.calls.id(slot)); // its event goes on here
+            }
+            if closed {
+                self.policies.count_fallback(self.calls[slot].policy);
+            }
             self.unlist(slot);
-            self.turn_away(slot, Verdict::AcquireTimeout, now);
-        }
-        while let Some(pool) = &self.routes[home].pool
-            && pool.waiters() > max_queue
-            && let Some(last) = pool.last()
-        {
-            self.unlist(last);
-            self.turn_away(last, Verdict::QueueFull, now);
-        }
-        if let Some(pool) = &mut self.routes[home].pool {
-            pool.emptied(now);
+            self.turn_away(slot, verdict, now);
         }
     }
 }
@@ -370,7 +385,7 @@ impl FleetDesk<'_> {
         }
         self.fit_slots(home, now);
         if refused {
-            self.desk.trim_queue(home, now);
+            self.desk.refuse_unserved(home, true, now);
         }
         self.ask_slots(home, now);
         self.desk.wake_next(home, now);
@@ -388,21 +403,11 @@ impl FleetDesk<'_> {
 
     /// The store is gone: `on_loss` decides about those who wait.
     pub(super) fn slots_without_store(&mut self, home: PoolAt, now: Time) {
-        let Some(slots) = &self.desk.routes[home].slots else { return };
-        let closed = slots.settings.on_loss == OnLoss::Closed;
         if let Some(slots) = &mut self.desk.routes[home].slots {
             slots.at_loss = slots.held();
         }
         self.fit_slots(home, now);
-        if closed {
-            let waiting = self.desk.routes[home].pool.as_ref().map(|pool| pool.queue(&self.desk.calls));
-            for slot in waiting.unwrap_or_default() {
-                self.desk.policies.count_fallback(self.desk.calls[slot].policy);
-                self.desk.unlist(slot);
-                self.desk.turn_away(slot, Verdict::StoreUnavailable, now);
-            }
-        }
-        self.desk.trim_queue(home, now);
+        self.desk.refuse_unserved(home, false, now);
         self.desk.wake_next(home, now);
     }
 
