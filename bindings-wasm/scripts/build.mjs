@@ -9,7 +9,8 @@
 // 4. TypeScript: ESM with types, and CommonJS.
 
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync } from "node:zlib";
@@ -18,6 +19,7 @@ const here = join(dirname(fileURLToPath(import.meta.url)), "..");
 const root = join(here, "..");
 const built = process.env.CARGO_TARGET_DIR ?? join(root, "target");
 const level = process.env.TIDEGATE_WASM_OPT_LEVEL;
+const binaryen = JSON.parse(readFileSync(join(here, "package.json"), "utf8")).devDependencies.binaryen;
 
 const bin = (name) => join(here, "node_modules/.bin", name);
 const run = (command, args, env = {}) =>
@@ -66,20 +68,30 @@ function module(crate, name, flags, level, passes, bindgen = true) {
   mkdirSync(folder, { recursive: true });
   const cargos = join(target, "wasm32-unknown-unknown/wasm", `${crate.replaceAll("-", "_")}.wasm`);
   const bound = bindgen ? surface(cargos, name) : cargos;
-  run(bin("wasm-opt"), [
+  const code = optimised(bound, [
     ...passes,
     "--converge",
     "--strip-debug",
     "--strip-producers",
     "--strip-target-features",
     ...FEATURES.map((feature) => `--enable-${feature}`),
-    bound,
-    "-o",
-    file,
   ]);
-  const code = readFileSync(file);
+  writeFileSync(file, code);
   console.log(`   ${name}.wasm: ${code.length} bytes, ${brotliCompressSync(code).length} with brotli`);
   return code;
+}
+
+/** What wasm-opt makes of a module. It takes most of a build's time, so what it has made of the same bytes is kept. */
+function optimised(module, passes) {
+  const folder = join(built, "wasm-opt");
+  const hash = createHash("sha256").update(binaryen).update(passes.join(" ")).update(readFileSync(module));
+  const file = join(folder, `${hash.digest("hex")}.wasm`);
+  if (!existsSync(file)) {
+    mkdirSync(folder, { recursive: true });
+    run(bin("wasm-opt"), [...passes, module, "-o", `${file}.new`]);
+    renameSync(`${file}.new`, file);
+  }
+  return readFileSync(file);
 }
 
 /**
