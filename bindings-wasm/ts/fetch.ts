@@ -1,16 +1,14 @@
 /** `fetch` under a policy: what of a request can be repeated, what is sent on each attempt, what an answer means. */
 
 import { closeBody, drained, Guard, isReplayable, isWebStream } from "./body.js";
-import { by, CANCELLED, ofError, opinionOf, type Predicate } from "./classify.js";
+import type { Predicate } from "./classify.js";
 import type { Core } from "./core.js";
 import { StandIn } from "./fallback.js";
 import type { Lane } from "./lane.js";
-import { report } from "./notes.js";
 import { isBrowser } from "./platform.js";
 import type { CallOptions, Policy, PolicyOptions } from "./policy.js";
 import { type Asked, askedFor, begun, originOf, Sending } from "./request.js";
-import { HEAD, Run } from "./run.js";
-import type { Scope } from "./scope.js";
+import { type Adapter, type BodyEnds, type Ending, Run } from "./run.js";
 
 /** Exactly the type of the global one. */
 export type Fetch = typeof globalThis.fetch;
@@ -99,7 +97,7 @@ function send(
   );
   const url = urlOf(request?.url ?? input);
   const routeKey = options.route ?? originOf(url);
-  const run = new HttpRun(core, routeKey, asked.around, outside, {
+  const adapter = new FetchAdapter(core, {
     send: given.fetch,
     input,
     init,
@@ -108,6 +106,7 @@ function send(
     retryHeader: options.retryHeader ?? given.retryHeader ?? !isBrowser(),
     asked,
   });
+  const run = new Run(core, routeKey, asked.around, outside, adapter);
   return begun(sending, run, routeKey, url === undefined ? undefined : url.pathname + url.search, asked);
 }
 
@@ -130,21 +129,16 @@ interface Plan {
   readonly asked: Asked;
 }
 
-class HttpRun extends Run<Response> {
+class FetchAdapter implements Adapter<Response> {
+  readonly #core: Core;
   readonly #plan: Plan;
   #releasing: Promise<void> | undefined;
   #guard: Guard | undefined;
   readonly #closed = new WeakSet<object>();
   #original: Request | undefined;
 
-  constructor(
-    core: Core,
-    route: string,
-    scope: Scope | undefined,
-    outside: AbortSignal | undefined,
-    plan: Plan,
-  ) {
-    super(core, route, scope, outside);
+  constructor(core: Core, plan: Plan) {
+    this.#core = core;
     this.#plan = plan;
     const { input, init } = plan;
     // The body of a request can be sent once: all attempts but the last send a copy.
@@ -152,7 +146,7 @@ class HttpRun extends Run<Response> {
       this.#original = input;
   }
 
-  protected async start(lane: Lane): Promise<Response> {
+  async start(lane: Lane): Promise<Response> {
     if (this.#releasing !== undefined) await this.#releasing;
     if (lane.stopped) throw lane.signal.reason;
     const { input, init } = this.#outgoing(lane);
@@ -183,23 +177,23 @@ class HttpRun extends Run<Response> {
     return { input: this.#original.clone(), init };
   }
 
-  protected override judge(ok: boolean, value: unknown): number {
-    const { core } = this;
-    let outcome: number;
-    if (ok) {
-      const { status, headers } = value as Response;
-      outcome = status >= 400 ? core.engine.classify(core.number, status, headers) : 0;
-    } else outcome = ofError(value);
-    if (core.classify !== undefined) outcome = by(core.classify, value, outcome, core.kinds);
-    const { predicate } = this.#plan.options;
-    if (predicate !== undefined) outcome = opinionOf(predicate, value, outcome);
-    return outcome === 0 && ok && this.#plan.asked.untilBody && isOpen(value as Response) ? HEAD : outcome;
+  get predicate(): Predicate | undefined {
+    return this.#plan.options.predicate;
+  }
+
+  outcome({ status, headers }: Response): number {
+    const { engine, number } = this.#core;
+    return status >= 400 ? engine.classify(number, status, headers) : 0;
+  }
+
+  lasts(response: Response): boolean {
+    return this.#plan.asked.untilBody && isOpen(response);
   }
 
   /** Reads a small failed answer to its end, which keeps its connection; closes a large one. The next attempt waits for it. */
-  protected override release(lane: Lane): void {
+  release(lane: Lane): void {
     const response = lane.value as Response;
-    const { engine } = this.core;
+    const { engine } = this.#core;
     const limit = (timed: { tick(): void }, us: number) => {
       const place = engine.ticker.add(timed, engine.time() + us);
       return () => engine.ticker.drop(place);
@@ -213,38 +207,33 @@ class HttpRun extends Run<Response> {
     })();
   }
 
-  protected override discard(value: unknown): void {
-    closeBody((value as Response).body);
+  discard(response: Response): void {
+    closeBody(response.body);
   }
 
-  protected override intact(value: unknown): boolean {
-    return !this.#closed.has(value as object) && !(value as Response).bodyUsed;
+  intact(response: Response): boolean {
+    return !this.#closed.has(response) && !response.bodyUsed;
   }
 
-  protected override body(): void {
-    const response = this.held()?.value as Response;
-    const [guarded, guard] = Guard.of(response, {
-      read: () => this.finish(0),
-      failed: (error) => this.finish(ofError(error) === 0 ? CANCELLED : ofError(error)),
-    });
+  watch(response: Response, ends: BodyEnds, tell: (what: unknown) => void): Response {
+    const [guarded, guard] = Guard.of(response, ends);
     this.#guard = guard;
-    report(guarded, { attempts: this.attempts, reason: "ok", note: undefined, retryAt: undefined });
-    this.answer(guarded);
+    tell(guarded);
+    return guarded;
   }
 
-  protected override bodyEnded(error: unknown): void {
+  breakOff(error: unknown): void {
     this.#guard?.fail(error);
   }
 
   /** The response. Reading it has to end by the deadline too, and so has what node-fetch gives, whose body nobody watches. */
-  protected override deliver(value: unknown, tell: (what: unknown) => void): Response | Promise<Response> {
-    const response = value as Response;
-    const { ticker } = this.core.engine;
+  deliver(response: Response, ending: Ending): Response {
+    const { ticker } = this.#core.engine;
     const body = response.body as { once?: (event: "close", end: () => void) => void } | null | undefined;
     const web = isOpen(response);
     const bounded = this.#plan.asked.untilBody && this.#plan.asked.until < Infinity;
     if (!bounded || !(web || typeof body?.once === "function")) {
-      tell(response);
+      ending.tell(response);
       return response;
     }
     let place = -1;
@@ -255,14 +244,14 @@ class HttpRun extends Run<Response> {
     const [given, guard] = web ? Guard.of(response, { read: end, failed: end }) : [response];
     const tick = () => {
       end();
-      const error = this.refuse("deadline");
+      const error = ending.late();
       if (guard === undefined) closeBody(body, error);
       else guard.fail(error);
     };
     place = ticker.add({ tick }, this.#plan.asked.until);
     ticker.weaken(place);
     if (guard === undefined) body?.once?.("close", end);
-    tell(given);
+    ending.tell(given);
     return given;
   }
 }

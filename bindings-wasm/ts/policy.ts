@@ -13,7 +13,7 @@ import { type Fetch, fetchUnder } from "./fetch.js";
 import { type Attempt, Lane } from "./lane.js";
 import { asWritten, needsFull, OPTIONS, pairsOf } from "./options.js";
 import type { Settings } from "./options_gen.js";
-import { FunctionRun } from "./run.js";
+import { functionAdapter, Run } from "./run.js";
 import type { Scope } from "./scope.js";
 import type { PolicyCounts, RouteSnapshot } from "./snapshot.js";
 import { ABORTABLE, type Criticality, FINISHED_1, FIRST, isStaleRoute, MAY_PARK, OK_1 } from "./wire.js";
@@ -192,8 +192,8 @@ export class Caller {
   }
 
   /** @internal What carries on with a call that is not on the happy path, or cannot be. */
-  shape<T>(work: Work<T>, around: Scope | undefined, signal: AbortSignal | undefined): FunctionRun<T> {
-    return new FunctionRun<T>(this.core, this.key, around, signal, work);
+  shape<T>(work: Work<T>, around: Scope | undefined, signal: AbortSignal | undefined): Run<T> {
+    return new Run(this.core, this.key, around, signal, functionAdapter(work));
   }
 }
 
@@ -233,7 +233,7 @@ class First<T> extends Lane implements Scope {
 }
 
 /** What goes on with a call. No method: a private one would cost every call its brand. */
-function runOf<T>(first: First<T>): FunctionRun<T> {
+function runOf<T>(first: First<T>): Run<T> {
   const { caller, work, around } = first;
   first.work = undefined;
   return caller.shape(work as Work<T>, around, undefined);

@@ -102,9 +102,9 @@ export function askedFor(
 }
 
 /** Begins the call of a request on its route. */
-export function begun<T>(
+export function begun<A, T>(
   sending: Sending,
-  run: Run<T>,
+  run: Run<A, T>,
   routeKey: string,
   path: string | undefined,
   { flags, limit, parent }: Asked,

@@ -6,7 +6,16 @@
  */
 
 import { closeBody } from "./body.js";
-import { by, CANCELLED, complain, ofError, PERMANENT, TIMEOUT } from "./classify.js";
+import {
+  by,
+  CANCELLED,
+  complain,
+  ofError,
+  opinionOf,
+  PERMANENT,
+  type Predicate,
+  TIMEOUT,
+} from "./classify.js";
 import type { Core } from "./core.js";
 import type { Engine } from "./engine.js";
 import type { Waiter } from "./engine_types.js";
@@ -34,7 +43,48 @@ import {
 } from "./wire.js";
 
 /** A judgement: the head of a good answer, whose body follows. */
-export const HEAD = -1;
+const HEAD = -1;
+
+/** Told how the reading of a body ends. */
+export interface BodyEnds {
+  read(): void;
+  failed(error: unknown): void;
+}
+
+/** What an adapter may ask for when its call has ended well. */
+export interface Ending {
+  /** Keeps for `reportOf` what became of the call. */
+  tell(what: unknown): void;
+  /** The error of a call whose deadline passes while its answer is read. */
+  late(): TidegateError;
+}
+
+/**
+ * How calls of one kind meet the world: how an attempt is made, what its answer means, and what it holds. `A` is what an attempt
+ * answers, `T` what the caller gets. Whatever it throws, the driver catches: an odd answer ends its own call and no other.
+ */
+export interface Adapter<A, T = A> {
+  /** Makes an attempt. */
+  start(lane: Lane): A | PromiseLike<A>;
+  /** Releases what an answer holds that nobody gets. */
+  discard(answer: A): void;
+  /** The outcome of an answer, at its place in a word; ok where it is left out. */
+  outcome?(answer: A): number;
+  /** The caller's own opinion about another attempt. */
+  readonly predicate?: Predicate | undefined;
+  /** Does the call of a good answer last until its body has been read? */
+  lasts?(answer: A): boolean;
+  /** Gives back what a failed answer holds, while the call goes on. */
+  release?(lane: Lane): void;
+  /** Can this earlier answer still be delivered? */
+  intact?(answer: A): boolean;
+  /** What the caller gets of an answer whose body is watched from here on. */
+  watch?(answer: A, ends: BodyEnds, tell: (what: unknown) => void): T;
+  /** Breaks off the body that is being watched. */
+  breakOff?(error: unknown): void;
+  /** What the caller gets of the answer of a call that has ended. */
+  deliver?(answer: A, ending: Ending): T | PromiseLike<T>;
+}
 
 /** Is this what a promise is? */
 function isThenable(value: unknown): value is PromiseLike<unknown> {
@@ -45,21 +95,22 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   );
 }
 
-/** One call that is not on the happy path, or cannot be. Adapters refine it. */
-export abstract class Run<T> implements Timed, Waiter {
-  readonly core: Core;
-  readonly engine: Engine;
+/** One call that is not on the happy path, or cannot be. */
+export class Run<A, T = A> implements Timed, Waiter {
+  readonly #core: Core;
+  readonly #engine: Engine;
+  readonly #adapter: Adapter<A, T>;
   /** The key of its route. */
-  readonly route: string;
-  readonly scope: Scope | undefined;
+  readonly #route: string;
+  readonly #scope: Scope | undefined;
   /** The caller's own signal. */
   readonly #outside: AbortSignal | undefined;
   /** Its id in the engine. */
-  call = 0;
+  #call = 0;
   /** How many attempts have been started. */
-  attempts = 0;
+  #attempts = 0;
   /** Has it come to its end? Attempts that were stopped may still be out. */
-  ended = false;
+  #ended = false;
   #lanes: (Lane | undefined)[] = [];
   #place = -1;
   /** Stops following the caller's signal. */
@@ -73,24 +124,28 @@ export abstract class Run<T> implements Timed, Waiter {
   /** What was around the call, for attempts that a timer or another call starts. */
   #inside: (<R>(work: () => R) => R) | undefined;
 
-  constructor(core: Core, route: string, scope: Scope | undefined, outside: AbortSignal | undefined) {
-    this.core = core;
-    this.engine = core.engine;
-    this.route = route;
-    this.scope = scope;
+  constructor(
+    core: Core,
+    route: string,
+    scope: Scope | undefined,
+    outside: AbortSignal | undefined,
+    adapter: Adapter<A, T>,
+  ) {
+    this.#core = core;
+    this.#engine = core.engine;
+    this.#route = route;
+    this.#scope = scope;
     this.#outside = outside;
+    this.#adapter = adapter;
   }
-
-  /** Makes an attempt. */
-  protected abstract start(lane: Lane): unknown;
 
   /** Drives a call that has begun with this step. */
   begin(call: number, step: number): Promise<T> {
     return this.#drive(() => {
-      this.call = call;
-      if (this.core.hedges) this.#remember();
+      this.#call = call;
+      if (this.#core.hedges) this.#remember();
       if (this.#outside !== undefined) this.#unfollow = onAbort(this.#outside, this.#aborted);
-      this.engine.after(step);
+      this.#engine.after(step);
       this.#carry(step);
     });
   }
@@ -98,8 +153,8 @@ export abstract class Run<T> implements Timed, Waiter {
   /** Goes on after a first attempt that the fast path has made. */
   resume(call: number, lane: Lane, ok: boolean, value: unknown): Promise<T> {
     return this.#drive(() => {
-      this.call = call;
-      this.attempts = 1;
+      this.#call = call;
+      this.#attempts = 1;
       this.#lanes[0] = lane;
       this.#settle(lane, ok, value);
     });
@@ -108,12 +163,12 @@ export abstract class Run<T> implements Timed, Waiter {
   /** Goes on from the step that the end of a first attempt has brought. */
   resumeAt(call: number, lane: Lane, value: unknown, step: number): Promise<T> {
     return this.#drive(() => {
-      this.call = call;
-      this.attempts = 1;
+      this.#call = call;
+      this.#attempts = 1;
       this.#lanes[0] = lane;
       lane.settled = true;
       lane.hold(true, value);
-      this.engine.after(step);
+      this.#engine.after(step);
       this.#carry(step);
     });
   }
@@ -139,11 +194,11 @@ export abstract class Run<T> implements Timed, Waiter {
   }
 
   #broken(error: unknown): void {
-    if (!this.ended) {
-      this.ended = true;
+    if (!this.#ended) {
+      this.#ended = true;
       this.#leave();
       try {
-        const step = this.engine.tell(this.call, CANCEL);
+        const step = this.#engine.tell(this.#call, CANCEL);
         this.#stop((step >>> 4) & 0xff, step);
       } catch (also) {
         complain("the engine failed", also, "error");
@@ -154,7 +209,7 @@ export abstract class Run<T> implements Timed, Waiter {
     this.#reject(error);
   }
 
-  /** A part of an adapter that may fail on an odd response: `otherwise` where it does. */
+  /** Work of an adapter that may fail on an odd answer: `otherwise` where it does. */
   #attempted<R>(work: () => R, otherwise?: R): R | undefined {
     try {
       return work();
@@ -175,29 +230,29 @@ export abstract class Run<T> implements Timed, Waiter {
 
   /** An event that comes from elsewhere: what it starts belongs to what was around the call all the same. */
   #event(event: number): void {
-    if (this.ended) return;
-    const work = () => this.#bounded(() => this.#carry(this.engine.tell(this.call, event)));
+    if (this.#ended) return;
+    const work = () => this.#bounded(() => this.#carry(this.#engine.tell(this.#call, event)));
     if (this.#inside === undefined) work();
     else this.#inside(work);
   }
 
   #remember(): void {
-    this.#inside ??= this.engine.surroundings();
+    this.#inside ??= this.#engine.surroundings();
   }
 
   readonly #aborted = (): void => {
-    if (!this.ended) this.#bounded(() => this.#carry(this.engine.tell(this.call, CANCEL)));
+    if (!this.#ended) this.#bounded(() => this.#carry(this.#engine.tell(this.#call, CANCEL)));
   };
 
   /** Ends a call whose body has been read, or not. */
-  protected finish(outcome: number): void {
-    if (this.ended) return;
-    this.#bounded(() => this.#carry(this.engine.tell(this.call, finished(this.attempts, outcome))));
+  #finish(outcome: number): void {
+    if (this.#ended) return;
+    this.#bounded(() => this.#carry(this.#engine.tell(this.#call, finished(this.#attempts, outcome))));
   }
 
   /** Carries out a step. */
   #carry(first: number): void {
-    const { ticker } = this.engine;
+    const { ticker } = this.#engine;
     let step = first;
     for (let polls = 0; ; polls += 1) {
       const stop = (step >>> 4) & 0xff;
@@ -215,7 +270,7 @@ export abstract class Run<T> implements Timed, Waiter {
         return;
       }
       if (us === 0 && polls < 2) {
-        step = this.engine.tell(this.call, POLL); // a wait of nothing is no wait
+        step = this.#engine.tell(this.#call, POLL); // a wait of nothing is no wait
         continue;
       }
       this.#aim(us);
@@ -225,7 +280,7 @@ export abstract class Run<T> implements Timed, Waiter {
       } else if (((step >>> 12) & 0xf) > 1 && !this.#parked) {
         this.#remember();
         this.#parked = true;
-        this.engine.waiters.set(this.call, this);
+        this.#engine.waiters.set(this.#call, this);
       }
       return;
     }
@@ -233,18 +288,26 @@ export abstract class Run<T> implements Timed, Waiter {
 
   /** Gives the caller an answer whose body is watched; one that cannot be watched ends the call here. */
   #body(): void {
+    const answer = this.#held()?.value as A;
+    const ends: BodyEnds = {
+      read: () => this.#finish(0),
+      failed: (error) => this.#finish(ofError(error) === 0 ? CANCELLED : ofError(error)),
+    };
+    const tell = (what: unknown) =>
+      report(what, { attempts: this.#attempts, reason: "ok", note: undefined, retryAt: undefined });
     try {
-      this.body();
+      const { watch } = this.#adapter;
+      if (watch !== undefined) this.#answer(watch.call(this.#adapter, answer, ends, tell));
     } catch {
-      this.answer(this.held()?.value as T);
-      this.finish(0);
+      this.#answer(answer as unknown as T);
+      this.#finish(0);
     }
   }
 
   /** Breaks off a body that is being read, and reports its end: until then its attempt holds a permit (R12). */
   #closeBody(error: unknown): void {
-    this.#attempted(() => this.bodyEnded(error));
-    this.engine.tell(this.call, finished(this.attempts, CANCELLED));
+    this.#attempted(() => this.#adapter.breakOff?.(error));
+    this.#engine.tell(this.#call, finished(this.#attempts, CANCELLED));
   }
 
   /** Nothing may wake this call any more. */
@@ -257,15 +320,15 @@ export abstract class Run<T> implements Timed, Waiter {
   #unpark(): void {
     if (this.#parked) {
       this.#parked = false;
-      this.engine.waiters.delete(this.call);
+      this.#engine.waiters.delete(this.#call);
     }
   }
 
   /** Sets its one timer; below 0 there is none. */
   #aim(us: number): void {
-    const { ticker } = this.engine;
+    const { ticker } = this.#engine;
     if (us >= 0) {
-      const due = this.engine.last + us;
+      const due = this.#engine.last + us;
       if (this.#place < 0) this.#place = ticker.add(this, due);
       else ticker.set(this.#place, due);
     } else if (this.#place >= 0) {
@@ -285,7 +348,7 @@ export abstract class Run<T> implements Timed, Waiter {
       else if (verdict === "ok")
         lane.stop(new DOMException("another attempt has answered first", "AbortError"));
       else {
-        const error = this.refuse("attempt_timeout");
+        const error = this.#refuse("attempt_timeout");
         lane.hold(false, error);
         lane.stop(error);
       }
@@ -294,11 +357,11 @@ export abstract class Run<T> implements Timed, Waiter {
 
   #attempt(number: number): void {
     const lane = new Lane(number);
-    this.attempts = number;
+    this.#attempts = number;
     this.#lanes[(number - 1) & 7] = lane;
     let made: unknown;
     try {
-      made = this.engine.enter(this.call, this.scope, () => this.start(lane));
+      made = this.#engine.enter(this.#call, this.#scope, () => this.#adapter.start(lane));
       if (isThenable(made)) {
         // A thenable of somebody's own may throw, or call back twice or at once: `resolve` sees to all that.
         Promise.resolve(made).then(
@@ -321,70 +384,51 @@ export abstract class Run<T> implements Timed, Waiter {
   }
 
   #settled(lane: Lane, ok: boolean, value: unknown): void {
-    const { engine } = this;
-    if (this.ended) {
-      if (ok && value !== this.#given) this.#attempted(() => this.discard(value));
-      engine.tell(this.call, finished(lane.attempt, CANCELLED));
+    const engine = this.#engine;
+    if (this.#ended) {
+      if (ok && value !== this.#given) this.#attempted(() => this.#adapter.discard(value as A));
+      engine.tell(this.#call, finished(lane.attempt, CANCELLED));
       return;
     }
     if (lane.stopped && !ok) {
       this.#remember();
-      this.#carry(engine.tell(this.call, finished(lane.attempt, TIMEOUT)));
+      this.#carry(engine.tell(this.#call, finished(lane.attempt, TIMEOUT)));
       return;
     }
     lane.hold(ok, value);
     const otherwise = ok ? 0 : PERMANENT;
-    const outcome = this.#attempted(() => this.judge(ok, value), otherwise) ?? otherwise;
+    const outcome = this.#attempted(() => this.#judge(ok, value), otherwise) ?? otherwise;
     if (outcome === HEAD && !lane.stopped) {
-      this.attempts = lane.attempt; // its body is what is reported from here on
-      const step = engine.tell(this.call, HEADERS + lane.attempt * ATTEMPT_UNIT);
+      this.#attempts = lane.attempt; // its body is what is reported from here on
+      const step = engine.tell(this.#call, HEADERS + lane.attempt * ATTEMPT_UNIT);
       this.#carry(step);
       // Its call has ended before its head was told: what was to be its body is closed by now.
-      if ((step & 3) === DONE) engine.tell(this.call, finished(lane.attempt, CANCELLED));
+      if ((step & 3) === DONE) engine.tell(this.#call, finished(lane.attempt, CANCELLED));
       return;
     }
-    const step = engine.tell(this.call, finished(lane.attempt, Math.max(outcome, 0)));
+    const step = engine.tell(this.#call, finished(lane.attempt, Math.max(outcome, 0)));
     if ((step & 3) === WAIT) this.#remember();
-    if (ok && (step & 3) !== DONE) this.#attempted(() => this.release(lane));
+    if (ok && (step & 3) !== DONE) this.#attempted(() => this.#adapter.release?.(lane));
     this.#carry(step);
   }
 
   /** The outcome of an attempt, at its place in a word, or `HEAD`. */
-  protected judge(ok: boolean, value: unknown): number {
-    const outcome = ok ? 0 : ofError(value);
-    const { classify } = this.core;
-    return classify === undefined ? outcome : by(classify, value, outcome, this.core.kinds);
-  }
-
-  /** Gives back what a failed result holds, while the call goes on. */
-  protected release(_lane: Lane): void {}
-
-  /** Releases what an unreceived result holds. */
-  protected discard(_value: unknown): void {}
-
-  /** A good answer's body follows: the caller gets it, and the call goes on until it is read. */
-  protected body(): void {}
-
-  /** The call has ended while its body was being read. */
-  protected bodyEnded(_error: unknown): void {}
-
-  /** What the caller gets of a good result. */
-  protected deliver(value: unknown, _report: () => void): T | PromiseLike<T> {
-    return value as T;
-  }
-
-  /** The note of a verdict; adapters may know better. */
-  protected note(_verdict: Verdict, note: string | undefined): string | undefined {
-    return note;
+  #judge(ok: boolean, value: unknown): number {
+    const adapter = this.#adapter;
+    let outcome = ok ? (adapter.outcome?.(value as A) ?? 0) : ofError(value);
+    const { classify } = this.#core;
+    if (classify !== undefined) outcome = by(classify, value, outcome, this.#core.kinds);
+    if (adapter.predicate !== undefined) outcome = opinionOf(adapter.predicate, value, outcome);
+    return outcome === 0 && ok && adapter.lasts?.(value as A) === true ? HEAD : outcome;
   }
 
   /** The error of an end that has no result of its own. */
-  refuse(verdict: string, retryIn?: number, cause?: unknown): TidegateError {
-    return refusal(verdict, this.core, this.route, retryIn, cause);
+  #refuse(verdict: string, retryIn?: number, cause?: unknown): TidegateError {
+    return refusal(verdict, this.#core, this.#route, retryIn, cause);
   }
 
   /** Gives the caller a good answer before the call has ended. */
-  protected answer(value: T): void {
+  #answer(value: T): void {
     this.#answered = true;
     this.#resolve(value);
     // Through the promise they hold the answer, whose end may be that nobody has it any more.
@@ -392,19 +436,19 @@ export abstract class Run<T> implements Timed, Waiter {
   }
 
   /** The result of the attempt that decides. */
-  protected held(): Lane | undefined {
-    const lane = this.#lanes[(this.attempts - 1) & 7];
+  #held(): Lane | undefined {
+    const lane = this.#lanes[(this.#attempts - 1) & 7];
     return lane?.held === true ? lane : undefined;
   }
 
   #end(step: number): void {
-    this.ended = true;
+    this.#ended = true;
     this.#leave();
     const verdict = VERDICTS[(step >>> 12) & 63] as Verdict;
     if (this.#answered) {
       this.#lanes = [];
       if (verdict === "cancelled") this.#closeBody(this.#outside?.reason);
-      else if (verdict !== "ok" && verdict !== "not_retryable") this.#closeBody(this.refuse(verdict));
+      else if (verdict !== "ok" && verdict !== "not_retryable") this.#closeBody(this.#refuse(verdict));
       return;
     }
     if (verdict === "cancelled") {
@@ -415,14 +459,17 @@ export abstract class Run<T> implements Timed, Waiter {
     const lane = (step >>> 18) & 15;
     const ms = spanOf(step);
     const retryIn = ms < 0 ? undefined : ms;
-    const last = this.held();
+    const last = this.#held();
     const decided =
       lane !== 0 ? this.#lanes[lane & 7] : verdict === "stale" || verdict === "lost" ? last : undefined;
-    if (decided?.held !== true || (decided.ok && !this.#attempted(() => this.intact(decided.value), true))) {
+    if (
+      decided?.held !== true ||
+      (decided.ok && !this.#attempted(() => this.#adapter.intact?.(decided.value as A) ?? true, true))
+    ) {
       const failure = last?.ok === false ? last.value : undefined;
       const cause = verdict === "deadline" && failure instanceof AttemptTimeout ? failure.cause : failure;
-      const error = this.refuse(verdict, retryIn, cause);
-      this.engine.ended(error, this.call);
+      const error = this.#refuse(verdict, retryIn, cause);
+      this.#engine.ended(error, this.#call);
       this.#drop(undefined);
       this.#reject(error);
       return;
@@ -430,16 +477,18 @@ export abstract class Run<T> implements Timed, Waiter {
     this.#given = decided.value;
     this.#drop(decided);
     const { value, ok } = decided;
-    const tell = (what: unknown = value) => {
-      const most = () => this.core.ms("retry.max_retry_after");
-      const note = this.note(verdict, noteOf(verdict, this.attempts, retryIn, most));
+    const tell = (what: unknown) => {
+      const most = () => this.#core.ms("retry.max_retry_after");
+      const note = noteOf(verdict, this.#attempts, retryIn, most);
       const retryAt = retryIn === undefined ? undefined : new Date(Date.now() + retryIn);
-      report(what, { attempts: this.attempts, reason: verdict, note, retryAt });
-      this.engine.ended(what, this.call);
+      report(what, { attempts: this.#attempts, reason: verdict, note, retryAt });
+      this.#engine.ended(what, this.#call);
     };
-    if (ok) this.#resolve(this.#attempted(() => this.deliver(value, tell)) ?? (value as T));
-    else {
-      tell();
+    if (ok) {
+      const ending: Ending = { tell, late: () => this.#refuse("deadline") };
+      this.#resolve(this.#attempted(() => this.#adapter.deliver?.(value as A, ending)) ?? (value as T));
+    } else {
+      tell(value);
       this.#reject(value);
     }
   }
@@ -448,39 +497,20 @@ export abstract class Run<T> implements Timed, Waiter {
   #drop(keep: Lane | undefined): void {
     for (const lane of this.#lanes) {
       if (lane === undefined || lane === keep || !lane.held || !lane.ok) continue;
-      if (lane.value !== this.#given) this.#attempted(() => this.discard(lane.value));
+      if (lane.value !== this.#given) this.#attempted(() => this.#adapter.discard(lane.value as A));
     }
     this.#lanes = [];
-  }
-
-  /** Can this earlier result still be delivered? */
-  protected intact(_value: unknown): boolean {
-    return true;
   }
 }
 
 /** A function under a policy. */
-export class FunctionRun<T> extends Run<T> {
-  readonly #fn: (attempt: Lane) => T | PromiseLike<T>;
-
-  constructor(
-    core: Core,
-    route: string,
-    scope: Scope | undefined,
-    outside: AbortSignal | undefined,
-    fn: (attempt: Lane) => T | PromiseLike<T>,
-  ) {
-    super(core, route, scope, outside);
-    this.#fn = fn;
-  }
-
-  protected start(lane: Lane): unknown {
-    return this.#fn(lane);
-  }
-
-  /** A late or superseded answer of `fetch` or of undici would keep its connection until it is collected. */
-  protected override discard(value: unknown): void {
-    const { headers, body } = value as { headers?: unknown; body?: unknown };
-    if (typeof headers === "object") closeBody(body);
-  }
+export function functionAdapter<T>(work: (attempt: Lane) => T | PromiseLike<T>): Adapter<T> {
+  return {
+    start: (lane) => work(lane),
+    /** A late or superseded answer of `fetch` or of undici would keep its connection until it is collected. */
+    discard(value) {
+      const { headers, body } = value as { headers?: unknown; body?: unknown };
+      if (typeof headers === "object") closeBody(body);
+    },
+  };
 }

@@ -13,15 +13,13 @@
 import type { Dispatcher } from "undici";
 import { type Answer, Attempt, DRAIN_MS, type Front } from "./answer.js";
 import { isReplayable } from "./body.js";
-import { by, CANCELLED, ofError, opinionOf, type Predicate } from "./classify.js";
+import type { Predicate } from "./classify.js";
 import type { Core } from "./core.js";
 import type { FetchOptions } from "./fetch.js";
 import type { Lane } from "./lane.js";
-import { report } from "./notes.js";
 import type { Policy } from "./policy.js";
 import { askedFor, begun, originOf, Sending } from "./request.js";
-import { HEAD, Run } from "./run.js";
-import type { Scope } from "./scope.js";
+import { type Adapter, type BodyEnds, type Ending, Run } from "./run.js";
 
 type Options = Dispatcher.DispatchOptions & { readonly tidegate?: FetchOptions };
 
@@ -105,7 +103,7 @@ function send(
     return;
   }
   const route = options.route ?? originOf(sent.origin === undefined ? undefined : new URL(sent.origin));
-  const run = new DispatchRun(core, route, asked.around, caller.signal, {
+  const adapter = new DispatchAdapter(core, {
     dispatch,
     sent,
     key: asked.key,
@@ -119,6 +117,7 @@ function send(
     engineTime: () => engine.time(),
     informed: (status, headers, message) => handler.onResponseStart?.(front, status, headers, message),
   });
+  const run = new Run(core, route, asked.around, caller.signal, adapter);
   begun(sending, run, route, sent.path, asked).then(
     (answer) => {
       if (front.aborted) answer.close(); // its caller gave up in this moment
@@ -163,18 +162,19 @@ interface Plan {
   readonly informed: Attempt["informed"];
 }
 
-class DispatchRun extends Run<Answer> {
+class DispatchAdapter implements Adapter<Answer> {
+  readonly #core: Core;
   readonly #plan: Plan;
   #releasing: Promise<unknown> | undefined;
   /** The answer whose body its caller reads, while the call goes on. */
   #answer: Answer | undefined;
 
-  constructor(core: Core, route: string, scope: Scope | undefined, outside: AbortSignal, plan: Plan) {
-    super(core, route, scope, outside);
+  constructor(core: Core, plan: Plan) {
+    this.#core = core;
     this.#plan = plan;
   }
 
-  protected async start(lane: Lane): Promise<Answer> {
+  async start(lane: Lane): Promise<Answer> {
     if (this.#releasing !== undefined) await this.#releasing;
     const { signal } = lane;
     if (signal.aborted) throw signal.reason;
@@ -202,61 +202,53 @@ class DispatchRun extends Run<Answer> {
     return out;
   }
 
-  protected override judge(ok: boolean, value: unknown): number {
-    const { core } = this;
-    let outcome: number;
-    if (ok) {
-      const { status, pairs } = value as Answer;
-      outcome = status >= 400 ? core.engine.classify(core.number, status, pairs) : 0;
-    } else outcome = ofError(value);
-    if (core.classify !== undefined) outcome = by(core.classify, value, outcome, core.kinds);
-    const { predicate } = this.#plan;
-    if (predicate !== undefined) outcome = opinionOf(predicate, value, outcome);
-    return outcome === 0 && ok && this.#plan.untilBody ? HEAD : outcome;
+  get predicate(): Predicate | undefined {
+    return this.#plan.predicate;
+  }
+
+  outcome({ status, pairs }: Answer): number {
+    const { engine, number } = this.#core;
+    return status >= 400 ? engine.classify(number, status, pairs) : 0;
+  }
+
+  lasts(): boolean {
+    return this.#plan.untilBody;
   }
 
   /** Reads a small failed answer to its end, which keeps its connection; closes a large one. The next attempt waits for it. */
-  protected override release(lane: Lane): void {
-    const { ticker } = this.core.engine;
+  release(lane: Lane): void {
+    const { ticker } = this.#core.engine;
     const answer = lane.value as Answer;
     const place = ticker.add({ tick: () => answer.close() }, this.#plan.engineTime() + DRAIN_MS * 1000);
     this.#releasing = Promise.all([this.#releasing, answer.drain().finally(() => ticker.drop(place))]);
   }
 
-  protected override discard(value: unknown): void {
-    (value as Answer).close();
+  discard(answer: Answer): void {
+    answer.close();
   }
 
-  protected override intact(value: unknown): boolean {
-    return !(value as Answer).closed;
+  intact(answer: Answer): boolean {
+    return !answer.closed;
   }
 
-  protected override body(): void {
-    const answer = this.held()?.value as Answer;
-    answer.ended = (error) =>
-      this.finish(error === undefined ? 0 : ofError(error) === 0 ? CANCELLED : ofError(error));
+  watch(answer: Answer, ends: BodyEnds, tell: (what: unknown) => void): Answer {
+    answer.ended = (error) => (error === undefined ? ends.read() : ends.failed(error));
     this.#answer = answer;
-    report(this.#plan.context, {
-      attempts: this.attempts,
-      reason: "ok",
-      note: undefined,
-      retryAt: undefined,
-    });
-    this.answer(answer);
+    tell(this.#plan.context);
+    return answer;
   }
 
-  protected override bodyEnded(error: unknown): void {
+  breakOff(error: unknown): void {
     this.#answer?.fail(error as Error);
   }
 
   /** The answer of a call that has ended. Reading it has to end by the deadline too. */
-  protected override deliver(value: unknown, tell: (what: unknown) => void): Answer {
-    const answer = value as Answer;
-    const { ticker } = this.core.engine;
-    tell(this.#plan.context);
+  deliver(answer: Answer, ending: Ending): Answer {
+    const { ticker } = this.#core.engine;
+    ending.tell(this.#plan.context);
     const { until } = this.#plan;
     if (!this.#plan.untilBody || until === Infinity || answer.whole) return answer;
-    const place = ticker.add({ tick: () => answer.fail(this.refuse("deadline")) }, until);
+    const place = ticker.add({ tick: () => answer.fail(ending.late()) }, until);
     ticker.weaken(place);
     answer.ended = () => ticker.drop(place);
     return answer;
