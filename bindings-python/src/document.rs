@@ -61,7 +61,15 @@ impl Document {
     #[pyo3(signature = (engine, to) -> "list[int]")]
     fn reload(&self, py: Python<'_>, engine: &Bound<'_, Engine>, to: &Self) -> PyResult<Vec<u64>> {
         let (mut state, now) = engine.get().at_now(py);
+        let is_new = |policy: &&tidegate::Policy| state.core.policy_named(policy.name()).is_none();
+        let new: Vec<_> = to.core.policies().filter(is_new).map(tidegate::Policy::name).collect();
         let reloaded = state.reload(&self.core, &to.core, now);
+        if reloaded.is_ok() {
+            // Those who ask for one take it in; until then nobody holds it.
+            for id in new.into_iter().filter_map(|name| state.core.policy_named(name)).collect::<Vec<_>>() {
+                state.release(id, true, now);
+            }
+        }
         let woken = reloaded.map(|flags| {
             let named = |policy: &tidegate::Policy| state.core.policy_named(policy.name());
             for id in to.core.policies().filter_map(named).collect::<Vec<_>>() {

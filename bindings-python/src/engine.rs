@@ -156,6 +156,12 @@ impl Engine {
         taken.map(PolicyId::to_word).map_err(|clash| clashes("policy", &clash))
     }
 
+    /// One owner of a policy less; `keep` keeps what it has counted for whoever makes it again.
+    fn release(&self, py: Python<'_>, policy: u32, keep: bool) {
+        let (mut state, now) = self.at_now(py);
+        state.release(PolicyId::from_word(policy), keep, now);
+    }
+
     /// Takes a pool in: a `bulkhead`, a `rate_limit` or a `budget`, its pairs without the name of their table.
     ///
     /// Raises `PolicyError` with every mistake there is.

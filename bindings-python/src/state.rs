@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate::fleet::StoreCommand;
-use tidegate::{CallId, Engine as Core, Flags, Policy, PolicyId, Request, RouteId};
+use tidegate::{CallId, Engine as Core, Flags, Policy, PolicyId, Request, RouteId, Time};
 
 use crate::listeners::Listeners;
 
@@ -55,7 +55,12 @@ pub struct State {
     pub mode: Mode,
     /// What callers look at before each call, by policy.
     traits: BTreeMap<u32, Arc<Traits>>,
+    /// So many of them, and those of policies that were removed are looked for.
+    sweep_at: usize,
 }
+
+/// How many policies callers look at before the first sweep.
+const FIRST_SWEEP: usize = 64;
 
 impl State {
     /// `manual` is the reading of a manual clock; `None` means the system's clock.
@@ -68,6 +73,7 @@ impl State {
             listeners: Listeners::new(),
             mode: Mode::default(),
             traits: BTreeMap::new(),
+            sweep_at: FIRST_SWEEP,
         }
     }
 
@@ -80,6 +86,18 @@ impl State {
         traits.timed.store(timed, Ordering::Relaxed);
         traits.hedged.store(hedged, Ordering::Relaxed);
         traits
+    }
+
+    /// One owner of a policy less.
+    pub fn release(&mut self, policy: PolicyId, keep: bool, now: Time) {
+        self.core.release_policy(policy, keep, now);
+        if self.traits.len() >= self.sweep_at {
+            let core = &self.core;
+            let is_there = |id: &u32| core.policy_of(PolicyId::from_word(*id)).is_some();
+            self.traits.retain(|id, _| is_there(id));
+            self.mode.originals.retain(|id, _| is_there(id));
+            self.sweep_at = 2 * self.traits.len() + FIRST_SWEEP;
+        }
     }
 
     /// The ids that this step woke, drained under the lock that set the flag; also none of them, where it has made records

@@ -30,7 +30,8 @@ impl State {
         let Some((attempts, cap)) = self.mode.attempts else { return self.core.policy(policy) };
         if let Some(id) = self.core.policy_named(policy.name()) {
             let same = self.mode.originals.get(&id.to_word()) == Some(&policy);
-            return if same { Ok(id) } else { self.core.policy(policy) };
+            let present = self.core.policy_of(id).filter(|_| same).cloned();
+            return self.core.policy(present.unwrap_or(policy));
         }
         let id = self.core.policy(tested(&policy, attempts, cap))?;
         self.mode.originals.insert(id.to_word(), policy);
@@ -67,16 +68,18 @@ impl State {
     ) -> Result<Option<Vec<u64>>, Clash> {
         let mut flags = Flags::default();
         for (id, policy) in std::mem::take(&mut self.mode.originals) {
-            flags = self.core.retune(PolicyId::from_word(id), policy, now)?;
+            let id = PolicyId::from_word(id);
+            if self.core.policy_of(id).is_some() {
+                flags = self.core.retune(id, policy, now)?;
+            }
         }
         self.mode.attempts = attempts;
         self.core.lift_budgets(attempts.is_some());
         if let Some((attempts, cap)) = attempts {
-            let all =
-                (0..).map(PolicyId::from_word).map_while(|id| Some((id, self.core.policy_of(id)?.clone())));
-            for (id, policy) in all.collect::<Vec<_>>() {
-                // Settings that only calls in flight still have are no policy's own.
-                if policy.name() != INACTIVE && self.core.policy_named(policy.name()) == Some(id) {
+            let named: Vec<_> = self.core.snapshot(now).policies;
+            for id in named.iter().filter_map(|(name, _)| self.core.policy_named(name)).collect::<Vec<_>>() {
+                let Some(policy) = self.core.policy_of(id).cloned() else { continue };
+                if policy.name() != INACTIVE {
                     flags = self.core.retune(id, tested(&policy, attempts, cap), now)?;
                     self.mode.originals.insert(id.to_word(), policy);
                 }

@@ -74,8 +74,8 @@ def test_a_mistake_names_its_key(settings: dict[str, Any], key: str) -> None:
 
 
 def test_the_same_name_with_other_settings_is_an_error(engine: tidegate.Engine) -> None:
-    tidegate.Policy("p", deadline=1, engine=engine)
-    tidegate.Policy("p", deadline=timedelta(seconds=1), engine=engine)
+    policy = tidegate.Policy("p", deadline=1, engine=engine)
+    assert tidegate.Policy("p", deadline=timedelta(seconds=1), engine=engine).name == policy.name
     with pytest.raises(tidegate.PolicyError, match="a policy of this name with other settings"):
         tidegate.Policy("p", deadline=2, engine=engine)
 

@@ -69,6 +69,19 @@ impl TargetId {
 }
 
 impl PolicyId {
+    /// The id of a policy's number; the generation tells apart the policies that have had it.
+    pub(crate) const fn new(number: u16, generation: u16) -> Self {
+        Self((generation as u32) << 16 | number as u32)
+    }
+
+    pub(crate) const fn number(self) -> u16 {
+        self.0 as u16
+    }
+
+    pub(crate) const fn generation(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
     /// The id as a number.
     pub const fn to_word(self) -> u32 {
         self.0

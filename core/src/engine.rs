@@ -2,7 +2,7 @@
 //!
 //! Calls between its files go one way, from the top of this list to its end (`docs/architecture.md` says what each holds):
 //!
-//! - what hosts call: this file, `call.rs` with `decide.rs`, `force.rs`, `pools.rs`, `retune.rs`, `reload.rs`, `replay.rs`, the
+//! - what hosts call: this file, `call.rs` with `decide.rs`, `force.rs`, `owners.rs`, `pools.rs`, `retune.rs`, `reload.rs`, `replay.rs`, the
 //!   views (`view.rs`, `snapshot.rs`, `state.rs`, `explain.rs`), and `fleet/reply.rs`;
 //! - a call's way: `resume.rs`, `admit.rs`, `race.rs`, `acquire.rs`, `end.rs`, `lease.rs`, `stop.rs`, `feedback.rs`, `permit.rs`, `token.rs`;
 //! - `fleet/`, on a fleet desk: what a component of the fleet's asks its store;
@@ -33,6 +33,7 @@ mod journal;
 mod lease;
 mod ledger;
 mod limiter;
+mod owners;
 mod pace;
 mod pages;
 mod permit;
@@ -179,21 +180,27 @@ impl Engine {
         }
     }
 
-    /// Takes a policy in. The same name with the same settings is the same policy.
+    /// Takes a policy in, for one more owner ([`Engine::release_policy`]). The same name with the same settings is the same policy; a
+    /// policy that has no owner takes other settings, as by [`Engine::retune`].
     ///
     /// # Errors
-    /// The same name with other settings, a pool that this engine does not have, a component of the fleet's while no
-    /// store is attached ([`Engine::attach_store`]), or more than 65,535 policies.
+    /// The same name with other settings while there is an owner, a pool that this engine does not have, a component of the
+    /// fleet's while no store is attached ([`Engine::attach_store`]), or more than 65,535 policies.
     pub fn policy(&mut self, policy: Policy) -> Result<PolicyId, Clash> {
+        let there = self.policy_named(policy.name());
+        if let Some(id) = there.filter(|id| self.desk.policies.may_change(*id, &policy)) {
+            let _ = self.retune(id, policy.clone(), self.clock.now())?;
+        }
         self.journal.write(|| Input::Policy { policy: Box::new(policy.clone()) });
         let clash = |policy: Policy, rule| Err(Clash { name: policy.name, rule });
-        if let Some(number) = self.by_name.get(policy.name()) {
-            if self.desk.policies[usize::from(*number)].policy == policy {
-                return Ok(PolicyId(u32::from(*number)));
+        if let Some(id) = there {
+            if self.policy_of(id) == Some(&policy) {
+                self.desk.policies.own(id.number());
+                return Ok(id);
             }
-            return clash(policy, "there is a policy of this name with other settings");
+            return clash(policy, owners::TWO);
         }
-        let Ok(number) = u16::try_from(self.desk.policies.len()) else {
+        let Some(number) = self.desk.policies.next_number() else {
             return clash(policy, "an engine holds at most 65,536 policies; make them once, not per call");
         };
         if let Some(rule) = fleet::rule_against(self.fleet.as_deref(), &policy) {
@@ -205,8 +212,8 @@ impl Engine {
         };
         self.by_name.insert(policy.name().to_owned(), number);
         let again = route::stage::asked_again(&policy);
-        self.desk.policies.push(Entry::new(policy, number, again, homes));
-        Ok(PolicyId(u32::from(number)))
+        self.desk.policies.put(Entry::new(policy, number, again, homes));
+        Ok(self.desk.policies.id_of(number))
     }
 
     /// A policy as this engine has it now.
@@ -221,7 +228,7 @@ impl Engine {
 
     /// The policy of this name, if there is one.
     pub fn policy_named(&self, name: &str) -> Option<PolicyId> {
-        self.by_name.get(name).map(|number| PolicyId(u32::from(*number)))
+        self.by_name.get(name).map(|number| self.desk.policies.id_of(*number))
     }
 
     /// The route of a key under a policy. Total: a policy that this engine does not have gives a route that is stale.
@@ -255,10 +262,7 @@ impl Engine {
 
     /// May a request of this method be repeated without an idempotency key (semantics 2.2)?
     pub fn retries_method(&self, policy: PolicyId, method: &str) -> bool {
-        self.desk
-            .policies
-            .get(policy.0 as usize)
-            .is_some_and(|entry| entry.policy.retry.methods.contains(method))
+        self.policy_of(policy).is_some_and(|policy| policy.retry.methods.contains(method))
     }
 
     /// [`Policy::falls_back`] of a policy; false where there is none.
@@ -274,8 +278,8 @@ impl Engine {
 
     /// The outcome of an HTTP answer under a policy (semantics 1.4); `wall` is for HTTP dates.
     pub fn classify(&self, policy: PolicyId, failure: &HttpFailure<'_>, wall: WallTime) -> Outcome {
-        match self.desk.policies.get(policy.0 as usize) {
-            Some(entry) => classify(&entry.policy, failure, wall),
+        match self.policy_of(policy) {
+            Some(policy) => classify(policy, failure, wall),
             None => Outcome::of(Class::Permanent),
         }
     }

@@ -121,6 +121,7 @@ proptest! {
                 now,
             },
             Input::Force { policy, route: on.then_some(route), on, now },
+            Input::Release { policy, keep: on, now },
             Input::Fallback { route, ok: on, now },
             Input::Fork { seed: word, now },
             Input::Wakes,
@@ -165,8 +166,8 @@ fn keys_of_any_characters_stand_on_one_line() {
 fn what_is_wrong_is_named() {
     let most = u64::MAX;
     for (line, error) in [
-        ("", "input = (nothing): must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes, store, reply, commands, lift_budgets".to_owned()),
-        ("wake", "input = wake: must be one of policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes, store, reply, commands, lift_budgets".into()),
+        ("", "input = (nothing): must be one of policy, pool, route, target, begin, on, retune, release, retune_pool, force, fallback, restore, fork, wakes, store, reply, commands, lift_budgets".to_owned()),
+        ("wake", "input = wake: must be one of policy, pool, route, target, begin, on, retune, release, retune_pool, force, fallback, restore, fork, wakes, store, reply, commands, lift_budgets".into()),
         ("wakes 1", "end = 1: must be the end of the line".into()),
         ("on", format!("now = (nothing): must be a whole number up to {most}")),
         ("on +5 1 poll", format!("now = +5: must be a whole number up to {most}")),

@@ -37,6 +37,7 @@ mod hosts;
 mod journal;
 mod meter;
 mod nesting;
+mod owners;
 mod played;
 mod quantile;
 mod quantile_errors;

@@ -6,6 +6,7 @@ before an attempt in `admission.py`, ends in `ends.py`, the rest one concern a f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import admission
@@ -125,6 +126,18 @@ class Engine:
         for route in routes:
             if route.breaker is not None:
                 route.breaker.reset()
+
+    def release(self, policy: Policy, keep: bool, reading: int) -> Policy:
+        """0.9: its only owner lets it go, and takes one of the same name and settings in: which one that is."""
+        self.clock(reading)
+        if keep:  # "is kept, with its routes and what they owe"
+            return policy
+        successor = replace(policy)
+        self.routes.leave_with(policy)
+        self.forced_open = {
+            (policy.name if name == successor.name else name, key) for name, key in self.forced_open
+        }
+        return successor
 
     def take_wakes(self) -> list[Call]:
         """The calls that the last step woke."""

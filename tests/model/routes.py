@@ -74,6 +74,8 @@ class Routes:
         self.idle: list[Route] = []
         self.parked: list[Route] = []
         self.sketches: dict[tuple[str, str], Sketch] = {}
+        self.leaving: list[Policy] = []
+        self.left = 0
 
     def sketch(self, policy: str, owner: str) -> Sketch:
         """The debts of one component of a policy's evicted routes."""
@@ -138,6 +140,20 @@ class Routes:
             if owed(debt, now):
                 self.sketch(victim.policy.name, owner).note(victim.key, debt, now)
         return True
+
+    def leave_with(self, policy: Policy) -> None:
+        """0.9: a policy that nobody holds goes with its routes, those with calls when the next one comes or goes."""
+        old, self.left = policy.name, self.left + 1
+        policy.name = f"{old}, released {self.left}"  # what is found by its name is not found any more
+        for name, key in [place for place in self.there if place[0] == old]:
+            self.there[policy.name, key] = self.there.pop((name, key))
+        for name, owner in [place for place in self.sketches if place[0] == old]:
+            del self.sketches[name, owner]
+        self.leaving.append(policy)
+        for gone in self.leaving:
+            for place in [it for it in self.there if it[0] == gone.name and self.there[it].active == 0]:
+                route = self.there.pop(place)
+                (self.idle if route in self.idle else self.parked).remove(route)
 
     def enter(self, route: Route) -> None:
         """A call more."""

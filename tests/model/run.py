@@ -73,6 +73,11 @@ class World:
         elif "force" in entry:
             force = entry["force"]
             self.engine.force(self.policies[force["policy"]], force["route"], force["on"], entry["at"])
+        elif "release" in entry:
+            name = entry["release"]["policy"]
+            self.policies[name] = self.engine.release(
+                self.policies[name], entry["release"]["keep"], entry["at"]
+            )
         else:
             call = self.calls[entry["on"]]
             step = self.engine.on(call, read_event(entry["event"], call.route.policy), entry["at"])
@@ -91,6 +96,8 @@ def told(entry: dict[str, Any], step: Step | None, wakes: list[str]) -> str:
         what = f"begin {entry['call']} {entry['begin']}"
     elif "force" in entry:
         what = f"force {entry['force']}"
+    elif "release" in entry:
+        what = f"release {entry['release']}"
     else:
         what = f"{entry['on']}: {wire.told(wire.read_event(entry['event']))}"
     woken = f"  wakes {', '.join(wakes)}" if wakes else ""

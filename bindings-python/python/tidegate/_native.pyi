@@ -417,6 +417,10 @@ class Engine:
 
         Raises `PolicyError` with every mistake there is.
         """
+    def release(self, /, policy: SupportsIndex, keep: bool) -> None:
+        """
+        One owner of a policy less; `keep` keeps what it has counted for whoever makes it again.
+        """
     def retries_method(self, /, policy: SupportsIndex, method: str) -> bool:
         """
         May a request of this method be repeated without an idempotency key?

@@ -104,6 +104,13 @@ impl World {
             let on = force["on"].as_bool().expect("a flag");
             let _ = self.engine.force_open(policy, route, on, now);
             2 // it is nobody's end
+        } else if let Json::Object(release) = &entry["release"] {
+            let name = text(&release["policy"]);
+            let id = self.policies[&name];
+            let policy = self.engine.policy_of(id).expect("a policy").clone();
+            self.engine.release_policy(id, release["keep"].as_bool().expect("a flag"), now);
+            self.policies.insert(name, self.engine.policy(policy).expect("its name is free, or its own"));
+            2
         } else {
             let event = wire::unpack_event(entry["event"].as_u64().expect("a word")).expect("an event");
             let call = self.calls.get(entry["on"].as_str().expect("a name"));
@@ -112,7 +119,7 @@ impl World {
         let mut woken = Vec::new();
         self.engine.take_wakes(&mut woken);
         let name = |id: &CallId| self.calls.iter().rev().find(|call| call.1 == id).map(|call| call.0.clone());
-        if entry["force"].is_null() {
+        if entry["force"].is_null() && entry["release"].is_null() {
             entry["step"] = json!(word);
         }
         entry["wakes"] = json!(woken.iter().map(name).collect::<Vec<_>>());
@@ -469,6 +476,10 @@ impl Trace {
             let policy = format!("p{}", self.dice.below(policies));
             let on = self.dice.chance(25);
             return json!({ "at": self.now, "force": { "policy": policy, "route": route, "on": on } });
+        }
+        if self.rich && !self.small && self.dice.chance(2) {
+            let policy = format!("p{}", self.dice.below(policies));
+            return json!({ "at": self.now, "release": { "policy": policy, "keep": self.dice.chance(30) } });
         }
         let more = if self.stubborn { 4 } else { 25 };
         if live.is_empty() || self.dice.chance(if live.len() > 6 { 10 } else { more }) {

@@ -36,6 +36,8 @@ pub(super) enum Chore {
     Leased { home: PoolAt, from: u32 },
     /// The store has no slots for a pool, or is gone (`false`), and calls that must not wait for them have not been refused.
     Unserved(PoolAt, bool),
+    /// Policies that were removed have routes.
+    Removed,
 }
 
 /// How much a step may still do, and what is left to do.

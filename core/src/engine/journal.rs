@@ -46,6 +46,8 @@ pub enum Input {
     On { call: CallId, event: Event, now: Time },
     /// [`Engine::retune`].
     Retune { policy: PolicyId, to: Box<Policy>, now: Time },
+    /// [`Engine::release_policy`].
+    Release { policy: PolicyId, keep: bool, now: Time },
     /// [`Engine::retune_pool`].
     RetunePool { to: Box<Pool>, now: Time },
     /// [`Engine::force_open`].

@@ -258,7 +258,7 @@ impl Engine {
         });
         to.part("policies", |to| {
             for (number, entry) in (0..=u16::MAX).zip(self.desk.policies.iter()) {
-                if used.contains(&number) || entry.forced {
+                if used.contains(&number) || entry.forced && !entry.vacant {
                     to.list(|to| {
                         to.count(u32::from(number));
                         to.text(entry.policy.name());

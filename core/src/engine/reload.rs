@@ -90,7 +90,7 @@ impl Engine {
         };
         let rule = match self.policy_named(policy.name()).and_then(entry) {
             Some(Entry { policy: known, .. }) if known == policy => None,
-            Some(_) if from.policy(policy.name()).is_err() => Some(FOREIGN),
+            Some(Entry { owners: 1.., .. }) if from.policy(policy.name()).is_err() => Some(FOREIGN),
             Some(Entry { homes, .. }) if self.homes_of(policy) != Ok(*homes) => Some(POOLS),
             _ => rule_against(self.fleet.as_deref(), policy),
         };

@@ -23,6 +23,10 @@ impl Engine {
             }
             Input::On { call, event, now } => Answer::Step(self.on(call, event, now)),
             Input::Retune { policy, to, now } => Answer::Retuned(self.retune(policy, *to, now)),
+            Input::Release { policy, keep, now } => {
+                self.release_policy(policy, keep, now);
+                Answer::Noted
+            }
             Input::RetunePool { to, now } => Answer::Retuned(self.retune_pool(*to, now)),
             Input::Force { policy, route, on, now } => Answer::Flags(self.force_open(policy, route, on, now)),
             Input::Fallback { route, ok, now } => {

@@ -37,6 +37,9 @@ impl Engine {
                         self.desk.refuse_unserved(home, up, now);
                     }
                 }
+                Chore::Removed => {
+                    self.desk.policies.remove_leaving(&mut self.desk.routes, &mut self.desk.chores);
+                }
             }
         }
     }

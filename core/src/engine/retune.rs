@@ -30,7 +30,9 @@ impl Desk {
         if !used.contains(&number) {
             return true;
         }
-        let unused = |(at, entry): (u16, &Entry)| (entry.of != at && !used.contains(&at)).then_some(at);
+        let unused = |(at, entry): (u16, &Entry)| {
+            (entry.of != at && !entry.vacant && !used.contains(&at)).then_some(at)
+        };
         let place = (0..=u16::MAX).zip(self.policies.iter()).find_map(unused);
         let Ok(place) = place.map_or_else(|| u16::try_from(self.policies.len()), Ok) else { return false };
         let Entry { policy, again, homes, .. } = &self.policies[usize::from(number)];

@@ -118,7 +118,7 @@ pub(super) struct Operated {
 #[derive(Debug)]
 pub(super) struct Routes {
     slots: Vec<Route>,
-    free: Vec<RouteAt>,
+    vacant: Vec<RouteAt>,
     by_key: Map<(u16, Box<str>), RouteAt>,
     /// Routes without calls, least recently used first: those that may be evicted, and those that were pinned when they
     /// were seen last.
@@ -144,7 +144,7 @@ impl Routes {
         let max = max.clamp(1, 1 << 19);
         Self {
             slots: Vec::new(),
-            free: Vec::new(),
+            vacant: Vec::new(),
             by_key: Map::new(),
             idle: Ends::EMPTY,
             parked: Ends::EMPTY,
@@ -281,7 +281,7 @@ impl Routes {
     }
 
     fn insert(&mut self, route: Route) -> RouteAt {
-        if let Some(slot) = self.free.pop() {
+        if let Some(slot) = self.vacant.pop() {
             let place = &mut self.slots[slot.index()];
             let (generation, life) = (place.generation, place.life);
             *place = Route { generation, life, ..route };

@@ -9,7 +9,7 @@ use super::policies::Policies;
 use super::record::{Notes, Record, RecordType};
 use super::route::Routes;
 use super::side::Racer;
-use crate::action::{Lane, PolicyId, RouteId, Verdict, Wait};
+use crate::action::{Lane, RouteId, Verdict, Wait};
 use crate::breaker::BreakerState;
 use crate::fleet::Loss;
 use crate::full::FULL;
@@ -310,7 +310,7 @@ impl Telemetry<'_> {
         route: Option<RouteAt>,
         now: Time,
     ) {
-        let policy = policy.map(|number| PolicyId(u32::from(number)));
+        let policy = policy.map(|number| self.policies.id_of(number));
         let route: Option<RouteId> = route.map(|route| self.routes.id(route));
         self.notes.push(Record { policy, route, ..Record::blank(what, now) });
     }

@@ -235,7 +235,7 @@ impl Desk {
     fn counts(&self) -> Vec<(String, Counts)> {
         let mut counts: BTreeMap<_, _> = (0..=u16::MAX)
             .zip(self.policies.iter())
-            .filter(|(number, entry)| entry.of == *number)
+            .filter(|(number, entry)| entry.of == *number && !entry.vacant)
             .map(|(number, entry)| (number, (entry.policy.name().to_owned(), Counts::default())))
             .collect();
         for entry in self.policies.iter() {

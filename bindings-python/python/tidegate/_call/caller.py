@@ -105,7 +105,8 @@ class Caller(_native.Runner):
             bare: Whether its calls are admissions: what their bodies raise carries no note.
         """
         engine = policy.engine
-        self._policy = policy
+        if policy is not self:
+            self._policy = policy
         self._engine = engine
         self._begin = engine.native.begin
         self._route_key = route

@@ -119,9 +119,9 @@ class Policies(Mapping[str, Policy]):
         to, engine = self._document, self._its_engine()
         old, new = _said(before), _said(to)
         for name in to.names():
-            number = to.take(engine.native, name)
-            if number in engine.configs:
-                engine.configs[number] = nested(to.pairs(name))
+            shared = engine.shared.get(name)
+            if shared is not None:
+                shared.config = nested(to.pairs(name))
         self._made = {name: policy for name, policy in self._made.items() if f"policy.{name}" in new}
         pools = {}
         for name, kind, pairs in to.pools():

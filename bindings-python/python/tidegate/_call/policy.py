@@ -10,6 +10,7 @@ from tidegate._engine.errors import PolicyError
 from tidegate._engine.hooks import wanted
 from tidegate._engine.options import UNSET, pairs_of
 from tidegate._engine.options_gen import SETTINGS
+from tidegate._engine.places import Shared, place, warn_again
 from tidegate._engine.wire import CRITICALITIES, IDEMPOTENT, KINDS, REPLAYABLE, may_hedge, pack_request
 
 from .caller import Caller, limit_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tidegate._engine.explain import PolicyExplanation
     from tidegate._engine.hooks import Hook
     from tidegate._engine.options_gen import PolicyOptions
+    from tidegate._engine.places import Place
     from tidegate._engine.record import Record
     from tidegate._engine.snapshot import PolicySnapshot
     from tidegate._native import Document
@@ -55,8 +57,9 @@ class Policy(Caller):
     """A named set of components: what happens around a call.
 
     Args:
-        name: Its name in errors and telemetry; the same name with other settings is an error. A fresh one if
-            left out.
+        name: Its name in errors and telemetry. The same name with other settings is an error while somebody
+            holds that policy; the same definition run again (a notebook's cell, a module loaded anew) retunes
+            it and warns. A fresh one if left out.
         preset: The built-in policy to start from: `"http"` (3 attempts, 0.1 to 5 s, budget, 30 s
             deadline), or one of those in `docs/reference.md`.
         deadline: Time for the whole call, with queueing, backoff and reading the body: seconds or
@@ -102,6 +105,7 @@ class Policy(Caller):
         "_named",
         "_number",
         "_seen",
+        "_shared",
         "engine",
         "name",
     )
@@ -128,7 +132,18 @@ class Policy(Caller):
             raise PolicyError([("policy", repr(name), "a name is a string")])
         self._named = name is not None
         name = next(_names) if name is None else name
-        self._taken(engine, name, engine.native.policy(name, pairs), config, classify)
+        here = place(1)
+        try:
+            number = engine.native.policy(name, pairs)
+        except PolicyError:
+            shared = engine.shared.get(name)
+            if shared is None or here is None or not here.replaces(shared.place):
+                raise
+            self._retune(engine, name, config)
+            number = engine.native.policy(name, pairs)
+            shared.place = here
+            warn_again(f"policy {name!r}", here, 1)
+        self._taken(engine, name, number, config, classify, here)
 
     @classmethod
     def _of_document(
@@ -142,14 +157,23 @@ class Policy(Caller):
         return policy
 
     def _taken(
-        self, engine: Engine, name: str, number: int, config: dict[str, Any], classify: Classify | None
+        self,
+        engine: Engine,
+        name: str,
+        number: int,
+        config: dict[str, Any],
+        classify: Classify | None,
+        here: Place | None = None,
     ) -> None:
         """Settles what there is to know of a policy that the engine has taken in under this number."""
         self.engine = engine
         self.name = name
         self._number = number
         self._classify_by = classify
-        engine.configs.setdefault(number, config)
+        shared = engine.shared.get(name)
+        if shared is None or shared.number != number:
+            shared = engine.shared[name] = Shared(number, config, here)
+        self._shared = shared
         self._learn()
         self._bind(
             self,
@@ -187,7 +211,7 @@ class Policy(Caller):
     @property
     def _config(self) -> dict[str, Any]:
         """What was given: to the policy, or to the last `retune`. Policies of one name share it."""
-        return self.engine.configs[self._number]
+        return self._shared.config
 
     def retune(self, **options: Unpack[PolicyOptions]) -> None:
         """Gives the policy other settings, while it is in use.
@@ -203,13 +227,28 @@ class Policy(Caller):
         Raises:
             PolicyError: With every mistake there is; the policy stays as it was.
         """
-        config = _config("Policy.retune", options)
-        woken = self.engine.native.retune(self._number, self.name, pairs_of(config))
+        self._retune(self.engine, self.name, _config("Policy.retune", options))
+
+    @staticmethod
+    def _retune(engine: Engine, name: str, config: dict[str, Any]) -> None:
+        shared = engine.shared[name]
+        woken = engine.native.retune(shared.number, name, pairs_of(config))
         try:
-            self.engine.configs[self._number] = config
-            self.engine.tunings += 1
+            shared.config = config
+            engine.tunings += 1
         finally:
-            self.engine.wake(woken)
+            engine.wake(woken)
+
+    def __del__(self) -> None:
+        try:
+            release, number = self.engine.native.release, self._number
+        except AttributeError:
+            return  # it was never made
+        release(number, self._named)
+
+    @property
+    def _policy(self) -> Policy:  # type: ignore[override] # no slot: a policy that names itself is freed late
+        return self
 
     def at(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any, Final, cast
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from tidegate import _native
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .clock import Clock, Span
     from .explain import CallExplanation, Restored
     from .hooks import Hook
+    from .places import Place, Shared
     from .record import Record
     from .snapshot import Snapshot
     from .store import Carrier, Link
@@ -78,7 +79,8 @@ class Engine:
         self.link: Link | None = None
         self.waiters: Final[dict[int, Callable[[], object]]] = {}
         self.timers: Final[dict[int, Timers]] = {}
-        self.configs: Final[dict[int, dict[str, Any]]] = {}
+        self.shared: Final[WeakValueDictionary[str, Shared]] = WeakValueDictionary()
+        self.pool_places: Final[dict[str, Place | None]] = {}
         self.tunings = 0
         if clock is not None:
             clock.attach(self)

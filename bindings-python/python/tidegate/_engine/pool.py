@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .engine import default_engine
 from .errors import PolicyError
 from .options import POOLS, pairs_of_pool
+from .places import place, warn_again
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +30,7 @@ class Pool:
 
     Args:
         name: Its name, the same for all policies of the engine; the same name with other settings is an
-            error.
+            error, unless the same definition runs again, which retunes it and warns.
         bulkhead: The limit and the queue, or a dict of their keys.
         rate_limit: The rate, or a dict of its keys.
         budget: The retry budget, or a dict of its keys.
@@ -57,7 +58,15 @@ class Pool:
         self.kind: Final[str] = kind
         self.engine: Final = default_engine() if engine is None else engine
         self._options: Any = options
-        self.engine.native.pool(name, kind, pairs_of_pool(kind, options))
+        here, places = place(1), self.engine.pool_places
+        try:
+            self.engine.native.pool(name, kind, pairs_of_pool(kind, options))
+        except PolicyError:
+            if here is None or not here.replaces(places.get(name)):
+                raise
+            self.retune(bulkhead=bulkhead, rate_limit=rate_limit, budget=budget)
+            warn_again(f"pool {name!r}", here, 1)
+        places[name] = here
 
     def retune(
         self,

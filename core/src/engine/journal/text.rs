@@ -8,6 +8,7 @@
 //! begin NOW ROUTE FLAGS REMAINING PARENT TARGET     flags as in `wire`; - is none
 //! on NOW CALL timer | poll | cancel | headers ATTEMPT | finished ATTEMPT KIND OPINION RETRY_AFTER
 //! retune NOW POLICY NAME PAIRS
+//! release NOW POLICY 0|1                1 keeps what it has counted
 //! retune_pool NOW KIND NAME PAIRS
 //! force NOW POLICY ROUTE 0|1            - is all routes
 //! restore NOW ELAPSED SAVED
@@ -146,6 +147,9 @@ impl fmt::Display for Input {
             }
             Self::Retune { policy, to, now } => {
                 write!(f, "retune {} {} {}", now.as_micros(), policy.to_word(), policy_in_words(to))
+            }
+            Self::Release { policy, keep, now } => {
+                write!(f, "release {} {} {}", now.as_micros(), policy.to_word(), u8::from(*keep))
             }
             Self::RetunePool { to, now } => {
                 write!(f, "retune_pool {} {} {}", now.as_micros(), to.kind(), pool_in_words(to))
@@ -401,6 +405,10 @@ impl FromStr for Input {
                 let (now, policy) = (line.now()?, line.policy_id()?);
                 Self::Retune { policy, to: line.policy()?, now }
             }
+            "release" => {
+                let (now, policy) = (line.now()?, line.policy_id()?);
+                Self::Release { policy, keep: line.number("keep", 1)? == 1, now }
+            }
             "retune_pool" => {
                 let (now, to) = line.pool()?;
                 Self::RetunePool { to, now }
@@ -447,8 +455,8 @@ impl FromStr for Input {
                 return error("dropped", line.word(), rule);
             }
             word => {
-                let words = "policy, pool, route, target, begin, on, retune, retune_pool, force, fallback, restore, fork, wakes, store, \
-                             reply, commands, lift_budgets";
+                let words = "policy, pool, route, target, begin, on, retune, release, retune_pool, force, fallback, restore, fork, wakes, \
+                             store, reply, commands, lift_budgets";
                 return error("input", word, format!("must be one of {words}"));
             }
         };

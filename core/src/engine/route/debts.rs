@@ -112,6 +112,13 @@ impl Debts {
         self.changes += u64::from(self.sketches.remove(&(policy, owner)).is_some());
     }
 
+    /// Forgets what has been written of all keys of a policy.
+    pub fn forget_policy(&mut self, policy: u16) {
+        for owner in Owner::ALL {
+            self.forget(policy, owner);
+        }
+    }
+
     /// Gives a rate limit's debts other settings: as many tokens are missing as before.
     pub fn retune_rate(&mut self, policy: u16, to: RateSettings, now: Time) {
         let Some(sketch) = self.sketches.get_mut(&(policy, Owner::Rate)) else { return };
@@ -160,6 +167,9 @@ impl Debts {
 }
 
 impl Owner {
+    const ALL: [Self; 6] =
+        [Self::Rate, Self::Budget, Self::Window, Self::HedgeBudget, Self::HedgeWindow, Self::Overflow];
+
     /// Whose the debts of a budget with this unit are.
     pub fn of(unit: Unit, hedges: bool) -> Self {
         match unit {

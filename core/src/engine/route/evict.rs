@@ -190,22 +190,44 @@ impl Routes {
             self.count_look();
         }
         let Some(slot) = victim else { return false };
-        self.unlink(slot);
         let route = &mut self.slots[slot.index()];
-        let (number, owed, key) = (route.policy, route.owed(now), core::mem::take(&mut route.key));
-        route.free = true;
-        route.life = route.life.wrapping_add(1);
-        if route.generation < RouteId::GENERATIONS {
-            route.generation += 1;
-            self.free.push(slot);
-        }
-        self.kept -= 1;
+        let (number, owed) = (route.policy, route.owed(now));
+        let key = self.free(slot);
         self.evictions += 1;
         if is_owed(&owed, now) {
             self.remember(number, &key, &owed, now);
         }
         self.by_key.remove(&(number, key));
         true
+    }
+
+    /// Frees the place of a route without calls; its key, which is still listed.
+    fn free(&mut self, slot: RouteAt) -> Box<str> {
+        self.unlink(slot);
+        let route = &mut self.slots[slot.index()];
+        let key = core::mem::take(&mut route.key);
+        self.kept -= u32::from(!route.overflow);
+        route.free = true;
+        route.life = route.life.wrapping_add(1);
+        if route.generation < RouteId::GENERATIONS {
+            route.generation += 1;
+            self.vacant.push(slot);
+        }
+        key
+    }
+
+    /// The first routes of a policy, by key.
+    pub(in crate::engine) fn of_policy(&self, number: u16, most: usize) -> Vec<RouteAt> {
+        let first = (number, Box::from(""));
+        let own = self.by_key.range(first..).take_while(|(key, _)| key.0 == number);
+        own.take(most).map(|(_, slot)| *slot).collect()
+    }
+
+    /// Removes a route without calls, and does not remember what it owes.
+    pub(in crate::engine) fn remove(&mut self, slot: RouteAt) {
+        let number = self.slots[slot.index()].policy;
+        let key = self.free(slot);
+        self.by_key.remove(&(number, key));
     }
 
     #[cfg_attr(not(test), allow(clippy::unused_self))]
