@@ -1,4 +1,4 @@
-"""Policies come and go: what nobody holds is freed, what somebody holds keeps what it owes (findings P5 and P12)."""
+"""Policies come and go: what nobody holds is freed, what somebody holds keeps what it owes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import warnings
 import weakref
 
 import pytest
+
 import tidegate
 from tidegate.testing import FakeClock
 
@@ -30,7 +31,9 @@ def module(engine: tidegate.Engine) -> types.ModuleType:
     return made
 
 
-CELL = "orders = tidegate.Policy('orders', deadline={}, rate_limit={{'permits': 2, 'per': 3600}}, engine=engine)"
+CELL = (
+    "orders = tidegate.Policy('orders', deadline={}, rate_limit={{'permits': 2, 'per': 3600}}, engine=engine)"
+)
 
 
 def test_thousands_of_policies_leave_none(engine: tidegate.Engine) -> None:
@@ -82,16 +85,20 @@ def test_two_owners_that_disagree_are_told_the_way_out(engine: tidegate.Engine) 
         return tidegate.Policy("orders", deadline=deadline, engine=engine)
 
     first = define(10)
-    with pytest.raises(tidegate.PolicyError, match="`retune` that one .* or give this one another name"):
+    with pytest.raises(tidegate.PolicyError, match=r"`retune` that one .* or give this one another name"):
         define(5)
     del first
     assert define(5)._config["deadline"] == 5  # nobody else holds it
 
 
-def test_a_cell_that_runs_again_retunes_and_says_so(module: types.ModuleType, engine: tidegate.Engine) -> None:
+def test_a_cell_that_runs_again_retunes_and_says_so(
+    module: types.ModuleType, engine: tidegate.Engine
+) -> None:
     run(module, CELL.format(10))
     module.orders.call(int)
-    with pytest.warns(UserWarning, match="policy 'orders' is defined again in notebook, with other settings") as told:
+    with pytest.warns(
+        UserWarning, match="policy 'orders' is defined again in notebook, with other settings"
+    ) as told:
         run(module, CELL.format(5))
     assert told[0].filename == "notebook"
     assert module.orders._config["deadline"] == 5

@@ -128,7 +128,7 @@ class Engine:
                 route.breaker.reset()
 
     def release(self, policy: Policy, keep: bool, reading: int) -> Policy:
-        """0.9: its only owner lets it go, and takes one of the same name and settings in: which one that is."""
+        """0.9: its only owner lets it go and takes its like in: the policy that calls use from here on."""
         self.clock(reading)
         if keep:  # "is kept, with its routes and what they owe"
             return policy

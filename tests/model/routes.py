@@ -142,7 +142,7 @@ class Routes:
         return True
 
     def leave_with(self, policy: Policy) -> None:
-        """0.9: a policy that nobody holds goes with its routes, those with calls when the next one comes or goes."""
+        """0.9: a policy that nobody holds goes with its routes, those with calls at a later release."""
         old, self.left = policy.name, self.left + 1
         policy.name = f"{old}, released {self.left}"  # what is found by its name is not found any more
         for name, key in [place for place in self.there if place[0] == old]:

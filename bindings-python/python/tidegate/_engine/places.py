@@ -1,4 +1,4 @@
-"""Where policies and pools are defined: tells a definition that runs again from a second one that disagrees."""
+"""Where policies and pools are defined: a definition that runs again is no second one that disagrees."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OPTIMIZED: Final = 0x1
 
 
 class Place(NamedTuple):
-    """A definition outside functions: its module, the class body or the module itself, and the code that ran."""
+    """A definition outside functions: its module, whose body it is in, and the code that ran."""
 
     module: str
     scope: str
