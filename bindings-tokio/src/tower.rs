@@ -247,10 +247,9 @@ where
             requests: self.requests.clone(),
         };
         let mut run = Run::new(site, replayable, None, Owned(self.caller.classify.clone()), sending);
-        if run.begin() {
-            // The service is ready, so it is called itself.
-            run.start_first(|| Sent::Called { future: self.inner.call(request) });
-        } else {
+        // The service is ready, so it is called itself if the call starts at once.
+        if let Some(request) = run.begin(request, |request| Sent::Called { future: self.inner.call(request) })
+        {
             // It has to wait, or was refused: what the service inside has reserved is for others meanwhile.
             let fresh = self.inner.clone();
             self.inner = fresh;

@@ -11,7 +11,10 @@ use crate::policy::Site;
 pub(crate) trait Answer<T, E, P: Deref<Target = Site>> {
     type Output;
 
-    fn of(result: Result<T, Error<E>>, report: Report, tail: Option<Tail<P>>) -> Self::Output;
+    fn of(result: Result<T, Error<E>>, report: Report) -> Self::Output;
+
+    /// The answer of a call that goes on while a body is read.
+    fn headed(value: T, report: Report, tail: Tail<P>) -> Self::Output;
 }
 
 /// The result alone.
@@ -21,8 +24,12 @@ impl<T, E, P: Deref<Target = Site>> Answer<T, E, P> for Plain {
     type Output = Result<T, Error<E>>;
 
     #[inline]
-    fn of(result: Result<T, Error<E>>, _: Report, _: Option<Tail<P>>) -> Self::Output {
+    fn of(result: Result<T, Error<E>>, _: Report) -> Self::Output {
         result
+    }
+
+    fn headed(value: T, _: Report, _: Tail<P>) -> Self::Output {
+        Ok(value)
     }
 }
 
@@ -33,8 +40,12 @@ impl<T, E, P: Deref<Target = Site>> Answer<T, E, P> for Whole {
     type Output = Ended<T, E>;
 
     #[inline]
-    fn of(result: Result<T, Error<E>>, report: Report, _: Option<Tail<P>>) -> Self::Output {
+    fn of(result: Result<T, Error<E>>, report: Report) -> Self::Output {
         Ended { result, report }
+    }
+
+    fn headed(value: T, report: Report, _: Tail<P>) -> Self::Output {
+        Ended { result: Ok(value), report }
     }
 }
 
@@ -47,7 +58,11 @@ impl<T, E, P: Deref<Target = Site>> Answer<T, E, P> for Tailed {
     type Output = (Ended<T, E>, Option<Tail<P>>);
 
     #[inline]
-    fn of(result: Result<T, Error<E>>, report: Report, tail: Option<Tail<P>>) -> Self::Output {
-        (Ended { result, report }, tail)
+    fn of(result: Result<T, Error<E>>, report: Report) -> Self::Output {
+        (Ended { result, report }, None)
+    }
+
+    fn headed(value: T, report: Report, tail: Tail<P>) -> Self::Output {
+        (Ended { result: Ok(value), report }, Some(tail))
     }
 }

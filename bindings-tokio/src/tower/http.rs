@@ -216,9 +216,8 @@ where
             requests: Numbered { requests: requests.clone(), says: *says },
         };
         let mut run = Run::new(site, replayable, path, judge.clone(), sending);
-        if run.begin() {
-            run.start_first(|| Sent::Called { future: Answering::new(self.inner.call(request), judge, 1) });
-        } else {
+        let first = |request| Sent::Called { future: Answering::new(self.inner.call(request), judge, 1) };
+        if let Some(request) = run.begin(request, first) {
             // What the service inside has reserved is for others meanwhile.
             let fresh = self.inner.clone();
             self.inner = fresh;

@@ -1,0 +1,44 @@
+//! How a call begins, and how it is cancelled.
+
+use std::ops::Deref;
+
+use tidegate::{CallId, Event};
+
+use crate::engine::Told;
+use crate::policy::Site;
+use crate::scope;
+
+/// Begins a call, with what it takes from around it.
+#[inline]
+pub(super) fn begin<P: Deref<Target = Site>>(
+    site: &P,
+    replayable: bool,
+    path: Option<&str>,
+) -> (CallId, Told) {
+    let site = &**site;
+    let inherited = scope::inherited(site.shared().number);
+    let mut request = site.request;
+    request.replayable &= replayable;
+    request.parent = inherited.parent;
+    if let (Some(criticality), false) = (inherited.criticality, site.own_criticality) {
+        request.criticality = criticality;
+    }
+    site.shared().begin(&site.route, (site.policy.id, &site.key), &mut request, (path, inherited.ends))
+}
+
+/// Tells the engine, when it is dropped, that the caller gave up.
+pub(super) struct Cancel<'a> {
+    pub site: &'a Site,
+    pub call: CallId,
+    /// Is a waker registered for it?
+    pub parked: bool,
+}
+
+impl Drop for Cancel<'_> {
+    fn drop(&mut self) {
+        let shared = self.site.shared();
+        if shared.tell(self.call, Event::Cancel, None, self.parked).others {
+            shared.tend();
+        }
+    }
+}

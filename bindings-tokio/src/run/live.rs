@@ -1,0 +1,421 @@
+//! A call under way: polls its attempts, tells the engine of their ends, carries out its steps.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tidegate::{Action, Class, Event, Lane, Outcome, Step, Verdict, Wait};
+use tokio::time::{Instant, sleep_until};
+
+use super::state::{Ending, Live, Place, PlaceProjection, Race, Racer, Turn};
+use super::{Answer, Attempt, Tail, Work};
+use crate::classify::{Judge, Judgement};
+use crate::clock;
+use crate::engine::{Told, wakes};
+use crate::error::{Error, Stopped};
+use crate::policy::Site;
+
+/// A call under way, with what its attempts are made of.
+pub(super) struct Call<'a, P, F, Fut, J, T, E, A> {
+    site: &'a P,
+    work: &'a mut F,
+    judge: &'a J,
+    live: Pin<&'a mut Live<Fut, T, E>>,
+    answer: PhantomData<fn() -> A>,
+}
+
+/// What has happened to a call.
+enum Next<O> {
+    /// It is over.
+    Over(O),
+    /// The engine was told, and this is its step.
+    Told(Told),
+    /// It is to wait.
+    Pending,
+}
+
+impl<'a, P, F, Fut, J, T, E, A> Call<'a, P, F, Fut, J, T, E, A>
+where
+    P: Deref<Target = Site> + Clone,
+    F: Work<Fut>,
+    Fut: Future<Output = Result<T, E>>,
+    J: Judge<T, E>,
+    A: Answer<T, E, P>,
+{
+    #[inline]
+    pub fn new(site: &'a P, work: &'a mut F, judge: &'a J, live: Pin<&'a mut Live<Fut, T, E>>) -> Self {
+        Self { site, work, judge, live, answer: PhantomData }
+    }
+
+    /// Goes on with a call that has just begun, by the engine's first step, as far as it can.
+    #[inline]
+    pub fn begun(mut self, told: Told, cx: &mut Context<'_>) -> Poll<A::Output> {
+        let next = match told.step.action {
+            Action::Attempt { .. } if !told.others => self.first(told, cx),
+            _ => Next::Told(self.register(told, cx)),
+        };
+        self.follow(next, cx)
+    }
+
+    /// Goes on with a call that was left pending, as far as it can.
+    #[inline]
+    pub fn poll(mut self, cx: &mut Context<'_>) -> Poll<A::Output> {
+        let next = match self.live.turn {
+            Turn::Begun { at, next } => {
+                *self.live.as_mut().project().turn = Turn::Runs;
+                let polled = {
+                    let _inside = self.live.inside(self.site);
+                    match self.live.as_mut().project().place.project() {
+                        PlaceProjection::Taken { future, .. } => future.poll(cx),
+                        PlaceProjection::Free => Poll::Pending,
+                    }
+                };
+                self.polled(polled, (at, next), cx)
+            }
+            // Woken or not: the engine knows.
+            Turn::Waits | Turn::Parked => Next::Told(self.tell(Event::Poll, cx)),
+            Turn::Runs => self.next_event(cx),
+        };
+        self.follow(next, cx)
+    }
+
+    /// Carries out what follows from an event. Most calls are over, or pending, after their first one.
+    #[inline]
+    fn follow(&mut self, next: Next<A::Output>, cx: &mut Context<'_>) -> Poll<A::Output> {
+        match next {
+            Next::Over(answer) => Poll::Ready(answer),
+            Next::Pending => Poll::Pending,
+            Next::Told(told) => self.go_on(told, cx),
+        }
+    }
+
+    #[inline(never)]
+    fn go_on(&mut self, mut told: Told, cx: &mut Context<'_>) -> Poll<A::Output> {
+        loop {
+            if let Some(answer) = self.carry(told, cx) {
+                return Poll::Ready(answer);
+            }
+            match self.next_event(cx) {
+                Next::Told(next) => told = next,
+                Next::Over(answer) => return Poll::Ready(answer),
+                Next::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    #[inline]
+    fn tell(&mut self, event: Event, cx: &Context<'_>) -> Told {
+        let (call, parked) = (self.live.call, self.live.is_parked());
+        let told = self.site.shared().tell(call, event, Some(cx.waker()), parked);
+        let waits = matches!(told.step.action, Action::Wait { why } if wakes(why));
+        *self.live.as_mut().project().turn = if waits { Turn::Parked } else { Turn::Runs };
+        told
+    }
+
+    /// Registers the waker of a call that is to wait for others, and asks the engine again then (R3).
+    #[inline]
+    fn register(&mut self, told: Told, cx: &Context<'_>) -> Told {
+        match told.step.action {
+            Action::Wait { why } if wakes(why) => {
+                let again = self.tell(Event::Poll, cx);
+                // What the first step has stopped is still to be stopped.
+                let step = Step { stop: told.step.stop | again.step.stop, ..again.step };
+                Told { step, others: told.others | again.others, ..again }
+            }
+            _ => told,
+        }
+    }
+
+    /// A first attempt that starts at once, as most do.
+    #[inline]
+    fn first(&mut self, told: Told, cx: &mut Context<'_>) -> Next<A::Output> {
+        let remaining = self.remaining(told.step.next);
+        let polled = {
+            let _inside = self.live.inside(self.site);
+            let mut live = self.live.as_mut().project();
+            *live.attempts = 1;
+            let Some(future) = self.work.attempt(Attempt { number: 1, hedge: false, remaining }) else {
+                let outcome = Outcome::of(Class::Permanent);
+                return Next::Told(self.tell(Event::Finished { attempt: 1, outcome }, cx));
+            };
+            live.place.set(Place::Taken { number: 1, future });
+            match live.place.project() {
+                PlaceProjection::Taken { future, .. } => future.poll(cx),
+                PlaceProjection::Free => Poll::Pending,
+            }
+        };
+        self.polled(polled, (told.at, told.step.next), cx)
+    }
+
+    /// A first attempt has been polled once. Its timer is armed only now that it is pending.
+    #[inline]
+    fn polled(
+        &mut self,
+        polled: Poll<Result<T, E>>,
+        (at, next): (Instant, Option<tidegate::Duration>),
+        cx: &mut Context<'_>,
+    ) -> Next<A::Output> {
+        let mut live = self.live.as_mut().project();
+        if let Poll::Ready(result) = polled {
+            live.place.set(Place::Free);
+            return self.settle(1, result, cx);
+        }
+        *live.due = next.map(|span| clock::after(at, span));
+        self.timer(cx)
+    }
+
+    /// What happens to the call now: an attempt has ended, or its moment has come.
+    #[inline]
+    fn next_event(&mut self, cx: &mut Context<'_>) -> Next<A::Output> {
+        match self.poll_attempts(cx) {
+            Some((number, result)) => self.settle(number, result, cx),
+            None => self.timer(cx),
+        }
+    }
+
+    /// Has the call's moment come?
+    fn timer(&mut self, cx: &mut Context<'_>) -> Next<A::Output> {
+        let mut live = self.live.as_mut().project();
+        let Some(due) = *live.due else { return Next::Pending };
+        match live.sleep.as_mut().as_pin_mut() {
+            None => live.sleep.set(Some(sleep_until(due))),
+            Some(sleep) if sleep.deadline() != due => sleep.reset(due),
+            Some(_) => {}
+        }
+        match live.sleep.as_pin_mut().map(|sleep| sleep.poll(cx)) {
+            Some(Poll::Ready(())) => Next::Told(self.tell(Event::Timer, cx)),
+            _ => Next::Pending,
+        }
+    }
+
+    /// Polls the attempts that run. One that ends is dropped before the engine hears of it.
+    fn poll_attempts(&mut self, cx: &mut Context<'_>) -> Option<(u8, Result<T, E>)> {
+        let idle = matches!(self.live.place, Place::Free) && self.live.race.is_none();
+        if idle {
+            return None;
+        }
+        let _inside = self.live.inside(self.site);
+        let mut live = self.live.as_mut().project();
+        if let PlaceProjection::Taken { number, future } = live.place.as_mut().project()
+            && let Poll::Ready(result) = future.poll(cx)
+        {
+            let number = *number;
+            live.place.set(Place::Free);
+            return Some((number, result));
+        }
+        let racers = &mut live.race.as_mut()?.racers;
+        for place in 0..racers.len() {
+            if let Poll::Ready(result) = racers[place].future.as_mut().poll(cx) {
+                return Some((racers.swap_remove(place).number, result));
+            }
+        }
+        None
+    }
+
+    /// An attempt has come to its end.
+    #[inline]
+    fn settle(&mut self, number: u8, result: Result<T, E>, cx: &Context<'_>) -> Next<A::Output> {
+        let event = match self.judge.judge(&result) {
+            Judgement::Outcome(outcome) => Event::Finished { attempt: number, outcome },
+            Judgement::Head => Event::Headers { attempt: number },
+        };
+        let head = matches!(event, Event::Headers { .. });
+        let told = if self.live.is_parked() {
+            self.tell(event, cx)
+        } else {
+            self.site.shared().say(self.live.call, event)
+        };
+        // As most calls end: with this result, and nobody else has to hear of it.
+        if let Step { action: Action::Done { verdict: Verdict::Ok, result: Some(lane), .. }, stop: 0, .. } =
+            told.step
+            && lane == Lane::of(number)
+            && !told.others
+        {
+            let report = self.site.report(self.live.attempts, Verdict::Ok, None);
+            return Next::Over(A::of(result.map_err(|error| Error::Failed(error, report)), report));
+        }
+        self.keep(number, result, &told, head);
+        Next::Told(match told.step.action {
+            Action::Wait { .. } if !self.live.is_parked() => self.register(told, cx),
+            _ => told,
+        })
+    }
+
+    /// Keeps what an attempt has brought, for the step that says whose the caller gets.
+    fn keep(&mut self, number: u8, result: Result<T, E>, told: &Told, head: bool) {
+        let kept = match result {
+            Ok(value) if head => Some(Ending::Head(value)),
+            result if matches!(told.step.action, Action::Done { .. }) => Some(Ending::Own(result)),
+            result => self.judge.release(result).map(Ending::Own),
+        };
+        if let Some(kept) = kept {
+            self.live.as_mut().hold(number, kept);
+        }
+    }
+
+    /// Carries out a step, and those that follow from it at once.
+    fn carry(&mut self, first: Told, cx: &Context<'_>) -> Option<A::Output> {
+        let mut told = first;
+        // Attempts that were stopped, for the engine to be told of once they have unwound.
+        let mut unwound = 0_u8;
+        let mut polls = 0;
+        loop {
+            let Told { step, at, others } = told;
+            if step.stop != 0 {
+                unwound |= step.stop;
+                self.live.as_mut().stop(step.stop);
+            }
+            if others {
+                self.site.shared().tend();
+            }
+            let due = step.next.map(|span| clock::after(at, span));
+            match step.action {
+                Action::Done { verdict, result, retry_in } => {
+                    return Some(self.end(verdict, result, retry_in.map(clock::std)));
+                }
+                Action::Attempt { attempt, hedge } => {
+                    if !self.start(attempt, hedge, (step.next, due)) {
+                        let outcome = Outcome::of(Class::Permanent);
+                        told = self.tell(Event::Finished { attempt, outcome }, cx);
+                        continue;
+                    }
+                }
+                Action::Wait { why } => {
+                    *self.live.as_mut().project().due = due;
+                    if why == Wait::Body && unwound == 0 {
+                        return self.body();
+                    }
+                }
+            }
+            if unwound != 0 {
+                let lane = unwound.trailing_zeros() as u8;
+                unwound &= unwound - 1;
+                let attempt = attempt_in(lane, self.live.attempts);
+                let outcome = Outcome::of(Class::Timeout);
+                told = self.tell(Event::Finished { attempt, outcome }, cx);
+            } else if matches!(step.action, Action::Wait { .. }) && due.is_some_and(|due| due <= at) {
+                // A wait of nothing is no wait. Were it to last, a millisecond is better than a spin.
+                if polls == 3 {
+                    *self.live.as_mut().project().due = Some(at + Duration::from_millis(1));
+                    return None;
+                }
+                polls += 1;
+                told = self.tell(Event::Poll, cx);
+            } else {
+                return None;
+            }
+        }
+    }
+
+    /// Time that an attempt has which starts now.
+    #[inline]
+    fn remaining(&self, next: Option<tidegate::Duration>) -> Option<Duration> {
+        // The timer may be due for a hedge before that.
+        if self.site.policy.hedges() { self.left() } else { next.map(clock::std) }
+    }
+
+    #[cold]
+    fn left(&self) -> Option<Duration> {
+        let left = self.site.shared().look(|core, now| core.engine.time_left(self.live.call, now));
+        left.map(clock::std)
+    }
+
+    /// Starts an attempt; true unless there is nothing to make it of.
+    fn start(
+        &mut self,
+        number: u8,
+        hedge: bool,
+        (next, due): (Option<tidegate::Duration>, Option<Instant>),
+    ) -> bool {
+        let remaining = self.remaining(next);
+        let _inside = self.live.inside(self.site);
+        let mut live = self.live.as_mut().project();
+        (*live.due, *live.attempts) = (due, number);
+        let Some(future) = self.work.attempt(Attempt { number, hedge, remaining }) else { return false };
+        if matches!(*live.place, Place::Free) {
+            live.place.set(Place::Taken { number, future });
+        } else {
+            let race =
+                live.race.get_or_insert_with(|| Box::new(Race { racers: Vec::new(), earlier: Vec::new() }));
+            race.racers.push(Racer { number, future: Box::pin(future) });
+        }
+        true
+    }
+
+    /// The end of the call.
+    fn end(&mut self, verdict: Verdict, result: Option<Lane>, retry_in: Option<Duration>) -> A::Output {
+        let live = self.live.as_mut().project();
+        let report = self.site.report(*live.attempts, verdict, retry_in);
+        let mut held: Vec<_> = Vec::new();
+        let mut last = live.held.take();
+        let decided = match result {
+            Some(lane) if last.as_ref().is_some_and(|(number, _)| Lane::of(*number) == lane) => last.take(),
+            Some(lane) => {
+                if let Some(race) = live.race {
+                    held.append(&mut race.earlier);
+                }
+                let place = held.iter().rposition(|(number, _)| Lane::of(*number) == lane);
+                // Of an attempt that could not be made there is nothing; what came before it is the last answer then.
+                place.map(|place| held.swap_remove(place)).or_else(|| last.take())
+            }
+            None if matches!(verdict, Verdict::Stale | Verdict::Lost) => last.take(),
+            None => None,
+        };
+        let result = match decided {
+            Some((_, Ending::Own(result))) => result.map_err(|error| Error::Failed(error, report)),
+            Some((_, Ending::Head(value))) => Ok(value),
+            other => {
+                let stopped_one = other.is_some();
+                let own = [other, last].into_iter().flatten().find_map(|(_, ending)| ending.error());
+                let (policy, route) = (self.site.policy.name.clone(), self.site.key.clone());
+                let stopped = if stopped_one {
+                    Stopped::attempt_timeout(policy, route, report)
+                } else {
+                    Stopped::new(policy, route, report)
+                };
+                Err(Error::Stopped(stopped, own))
+            }
+        };
+        A::of(result, report)
+    }
+
+    /// The head of a good answer is here; the call goes on until its body has been read.
+    fn body(&mut self) -> Option<A::Output> {
+        let live = self.live.as_mut().project();
+        // Losers that were stopped for it stand behind it.
+        let earlier = live.race.as_mut().map(|race| std::mem::take(&mut race.earlier));
+        let all = live.held.take().into_iter().chain(earlier.into_iter().flatten().rev());
+        let mut heads = all.filter_map(|(number, ending)| match ending {
+            Ending::Head(value) => Some((number, value)),
+            _ => None,
+        });
+        let (attempt, value) = heads.next()?;
+        let report = self.site.report(*live.attempts, Verdict::Ok, None);
+        let tail = Tail { site: self.site.clone(), call: Some(*live.call), attempt, due: *live.due };
+        Some(A::headed(value, report, tail))
+    }
+}
+
+/// The attempt whose lane this is, of those that have been started.
+const fn attempt_in(lane: u8, attempts: u8) -> u8 {
+    // At most eight lie between two attempts of one lane (R11), so it is the newest.
+    attempts - (attempts.wrapping_sub(1).wrapping_sub(lane) & 7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_names_the_newest_attempt_that_it_had() {
+        for attempts in 1..=u8::MAX {
+            for back in 0..8.min(attempts) {
+                let attempt = attempts - back;
+                assert_eq!(attempt_in(Lane::of(attempt).number(), attempts), attempt, "of {attempts}");
+            }
+        }
+    }
+}

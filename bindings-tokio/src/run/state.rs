@@ -1,0 +1,163 @@
+//! Where a call is.
+
+use std::pin::Pin;
+
+use pin_project_lite::pin_project;
+use tidegate::{CallId, Lane, Verdict};
+use tokio::time::{Instant, Sleep};
+
+use crate::policy::Site;
+use crate::scope::Inside;
+
+pin_project! {
+    /// Where a call is.
+    #[project = StateProjection]
+    pub(super) enum State<Fut, T, E> {
+        /// It has not begun: its first poll begins it.
+        Fresh,
+        /// It was refused before its first poll, which hands out the refusal.
+        Refused { verdict: Verdict, retry_in: Option<tidegate::Duration> },
+        /// The engine knows it.
+        Live { #[pin] live: Live<Fut, T, E> },
+        /// Its result has been handed out.
+        Over,
+    }
+}
+
+/// What the next poll of a call under way begins with.
+#[derive(Clone, Copy)]
+pub(super) enum Turn {
+    /// With the first poll of the first attempt, which was made before the call was polled. The engine's step spoke at `at`, and asks for a
+    /// timer after `next`.
+    #[cfg_attr(not(feature = "tower"), expect(dead_code, reason = "layers begin before they are polled"))]
+    Begun { at: Instant, next: Option<tidegate::Duration> },
+    /// With a question to the engine: the call waits for another call's event, and has no waker registered yet.
+    #[cfg_attr(not(feature = "tower"), expect(dead_code, reason = "layers begin before they are polled"))]
+    Waits,
+    /// With a question to the engine: the call waits for another call's event, and its waker is registered.
+    Parked,
+    /// With its attempts and its timer.
+    Runs,
+}
+
+pin_project! {
+    /// The attempt that is kept in place.
+    #[project = PlaceProjection]
+    pub(super) enum Place<Fut> {
+        Free,
+        Taken { number: u8, #[pin] future: Fut },
+    }
+}
+
+/// An attempt beside the one that is kept in place.
+pub(super) struct Racer<Fut> {
+    pub number: u8,
+    pub future: Pin<Box<Fut>>,
+}
+
+/// Attempts beside the one that is kept in place, and what those of them have brought that ended first.
+pub(super) struct Race<Fut, T, E> {
+    pub racers: Vec<Racer<Fut>>,
+    pub earlier: Vec<(u8, Ending<T, E>)>,
+}
+
+/// How an attempt ended.
+pub(super) enum Ending<T, E> {
+    Own(Result<T, E>),
+    /// The head of a good answer, whose body is still to be read.
+    Head(T),
+    /// We stopped it. The error of the attempt before it stays the call's last one.
+    Stopped(Option<E>),
+}
+
+impl<T, E> Ending<T, E> {
+    /// The call's own last error.
+    pub fn error(self) -> Option<E> {
+        match self {
+            Self::Own(Ok(_)) | Self::Head(_) => None,
+            Self::Own(Err(error)) => Some(error),
+            Self::Stopped(last) => last,
+        }
+    }
+}
+
+pin_project! {
+    /// A call that the engine knows.
+    #[project = LiveProjection]
+    pub(super) struct Live<Fut, T, E> {
+        pub call: CallId,
+        pub turn: Turn,
+        // How many attempts have been started.
+        pub attempts: u8,
+        #[pin]
+        pub place: Place<Fut>,
+        pub race: Option<Box<Race<Fut, T, E>>>,
+        // The last attempt that ended.
+        pub held: Option<(u8, Ending<T, E>)>,
+        pub due: Option<Instant>,
+        #[pin]
+        pub sleep: Option<Sleep>,
+    }
+}
+
+impl<Fut, T, E> State<Fut, T, E> {
+    /// A call that has just begun.
+    #[inline]
+    pub fn live(call: CallId, turn: Turn) -> Self {
+        let place = Place::Free;
+        Self::Live {
+            live: Live { call, turn, attempts: 0, place, race: None, held: None, due: None, sleep: None },
+        }
+    }
+}
+
+impl<Fut, T, E> Live<Fut, T, E> {
+    /// Is a waker registered for it?
+    #[inline]
+    pub const fn is_parked(&self) -> bool {
+        matches!(self.turn, Turn::Parked)
+    }
+
+    /// What is around its attempts: this call.
+    #[inline]
+    pub fn inside(&self, site: &Site) -> Inside {
+        Inside::new(site.shared().number, self.call)
+    }
+
+    /// Keeps what an attempt came to, beside or in place of what others came to before.
+    pub fn hold(self: Pin<&mut Self>, number: u8, ending: Ending<T, E>) {
+        let this = self.project();
+        match (this.held.take(), this.race) {
+            (Some(before), Some(race)) => {
+                race.earlier.push(before);
+                *this.held = Some((number, ending));
+            }
+            (Some((_, before)), None) if matches!(ending, Ending::Stopped(_)) => {
+                *this.held = Some((number, Ending::Stopped(before.error())));
+            }
+            _ => *this.held = Some((number, ending)),
+        }
+    }
+
+    /// Drops attempts. What the caller gets of one, if it was the last, is that its time was up.
+    pub fn stop(mut self: Pin<&mut Self>, lanes: u8) {
+        let mut this = self.as_mut().project();
+        let stopped = |number: u8| Lane::of(number).bit() & lanes != 0;
+        let mut numbers = Vec::new();
+        let placed = match this.place.as_mut().project() {
+            PlaceProjection::Taken { number, .. } => Some(*number),
+            PlaceProjection::Free => None,
+        };
+        if let Some(number) = placed.filter(|number| stopped(*number)) {
+            this.place.set(Place::Free);
+            numbers.push(number);
+        }
+        if let Some(race) = this.race {
+            numbers
+                .extend(race.racers.extract_if(.., |racer| stopped(racer.number)).map(|racer| racer.number));
+        }
+        for number in numbers {
+            self.as_mut().hold(number, Ending::Stopped(None));
+        }
+    }
+}
