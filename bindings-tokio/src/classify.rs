@@ -1,15 +1,21 @@
-//! What became of an attempt: results and errors as outcomes (semantics 1.4).
+//! What became of an attempt: results and errors as outcomes (semantics 1.5).
 
+use std::any::{Any, type_name};
 use std::convert::Infallible;
 use std::error::Error as StdError;
-use std::io::{self, ErrorKind};
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use tidegate::{Class, Outcome};
+use tidegate::{Class, Opinion, Outcome, class_of_status};
 
-/// What an error means to a policy. Implement it for the error type of your attempts, or say it at the policy:
-/// [`Caller::classify`](crate::Caller::classify).
+use crate::listed::{chain, found_in, viewed};
+use crate::policy::Site;
+
+/// What an error means to a policy. Implement it for the error type of your attempts, or say it at the policy: [`Caller::on`](crate::Caller::on) names
+/// errors to repeat, [`Caller::classify`](crate::Caller::classify) decides about each result.
 ///
 /// ```
 /// use tidegate_tokio::{Class, Failure, Outcome};
@@ -29,9 +35,68 @@ use tidegate::{Class, Outcome};
 /// }
 /// assert!(ShopError::Busy.outcome().kind != ShopError::NoSuchOrder.outcome().kind);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "Tidegate does not know which errors of type `{Self}` may pass",
+    note = "name it, to repeat it: `policy.on::<{Self}>().run(…)`",
+    note = "or decide about each result: `policy.caller().classify(|result: Result<&T, &E>| …)`",
+    note = "or implement `tidegate_tokio::Failure` for it; errors of libraries have it behind features (`anyhow`, `http`, `reqwest`, `redis`, `grpc`)"
+)]
 pub trait Failure {
     /// The outcome of an attempt that ended with this error.
     fn outcome(&self) -> Outcome;
+
+    /// The same, and what only a policy can decide.
+    #[doc(hidden)]
+    fn finding(&self) -> Finding {
+        Finding::Outcome(self.outcome())
+    }
+}
+
+/// What is found out about an error.
+#[doc(hidden)]
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Finding {
+    /// What it means.
+    Outcome(Outcome),
+    /// It is about an answer of this HTTP status with these headers; the policy's statuses decide.
+    Status(u16, Vec<(String, Vec<u8>)>),
+    /// Nothing that may pass: it is permanent, and the note says so.
+    Unlisted,
+    /// `on` names it: it is repeated, whatever else is found.
+    Named(Box<Finding>),
+}
+
+impl Finding {
+    /// What it means without a policy.
+    fn plain(self) -> Outcome {
+        self.under(|status, _| Outcome::of(class_of_status(status)))
+    }
+
+    /// What it means where statuses are judged like this.
+    pub(crate) fn under(self, judge: impl FnOnce(u16, &[(String, Vec<u8>)]) -> Outcome) -> Outcome {
+        match self {
+            Self::Outcome(outcome) => outcome,
+            Self::Status(status, headers) => judge(status, &headers),
+            Self::Unlisted => Outcome::of(Class::Permanent),
+            Self::Named(inner) => {
+                // Boxed only here, and `on` names an error once.
+                let inner = match *inner {
+                    Self::Named(inner) => *inner,
+                    inner => inner,
+                };
+                let found = match inner {
+                    Self::Outcome(outcome) => outcome,
+                    Self::Status(status, headers) => judge(status, &headers),
+                    Self::Unlisted | Self::Named(_) => Outcome::of(Class::Permanent),
+                };
+                let passes = found.kind.class().is_none_or(Class::retryable);
+                let kind = if passes { found.kind } else { Class::Transient.into() };
+                let opinion = if found.opinion == Opinion::DoNot { Opinion::None } else { found.opinion };
+                Outcome { kind, opinion, ..found }
+            }
+        }
+    }
 }
 
 /// Says what became of an attempt by its result. Functions of `Result<&T, &E>` are.
@@ -40,6 +105,12 @@ pub trait Failure {
 pub trait Classify<T, E> {
     /// The outcome of an attempt with this result.
     fn outcome(&self, result: Result<&T, &E>) -> Outcome;
+
+    /// The same, and what only a policy can decide.
+    #[doc(hidden)]
+    fn finding(&self, result: Result<&T, &E>) -> Finding {
+        Finding::Outcome(self.outcome(result))
+    }
 
     /// Does it judge errors alone? Then whatever is `Ok` has worked, and it is not asked about that.
     #[inline]
@@ -66,9 +137,81 @@ impl<T, E: Failure> Classify<T, E> for ByFailure {
         }
     }
 
+    fn finding(&self, result: Result<&T, &E>) -> Finding {
+        match result {
+            Ok(_) => Finding::Outcome(Outcome::of(Class::Ok)),
+            Err(error) => error.finding(),
+        }
+    }
+
     #[inline]
     fn errors_alone(&self) -> bool {
         true
+    }
+}
+
+/// Errors by the table that all languages share, whether or not their type implements [`Failure`]: what [`On`] does not name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ByTable;
+
+impl<T, E: 'static> Classify<T, E> for ByTable {
+    fn outcome(&self, result: Result<&T, &E>) -> Outcome {
+        Classify::<T, E>::finding(self, result).plain()
+    }
+
+    fn finding(&self, result: Result<&T, &E>) -> Finding {
+        match result {
+            Ok(_) => Finding::Outcome(Outcome::of(Class::Ok)),
+            Err(error) => viewed(error).map_or(Finding::Unlisted, found_in),
+        }
+    }
+
+    #[inline]
+    fn errors_alone(&self) -> bool {
+        true
+    }
+}
+
+/// Errors of type `X` are repeated, also where they are among the causes of another; others are judged by `C`. See
+/// [`Caller::on`](crate::Caller::on).
+pub struct On<X, C = ByTable> {
+    rest: C,
+    named: PhantomData<fn() -> X>,
+}
+
+impl<X, C> On<X, C> {
+    pub(crate) const fn new(rest: C) -> Self {
+        Self { rest, named: PhantomData }
+    }
+}
+
+impl<X, C: Clone> Clone for On<X, C> {
+    fn clone(&self) -> Self {
+        Self::new(self.rest.clone())
+    }
+}
+
+impl<X, C> fmt::Debug for On<X, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("On").field(&type_name::<X>()).finish()
+    }
+}
+
+impl<T, E: 'static, X: StdError + 'static, C: Classify<T, E>> Classify<T, E> for On<X, C> {
+    fn outcome(&self, result: Result<&T, &E>) -> Outcome {
+        self.finding(result).plain()
+    }
+
+    fn finding(&self, result: Result<&T, &E>) -> Finding {
+        let found = self.rest.finding(result);
+        let Err(error) = result else { return found };
+        let named = (error as &dyn Any).is::<X>()
+            || viewed(error).is_some_and(|error| chain(error).any(<dyn StdError>::is::<X>));
+        if named { Finding::Named(Box::new(found)) } else { found }
+    }
+
+    fn errors_alone(&self) -> bool {
+        self.rest.errors_alone()
     }
 }
 
@@ -82,12 +225,15 @@ pub(crate) enum Judgement {
 
 /// A classifier as the shell needs it; adapters know more of their results than users say.
 pub(crate) trait Judge<T, E> {
-    fn judge(&self, result: &Result<T, E>) -> Judgement;
+    fn judge(&self, site: &Site, result: &Result<T, E>) -> Judgement;
 
     /// The call goes on after this result: what is kept of it, in case that nothing better comes.
     fn release(&self, result: Result<T, E>) -> Option<Result<T, E>> {
         Some(result)
     }
+
+    /// Is this an error that is permanent only because nothing knows it?
+    fn unlisted(&self, error: &E) -> bool;
 }
 
 /// The user's classifier, which may not break a call.
@@ -95,8 +241,13 @@ pub(crate) trait Judge<T, E> {
 pub struct Guarded<C>(pub(crate) C);
 
 impl<T, E, C: Classify<T, E>> Judge<T, E> for Guarded<&C> {
-    fn judge(&self, result: &Result<T, E>) -> Judgement {
-        Judgement::Outcome(ask(self.0, result.as_ref()))
+    #[inline]
+    fn judge(&self, site: &Site, result: &Result<T, E>) -> Judgement {
+        Judgement::Outcome(ask(self.0, site, result.as_ref()))
+    }
+
+    fn unlisted(&self, error: &E) -> bool {
+        is_unlisted::<T, E>(self.0, error)
     }
 }
 
@@ -107,48 +258,33 @@ pub struct Owned<C>(pub(crate) C);
 
 #[cfg(feature = "tower")]
 impl<T, E, C: Classify<T, E>> Judge<T, E> for Owned<C> {
-    fn judge(&self, result: &Result<T, E>) -> Judgement {
-        Judgement::Outcome(ask(&self.0, result.as_ref()))
+    #[inline]
+    fn judge(&self, site: &Site, result: &Result<T, E>) -> Judgement {
+        Judgement::Outcome(ask(&self.0, site, result.as_ref()))
+    }
+
+    fn unlisted(&self, error: &E) -> bool {
+        is_unlisted::<T, E>(&self.0, error)
     }
 }
 
 /// What the classifier says; where it panics, what is `Ok` has worked, and an error is permanent.
 #[inline]
-pub(crate) fn ask<T, E>(classify: &impl Classify<T, E>, result: Result<&T, &E>) -> Outcome {
+fn ask<T, E>(classify: &impl Classify<T, E>, site: &Site, result: Result<&T, &E>) -> Outcome {
     if result.is_ok() && classify.errors_alone() {
         return Outcome::of(Class::Ok);
     }
-    catch_unwind(AssertUnwindSafe(|| classify.outcome(result)))
-        .unwrap_or_else(|_| Outcome::of(if result.is_ok() { Class::Ok } else { Class::Permanent }))
-}
-
-impl Failure for io::Error {
-    /// Errors that prove that nothing was sent, and those of a connection or of time, which may pass; others are permanent.
-    fn outcome(&self) -> Outcome {
-        Outcome::of(match self.kind() {
-            ErrorKind::ConnectionRefused
-            | ErrorKind::HostUnreachable
-            | ErrorKind::NetworkUnreachable
-            | ErrorKind::NetworkDown => Class::NeverSent,
-            ErrorKind::ConnectionReset
-            | ErrorKind::ConnectionAborted
-            | ErrorKind::NotConnected
-            | ErrorKind::BrokenPipe
-            | ErrorKind::TimedOut
-            | ErrorKind::WouldBlock
-            | ErrorKind::Interrupted
-            | ErrorKind::UnexpectedEof
-            | ErrorKind::ResourceBusy
-            | ErrorKind::WriteZero => Class::Transient,
-            _ => Class::Permanent,
-        })
+    let worked = result.is_ok();
+    match catch_unwind(AssertUnwindSafe(|| classify.finding(result))) {
+        Ok(finding) => site.outcome_in(finding),
+        Err(_) => Outcome::of(if worked { Class::Ok } else { Class::Permanent }),
     }
 }
 
-impl Failure for tokio::time::error::Elapsed {
-    fn outcome(&self) -> Outcome {
-        Outcome::of(Class::Transient)
-    }
+#[cold]
+fn is_unlisted<T, E>(classify: &impl Classify<T, E>, error: &E) -> bool {
+    let finding = catch_unwind(AssertUnwindSafe(|| classify.finding(Err(error))));
+    finding.is_ok_and(|finding| finding == Finding::Unlisted)
 }
 
 impl Failure for Infallible {
@@ -161,56 +297,64 @@ impl<E: Failure + ?Sized> Failure for Box<E> {
     fn outcome(&self) -> Outcome {
         (**self).outcome()
     }
+
+    fn finding(&self) -> Finding {
+        (**self).finding()
+    }
 }
 
 impl<E: Failure + ?Sized> Failure for Arc<E> {
     fn outcome(&self) -> Outcome {
         (**self).outcome()
     }
-}
 
-impl Failure for dyn StdError + Send + Sync {
-    fn outcome(&self) -> Outcome {
-        of_chain(self)
+    fn finding(&self) -> Finding {
+        (**self).finding()
     }
 }
 
-impl Failure for dyn StdError + Send {
-    fn outcome(&self) -> Outcome {
-        of_chain(self)
-    }
-}
+/// Errors of libraries, judged by the table.
+macro_rules! listed {
+    ($($(#[$gate:meta])* $error:ty),* $(,)?) => { $(
+        $(#[$gate])*
+        impl Failure for $error {
+            fn outcome(&self) -> Outcome {
+                self.finding().plain()
+            }
 
-impl Failure for dyn StdError {
-    fn outcome(&self) -> Outcome {
-        of_chain(self)
-    }
-}
-
-/// The first error of a chain of causes that we know; permanent where there is none.
-pub(crate) fn of_chain(error: &(dyn StdError + 'static)) -> Outcome {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(known) = error.downcast_ref::<io::Error>() {
-            // One that only wraps another is judged by that one.
-            match known.get_ref() {
-                Some(inner) if known.kind() == ErrorKind::Other => {
-                    next = Some(inner);
-                    continue;
-                }
-                _ => return known.outcome(),
+            fn finding(&self) -> Finding {
+                found_in(self)
             }
         }
-        if let Some(known) = error.downcast_ref::<tokio::time::error::Elapsed>() {
-            return known.outcome();
-        }
-        if let Some(known) = error.downcast_ref::<crate::Stopped>() {
-            return known.outcome();
-        }
-        if let Some(mark) = error.downcast_ref::<crate::error::Mark>() {
-            return mark.0.outcome();
-        }
-        next = error.source();
+    )* };
+}
+listed!(
+    io::Error,
+    tokio::time::error::Elapsed,
+    dyn StdError + Send + Sync,
+    dyn StdError + Send,
+    dyn StdError,
+    #[cfg(feature = "http")]
+    hyper::Error,
+    #[cfg(feature = "http")]
+    hyper_util::client::legacy::Error,
+    #[cfg(feature = "redis")]
+    redis::RedisError,
+    #[cfg(feature = "reqwest")]
+    reqwest::Error,
+    #[cfg(feature = "tower")]
+    tower::timeout::error::Elapsed,
+    #[cfg(feature = "tower")]
+    tower::load_shed::error::Overloaded,
+);
+
+#[cfg(feature = "anyhow")]
+impl Failure for anyhow::Error {
+    fn outcome(&self) -> Outcome {
+        self.finding().plain()
     }
-    Outcome::of(Class::Permanent)
+
+    fn finding(&self) -> Finding {
+        found_in(self.as_ref())
+    }
 }

@@ -12,7 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::http::BoxError;
+use crate::BoxError;
 
 /// The largest body that is read to its end.
 const MOST: usize = 64 * 1024;

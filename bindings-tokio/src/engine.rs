@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -225,6 +225,20 @@ impl Shared {
     }
 }
 
+/// Engines by their numbers, for reports, which are copied about and hold no engine.
+static NUMBERED: Mutex<BTreeMap<u64, Weak<Shared>>> = Mutex::new(BTreeMap::new());
+
+/// The engine of this number, if it is still there.
+pub(crate) fn numbered(number: u64) -> Option<Arc<Shared>> {
+    NUMBERED.lock().get(&number)?.upgrade()
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        NUMBERED.lock().remove(&self.number);
+    }
+}
+
 /// Is this a wait that another call's event can end?
 pub(crate) const fn wakes(why: Wait) -> bool {
     match why {
@@ -241,7 +255,9 @@ impl Engine {
 
     /// The same with a bound on routes, or a journal.
     pub fn with_options(seed: u64, options: Options) -> Self {
-        Self { shared: Arc::new(Shared::new(seed, options)) }
+        let shared = Arc::new(Shared::new(seed, options));
+        NUMBERED.lock().insert(shared.number, Arc::downgrade(&shared));
+        Self { shared }
     }
 
     /// The engine of the process, made when it is first needed, with a seed from the operating system.

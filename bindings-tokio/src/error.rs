@@ -5,9 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Clash, Class, InputError, Outcome, PolicyError, Verdict};
+use tidegate::errors::NOTE;
+use tidegate::{CallExplanation, CallId, Clash, Class, InputError, Outcome, PolicyError, Verdict};
 
 use crate::Failure;
+use crate::classify::Finding;
 
 /// Why a call has no good result.
 ///
@@ -54,6 +56,33 @@ impl<E> Error<E> {
         }
     }
 
+    /// What became of the call.
+    pub fn report(&self) -> &Report {
+        match self {
+            Self::Failed(_, report) => report,
+            Self::Stopped(stopped, _) => &stopped.report,
+        }
+    }
+
+    /// Why the call ended as it did, with the numbers used, for as long as its engine knows: see [`Engine::explain`](crate::Engine::explain).
+    ///
+    /// ```
+    /// use tidegate_tokio::settings::Preset;
+    /// use tidegate_tokio::{Engine, Options, Policy};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let engine = Engine::with_options(7, Options::default().journal(true));
+    /// let policy = Policy::builder("shop").preset(Preset::Http).engine(&engine).build().unwrap();
+    /// let work = |_| async { Err::<(), _>(std::io::Error::from(std::io::ErrorKind::ConnectionReset)) };
+    /// let error = policy.run(work).await.unwrap_err();
+    /// let explained = error.explain().expect("the journal has it").to_string();
+    /// assert!(explained.contains("attempt 3"), "{explained}");
+    /// # }
+    /// ```
+    pub fn explain(&self) -> Option<CallExplanation> {
+        self.report().explain()
+    }
+
     /// Ours, where we refused or stopped it.
     pub fn stopped(&self) -> Option<&Stopped> {
         match self {
@@ -67,12 +96,59 @@ impl<E> Error<E> {
         self.stopped().is_some_and(|stopped| stopped.code.is_rejected())
     }
 
+    /// The same as a boxed error, as tower's own layers and `?` take it: the call's own error as it is, so that `is` and `downcast` find its
+    /// type; or an error of ours, which [`stopped_in`](crate::stopped_in) finds, with the call's own last error as its cause.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tidegate_tokio::settings::Preset;
+    /// use tidegate_tokio::{BoxError, Policy};
+    /// let policy = Policy::builder("boxed").preset(Preset::Http).build().unwrap();
+    /// let work = |_| async { Err::<(), BoxError>("out of stock".into()) };
+    /// let boxed = policy.run(work).await.unwrap_err().into_boxed();
+    /// assert_eq!(boxed.to_string(), "out of stock");
+    /// # }
+    /// ```
+    pub fn into_boxed(self) -> BoxError
+    where
+        E: Into<BoxError>,
+    {
+        match self {
+            Self::Failed(error, _) => error.into(),
+            Self::Stopped(stopped, None) => Box::new(stopped),
+            Self::Stopped(stopped, Some(last)) => Box::new(Ended { stopped, last: last.into() }),
+        }
+    }
+
     /// The same error with another type for the call's own.
     pub fn map<F>(self, to: impl FnOnce(E) -> F) -> Error<F> {
         match self {
             Self::Failed(error, report) => Error::Failed(to(error), report),
             Self::Stopped(stopped, last) => Error::Stopped(stopped, last.map(to)),
         }
+    }
+}
+
+/// An error of any type.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// An error of ours with the call's own last error, boxed.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) stopped: Stopped,
+    last: BoxError,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.stopped.fmt(f)
+    }
+}
+
+impl StdError for Ended {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.last)
     }
 }
 
@@ -104,6 +180,38 @@ impl<E: Failure> Failure for Error<E> {
             Self::Stopped(stopped, _) => stopped.outcome(),
         }
     }
+
+    fn finding(&self) -> Finding {
+        match self {
+            Self::Failed(error, _) => error.finding(),
+            Self::Stopped(stopped, _) => Finding::Outcome(stopped.outcome()),
+        }
+    }
+}
+
+/// Our error in a chain of causes: where a client wraps what ended its call's body, this finds it. An [`Error`](crate::Error) with an error of the
+/// call's own has that one as its cause; ask it itself ([`Error::stopped`](crate::Error::stopped)).
+///
+/// ```
+/// use tidegate_tokio::{Error, stopped_in};
+/// let wrapped = std::io::Error::other("a connection");
+/// assert!(stopped_in(&wrapped).is_none());
+/// ```
+pub fn stopped_in<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Stopped> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(stopped) = error.downcast_ref::<Stopped>() {
+            return Some(stopped);
+        }
+        if let Some(ended) = error.downcast_ref::<Ended>() {
+            return Some(&ended.stopped);
+        }
+        if let Some(mark) = error.downcast_ref::<Mark>() {
+            return Some(&mark.0);
+        }
+        next = error.source();
+    }
+    None
 }
 
 /// The kind of an error of ours, the same in every language.
@@ -284,15 +392,31 @@ pub struct Report {
     /// When another try would make sense, from the call's end.
     pub retry_in: Option<Duration>,
     pub(crate) max_retry_after: Option<Duration>,
+    /// The type of an error that was not repeated because nothing knows it.
+    pub(crate) unlisted: Option<&'static str>,
+    /// The call, and the number of its engine.
+    pub(crate) call: Option<(u64, CallId)>,
 }
 
 impl Report {
+    /// The call, as events and [`Engine::explain`](crate::Engine::explain) name it. `None` where none was made.
+    pub fn call(&self) -> Option<CallId> {
+        self.call.map(|(_, call)| call)
+    }
+
+    /// Why the call ended as it did, with the numbers used, for as long as its engine knows: see [`Engine::explain`](crate::Engine::explain).
+    pub fn explain(&self) -> Option<CallExplanation> {
+        let (engine, call) = self.call?;
+        crate::engine::numbered(engine)?.look(|core, _| core.engine.explain_call(call))
+    }
+
     /// Why there was no further attempt, in words; `None` where nothing was held back.
     pub fn note(&self) -> Option<String> {
         let plain = match self.reason {
             Verdict::Attempts if self.attempts > 1 => {
                 return Some(format!("gave up after {} attempts", self.attempts));
             }
+            Verdict::NotRetryable => return self.unlisted.map(unlisted),
             Verdict::Method => {
                 "not retried: a repeat could happen twice (not idempotent, and no idempotency key)"
             }
@@ -318,6 +442,15 @@ impl Report {
         };
         Some(plain.into())
     }
+}
+
+/// The note of an error that nothing knows, by the name of its type.
+fn unlisted(name: &'static str) -> String {
+    // Of a type without parameters the last word says enough; of `dyn` types the word says nothing.
+    let plain = !name.contains(['<', ' ', '&', '(', '[']);
+    let short = name.rsplit("::").next().filter(|word| *word != "Error").unwrap_or(name);
+    let (error, on) = if plain { (short, short) } else { ("the error", "MyError") };
+    NOTE.replace("{error}", error).replace("{on}", &format!("policy.on::<{on}>()"))
 }
 
 /// A span as people write it: `120 s`, `0.25 s`.

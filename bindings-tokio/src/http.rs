@@ -1,6 +1,5 @@
 //! What HTTP clients share: how an answer is judged, and a body that keeps its call until it has been read.
 
-use std::error::Error as StdError;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,39 +12,15 @@ use pin_project_lite::pin_project;
 use tidegate::{Class, Outcome};
 use tokio::time::{Sleep, sleep_until};
 
-use crate::classify::of_chain;
+use crate::BoxError;
+use crate::classify::Finding;
 use crate::engine::random;
-use crate::error::{Mark, Stopped};
+use crate::listed::found_in;
 use crate::policy::Site;
 use crate::run::Tail;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const RETRY: HeaderName = HeaderName::from_static("retry-attempt");
-
-/// An error of any kind.
-pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
-
-/// Our error in a chain of causes: where a client wraps what ended its call's body, this finds it. An [`Error`](crate::Error) with an error of the
-/// call's own has that one as its cause; ask it itself ([`Error::stopped`](crate::Error::stopped)).
-///
-/// ```
-/// use tidegate_tokio::{Error, stopped_in};
-/// let wrapped = std::io::Error::other("a connection");
-/// assert!(stopped_in(&wrapped).is_none());
-/// ```
-pub fn stopped_in<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Stopped> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(stopped) = error.downcast_ref::<Stopped>() {
-            return Some(stopped);
-        }
-        if let Some(mark) = error.downcast_ref::<Mark>() {
-            return Some(&mark.0);
-        }
-        next = error.source();
-    }
-    None
-}
 
 /// The outcome of an answer under a policy: its status, and what its headers say of another try.
 pub(crate) fn outcome_of(site: &Site, status: u16, headers: &HeaderMap) -> Outcome {
@@ -141,10 +116,10 @@ where
             Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Some(Ok(frame))),
             Poll::Ready(Some(Err(error))) => {
                 let error = error.into();
-                // What is permanent to a caller of functions has passed here: the head was good.
-                let outcome = match of_chain(&*error) {
-                    outcome if outcome.kind == Class::Permanent.into() => Outcome::of(Class::Transient),
-                    outcome => outcome,
+                // What is permanent to a caller of functions may pass here: the head was good.
+                let outcome = match found_in(&*error) {
+                    Finding::Outcome(outcome) if outcome.kind != Class::Permanent.into() => outcome,
+                    _ => Outcome::of(Class::Transient),
                 };
                 if let Some(tail) = this.tail {
                     tail.finish(outcome);

@@ -51,6 +51,7 @@ mod events;
 pub mod fleet;
 #[cfg(feature = "_bodies")]
 mod http;
+mod listed;
 #[cfg(feature = "metrics")]
 mod metered;
 mod policy;
@@ -66,16 +67,18 @@ pub mod tower;
 mod traced;
 
 pub use builder::{Bound, Builder, Setting};
-pub use classify::{ByFailure, Classify, Failure};
+#[doc(hidden)]
+pub use classify::Finding;
+pub use classify::{ByFailure, ByTable, Classify, Failure, On};
 #[cfg(feature = "documents")]
 pub use documents::Policies;
 #[cfg(feature = "_bodies")]
 pub use drain::Buffered;
 pub use engine::{Engine, Journal};
-pub use error::{BuildError, Code, Error, JournalError, Report, Stopped};
+pub use error::{BoxError, BuildError, Code, Error, JournalError, Report, Stopped, stopped_in};
 pub use events::{Event, Events, Subscription};
 #[cfg(feature = "_bodies")]
-pub use http::{GuardedBody, stopped_in};
+pub use http::GuardedBody;
 #[cfg(feature = "metrics")]
 pub use metered::Metrics;
 pub use policy::{Caller, Policy};

@@ -1,5 +1,6 @@
 //! Policies: what happens around a call.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -7,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tidegate::{
-    Class, Criticality, Flags, HttpFailure, Kind, Outcome, PolicyExplanation, PolicyId, Request, RouteView,
-    Value, Verdict,
+    CallId, Class, Criticality, Flags, HttpFailure, Kind, Outcome, PolicyExplanation, PolicyId, Request,
+    RouteView, Value, Verdict,
 };
 
 use crate::builder::Builder;
-use crate::classify::{ByFailure, Classify, Guarded};
+use crate::classify::{ByFailure, ByTable, Classify, Finding, Guarded, On};
 use crate::clock;
 use crate::engine::{Engine, Shared};
 use crate::error::{BuildError, Error, Report};
@@ -37,7 +38,6 @@ impl Inner {
     }
 
     /// May a call make more than one attempt?
-    #[cfg(feature = "tower")]
     #[inline]
     pub fn repeats(&self) -> bool {
         self.repeats.load(Ordering::Relaxed)
@@ -120,19 +120,39 @@ impl Site {
         self.shared().look(|core, _| core.engine.classify(self.policy.id, &failure, clock::wall()))
     }
 
+    /// What was found out about an attempt, under this policy.
+    pub fn outcome_in(&self, finding: Finding) -> Outcome {
+        finding.under(|status, headers| {
+            self.outcome_of(status, headers.iter().map(|(name, value)| (name.as_bytes(), &value[..])))
+        })
+    }
+
     /// An error of a call that could not even be made.
     #[cfg(feature = "reqwest")]
     pub fn unsent<E>(&self, error: E) -> Error<E> {
-        Error::Failed(error, self.report(0, Verdict::NotRetryable, None))
+        Error::Failed(error, self.report(None, 0, Verdict::NotRetryable, None))
     }
 
     #[inline]
-    pub fn report(&self, attempts: u8, reason: Verdict, retry_in: Option<Duration>) -> Report {
+    pub fn report(
+        &self,
+        call: Option<CallId>,
+        attempts: u8,
+        reason: Verdict,
+        retry_in: Option<Duration>,
+    ) -> Report {
         let max_retry_after = match reason {
             Verdict::RetryAfterTooLong => self.max_retry_after(),
             _ => None,
         };
-        Report { attempts, reason, retry_in, max_retry_after }
+        Report {
+            attempts,
+            reason,
+            retry_in,
+            max_retry_after,
+            unlisted: None,
+            call: call.map(|call| (self.shared().number, call)),
+        }
     }
 
     #[cold]
@@ -271,6 +291,11 @@ impl Policy {
         self.caller.clone()
     }
 
+    /// A caller that repeats errors of this type: see [`Caller::on`].
+    pub fn on<X: StdError + 'static>(&self) -> Caller<On<X>> {
+        self.caller().on()
+    }
+
     /// Its name in errors and telemetry.
     pub fn name(&self) -> &str {
         &self.inner().name
@@ -389,6 +414,45 @@ impl fmt::Debug for Policy {
 pub struct Caller<C = ByFailure> {
     pub(crate) site: Arc<Site>,
     pub(crate) classify: C,
+}
+
+impl Caller {
+    /// Repeats errors of this type, also where one is among the causes of another. What it does not name is judged by the table that all languages
+    /// share (`docs/errors.md`), and not by [`Failure`](crate::Failure). Name several one after another.
+    ///
+    /// ```
+    /// use tidegate_tokio::Policy;
+    /// use tidegate_tokio::settings::Preset;
+    ///
+    /// #[derive(Debug)]
+    /// struct Busy;
+    /// impl std::fmt::Display for Busy {
+    ///     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    ///         f.write_str("busy")
+    ///     }
+    /// }
+    /// impl std::error::Error for Busy {}
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let policy = Policy::builder("shop").preset(Preset::Http).build().unwrap();
+    /// let answer = policy.on::<Busy>().run(|attempt| async move { if attempt.number == 1 { Err(Busy) } else { Ok(7) } }).await;
+    /// assert_eq!(answer.unwrap(), 7);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn on<X: StdError + 'static>(self) -> Caller<On<X>> {
+        self.classify(On::new(ByTable))
+    }
+}
+
+impl<Y, C> Caller<On<Y, C>> {
+    /// Repeats errors of this type as well.
+    #[must_use]
+    pub fn on<X: StdError + 'static>(self) -> Caller<On<X, On<Y, C>>> {
+        let Self { site, classify } = self;
+        Caller { site, classify: On::new(classify) }
+    }
 }
 
 impl<C> Caller<C> {

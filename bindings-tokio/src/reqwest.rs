@@ -35,7 +35,7 @@ use reqwest::{Body, Request, RequestBuilder, Response, ResponseBuilderExt};
 use tidegate::{Class, Criticality, Opinion, Outcome};
 
 use crate::Failure;
-use crate::classify::{Judge, Judgement, of_chain};
+use crate::classify::{Finding, Judge, Judgement};
 use crate::drain::Draining;
 use crate::error::Error;
 use crate::http::{GuardedBody, Says, has_body, outcome_of};
@@ -236,9 +236,9 @@ impl HttpJudge<'_> {
 }
 
 impl<E: Failure> Judge<Response, E> for &HttpJudge<'_> {
-    fn judge(&self, result: &Result<Response, E>) -> Judgement {
+    fn judge(&self, site: &Site, result: &Result<Response, E>) -> Judgement {
         match result {
-            Err(error) => Judgement::Outcome(error.outcome()),
+            Err(error) => Judgement::Outcome(site.outcome_in(error.finding())),
             Ok(response) => match self.of(response) {
                 outcome
                     if outcome.kind == Class::Ok.into()
@@ -253,28 +253,16 @@ impl<E: Failure> Judge<Response, E> for &HttpJudge<'_> {
         }
     }
 
+    fn unlisted(&self, error: &E) -> bool {
+        error.finding() == Finding::Unlisted
+    }
+
     /// A small answer has been read, and is kept; a large one is closed before the next attempt.
     fn release(&self, result: Result<Response, E>) -> Option<Result<Response, E>> {
         match result {
             Ok(response) if response.extensions().get::<Whole>().is_none() => None,
             kept => Some(kept),
         }
-    }
-}
-
-impl Failure for reqwest::Error {
-    /// What failed before a connection was there was never sent; other failures of a connection, and the client's own timeouts,
-    /// may pass; mistakes of a request, redirects and decoding do not.
-    fn outcome(&self) -> Outcome {
-        if self.is_connect() {
-            return Outcome::of(Class::NeverSent);
-        }
-        let inner = of_chain(self);
-        if inner.kind != Class::Permanent.into() {
-            return inner;
-        }
-        let passing = (self.is_timeout() || self.is_request() || self.is_body()) && !self.is_builder();
-        Outcome::of(if passing { Class::Transient } else { Class::Permanent })
     }
 }
 
@@ -328,14 +316,25 @@ mod middleware {
 
     use super::Guard;
     use crate::Failure;
-    use crate::classify::of_chain;
+    use crate::classify::Finding;
     use crate::error::Error;
+    use crate::listed::found_in;
 
     impl Failure for ClientError {
         fn outcome(&self) -> Outcome {
             match self {
                 Self::Reqwest(error) => error.outcome(),
-                Self::Middleware(error) => of_chain(error.as_ref()),
+                Self::Middleware(error) => {
+                    let error: &(dyn std::error::Error + Send + Sync) = error.as_ref();
+                    error.outcome()
+                }
+            }
+        }
+
+        fn finding(&self) -> Finding {
+            match self {
+                Self::Reqwest(error) => found_in(error),
+                Self::Middleware(error) => found_in(error.as_ref()),
             }
         }
     }

@@ -101,7 +101,7 @@ where
             Action::Attempt { .. } => Turn::Begun { at, next: step.next },
             Action::Wait { .. } => Turn::Waits,
             Action::Done { verdict, retry_in, .. } => {
-                self.state = State::Refused { verdict, retry_in };
+                self.state = State::Refused { call, verdict, retry_in };
                 return Some(request);
             }
         };
@@ -151,8 +151,8 @@ where
                     None => call.poll(cx),
                 }
             }
-            StateProjection::Refused { verdict, retry_in } => {
-                let report = this.site.report(0, *verdict, retry_in.map(clock::std));
+            StateProjection::Refused { call, verdict, retry_in } => {
+                let report = this.site.report(Some(*call), 0, *verdict, retry_in.map(clock::std));
                 let stopped = Stopped::new(this.site.policy.name.clone(), this.site.key.clone(), report);
                 Poll::Ready(A::of(Err(Error::Stopped(stopped, None)), report))
             }

@@ -26,6 +26,7 @@
 //! the call has to wait for the policy first: a clone stands in for it, and another is made ready when the attempt starts. Each further attempt, and each hedge, gets a clone of the
 //! service and waits until that is ready; this wait is part of the attempt, so the attempt timeout covers it.
 
+mod boxed;
 #[cfg(feature = "http")]
 mod http;
 
@@ -46,6 +47,7 @@ use crate::clock;
 use crate::error::{Error, Report};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Attempt, Plain, Run, Work};
+pub use boxed::{Boxed, BoxedFuture, BoxedService};
 #[cfg(feature = "http")]
 pub use http::{ByCauses, Errors, HttpFuture, HttpLayer, HttpService};
 
@@ -187,6 +189,31 @@ impl<R, C> PolicyLayer<R, C> {
     pub fn requests<Q>(self, requests: Q) -> PolicyLayer<Q, C> {
         PolicyLayer { caller: self.caller, requests }
     }
+
+    /// The same layer with boxed errors ([`Error::into_boxed`]), as tower's own layers have them: `Timeout`, `Buffer` and `LoadShed` fit below and
+    /// above.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate_tokio::Policy;
+    /// use tidegate_tokio::settings::Preset;
+    /// use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let policy = Policy::builder("orders").preset(Preset::Http).build().unwrap();
+    /// let service = ServiceBuilder::new()
+    ///     .buffer(8)
+    ///     .layer(policy.layer().boxed())
+    ///     .timeout(Duration::from_secs(1))
+    ///     .service(service_fn(|order: u32| async move { Ok::<_, std::io::Error>(order + 1) }));
+    /// assert_eq!(service.oneshot(7).await.unwrap(), 8);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn boxed(self) -> Boxed<Self> {
+        Boxed::new(self)
+    }
 }
 
 impl Policy {
@@ -263,7 +290,14 @@ where
 
 /// The service inside says that it will never be ready.
 fn unready<E>(error: E) -> Error<E> {
-    let report = Report { attempts: 0, reason: Verdict::NotRetryable, retry_in: None, max_retry_after: None };
+    let report = Report {
+        attempts: 0,
+        reason: Verdict::NotRetryable,
+        retry_in: None,
+        max_retry_after: None,
+        unlisted: None,
+        call: None,
+    };
     Error::Failed(error, report)
 }
 

@@ -14,6 +14,7 @@ mod support;
 mod world;
 
 mod drops;
+mod errors;
 mod examples;
 mod fleet;
 mod hostile_stores;

@@ -1,5 +1,6 @@
 //! A call under way: polls its attempts, tells the engine of their ends, carries out its steps.
 
+use std::any::type_name;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -218,7 +219,7 @@ where
     /// An attempt has come to its end.
     #[inline]
     fn settle(&mut self, number: u8, result: Result<T, E>, cx: &Context<'_>) -> Next<A::Output> {
-        let event = match self.judge.judge(&result) {
+        let event = match self.judge.judge(self.site, &result) {
             Judgement::Outcome(outcome) => Event::Finished { attempt: number, outcome },
             Judgement::Head => Event::Headers { attempt: number },
         };
@@ -234,7 +235,7 @@ where
             && lane == Lane::of(number)
             && !told.others
         {
-            let report = self.site.report(self.live.attempts, Verdict::Ok, None);
+            let report = self.site.report(Some(self.live.call), self.live.attempts, Verdict::Ok, None);
             return Next::Over(A::of(result.map_err(|error| Error::Failed(error, report)), report));
         }
         self.keep(number, result, &told, head);
@@ -348,7 +349,7 @@ where
     /// The end of the call.
     fn end(&mut self, verdict: Verdict, result: Option<Lane>, retry_in: Option<Duration>) -> A::Output {
         let live = self.live.as_mut().project();
-        let report = self.site.report(*live.attempts, verdict, retry_in);
+        let mut report = self.site.report(Some(*live.call), *live.attempts, verdict, retry_in);
         let mut held: Vec<_> = Vec::new();
         let mut last = live.held.take();
         let decided = match result {
@@ -365,8 +366,15 @@ where
             None => None,
         };
         let result = match decided {
-            Some((_, Ending::Own(result))) => result.map_err(|error| Error::Failed(error, report)),
-            Some((_, Ending::Head(value))) => Ok(value),
+            Some((_, Ending::Own(Err(error)))) => {
+                // Said only where a retry was possible (semantics 1.5.16).
+                let may = verdict == Verdict::NotRetryable && self.site.policy.repeats();
+                if may && self.judge.unlisted(&error) {
+                    report.unlisted = Some(type_name::<E>());
+                }
+                Err(Error::Failed(error, report))
+            }
+            Some((_, Ending::Own(Ok(value)) | Ending::Head(value))) => Ok(value),
             other => {
                 let stopped_one = other.is_some();
                 let own = [other, last].into_iter().flatten().find_map(|(_, ending)| ending.error());
@@ -393,7 +401,7 @@ where
             _ => None,
         });
         let (attempt, value) = heads.next()?;
-        let report = self.site.report(*live.attempts, Verdict::Ok, None);
+        let report = self.site.report(Some(*live.call), *live.attempts, Verdict::Ok, None);
         let tail = Tail { site: self.site.clone(), call: Some(*live.call), attempt, due: *live.due };
         Some(A::headed(value, report, tail))
     }

@@ -16,7 +16,7 @@ pin_project! {
         /// It has not begun: its first poll begins it.
         Fresh,
         /// It was refused before its first poll, which hands out the refusal.
-        Refused { verdict: Verdict, retry_in: Option<tidegate::Duration> },
+        Refused { call: CallId, verdict: Verdict, retry_in: Option<tidegate::Duration> },
         /// The engine knows it.
         Live { #[pin] live: Live<Fut, T, E> },
         /// Its result has been handed out.

@@ -28,11 +28,12 @@ impl<P: Deref<Target = Site>> Tail<P> {
 
     /// Its moment has come. The error, where that was the deadline.
     pub fn expire(&mut self) -> Option<Stopped> {
+        let call = self.call;
         let told = self.tell(Event::Timer)?;
         match told.step.action {
             Action::Done { verdict: Verdict::Stale, .. } => None,
             Action::Done { verdict, retry_in, .. } => {
-                let report = self.site.report(self.attempt, verdict, retry_in.map(clock::std));
+                let report = self.site.report(call, self.attempt, verdict, retry_in.map(clock::std));
                 Some(Stopped::new(self.site.policy.name.clone(), self.site.key.clone(), report))
             }
             _ => None,

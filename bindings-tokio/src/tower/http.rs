@@ -11,15 +11,17 @@ use std::task::{Context, Poll, ready};
 use http::{HeaderMap, Method, Request, Response, StatusCode, response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use tidegate::{Class, Opinion, Outcome};
+use tidegate::{Class, Opinion, Outcome, class_of_status};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{Cloned, Facts, Requests, Sending, Sent, unready};
-use crate::classify::{Judge, Judgement, of_chain};
+use super::{Boxed, Cloned, Facts, Requests, Sending, Sent, unready};
+use crate::BoxError;
+use crate::classify::{Finding, Judge, Judgement};
 use crate::drain::{Buffered, Draining};
 use crate::error::Error;
-use crate::http::{BoxError, GuardedBody, Says, has_body, outcome_of};
+use crate::http::{GuardedBody, Says, has_body, outcome_of};
+use crate::listed::found_in;
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Run, Tailed};
 
@@ -29,6 +31,12 @@ type Opine = dyn Fn(StatusCode, &HeaderMap) -> Option<Outcome> + Send + Sync;
 pub trait Errors<E> {
     /// The outcome of an attempt that ended with this error.
     fn outcome(&self, error: &E) -> Outcome;
+
+    /// The same, and what only a policy can decide.
+    #[doc(hidden)]
+    fn finding(&self, error: &E) -> Finding {
+        Finding::Outcome(self.outcome(error))
+    }
 }
 
 impl<E, F: Fn(&E) -> Outcome> Errors<E> for F {
@@ -37,17 +45,18 @@ impl<E, F: Fn(&E) -> Outcome> Errors<E> for F {
     }
 }
 
-/// The default: by the first error among its causes that is known (`io::Error`, one of ours); others may pass, as most of
-/// what goes wrong between two machines does.
+/// The default: by the table that all languages share, as everywhere. An error that is not listed, by itself or by a cause, is permanent, and the
+/// report's note says so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ByCauses;
 
 impl<E: StdError + 'static> Errors<E> for ByCauses {
     fn outcome(&self, error: &E) -> Outcome {
-        match of_chain(error) {
-            unknown if unknown.kind == Class::Permanent.into() => Outcome::of(Class::Transient),
-            known => known,
-        }
+        self.finding(error).under(|status, _| Outcome::of(class_of_status(status)))
+    }
+
+    fn finding(&self, error: &E) -> Finding {
+        found_in(error)
     }
 }
 
@@ -117,6 +126,12 @@ impl<R, C> HttpLayer<R, C> {
     #[must_use]
     pub fn errors<D>(self, errors: D) -> HttpLayer<R, D> {
         HttpLayer { caller: self.caller, says: self.says, opine: self.opine, requests: self.requests, errors }
+    }
+
+    /// The same layer with boxed errors ([`Error::into_boxed`]), as tower's own layers have them.
+    #[must_use]
+    pub fn boxed(self) -> Boxed<Self> {
+        Boxed::new(self)
     }
 
     /// Is a repeat harmless, whatever a request's method?
@@ -290,12 +305,13 @@ impl<A: Body, E, C: Errors<E>> Judge<Response<Buffered<A>>, E> for HttpJudge<C>
 where
     Buffered<A>: Body,
 {
-    fn judge(&self, result: &Result<Response<Buffered<A>>, E>) -> Judgement {
+    fn judge(&self, site: &Site, result: &Result<Response<Buffered<A>>, E>) -> Judgement {
         let response = match result {
             Ok(response) => response,
             Err(error) => {
-                let said = catch_unwind(AssertUnwindSafe(|| self.errors.outcome(error)));
-                return Judgement::Outcome(said.unwrap_or_else(|_| Outcome::of(Class::Permanent)));
+                let said = catch_unwind(AssertUnwindSafe(|| self.errors.finding(error)));
+                let permanent = |_| Outcome::of(Class::Permanent);
+                return Judgement::Outcome(said.map_or_else(permanent, |finding| site.outcome_in(finding)));
             }
         };
         let outcome = self.of(response.status(), response.headers());
@@ -305,6 +321,10 @@ where
         } else {
             Judgement::Outcome(outcome)
         }
+    }
+
+    fn unlisted(&self, error: &E) -> bool {
+        catch_unwind(AssertUnwindSafe(|| self.errors.finding(error))).is_ok_and(|it| it == Finding::Unlisted)
     }
 
     /// A small answer has been read, and is kept; a large one is closed before the next attempt.

@@ -1,0 +1,246 @@
+//! Which errors of Rust's libraries may pass: by their types, where a feature names the library, and by core's table of numbers.
+
+use std::any::Any;
+use std::error::Error as StdError;
+use std::io::{self, ErrorKind};
+
+use tidegate::errors::{DEEPEST, class_of_errno};
+use tidegate::{Class, Outcome};
+
+use crate::Failure;
+use crate::classify::Finding;
+
+type Dyn = dyn StdError + 'static;
+
+/// What is known of one error of a chain of causes.
+enum Known {
+    /// It decides.
+    Is(Finding),
+    /// Its cause decides, if that is known; else this does.
+    #[cfg_attr(
+        not(any(feature = "http", feature = "redis", feature = "reqwest")),
+        expect(dead_code, reason = "only errors of libraries wrap others")
+    )]
+    Wraps(Class),
+    /// Nothing.
+    Nothing,
+}
+
+const fn is(class: Class) -> Known {
+    Known::Is(Finding::Outcome(Outcome::of(class)))
+}
+
+/// An error and its causes, as many as are looked at (semantics 1.5.13). An `io::Error` that only wraps another is left out.
+pub(crate) fn chain(error: &Dyn) -> impl Iterator<Item = &Dyn> {
+    let mut next = Some(error);
+    let causes = std::iter::from_fn(move || {
+        let error = next?;
+        next = match error.downcast_ref::<io::Error>().map(io::Error::get_ref) {
+            Some(Some(inner)) => Some(inner),
+            _ => error.source(),
+        };
+        Some(error)
+    });
+    causes.take(DEEPEST)
+}
+
+/// What is found out about an error, by itself and its causes.
+pub(crate) fn found_in(error: &Dyn) -> Finding {
+    let mut wrapper = None;
+    for error in chain(error) {
+        match known(error) {
+            Known::Is(finding) => return finding,
+            Known::Wraps(class) => wrapper = wrapper.or(Some(class)),
+            Known::Nothing => {}
+        }
+    }
+    wrapper.map_or(Finding::Unlisted, |class| Finding::Outcome(Outcome::of(class)))
+}
+
+/// The error in a value of any type, where the type is one that holds errors.
+pub(crate) fn viewed<E: 'static>(value: &E) -> Option<&Dyn> {
+    let value: &dyn Any = value;
+    macro_rules! first {
+        ($($view:expr),* $(,)?) => { None$(.or_else(|| $view))* };
+    }
+    let held = first!(
+        value.downcast_ref::<Box<dyn StdError + Send + Sync>>().map(|it| &**it as &Dyn),
+        value.downcast_ref::<Box<dyn StdError + Send>>().map(|it| &**it as &Dyn),
+        value.downcast_ref::<Box<dyn StdError>>().map(|it| &**it as &Dyn),
+        value.downcast_ref::<io::Error>().map(|it| it as &Dyn),
+        value.downcast_ref::<tokio::time::error::Elapsed>().map(|it| it as &Dyn),
+    );
+    #[cfg(feature = "tower")]
+    let held = held
+        .or_else(|| value.downcast_ref::<tower::timeout::error::Elapsed>().map(|it| it as &Dyn))
+        .or_else(|| value.downcast_ref::<tower::load_shed::error::Overloaded>().map(|it| it as &Dyn));
+    #[cfg(feature = "anyhow")]
+    let held = held.or_else(|| value.downcast_ref::<anyhow::Error>().map(|it| it.as_ref() as &Dyn));
+    #[cfg(feature = "http")]
+    let held = held
+        .or_else(|| value.downcast_ref::<hyper::Error>().map(|it| it as &Dyn))
+        .or_else(|| value.downcast_ref::<hyper_util::client::legacy::Error>().map(|it| it as &Dyn));
+    #[cfg(feature = "reqwest")]
+    let held = held.or_else(|| value.downcast_ref::<reqwest::Error>().map(|it| it as &Dyn));
+    #[cfg(feature = "redis")]
+    let held = held.or_else(|| value.downcast_ref::<redis::RedisError>().map(|it| it as &Dyn));
+    held
+}
+
+/// What is known of this error alone.
+fn known(error: &Dyn) -> Known {
+    if let Some(stopped) = error.downcast_ref::<crate::Stopped>() {
+        return Known::Is(Finding::Outcome(stopped.outcome()));
+    }
+    if let Some(ended) = error.downcast_ref::<crate::error::Ended>() {
+        return Known::Is(Finding::Outcome(ended.stopped.outcome()));
+    }
+    if let Some(mark) = error.downcast_ref::<crate::error::Mark>() {
+        return Known::Is(Finding::Outcome(mark.0.outcome()));
+    }
+    if error.is::<tokio::time::error::Elapsed>() {
+        return is(Class::Timeout);
+    }
+    if let Some(error) = error.downcast_ref::<io::Error>() {
+        return of_io(error);
+    }
+    #[cfg(feature = "tower")]
+    if error.is::<tower::timeout::error::Elapsed>() {
+        return is(Class::Timeout);
+    }
+    // A refusal on this side: no evidence about the other.
+    #[cfg(feature = "tower")]
+    if error.is::<tower::load_shed::error::Overloaded>() {
+        return is(Class::Conflict);
+    }
+    #[cfg(feature = "reqwest")]
+    if let Some(error) = error.downcast_ref::<reqwest::Error>() {
+        return of_reqwest(error);
+    }
+    #[cfg(feature = "http")]
+    if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
+        // It cannot be told from its causes: a name that is not resolved has no kind.
+        return if error.is_connect() { is(Class::NeverSent) } else { Known::Nothing };
+    }
+    #[cfg(feature = "http")]
+    if let Some(error) = error.downcast_ref::<hyper::Error>() {
+        return of_hyper(error);
+    }
+    #[cfg(feature = "redis")]
+    if let Some(error) = error.downcast_ref::<redis::RedisError>() {
+        return of_redis(error);
+    }
+    Known::Nothing
+}
+
+/// What names that could not be resolved say: std gives them no kind.
+const UNRESOLVED: &str = "failed to lookup address information";
+
+fn of_io(error: &io::Error) -> Known {
+    if let Some(class) = errno(error).and_then(class_of_errno) {
+        return is(class);
+    }
+    match error.kind() {
+        // The other side closed the connection within an answer, or takes nothing more.
+        ErrorKind::UnexpectedEof | ErrorKind::WriteZero => is(Class::Transient),
+        // One that wraps another is judged by that one.
+        _ if error
+            .get_ref()
+            .is_some_and(|inner| inner.source().is_some() || !matches!(known(inner), Known::Nothing)) =>
+        {
+            Known::Nothing
+        }
+        _ if error.to_string().starts_with(UNRESOLVED) => is(Class::NeverSent),
+        ErrorKind::Other => Known::Nothing,
+        _ => is(Class::Permanent),
+    }
+}
+
+/// The name of the number in the operating system's table, of errors that may pass.
+fn errno(error: &io::Error) -> Option<&'static str> {
+    Some(match error.kind() {
+        ErrorKind::ConnectionRefused => "ECONNREFUSED",
+        ErrorKind::HostUnreachable => "EHOSTUNREACH",
+        ErrorKind::NetworkUnreachable => "ENETUNREACH",
+        ErrorKind::NetworkDown => "ENETDOWN",
+        ErrorKind::AddrNotAvailable => "EADDRNOTAVAIL",
+        ErrorKind::ConnectionReset => "ECONNRESET",
+        ErrorKind::ConnectionAborted => "ECONNABORTED",
+        ErrorKind::NotConnected => "ENOTCONN",
+        ErrorKind::BrokenPipe => "EPIPE",
+        ErrorKind::TimedOut => "ETIMEDOUT",
+        ErrorKind::WouldBlock => "EAGAIN",
+        ErrorKind::Interrupted => "EINTR",
+        ErrorKind::ResourceBusy => "EBUSY",
+        _ => return unnamed(error.raw_os_error()?),
+    })
+}
+
+/// Numbers that std has no kind for.
+const fn unnamed(number: i32) -> Option<&'static str> {
+    let (down, reset, shutdown, buffers) = if cfg!(any(target_os = "linux", target_os = "android")) {
+        (112, 102, 108, 105)
+    } else if cfg!(target_vendor = "apple") {
+        (64, 52, 58, 55)
+    } else if cfg!(windows) {
+        (10_064, 10_052, 10_058, 10_055)
+    } else {
+        return None;
+    };
+    Some(match number {
+        _ if number == down => "EHOSTDOWN",
+        _ if number == reset => "ENETRESET",
+        _ if number == shutdown => "ESHUTDOWN",
+        _ if number == buffers => "ENOBUFS",
+        _ => return None,
+    })
+}
+
+#[cfg(feature = "reqwest")]
+fn of_reqwest(error: &reqwest::Error) -> Known {
+    if error.is_connect() {
+        return is(Class::NeverSent);
+    }
+    if let Some(status) = error.status() {
+        return Known::Is(Finding::Status(status.as_u16(), Vec::new()));
+    }
+    if error.is_builder() || error.is_redirect() {
+        return is(Class::Permanent);
+    }
+    if error.is_timeout() {
+        return is(Class::Timeout);
+    }
+    if error.is_request() || error.is_body() { Known::Wraps(Class::Transient) } else { Known::Nothing }
+}
+
+#[cfg(feature = "http")]
+fn of_hyper(error: &hyper::Error) -> Known {
+    if error.is_parse() || error.is_user() {
+        is(Class::Permanent)
+    } else if error.is_closed() {
+        is(Class::NeverSent)
+    } else if error.is_timeout() {
+        is(Class::Timeout)
+    } else {
+        // Streams and connections that broke; what broke them is among the causes.
+        Known::Wraps(Class::Transient)
+    }
+}
+
+#[cfg(feature = "redis")]
+fn of_redis(error: &redis::RedisError) -> Known {
+    if error.is_connection_refusal() {
+        return is(Class::NeverSent);
+    }
+    if error.is_timeout() {
+        return is(Class::Timeout);
+    }
+    match error.code() {
+        // The server starts, or has a script running; the cluster moves slots or elects.
+        Some("LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY") => {
+            is(Class::Transient)
+        }
+        _ if error.is_connection_dropped() || error.is_io_error() => Known::Wraps(Class::Transient),
+        _ => is(Class::Permanent),
+    }
+}
