@@ -47,7 +47,7 @@ impl Host {
         let bytes = &self.input[from.min(to)..to];
         #[cfg(not(tidegate_small))]
         return String::from_utf8_lossy(bytes).into_owned();
-        // SAFETY: `say` in ts/native.ts alone writes the input, from a `TextEncoder`, which writes UTF-8 whatever it is given.
+        // SAFETY: `say` in ts/engine/native.ts alone writes the input, from a `TextEncoder`, which writes UTF-8 whatever it is given.
         #[cfg(tidegate_small)]
         unsafe {
             String::from_utf8_unchecked(bytes.to_vec())

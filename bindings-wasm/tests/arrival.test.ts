@@ -1,7 +1,7 @@
 /** What happens before the engine's module is there, and when the full one takes over from the small one. */
 
 import { expect, test, vi } from "vitest";
-import type { Which } from "../ts/module.js";
+import type { Which } from "../ts/engine/module.js";
 import { until } from "./support/server.js";
 import { wasm } from "./support/wasm.js";
 
@@ -9,7 +9,7 @@ import { wasm } from "./support/wasm.js";
 async function page() {
   vi.resetModules();
   const main = await import("../ts/main.js");
-  const { isFull, provide, there } = await import("../ts/module.js");
+  const { isFull, provide, there } = await import("../ts/engine/module.js");
   const { FakeClock } = await import("../ts/testing.js");
   const asked: Which[] = [];
   const waiting: ((how: Error | undefined) => void)[] = [];

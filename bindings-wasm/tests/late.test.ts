@@ -6,9 +6,9 @@
 import { getEventListeners } from "node:events";
 import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
-import type { Clock } from "../ts/clock.js";
 import { type Attempt, type Policy, type PolicyOptions, policy } from "../ts/node.js";
 import { assertIdle, FakeClock } from "../ts/testing.js";
+import type { Clock } from "../ts/time/clock.js";
 import { ADAPTERS, open } from "./support/adapters.js";
 import { failure } from "./support/functions.js";
 import { engine, turns } from "./support/setup.js";

@@ -2,10 +2,10 @@
 
 import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import { expect, test } from "vitest";
-import { throughResource } from "../ts/follow.js";
+import type { Storage } from "../ts/engine/platform.js";
 import { policy } from "../ts/node.js";
-import type { Storage } from "../ts/platform.js";
-import type { Scope } from "../ts/scope.js";
+import { throughResource } from "../ts/run/follow.js";
+import type { Scope } from "../ts/run/scope.js";
 import { failure, reset } from "./support/functions.js";
 import { engine, turns } from "./support/setup.js";
 

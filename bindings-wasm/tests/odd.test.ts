@@ -7,7 +7,7 @@ import { Readable } from "node:stream";
 import { describe, expect, test, vi } from "vitest";
 import { type Engine, type PolicyOptions, policy, reportOf } from "../ts/node.js";
 import { FakeClock } from "../ts/testing.js";
-import { Ticker } from "../ts/ticker.js";
+import { Ticker } from "../ts/time/ticker.js";
 import { failure, hang } from "./support/functions.js";
 import { engine, turns } from "./support/setup.js";
 

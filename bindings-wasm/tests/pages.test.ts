@@ -2,7 +2,7 @@
 
 import { Registry } from "prom-client";
 import { expect, test, vi } from "vitest";
-import type { Native } from "../ts/native.js";
+import type { Native } from "../ts/engine/native.js";
 import { policy } from "../ts/node.js";
 import * as prometheus from "../ts/prometheus.js";
 import { FakeClock } from "../ts/testing.js";

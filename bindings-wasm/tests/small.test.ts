@@ -1,8 +1,8 @@
 /** The shared vectors, through the module that pages begin with: the same decisions, bit for bit. */
 
 import { expect, test } from "vitest";
+import { use } from "../ts/engine/module.js";
 import { Engine, policy } from "../ts/main.js";
-import { use } from "../ts/module.js";
 import { vectors } from "./support/vectors.js";
 import { wasm } from "./support/wasm.js";
 

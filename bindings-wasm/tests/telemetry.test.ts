@@ -25,10 +25,10 @@ import {
 import { Registry } from "prom-client";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { publish } from "../ts/diagnostics.js";
-import { families } from "../ts/metrics.js";
 import { type Engine, policy } from "../ts/node.js";
 import * as otel from "../ts/opentelemetry.js";
 import * as prometheus from "../ts/prometheus.js";
+import { families } from "../ts/telemetry/metrics.js";
 import { FakeClock } from "../ts/testing.js";
 import { engine } from "./support/setup.js";
 

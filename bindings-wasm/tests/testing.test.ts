@@ -25,7 +25,7 @@ test("the examples are true", async () => {
   const head =
     'import { Engine, policy } from "../ts/node.js";\n' +
     'import { assertIdle, FakeClock, isActive, isTesting, setActive, setTesting, useEngine } from "../ts/testing.js";\n';
-  expect(await examples(["fake.ts", "switches.ts"], head)).toEqual([
+  expect(await examples(["testing/fake.ts", "testing/switches.ts"], head)).toEqual([
     "run",
     "setActive",
     "setTesting",

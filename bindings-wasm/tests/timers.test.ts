@@ -3,7 +3,7 @@
 import FakeTimers from "@sinonjs/fake-timers";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { policy } from "../ts/node.js";
-import { Ticker } from "../ts/ticker.js";
+import { Ticker } from "../ts/time/ticker.js";
 import { hang } from "./support/functions.js";
 import { random } from "./support/random.js";
 import { engine, turns } from "./support/setup.js";

@@ -1,8 +1,8 @@
 /** What became of an attempt: errors and results as outcomes (semantics 1.4). */
 
+import { isWorker } from "./engine/platform.js";
+import { type Class, OPINION_MASK, OPINIONS, packOutcome } from "./engine/wire.js";
 import { outOfRange, Rejected, TidegateError } from "./errors.js";
-import { isWorker } from "./platform.js";
-import { type Class, OPINION_MASK, OPINIONS, packOutcome } from "./wire.js";
 
 const THROTTLED = 2;
 // Classes (`KINDS`) at their place in an outcome.

@@ -3,8 +3,8 @@
  * files beside it, so that the modules come as code here. Which one comes, and when, is as in production.
  */
 
-import { bytesOf } from "./base64.js";
-import { provide } from "./module.js";
+import { bytesOf } from "./engine/base64.js";
+import { provide } from "./engine/module.js";
 
 provide({
   later: async (which) =>

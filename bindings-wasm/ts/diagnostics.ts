@@ -11,9 +11,9 @@
  */
 
 import { channel } from "node:diagnostics_channel";
-import { defaultEngine } from "./default_engine.js";
-import type { Engine } from "./engine.js";
-import type { Subscription } from "./events.js";
+import { defaultEngine } from "./engine/default_engine.js";
+import type { Engine } from "./engine/engine.js";
+import type { Subscription } from "./telemetry/events.js";
 
 /**
  * Publishes every event of an engine (the process's own by default) on the channel `tidegate:<type>`, until the subscription

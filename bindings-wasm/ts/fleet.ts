@@ -12,12 +12,12 @@
  * ```
  */
 
-import { defaultEngine } from "./default_engine.js";
-import type { Engine } from "./engine.js";
+import { defaultEngine } from "./engine/default_engine.js";
+import type { Engine } from "./engine/engine.js";
+import { said, say, sayBytes } from "./engine/native.js";
+import { randomSeed } from "./engine/platform.js";
 import { TidegateError } from "./errors.js";
-import { said, say, sayBytes } from "./native.js";
-import { randomSeed } from "./platform.js";
-import type { Timed } from "./ticker.js";
+import type { Timed } from "./time/ticker.js";
 
 /** What a store answers: a bulk string, an integer, or nothing. */
 export type StoreAnswer = string | Uint8Array | number | bigint | null | undefined;
@@ -88,7 +88,7 @@ export class RedisStore implements Store {
     this.#execute = executeOf(client);
   }
 
-  /** @internal */
+  /** Carries out one command of an engine. */
   async execute(words: readonly string[], key: number): Promise<StoreAnswer> {
     try {
       return (await this.#execute(words, key)) as StoreAnswer;

@@ -1,6 +1,6 @@
 /** The entry for pages: the modules lie beside the code, and are fetched and compiled when the first policy is made. */
 
-import { provide, streamed } from "./module.js";
+import { provide, streamed } from "./engine/module.js";
 
 provide({
   // In full, each: only so does a bundler see what belongs to the code.

@@ -1,8 +1,8 @@
 /** The entry for hosts that need one file: the full module stands in the source. */
 
-import { bytesOf } from "./base64.js";
+import { bytesOf } from "./engine/base64.js";
+import { provide } from "./engine/module.js";
 import { MODULE } from "./full_gen.js";
-import { provide } from "./module.js";
 
 provide({ now: () => bytesOf(MODULE) });
 

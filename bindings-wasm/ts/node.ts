@@ -2,9 +2,9 @@
 
 import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import { readFileSync } from "node:fs";
-import { bytesOf } from "./base64.js";
-import { provideStorage } from "./follow.js";
-import { provide } from "./module.js";
+import { bytesOf } from "./engine/base64.js";
+import { provide } from "./engine/module.js";
+import { provideStorage } from "./run/follow.js";
 
 provideStorage(AsyncLocalStorage, AsyncResource);
 provide({

@@ -19,10 +19,17 @@ import {
   SpanKind,
   trace,
 } from "@opentelemetry/api";
-import { defaultEngine } from "./default_engine.js";
-import type { Engine } from "./engine.js";
-import { type EventType, type Subscription, subscription, type TidegateEvent } from "./events.js";
-import { type Family, families, labelOf, type MetricsOptions, measured, readInPages } from "./metrics.js";
+import { defaultEngine } from "./engine/default_engine.js";
+import type { Engine } from "./engine/engine.js";
+import { type EventType, type Subscription, subscription, type TidegateEvent } from "./telemetry/events.js";
+import {
+  type Family,
+  families,
+  labelOf,
+  type MetricsOptions,
+  measured,
+  readInPages,
+} from "./telemetry/metrics.js";
 
 /** How an engine is instrumented. */
 export interface InstrumentOptions extends MetricsOptions {

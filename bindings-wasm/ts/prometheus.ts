@@ -9,11 +9,18 @@
  * ```
  */
 
-import type { Engine } from "./engine.js";
-import { type Subscription, subscription } from "./events.js";
-import { type Family, families, type MetricsOptions, measured, readInPages, type Series } from "./metrics.js";
+import type { Engine } from "./engine/engine.js";
+import { type Subscription, subscription } from "./telemetry/events.js";
+import {
+  type Family,
+  families,
+  type MetricsOptions,
+  measured,
+  readInPages,
+  type Series,
+} from "./telemetry/metrics.js";
 
-export type { MetricsOptions } from "./metrics.js";
+export type { MetricsOptions } from "./telemetry/metrics.js";
 
 /** What it needs of prom-client's `Registry`. */
 export interface Registry {

@@ -10,7 +10,7 @@
  * ```
  */
 
-export { FakeClock } from "./fake.js";
+export { FakeClock } from "./testing/fake.js";
 export {
   assertIdle,
   isActive,
@@ -19,4 +19,4 @@ export {
   setTesting,
   type TestingOptions,
   useEngine,
-} from "./switches.js";
+} from "./testing/switches.js";

@@ -11,15 +11,15 @@
  */
 
 import type { Dispatcher } from "undici";
-import { type Answer, Attempt, DRAIN_MS, type Front } from "./answer.js";
-import { isReplayable } from "./body.js";
 import type { Predicate } from "./classify.js";
-import type { Core } from "./core.js";
-import type { FetchOptions } from "./fetch.js";
-import type { Lane } from "./lane.js";
-import type { Policy } from "./policy.js";
-import { askedFor, begun, originOf, Sending } from "./request.js";
-import { type Adapter, type BodyEnds, type Ending, Run } from "./run.js";
+import { type Answer, Attempt, DRAIN_MS, type Front } from "./fetch/answer.js";
+import { isReplayable } from "./fetch/body.js";
+import type { FetchOptions } from "./fetch/fetch.js";
+import { askedFor, begun, originOf, Sending } from "./fetch/request.js";
+import type { Core } from "./run/core.js";
+import type { Lane } from "./run/lane.js";
+import type { Policy } from "./run/policy.js";
+import { type Adapter, type BodyEnds, type Ending, Run } from "./run/run.js";
 
 type Options = Dispatcher.DispatchOptions & { readonly tidegate?: FetchOptions };
 

@@ -1,7 +1,7 @@
 /** For every test: engines of its own, and nothing left behind (rule 14): no call, timer, socket, server or listener. */
 
 import { afterEach, beforeEach, expect } from "vitest";
-import { provide } from "../../ts/module.js";
+import { provide } from "../../ts/engine/module.js";
 import { Engine, type EngineOptions } from "../../ts/node.js";
 import { provide as provideParts } from "../../ts/parts/native.js";
 import { wasm } from "./wasm.js";

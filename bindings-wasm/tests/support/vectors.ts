@@ -2,8 +2,8 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { load } from "../../ts/module.js";
-import { type Native, type Pair, pieces, said, say, stage } from "../../ts/native.js";
+import { load } from "../../ts/engine/module.js";
+import { type Native, type Pair, pieces, said, say, stage } from "../../ts/engine/native.js";
 import {
   ATTEMPT,
   DONE,
@@ -17,7 +17,7 @@ import {
   spanOf,
   VERDICTS,
   WAKES,
-} from "../../ts/wire.js";
+} from "../../ts/engine/wire.js";
 
 const VECTORS = new URL("../../../tests/vectors/", import.meta.url);
 

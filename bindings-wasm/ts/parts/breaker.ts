@@ -3,7 +3,7 @@
 /** Who is let through: the circuit breaker and the adaptive throttle. */
 
 import type { Breaker, Throttle } from "../options_gen.js";
-import { type Class, KINDS } from "../wire.js";
+import { type Class, KINDS } from "../engine/wire.js";
 import { load } from "./native.js";
 import { drawOf, lease, type May, made, maybe, moment, type Needs, Part, placeOf, type Seed, seedOf, U16, whole } from "./part.js";
 

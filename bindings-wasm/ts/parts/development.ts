@@ -1,6 +1,6 @@
 /** The parts under a server for development, which loses files beside the code. */
 
-import { bytesOf } from "../base64.js";
+import { bytesOf } from "../engine/base64.js";
 import { provide } from "./native.js";
 
 provide({ later: async () => bytesOf((await import("./inline_gen.js")).MODULE) });

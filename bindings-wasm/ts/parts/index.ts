@@ -17,7 +17,7 @@
  * | how slow | `P2Quantile`, `WindowedP2Quantile`, `DDSketch` |
  */
 
-import { streamed } from "../module.js";
+import { streamed } from "../engine/module.js";
 import { provide } from "./native.js";
 
 provide({ later: () => streamed(new URL("../parts.wasm", import.meta.url)) });

@@ -1,6 +1,6 @@
 /** The parts for hosts that need one file: their module stands in the source. */
 
-import { bytesOf } from "../base64.js";
+import { bytesOf } from "../engine/base64.js";
 import { MODULE } from "./inline_gen.js";
 import { provide } from "./native.js";
 

@@ -1,8 +1,8 @@
 /** The module of the parts (`parts/src`), apart from the engine's: where it comes from, and how texts cross its border. */
 
+import type { Code } from "../engine/module.js";
+import type { Pair } from "../engine/native.js";
 import { ModuleUnavailable, NotReady } from "../errors.js";
-import type { Code } from "../module.js";
-import type { Pair } from "../native.js";
 import type { Exports } from "./exports.js";
 
 /** What the module exports: numbers in and out, words of 64 bits as `bigint`. */

@@ -1,7 +1,7 @@
 /** The parts for Node, Deno and Bun: their module is read from beside the code. */
 
 import { readFileSync } from "node:fs";
-import { bytesOf } from "../base64.js";
+import { bytesOf } from "../engine/base64.js";
 import { provide } from "./native.js";
 
 provide({

@@ -1,8 +1,8 @@
 /** What all parts have in common: settings that core checks, copies, and an end. */
 
+import { type Form, mistakesOf, OPTIONS, pairsOf } from "../engine/options.js";
+import { randomSeed } from "../engine/platform.js";
 import { PolicyError } from "../errors.js";
-import { type Form, mistakesOf, OPTIONS, pairsOf } from "../options.js";
-import { randomSeed } from "../platform.js";
 import { about, load, said, stage } from "./native.js";
 
 /** Randomness that can be had again: a whole number from 0 to 2^53 − 1, or 64 bits as a `bigint`. */
@@ -20,7 +20,7 @@ const freed =
 export class Part {
   #handle: number;
 
-  /** @internal */
+  /** Each part has a constructor of its own. */
   constructor(handle: number) {
     this.#handle = handle;
     freed?.register(this, handle, this);

@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { bytesOf } from "../base64.js";
+import { bytesOf } from "../engine/base64.js";
 import { provide } from "./native.js";
 
 provide({

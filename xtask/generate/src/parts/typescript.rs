@@ -11,7 +11,7 @@ const OWN: &str = include_str!("own/typescript.ts.in");
 
 /// What may be imported, and from where.
 const IMPORTS: &[(&str, &[&str])] = &[
-    ("../wire.js", &["type Class", "KINDS"]),
+    ("../engine/wire.js", &["type Class", "KINDS"]),
     ("./native.js", &["load", "said", "saidWords", "say", "sayWords"]),
     (
         "./part.js",

@@ -1,7 +1,7 @@
 /** A clock that stands still until it is told. */
 
-import type { Clock, Due } from "./clock.js";
-import { addClock } from "./scope.js";
+import { addClock } from "../run/scope.js";
+import type { Clock, Due } from "../time/clock.js";
 
 /** Turns of the microtask queue after which everybody has had a turn. */
 const TURNS = 50;
@@ -97,17 +97,17 @@ export class FakeClock implements Clock {
     return true;
   }
 
-  /** @internal */
+  /** The present, in microseconds. */
   us(): number {
     return this.#us;
   }
 
-  /** @internal */
+  /** Moves what falls due with this clock. */
   watch(ticker: Due): void {
     this.#tickers.add(new WeakRef(ticker));
   }
 
-  /** @internal */
+  /** Something falls due at another moment than before, which this clock looks up itself. */
   changed(): void {}
 
   #next(): number {

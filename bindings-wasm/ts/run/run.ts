@@ -5,7 +5,6 @@
  * and the step that comes back is carried out.
  */
 
-import { closeBody } from "./body.js";
 import {
   by,
   CANCELLED,
@@ -15,16 +14,9 @@ import {
   PERMANENT,
   type Predicate,
   TIMEOUT,
-} from "./classify.js";
-import type { Core } from "./core.js";
-import type { Engine } from "./engine.js";
-import type { Waiter } from "./engine_types.js";
-import { AttemptTimeout, type TidegateError } from "./errors.js";
-import { Lane } from "./lane.js";
-import { noteOf, refusal, report } from "./notes.js";
-import type { Scope } from "./scope.js";
-import { onAbort } from "./signals.js";
-import type { Timed } from "./ticker.js";
+} from "../classify.js";
+import type { Engine } from "../engine/engine.js";
+import type { Waiter } from "../engine/engine_types.js";
 import {
   ATTEMPT,
   ATTEMPT_UNIT,
@@ -40,7 +32,15 @@ import {
   WAIT,
   WAIT_BODY,
   WAIT_MASK,
-} from "./wire.js";
+} from "../engine/wire.js";
+import { AttemptTimeout, type TidegateError } from "../errors.js";
+import { closeBody } from "../fetch/body.js";
+import type { Timed } from "../time/ticker.js";
+import type { Core } from "./core.js";
+import { Lane } from "./lane.js";
+import { noteOf, refusal, report } from "./notes.js";
+import type { Scope } from "./scope.js";
+import { onAbort } from "./signals.js";
 
 /** A judgement: the head of a good answer, whose body follows. */
 const HEAD = -1;

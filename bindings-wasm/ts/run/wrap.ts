@@ -1,6 +1,6 @@
 /** Objects whose methods are under a policy. */
 
-import { LACKING } from "./declared.js";
+import { LACKING } from "../engine/declared.js";
 import type { Policy } from "./policy.js";
 
 /** The names of an object's methods. */

@@ -5,9 +5,9 @@
  * for more; when the full module comes, it takes over (`takeover.ts`), and the small one is gone.
  */
 
-import { ModuleUnavailable, NotReady } from "./errors.js";
+import { ModuleUnavailable, NotReady } from "../errors.js";
+import { engines } from "../testing/tested.js";
 import type { Native } from "./native.js";
-import { engines } from "./tested.js";
 
 /** The two modules. */
 export type Which = "small" | "full";

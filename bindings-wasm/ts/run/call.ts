@@ -1,7 +1,5 @@
 /** What a call says about itself, as `begin` takes it. */
 
-import { checkWhole, outOfRange } from "./errors.js";
-import type { CallOptions } from "./policy.js";
 import {
   COST_UNIT,
   CRITICALITIES,
@@ -10,7 +8,9 @@ import {
   packRemaining,
   REPLAYABLE,
   SOLO,
-} from "./wire.js";
+} from "../engine/wire.js";
+import { checkWhole, outOfRange } from "../errors.js";
+import type { CallOptions } from "./policy.js";
 
 /** The flags of a request that says this about itself. */
 export function flagsOf(options: CallOptions): number {

@@ -9,9 +9,9 @@ import {
   RETRY_AFTER_UNIT,
   SPAN,
   VERDICTS,
-} from "./wire_gen.js";
+} from "../wire_gen.js";
 
-export * from "./wire_gen.js";
+export * from "../wire_gen.js";
 
 /** Bits 0 and 1 and 12 to 15 of a step, which are what it waits for. */
 export const WAIT_MASK = 0xf003;

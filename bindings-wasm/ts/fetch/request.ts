@@ -1,13 +1,13 @@
 /** What a request asks of its policy, whatever sends it: may it be repeated, by when, on which route. */
 
-import { flagsOf, limitOf } from "./call.js";
-import type { Core } from "./core.js";
-import { outOfRange } from "./errors.js";
+import { IDEMPOTENT, isStaleRoute, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY } from "../engine/wire.js";
+import { outOfRange } from "../errors.js";
+import { flagsOf, limitOf } from "../run/call.js";
+import type { Core } from "../run/core.js";
+import type { PolicyOptions } from "../run/policy.js";
+import type { Run } from "../run/run.js";
+import type { Scope } from "../run/scope.js";
 import type { FetchOptions } from "./fetch.js";
-import type { PolicyOptions } from "./policy.js";
-import type { Run } from "./run.js";
-import type { Scope } from "./scope.js";
-import { IDEMPOTENT, isStaleRoute, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY } from "./wire.js";
 
 const OPTIONS = new Set(
   "policy route deadline idempotent criticality cost solo predicate bodyFactory retryHeader".split(" "),

@@ -1,14 +1,14 @@
 /** `fetch` under a policy: what of a request can be repeated, what is sent on each attempt, what an answer means. */
 
+import type { Predicate } from "../classify.js";
+import { isBrowser } from "../engine/platform.js";
+import type { Core } from "../run/core.js";
+import { StandIn } from "../run/fallback.js";
+import type { Lane } from "../run/lane.js";
+import type { CallOptions, Policy, PolicyOptions } from "../run/policy.js";
+import { type Adapter, type BodyEnds, type Ending, Run } from "../run/run.js";
 import { closeBody, drained, Guard, isReplayable, isWebStream } from "./body.js";
-import type { Predicate } from "./classify.js";
-import type { Core } from "./core.js";
-import { StandIn } from "./fallback.js";
-import type { Lane } from "./lane.js";
-import { isBrowser } from "./platform.js";
-import type { CallOptions, Policy, PolicyOptions } from "./policy.js";
 import { type Asked, askedFor, begun, originOf, Sending } from "./request.js";
-import { type Adapter, type BodyEnds, type Ending, Run } from "./run.js";
 
 /** Exactly the type of the global one. */
 export type Fetch = typeof globalThis.fetch;

@@ -1,6 +1,6 @@
 /** What an engine is made with, and what it gives. */
 
-import type { Clock } from "./clock.js";
+import type { Clock } from "../time/clock.js";
 
 /** How an engine is made. */
 export interface EngineOptions {

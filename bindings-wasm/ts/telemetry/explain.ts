@@ -1,8 +1,8 @@
 /** What an engine says about itself when it is asked: explanations, and the journals that it can be made again from. */
 
-import type { Halves } from "./engine_types.js";
+import type { Halves } from "../engine/engine_types.js";
+import type { Verdict } from "../engine/wire.js";
 import type { TidegateEvent } from "./events.js";
-import type { Verdict } from "./wire.js";
 
 /** One component of a policy. */
 export interface Component {

@@ -1,8 +1,8 @@
 /** One timer for all calls of an engine: moments in a heap, and one `setTimeout`. */
 
-import { complain } from "./classify.js";
+import { complain } from "../classify.js";
+import { isBrowser } from "../engine/platform.js";
 import type { Clock, Due } from "./clock.js";
-import { isBrowser } from "./platform.js";
 
 /** What is due at a moment. */
 export interface Timed {

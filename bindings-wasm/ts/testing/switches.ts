@@ -1,12 +1,12 @@
 /** Switches for all policies of a process, and a look at what is left. */
 
-import { defaultEngine, use } from "./default_engine.js";
-import type { Engine } from "./engine.js";
-import { type Subscription, subscription } from "./events.js";
-import { load } from "./module.js";
-import { type Pair, said, say, stage } from "./native.js";
+import { defaultEngine, use } from "../engine/default_engine.js";
+import type { Engine } from "../engine/engine.js";
+import { load } from "../engine/module.js";
+import { type Pair, said, say, stage } from "../engine/native.js";
+import { DONE, VERDICTS } from "../engine/wire.js";
+import { type Subscription, subscription } from "../telemetry/events.js";
 import { engines, setTester } from "./tested.js";
-import { DONE, VERDICTS } from "./wire.js";
 
 /** How all engines are tested. */
 interface Mode {

@@ -1,11 +1,11 @@
 /** What calls inherit from around them: deadlines, criticality, and the call they are nested in. */
 
+import type { Engine } from "../engine/engine.js";
+import { type Criticality, packRemaining } from "../engine/wire.js";
+import { TidegateError } from "../errors.js";
+import type { Clock } from "../time/clock.js";
 import { checkDeadline, criticalityOf, least } from "./call.js";
-import type { Clock } from "./clock.js";
-import type { Engine } from "./engine.js";
-import { TidegateError } from "./errors.js";
 import { scopes } from "./follow.js";
-import { type Criticality, packRemaining } from "./wire.js";
 
 /** What `begin` takes from around it. */
 export interface Inherited {

@@ -5,10 +5,10 @@
  * out is left to it.
  */
 
-import { type Mistake, snake, wrong } from "./errors.js";
+import { type Mistake, snake, wrong } from "../errors.js";
+import type { Settings } from "../options_gen.js";
+import { POOLS, PRESENCE } from "../options_gen.js";
 import { about, type Pair } from "./native.js";
-import type { Settings } from "./options_gen.js";
-import { POOLS, PRESENCE } from "./options_gen.js";
 
 /** The kinds of pools. */
 export type PoolKind = keyof typeof POOLS;

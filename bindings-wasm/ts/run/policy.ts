@@ -1,22 +1,30 @@
 /** Policies: what happens around a call. */
 
+import type { Classify } from "../classify.js";
+import { defaultEngine } from "../engine/default_engine.js";
+import type { Engine } from "../engine/engine.js";
+import { asWritten, needsFull, OPTIONS, pairsOf } from "../engine/options.js";
+import {
+  ABORTABLE,
+  type Criticality,
+  FINISHED_1,
+  FIRST,
+  isStaleRoute,
+  MAY_PARK,
+  OK_1,
+} from "../engine/wire.js";
+import { wrong } from "../errors.js";
+import { type Fetch, fetchUnder } from "../fetch/fetch.js";
+import type { Settings } from "../options_gen.js";
+import type { EventType, Listener, Subscription } from "../telemetry/events.js";
+import type { PolicyExplanation } from "../telemetry/explain.js";
+import type { PolicyCounts, RouteSnapshot } from "../telemetry/snapshot.js";
 import { flagsOf, limitOf } from "./call.js";
-import type { Classify } from "./classify.js";
 import { Core } from "./core.js";
-import { defaultEngine } from "./default_engine.js";
-import type { Engine } from "./engine.js";
-import { wrong } from "./errors.js";
-import type { EventType, Listener, Subscription } from "./events.js";
-import type { PolicyExplanation } from "./explain.js";
 import { type Fallback, type FallbackOn, StandIn } from "./fallback.js";
-import { type Fetch, fetchUnder } from "./fetch.js";
 import { type Attempt, Lane } from "./lane.js";
-import { asWritten, needsFull, OPTIONS, pairsOf } from "./options.js";
-import type { Settings } from "./options_gen.js";
 import { functionAdapter, Run } from "./run.js";
 import type { Scope } from "./scope.js";
-import type { PolicyCounts, RouteSnapshot } from "./snapshot.js";
-import { ABORTABLE, type Criticality, FINISHED_1, FIRST, isStaleRoute, MAY_PARK, OK_1 } from "./wire.js";
 import { type WrapOptions, wrapped } from "./wrap.js";
 
 /** What a policy is made of: its settings, and what is the host's. */
@@ -88,7 +96,7 @@ export class Caller {
   readonly #standIn: StandIn | undefined;
   #route = 0;
 
-  /** @internal */
+  /** `Policy.at` makes it. */
   constructor(core: Core, options: CallOptions, standIn: StandIn | undefined) {
     this.core = core;
     this.options = options;

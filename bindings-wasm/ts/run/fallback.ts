@@ -1,9 +1,9 @@
 /** What a caller gets in the place of an error: outside all components, at the end (semantics 7.4). */
 
-import { by, ofError, warn } from "./classify.js";
+import { by, ofError, warn } from "../classify.js";
+import { VERDICTS, type Verdict } from "../engine/wire.js";
+import { AttemptTimeout, PolicyError, TidegateError } from "../errors.js";
 import type { Core } from "./core.js";
-import { AttemptTimeout, PolicyError, TidegateError } from "./errors.js";
-import { VERDICTS, type Verdict } from "./wire.js";
 
 /** Makes what stands in for a result, of the final error. */
 export type Fallback = (error: unknown) => unknown;

@@ -1,7 +1,7 @@
 /** Verdicts in words: the error of each refusal, and the note that says why there was no further attempt. */
 
-import * as errors from "./errors.js";
-import type { Verdict } from "./wire.js";
+import type { Verdict } from "../engine/wire.js";
+import * as errors from "../errors.js";
 
 type Kind = new (message: string, told: errors.Told & { limits?: errors.Limits }) => errors.TidegateError;
 

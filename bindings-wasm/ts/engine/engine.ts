@@ -1,12 +1,18 @@
 /** An engine, and what the shell keeps beside it: who waits, how to wake them, who listens. */
 
-import { complain, reported } from "./classify.js";
-import { type Clock, platformTime, Standing } from "./clock.js";
-import type { Core } from "./core.js";
-import { Declared, LACKING } from "./declared.js";
-import type { EngineOptions, Halves, Restored, SavedState, Waiter } from "./engine_types.js";
-import { checkWhole, NotReady, PolicyError, TidegateError } from "./errors.js";
-import { eventOf, type Listener, type Subscription, subscription, type TidegateEvent } from "./events.js";
+import { complain, reported } from "../classify.js";
+import { checkWhole, NotReady, PolicyError, TidegateError } from "../errors.js";
+import { POOLS } from "../options_gen.js";
+import type { Core } from "../run/core.js";
+import { scopes, surroundings } from "../run/follow.js";
+import { type Inherited, inherited, type Scope } from "../run/scope.js";
+import {
+  eventOf,
+  type Listener,
+  type Subscription,
+  subscription,
+  type TidegateEvent,
+} from "../telemetry/events.js";
 import {
   type CallExplanation,
   endOf,
@@ -17,20 +23,20 @@ import {
   type PolicyExplanation,
   seedOf,
   spoken,
-} from "./explain.js";
-import { scopes, surroundings } from "./follow.js";
+} from "../telemetry/explain.js";
+import type { Snapshot } from "../telemetry/snapshot.js";
+import { added, tester, type Wanted } from "../testing/tested.js";
+import { type Clock, platformTime, Standing } from "../time/clock.js";
+import { type Moments, Ticker } from "../time/ticker.js";
+import { Declared, LACKING } from "./declared.js";
+import type { EngineOptions, Halves, Restored, SavedState, Waiter } from "./engine_types.js";
 import { isFull, needs, there, want } from "./module.js";
 import { type Native, type Pair, pieces, said, say, stage } from "./native.js";
 import { type Form, mistakesOf, OPTIONS, type PoolKind } from "./options.js";
-import { POOLS } from "./options_gen.js";
 import { readRoutes, SAVE, SNAPSHOT } from "./pages.js";
 import { isWorker, randomSeed, type Storage } from "./platform.js";
 import { RouteKeys } from "./route_keys.js";
-import { type Inherited, inherited, type Scope } from "./scope.js";
-import type { Snapshot } from "./snapshot.js";
 import { Inputs } from "./takeover.js";
-import { added, tester, type Wanted } from "./tested.js";
-import { type Moments, Ticker } from "./ticker.js";
 import { COMMANDS, KINDS, WAKES } from "./wire.js";
 
 let PlatformTicker: new (now: () => number, clock: undefined) => Moments = Ticker;

@@ -3,7 +3,7 @@
 import { load } from "./module.js";
 
 /** What the full module exports; the small one has fewer. */
-export type { Native } from "./surface_gen.js";
+export type { Native } from "../surface_gen.js";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();

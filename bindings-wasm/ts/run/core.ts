@@ -1,9 +1,9 @@
 /** What a policy's callers share: its place in an engine, and what is in force there. */
 
-import type { Classify } from "./classify.js";
-import { type Declared, waited } from "./declared.js";
-import type { Engine } from "./engine.js";
-import type { Limits } from "./errors.js";
+import type { Classify } from "../classify.js";
+import { type Declared, waited } from "../engine/declared.js";
+import type { Engine } from "../engine/engine.js";
+import type { Limits } from "../errors.js";
 import { type Refused, refusal } from "./notes.js";
 
 export class Core implements Refused {

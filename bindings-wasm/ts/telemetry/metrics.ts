@@ -1,9 +1,9 @@
 /** What backends of metrics share: the families, and what there is of them now (docs/telemetry.md). */
 
-import { defaultEngine } from "./default_engine.js";
-import type { Engine } from "./engine.js";
-import { said, say } from "./native.js";
-import { readPages, SERIES } from "./pages.js";
+import { defaultEngine } from "../engine/default_engine.js";
+import type { Engine } from "../engine/engine.js";
+import { said, say } from "../engine/native.js";
+import { readPages, SERIES } from "../engine/pages.js";
 
 /** All series of one name; `labels` are those beside `policy` and `route`, which all have. */
 export interface Family {

@@ -1,6 +1,6 @@
 /** Bodies of answers: what can be sent again, what is read of a failed one, and whose slot lasts until it is read. */
 
-import type { Timed } from "./ticker.js";
+import type { Timed } from "../time/ticker.js";
 
 /** Raw bytes that are read of a failed answer at most; its connection is kept then. */
 export const DRAIN_BYTES = 64 * 1024;

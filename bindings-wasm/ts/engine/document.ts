@@ -1,13 +1,13 @@
 /** Policies that stand in a document, with the keys and units of every language. Core reads and checks it. */
 
+import { PolicyError, wrong } from "../errors.js";
+import { Policy, type PolicyOptions } from "../run/policy.js";
+import { tester } from "../testing/tested.js";
 import { defaultEngine } from "./default_engine.js";
 import type { Engine } from "./engine.js";
-import { PolicyError, wrong } from "./errors.js";
 import { there } from "./module.js";
 import { type Native, type Pair, pieces, said, say } from "./native.js";
 import { mistakesOf, OPTIONS } from "./options.js";
-import { Policy, type PolicyOptions } from "./policy.js";
-import { tester } from "./tested.js";
 
 /** What a document's policies have from their host. */
 export type DocumentOptions = Pick<
@@ -64,7 +64,7 @@ export class Policies {
   #said = new Map<string, string>();
   #policies: Record<string, Policy> = Object.create(null);
 
-  /** @internal */
+  /** `load` makes it. */
   constructor(document: string | object, options: DocumentOptions) {
     this.#options = options;
     this.engine = options.engine ?? defaultEngine();

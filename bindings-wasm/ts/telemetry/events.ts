@@ -1,6 +1,6 @@
 /** What an engine did, one flat record each, for those who listen (semantics 12.1). */
 
-import type { Class } from "./wire.js";
+import type { Class } from "../engine/wire.js";
 
 /** The types of events: a closed list. */
 export type EventType =

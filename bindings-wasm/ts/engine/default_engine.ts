@@ -1,7 +1,7 @@
 /** The engine that policies belong to which name none. */
 
+import { type CallExplanation, endOf } from "../telemetry/explain.js";
 import { Engine } from "./engine.js";
-import { type CallExplanation, endOf } from "./explain.js";
 
 /** Why the call ended that gave this error (or this answer): asked of the engine that it was one of. */
 export function explain(of: object): CallExplanation | undefined {

@@ -1,6 +1,6 @@
 /** What follows asynchronous work on this platform: `AsyncLocalStorage`, where there is one. */
 
-import type { Storage } from "./platform.js";
+import type { Storage } from "../engine/platform.js";
 import type { Scope } from "./scope.js";
 
 /** Runs work in what was around when this was made. */

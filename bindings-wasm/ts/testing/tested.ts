@@ -1,7 +1,7 @@
 /** Where tests get a hold of engines. Nothing here costs a call anything. */
 
-import type { Engine } from "./engine.js";
-import type { Pair } from "./native.js";
+import type { Engine } from "../engine/engine.js";
+import type { Pair } from "../engine/native.js";
 
 /** A policy as its owner wants it. */
 export interface Wanted {

@@ -1,10 +1,10 @@
 /** Pools: a bulkhead, a rate limit or a retry budget for several policies and all their routes. */
 
-import { defaultEngine } from "./default_engine.js";
-import type { Engine } from "./engine.js";
-import { asWritten, OPTIONS, type PoolKind, pairsOfPool } from "./options.js";
-import type { Budget, Bulkhead, RateLimit } from "./options_gen.js";
-import type { PoolSnapshot } from "./snapshot.js";
+import { defaultEngine } from "../engine/default_engine.js";
+import type { Engine } from "../engine/engine.js";
+import { asWritten, OPTIONS, type PoolKind, pairsOfPool } from "../engine/options.js";
+import type { Budget, Bulkhead, RateLimit } from "../options_gen.js";
+import type { PoolSnapshot } from "../telemetry/snapshot.js";
 
 /** What a pool is: one of the three. */
 export type PoolOptions = ({ bulkhead: Bulkhead } | { rateLimit: RateLimit } | { budget: Budget }) & {
