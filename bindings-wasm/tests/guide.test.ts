@@ -1,4 +1,4 @@
-/** The blocks of docs/javascript.md, in order, as one module; and the one of docs/fleet.md. */
+/** The blocks of the pages of docs, each page in order as one module. */
 
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -9,6 +9,7 @@ import { PROGRAM, Redis } from "./support/redis.js";
 import { origin } from "./support/server.js";
 
 const GUIDE = new URL("../../docs/javascript.md", import.meta.url);
+const COMING_FROM = new URL("../../docs/javascript/coming-from.md", import.meta.url);
 const FLEET = new URL("../../docs/fleet.md", import.meta.url);
 const MODULE = fileURLToPath(new URL("./guide_gen.ts", import.meta.url));
 
@@ -35,14 +36,19 @@ async function run(text: string): Promise<Record<string, unknown>> {
   }
 }
 
-test("the guide does what it says", async () => {
-  const blocks = blocksOf(GUIDE);
-  expect(blocks.length).toBeGreaterThan(8);
-  const url = await origin(503, 200, 503, 503, 200);
+/** Runs the blocks of a page, against an origin that answers with these statuses. */
+async function follow(page: URL, least: number, ...statuses: number[]): Promise<void> {
+  const blocks = blocksOf(page);
+  expect(blocks.length).toBeGreaterThanOrEqual(least);
+  const url = await origin(...statuses);
   const head = `import assert from "node:assert/strict";\nconst ORIGIN = ${JSON.stringify(url)};\n`;
   const { done } = await run(`${head}${blocks.join("\n")}\nexport const done = true;\n`);
   expect(done).toBe(true);
-});
+}
+
+test("the guide does what it says", () => follow(GUIDE, 16, 503, 200, 503, 503, 200));
+
+test("who comes from another library gets what the page says", () => follow(COMING_FROM, 4, 503, 200));
 
 test.skipIf(PROGRAM === undefined)(
   "the fleet's sketch for all languages runs (needs redis-server)",
