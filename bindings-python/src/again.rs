@@ -3,7 +3,10 @@
 //!
 //! Which kind a type has is decided in `tidegate._call.outcomes`, once for each type; here its answers are kept.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use pyo3::exceptions::PyException;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
@@ -39,6 +42,9 @@ pub fn failed<'py>(
     if !settings.is_judged_by_type() {
         return Ok(After::Unjudged);
     }
+    if left_with(failure) {
+        return Ok(After::Unjudged); // an inner call has judged it
+    }
     // A metaclass that cannot be hashed leaves the judgement to the Python half.
     let Ok(Some(outcome)) = outcome(&failure.get_type()) else { return Ok(After::Unjudged) };
     let engine = settings.engine();
@@ -56,6 +62,36 @@ pub fn failed<'py>(
         }
         _ => After::Shell(step),
     })
+}
+
+/// How many failed answers of inner calls have a judgement that no call around them has taken.
+static LEFT_ANSWERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Says how many failed answers have a judgement that an inner call has left (`tidegate._call.left`).
+#[pyfunction]
+pub fn left_answers(count: usize) {
+    LEFT_ANSWERS.store(count, Ordering::Relaxed);
+}
+
+/// Has an inner call left its judgement with this answer?
+#[inline(always)]
+pub fn is_left(value: &Bound<'_, PyAny>) -> bool {
+    LEFT_ANSWERS.load(Ordering::Relaxed) != 0 && Python::attach(|_| asks_whether_left(value))
+}
+
+#[cold]
+fn asks_whether_left(value: &Bound<'_, PyAny>) -> bool {
+    static ASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = value.py();
+    let answer = ASK.import(py, "tidegate._call.left", "is_left").and_then(|ask| ask.call1((value,)));
+    answer.is_ok_and(|answer| answer.is_truthy().unwrap_or(false))
+}
+
+/// Has an inner call left its judgement with this exception? One whose attributes raise has none.
+fn left_with(failure: &Bound<'_, PyAny>) -> bool {
+    let py = failure.py();
+    let attributes = failure.getattr(intern!(py, "__dict__"));
+    attributes.and_then(|them| them.contains(intern!(py, "__tidegate_left__"))).unwrap_or(false)
 }
 
 /// What an exception of this type says; None if that depends on the exception.

@@ -368,6 +368,9 @@ impl<'py> This<'_, 'py> {
     #[inline(always)]
     fn finish(&self, value: Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         let py = self.py();
+        if again::is_left(&value) {
+            return self.judged(value);
+        }
         if let Some(timers) = self.get(Ref::Timers) {
             let call = self.id().to_word();
             match Python::attach(|_| forget(&timers, call)) {
@@ -389,6 +392,12 @@ impl<'py> This<'_, 'py> {
 
     /// The user's coroutine has returned a response that the shell has to read and judge.
     fn unread(&self, unread: &Unread) -> Result<Sent<'py>, Raised> {
+        self.judged(unread.response(self.py()))
+    }
+
+    /// The user's coroutine has returned what the shell has to judge.
+    #[cold]
+    fn judged(&self, answer: Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         let py = self.py();
         if let Some(timers) = self.get(Ref::Timers) {
             let call = self.id().to_word();
@@ -398,7 +407,7 @@ impl<'py> This<'_, 'py> {
                 Err(error) => return Err(self.give_up(error.into())),
             }
         }
-        self.resume(None, true, unread.response(py))
+        self.resume(None, true, answer)
     }
 
     /// The shell goes on after an attempt that did not end well, or that was stopped; with this step, if the engine has

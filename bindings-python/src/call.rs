@@ -43,7 +43,11 @@ pub fn run<'py>(
             result
         };
         match result {
-            Ok(value) if !is_coroutine(&value, globals) && !is_exactly(&value, &globals.unread) => {
+            Ok(value)
+                if !is_coroutine(&value, globals)
+                    && !is_exactly(&value, &globals.unread)
+                    && !again::is_left(&value) =>
+            {
                 match settings.finished(py, call, attempt) {
                     None => return Ok(value),
                     Some(woken) => {
@@ -104,7 +108,7 @@ fn from_a_failure<'py>(
     let go_on = || {
         let failure = match failed {
             Err(raised) => raised.take(py).into_value(py).into_bound(py).into_any(),
-            Ok(value) if value.is_exact_instance_of::<Unread>() => value,
+            Ok(value) if value.is_exact_instance_of::<Unread>() || again::is_left(&value) => value,
             Ok(value) => caller.call_method1(intern!(py, "_not_async"), (value, function))?,
         };
         let step = match again::failed(settings, call, attempt, function, &failure)? {

@@ -44,6 +44,8 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
+    use super::again::left_answers;
+    #[pymodule_export]
     use super::awaitable::awaitable_type;
     #[pymodule_export]
     use super::document::Document;

@@ -59,7 +59,7 @@ def test_an_async_fallback_is_awaited(engine: tidegate.Engine) -> None:
     policy = quick(engine, fallback=instead)
     assert asyncio.run(policy.acall(fails)) == "ConnectionError"
     with pytest.raises(TypeError, match="given an async function") as caught:
-        policy.call(failing(OSError("no")))
+        policy.call(failing(ConnectionError("no")))
     assert isinstance(caught.value.__cause__, OSError)
 
 
@@ -109,7 +109,7 @@ def test_fallback_on_says_which(engine: tidegate.Engine, on: Any) -> None:
     policy = quick(engine, fallback="cached", fallback_on=on)
     assert both(policy, KeyError("k")) == ["cached", "cached"]
     with pytest.raises(OSError, match="no"):
-        policy.call(failing(OSError("no")))
+        policy.call(failing(ConnectionError("no")))
 
 
 def test_a_broken_predicate_breaks_no_call(engine: tidegate.Engine) -> None:
@@ -118,16 +118,16 @@ def test_a_broken_predicate_breaks_no_call(engine: tidegate.Engine) -> None:
         pytest.warns(RuntimeWarning, match="fallback_on=.*ZeroDivisionError"),
         pytest.raises(OSError, match="no"),
     ):
-        policy.call(failing(OSError("no")))
+        policy.call(failing(ConnectionError("no")))
 
 
 def test_each_broken_predicate_is_warned_of_also_where_an_earlier_one_stood(engine: tidegate.Engine) -> None:
     for _ in range(20):
         policy = quick(engine, fallback="cached", fallback_on=lambda error: 1 // 0)
         with pytest.warns(RuntimeWarning, match="ZeroDivisionError"), pytest.raises(OSError, match="no"):
-            policy.call(failing(OSError("no")))
+            policy.call(failing(ConnectionError("no")))
         with pytest.raises(OSError, match="no"):  # once of each
-            policy.call(failing(OSError("no")))
+            policy.call(failing(ConnectionError("no")))
         del policy
 
 
@@ -151,10 +151,10 @@ def test_its_own_failure_keeps_the_first_one(engine: tidegate.Engine) -> None:
 
 def test_at_says_otherwise(engine: tidegate.Engine) -> None:
     policy = quick(engine, fallback="cached")
-    assert policy.at(route="eu").call(failing(OSError("no"))) == "cached"
-    assert policy.at(fallback="other").call(failing(OSError("no"))) == "other"
+    assert policy.at(route="eu").call(failing(ConnectionError("no"))) == "cached"
+    assert policy.at(fallback="other").call(failing(ConnectionError("no"))) == "other"
     with pytest.raises(OSError, match="no"):
-        policy.at(fallback=None).call(failing(OSError("no")))
+        policy.at(fallback=None).call(failing(ConnectionError("no")))
 
 
 def test_decorated_functions_have_it_and_hedged_calls(engine: tidegate.Engine) -> None:
@@ -170,7 +170,7 @@ def test_decorated_functions_have_it_and_hedged_calls(engine: tidegate.Engine) -
 def test_it_runs_outside_the_call(engine: tidegate.Engine) -> None:
     policy = quick(engine, bulkhead={"max_concurrency": 1})
     inner = policy.at(fallback=lambda error: policy.call(lambda: "with the slot that is free again"))
-    assert inner.call(failing(OSError("no"))) == "with the slot that is free again"
+    assert inner.call(failing(ConnectionError("no"))) == "with the slot that is free again"
 
 
 def test_pickled_with_its_policy(engine: tidegate.Engine) -> None:

@@ -148,7 +148,7 @@ def test_each_attempt_has_its_own_attempt_timeout(jumping: FakeClock, run: Any) 
 
 
 def test_after_a_race_that_all_lost_a_retry(jumping: FakeClock, run: Any) -> None:
-    answers = Answers(jumping, (1.5, OSError("a")), (0.75, OSError("b")), (0.5, "third"))
+    answers = Answers(jumping, (1.5, ConnectionError("a")), (0.75, ConnectionError("b")), (0.5, "third"))
     retry = {"max_attempts": 3, "backoff": {"base": 5, "max": 5, "jitter": "none"}}
     assert run(on(jumping, retry=retry).acall, answers) == "third"
     assert answers.started == [0, 1, 6.75]

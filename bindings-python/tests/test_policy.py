@@ -183,7 +183,7 @@ def test_decorators_keep_the_function(engine: tidegate.Engine) -> None:
     ("error", "attempts", "idempotent"),
     [
         (ConnectionError("x"), 3, True),
-        (OSError("x"), 3, True),
+        (OSError("x"), 1, True),
         (TimeoutError("x"), 3, True),
         (asyncio.TimeoutError("x"), 3, True),
         (ConnectionRefusedError("x"), 3, False),

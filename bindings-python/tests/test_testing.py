@@ -175,7 +175,7 @@ import tidegate
 
 def test_minutes_pass_at_once(tidegate_clock):
     policy = tidegate.Policy("p", retry={"max_attempts": 4, "backoff": {"base": 60, "max": 600}})
-    answers = iter([OSError(), OSError(), OSError(), "done"])
+    answers = iter([TimeoutError(), TimeoutError(), TimeoutError(), "done"])
     def fetch():
         answer = next(answers)
         if isinstance(answer, Exception):

@@ -201,7 +201,9 @@ class _Run(HttpRun):
             return outcomes.STOPPED if self._is_over() else self.late_or(outcomes.TRANSIENT)
         if isinstance(error, (aiohttp.InvalidURL, ValueError)):
             return outcomes.PERMANENT
-        return outcomes.TRANSIENT if isinstance(error, aiohttp.ClientError) else outcomes.of_exception(error)
+        if isinstance(error, aiohttp.ClientError):
+            return outcomes.TRANSIENT
+        return outcomes.of_exception(error, self.policy)
 
     def _is_over(self) -> bool:
         """Whether `ClientTimeout.total` has passed: it ends the call, as a cancellation does."""

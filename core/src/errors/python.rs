@@ -14,7 +14,10 @@ pub const PYTHON: &[Family] = &[
         "builtins",
         &[
             is(NeverSent, "ConnectionRefusedError"),
-            is(Transient, "ConnectionError BlockingIOError InterruptedError"),
+            is(
+                Transient,
+                "ConnectionError ConnectionResetError ConnectionAbortedError BrokenPipeError BlockingIOError InterruptedError",
+            ),
             is(Timeout, "TimeoutError"),
             is(
                 Permanent,

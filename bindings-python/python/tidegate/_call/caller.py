@@ -120,7 +120,7 @@ class Caller(_native.Runner):
         self._bare = bare
         plain = FAST and self._classify is None and passing is None
         ends = fallback is None and not engine.journals
-        number, judged = policy._number, self._judged_by_type
+        number, judged = policy._number, self._judged_by_type and policy._on is None
         self._settle(engine.native, engine, number, self._route, self._flags, limit, plain, judged, ends)
 
     @_native_method

@@ -34,6 +34,9 @@ HEADER_PATHS: Final = (
 TYPES: Final = {
     "builtins.ConnectionRefusedError": "never_sent",
     "builtins.ConnectionError": "transient",
+    "builtins.ConnectionResetError": "transient",
+    "builtins.ConnectionAbortedError": "transient",
+    "builtins.BrokenPipeError": "transient",
     "builtins.BlockingIOError": "transient",
     "builtins.InterruptedError": "transient",
     "builtins.TimeoutError": "timeout",

@@ -50,7 +50,7 @@ class Fallback:
             return error.reason in VERDICTS and native.falls_back(
                 policy._number, VERDICTS.index(error.reason), None, False
             )
-        told, judged = outcomes.of_exception(error), False
+        told, judged = outcomes.of_exception(error, policy), False
         if caller._classify is not None:
             answer = outcomes.by(caller._classify, error, outcomes.STOPPED, policy._kinds)
             if answer != outcomes.STOPPED:

@@ -80,6 +80,16 @@ def add_note(error: BaseException, note: str | None) -> None:
         pass
 
 
+def has_note(error: BaseException, note: str) -> bool:
+    """Has the exception this note already, from an inner call? One whose notes cannot be read has not."""
+    try:
+        return note in error.__dict__.get("__notes__", ())
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        return False
+
+
 def _shown(route: str) -> str:
     """A key in a message: escaped, and cut where it is long."""
     return repr(route if len(route) <= _LONGEST else route[:_LONGEST] + "…")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from weakref import ref
 
-from tidegate._engine.errors import RateLimited, Rejected, Throttled
 from tidegate._engine.frozen import Frozen
 from tidegate._engine.wire import KINDS, OPINIONS, pack_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from .policy import Policy
 
 Class: TypeAlias = Literal[
     "ok", "transient", "throttled", "timeout", "never_sent", "conflict", "permanent", "ignored", "cancelled"
@@ -28,8 +28,6 @@ STOPPED: Final = -1
 
 ASK: Final = -2
 """What `of_type` answers where the exception itself says more."""
-
-_TIMEOUTS: Final = {"asyncio.exceptions", "concurrent.futures._base", "socket"}
 
 
 class Outcome(Frozen):
@@ -58,33 +56,24 @@ Classify: TypeAlias = "Callable[[Any], str | Outcome | None]"
 """Answers a class, the name of one of the policy's `kinds`, an `Outcome`, or None for the default."""
 
 
-def of_exception(error: BaseException) -> int:
+def of_exception(error: BaseException, policy: Policy) -> int:
     """The outcome of an exception that a plain callable raised."""
-    outcome = of_type(type(error))
-    if outcome == ASK:
-        try:
-            return pack_outcome(KINDS["throttled"], retry_after=error.retry_in)  # type: ignore[attr-defined]
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException:
-            return pack_outcome(KINDS["throttled"])  # a subclass that says nothing of use
-    return outcome
+    if not isinstance(error, Exception):
+        return STOPPED
+    from .judge import UNLISTED, judge
+
+    outcome = judge(error, policy)
+    return PERMANENT if outcome == UNLISTED else outcome
 
 
 def of_type(kind: type[BaseException]) -> int:
     """What exceptions of this type say; `ASK` if it depends on the exception. The native half asks once."""
     if not issubclass(kind, Exception):
         return STOPPED
-    if issubclass(kind, Rejected):
-        # An inner policy's refusal: retryable, and no evidence about the far side (semantics 1.4).
-        return ASK if issubclass(kind, (RateLimited, Throttled)) else CONFLICT
-    if issubclass(kind, OSError):
-        if issubclass(kind, ConnectionRefusedError):
-            return NEVER_SENT
-        socket = sys.modules.get("_socket")
-        return NEVER_SENT if socket is not None and issubclass(kind, socket.gaierror) else TRANSIENT
-    # Before Python 3.11 asyncio and concurrent.futures had timeout errors of their own.
-    return TRANSIENT if kind.__name__ == "TimeoutError" and kind.__module__ in _TIMEOUTS else PERMANENT
+    from .judge import of_type_alone
+
+    outcome = of_type_alone(kind)
+    return ASK if outcome is None else outcome
 
 
 def by(classify: Classify, subject: Any, default: int, kinds: Mapping[str, int] = KINDS) -> int:

@@ -80,6 +80,8 @@ class Policy(Caller):
             and the engine for any; then `on_loss` holds. Seconds or `timedelta`; 50 ms if left out.
         store_exchange: How often breaker and latencies are exchanged with the fleet, at most: seconds or
             `timedelta`; 250 ms if left out.
+        on: The exceptions to repeat besides those that are known to pass: a class, or a tuple of them. Its
+            instances keep their class if that is retryable, else they are `transient`.
         classify: Called with the result or the exception of every attempt of a plain callable (and of an
             HTTP client with its response or exception); answers the name of a class or of one of `kinds`,
             an `Outcome`, or None for the default.
@@ -104,6 +106,7 @@ class Policy(Caller):
         "_fallback_by",
         "_named",
         "_number",
+        "_on",
         "_seen",
         "_shared",
         "engine",
@@ -118,12 +121,14 @@ class Policy(Caller):
         self,
         name: str | None = None,
         *,
+        on: type[Exception] | tuple[type[Exception], ...] | None = None,
         classify: Classify | None = None,
         fallback: Any = None,
         fallback_on: On | None = None,
         engine: Engine | None = None,
         **options: Unpack[PolicyOptions],
     ) -> None:
+        self._on = _on(on)
         self._fallback_by = _fallback(fallback, fallback_on)
         config = _config("Policy.__init__", options)
         engine = default_engine() if engine is None else engine
@@ -152,6 +157,7 @@ class Policy(Caller):
         """The policy of this name in a document, which core has checked."""
         policy = cls.__new__(cls)
         policy._fallback_by = None
+        policy._on = None
         policy._named = True
         policy._taken(engine, name, document.take(engine.native, name), config, classify)
         return policy
@@ -311,7 +317,7 @@ class Policy(Caller):
         """
         own = self._fallback_by
         kept = {} if own is None else {"fallback": own.given, "fallback_on": own.on}
-        kept |= {"classify": self._classify_by, "engine": self.engine, **self._config}
+        kept |= {"on": self._on, "classify": self._classify_by, "engine": self.engine, **self._config}
         return Policy(name, **{**kept, **changes})
 
     def wrap(self, client: T, methods: Iterable[str] | None = None, route: str | None = None) -> T:
@@ -396,7 +402,13 @@ class Policy(Caller):
     def __reduce__(self) -> tuple[Any, ...]:
         own = self._fallback_by
         fallback = (None, None) if own is None else (own.given, own.on)
-        return _rebuild, (self.name if self._named else None, self._config, self._classify_by, *fallback)
+        return _rebuild, (
+            self.name if self._named else None,
+            self._config,
+            self._classify_by,
+            *fallback,
+            self._on,
+        )
 
     def _setting(self, key: str) -> float | str | None:
         """The value in force, as core has it: spans in microseconds, None where there is none."""
@@ -431,8 +443,20 @@ def _rebuild(
     classify: Classify | None,
     fallback: Any = None,
     fallback_on: On | None = None,
+    on: tuple[type[Exception], ...] | None = None,
 ) -> Policy:
-    return Policy(name, classify=classify, fallback=fallback, fallback_on=fallback_on, **config)
+    return Policy(name, on=on, classify=classify, fallback=fallback, fallback_on=fallback_on, **config)
+
+
+def _on(given: Any) -> tuple[type[Exception], ...] | None:
+    """The types that `on` names, checked."""
+    if given is None:
+        return None
+    types = given if isinstance(given, tuple) else (given,)
+    if not types or not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in types):
+        rule = "must be an exception class or a tuple of them, as on=(MyError,)"
+        raise PolicyError([("on", repr(given), rule)])
+    return types
 
 
 def _fallback(given: Any, on: On | None) -> Fallback | None:

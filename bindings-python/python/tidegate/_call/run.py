@@ -23,7 +23,8 @@ from tidegate._engine.wire import (
 )
 
 from . import outcomes
-from .notes import add_note, note_of, refusal
+from .left import leave, taken_answer
+from .notes import add_note, has_note, note_of, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,6 +86,7 @@ class Run:
         "fn",
         "held",
         "id",
+        "judged",
         "kwargs",
         "made",
         "passing",
@@ -92,6 +94,7 @@ class Run:
         "races",
         "route",
         "scope",
+        "unlisted",
     )
 
     def __init__(
@@ -121,6 +124,8 @@ class Run:
         self.attempts = 0
         self.made = 0
         self.held: dict[int, tuple[bool, Any]] = {}
+        self.judged: int | None = None
+        self.unlisted = 0
 
     @property
     def call(self) -> int:
@@ -141,10 +146,20 @@ class Run:
 
     def judge(self, ok: bool, value: Any) -> int:
         """The outcome of an attempt: at its place in a word, or `STOPPED`, or `HEAD`."""
-        outcome = 0 if ok else outcomes.of_exception(value)
-        if self.classify is None or outcome == outcomes.STOPPED:
-            return outcome
-        return outcomes.by(self.classify, value, outcome, self.policy._kinds)
+        if ok:
+            outcome = taken_answer(value)
+        elif isinstance(value, Exception):
+            from .judge import UNLISTED, judge
+
+            outcome = judge(value, self.policy)
+        else:
+            return outcomes.STOPPED
+        if self.classify is not None:
+            outcome = outcomes.by(self.classify, value, outcome, self.policy._kinds)
+        if not ok and outcome == UNLISTED:
+            self.unlisted = id(value)  # not the exception itself: its traceback holds this run
+            outcome = outcomes.PERMANENT
+        return outcome
 
     def release(self, value: Any) -> Any:
         """Gives back what a failed result holds, before anything else (async: an awaitable or None)."""
@@ -180,7 +195,7 @@ class Run:
     def report(self, attempt: int, ok: bool, value: Any) -> int:
         """Tells the engine how an attempt ended; answers its step."""
         self.held[lane_of(attempt)] = (ok, value)  # first: whatever interrupts us, the shell discards it
-        outcome = self.judge(ok, value)
+        outcome = self.judged = self.judge(ok, value)
         if outcome == outcomes.STOPPED:
             if not self.races:  # a race waits for the others first
                 self.abandon()
@@ -224,9 +239,18 @@ class Run:
                 error.__cause__ = cause.__cause__ if stopped else cause
         else:
             ok, value = held
+            leave(
+                value,
+                ok,
+                name,
+                self.judged if self.judged is not None else self.judge(ok, value),
+                self.policy,
+            )
             note = note_of(name, self.attempts, retry_in, self.policy._seconds("retry.max_retry_after"))
             if ok:
                 return self.deliver(value, name, note, retry_in)
+            if name == "not_retryable" and id(value) == self.unlisted:
+                note = self._how_to_repeat(value)
             add_note(value, self.note(name, note))
             error = value
         self.held = {lane: kept for lane, kept in self.held.items() if kept[0]}  # unreceived answers
@@ -237,6 +261,15 @@ class Run:
         finally:
             held = last = value = cause = None  # type: ignore[assignment]
             del error  # no cycle: exception, traceback, frame, exception
+
+    def _how_to_repeat(self, error: BaseException) -> str | None:
+        """The note of an error that nothing is known of; None where the policy makes no retries."""
+        from .judge import note_of
+
+        note = note_of(error)
+        attempts = self.policy._count("retry.max_attempts")
+        retries = attempts is not None and attempts > 1
+        return note if retries and not has_note(error, note) else None
 
     def note(self, verdict: str, note: str | None) -> str | None:
         """The note of a verdict; adapters may know better."""

@@ -60,7 +60,10 @@ def discard_held(run: Run) -> None:
 def resume(run: Run, attempt: int, step: int | None, failure: BaseException) -> Any:
     """Goes on after an attempt that the fast path has made, and that failed, with this step if told."""
     try:
-        step = settle(run, attempt, False, failure) if step is None else run.failed(attempt, failure, step)
+        if step is None:
+            step = settle(run, attempt, not isinstance(failure, BaseException), failure)
+        else:
+            step = run.failed(attempt, failure, step)
     except BaseException:
         run.abandon()
         discard_held(run)

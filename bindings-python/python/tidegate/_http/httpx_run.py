@@ -190,7 +190,11 @@ class HttpxRun(HttpRun):
             return outcomes.PERMANENT
         if isinstance(error, family.timeout):
             return self.late_or(outcomes.TRANSIENT)
-        return outcomes.TRANSIENT if isinstance(error, family.transport) else outcomes.of_exception(error)
+        return (
+            outcomes.TRANSIENT
+            if isinstance(error, family.transport)
+            else outcomes.of_exception(error, self.policy)
+        )
 
     def is_timeout(self, error: BaseException) -> bool:
         """Whether the transport gave up waiting for what it had sent."""

@@ -181,7 +181,14 @@ class HttpRun(Run):
 
     def judge_error(self, error: BaseException) -> int:
         """The outcome of an exception."""
-        return outcomes.of_exception(error) if isinstance(error, TidegateError) else self.judge_library(error)
+        if isinstance(error, TidegateError):
+            return outcomes.of_exception(error, self.policy)
+        outcome = self.judge_library(error)
+        if self.policy._on is None or outcome == outcomes.STOPPED:
+            return outcome
+        from tidegate._call.judge import wanted
+
+        return wanted(self.policy._on, error, outcome)
 
     def late_or(self, outcome: int) -> int:
         """The outcome of a timeout of the client: our own, where the attempt's time is up."""

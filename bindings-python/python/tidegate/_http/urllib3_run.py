@@ -92,7 +92,11 @@ class Urllib3Run(HttpRun):
             return self.late_or(outcomes.TRANSIENT)
         if isinstance(error, (exceptions.LocationValueError, exceptions.InvalidHeader)):
             return outcomes.PERMANENT
-        return outcomes.TRANSIENT if isinstance(error, exceptions.HTTPError) else outcomes.of_exception(error)
+        return (
+            outcomes.TRANSIENT
+            if isinstance(error, exceptions.HTTPError)
+            else outcomes.of_exception(error, self.policy)
+        )
 
     def is_timeout(self, error: BaseException) -> bool:
         """Whether urllib3 gave up waiting for what it had sent."""

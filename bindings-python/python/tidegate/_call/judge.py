@@ -1,0 +1,301 @@
+"""What exceptions of plain functions mean (semantics 1.5). Imported by the first failure."""
+
+from __future__ import annotations
+
+import errno
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegate._engine.errors import (
+    AttemptTimeout,
+    DeadlineExceeded,
+    RateLimited,
+    Rejected,
+    Throttled,
+    TidegateError,
+)
+from tidegate._engine.wire import KINDS, kind_of, pack_outcome
+
+from . import errors_gen as table
+from .left import taken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .policy import Policy
+
+UNLISTED: Final = -3
+"""Permanent, because nothing is known of the error: its note says so."""
+
+PERMANENT: Final = pack_outcome(KINDS["permanent"])
+_SAID: Final = -4
+"""Permanent by a status or by an end of our own: no note is needed."""
+_WORDS: Final = {name: pack_outcome(number) for name, number in KINDS.items()}
+_RETRYABLE: Final = frozenset(
+    KINDS[name] for name in ("transient", "throttled", "timeout", "never_sent", "conflict")
+)
+_OPINIONS: Final = pack_outcome(0, 1) | pack_outcome(0, 2)
+_ERRNOS: Final = {
+    number: _WORDS[name]
+    for code, name in table.ERRNOS.items()
+    if (number := getattr(errno, code, None)) is not None
+}
+_MULTIPLE: Final = re.compile(r"Multiple exceptions: \[Errno (\d+)\]")
+_MOST_TYPES: Final = 512
+_MEMBERS: Final = 8
+_GROUPED: Final = 0
+"""Among the ids of the errors seen: a member of a group is looked at, in which no further group is."""
+_rows: Final[dict[type, tuple[int, bool] | None]] = {}
+"""What the table says of a type: the word of its class, and whether it is a wrapper."""
+
+
+def key_of(kind: type) -> str:
+    """The name by which the table knows a type: its top-level module and its own name."""
+    return f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}".replace("_socket.", "socket.", 1)
+
+
+def row_of(kind: type) -> tuple[int, bool] | None:
+    """The row of a type, or of the nearest class above it that has one. Each type is looked up once."""
+    try:
+        return _rows[kind]
+    except KeyError:
+        pass
+    except TypeError:
+        return None  # a metaclass that cannot be hashed
+    found = None
+    for base in kind.__mro__:
+        name = table.TYPES.get(key_of(base))
+        if name is not None:
+            found = _WORDS[name], key_of(base) in table.WRAPS
+            break
+    if len(_rows) >= _MOST_TYPES:
+        _rows.clear()
+    _rows[kind] = found
+    return found
+
+
+def is_retryable(outcome: int) -> bool:
+    """Has this outcome a class that may be repeated?"""
+    return outcome >= 0 and kind_of(outcome) in _RETRYABLE
+
+
+def of_own(error: TidegateError) -> int:
+    """An inner policy's end (semantics 1.4.5): a refusal is retryable, and no evidence about the far side."""
+    outcome = of_type_alone(type(error))
+    if outcome is not None:
+        return outcome
+    wait = _read(error, "retry_in")
+    return pack_outcome(KINDS["throttled"], retry_after=wait if isinstance(wait, (int, float)) else None)
+
+
+def of_type_alone(kind: type[Exception]) -> int | None:
+    """What the type says where no instance can say more: a listed type itself, and our own ends."""
+    if issubclass(kind, TidegateError):
+        if issubclass(kind, (RateLimited, Throttled)):
+            return None
+        if issubclass(kind, Rejected):
+            return _WORDS["conflict"]
+        return _WORDS["timeout" if issubclass(kind, (AttemptTimeout, DeadlineExceeded)) else "permanent"]
+    name = table.TYPES.get(key_of(kind))
+    if name is None or key_of(kind) in table.WRAPS or not is_retryable(_WORDS[name]):
+        return None
+    return _WORDS[name]
+
+
+def judge(error: BaseException, policy: Policy) -> int:
+    """The outcome of an exception under a policy, or `UNLISTED`."""
+    outcome = taken(error)
+    if outcome is None:
+        try:
+            outcome = _chain(error, policy, set(), own_context=False)
+        except Exception:  # whatever its attributes do, it breaks no call
+            outcome = None
+        if outcome is None or outcome == PERMANENT:
+            outcome = UNLISTED
+        elif outcome == _SAID:
+            outcome = PERMANENT
+    return outcome if policy._on is None else wanted(policy._on, error, outcome)
+
+
+def _chain(error: BaseException, policy: Policy, seen: set[int], *, own_context: bool) -> int | None:
+    """What the error says, else its causes; None if none of them says anything."""
+    if id(error) in seen or len(seen) >= table.DEEPEST + (_GROUPED in seen):
+        return None
+    seen.add(id(error))
+    said = _says(error, policy)
+    if said is not None:
+        outcome, wraps = said
+        if not wraps:
+            return outcome
+        inner = _causes(error, policy, seen, wrapper=True)
+        return outcome if inner is None else inner
+    inner = _causes(error, policy, seen, wrapper=own_context)
+    return _group(error, policy, seen) if inner is None else inner
+
+
+def _causes(error: BaseException, policy: Policy, seen: set[int], *, wrapper: bool) -> int | None:
+    """The first that is known of what caused an error. Wrappers name their cause in several ways."""
+    named: list[Any] = [error.__cause__]
+    if wrapper:
+        named += [_read(error, "reason"), _read(error, "orig")]
+        named += reversed(_read(error, "args") or ())
+        keywords = _read(error, "kwargs")
+        named.append(keywords.get("error") if isinstance(keywords, dict) else None)
+        if error.__cause__ is None and not error.__suppress_context__:
+            named.append(error.__context__)
+    for cause in named:
+        if isinstance(cause, BaseException):
+            outcome = _chain(cause, policy, seen, own_context=wrapper)
+            if outcome is not None:
+                return outcome
+    return None
+
+
+def _group(error: BaseException, policy: Policy, seen: set[int]) -> int | None:
+    """A group may be repeated if each of its first members may (semantics 1.5.14)."""
+    members = _read(error, "exceptions")
+    if not isinstance(members, tuple) or not members:
+        return None
+    if len(members) == 1:
+        return (
+            _chain(members[0], policy, seen, own_context=False) if isinstance(members[0], Exception) else None
+        )
+    if _GROUPED in seen:
+        return None
+    first = None
+    for member in members[:_MEMBERS]:
+        if not isinstance(member, Exception):
+            return None
+        outcome = _chain(member, policy, {*seen, _GROUPED}, own_context=False)
+        if outcome is None or not is_retryable(outcome):
+            return None
+        first = outcome if first is None else first
+    return first
+
+
+def _says(error: BaseException, policy: Policy) -> tuple[int, bool] | None:
+    """What this error says of itself, without its causes."""
+    if isinstance(error, TidegateError):
+        own = of_own(error)
+        return _SAID if own == PERMANENT else own, False
+    outcome = _status(error, policy)
+    if outcome is None:
+        outcome = _database(error)
+    if outcome is not None:
+        return outcome, False
+    row = row_of(type(error))
+    if row is not None:
+        return row
+    if isinstance(error, OSError):
+        number = _read(error, "errno")
+        if number is None:  # asyncio, where each address failed in its own words
+            text = _MULTIPLE.match(str(error))
+            number = int(text[1]) if text else None
+        outcome = _ERRNOS.get(number) if isinstance(number, int) else None
+        if outcome is not None:
+            return outcome, False
+    return None
+
+
+def _status(error: BaseException, policy: Policy) -> int | None:
+    """A status or a code on the error, judged as an answer."""
+    response = _read(error, "response")
+    code = _read(_read(response, "Error"), "Code")
+    if isinstance(code, str) and code in table.THROTTLING_CODES:
+        return _answer(error, 429, policy)
+    for path in table.STATUS_PATHS:
+        status = _at(error, path)
+        if isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600:
+            return _answer(error, int(status), policy)
+    return _grpc(error, policy)
+
+
+def _grpc(error: BaseException, policy: Policy) -> int | None:
+    """The code of an error of gRPC, which answers it when it is asked."""
+    asked = _read(error, "code")
+    if not callable(asked) or not any(key_of(base).startswith("grpc.") for base in type(error).__mro__):
+        return None
+    meaning = table.GRPC.get(_read(asked(), "name"))
+    if isinstance(meaning, int):
+        trailing = _read(error, "trailing_metadata")
+        return _judged(policy, meaning, trailing() if callable(trailing) else None)
+    return None if meaning is None else _WORDS[meaning]
+
+
+def _answer(error: BaseException, status: int, policy: Policy) -> int:
+    """The outcome of a status with the headers beside it."""
+    for path in table.HEADER_PATHS:
+        headers = _at(error, path)
+        if headers is not None:
+            return _judged(policy, status, headers)
+    return _judged(policy, status, None)
+
+
+def _judged(policy: Policy, status: int, headers: Any) -> int:
+    wall = int(time.time() * 1e6)
+    outcome = policy.engine.native.classify(policy._number, status, _lines(headers), wall)
+    return _SAID if outcome == PERMANENT else outcome
+
+
+def _lines(headers: Any) -> list[tuple[bytes, bytes]]:
+    """Headers as bytes; what cannot be read as headers is none."""
+    try:
+        items: Iterable[Any] = headers.items() if hasattr(headers, "items") else headers or ()
+        return [(_bytes(name), _bytes(value)) for name, value in items]
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        return []
+
+
+def _bytes(text: Any) -> bytes:
+    return text if isinstance(text, bytes) else str(text).encode("latin-1", "replace")
+
+
+def _database(error: BaseException) -> int | None:
+    """What a database's own number says."""
+    state = _read(error, "sqlstate") or _read(error, "pgcode")
+    if isinstance(state, str) and len(state) == 5:
+        name = table.SQLSTATES.get(state) or table.SQLSTATES.get(state[:2])
+        return _WORDS[name or "permanent"]
+    name = table.SQLITE.get(_read(error, "sqlite_errorname"))
+    if name is None and type(error).__module__.partition(".")[0] in table.MYSQL_ROOTS:
+        arguments = _read(error, "args") or (None,)
+        number = _read(error, "errno") or arguments[0]
+        if isinstance(number, int) and number > 0:
+            name = table.MYSQL.get(number, "permanent")
+    return None if name is None else _WORDS[name]
+
+
+def _at(value: Any, path: str) -> Any:
+    for name in path.split("."):
+        if value is None:
+            return None
+        value = _read(value, name)
+    return value
+
+
+def _read(value: Any, name: str) -> Any:
+    """An attribute or an item, or None: what raises counts as absent."""
+    try:
+        return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        return None
+
+
+def wanted(on: tuple[type[Exception], ...], error: Any, outcome: int) -> int:
+    """The outcome of an error that the policy's `on` may name (semantics 1.5.17)."""
+    if not isinstance(error, on):
+        return outcome
+    if not is_retryable(outcome):
+        return _WORDS["transient"]
+    return outcome & ~_OPINIONS
+
+
+def note_of(error: BaseException) -> str:
+    """The note of an error that nothing is known of."""
+    name = type(error).__name__
+    return "tidegate: " + table.NOTE.format(error=name, on=f"on=({name},)")
