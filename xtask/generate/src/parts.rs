@@ -4,6 +4,7 @@
 //! way of its own stands in `parts/own/`, by part.
 
 mod kotlin;
+mod languages;
 mod native;
 mod python;
 mod read;
@@ -76,67 +77,26 @@ pub struct Setting {
     pub doc: &'static str,
 }
 
+/// An argument: its kind is one that the languages' table has a row for.
+///
+/// `hot` is a whole number that is looked at only when it was refused, so that nothing is spent on it where time counts; `bits` are 64
+/// random bits, or the part's own draw; `lease` is a span that a probe keeps its place for, or none.
 #[derive(Clone)]
 pub struct Arg {
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: &'static str,
+    /// Its range, where it has one: of a whole number the greatest is told in bits.
+    pub least: &'static str,
+    pub most: &'static str,
     pub default: &'static str,
     pub doc: &'static str,
-}
-
-/// What an argument is.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Kind {
-    /// A moment on the user's clock.
-    Moment,
-    /// A span that was measured.
-    Span,
-    /// A span that a probe keeps its place for, or none.
-    Lease,
-    /// A whole number from the least to the greatest of its bits.
-    Whole(u64, u32),
-    /// The same, which is looked at when it was refused: nothing is spent on it where time counts.
-    Hot(u32),
-    /// A number of this range.
-    Real(f64, f64),
-    /// Any number.
-    Float,
-    Flag,
-    /// 64 bits, or the part's own draw.
-    Bits,
-    /// The seed of all draws.
-    Seed,
-    /// A kind of failure that a retry is paid for after.
-    PaidFor,
-}
-
-/// What a method answers.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Ret {
-    Nothing,
-    Flag,
-    /// Is it done, of a `Result`?
-    Done,
-    U32,
-    U64,
-    Cost,
-    Real,
-    MaybeReal,
-    Span,
-    MaybeSpan,
-    /// Microseconds in a float.
-    MaybeLatency,
-    MaybeMoment,
-    /// A wait, which may be for ever.
-    Wait,
-    /// The wait that an attempt to take has brought, of a `Result`.
-    Taken,
 }
 
 pub struct Method {
     pub name: &'static str,
     pub args: Vec<Arg>,
-    pub ret: Ret,
+    /// What it answers: `done` is whether a `Result` is good, `taken` the wait that an attempt to take has brought, `wait` may be for ever.
+    pub ret: &'static str,
     pub doc: &'static str,
     /// Is it a property where a language has such?
     pub property: bool,
@@ -151,7 +111,7 @@ pub struct Method {
 impl Part {
     /// What a change of settings needs beside them.
     pub fn retuned(&self) -> Vec<Arg> {
-        let lease = self.beside.iter().filter(|arg| arg.kind == Kind::Lease).cloned();
+        let lease = self.beside.iter().filter(|arg| arg.kind == "lease").cloned();
         lease.chain(self.retune.1.then(now)).collect()
     }
 
@@ -171,7 +131,7 @@ impl Part {
 }
 
 pub fn now() -> Arg {
-    Arg { name: "now", kind: Kind::Moment, default: "", doc: "" }
+    Arg { name: "now", kind: "moment", least: "", most: "", default: "", doc: "" }
 }
 
 /// The paragraphs of a text, between empty lines.
@@ -202,9 +162,9 @@ pub fn type_name(name: &str) -> String {
         .collect()
 }
 
-/// A text in a language's terms: marks become its words, and keys are in camel case.
-pub fn translated(text: &str, marks: &[(&str, &str)]) -> String {
-    let mut text = marks.iter().fold(text.to_owned(), |text, (mark, word)| text.replace(mark, word));
+/// A text whose keys are in camel case.
+pub fn translated(text: &str) -> String {
+    let mut text = text.to_owned();
     let names = tidegate::TABLE.iter().map(|key| key.path.rsplit('.').next().unwrap_or_default());
     let mut names: Vec<_> = names.filter(|name| name.contains('_')).collect();
     // No name is taken for a part of a longer one.

@@ -24,9 +24,10 @@ const PLACES: [(&str, &[&str]); 6] = [
 ];
 
 /// The generator's own files.
-const GENERATOR: [&str; 8] = [
+const GENERATOR: [&str; 9] = [
     "parts.rs",
     "parts/read.rs",
+    "parts/languages.rs",
     "parts/native.rs",
     "parts/wasm.rs",
     "parts/python.rs",

@@ -2,30 +2,14 @@
 
 use std::fmt::Write;
 
-use super::{Arg, Kind, Method, Part, Ret, camel, indented, own, paragraphs, translated, wrapped};
+use super::languages::Language;
+use super::{Arg, Method, Part, camel, indented, own, paragraphs, wrapped};
 
 const WIDTH: usize = 140;
 const OWN: &str = include_str!("own/kotlin.kt.in");
 const FOLDER: &str = "bindings-uniffi/kotlin/tidegate/src/main/kotlin/dev/tidegate/parts";
 
-/// What may be imported, and by what it is known in code.
-const IMPORTS: &[(&str, &str)] = &[
-    ("dev.tidegate.Backoff as BackoffOptions", "BackoffOptions"),
-    ("dev.tidegate.Breaker", "<Breaker>"),
-    ("dev.tidegate.Budget", "<Budget>"),
-    ("dev.tidegate.Bulkhead", "<Bulkhead>"),
-    ("dev.tidegate.Configure", "Configure<"),
-    ("dev.tidegate.RateLimit", "<RateLimit>"),
-    ("dev.tidegate.Throttle", "<Throttle>"),
-    ("dev.tidegate.ffi.BreakerChange", "BreakerChange"),
-    ("dev.tidegate.internal.Library", "Library."),
-    ("java.time.Instant", "Instant"),
-    ("kotlin.time.Duration", ": Duration"),
-    ("kotlin.time.Duration.Companion.microseconds", ".microseconds\n"),
-    ("kotlin.time.Duration.Companion.seconds", "?.seconds\n"),
-    ("dev.tidegate.ffi.Ticket as NativeTicket", "NativeTicket"),
-    ("dev.tidegate.ffi.parseRetryAfter as parse", " parse("),
-];
+const KOTLIN: Language = Language("kotlin");
 
 pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
     let name = match group {
@@ -50,7 +34,7 @@ pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
         text += "@file:JvmName(\"Delays\")\n\n";
     }
     text += "package dev.tidegate.parts\n\n";
-    for (path, _) in IMPORTS.iter().filter(|(_, trace)| body.contains(trace)) {
+    for (path, _) in KOTLIN.imports().filter(|(_, traces)| body.contains(&traces[0])) {
         let _ = writeln!(text, "import {path}");
     }
     for part in parts {
@@ -88,7 +72,7 @@ fn class(text: &mut String, part: &Part) {
         args.reverse();
         let mut taken: Vec<_> = args.iter().map(parameter).collect();
         taken.push(format!("configure: Configure<{}>", options(part)));
-        if args.iter().any(|arg| arg.kind == Kind::Lease) {
+        if args.iter().any(|arg| arg.kind == "lease") {
             *text += "    @JvmOverloads\n";
         }
         let given: Vec<_> = std::iter::once("it".into()).chain(part.retuned().iter().map(passed)).collect();
@@ -120,12 +104,12 @@ fn made(part: &Part, make: &str) -> String {
 fn constructor(text: &mut String, part: &Part) {
     let mut beside: Vec<&Arg> = part.beside.iter().collect();
     // The time, which is always needed, then the seed.
-    beside.sort_by_key(|arg| (arg.kind == Kind::Lease, arg.kind == Kind::Seed));
+    beside.sort_by_key(|arg| (arg.kind == "lease", arg.kind == "seed"));
     let mut taken: Vec<_> = beside.iter().map(|arg| parameter(arg)).collect();
     let needs = part.keys.iter().any(|setting| setting.needed);
     let keys: Vec<_> = part.keys.iter().map(|setting| format!("`{}`", camel(setting.name))).collect();
     let mut optional =
-        beside.iter().any(|arg| matches!(arg.kind, Kind::Lease | Kind::Seed) || !arg.default.is_empty());
+        beside.iter().any(|arg| matches!(arg.kind, "lease" | "seed") || !arg.default.is_empty());
     *text += "    /**\n";
     let about = match (part.table.is_empty(), needs) {
         (true, _) => "A new one.".into(),
@@ -162,68 +146,33 @@ fn constructor(text: &mut String, part: &Part) {
 }
 
 fn parameter(arg: &Arg) -> String {
-    let kind = match arg.kind {
-        Kind::Moment | Kind::Span => "Duration",
-        Kind::Lease => "Duration? = null",
-        Kind::Hot(64) => "Long",
-        Kind::Whole(..) | Kind::Hot(_) => "Int",
-        Kind::Real(..) | Kind::Float => "Double",
-        Kind::Flag => "Boolean",
-        Kind::Bits | Kind::Seed => "Long? = null",
-        Kind::PaidFor => "String",
-    };
+    let kind = KOTLIN.arg(arg, arg.name).0;
     let default = match (arg.default, arg.kind) {
         ("", _) => String::new(),
-        (default, Kind::PaidFor) => format!(" = \"{default}\""),
+        (default, "paid_for") => format!(" = \"{default}\""),
         (default, _) => format!(" = {default}"),
     };
     format!("{}: {kind}{default}", camel(arg.name))
 }
 
 fn passed(arg: &Arg) -> String {
-    let name = camel(arg.name);
-    match arg.kind {
-        Kind::Moment if name == "now" => "moment(now)".into(),
-        Kind::Moment => format!("moment({name}, \"{name}\")"),
-        Kind::Span => format!("span(\"{name}\", {name})"),
-        Kind::Lease => format!("lease({name})"),
-        Kind::Whole(least, 8) => format!("within(\"{name}\", {name}, {least}, 255).toUByte()"),
-        Kind::Whole(least, 16) => format!("within(\"{name}\", {name}, {least}, 65535).toUShort()"),
-        Kind::Whole(0, _) | Kind::Hot(_) => format!("count(\"{name}\", {name})"),
-        Kind::Whole(least, _) => format!("count(\"{name}\", {name}, {least})"),
-        Kind::Real(least, most) => format!("real(\"{name}\", {name}, {least:?}, {most:?})"),
-        Kind::Float | Kind::Flag | Kind::PaidFor => name,
-        Kind::Bits => format!("{name}?.toULong()"),
-        Kind::Seed => format!("seed({name})"),
-    }
+    KOTLIN.arg(arg, &camel(arg.name)).1
 }
 
 fn does(text: &mut String, method: &Method) {
     doc(text, method.doc, &method.args);
     let given: Vec<_> = method.args.iter().map(passed).collect();
     let mut call = format!("native.{}({})", camel(method.name), given.join(", "));
-    if method.args.iter().any(|arg| arg.kind == Kind::PaidFor) {
+    if method.args.iter().any(|arg| arg.kind == "paid_for") {
         call = format!("argued {{ {call} }}");
     }
-    let (kind, answer) = match method.ret {
-        Ret::Nothing => ("Unit", call),
-        Ret::Flag | Ret::Done => ("Boolean", call),
-        Ret::U32 => ("Int", format!("{call}.toInt()")),
-        Ret::U64 => ("Long", format!("{call}.toLong()")),
-        Ret::Cost => ("Int?", format!("{call}?.toInt()")),
-        Ret::Real => ("Double", call),
-        Ret::MaybeReal => ("Double?", call),
-        Ret::Span | Ret::Wait | Ret::Taken => ("Duration", format!("wait({call})")),
-        Ret::MaybeSpan => ("Duration?", format!("{call}?.let(::wait)")),
-        Ret::MaybeLatency => ("Duration?", format!("{call}?.seconds")),
-        Ret::MaybeMoment => ("Duration?", format!("{call}?.let(::since)")),
-    };
+    let (kind, answer) = KOTLIN.answer(method.ret, &call);
     let name = camel(method.name);
     if method.property {
         line(text, &format!("public val {name}: {kind} get() ="), &answer);
         return;
     }
-    if method.args.iter().any(|arg| arg.kind == Kind::Bits || !arg.default.is_empty()) {
+    if method.args.iter().any(|arg| arg.kind == "bits" || !arg.default.is_empty()) {
         *text += "    @JvmOverloads\n";
     }
     let taken: Vec<_> = method.args.iter().map(parameter).collect();
@@ -269,21 +218,6 @@ fn options(part: &Part) -> String {
     if name == part.name { name + "Options" } else { name }
 }
 
-/// Texts in Kotlin's terms.
 fn words(text: &str) -> String {
-    translated(
-        text,
-        &[
-            ("{none}", "null"),
-            ("{None}", "Null"),
-            ("{Time}", "How long"),
-            ("{the_time}", "the time"),
-            ("{Zero}", "Zero"),
-            ("{zero}", "zero"),
-            ("{never}", "infinite"),
-            ("{in_seconds}", ""),
-            ("{u32}", "2^31 − 1"),
-            ("{u64}", "2^63 − 1"),
-        ],
-    )
+    KOTLIN.camel_words(text)
 }

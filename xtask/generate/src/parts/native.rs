@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use super::{Arg, Kind, Method, Part, Ret, now, own, paragraphs};
+use super::languages::Language;
+use super::{Arg, Method, Part, now, own, paragraphs};
 
 pub const HEAD: &str =
     "// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.\n\n";
@@ -34,56 +35,17 @@ impl Host {
         }
     }
 
-    fn kind(self, kind: Kind) -> &'static str {
-        match kind {
-            Kind::Moment | Kind::Span if self == Python => "f64",
-            Kind::Moment | Kind::Span | Kind::Seed | Kind::Whole(_, 64) | Kind::Hot(64) => "u64",
-            Kind::Lease | Kind::Bits => "Option<u64>",
-            Kind::Whole(_, 8) => "u8",
-            Kind::Whole(_, 16) => "u16",
-            Kind::Whole(..) | Kind::Hot(_) => "u32",
-            Kind::Real(..) | Kind::Float => "f64",
-            Kind::Flag => "bool",
-            Kind::PaidFor => "&str",
-        }
+    fn language(self) -> Language {
+        Language(if self == Python { "pyo3" } else { "uniffi" })
     }
 
-    /// What core is given for an argument, where that is another thing, and whether it may be refused.
-    fn given(self, arg: &Arg) -> Option<(String, bool)> {
-        let name = arg.name;
-        match (arg.kind, self) {
-            (Kind::Moment, Python) => Some((format!("moment(\"{name}\", {name})?"), true)),
-            (Kind::Span, Python) => Some((format!("span(\"{name}\", {name})?"), true)),
-            (Kind::Moment, Uniffi) => Some((format!("time({name})"), false)),
-            (Kind::Span, Uniffi) => Some((format!("span({name})"), false)),
-            (Kind::PaidFor, _) => Some((format!("paid_for({name})?"), true)),
-            _ => None,
-        }
+    fn kind(self, arg: &Arg) -> &'static str {
+        self.language().arg(arg, arg.name).0
     }
 
-    /// The type of an answer, and how it is made of core's.
-    fn answer(self, ret: Ret, core: &str) -> (&'static str, String) {
-        let python = self == Python;
-        let span = if python { "f64" } else { "u64" };
-        match ret {
-            Ret::Nothing => ("", format!("{core};")),
-            Ret::Flag => ("bool", core.into()),
-            Ret::Done => ("bool", format!("{core}.is_ok()")),
-            Ret::U32 => ("u32", core.into()),
-            Ret::U64 => ("u64", core.into()),
-            Ret::Cost => ("Option<u16>", core.into()),
-            Ret::Real => ("f64", core.into()),
-            Ret::MaybeReal => ("Option<f64>", core.into()),
-            Ret::Span if python => (span, format!("seconds({core})")),
-            Ret::Span => (span, format!("{core}.as_micros()")),
-            Ret::MaybeSpan if python => ("Option<f64>", format!("{core}.map(seconds)")),
-            Ret::MaybeSpan => ("Option<u64>", format!("{core}.map(tidegate::Duration::as_micros)")),
-            Ret::MaybeLatency => ("Option<f64>", format!("{core}.map(|micros| micros / 1e6)")),
-            Ret::MaybeMoment if python => ("Option<f64>", format!("{core}.map(reading)")),
-            Ret::MaybeMoment => ("Option<u64>", format!("{core}.map(tidegate::Time::as_micros)")),
-            Ret::Wait => (span, format!("until({core})")),
-            Ret::Taken => (span, format!("{core}.err().map_or({}, until)", if python { "0.0" } else { "0" })),
-        }
+    /// What core is given for an argument, where that is another thing.
+    fn given(self, arg: &Arg) -> Option<String> {
+        Some(self.language().arg(arg, arg.name).1).filter(|given| given != arg.name)
     }
 
     fn result(self, of: &str) -> String {
@@ -173,7 +135,7 @@ fn class(text: &mut String, part: &Part, host: Host) {
     let _ = write!(
         text,
         "/// {}\n{attribute}\npub struct {name}(pub(super) Mutex<{inner}>);\n\n{methods}\nimpl {name} {{\n",
-        words(part.summary())
+        flow(host.language(), part.summary())
     );
     constructor(text, part, host);
     for method in part.methods.iter().filter(|method| !method.own) {
@@ -209,7 +171,7 @@ fn settings(part: &Part) -> String {
         [] => unreachable!("a budget is of some kind"),
     };
     let settings = format!("settings(&pairs, {of})?");
-    if part.beside.iter().any(|arg| arg.kind == Kind::Lease) {
+    if part.beside.iter().any(|arg| arg.kind == "lease") {
         return format!("leased({settings}, probe_lease)");
     }
     settings
@@ -221,7 +183,7 @@ const EXTRACTED: &str = "#[allow(clippy::needless_pass_by_value)] // extracted f
 fn constructor(text: &mut String, part: &Part, host: Host) {
     let names: Vec<_> = part.beside.iter().map(|arg| arg.name).collect();
     let mut taken: Vec<_> =
-        part.beside.iter().map(|arg| format!("{}: {}", arg.name, host.kind(arg.kind))).collect();
+        part.beside.iter().map(|arg| format!("{}: {}", arg.name, host.kind(arg))).collect();
     let with_settings = !part.settings.is_empty();
     if with_settings {
         taken.insert(0, "pairs: Pairs".into());
@@ -240,8 +202,8 @@ fn constructor(text: &mut String, part: &Part, host: Host) {
     if with_settings {
         given.push(settings(part));
     }
-    for arg in part.beside.iter().filter(|arg| !matches!(arg.kind, Kind::Seed | Kind::Lease)) {
-        given.push(host.given(arg).map_or(arg.name.into(), |(given, _)| given));
+    for arg in part.beside.iter().filter(|arg| !matches!(arg.kind, "seed" | "lease")) {
+        given.push(host.given(arg).unwrap_or_else(|| arg.name.into()));
     }
     let mut inner = format!("tidegate::{}::new({})", part.name, given.join(", "));
     if part.name == "Backoff" {
@@ -250,7 +212,7 @@ fn constructor(text: &mut String, part: &Part, host: Host) {
     if part.draws.is_some() {
         inner = format!("Drawn::new({inner}, seed)");
     }
-    let fallible = with_settings || part.beside.iter().any(|arg| arg.kind == Kind::Moment);
+    let fallible = with_settings || part.beside.iter().any(|arg| arg.kind == "moment");
     let this = if host == Python { "Self" } else { "Arc<Self>" };
     let made = host.made(&inner);
     let (ret, made) = if fallible { (host.result(this), format!("Ok({made})")) } else { (this.into(), made) };
@@ -261,27 +223,26 @@ fn does(text: &mut String, part: &Part, method: &Method, host: Host) {
     let mut fallible = false;
     let mut lets = String::new();
     for arg in &method.args {
-        if let Some((given, may_fail)) = host.given(arg) {
-            fallible |= may_fail;
+        if let Some(given) = host.given(arg) {
+            fallible |= given.ends_with('?');
             let _ = writeln!(lets, "let {} = {given};", arg.name);
         }
     }
     let mut receiver = if part.draws.is_some() { "self.0.lock().part" } else { "self.0.lock()" };
-    if let (Some(purpose), true) = (part.draws, method.args.iter().any(|arg| arg.kind == Kind::Bits)) {
+    if let (Some(purpose), true) = (part.draws, method.args.iter().any(|arg| arg.kind == "bits")) {
         let _ = write!(lets, "let mut it = self.0.lock();\nlet bits = it.bits(bits, Purpose::{purpose});\n");
         receiver = "it.part";
     }
     let core = format!("{receiver}.{}", core_call(method, str::to_owned));
-    let (kind, answer) = host.answer(method.ret, &core);
+    let (kind, answer) = host.language().answer(method.ret, &core);
     let (ret, answer) = match (fallible, kind) {
         (true, "") => (format!("-> {}", host.result("()")), format!("{answer}\nOk(())")),
         (true, kind) => (format!("-> {}", host.result(kind)), format!("Ok({answer})")),
         (false, "") => (String::new(), answer),
         (false, kind) => (format!("-> {kind}"), answer),
     };
-    let args: Vec<_> =
-        method.args.iter().map(|arg| format!(", {}: {}", arg.name, host.kind(arg.kind))).collect();
-    let doc = words(paragraphs(method.doc)[0]);
+    let args: Vec<_> = method.args.iter().map(|arg| format!(", {}: {}", arg.name, host.kind(arg))).collect();
+    let doc = flow(host.language(), paragraphs(method.doc)[0]);
     let (public, name) = (host.public(), method.name);
     let _ =
         write!(text, "/// {doc}\n{public}fn {name}(&self{}) {ret} {{\n{lets}{answer}\n}}\n\n", args.concat());
@@ -303,7 +264,7 @@ fn retune(text: &mut String, part: &Part, host: Host) {
         let names: Vec<_> = std::iter::once(PAIRS).chain(args.iter().map(|arg| arg.name)).collect();
         let _ = write!(text, "#[pyo3(signature = ({}))]\n{EXTRACTED}", names.join(", "));
     }
-    let taken: Vec<_> = args.iter().map(|arg| format!(", {}: {}", arg.name, host.kind(arg.kind))).collect();
+    let taken: Vec<_> = args.iter().map(|arg| format!(", {}: {}", arg.name, host.kind(arg))).collect();
     let mut given = vec!["to"];
     let _ = write!(
         text,
@@ -314,28 +275,16 @@ fn retune(text: &mut String, part: &Part, host: Host) {
         settings(part)
     );
     if part.retune.1 {
-        let _ = writeln!(text, "let now = {};", host.given(&now()).expect("a moment is converted").0);
+        let _ = writeln!(text, "let now = {};", host.given(&now()).expect("a moment is converted"));
         given.push("now");
     }
     let receiver = if part.draws.is_some() { "self.0.lock().part" } else { "self.0.lock()" };
     let _ = write!(text, "{receiver}.retune({});\nOk(())\n}}\n\n", given.join(", "));
 }
 
-/// Texts as Rust has them.
-pub fn words(text: &str) -> String {
-    let mut text = text.to_owned();
-    for (mark, word) in [
-        ("{none}", "`None`"),
-        ("{Time}", "How long"),
-        ("{the_time}", "the time"),
-        ("{zero}", "0"),
-        ("{in_seconds}", " in seconds"),
-        ("{u32}", "2^32 − 1"),
-        ("{u64}", "2^64 − 1"),
-    ] {
-        text = text.replace(mark, word);
-    }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+/// A text in a language's terms, on one line.
+pub fn flow(language: Language, text: &str) -> String {
+    language.words(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Rust as `cargo fmt` leaves it.

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use tidegate::{Domain, Key, TABLE};
 
-use super::{Arg, Kind, Method, Part, Ret, indented, own, paragraphs, wrapped};
+use super::languages::Language;
+use super::{Arg, Method, Part, indented, own, paragraphs, wrapped};
 use crate::facts::{default_key, required};
 use crate::python::{default, range};
 
@@ -12,49 +13,7 @@ const WIDTH: usize = 110;
 const OWN: &str = include_str!("own/python.py.in");
 const HEAD: &str = "# Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.\n";
 
-type Import = (&'static str, u8, &'static str, &'static [(&'static str, &'static str)]);
-
-/// What may be imported: for type checkers alone or not, in paragraphs, from where, what, and by what it is known in code.
-const IMPORTS: &[Import] = &[
-    ("", 1, "datetime", &[("datetime", "datetime)")]),
-    (
-        "",
-        1,
-        "typing",
-        &[
-            ("TYPE_CHECKING", "Span"),
-            ("TYPE_CHECKING", "Iterable["),
-            ("Any", "Any]"),
-            ("Literal", "Literal["),
-            ("cast", "cast("),
-        ],
-    ),
-    ("", 2, "tidegate", &[("_native", "_native")]),
-    ("", 2, "tidegate._engine.options", &[("UNSET", "UNSET")]),
-    (
-        "",
-        3,
-        "._part",
-        &[
-            ("LONGEST", "LONGEST"),
-            ("U8", ", U8)"),
-            ("U16", ", U16)"),
-            ("U32", ", U32)"),
-            ("U64", ", U64)"),
-            ("Part", "(Part)"),
-            ("lease_us", "lease_us("),
-            ("made", "made("),
-            ("real", "real("),
-            ("seconds", "else seconds("),
-            ("seed_of", "seed_of("),
-            ("whole", "whole("),
-        ],
-    ),
-    ("type", 1, "collections.abc", &[("Callable", "Callable["), ("Iterable", "Iterable[")]),
-    ("type", 1, "typing", &[("TypeAlias", "TypeAlias"), ("TypedDict", "TypedDict")]),
-    ("type", 2, "typing_extensions", &[("Self", "-> Self"), ("Unpack", "Unpack[")]),
-    ("type", 3, "tidegate._engine.clock", &[("Span", "Span")]),
-];
+const PYTHON: Language = Language("python");
 
 pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
     let mut body = String::new();
@@ -75,7 +34,7 @@ pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
         for setting in &part.keys {
             let _ = writeln!(keys, "        {}: {}", setting.name, annotation(key_of(part, setting.name)));
         }
-        for _ in part.beside.iter().filter(|arg| arg.kind == Kind::Lease) {
+        for _ in part.beside.iter().filter(|arg| arg.kind == "lease") {
             keys += "        probe_lease: Span\n";
         }
     }
@@ -83,7 +42,7 @@ pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
     let code = format!("{aliases}{keys}{body}");
     let about = own(OWN, &format!("about {group}"));
     let mut text = format!("{HEAD}{about}\n\nfrom __future__ import annotations\n");
-    text += &imports("", "", &code);
+    text += &imports("run", "", &code);
     if code.contains("Span") || code.contains("Iterable[") {
         text += "\nif TYPE_CHECKING:\n";
         text += imports("type", "    ", &code).trim_start_matches('\n');
@@ -94,20 +53,25 @@ pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
     (format!("bindings-python/python/tidegate/parts/_{group}.py"), text + &keys + &body)
 }
 
-/// The imports that this code needs, in paragraphs.
+/// The imports that this code needs, in paragraphs: those of when it runs, or those of type checkers.
 fn imports(sort: &str, indent: &str, code: &str) -> String {
-    let (mut text, mut last) = (String::new(), 0);
-    for (_, paragraph, from, names) in IMPORTS.iter().filter(|(of, ..)| *of == sort) {
-        let mut used: Vec<_> =
-            names.iter().filter(|(_, trace)| code.contains(trace)).map(|(name, _)| *name).collect();
-        used.dedup();
-        if !used.is_empty() {
-            let gap = if last == *paragraph { "" } else { "\n" };
-            let _ = writeln!(text, "{gap}{indent}from {from} import {}", used.join(", "));
-            last = *paragraph;
+    let (mut text, mut last) = (String::new(), ("", ""));
+    for (key, fields) in PYTHON.imports().filter(|(_, fields)| code.contains(&fields[1])) {
+        let [of, paragraph, from] = key.split(' ').collect::<Vec<_>>()[..] else { panic!("{key}") };
+        let name = &fields[0];
+        if of != sort || text.ends_with(&format!(" {name}")) {
+            continue;
         }
+        if (paragraph, from) == last {
+            let _ = write!(text, ", {name}");
+        } else {
+            let gap = if last.0 == paragraph { "\n" } else { "\n\n" };
+            let _ = write!(text, "{gap}{indent}from {from} import {name}");
+        }
+        last = (paragraph, from);
     }
-    text
+    text.push('\n');
+    text.split_off(1)
 }
 
 fn key_of(part: &Part, name: &str) -> &'static Key {
@@ -161,8 +125,7 @@ fn class(text: &mut String, part: &Part) {
     for arg in &part.beside {
         argument(&format!("{}: {}", arg.name, words(arg.doc)));
     }
-    let bounded: Vec<_> =
-        part.beside.iter().filter(|arg| matches!(arg.kind, Kind::Real(..) | Kind::Whole(..))).collect();
+    let bounded: Vec<_> = part.beside.iter().filter(|arg| matches!(arg.kind, "real" | "whole")).collect();
     let raised = match (part.table, &bounded[..]) {
         ("", []) => String::new(),
         ("", [one]) => format!("ValueError: If `{}` is outside its range.", one.name),
@@ -201,7 +164,7 @@ fn constructor(text: &mut String, part: &Part) {
         let default = if setting.needed { "" } else { " = UNSET" };
         taken.push(format!("{}: {}{default}", setting.name, annotation(key_of(part, setting.name))));
     }
-    if !part.table.is_empty() && part.beside.iter().any(|arg| arg.kind == Kind::Moment) {
+    if !part.table.is_empty() && part.beside.iter().any(|arg| arg.kind == "moment") {
         taken.push("*".into());
     }
     taken.extend(part.beside.iter().map(parameter));
@@ -225,18 +188,10 @@ fn literal(value: &str) -> String {
 
 /// How an argument is declared.
 fn parameter(arg: &Arg) -> String {
-    let kind = match arg.kind {
-        Kind::Lease => "Span = UNSET",
-        Kind::Seed | Kind::Bits => "int | None = None",
-        Kind::Span => "Span",
-        Kind::Moment | Kind::Real(..) | Kind::Float => "float",
-        Kind::Whole(..) | Kind::Hot(_) => "int",
-        Kind::Flag => "bool",
-        Kind::PaidFor => "Literal[\"transient\", \"timeout\", \"throttled\"]",
-    };
+    let kind = PYTHON.arg(arg, arg.name).0;
     let default = match (arg.default, arg.kind) {
         ("", _) => String::new(),
-        (default, Kind::PaidFor) => format!(" = \"{default}\""),
+        (default, "paid_for") => format!(" = \"{default}\""),
         (default, _) => format!(" = {default}"),
     };
     format!("{}: {kind}{default}", arg.name)
@@ -244,36 +199,20 @@ fn parameter(arg: &Arg) -> String {
 
 /// What the native half is given for an argument.
 fn passed(arg: &Arg) -> String {
-    let name = arg.name;
-    match arg.kind {
-        Kind::Moment | Kind::Hot(_) | Kind::Float | Kind::Flag | Kind::PaidFor => name.into(),
-        Kind::Span => format!("{name} if type({name}) is float else seconds({name})"),
-        Kind::Lease => format!("lease_us({name})"),
-        Kind::Seed => format!("seed_of({name})"),
-        Kind::Whole(least, bits) => format!("whole(\"{name}\", {name}, {least}, U{bits})"),
-        Kind::Bits => format!("None if {name} is None else whole(\"{name}\", {name}, 0, U64)"),
-        Kind::Real(least, most) => format!("real(\"{name}\", {name}, {least:?}, {most:?})"),
-    }
+    PYTHON.arg(arg, arg.name).1
 }
 
 fn does(text: &mut String, method: &Method) {
-    let kind = match method.ret {
-        Ret::Nothing => "None",
-        Ret::Flag | Ret::Done => "bool",
-        Ret::U32 | Ret::U64 => "int",
-        Ret::Cost => "int | None",
-        Ret::Real | Ret::Span | Ret::Wait | Ret::Taken => "float",
-        Ret::MaybeReal | Ret::MaybeSpan | Ret::MaybeLatency | Ret::MaybeMoment => "float | None",
-    };
+    let kind = PYTHON.answer(method.ret, "").0;
     let property = if method.property { "    @property\n" } else { "" };
     let _ = write!(text, "\n{property}");
     let taken: Vec<_> = std::iter::once("self".into()).chain(method.args.iter().map(parameter)).collect();
     broken(text, "    ", &format!("def {}(", method.name), &taken, &format!(") -> {kind}:"));
     doc(text, method.doc, &method.args);
-    let answer = if method.ret == Ret::Nothing { "" } else { "return " };
+    let answer = if method.ret == "nothing" { "" } else { "return " };
     let given: Vec<_> = method.args.iter().map(passed).collect();
     let hot = method.args.iter().find_map(|arg| match arg.kind {
-        Kind::Hot(bits) => Some((arg.name, bits)),
+        "hot" => Some((arg.name, arg.most)),
         _ => None,
     });
     let open = format!("{answer}self._native.{}(", method.name);
@@ -318,7 +257,7 @@ fn retune(text: &mut String, part: &Part) {
     let now = if part.retune.1 { "now: float, " } else { "" };
     let _ = writeln!(text, "\n    def retune(self, {now}**settings: Unpack[{name}Keys]) -> None:");
     doc(text, part.retune.0, &[]);
-    let lease = part.beside.iter().any(|arg| arg.kind == Kind::Lease);
+    let lease = part.beside.iter().any(|arg| arg.kind == "lease");
     let fixed: Vec<_> =
         part.fixed.iter().map(|(key, value)| format!("\"{key}\": {}, ", literal(value))).collect();
     let _ = writeln!(text, "        options: dict[str, Any] = {{{}**settings}}", fixed.concat());
@@ -355,22 +294,6 @@ fn broken(text: &mut String, indent: &str, open: &str, items: &[String], close: 
     let _ = writeln!(text, "{indent}{close}");
 }
 
-/// Texts in Python's terms.
 fn words(text: &str) -> String {
-    let mut text = text.to_owned();
-    for (mark, word) in [
-        ("{none}", "None"),
-        ("{None}", "None"),
-        ("{Time}", "Seconds"),
-        ("{the_time}", "the seconds"),
-        ("{Zero}", "0"),
-        ("{zero}", "0"),
-        ("{never}", "infinity"),
-        ("{in_seconds}", " in seconds"),
-        ("{u32}", "2^32 − 1"),
-        ("{u64}", "2^64 − 1"),
-    ] {
-        text = text.replace(mark, word);
-    }
-    text
+    PYTHON.words(text)
 }

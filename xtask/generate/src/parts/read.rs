@@ -4,7 +4,7 @@
 //! arguments as `- <name>: <text>`. An argument is `<name>: <kind> = <default>`; `now` is a moment. A mistake in it panics, for
 //! whoever generates.
 
-use super::{Arg, GROUPS, Kind, Method, Part, Ret, Setting};
+use super::{Arg, GROUPS, Method, Part, Setting};
 
 pub fn parts() -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
@@ -74,14 +74,14 @@ fn take(part: &mut Part, word: &str, rest: &'static str, body: &'static str) {
 fn method(property: bool, rest: &'static str, body: &'static str) -> Method {
     let mut words = rest.split(" | ");
     let form = words.next().unwrap_or_default();
-    let (call, ret) = form.split_once(" -> ").unwrap_or((form, ""));
+    let (call, ret) = form.split_once(" -> ").unwrap_or((form, "nothing"));
     let (name, args) = call.split_once('(').unwrap_or((call, ")"));
     let mut args: Vec<_> = split(args.strip_suffix(')').expect("arguments end")).map(arg).collect();
     let (doc, told) = body.split_once("\n- ").unwrap_or((body, ""));
     for (name, doc) in told.split("\n- ").filter_map(|line| line.split_once(": ")) {
         args.iter_mut().find(|arg| arg.name == name).expect("an argument is told of").doc = doc;
     }
-    let mut method = Method { name, args, ret: answer(ret), doc, property, core: "", swift: "", own: false };
+    let mut method = Method { name, args, ret, doc, property, core: "", swift: "", own: false };
     for word in words {
         match word.split_once(' ').unwrap_or((word, "")) {
             ("core", order) => method.core = order,
@@ -108,41 +108,5 @@ fn arg(text: &'static str) -> Arg {
     let (name, kind) = text.split_once(": ").unwrap_or((text, "moment"));
     let (word, range) = kind.trim_end_matches(')').split_once('(').unwrap_or((kind, ""));
     let (least, most) = range.split_once(", ").unwrap_or(("", range));
-    let bits = || most.parse().expect("a number of bits");
-    let real = |text: &str| text.parse().expect("a number");
-    let kind = match word {
-        "moment" => Kind::Moment,
-        "span" => Kind::Span,
-        "lease" => Kind::Lease,
-        "whole" => Kind::Whole(least.parse().expect("a whole number"), bits()),
-        "hot" => Kind::Hot(bits()),
-        "real" => Kind::Real(real(least), real(most)),
-        "float" => Kind::Float,
-        "flag" => Kind::Flag,
-        "bits" => Kind::Bits,
-        "seed" => Kind::Seed,
-        "paid_for" => Kind::PaidFor,
-        other => panic!("{name}: {other} is no kind"),
-    };
-    Arg { name, kind, default, doc: "" }
-}
-
-fn answer(word: &str) -> Ret {
-    match word {
-        "" => Ret::Nothing,
-        "flag" => Ret::Flag,
-        "done" => Ret::Done,
-        "u32" => Ret::U32,
-        "u64" => Ret::U64,
-        "cost" => Ret::Cost,
-        "real" => Ret::Real,
-        "real?" => Ret::MaybeReal,
-        "span" => Ret::Span,
-        "span?" => Ret::MaybeSpan,
-        "latency?" => Ret::MaybeLatency,
-        "moment?" => Ret::MaybeMoment,
-        "wait" => Ret::Wait,
-        "taken" => Ret::Taken,
-        other => panic!("{other} is no answer"),
-    }
+    Arg { name, kind: word, least, most, default, doc: "" }
 }

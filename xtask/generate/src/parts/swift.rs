@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
-use super::{Arg, Kind, Method, Part, Ret, camel, indented, own, paragraphs, translated, wrapped};
+use super::languages::Language;
+use super::{Arg, Method, Part, camel, indented, own, paragraphs, wrapped};
 
 const WIDTH: usize = 140;
 const OWN: &str = include_str!("own/swift.swift.in");
+const SWIFT: Language = Language("swift");
 const FOLDER: &str = "bindings-uniffi/swift/Sources/Tidegate/Parts";
 
 pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
@@ -76,7 +78,7 @@ fn class(part: &Part) -> String {
 fn constructor(text: &mut String, part: &Part, native: &str) {
     let mut beside: Vec<&Arg> = part.beside.iter().collect();
     // The time comes last, as everywhere.
-    beside.sort_by_key(|arg| (arg.kind == Kind::Moment, arg.kind == Kind::Seed));
+    beside.sort_by_key(|arg| (arg.kind == "moment", arg.kind == "seed"));
     let mut declared: Vec<_> = beside.iter().map(|arg| parameter(arg)).collect();
     let mut given: Vec<_> =
         part.beside.iter().map(|arg| format!("{}: {}", camel(arg.name), passed(arg))).collect();
@@ -110,7 +112,7 @@ fn constructor(text: &mut String, part: &Part, native: &str) {
     let _ = writeln!(text, "        /// - Throws: `PolicyError` {what}.");
     let made = format!("{native}({})", given.join(", "));
     // Core looks at settings and moments; what else there is has been looked at here.
-    let made = if with_settings || part.beside.iter().any(|arg| arg.kind == Kind::Moment) {
+    let made = if with_settings || part.beside.iter().any(|arg| arg.kind == "moment") {
         format!("try checked {{ try {made} }}")
     } else {
         made
@@ -147,19 +149,7 @@ fn arg_label(arg: &Arg) -> String {
 }
 
 fn declared(label: &str, arg: &Arg) -> String {
-    let kind = match arg.kind {
-        Kind::Moment | Kind::Span => "Duration",
-        Kind::Lease => "Duration? = nil",
-        Kind::Whole(10, _) => "Int",
-        Kind::Whole(_, 8) => "UInt8",
-        Kind::Whole(_, 16) => "UInt16",
-        Kind::Hot(64) => "UInt64",
-        Kind::Whole(..) | Kind::Hot(_) => "UInt32",
-        Kind::Real(..) | Kind::Float => "Double",
-        Kind::Flag => "Bool",
-        Kind::Bits | Kind::Seed => "UInt64? = nil",
-        Kind::PaidFor => "Failure",
-    };
+    let kind = SWIFT.arg(arg, arg.name).0;
     let default = match arg.default {
         "" => String::new(),
         default => format!(" = {}", default.trim_end_matches(".0")),
@@ -168,18 +158,7 @@ fn declared(label: &str, arg: &Arg) -> String {
 }
 
 fn passed(arg: &Arg) -> String {
-    let name = camel(arg.name);
-    match arg.kind {
-        Kind::Moment => format!("{name}.moment"),
-        Kind::Span => format!("{name}.span"),
-        Kind::Lease => format!("{name}?.span"),
-        Kind::Seed => format!("drawn({name})"),
-        Kind::Whole(10, _) => format!("try whole(\"{name}\", {name}, from: 10)"),
-        Kind::Real(least, most) if arg.default != "1.0" => {
-            format!("try within(\"{name}\", {name}, {least:?}...{most:?})")
-        }
-        _ => name,
-    }
+    SWIFT.arg(arg, &camel(arg.name)).1
 }
 
 fn does(text: &mut String, method: &Method) {
@@ -195,18 +174,7 @@ fn does(text: &mut String, method: &Method) {
     let given: Vec<_> =
         method.args.iter().map(|arg| format!("{}: {}", camel(arg.name), passed(arg))).collect();
     let call = format!("native.{}({})", camel(method.name), given.join(", "));
-    let (kind, answer) = match method.ret {
-        Ret::Nothing => ("", call),
-        Ret::Flag | Ret::Done => ("Bool", call),
-        Ret::U32 => ("Int", format!("Int({call})")),
-        Ret::U64 => ("UInt64", call),
-        Ret::Cost => ("UInt16?", call),
-        Ret::Real => ("Double", call),
-        Ret::MaybeReal | Ret::MaybeLatency => ("Double?", call),
-        Ret::Span | Ret::Wait => ("Duration", format!("Duration(exact: {call})")),
-        Ret::Taken => ("Taken", format!("Taken({call})")),
-        Ret::MaybeSpan | Ret::MaybeMoment => ("Duration?", format!("{call}.map {{ Duration(exact: $0) }}")),
-    };
+    let (kind, answer) = SWIFT.answer(method.ret, &call);
     let name = camel(method.name);
     if method.property {
         let _ = writeln!(text, "        public var {name}: {kind} {{ {answer} }}");
@@ -248,21 +216,6 @@ fn options(part: &Part) -> String {
     if name == part.name { format!("Tidegate.{name}") } else { name }
 }
 
-/// Texts in Swift's terms.
 fn words(text: &str) -> String {
-    translated(
-        text,
-        &[
-            ("{none}", "nil"),
-            ("{None}", "Nil"),
-            ("{Time}", "The time"),
-            ("{the_time}", "the time"),
-            ("{Zero}", "`.now`"),
-            ("{zero}", "`.now`"),
-            ("{never}", "`.never`"),
-            ("{in_seconds}", " in seconds"),
-            ("{u32}", "2^32 − 1"),
-            ("{u64}", "2^64 − 1"),
-        ],
-    )
+    SWIFT.camel_words(text)
 }

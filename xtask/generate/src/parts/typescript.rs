@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 
+use super::languages::Language;
 use super::native::{HEAD, title};
 use super::wasm::function;
-use super::{Arg, Kind, Method, Part, Ret, camel, indented, own, paragraphs, translated, wrapped};
+use super::{Arg, Method, Part, camel, indented, own, paragraphs, wrapped};
 
 const WIDTH: usize = 110;
+const TYPESCRIPT: Language = Language("typescript");
 const OWN: &str = include_str!("own/typescript.ts.in");
 
 /// What may be imported, and from where.
@@ -83,8 +85,8 @@ fn settings(text: &mut String, part: &Part) {
         for arg in &part.beside {
             // The last one has the seed, the first one what else is optional.
             let field = match arg.kind {
-                Kind::Seed if place + 1 == part.named.len() => "Seed",
-                Kind::Lease if place == 0 => "number",
+                "seed" if place + 1 == part.named.len() => "Seed",
+                "lease" if place == 0 => "number",
                 _ => continue,
             };
             let mut field_text = String::from("{\n");
@@ -111,7 +113,7 @@ fn class(text: &mut String, part: &Part) {
     let mut doc: Vec<_> = paragraphs(part.doc).into_iter().map(words).collect();
     if !part.settings.is_empty() {
         doc.push("@throws PolicyError If a setting is outside its range.".into());
-    } else if part.beside.iter().any(|arg| matches!(arg.kind, Kind::Real(..))) {
+    } else if part.beside.iter().any(|arg| matches!(arg.kind, "real")) {
         doc.push("@throws RangeError If one is outside its range.".into());
     }
     doc.push(format!("@example\n```ts\n{}\n```", part.typescript));
@@ -133,7 +135,7 @@ fn class(text: &mut String, part: &Part) {
         let _ = writeln!(text, "  retune(settings: {}{now}): void {{", part.named[0]);
         let args: Vec<_> =
             ["this.handle".to_owned()].into_iter().chain(part.retuned().iter().map(passed)).collect();
-        let apart: Vec<_> = part.beside.iter().filter(|arg| arg.kind == Kind::Lease).collect();
+        let apart: Vec<_> = part.beside.iter().filter(|arg| arg.kind == "lease").collect();
         let made = made(text, part, "settings", &apart, &args, "_retune");
         let _ = writeln!(text, "    {made};\n  }}");
     }
@@ -164,10 +166,8 @@ fn made(text: &mut String, part: &Part, from: &str, apart: &[&Arg], args: &[Stri
 }
 
 fn constructor(text: &mut String, part: &Part) {
-    let apart: Vec<_> =
-        part.beside.iter().filter(|arg| matches!(arg.kind, Kind::Seed | Kind::Lease)).collect();
-    let beside: Vec<_> =
-        part.beside.iter().filter(|arg| !matches!(arg.kind, Kind::Seed | Kind::Lease)).collect();
+    let apart: Vec<_> = part.beside.iter().filter(|arg| matches!(arg.kind, "seed" | "lease")).collect();
+    let beside: Vec<_> = part.beside.iter().filter(|arg| !matches!(arg.kind, "seed" | "lease")).collect();
     if beside.iter().any(|arg| !arg.doc.is_empty()) {
         comment(text, "  ", &beside.iter().map(|arg| param(arg)).collect::<Vec<_>>());
     }
@@ -188,34 +188,17 @@ fn constructor(text: &mut String, part: &Part) {
 }
 
 fn parameter(arg: &Arg) -> String {
-    let name = camel(arg.name);
+    let (name, kind) = (camel(arg.name), TYPESCRIPT.arg(arg, arg.name).0);
     match (arg.kind, arg.default) {
-        (Kind::PaidFor, default) => format!("{name}: (typeof PAID_FOR)[number] = \"{default}\""),
-        (Kind::Bits, _) => format!("{name}?: Seed"),
-        (Kind::Flag, _) => format!("{name}: boolean"),
-        (_, "") => format!("{name}: number"),
+        ("paid_for", default) => format!("{name}: {kind} = \"{default}\""),
+        ("bits", _) => format!("{name}?: {kind}"),
+        (_, "") => format!("{name}: {kind}"),
         (_, default) => format!("{name} = {}", default.trim_end_matches(".0")),
     }
 }
 
 fn passed(arg: &Arg) -> String {
-    let name = camel(arg.name);
-    match arg.kind {
-        Kind::Moment if name == "now" => "moment(now)".into(),
-        Kind::Moment => format!("moment({name}, \"{name}\")"),
-        Kind::Span => format!("span(\"{name}\", {name})"),
-        Kind::Lease => format!("lease({name})"),
-        Kind::Seed => format!("seedOf({name})"),
-        Kind::Bits => format!("...drawOf(\"{name}\", {name})"),
-        Kind::Whole(least, 8) => format!("whole(\"{name}\", {name}, {least}, 255)"),
-        Kind::Hot(64) => format!("whole(\"{name}\", {name}, 0, Number.MAX_SAFE_INTEGER)"),
-        Kind::Whole(least, bits) => format!("whole(\"{name}\", {name}, {least}, U{bits})"),
-        Kind::Hot(bits) => format!("whole(\"{name}\", {name}, 0, U{bits})"),
-        Kind::Real(least, most) => format!("real(\"{name}\", {name}, {least}, {most})"),
-        Kind::Flag => format!("{name} ? 1 : 0"),
-        Kind::PaidFor => format!("placeOf(\"{name}\", {name}, PAID_FOR)"),
-        Kind::Float => name,
-    }
+    TYPESCRIPT.arg(arg, &camel(arg.name)).1
 }
 
 fn does(text: &mut String, part: &Part, method: &Method) {
@@ -226,14 +209,7 @@ fn does(text: &mut String, part: &Part, method: &Method) {
     let given: Vec<_> =
         ["this.handle".to_owned()].into_iter().chain(method.args.iter().map(passed)).collect();
     let call = format!("load().{}({})", function(part, &format!("_{}", method.name)), given.join(", "));
-    let (kind, answer) = match method.ret {
-        Ret::Nothing => ("void", call),
-        Ret::Flag | Ret::Done => ("boolean", format!("return {call} === 1")),
-        Ret::Cost | Ret::MaybeReal | Ret::MaybeSpan | Ret::MaybeLatency | Ret::MaybeMoment => {
-            ("number | undefined", format!("return maybe({call})"))
-        }
-        _ => ("number", format!("return {call}")),
-    };
+    let (kind, answer) = TYPESCRIPT.answer(method.ret, &call);
     let declared: Vec<_> = method.args.iter().map(parameter).collect();
     let get = if method.property { "get " } else { "" };
     let head = format!("{get}{}({}): {kind}", camel(method.name), declared.join(", "));
@@ -246,7 +222,7 @@ fn param(arg: &Arg) -> String {
 }
 
 fn told(arg: &Arg) -> String {
-    let unit = if matches!(arg.kind, Kind::Span | Kind::Lease) { " In milliseconds." } else { "" };
+    let unit = if matches!(arg.kind, "span" | "lease") { " In milliseconds." } else { "" };
     words(arg.doc) + unit
 }
 
@@ -274,21 +250,6 @@ fn comment(text: &mut String, indent: &str, doc: &[String]) {
     let _ = writeln!(text, "{indent} */");
 }
 
-/// Texts in JavaScript's terms.
 fn words(text: &str) -> String {
-    translated(
-        text,
-        &[
-            ("{none}", "undefined"),
-            ("{None}", "Undefined"),
-            ("{Time}", "Milliseconds"),
-            ("{the_time}", "the milliseconds"),
-            ("{Zero}", "0"),
-            ("{zero}", "0"),
-            ("{never}", "Infinity"),
-            ("{in_seconds}", " in milliseconds"),
-            ("{u32}", "2^32 − 1"),
-            ("{u64}", "2^53 − 1"),
-        ],
-    )
+    TYPESCRIPT.camel_words(text)
 }

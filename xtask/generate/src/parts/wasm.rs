@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
-use super::native::{HEAD, core_call, formatted, title, used, words};
-use super::{Arg, Kind, Method, Part, Ret, camel, own, paragraphs};
+use super::languages::Language;
+use super::native::{HEAD, core_call, flow, formatted, title, used};
+use super::{Arg, Method, Part, camel, own, paragraphs};
 
+const WASM: Language = Language("wasm");
 const OWN: &str = include_str!("own/wasm.rs.in");
 
 /// What may be imported, and from where.
@@ -22,7 +24,11 @@ pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
     let mut body = own(OWN, &format!("file {group}")).to_owned() + "\n";
     for part in parts {
         for function in functions(part) {
-            let _ = write!(body, "\n/// {}\n#[unsafe(no_mangle)]\npub extern \"C\" fn ", words(function.doc));
+            let _ = write!(
+                body,
+                "\n/// {}\n#[unsafe(no_mangle)]\npub extern \"C\" fn ",
+                flow(WASM, function.doc)
+            );
             let declared: Vec<_> =
                 function.takes.iter().map(|(name, kind)| format!("{name}: {kind}")).collect();
             let _ = write!(body, "{}({})", function.name, declared.join(", "));
@@ -66,7 +72,7 @@ fn functions(part: &Part) -> Vec<Function> {
     if !part.settings.is_empty() {
         given.push(settings(part));
     }
-    let beside = part.beside.iter().filter(|arg| !matches!(arg.kind, Kind::Seed | Kind::Lease));
+    let beside = part.beside.iter().filter(|arg| !matches!(arg.kind, "seed" | "lease"));
     given.extend(beside.map(passed));
     let mut made = format!("tidegate::{}::new({})", part.name, given.join(", "));
     if part.name == "Backoff" {
@@ -100,7 +106,7 @@ fn functions(part: &Part) -> Vec<Function> {
 }
 
 fn does(part: &Part, method: &Method, inner: &str, receiver: &str) -> Function {
-    let draw = match (part.draws, method.args.iter().any(|arg| arg.kind == Kind::Bits)) {
+    let draw = match (part.draws, method.args.iter().any(|arg| arg.kind == "bits")) {
         (Some(purpose), true) => format!("let bits = it.bits(own, bits, Purpose::{purpose});\n"),
         _ => String::new(),
     };
@@ -108,22 +114,7 @@ fn does(part: &Part, method: &Method, inner: &str, receiver: &str) -> Function {
     let core = format!("{receiver}.{}", core_call(method, given));
     let core = if draw.is_empty() { core } else { format!("{{\n{draw}{core}\n}}") };
     let call = format!("with(part, |it: &mut {inner}| {core})");
-    let (gives, code) = match method.ret {
-        Ret::Nothing => ("", format!("{call};")),
-        Ret::Flag => ("u32", format!("{call}.into()")),
-        Ret::Done => ("u32", format!("{call}.is_ok().into()")),
-        Ret::U32 => ("f64", format!("{call}.into()")),
-        Ret::U64 => ("f64", format!("{call} as f64")),
-        Ret::Cost => ("f64", format!("maybe({call}.map(f64::from))")),
-        Ret::Real => ("f64", call),
-        Ret::MaybeReal => ("f64", format!("maybe({call})")),
-        Ret::Span => ("f64", format!("millis({call})")),
-        Ret::MaybeSpan => ("f64", format!("maybe({call}.map(millis))")),
-        Ret::MaybeLatency => ("f64", format!("maybe({call}.map(|micros| micros / 1e3))")),
-        Ret::MaybeMoment => ("f64", format!("maybe({call}.map(reading))")),
-        Ret::Wait => ("f64", format!("until({call})")),
-        Ret::Taken => ("f64", format!("{call}.err().map_or(0.0, until)")),
-    };
+    let (gives, code) = WASM.answer(method.ret, &call);
     let takes = [("part", "u32")].into_iter().chain(method.args.iter().flat_map(taken)).collect();
     let name = function(part, &format!("_{}", method.name));
     Function { name, takes, gives, code, doc: paragraphs(method.doc)[0] }
@@ -156,29 +147,15 @@ fn settings(part: &Part) -> String {
         ),
         (settings, _) => format!("policy.{settings}()?"),
     };
-    let lease = part.beside.iter().any(|arg| arg.kind == Kind::Lease);
+    let lease = part.beside.iter().any(|arg| arg.kind == "lease");
     if lease { format!("leased({settings}, probe_lease)") } else { settings }
 }
 
 fn taken(arg: &Arg) -> Vec<(&'static str, &'static str)> {
-    let kind = match arg.kind {
-        Kind::Bits => return vec![("own", "u32"), (arg.name, "u64")],
-        Kind::Seed => "u64",
-        Kind::Hot(64) | Kind::Moment | Kind::Span | Kind::Lease | Kind::Real(..) | Kind::Float => "f64",
-        Kind::Whole(..) | Kind::Hot(_) | Kind::Flag | Kind::PaidFor => "u32",
-    };
-    vec![(arg.name, kind)]
+    let own = (arg.kind == "bits").then_some(("own", "u32"));
+    own.into_iter().chain([(arg.name, WASM.arg(arg, arg.name).0)]).collect()
 }
 
 fn passed(arg: &Arg) -> String {
-    let name = arg.name;
-    match arg.kind {
-        Kind::Moment => format!("time({name})"),
-        Kind::Span => format!("span({name})"),
-        Kind::Hot(64) => format!("{name} as u64"),
-        Kind::Whole(_, 16) => format!("{name} as u16"),
-        Kind::Flag => format!("{name} != 0"),
-        Kind::PaidFor => format!("paid_for({name})"),
-        _ => name.into(),
-    }
+    WASM.arg(arg, arg.name).1
 }

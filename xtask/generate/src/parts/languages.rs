@@ -1,0 +1,69 @@
+//! The languages' table (`languages.txt`): types of arguments and answers, the code that takes and gives them, and words of texts.
+
+use super::{Arg, own, translated};
+
+const TABLE: &str = include_str!("languages.txt");
+
+/// A language, by its section of the table.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Language(pub &'static str);
+
+impl Language {
+    /// The rows that begin with this word, split at their fields: its own, then those of Rust.
+    fn rows(self, what: &'static str) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+        let sections = [own(TABLE, self.0), own(TABLE, "rust")];
+        sections.into_iter().flat_map(str::lines).filter_map(move |line| {
+            let rest = line.strip_prefix(what)?.strip_prefix(' ')?;
+            let (key, fields) = rest.split_once(" ::")?;
+            Some((key, fields.split(" ::").map(|field| field.strip_prefix(' ').unwrap_or(field)).collect()))
+        })
+    }
+
+    fn row(self, what: &'static str, keys: &[&str]) -> Vec<&'static str> {
+        let found =
+            keys.iter().find_map(|key| self.rows(what).find(|(of, _)| of.split('|').any(|of| of == *key)));
+        found.unwrap_or_else(|| panic!("{} has no {what} {keys:?}", self.0)).1
+    }
+
+    /// The type of an argument that is called so, and the code that gives it on.
+    pub fn arg(self, arg: &Arg, name: &str) -> (&'static str, String) {
+        let Arg { kind, least, most, .. } = arg;
+        let now = if arg.name == "now" { "now" } else { "" };
+        let keys = [now, &format!("{kind} {most} {least}"), &format!("{kind} {most}"), kind];
+        let row = self.row("arg", &keys);
+        let whole = |number: &str| number.trim_end_matches(".0").to_owned();
+        let code = row
+            .get(1)
+            .unwrap_or(&"{name}")
+            .replace("{name}", name)
+            .replace("{least}", least)
+            .replace("{most}", most);
+        (row[0], code.replace("{low}", &whole(least)).replace("{high}", &whole(most)))
+    }
+
+    /// The type of an answer, and how it is made of a call.
+    pub fn answer(self, ret: &str, call: &str) -> (&'static str, String) {
+        let row = self.row("ret", &[ret]);
+        (row[0], row.get(1).unwrap_or(&"{call}").replace("{call}", call))
+    }
+
+    /// A text in the language's terms.
+    pub fn words(self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (mark, fields) in self.rows("word") {
+            text = text.replace(&format!("{{{mark}}}"), fields[0]);
+        }
+        text
+    }
+
+    /// The same, with keys in camel case.
+    pub fn camel_words(self, text: &str) -> String {
+        translated(&self.words(text))
+    }
+
+    /// What may be imported, and by what code that needs it is known.
+    pub fn imports(self) -> impl Iterator<Item = (&'static str, Vec<String>)> {
+        self.rows("import")
+            .map(|(key, fields)| (key, fields.iter().map(|it| it.replace("\\n", "\n")).collect()))
+    }
+}
