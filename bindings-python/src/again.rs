@@ -58,6 +58,7 @@ pub fn failed<'py>(
         Action::Attempt { attempt, hedge: false } if step.stop == 0 => After::Attempt(attempt, step, now),
         // What says so has no note.
         Action::Done { verdict: Verdict::NotRetryable, result: Some(_), .. } if settings.ends_bare() => {
+            settings.mark(failure, call)?;
             After::Raise
         }
         _ => After::Shell(step),

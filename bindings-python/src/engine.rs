@@ -138,9 +138,10 @@ impl Engine {
 #[pymethods]
 impl Engine {
     #[new]
-    #[pyo3(signature = (seed, manual_clock = false, journal = false, max_routes = 10_000))]
-    fn new(seed: u64, manual_clock: bool, journal: bool, max_routes: u32) -> Self {
-        let core = Core::new(seed, Options::default().journal(journal).max_routes(max_routes));
+    #[pyo3(signature = (seed, manual_clock = false, journal = false, max_routes = 10_000, history = 0))]
+    fn new(seed: u64, manual_clock: bool, journal: bool, max_routes: u32, history: u32) -> Self {
+        let options = Options::default().journal(journal).max_routes(max_routes).history(history);
+        let core = Core::new(seed, options);
         let state = State::new(core, manual_clock.then_some(0));
         Self { manual: manual_clock, state: Lock::new(state) }
     }

@@ -8,10 +8,10 @@ use std::ffi::c_void;
 use std::ptr;
 
 use pyo3::exceptions::PyTypeError;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::{ffi, intern};
 
 use crate::ffi::{Args, Raised, guarded, make_type, new_object, owned, slot};
 use crate::runner::Runner;
@@ -27,6 +27,8 @@ struct Method {
     head: ffi::PyObject,
     vectorcall: ffi::vectorcallfunc,
     documented: *mut ffi::PyObject,
+    /// Its text, which `help` reads past the attributes.
+    doc: *mut ffi::PyObject,
 }
 
 /// What both methods begin with: the caller, the function, and the rest of the arguments.
@@ -49,8 +51,18 @@ unsafe fn arguments<'a, 'py>(
     unsafe {
         let caller = Bound::from_borrowed_ptr(py, *args).cast_into::<Runner>().map_err(PyErr::from)?;
         let function = Bound::from_borrowed_ptr(py, *args.add(1));
+        if !function.is_callable() {
+            return Err(refuse(&caller, &function).into());
+        }
         Ok((caller, function, Args::new(py, args.add(2), given - 2, names)))
     }
+}
+
+/// What tells a caller of `call(work())` to write `call(work)`.
+#[cold]
+fn refuse(caller: &Bound<'_, Runner>, function: &Bound<'_, PyAny>) -> PyErr {
+    let refused = caller.call_method1(intern!(caller.py(), "_uncallable"), (function,));
+    refused.err().unwrap_or_else(|| PyTypeError::new_err("the first argument must be a function"))
 }
 
 unsafe extern "C" fn call_slot(
@@ -151,11 +163,18 @@ unsafe extern "C" fn attribute_slot(
 fn method_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static KIND: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let kind = KIND.get_or_try_init(py, || {
-        let members = Box::leak(Box::new([ffi::PyMemberDef::default(); 2]));
+        let members = Box::leak(Box::new([ffi::PyMemberDef::default(); 3]));
         members[0] = ffi::PyMemberDef {
             name: c"__vectorcalloffset__".as_ptr(),
             type_code: ffi::Py_T_PYSSIZET,
             offset: std::mem::offset_of!(Method, vectorcall) as ffi::Py_ssize_t,
+            flags: ffi::Py_READONLY,
+            doc: ptr::null(),
+        };
+        members[1] = ffi::PyMemberDef {
+            name: c"__doc__".as_ptr(),
+            type_code: ffi::Py_T_OBJECT_EX,
+            offset: std::mem::offset_of!(Method, doc) as ffi::Py_ssize_t,
             flags: ffi::Py_READONLY,
             doc: ptr::null(),
         };
@@ -180,14 +199,16 @@ fn method_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 pub fn native_method(documented: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     let py = documented.py();
     let name: String = documented.getattr("__name__")?.extract()?;
+    let doc = documented.getattr("__doc__")?;
     let kind = method_type(py)?;
     let made = new_object(kind).map_err(|raised| raised.take(py))?;
-    // SAFETY: a new object of this type, zeroed; both fields are set before anyone can see it. The function is never
+    // SAFETY: a new object of this type, zeroed; its fields are set before anyone can see it. The function is never
     // let go of, as the object has no destructor of its own: it lives as long as its class.
     unsafe {
         let method = made.as_ptr().cast::<Method>();
         (*method).vectorcall = if name == "acall" { acall_slot } else { call_slot };
         (*method).documented = documented.into_ptr();
+        (*method).doc = doc.into_ptr();
     }
     Ok(made)
 }

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -33,8 +33,10 @@ pub struct Settings {
     plain: bool,
     /// Does the type of an exception say what it was? Then a failed attempt is judged natively too.
     judged: bool,
-    /// Is an exception raised as it is, where its verdict has no note: is there no fallback, and no journal to find it in?
+    /// Is an exception raised as it is, where its verdict has no note: is there no fallback?
     bare: bool,
+    /// The engine's mark on exceptions that end calls, for `Engine.explain`; 0 where that knows of none.
+    token: u64,
 }
 
 impl Settings {
@@ -51,6 +53,19 @@ impl Settings {
     /// Does nobody look at an exception before the caller gets it?
     pub fn ends_bare(&self) -> bool {
         self.bare
+    }
+
+    /// Notes on an exception which call it ended. One that refuses attributes goes without.
+    #[cold]
+    pub fn mark(&self, failure: &Bound<'_, PyAny>, call: CallId) -> PyResult<()> {
+        if self.token == 0 {
+            return Ok(());
+        }
+        let py = failure.py();
+        match failure.setattr(intern!(py, "__tidegate__"), (self.token, call.to_word())) {
+            Err(error) if !error.is_instance_of::<PyException>(py) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// The engine.
@@ -179,7 +194,7 @@ impl Runner {
     }
 
     /// How its calls begin.
-    #[pyo3(signature = (native, owner: "object", policy, route, flags, limit, plain, judged, bare))]
+    #[pyo3(signature = (native, owner: "object", policy, route, flags, limit, plain, judged, bare, token))]
     #[allow(clippy::too_many_arguments)] // told once, when a caller is made
     fn _settle(
         &self,
@@ -192,6 +207,7 @@ impl Runner {
         plain: bool,
         judged: bool,
         bare: bool,
+        token: u64,
         py: Python<'_>,
     ) -> PyResult<()> {
         let Some(request) = wire::unpack_request(flags, limit, 0, 0) else {
@@ -199,7 +215,7 @@ impl Runner {
         };
         let traits = native.get().traits(py, policy);
         let route = AtomicU64::new(route);
-        let settings = Settings { engine: native, owner, route, request, traits, plain, judged, bare };
+        let settings = Settings { engine: native, owner, route, request, traits, plain, judged, bare, token };
         let again = |_| PyRuntimeError::new_err("tidegate: this caller has been made already");
         self.settings.set(settings).map_err(again)
     }

@@ -95,12 +95,14 @@ pub struct Options {
     pub journal: bool,
     /// The most inputs that a journal keeps until it is taken; at least 1.
     pub journal_limit: u32,
+    /// How many records it keeps about calls that did not just work, for `Engine::explain_call`; 0 for none.
+    pub history: u32,
 }
 
 impl Default for Options {
-    /// 10,000 routes; no journal, and 100,000 inputs in one.
+    /// 10,000 routes; no journal, and 100,000 inputs in one; no history.
     fn default() -> Self {
-        Self { max_routes: 10_000, journal: false, journal_limit: 100_000 }
+        Self { max_routes: 10_000, journal: false, journal_limit: 100_000, history: 0 }
     }
 }
 
@@ -115,6 +117,12 @@ impl Options {
     #[must_use]
     pub const fn journal(self, journal: bool) -> Self {
         Self { journal, ..self }
+    }
+
+    /// The same with another number of records to explain calls by.
+    #[must_use]
+    pub const fn history(self, history: u32) -> Self {
+        Self { history, ..self }
     }
 
     /// The same with another bound on the inputs that a journal keeps.
@@ -172,7 +180,7 @@ impl Engine {
             ordinal: 0,
             by_name: Map::new(),
             pools: Map::new(),
-            desk: desk::Desk::new(seed, options.max_routes),
+            desk: desk::Desk::new(seed, options),
             fleet: None,
             commands: Vec::new(),
             pending_release: side::PendingRelease::default(),

@@ -189,6 +189,11 @@ fn each_warning_stands_where_it_is_due_and_nowhere_else() {
     for (word, with, without) in [
         ("neither", vec![("retry.max_attempts", Number(2.0))], deadline),
         ("max_queue none", vec![call[0], call[1], none], deadline),
+        (
+            "max_queue 0",
+            vec![("bulkhead.max_concurrency", Number(16.0))],
+            ("bulkhead.max_queue", Number(1.0)),
+        ),
         ("retry without", vec![("retry.budget.kind", Text("none"))], ("retry.max_attempts", Number(1.0))),
         (
             "hedge without",
@@ -354,4 +359,34 @@ fn a_refused_call_is_explained_by_what_refused_it() {
     let _ = host.engine.after_fork(99, at(600));
     assert_eq!(host.engine.explain_call(refused), Some(it));
     assert_eq!(host.engine.explain_policy(tidegate::PolicyId::from_word(7)), None);
+}
+
+#[test]
+fn a_history_explains_calls_without_a_journal_and_is_bounded() {
+    let pairs = http(&[("bulkhead.max_concurrency", Number(1.0)), ("retry.max_attempts", Number(2.0))]);
+    let mut host = Host::with(&pairs, Options::default().history(64));
+    let works = host.start(Request::default(), 0);
+    let (refused, _) = host.begin(Request::default(), 5);
+    let _ = host.finish(works, 1, of(Class::Ok), 10);
+    assert_eq!(host.engine.explain_call(works), None, "what just works leaves nothing");
+    let it = host.engine.explain_call(refused).unwrap();
+    assert_eq!((it.verdict, it.attempts, it.began), (Some(Verdict::QueueFull), 0, at(5)));
+    assert_eq!(it.numbers[0], "now: bulkhead: 0 of 1 permits out, 0 of 0 places in the queue taken");
+
+    let retried = host.start(Request::default(), 20);
+    let _ = host.finish(retried, 1, of(Class::Transient), 30);
+    let _ = host.engine.on(retried, Event::Timer, at(SECOND));
+    let _ = host.finish(retried, 2, of(Class::Ok), SECOND + 10);
+    let it = host.engine.explain_call(retried).unwrap();
+    assert_eq!((it.verdict, it.attempts), (Some(Verdict::Ok), 2), "{it}");
+    assert_eq!(it.story.iter().map(|record| record.what).collect::<Vec<_>>(), [RetryScheduled]);
+
+    let holder = host.start(Request::default(), 2 * SECOND);
+    for _ in 0..1_000 {
+        let (late, _) = host.begin(Request::default(), 2 * SECOND);
+        assert!(host.engine.explain_call(late).is_some());
+    }
+    assert_eq!(host.engine.explain_call(refused), None, "64 records later");
+    let _ = host.finish(holder, 1, of(Class::Ok), 3 * SECOND);
+    assert!(!host.engine.has_records(), "nobody listens");
 }

@@ -397,7 +397,7 @@ def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
     refuse_fleet(f"policy {name}", pairs)
     reader, wrong = sort_out(pairs)
     both = reader.given
-    if all(key in ("slot_until", "kinds") for key, _ in pairs):  # "an empty policy is an error"
+    if not wrong and all(key in ("slot_until", "kinds") for key, _ in pairs):  # "an empty policy is an error"
         wrong.append("policy")
     every = {**both, **dict.fromkeys(reader.lists, 0)}
     wrong += check.needs(every) + check.exclusions(every)

@@ -29,7 +29,7 @@ from ._call.deadline import criticality, deadline
 from ._call.document import Policies, Reloaded, UnknownPolicy, load, loads
 from ._call.outcomes import Outcome
 from ._call.policy import Policy
-from ._engine.engine import Engine
+from ._engine.engine import Engine, explain
 from ._engine.errors import (
     AttemptTimeout,
     BreakerOpen,
@@ -48,6 +48,7 @@ from ._engine.errors import (
     TidegateError,
     Unsupported,
 )
+from ._engine.hooks import Retrying
 from ._engine.options import (
     Backoff,
     Breaker,
@@ -60,6 +61,7 @@ from ._engine.options import (
     Throttle,
 )
 from ._engine.pool import Pool
+from ._engine.report import Report, report
 
 __version__: str = _native.Engine.version
 
@@ -92,7 +94,9 @@ __all__ = [
     "RateLimited",
     "Rejected",
     "Reloaded",
+    "Report",
     "Retry",
+    "Retrying",
     "StateError",
     "StoreUnavailable",
     "Throttle",
@@ -102,8 +106,10 @@ __all__ = [
     "Unsupported",
     "criticality",
     "deadline",
+    "explain",
     "load",
     "loads",
+    "report",
 ]
 
 

@@ -357,7 +357,7 @@ class Engine:
     """
     The version of the core.
     """
-    def __new__(cls, /, seed: SupportsIndex, manual_clock: bool = False, journal: bool = False, max_routes: SupportsIndex = 10000) -> Engine: ...
+    def __new__(cls, /, seed: SupportsIndex, manual_clock: bool = False, journal: bool = False, max_routes: SupportsIndex = 10000, history: SupportsIndex = 0) -> Engine: ...
     def abandon(self, /, call: SupportsIndex, attempts: SupportsIndex) -> "list[int] | None":
         """
         The caller of a call gave up: it is cancelled, and its last attempt has unwound, and so has the one after, which
@@ -796,7 +796,7 @@ class Runner:
         """
         The route is another one from now on: the one before was evicted.
         """
-    def _settle(self, /, native: Engine, owner: "object", policy: SupportsIndex, route: SupportsIndex, flags: SupportsIndex, limit: SupportsIndex, plain: bool, judged: bool, bare: bool) -> None:
+    def _settle(self, /, native: Engine, owner: "object", policy: SupportsIndex, route: SupportsIndex, flags: SupportsIndex, limit: SupportsIndex, plain: bool, judged: bool, bare: bool, token: SupportsIndex) -> None:
         """
         How its calls begin.
         """

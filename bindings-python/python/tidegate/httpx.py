@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._call.policy import Policy
 from ._call.threads import drive
 from ._http.front import Front
 from ._http.httpx_fast import Plans
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from httpx import AsyncBaseTransport as _AsyncBase
     from httpx import BaseTransport as _SyncBase
 
-    from ._call.policy import Policy
 else:
     _SyncBase = _AsyncBase = object
 
@@ -59,12 +59,18 @@ class _Shared:
 
     _base = ""
     _default = ""
+    _sends = ""
     _kind: type[HttpxRun]
 
     def __new__(
         cls, inner: Any = None, policy: Policy | None = None, *, module: ModuleType | None = None, **rest: Any
     ) -> Any:
         del policy, rest
+        if isinstance(inner, Policy):
+            raise TypeError(
+                f"{cls.__name__}({inner!r}): the first argument is the transport that sends; "
+                f"write {cls.__name__}(policy=...)"
+            )
         return object.__new__(sided(cls, family_of(inner, module), cls._base))
 
     def __init__(
@@ -79,6 +85,12 @@ class _Shared:
         family = family_of(inner, module)
         self._family = family
         self._inner = getattr(family.module, self._default)() if inner is None else inner
+        if not hasattr(self._inner, self._sends):
+            name, other = "Transport", "AsyncTransport"
+            if self._kind is AsyncRun:
+                name, other = other, name
+            rule = f"has no {self._sends}; give {name} an {self._default}, or use {other}"
+            raise TypeError(f"inner = {self._inner!r}: {rule}")
         if self._kind is SyncRun:
             bound_transport(self._inner)
         self._front = Front(policy, policies, retry_header)
@@ -109,6 +121,7 @@ class Transport(_Shared, _SyncBase):
 
     _base = "BaseTransport"
     _default = "HTTPTransport"
+    _sends = "handle_request"
     _kind = SyncRun
 
     def handle_request(self, request: Any) -> Any:
@@ -169,6 +182,7 @@ class AsyncTransport(_Shared, _AsyncBase):
 
     _base = "AsyncBaseTransport"
     _default = "AsyncHTTPTransport"
+    _sends = "handle_async_request"
     _kind = AsyncRun
 
     async def handle_async_request(self, request: Any) -> Any:

@@ -201,7 +201,9 @@ class _Run(Urllib3Run):
         headers, body = request.headers, request.body
         if self.renew(attempt):
             if self.header:
-                headers = urllib3.HTTPHeaderDict(headers)
+                # Of their own kind: botocore's have values in bytes, which HTTPHeaderDict cannot hold.
+                copies = getattr(headers, "copy", None)
+                headers = urllib3.HTTPHeaderDict(headers) if copies is None else copies()
                 headers["Retry-Attempt"] = str(attempt - 1)
             if self.factory is not None:
                 body = self.factory()

@@ -83,7 +83,7 @@ def test_no_retry_is_too_late_to_compute() -> None:
     ("wrong", "rule"),
     [
         ({"backoff_scale_value": -1}, "backoff_scale_value = -"),
-        ({"backoff_scale_value": float("nan")}, "backoff_scale_value = NaN"),
+        ({"backoff_scale_value": float("nan")}, "backoff_scale_value = nan"),
         ({"backoff_scale_value": "1s"}, "backoff_scale_value"),
         ({"max_backoff": float("inf")}, "max_backoff"),
         ({"jitter_type": "full"}, "jitter_type = 'full'"),

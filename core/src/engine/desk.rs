@@ -1,6 +1,7 @@
 //! What stages act on. A stage is given the desk and never the engine, so it cannot decide about a call's attempts
 //! (ADR 0024).
 
+use super::Options;
 use super::arena::Arena;
 use super::chores::Chores;
 use super::hold::Targets;
@@ -26,17 +27,17 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// A desk without calls or routes; there may be so many routes.
-    pub fn new(seed: u64, max_routes: u32) -> Self {
+    /// A desk without calls or routes.
+    pub fn new(seed: u64, options: Options) -> Self {
         Self {
             seed,
             policies: Policies::default(),
-            routes: Routes::new(max_routes, seed),
+            routes: Routes::new(options.max_routes, seed),
             calls: Arena::default(),
             targets: Targets::default(),
             wakes: Vec::new(),
             chores: Chores::default(),
-            notes: Notes::default(),
+            notes: Notes::new(options.history),
             lifted: false,
         }
     }

@@ -4,11 +4,12 @@
 
 use super::place::RouteAt;
 use core::fmt;
-use std::collections::BTreeMap as Map;
+use std::collections::{BTreeMap as Map, VecDeque};
 
 use super::Engine;
 use crate::action::{CallId, PolicyId, RouteId, Verdict, Wait};
 use crate::fleet::Loss;
+use crate::full::{Full, Part};
 use crate::outcome::Kind;
 use crate::time::{Duration, Time};
 
@@ -246,11 +247,58 @@ pub(super) struct Notes {
     throttles: Map<RouteAt, (RouteId, f64)>,
     /// The call whose rejection was left out, until its end is told.
     quiet: Option<CallId>,
+    /// The last records about calls that did not just work, where they are kept.
+    history: Option<Part<History>>,
 }
 
+/// The last records about calls that did not just work.
+#[derive(Debug)]
+struct History {
+    most: usize,
+    kept: VecDeque<Record>,
+}
+
+/// Types that say why a call ended as it did. Each is made off the way of a call that just works.
+const KEPT: u32 = bits(&[
+    RecordType::CallDone,
+    RecordType::RetryScheduled,
+    RecordType::RetrySuppressed,
+    RecordType::GaveUp,
+    RecordType::Shed,
+    RecordType::HedgeStarted,
+    RecordType::DeadlineExceeded,
+    RecordType::LeaseReclaimed,
+]);
+
 impl Notes {
+    /// Nobody listens yet; so many records are kept about calls that do not just work.
+    pub fn new(history: u32) -> Self {
+        let made = |full| Part::new(History { most: history as usize, kept: VecDeque::new() }, full);
+        let history = Full::here().filter(|_| history > 0).map(made);
+        Self { on: history.is_some(), history, ..Self::default() }
+    }
+
+    /// What is kept about a call, oldest first.
+    pub fn of_call(&self, call: CallId) -> Vec<Record> {
+        let kept = self.history.iter().flat_map(|history| &history.kept);
+        kept.filter(|record| record.call == Some(call)).copied().collect()
+    }
+
+    fn keep(&mut self, record: &Record) {
+        let Some(history) = &mut self.history else { return };
+        let works = record.what == RecordType::CallDone && record.verdict == Some(Verdict::Ok);
+        if KEPT & 1 << record.what as u32 == 0 || works {
+            return;
+        }
+        if history.kept.len() >= history.most {
+            history.kept.pop_front();
+        }
+        history.kept.push_back(*record);
+    }
+
     /// Puts a record behind those that wait, and gives it its number. One that nobody listens to gets none.
     pub fn push(&mut self, record: Record) {
+        self.keep(&record);
         if self.wanted & 1 << record.what as u32 == 0 {
             return;
         }
@@ -307,6 +355,9 @@ impl Notes {
     pub fn forget_calls(&mut self) {
         self.waiting.clear();
         self.quiet = None;
+        if let Some(history) = &mut self.history {
+            history.kept.clear();
+        }
     }
 }
 
@@ -339,12 +390,12 @@ impl Engine {
     /// ```
     pub fn subscribe_to(&mut self, types: &[RecordType]) {
         let wanted = bits(types);
-        if wanted != 0 && !self.desk.notes.on {
+        if wanted != 0 && self.desk.notes.wanted == 0 {
             self.desk.notes.samples.clear();
             self.desk.notes.throttles.clear();
         }
         (self.desk.notes.on, self.desk.notes.course, self.desk.notes.wanted) =
-            (wanted != 0, wanted & COURSE != 0, wanted);
+            (wanted != 0 || self.desk.notes.history.is_some(), wanted & COURSE != 0, wanted);
     }
 
     /// Are there records that nobody has taken?

@@ -118,7 +118,9 @@ fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyE
     }
     // A key that is wrong by itself says nothing about its relation to others.
     let mut across = settings.across();
-    across.retain(|error| errors.iter().all(|own| own.key != error.key));
+    // Beside another mistake a policy is not meant to be empty.
+    let empty = |error: &PolicyError| error.key == "policy";
+    across.retain(|error| errors.iter().all(|own| own.key != error.key && !empty(error)));
     errors.append(&mut across);
     (settings, errors)
 }

@@ -18,7 +18,11 @@ pub struct Host {
 
 impl Host {
     pub fn new(pairs: &[(&str, Value<'_>)]) -> Self {
-        let mut engine = Engine::new(42, Options::default());
+        Self::with(pairs, Options::default())
+    }
+
+    pub fn with(pairs: &[(&str, Value<'_>)], options: Options) -> Self {
+        let mut engine = Engine::new(42, options);
         let policy = engine.policy(Policy::from_pairs("p", pairs).unwrap()).unwrap();
         let route = engine.route(policy, "r", at(0));
         Self { engine, policy, route }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, cast, overload
 
 from tidegate import _native
 from tidegate._engine.clock import to_us
@@ -23,6 +23,7 @@ from . import lazy
 from .attempts import Attempts
 from .deadline import criticality_of, current, inherited
 from .run import Run, abandon, awaited, not_async
+from .run import isawaitable as inspect_awaitable
 from .threads import drive, resume
 
 if TYPE_CHECKING:
@@ -119,9 +120,12 @@ class Caller(_native.Runner):
         self._urgent = urgent
         self._bare = bare
         plain = FAST and self._classify is None and passing is None
-        ends = fallback is None and not engine.journals
         number, judged = policy._number, self._judged_by_type and policy._on is None
-        self._settle(engine.native, engine, number, self._route, self._flags, limit, plain, judged, ends)
+        token = engine.token if engine.explains else 0
+        bare = fallback is None
+        self._settle(
+            engine.native, engine, number, self._route, self._flags, limit, plain, judged, bare, token
+        )
 
     @_native_method
     def call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -231,6 +235,16 @@ class Caller(_native.Runner):
         going = lazy.resume(run, attempt, step, ok, value, timers)
         return going if self._fallback is None else self._fallback.agive(self, going)
 
+    @staticmethod
+    def _uncallable(fn: object) -> NoReturn:
+        """Raises what tells a caller of `call(work())` to write `call(work)`."""
+        close = getattr(fn, "close", None)
+        if close is not None and inspect_awaitable(fn):
+            close()  # it shall not warn that it was never awaited
+        made = inspect_awaitable(fn)
+        hint = "pass the function and its arguments: acall(work, 1), not acall(work(1))" if made else ""
+        raise TypeError(f"{fn!r}: must be a function" + (f"; {hint}" if hint else ""))
+
     _not_async = staticmethod(not_async)
     _awaited = staticmethod(awaited)
 
@@ -247,6 +261,11 @@ class Caller(_native.Runner):
         import functools
         import inspect
 
+        if isinstance(fn, (classmethod, staticmethod)):
+            kind = type(fn).__name__
+            raise TypeError(f"@{self._policy.name} above @{kind}: put it below, next to the function")
+        if not callable(fn):
+            self._uncallable(fn)
         inner = fn
         while isinstance(inner, functools.partial):
             inner = inner.func

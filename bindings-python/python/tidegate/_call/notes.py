@@ -32,7 +32,7 @@ _NOTES: Final = {
     "attempts": "gave up after {attempts} attempts",
     "method": "not retried: a repeat could happen twice (not idempotent, and no idempotency key)",
     "one_shot_body": "body cannot be replayed",
-    "opinion": "not retried: the policy's statuses, its predicate or the server said not to",
+    "opinion": "not retried: the policy's classify, a predicate or the server said not to",
     "nested": "not retried: a call around this one retries already",
     "retry_after_too_long": "Retry-After {retry_in} exceeds max_retry_after{max_retry_after}",
     "would_outlive_deadline": "not retried: the next wait{asked} would outlive the deadline",
@@ -96,6 +96,14 @@ def _shown(route: str) -> str:
 
 
 def refusal(verdict: str, policy: Policy, route: str, retry_in: float | None = None) -> errors.TidegateError:
+    """The error of a call that has no result of its own; its `retry_at` is on the engine's wall clock."""
+    error = _refusal(verdict, policy, route, retry_in)
+    if retry_in is not None:
+        error._at = policy.engine.wall() + retry_in
+    return error
+
+
+def _refusal(verdict: str, policy: Policy, route: str, retry_in: float | None = None) -> errors.TidegateError:
     """The error of a call that has no result of its own."""
     kind, text = _ERRORS.get(verdict, _LOST)
     message = f"{text} (policy {policy.name!r}, route {_shown(route)})"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidegate._engine.clock import Span
     from tidegate._engine.engine import Engine
     from tidegate._engine.explain import PolicyExplanation
-    from tidegate._engine.hooks import Hook
+    from tidegate._engine.hooks import Hook, Retrying
     from tidegate._engine.options_gen import PolicyOptions
     from tidegate._engine.places import Place
     from tidegate._engine.record import Record
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_names: Final = (f"unnamed-{number}" for number in count(1))
+_numbers: Final = count(1)
+"""Of policies without a name. Not a generator, which two threads cannot advance at once."""
 
 
 class _Signature:
@@ -92,6 +93,8 @@ class Policy(Caller):
             If left out: our own refusals and timeouts, and what `classify` or the default calls a failure
             (`transient`, `throttled`, `timeout`, `never_sent`, `conflict`; a `permanent` one, which is a bug
             unless told otherwise, only if `classify` says so). Never a cancellation.
+        on_retry: Called before each wait for a further attempt, with a `Retrying`: error, attempt, wait,
+            reason. What it raises is logged once and reaches no call.
         engine: The engine that keeps its state; the process's own if left out.
 
     Raises:
@@ -107,6 +110,7 @@ class Policy(Caller):
         "_named",
         "_number",
         "_on",
+        "_on_retry",
         "_seen",
         "_shared",
         "engine",
@@ -125,18 +129,22 @@ class Policy(Caller):
         classify: Classify | None = None,
         fallback: Any = None,
         fallback_on: On | None = None,
+        on_retry: Callable[[Retrying], object] | None = None,
         engine: Engine | None = None,
         **options: Unpack[PolicyOptions],
     ) -> None:
         self._on = _on(on)
         self._fallback_by = _fallback(fallback, fallback_on)
+        self._on_retry = None
+        if on_retry is not None and not callable(on_retry):
+            raise TypeError(f"on_retry = {on_retry!r}: must be a function that takes a tidegate.Retrying")
         config = _config("Policy.__init__", options)
         engine = default_engine() if engine is None else engine
         pairs = pairs_of(config)
         if not isinstance(name, str | None):
             raise PolicyError([("policy", repr(name), "a name is a string")])
         self._named = name is not None
-        name = next(_names) if name is None else name
+        name = f"unnamed-{next(_numbers)}" if name is None else name
         here = place(1)
         try:
             number = engine.native.policy(name, pairs)
@@ -149,6 +157,8 @@ class Policy(Caller):
             shared.place = here
             warn_again(f"policy {name!r}", here, 1)
         self._taken(engine, name, number, config, classify, here)
+        if on_retry is not None:
+            self._on_retry = on_retry, engine.hooks.add_on_retry(on_retry, name)
 
     @classmethod
     def _of_document(
@@ -156,7 +166,7 @@ class Policy(Caller):
     ) -> Policy:
         """The policy of this name in a document, which core has checked."""
         policy = cls.__new__(cls)
-        policy._fallback_by = None
+        policy._fallback_by = policy._on_retry = None
         policy._on = None
         policy._named = True
         policy._taken(engine, name, document.take(engine.native, name), config, classify)
@@ -250,6 +260,8 @@ class Policy(Caller):
             release, number = self.engine.native.release, self._number
         except AttributeError:
             return  # it was never made
+        if self._on_retry is not None:
+            self._on_retry[1].close()
         release(number, self._named)
 
     @property
@@ -317,6 +329,8 @@ class Policy(Caller):
         """
         own = self._fallback_by
         kept = {} if own is None else {"fallback": own.given, "fallback_on": own.on}
+        if self._on_retry is not None:
+            kept["on_retry"] = self._on_retry[0]
         kept |= {"on": self._on, "classify": self._classify_by, "engine": self.engine, **self._config}
         return Policy(name, **{**kept, **changes})
 
@@ -402,13 +416,9 @@ class Policy(Caller):
     def __reduce__(self) -> tuple[Any, ...]:
         own = self._fallback_by
         fallback = (None, None) if own is None else (own.given, own.on)
-        return _rebuild, (
-            self.name if self._named else None,
-            self._config,
-            self._classify_by,
-            *fallback,
-            self._on,
-        )
+        on_retry = None if self._on_retry is None else self._on_retry[0]
+        name = self.name if self._named else None
+        return _rebuild, (name, self._config, self._classify_by, *fallback, self._on, on_retry)
 
     def _setting(self, key: str) -> float | str | None:
         """The value in force, as core has it: spans in microseconds, None where there is none."""
@@ -444,8 +454,10 @@ def _rebuild(
     fallback: Any = None,
     fallback_on: On | None = None,
     on: tuple[type[Exception], ...] | None = None,
+    on_retry: Callable[[Retrying], object] | None = None,
 ) -> Policy:
-    return Policy(name, on=on, classify=classify, fallback=fallback, fallback_on=fallback_on, **config)
+    more: dict[str, Any] = {"fallback": fallback, "fallback_on": fallback_on, "on_retry": on_retry}
+    return Policy(name, on=on, classify=classify, **more, **config)
 
 
 def _on(given: Any) -> tuple[type[Exception], ...] | None:

@@ -254,7 +254,7 @@ class Run:
             add_note(value, self.note(name, note))
             error = value
         self.held = {lane: kept for lane, kept in self.held.items() if kept[0]}  # unreceived answers
-        if self.engine.journals:
+        if self.engine.explains:
             self.engine.mark(error, self.id)
         try:
             raise error

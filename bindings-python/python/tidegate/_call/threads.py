@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from _thread import allocate_lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._engine.wire import (
     ATTEMPT,
@@ -94,6 +95,20 @@ def settle(run: Run, attempt: int, ok: bool, value: Any) -> int:
     return step
 
 
+_NOTICED: Final = 1_000
+"""Microseconds of a wait that an event loop notices."""
+
+
+def _warn_in_a_loop(run: Run) -> None:
+    """Warns where a wait blocks an event loop that runs in this thread."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None:
+        import warnings
+
+        text = f"tidegate: policy {run.policy.name!r} waits in an event loop and blocks it: use acall there"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
 def park(run: Run, step: int) -> int:
     """Waits until there is something to do; registers, then polls, so that no wake is lost (R3)."""
     engine, call = run.engine, run.call
@@ -112,6 +127,8 @@ def park(run: Run, step: int) -> int:
         while is_wait(step):
             us = span_of(step)
             if us:
+                if engine.clock is None and abs(us) >= _NOTICED:
+                    _warn_in_a_loop(run)
                 engine.park(lock, us)
             step = engine.on(call, POLL)
         return step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from _thread import allocate_lock
 from abc import ABC, abstractmethod
 from datetime import timedelta
@@ -29,6 +30,10 @@ class Clock(ABC):
     def now_us(self) -> int:
         """Microseconds since its origin."""
 
+    def wall(self) -> float:
+        """The wall clock that goes with it, in seconds since 1970."""
+        return time.time()
+
     @abstractmethod
     def attach(self, engine: Engine) -> None:
         """Drives the manual clock of an engine from now on."""
@@ -52,12 +57,17 @@ class ManualClock(Clock):
     def __init__(self) -> None:
         super().__init__()
         self._us = 0
+        self._began = time.time()
         self._engines: list[Engine] = []
         self._guard = allocate_lock()
 
     def now_us(self) -> int:
         """Microseconds since the clock was made."""
         return self._us
+
+    def wall(self) -> float:
+        """The wall clock that goes with it, in seconds since 1970; it began at the real time."""
+        return self._began + self._us / 1e6
 
     def attach(self, engine: Engine) -> None:
         """Drives the engine's clock from now on."""

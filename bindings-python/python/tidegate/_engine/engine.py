@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakSet, WeakValueDictionary
 
@@ -39,9 +40,12 @@ class Engine:
     Args:
         seed: All the randomness there is (64 bits); drawn from the operating system where it is left out.
         clock: A `tidegate.testing.FakeClock` in the place of the system's monotonic clock.
-        journal: Whether it writes down everything that is put into it: for `journal`, `replay`, and
-            `explain` of calls that have ended. A journal grows by about 80 bytes an event,
-            until taken, up to 100,000 inputs.
+        history: How many records it keeps about calls that were retried, refused or failed, so that
+            `explain` can say why; 120 bytes each, none for a call that just works. 0 for none. They hold no
+            URL path, no query and no text of an error.
+        journal: Whether it writes down everything that is put into it, for `journal` and `replay`; `explain`
+            then has the numbers of that moment too. A journal grows by about 80 bytes an event, until taken,
+            up to 100,000 inputs.
         logs: Whether retries, refusals and changes of breakers are logged (`docs/python/telemetry.md`).
         max_routes: How many routes it keeps state for, 1 to 524,288; keys beyond share their policy's
             `overflow` route.
@@ -49,7 +53,7 @@ class Engine:
             `tidegate.fleet.RedisStore`. None for nowhere, and such policies are refused.
 
     Raises:
-        ValueError: If `max_routes` is out of range.
+        ValueError: If `max_routes` or `history` is out of range.
         TypeError: If `store` is no store.
     """
 
@@ -58,6 +62,7 @@ class Engine:
         *,
         seed: int | None = None,
         clock: Clock | None = None,
+        history: int = 512,
         journal: bool = False,
         logs: bool = True,
         max_routes: int = 10_000,
@@ -65,13 +70,16 @@ class Engine:
     ) -> None:
         if not 1 <= max_routes <= _MOST_ROUTES:
             raise ValueError(f"max_routes = {max_routes!r}: must be a whole number from 1 to {_MOST_ROUTES}")
+        if not 0 <= history <= _MOST_HISTORY:
+            raise ValueError(f"history = {history!r}: must be a whole number from 0 to {_MOST_HISTORY}")
         self.seed: Final = draw_seed() if seed is None else seed & (1 << 64) - 1
         self.max_routes: Final = max_routes
-        self._token = draw_seed()  # engines may share a seed
-        self.native: Final = _native.Engine(self.seed, clock is not None, journal, max_routes)
+        self.token: Final = draw_seed() | 1  # engines may share a seed
+        self.native: Final = _native.Engine(self.seed, clock is not None, journal, max_routes, history)
         self.inspector: Final = _native.Inspector(self.native)
         self.logs: Final = logs
         self.journals: Final = journal
+        self.explains: Final = journal or history > 0
         self._taken = False
         self.answers: tuple[str, ...] = ()
         self.clock: Final = clock
@@ -172,6 +180,10 @@ class Engine:
         else:
             self.clock.park(lock, us if us >= 0 else None)
 
+    def wall(self) -> float:
+        """The wall clock, in seconds since 1970: dates of servers are measured by it."""
+        return time.time() if self.clock is None else self.clock.wall()
+
     def snapshot(self) -> Snapshot:
         """The state of everything, pulled: calls, waiters, and by policy and route what has happened."""
         return cast("Snapshot", self.native.snapshot())
@@ -201,40 +213,55 @@ class Engine:
         """
         return self.hooks.add(callback, wanted(types), None)
 
-    def explain(self, of: int | BaseException) -> CallExplanation | None:
+    def explain(self, of: Any) -> CallExplanation | None:
         """Why a call waits, or ended as it did, with the numbers that were looked at.
 
         Args:
-            of: A call's number, as records have it; or the exception that a call ended with.
+            of: The exception or the HTTP response that a call ended with; or a call's number, as records and
+                reports have it.
 
         Returns:
-            None where the engine knows nothing of it. A call that has ended is known from the journal
-            (`Engine(journal=True)`), as long as nothing has been taken from that.
+            None where the engine knows nothing of it: the call just worked, or more than `history` records
+            are newer.
+
+        Raises:
+            TypeError: If it is none of these.
+
+        Example:
+            ```python
+            try:
+                policy.call(charge, order)
+            except Exception as error:
+                print(engine.explain(error))
+            ```
         """
         from .explain import CallExplanation
 
-        call = of if isinstance(of, int) else self.call_of(of)
+        is_number = isinstance(of, int) and not isinstance(of, bool)
+        if not is_number and not can_be_marked(of):
+            raise TypeError(f"explain({of!r}): must be an exception, an HTTP response, or a call's number")
+        call = of if is_number else self.call_of(of)
         told = None if call is None else self.inspector.explain_call(call)
         return None if told is None else CallExplanation._of(told)
 
-    def mark(self, error: BaseException, call: int) -> None:
-        """Notes on an exception which call it ended. Numbers, so that it can still be pickled."""
+    def mark(self, error: object, call: int) -> None:
+        """Notes on an exception or a response which call it ended: numbers, so that it can be pickled."""
         try:
-            error.__tidegate__ = (self._token, call)  # type: ignore[attr-defined]
+            error.__tidegate__ = (self.token, call)  # type: ignore[attr-defined]
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:  # noqa: S110 - one without a dict, or one that refuses attributes
             pass
 
-    def call_of(self, error: BaseException) -> int | None:
-        """The call that an exception ended, if it was one of this engine's."""
+    def call_of(self, error: object) -> int | None:
+        """The call that an exception or a response ended, if it was one of this engine's."""
         try:
             token, call = getattr(error, "__tidegate__", (None, None))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
             return None  # one whose attributes raise
-        return call if token == self._token else None
+        return call if token == self.token else None
 
     def journal(self, *, take: bool = False) -> str:
         """Everything that was put into the engine, one line each, for `Engine.replay`.
@@ -318,6 +345,7 @@ tested = UNTESTED
 """How all engines are tested: are they active, how many attempts (0: as the policy says), is that a cap?"""
 
 _MOST_ROUTES: Final = 524_288
+_MOST_HISTORY: Final = 1_000_000
 _LATEST_US: Final = 1 << 63
 
 GONE: Final = object()
@@ -334,10 +362,27 @@ def default_engine() -> Engine:
     return _default[0]
 
 
-def explain(error: BaseException) -> CallExplanation | None:
-    """Why the call ended that raised this exception: asked of the engine that it was one of."""
-    engines = [engine for engine in list(_engines) if engine.call_of(error) is not None]
-    return engines[0].explain(error) if engines else None
+def can_be_marked(of: object) -> bool:
+    """Is it an exception, or an HTTP response of any client?"""
+    return isinstance(of, BaseException) or hasattr(of, "status_code") or hasattr(of, "status")
+
+
+def explain(of: Any) -> CallExplanation | None:
+    """Why a call ended as it did, with the numbers that were looked at, whichever engine it was one of.
+
+    Args:
+        of: The exception or the HTTP response that it ended with.
+
+    Returns:
+        None for a call that just worked, and where the engine keeps no `history`, or more than that is newer.
+
+    Raises:
+        TypeError: If it is neither.
+    """
+    engines = [engine for engine in list(_engines) if engine.call_of(of) is not None]
+    if not engines and not can_be_marked(of):
+        raise TypeError(f"explain({of!r}): must be an exception or an HTTP response")
+    return engines[0].explain(of) if engines else None
 
 
 def test_all(how: tuple[bool, int, bool]) -> None:

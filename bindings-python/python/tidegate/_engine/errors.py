@@ -62,7 +62,7 @@ class TidegateError(Exception):
         """Why the call ended as it did, with the numbers that were looked at.
 
         Returns:
-            None unless the engine keeps a journal (`Engine(journal=True)`) from which nothing was taken.
+            None where the engine keeps no `history`, or more than that is newer.
         """
         from .engine import explain
 
@@ -181,12 +181,37 @@ class PolicyError(TidegateError, ValueError):
     code = "policy"
 
     def __init__(self, mistakes: list[tuple[str, str, str]]) -> None:
+        mistakes = [_hinted(*mistake) for mistake in mistakes]
         super().__init__("; ".join(f"{key} = {value}: {rule}" for key, value, rule in mistakes))
         self.args = (mistakes,)
         self.mistakes = mistakes
 
     def __str__(self) -> str:
         return "; ".join(f"{key} = {value}: {rule}" for key, value, rule in self.mistakes)
+
+
+_HINT = "in Python a span is a number of seconds or a timedelta"
+_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def _hinted(key: str, value: str, rule: str) -> tuple[str, str, str]:
+    """A mistake as Python's own values say it. One of a document, which has a line, has units of its own."""
+    if not rule.startswith("must be a span") or "(line " in rule or _HINT in rule:
+        return key, value, rule
+    if value == "NaNs":
+        return key, "nan", rule
+    if not value.startswith('"'):
+        return key, value, rule
+    text = value.strip('"')
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text[len(number) :].strip()
+    try:
+        hint = f"{_HINT}: {float(number) * _UNITS[unit]:.6g}" if unit in _UNITS else _HINT
+    except ValueError:
+        hint = _HINT
+    if hint.rpartition(": ")[2].isdigit():
+        hint += ".0"
+    return key, text if text in ("True", "False") else value, f"{rule}; {hint}"
 
 
 class Unsupported(PolicyError, NotImplementedError):

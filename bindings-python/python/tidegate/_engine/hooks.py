@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tidegate import _native
 
@@ -73,6 +73,66 @@ class Hook:
 Hook.__module__ = "tidegate.events"  # where it is imported from
 
 
+class Retrying(NamedTuple):
+    """What `on_retry` of a policy is given, before the wait begins.
+
+    Attributes:
+        error: The exception that the attempt raised; None where it had a result.
+        result: What it had instead: an HTTP response, or what `classify` called a failure.
+        attempt: The attempt that failed, from 1 on.
+        wait: Seconds until the next one.
+        reason: What the failure is taken for: `transient`, `timeout`, `throttled` …, or a kind of the policy.
+        policy: The policy's name.
+        route: The route's key.
+        call: The call's number, for `Engine.explain`.
+    """
+
+    error: BaseException | None
+    result: Any
+    attempt: int
+    wait: float
+    reason: str
+    policy: str
+    route: str | None
+    call: int
+
+
+Retrying.__module__ = "tidegate"
+
+
+class RetryHook(Hook):
+    """The hook of a policy's `on_retry`."""
+
+    __slots__ = ()
+
+    def tell(self, record: Record) -> Any:
+        """Calls it with what the attempt brought, and not with the record."""
+        call = record.call
+        if record.type != "retry_scheduled" or self.policy != record.policy or call is None:
+            return None
+        _, value = self._hooks.ends.get(call, (None, None))
+        error = value if isinstance(value, BaseException) else None
+        result = None if error is not None else value
+        made = record.attempt - 1
+        told = Retrying(
+            error,
+            result,
+            made,
+            record.wait_s or 0.0,
+            record.kind or "",
+            self.policy or "",
+            record.route,
+            call,
+        )
+        try:
+            return self._callback(told)  # type: ignore[arg-type]
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            self.complain()
+            return None
+
+
 def wanted(types: Iterable[str] | None) -> frozenset[str]:
     """Types of records, checked; all of them where none are given.
 
@@ -109,6 +169,13 @@ class Hooks:
     def add(self, callback: Callable[[Record], object], types: frozenset[str], policy: str | None) -> Hook:
         """Listens from now on."""
         hook = Hook(self, callback, types, policy)
+        self._all = (*self._all, hook)
+        self._listen()
+        return hook
+
+    def add_on_retry(self, callback: Callable[[Retrying], object], policy: str) -> Hook:
+        """Tells a policy's `on_retry` from now on."""
+        hook = RetryHook(self, callback, frozenset({"retry_scheduled"}), policy)  # type: ignore[arg-type]
         self._all = (*self._all, hook)
         self._listen()
         return hook

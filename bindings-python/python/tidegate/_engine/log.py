@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .record import Record
 
 _logger: Final = logging.getLogger("tidegate")
+_logger.addHandler(logging.NullHandler())  # who has not set logging up gets no lines on stderr
 _LONGEST_NAME: Final = 256
 """Characters of a key or name in a log line."""
 _LONGEST_LINE: Final = 2048

@@ -7,7 +7,6 @@ in a subclass of `HttpRun` for each; none of them is imported here.
 from __future__ import annotations
 
 import inspect
-import time
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
     from .front import Front, Origin
 
+_SERVER_SAYS: Final = frozenset({b"x-should-retry", b"grpc-retry-pushback-ms"})
 _REFUSED: Final = with_opinion(outcomes.PERMANENT, "do_not")
 """The outcome of an attempt whose body could not be sent again."""
 
@@ -56,7 +56,7 @@ class HttpRun(Run):
     """A request under a policy."""
 
     __slots__ = ("body_lost", "factory", "file", "gone", "header", "offset", "predicate",
-                 "request", "until", "until_body", "us_until")  # fmt: skip
+                 "request", "said", "until", "until_body", "us_until")  # fmt: skip
 
     library: ClassVar[str]
     """The module that its exceptions are taken from."""
@@ -74,6 +74,7 @@ class HttpRun(Run):
         self.header = True
         self.predicate: Callable[[Any], bool | None] | None = None
         self.body_lost = False
+        self.said: str | None = None
         self.gone: list[Any] = []
         self.us_until: int | None = None
         self.until: int | None = None
@@ -160,10 +161,14 @@ class HttpRun(Run):
             outcome = 0 if ok else outcomes.of_type(type(value))
             outcome = outcomes.TRANSIENT if outcome == outcomes.ASK else outcome
         if outcome != outcomes.STOPPED:
+            told = outcome
             if self.classify is not None:
                 outcome = outcomes.by(self.classify, value, outcome, self.policy._kinds)
+                self.said = "classify" if outcome != told else None
+            told = outcome
             if self.predicate is not None:
                 outcome = opinion(self.predicate, value, outcome)
+                self.said = "the predicate" if outcome != told else self.said
         if outcome == 0 and ok and self.until_body and self.streams(value):
             return HEAD
         if outcome > 0 and self.file is not None and not self.rewind():
@@ -176,7 +181,7 @@ class HttpRun(Run):
         status, headers = self.answer(value)
         if status < 400:
             return 0
-        wall = int(time.time() * 1e6)
+        wall = int(self.engine.wall() * 1e6)
         return self.engine.native.classify(self.policy._number, status, headers(), wall)
 
     def judge_error(self, error: BaseException) -> int:
@@ -242,19 +247,34 @@ class HttpRun(Run):
         """Tells the caller of a response what happened."""
         retry_at = None
         if retry_in is not None:
-            from datetime import datetime, timedelta, timezone
+            from datetime import datetime, timezone
 
-            retry_at = datetime.now(timezone.utc) + timedelta(seconds=retry_in)
+            retry_at = datetime.fromtimestamp(self.engine.wall() + retry_in, timezone.utc)
         info = {
             "attempts": self.made or self.attempts,
             "reason": verdict,
-            "note": self.note(verdict, note),
+            "note": self._why_not(value) if verdict == "opinion" else note,
             "retry_at": retry_at,
+            "call": self.id,
         }
+        if self.engine.explains and (verdict != "ok" or self.attempts > 1):
+            self.engine.mark(value, self.id)
         try:
             self.attach(value, info)
         except Exception:  # noqa: S110 - an answer that refuses attributes is delivered without
             pass
+
+    def _why_not(self, value: Any) -> str | None:
+        """The note of a response that is not retried because of what it is, or of who said so."""
+        status, headers = self.answer(value)
+        asked = {name.lower() for name, _ in headers()} & _SERVER_SAYS
+        if self.said is not None:
+            note = f"tidegate: not retried: {self.said} said not to"
+        elif asked:
+            note = f"tidegate: not retried: the server said not to ({min(asked).decode()})"
+        else:
+            note = f"tidegate: not retried: {status} is none of retry.statuses"
+        return self.note("opinion", note)
 
     def note(self, verdict: str, note: str | None) -> str | None:
         """The note of a verdict; a file that could not be rewound has the body's."""

@@ -172,6 +172,10 @@ pub(super) fn warnings(policy: &Policy, bulkhead: &Policy, budgeted: bool) -> Ve
             queue == Some(u32::MAX) && patience == Some(never) && policy.deadline == never,
             "max_queue none, acquire_timeout none and no deadline: any number of calls may wait for ever",
         ),
+        (
+            queue == Some(0),
+            "max_queue 0: a call that finds no free permit is refused at once; with max_queue so many wait, each for acquire_timeout at most",
+        ),
         (retries && !budgeted, "retry without a budget: in an outage every call makes max_attempts attempts"),
         (
             policy.hedge.as_ref().is_some_and(|it| match it.budget {

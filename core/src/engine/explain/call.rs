@@ -98,8 +98,9 @@ impl Desk {
 
 impl Engine {
     /// Why a call waits and until when; or, of one that has ended, why it ended as it did. `None` where this engine knows
-    /// nothing of it: an ended call is known from the journal, as long as nothing has been taken from it, by putting all
-    /// of it in twice. (To explain an ended call from a journal that was taken, replay that into an engine with a journal.)
+    /// nothing of it. An ended call is known from the journal, as long as nothing has been taken from it, by putting all
+    /// of it in twice; or from the history ([`crate::Options::history`]), if it did not just work. (To explain an ended call from a
+    /// journal that was taken, replay that into an engine with a journal.)
     ///
     /// ```
     /// use tidegate::{Engine, Options, Policy, Request, Time, Value, Verdict, Wait};
@@ -119,7 +120,10 @@ impl Engine {
     pub fn explain_call(&self, call: CallId) -> Option<CallExplanation> {
         match self.desk.calls.find(call) {
             Some(slot) if self.desk.calls[slot].state() != State::Ended => Some(self.explain_live(slot)),
-            lingering => self.explain_ended(call).or_else(|| lingering.map(|slot| self.explain_live(slot))),
+            lingering => {
+                let ended = self.explain_ended(call);
+                ended.or_else(|| lingering.map(|slot| self.explain_live(slot)))
+            }
         }
     }
 
@@ -192,8 +196,33 @@ impl Engine {
     }
 
     /// A call that has ended, from the journal: once to find the input that ended it, once to see what was before it.
+    /// Without one from the history: its route is then as it stands now.
     fn explain_ended(&self, call: CallId) -> Option<CallExplanation> {
-        let mut inputs = self.journal.all()?;
+        let Some(mut inputs) = self.journal.all() else {
+            let story = self.desk.notes.of_call(call);
+            let last = *story.last()?;
+            let end = story.iter().rfind(|record| record.what == RecordType::CallDone);
+            let verdict = end.map_or(Verdict::Ok, |end| end.verdict.unwrap_or(Verdict::Ok));
+            let elapsed = last.elapsed.unwrap_or_default();
+            let route = last.route.and_then(|route| self.desk.routes.find(route));
+            let policy = last.policy.and_then(|policy| self.desk.policies.find(policy));
+            let numbers = route.map_or(Vec::new(), |route| self.desk.numbers(route, self.clock.now()));
+            return Some(CallExplanation {
+                call,
+                policy: policy.map_or("(removed)", |policy| policy.name()).to_owned(),
+                route: route.map_or("(evicted)", |route| self.desk.routes[route].key()).to_owned(),
+                began: Time::from_micros(last.at.as_micros().saturating_sub(elapsed.as_micros())),
+                at: last.at,
+                attempts: last.attempt,
+                standing: format!("ended as {}: {}", verdict.name(), verdict.meaning()),
+                why: None,
+                until: end.and_then(|end| end.wait).map(|wait| last.at.after(wait)),
+                deadline: None,
+                verdict: Some(verdict),
+                numbers: numbers.into_iter().map(|number| format!("now: {number}")).collect(),
+                story,
+            });
+        };
         let fresh = || Self::new(self.journal.seed, self.journal.options.journal(false));
         let (mut again, mut told, mut story) = (fresh(), Vec::new(), Vec::new());
         again.subscribe(true);
