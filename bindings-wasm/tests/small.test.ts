@@ -97,7 +97,7 @@ const BESIDE = new Set(
   [
     "store_timeout store_exchange retry.max_held rate_limit.lease rate_limit.on_loss",
     "retry.budget.min_throughput retry.budget.min_retries retry.budget.max retry.budget.capacity",
-    "retry.budget.cost retry.budget.timeout_cost retry.budget.throttled_cost",
+    "retry.budget.share retry.budget.cost retry.budget.timeout_cost retry.budget.throttled_cost",
     "bulkhead.min_concurrency bulkhead.latency_threshold bulkhead.increase_step bulkhead.backoff_ratio",
     "bulkhead.cooldown bulkhead.latency_quantile bulkhead.long_window bulkhead.rtt_tolerance",
     "bulkhead.headroom bulkhead.variant bulkhead.queue_interval bulkhead.codel bulkhead.lease_ttl",
