@@ -4,6 +4,20 @@ use super::components::TABLE;
 use crate::full::FULL;
 use crate::text;
 
+/// Names that other libraries have for what has another name here.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("timeout", "deadline (for the whole call) or attempt_timeout (for one attempt)"),
+    ("total_timeout", "deadline"),
+    ("attempts", "retry.max_attempts"),
+    ("retries", "retry.max_attempts, which counts the first attempt too"),
+    ("max_retries", "retry.max_attempts, which counts the first attempt too"),
+    ("concurrency", "bulkhead.max_concurrency"),
+    ("circuit_breaker", "breaker"),
+    ("rate", "rate_limit"),
+    ("delay", "retry.backoff.base"),
+    ("max_delay", "retry.backoff.max"),
+];
+
 /// The rule that an unknown key breaks: the nearest known key, and the keys of the table it stands in.
 pub(super) fn unknown_key(path: &str) -> String {
     if !FULL {
@@ -17,7 +31,8 @@ pub(super) fn unknown_key(path: &str) -> String {
     let table = table.unwrap_or_default();
     let name = if table.is_empty() { path } else { &path[table.len() + 1..] };
     let name = name.split('.').next().unwrap_or_default();
-    let mut meant = nearest(name, keys_of(table)).map(|near| join(table, near));
+    let known = ELSEWHERE.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| (*ours).to_owned());
+    let mut meant = known.or_else(|| nearest(name, keys_of(table)).map(|near| join(table, near)));
     if meant.is_none() {
         // The right key in the wrong table, as in `max_attempts` beside `retry`.
         let last = path.rsplit('.').next().unwrap_or_default();
@@ -112,6 +127,8 @@ mod tests {
             ("bulkheads.max_queue", "bulkhead"),
             ("max_attempts", "retry.max_attempts"),
             ("retry.ttl", "retry.budget.ttl"),
+            ("timeout", "deadline (for the whole call) or attempt_timeout (for one attempt)"),
+            ("retry.attempts", "retry.max_attempts"),
         ] {
             let rule = unknown_key(path);
             assert!(
