@@ -11,7 +11,7 @@ import { engine } from "./support/setup.js";
 const quick = { backoff: { base: 1, max: 5 } };
 
 /** The preset for HTTP, with waits that tests can afford. */
-function http(more: tidegate.PolicyOptions = {}): tidegate.Policy {
+function http<F = never>(more: tidegate.PolicyOptions<F> = {}): tidegate.Policy<F> {
   return policy({ engine: engine(), preset: "http", retry: quick, ...more });
 }
 

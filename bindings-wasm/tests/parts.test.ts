@@ -56,7 +56,7 @@ test("every part and every function has an example, and they are true", async ()
 });
 
 test.each<[() => unknown, string]>([
-  [() => new parts.Backoff({ base: -1 }), "base = -0.001s: must be a span from 0s to 365 days"],
+  [() => new parts.Backoff({ base: -1 }), "base = -1 ms: must be a span from 0s to 365 days"],
   [() => new parts.Backoff({ base: 6000 }), "max = 5s: must be at least base (6s)"],
   [
     () => new parts.Backoff({ kind: "polynomial" }),
@@ -75,7 +75,7 @@ test.each<[() => unknown, string]>([
   [() => new parts.Backoff().delay(0), "n = 0: must be a whole number from 1 to 255"],
   [() => new parts.Backoff().ceiling(256), "n = 256: must be a whole number from 1 to 255"],
   [() => new parts.Backoff().delay(1, 1.5), "call = 1.5: must be a whole number"],
-  [() => new parts.RetryBudget({ ttl: 0 }), "ttl = 0s: must be a span from 10us"],
+  [() => new parts.RetryBudget({ ttl: 0 }), "ttl = 0 ms: must be a span from 10us"],
   [() => new parts.RetryBudget().deposit(Number.NaN), "now = NaN: must be a finite number of milliseconds"],
   [() => new parts.RatioBudget({ ratio: 0 }), "ratio = 0: must be a finite number from 0.000001 to 1"],
   [() => new parts.RatioBudget({} as { ratio: number }), "ratio = (absent): is required"],

@@ -37,7 +37,7 @@ test("a mistake is told with key, value and rule, and numbers are as they were g
     [
       "retry.maxAttempts = 0.5: must be a whole number from 1 to 255",
       "retry.backoff.multiplier = -1.25: must be a finite number from 1 to 1000",
-      "deadline = -0.0015s: must be a span from 1us to 365 days",
+      "deadline = -1.5 ms: must be a span from 1us to 365 days",
     ].join("; "),
   );
   expect(

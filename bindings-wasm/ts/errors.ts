@@ -20,6 +20,12 @@ export interface Told {
 type Kind = readonly [name: string, httpStatus?: number, code?: string];
 
 /**
+ * Where a class has its kind. One key for every copy of this package in a process: `import` and `require` each load their own classes, and an error
+ * of one copy is an `instanceof` the same class of the other.
+ */
+const KIND = Symbol.for("tidegate/0.1/error");
+
+/**
  * Base of all errors of this library.
  *
  * The last response, or the original error, is what a caller gets wherever there is one; these errors are for calls refused
@@ -27,7 +33,7 @@ type Kind = readonly [name: string, httpStatus?: number, code?: string];
  */
 export class TidegateError extends Error {
   /** @internal A minifier changes the names of the classes themselves. */
-  static kind: Kind = ["TidegateError", 503, "error"];
+  static [KIND]: Kind = ["TidegateError", 503, "error"];
   /** The kind of error, the same in every language. */
   readonly code!: string;
   /** What an HTTP server would answer its own caller with. */
@@ -45,24 +51,38 @@ export class TidegateError extends Error {
 
   constructor(message: string, { cause, ...told }: Told = {}) {
     super(message, cause === undefined ? undefined : { cause });
-    const [name, httpStatus = 503, code = snake(name).slice(1)] = new.target.kind;
+    const [name, httpStatus = 503, code = snake(name).slice(1)] = new.target[KIND];
     const { retryIn } = told;
     const retryAt = retryIn === undefined ? undefined : new Date(Date.now() + retryIn);
     Object.assign(this, { name, code, httpStatus, retryAt }, told);
+  }
+
+  /** @internal Is it an error of this class, or of the same class of another copy of this package? */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    // biome-ignore lint/complexity/noThisInStatic: the class on the right of `instanceof`, which may be one of its heirs
+    const asked: typeof TidegateError = this;
+    if (Function.prototype[Symbol.hasInstance].call(asked, value)) return true;
+    if (!(value instanceof Error) || !Object.hasOwn(asked, KIND)) return false;
+    let its: unknown = value.constructor;
+    while (typeof its === "function") {
+      if (Object.hasOwn(its, KIND) && (its as typeof TidegateError)[KIND][0] === asked[KIND][0]) return true;
+      its = Object.getPrototypeOf(its);
+    }
+    return false;
   }
 }
 
 /** The call was refused before any attempt. */
 export class Rejected extends TidegateError {
   /** @internal */
-  static override kind: Kind = ["Rejected"];
+  static override [KIND]: Kind = ["Rejected"];
   declare readonly code: string;
 }
 
 /** The rate limit is used up. */
 export class RateLimited extends Rejected {
   /** @internal */
-  static override kind: Kind = ["RateLimited", 429];
+  static override [KIND]: Kind = ["RateLimited", 429];
   declare readonly code: "rate_limited";
   declare readonly httpStatus: 429;
 }
@@ -80,7 +100,7 @@ export interface Limits {
 /** No slot was free, or none came free in time. */
 export class BulkheadFull extends Rejected {
   /** @internal */
-  static override kind: Kind = ["BulkheadFull"];
+  static override [KIND]: Kind = ["BulkheadFull"];
   declare readonly code: "bulkhead_full";
   /** The configured limits. */
   declare readonly limits: Limits | undefined;
@@ -89,14 +109,14 @@ export class BulkheadFull extends Rejected {
 /** The circuit breaker is open. */
 export class BreakerOpen extends Rejected {
   /** @internal */
-  static override kind: Kind = ["BreakerOpen"];
+  static override [KIND]: Kind = ["BreakerOpen"];
   declare readonly code: "breaker_open";
 }
 
 /** The adaptive throttle refused the call. */
 export class Throttled extends Rejected {
   /** @internal */
-  static override kind: Kind = ["Throttled", 429];
+  static override [KIND]: Kind = ["Throttled", 429];
   declare readonly code: "throttled";
   declare readonly httpStatus: 429;
 }
@@ -104,42 +124,42 @@ export class Throttled extends Rejected {
 /** An operator refuses all calls. */
 export class ForcedOpen extends Rejected {
   /** @internal */
-  static override kind: Kind = ["ForcedOpen"];
+  static override [KIND]: Kind = ["ForcedOpen"];
   declare readonly code: "forced_open";
 }
 
 /** Too many calls are held already. */
 export class HoldFull extends Rejected {
   /** @internal */
-  static override kind: Kind = ["HoldFull"];
+  static override [KIND]: Kind = ["HoldFull"];
   declare readonly code: "hold_full";
 }
 
 /** The shared store is gone, and the policy says to refuse. */
 export class StoreUnavailable extends Rejected {
   /** @internal */
-  static override kind: Kind = ["StoreUnavailable"];
+  static override [KIND]: Kind = ["StoreUnavailable"];
   declare readonly code: "store_unavailable";
 }
 
 /** The call costs more than the rate limit can ever hold. */
 export class CostAboveBurst extends TidegateError {
   /** @internal */
-  static override kind: Kind = ["CostAboveBurst"];
+  static override [KIND]: Kind = ["CostAboveBurst"];
   declare readonly code: "cost_above_burst";
 }
 
 /** The call was given up, because nothing was heard of it for so long. */
 export class CallLost extends TidegateError {
   /** @internal */
-  static override kind: Kind = ["CallLost"];
+  static override [KIND]: Kind = ["CallLost"];
   declare readonly code: "call_lost";
 }
 
 /** The last attempt ran out of `attemptTimeout`, and we stopped it. */
 export class AttemptTimeout extends TidegateError {
   /** @internal */
-  static override kind: Kind = ["AttemptTimeout", 504];
+  static override [KIND]: Kind = ["AttemptTimeout", 504];
   declare readonly code: "attempt_timeout";
   declare readonly httpStatus: 504;
 }
@@ -147,7 +167,7 @@ export class AttemptTimeout extends TidegateError {
 /** The deadline passed: before the call, while it waited, or during an attempt. */
 export class DeadlineExceeded extends TidegateError {
   /** @internal */
-  static override kind: Kind = ["DeadlineExceeded", 504];
+  static override [KIND]: Kind = ["DeadlineExceeded", 504];
   declare readonly code: "deadline_exceeded";
   declare readonly httpStatus: 504;
 }
@@ -155,14 +175,14 @@ export class DeadlineExceeded extends TidegateError {
 /** The engine's WebAssembly module cannot be loaded. */
 export class ModuleUnavailable extends TidegateError {
   /** @internal */
-  static override kind: Kind = ["ModuleUnavailable"];
+  static override [KIND]: Kind = ["ModuleUnavailable"];
   declare readonly code: "module_unavailable";
 }
 
 /** Something that cannot wait was asked for before the engine's WebAssembly module is there: `await ready()` first. */
 export class NotReady extends TidegateError {
   /** @internal */
-  static override kind: Kind = ["NotReady"];
+  static override [KIND]: Kind = ["NotReady"];
   declare readonly code: "not_ready";
 }
 
@@ -176,7 +196,7 @@ export interface Mistake {
 /** A policy that cannot be built, with every mistake there is. */
 export class PolicyError extends TidegateError {
   /** @internal */
-  static override kind: Kind = ["PolicyError", 503, "policy"];
+  static override [KIND]: Kind = ["PolicyError", 503, "policy"];
   declare readonly code: "policy";
   /** Every mistake there is. */
   readonly mistakes: readonly Mistake[];

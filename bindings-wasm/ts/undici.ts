@@ -26,9 +26,9 @@ type Options = Dispatcher.DispatchOptions & { readonly tidegate?: FetchOptions }
 /** Where undici keeps what became of a call: `reportOf(response.context)`. */
 type Context = Record<string, never>;
 
-const sendings = new WeakMap<Policy, Sending>();
+const sendings = new WeakMap<Policy<unknown>, Sending>();
 
-function sendingOf(policy: Policy): Sending {
+function sendingOf(policy: Policy<unknown>): Sending {
   let sending = sendings.get(policy);
   if (sending === undefined) {
     sending = new Sending(policy.core, policy.given);
@@ -44,7 +44,7 @@ function sendingOf(policy: Policy): Sending {
  * What became of a call is told by `reportOf(response.context)`, or `reportOf(error)`. Upgrades and CONNECT pass untouched,
  * and a policy's `fallback`, which answers for `fetch`, is not asked.
  */
-export function interceptor(policy: Policy): Dispatcher.DispatcherComposeInterceptor {
+export function interceptor(policy: Policy<unknown>): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (options, handler) => {
     if (options.upgrade || options.method === "CONNECT") return dispatch(options, handler);
     if (handler.onRequestStart === undefined) {

@@ -272,7 +272,7 @@ export class Engine {
     if (number >= 0) return number;
     // What the small module does not know may be known to the full one, which has better words for it, too.
     if (!this.full && told.some((text) => text.includes("tidegate/full"))) throw LACKING;
-    throw new PolicyError(mistakesOf(told, form));
+    throw new PolicyError(mistakesOf(told, form, pairs));
   }
 
   /** @internal A caller got something in the place of an error, or did not. */
@@ -563,7 +563,7 @@ export class Engine {
   change(number: number, name: string, pairs: readonly Pair[]): void {
     stage(name, pairs);
     if (this.native.retune(this.handle, number, this.time()) < 0) {
-      throw new PolicyError(mistakesOf(pieces(), OPTIONS));
+      throw new PolicyError(mistakesOf(pieces(), OPTIONS, pairs));
     }
     this.changed();
   }

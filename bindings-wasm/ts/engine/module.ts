@@ -8,6 +8,7 @@
 import { ModuleUnavailable, NotReady } from "../errors.js";
 import { engines } from "../testing/tested.js";
 import type { Native } from "./native.js";
+import { isBrowser } from "./platform.js";
 
 /** The two modules. */
 export type Which = "small" | "full";
@@ -166,7 +167,9 @@ function importsOf(module: WebAssembly.Module): WebAssembly.Imports {
 function unavailable(which: Which, cause: unknown): Error {
   const why = cause instanceof Error ? cause.message : String(cause);
   const then = isForbidden(cause)
-    ? "the page's Content-Security-Policy forbids WebAssembly; add 'wasm-unsafe-eval' to its script-src"
+    ? isBrowser()
+      ? "the page's Content-Security-Policy forbids WebAssembly; add 'wasm-unsafe-eval' to its script-src"
+      : 'this runtime compiles no WebAssembly from bytes; import "tidegate/tidegate.wasm" as a module, and await ready({ from: it })'
     : `${why}. Serve it where the bundler has put it, import "tidegate/inline" instead, or await ready({ from }) with its URL`;
   const file = which === "full" ? "tidegate.wasm" : "small.wasm";
   return new ModuleUnavailable(`the engine's module ${file} cannot be loaded: ${then}`, { cause });
@@ -181,7 +184,9 @@ function install(instance: WebAssembly.Instance, which: Which): void {
 
 function checkPlatform(): void {
   if (typeof WebAssembly === "undefined") {
-    throw new ModuleUnavailable("this platform has no WebAssembly, which the engine is made of");
+    throw new ModuleUnavailable(
+      "this platform has no WebAssembly, which the engine needs (React Native has none)",
+    );
   }
 }
 

@@ -45,13 +45,16 @@ export const OPTIONS: Form = {
   about,
 };
 
-/** Mistakes as core tells them (key, value and rule, and so on), in the names that the author has used. */
-export function mistakesOf(texts: readonly string[], form: Form): Mistake[] {
+/** Mistakes as core tells them (key, value and rule, and so on), in the names and the unit that the author of these pairs has used. */
+export function mistakesOf(texts: readonly string[], form: Form, pairs: readonly Pair[] = []): Mistake[] {
   const list: Mistake[] = [];
   const told = texts.map(spelled);
   for (let at = 0; at + 2 < told.length; at += 3) {
     const [key, value, rule] = told.slice(at) as [string, string, string];
-    list.push({ key: form.told(key, true), value, rule: form.told(rule, false) });
+    const given = form.about(key) === SPAN ? pairs.find(([name]) => name === key)?.[1] : undefined;
+    const written = typeof given === "number" ? `${Number.isFinite(given) ? given / 1000 : given} ms` : value;
+    const hint = typeof given === "string" ? "; in code a span is a number of milliseconds" : "";
+    list.push({ key: form.told(key, true), value: written, rule: form.told(rule, false) + hint });
   }
   return list;
 }

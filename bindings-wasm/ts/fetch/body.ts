@@ -7,18 +7,17 @@ export const DRAIN_BYTES = 64 * 1024;
 /** Milliseconds that it may take. */
 export const DRAIN_MS = 250;
 
+/** Bodies that can be sent again, by what they call themselves: another realm, and undici's package, have classes of their own. */
+const REPLAYABLE = /^\[object (?:ArrayBuffer|SharedArrayBuffer|Blob|File|URLSearchParams|FormData)]$/;
+
 /** Can this body be sent a second time as it is? Judged before the first attempt. */
 export function isReplayable(body: unknown): boolean {
   return (
     body === null ||
     body === undefined ||
     typeof body === "string" ||
-    body instanceof ArrayBuffer ||
     ArrayBuffer.isView(body) ||
-    (typeof SharedArrayBuffer !== "undefined" && body instanceof SharedArrayBuffer) ||
-    body instanceof Blob ||
-    body instanceof URLSearchParams ||
-    body instanceof FormData
+    REPLAYABLE.test(Object.prototype.toString.call(body))
   );
 }
 

@@ -16,7 +16,7 @@ export type Fetch = typeof globalThis.fetch;
 /** What one request says about itself, as `fetch(url, { tidegate: { … } })`. */
 export interface FetchOptions extends Omit<CallOptions, "replayable"> {
   /** Another policy for it. */
-  readonly policy?: Policy | undefined;
+  readonly policy?: Policy<unknown> | undefined;
   /** Makes the body anew for a repeat, for bodies that can be read once only. */
   readonly bodyFactory?: (() => BodyInit) | undefined;
   /**
@@ -36,7 +36,7 @@ declare global {
 }
 
 /** The global `fetch` under a policy. */
-export function fetchUnder(core: Core, given: PolicyOptions): Fetch {
+export function fetchUnder(core: Core, given: PolicyOptions<unknown>): Fetch {
   const sending = new Sending(core, given);
   const standIn = StandIn.of(core, given.fallback, given.fallbackOn);
   const fetch = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
@@ -48,14 +48,20 @@ export function fetchUnder(core: Core, given: PolicyOptions): Fetch {
     const sent =
       core.number < 0 ? wait(sending, input, init, options ?? {}) : send(sending, input, init, options ?? {});
     if (standIn === undefined) return sent;
-    const route = options?.route ?? originOf(urlOf(input instanceof Request ? input.url : input));
+    const route = options?.route ?? originOf(urlOf(input));
     return standIn.instead(sent, route, signalOf(input, init));
   };
   return fetch as Fetch;
 }
 
+/** Is it a request? By what it has: undici's package, and another realm, have a class of their own. */
+function isRequest(input: string | URL | Request): input is Request {
+  const { url, clone } = Object(input) as Partial<Request>;
+  return typeof url === "string" && typeof clone === "function";
+}
+
 function signalOf(input: string | URL | Request, init: RequestInit | undefined): AbortSignal | undefined {
-  return init?.signal ?? (input instanceof Request ? input.signal : undefined);
+  return init?.signal ?? (isRequest(input) ? input.signal : undefined);
 }
 
 /** A request that waits for the engine's module. */
@@ -67,7 +73,7 @@ async function wait(
 ): Promise<Response> {
   const signal = signalOf(input, init);
   if (signal?.aborted === true) throw signal.reason;
-  const route = options.route ?? originOf(urlOf(input instanceof Request ? input.url : input));
+  const route = options.route ?? originOf(urlOf(input));
   const left = await sending.core.there(route, signal, options.deadline);
   return send(sending, input, init, options, left);
 }
@@ -82,7 +88,7 @@ function send(
   const { core, given } = sending;
   const outside = signalOf(input, init);
   if (outside?.aborted === true) throw outside.reason;
-  const request = input instanceof Request ? input : undefined;
+  const request = isRequest(input) ? input : undefined;
   const hasBody = init?.body !== undefined && init.body !== null;
   const headers = () => new Headers(init?.headers ?? request?.headers);
   const asked = askedFor(
@@ -95,7 +101,7 @@ function send(
     },
     left,
   );
-  const url = urlOf(request?.url ?? input);
+  const url = urlOf(input);
   const routeKey = options.route ?? originOf(url);
   const adapter = new FetchAdapter(core, {
     send: given.fetch,
@@ -112,7 +118,10 @@ function send(
 
 function urlOf(input: string | URL | Request): URL | undefined {
   try {
-    return new URL(String(input), (globalThis as { location?: { href?: string } }).location?.href);
+    return new URL(
+      isRequest(input) ? input.url : String(input),
+      (globalThis as { location?: { href?: string } }).location?.href,
+    );
   } catch {
     return undefined; // for fetch to say
   }
@@ -134,7 +143,10 @@ class FetchAdapter implements Adapter<Response> {
   readonly #plan: Plan;
   #releasing: Promise<void> | undefined;
   #guard: Guard | undefined;
-  readonly #closed = new WeakSet<object>();
+  /** Answers that nobody can read any more: read or closed for the next attempt. */
+  readonly #spent = new WeakSet<object>();
+  /** What takes the place of an answer that was read. */
+  readonly #kept = new WeakMap<object, Response>();
   #original: Request | undefined;
 
   constructor(core: Core, plan: Plan) {
@@ -142,15 +154,19 @@ class FetchAdapter implements Adapter<Response> {
     this.#plan = plan;
     const { input, init } = plan;
     // The body of a request can be sent once: all attempts but the last send a copy.
-    if (input instanceof Request && input.body !== null && (init?.body ?? null) === null)
-      this.#original = input;
+    if (isRequest(input) && input.body !== null && (init?.body ?? null) === null) this.#original = input;
   }
 
   async start(lane: Lane): Promise<Response> {
     if (this.#releasing !== undefined) await this.#releasing;
     if (lane.stopped) throw lane.signal.reason;
     const { input, init } = this.#outgoing(lane);
-    return (this.#plan.send ?? globalThis.fetch)(input as RequestInfo, init);
+    let response = await (this.#plan.send ?? globalThis.fetch)(input as RequestInfo, init);
+    // A mock may give one object to every attempt: then the copy is what can still be read.
+    for (let kept = this.#kept.get(response); kept !== undefined; kept = this.#kept.get(response))
+      response = kept;
+    if (!this.#spent.has(response)) return response;
+    throw new TypeError("fetch gave the same Response to two attempts: make a new one for each call");
   }
 
   /** An attempt's request: equal to the first but for the retry header. */
@@ -199,11 +215,14 @@ class FetchAdapter implements Adapter<Response> {
       return () => engine.ticker.drop(place);
     };
     const before = this.#releasing;
+    this.#spent.add(response);
     this.#releasing = (async () => {
       await before;
       const kept = await drained(response, limit).catch(() => closeBody(response.body));
-      if (!kept) this.#closed.add(response);
-      else if (lane.value === response) lane.value = kept;
+      if (!kept) return;
+      if (kept === response) this.#spent.delete(response);
+      else this.#kept.set(response, kept);
+      if (lane.value === response) lane.value = kept;
     })();
   }
 
@@ -212,7 +231,7 @@ class FetchAdapter implements Adapter<Response> {
   }
 
   intact(response: Response): boolean {
-    return !this.#closed.has(response) && !response.bodyUsed;
+    return !this.#spent.has(response);
   }
 
   watch(response: Response, ends: BodyEnds, tell: (what: unknown) => void): Response {

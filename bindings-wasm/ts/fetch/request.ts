@@ -18,10 +18,10 @@ const PORTS: Readonly<Record<string, string>> = { "http:": "80", "https:": "443"
 /** How requests are sent under a policy. */
 export class Sending {
   readonly core: Core;
-  readonly given: PolicyOptions;
+  readonly given: PolicyOptions<unknown>;
   readonly routes = new Map<string, number>();
 
-  constructor(core: Core, given: PolicyOptions) {
+  constructor(core: Core, given: PolicyOptions<unknown>) {
     this.core = core;
     this.given = given;
   }

@@ -66,10 +66,11 @@ export function made(table: string, settings: object, make: () => number): numbe
   for (const name of table.split(".").reverse()) nested = { [name]: nested };
   let mistakes: readonly { key: string; value: string; rule: string }[];
   try {
-    stage(pairsOf(nested, FORM));
+    const pairs = pairsOf(nested, FORM);
+    stage(pairs);
     const handle = make();
     if (handle >= 0) return handle;
-    mistakes = mistakesOf(said().split("\0"), FORM);
+    mistakes = mistakesOf(said().split("\0"), FORM, pairs);
   } catch (error) {
     if (!(error instanceof PolicyError)) throw error;
     mistakes = error.mistakes;

@@ -5,8 +5,8 @@ import { VERDICTS, type Verdict } from "../engine/wire.js";
 import { AttemptTimeout, PolicyError, TidegateError } from "../errors.js";
 import type { Core } from "./core.js";
 
-/** Makes what stands in for a result, of the final error. */
-export type Fallback = (error: unknown) => unknown;
+/** Makes what takes the place of a result, from the final error. */
+export type Fallback<F = unknown> = (error: unknown) => F | PromiseLike<F>;
 /** Which errors a fallback stands in for. */
 export type FallbackOn = (error: unknown) => boolean;
 

@@ -28,7 +28,7 @@ import type { Scope } from "./scope.js";
 import { type WrapOptions, wrapped } from "./wrap.js";
 
 /** What a policy is made of: its settings, and what is the host's. */
-export interface PolicyOptions extends Settings {
+export interface PolicyOptions<F = never> extends Settings {
   /** Its name in errors and telemetry; the same name with other settings is an error. A fresh one if left out. */
   readonly name?: string | undefined;
   /** Told the result or the error of every attempt, says what it was. */
@@ -38,7 +38,7 @@ export interface PolicyOptions extends Settings {
    * mistake (a `permanent` failure) that `classify` has not called so, nor when the caller has given up. It runs outside
    * all components, and what it throws is what the caller gets.
    */
-  readonly fallback?: Fallback | undefined;
+  readonly fallback?: Fallback<F> | undefined;
   /** Which errors the fallback stands in for, if not those. */
   readonly fallbackOn?: FallbackOn | undefined;
   /** What sends requests: `globalThis.fetch`, as it is at each attempt, if left out. */
@@ -83,8 +83,28 @@ export interface RunOptions extends CallOptions {
 /** A function under a policy. */
 export type Work<T> = (attempt: Attempt) => T | PromiseLike<T>;
 
-/** A policy with settings for its calls. Make it once and keep it. */
-export class Caller {
+/** What a call can say about itself. */
+const CALL_OPTIONS = new Set([
+  "route",
+  "idempotent",
+  "replayable",
+  "criticality",
+  "deadline",
+  "cost",
+  "solo",
+]);
+
+/** Refuses options that no call has: a misspelled one would be ignored. */
+function checkOptions(options: object): void {
+  for (const key of Object.keys(options)) {
+    if (!CALL_OPTIONS.has(key)) {
+      throw new TypeError(`${key}: a call has no such option; it has ${[...CALL_OPTIONS].join(", ")}`);
+    }
+  }
+}
+
+/** A policy with settings for its calls. Make it once and keep it. `F` is what its fallback gives. */
+export class Caller<F = never> {
   /** @internal */
   readonly core: Core;
   /** @internal */
@@ -120,17 +140,27 @@ export class Caller {
    * const answer = await policy({ retry: {} }).run(async ({ attempt }) => `attempt ${attempt}`);
    * ```
    */
-  run<T>(work: Work<T>, options?: RunOptions): Promise<T> {
+  run<T>(work: Work<T>, options?: RunOptions): Promise<T | F> {
+    // The property is read first, because that is the cheapest way to see that there is no policy.
+    if (this?.core === undefined) {
+      throw new TypeError(
+        "run has lost its policy: call policy.run(…), or pass on (work) => policy.run(work)",
+      );
+    }
+    if (typeof work !== "function") throw new TypeError(`run(${String(work)}): must be a function`);
     const going =
       options === undefined ? this.#begin(work, undefined, undefined) : this.#special(work, options);
     if (this.#standIn === undefined) return going;
-    return this.#standIn.instead(going, options?.route ?? this.key, options?.signal ?? undefined);
+    return this.#standIn.instead(going, options?.route ?? this.key, options?.signal ?? undefined) as Promise<
+      T | F
+    >;
   }
 
   /** A call that says more about itself than its caller does. */
   #special<T>(work: Work<T>, options: RunOptions): Promise<T> {
     const { signal, abortable, ...rest } = options;
     if (signal?.aborted === true) return Promise.reject(signal.reason);
+    checkOptions(rest);
     const more = Object.entries(rest).filter(([, value]) => value !== undefined);
     const own = { ...this.options, ...Object.fromEntries(more) };
     const caller = more.length === 0 ? this : new Caller(this.core, own, undefined);
@@ -250,16 +280,16 @@ function runOf<T>(first: First<T>): Run<T> {
 let fresh = 0;
 
 /** A named set of components: what happens around a call. */
-export class Policy extends Caller {
+export class Policy<F = never> extends Caller<F> {
   /** Its name in errors and telemetry. */
   readonly name: string;
   /** Its engine. */
   readonly engine: Engine;
-  readonly #given: PolicyOptions;
+  readonly #given: PolicyOptions<F>;
   #fetch: Fetch | undefined;
 
   /** The other parameter is ours: its number, where a document has it taken in. */
-  constructor(options: PolicyOptions = {}, taken?: number) {
+  constructor(options: PolicyOptions<F> = {}, taken?: number) {
     const engine = options.engine ?? defaultEngine();
     const settings = settingsOf(options);
     const name = options.name ?? freshName();
@@ -284,12 +314,13 @@ export class Policy extends Caller {
   }
 
   /** @internal What it was made with. */
-  get given(): PolicyOptions {
+  get given(): PolicyOptions<F> {
     return this.#given;
   }
 
   /** A caller with settings of its own. Make it once and keep it: making one costs more than a call. */
-  at(options: CallOptions): Caller {
+  at(options: CallOptions): Caller<F> {
+    checkOptions(options);
     const { fallback, fallbackOn } = this.#given;
     return new Caller(this.core, options, StandIn.of(this.core, fallback, fallbackOn));
   }
@@ -365,12 +396,12 @@ function freshName(): string {
  * const { fetch } = policy({ preset: "http", bulkhead: { maxConcurrency: 20 } });
  * ```
  */
-export function policy(options: PolicyOptions = {}): Policy {
+export function policy<F = never>(options: PolicyOptions<F> = {}): Policy<F> {
   return new Policy(options);
 }
 
 /** The settings among a policy's options, which are for core to check. */
-export function settingsOf(options: PolicyOptions): Settings {
+export function settingsOf(options: PolicyOptions<unknown>): Settings {
   const { name, classify, fallback, fallbackOn, fetch, retryHeader, idempotencyKey, engine, ...settings } =
     options;
   for (const [key, value] of Object.entries({ classify, fallback, fallbackOn, fetch })) {

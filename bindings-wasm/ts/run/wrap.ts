@@ -16,7 +16,7 @@ export interface WrapOptions<O> {
 }
 
 /** An object whose methods are under a policy. */
-export function wrapped<O extends object>(policy: Policy, target: O, options: WrapOptions<O>): O {
+export function wrapped<O extends object>(policy: Policy<unknown>, target: O, options: WrapOptions<O>): O {
   const { methods, route } = options;
   const { core } = policy;
   const { engine } = core;
@@ -34,7 +34,7 @@ export function wrapped<O extends object>(policy: Policy, target: O, options: Wr
     if (typeof target[name] !== "function")
       throw new TypeError(`${JSON.stringify(name)} is no method of what is wrapped`);
   }
-  const callers = new Map<string, ReturnType<Policy["at"]>>();
+  const callers = new Map<string, ReturnType<Policy<unknown>["at"]>>();
   const callerOf = (key: string) => {
     let caller = callers.get(key);
     if (caller === undefined) {
