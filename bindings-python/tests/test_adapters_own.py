@@ -135,6 +135,36 @@ def test_a_managers_own_retries_are_off(origin: Origin, engine: tidegate.Engine)
     assert (answer.status, answer.info["attempts"], len(origin.log())) == (503, 3, 3)
 
 
+class _InBytes(dict[str, bytes]):
+    """Headers as botocore has them."""
+
+    def copy(self) -> _InBytes:
+        return _InBytes(self)
+
+
+def test_headers_keep_their_kind_on_a_repeat(origin: Origin, engine: tidegate.Engine) -> None:
+    seen: list[Any] = []
+
+    class Pool(urllib3.HTTPConnectionPool):
+        def urlopen(self, *args: Any, **more: Any) -> Any:  # as botocore reads a header
+            seen.append((type(args[3]), args[3].get("X-Kind"), args[3].get("Retry-Attempt")))
+            return super().urlopen(*args, **more)
+
+    manager = urllib3.PoolManager()
+    manager.pool_classes_by_scheme = {"http": Pool}
+    tidegate.urllib3.guard(manager, quick(engine))
+    origin.sequence(503, 200)
+    given = _InBytes({"X-Kind": b"mine"})
+    with manager.connection_from_url(origin.url) as pool:
+        response = pool.urlopen("PUT", "/x", body=b"x", headers=given)
+    manager.clear()
+    assert response.status == 200
+    first, second = seen
+    assert first == (_InBytes, b"mine", None)
+    assert second == (_InBytes, b"mine", "1")
+    assert given == {"X-Kind": b"mine"}
+
+
 def test_a_manager_is_guarded_once() -> None:
     manager = tidegate.urllib3.guard(urllib3.PoolManager())
     with pytest.raises(TypeError, match="guarded already"):

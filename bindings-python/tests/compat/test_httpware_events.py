@@ -39,3 +39,15 @@ def test_events_are_on_the_current_span(broken: bool, monkeypatch: pytest.Monkey
         "attempts": 1, "last_exception_type": "NetworkError", "reason": "max_attempts", "method": "GET",
         "url": "http://api.test/a?token=REDACTED",
     }, "what is None is left out"  # fmt: skip
+
+
+def test_each_event_is_logged_once_by_httpwares_logger(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    sync = Colour("sync", door)
+    failures = [httpware.NetworkError("reset"), httpware.NetworkError("reset")]
+    sync.fails(sync.make("Retry", max_attempts=2, base_delay=0.001), request(), Chain(*failures))
+    breaker = sync.make("CircuitBreaker", failure_threshold=1, reset_timeout=10.0)
+    sync.fails(breaker, request(), Chain(httpware.NetworkError("reset")))
+    sync.fails(breaker, request(), Chain())
+    told = [record.name for record in caplog.records]
+    assert told and all(name.startswith("httpware.") for name in told), told

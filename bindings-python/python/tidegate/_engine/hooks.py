@@ -334,11 +334,17 @@ class _Log:
             return True  # the hook meets it again, and says so
 
     def __call__(self, record: Record) -> None:
+        if record.policy in UNLOGGED:
+            return
         if self._write is None:
             from .log import log
 
             self._write = log
         self._write(record)
+
+
+UNLOGGED: Final[set[str]] = set()
+"""Names of policies whose door writes its own lines."""
 
 
 _INFO: Final = 20

@@ -88,7 +88,7 @@ class Circuit:
         self._settings = settings
         self._more = {} if label is None else {"circuit_key": label}
         self._clock = None if settings.now is time.monotonic else FedClock(now=settings.now)
-        engine = Engine(clock=self._clock)
+        engine = Engine(clock=self._clock, logs=False)  # this door writes httpware's own lines
         self._engine = engine
         self._policy = Policy(breaker=settings.breaker, engine=engine)
         self._start = Start(self._policy, nested=False)

@@ -64,7 +64,7 @@ class _Bulkhead:
                 "max_queue": None,
                 "acquire_timeout": None if for_ever else acquire_timeout,
             },
-            engine=Engine() if engine is None else engine,
+            engine=Engine(logs=False) if engine is None else engine,
         )
         self._start = Start(self._policy, nested=False)
 

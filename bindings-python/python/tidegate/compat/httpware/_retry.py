@@ -11,6 +11,7 @@ from tidegate._call.deadline import SCOPE, leave
 from tidegate._call.policy import Policy
 from tidegate._call.threads import drive
 from tidegate._engine.engine import Engine, default_engine
+from tidegate._engine.hooks import UNLOGGED
 from tidegate._engine.wire import (
     IDEMPOTENT,
     KINDS,
@@ -208,11 +209,13 @@ class _Retry:
         self._sleep = sleep
         self._clock = None if sleep is None else FedClock(sleep=sleep)
         if self._clock is not None:
-            engine = Engine(clock=self._clock)
+            engine = Engine(clock=self._clock, logs=False)
         base = min(base_delay, max_delay)
+        # No state hangs on it, so that middlewares of the same settings are one policy.
+        name = f"httpware.retry(max_attempts={max_attempts}, base_delay={base!r}, max_delay={max_delay!r})"
+        UNLOGGED.add(name)  # this door writes httpware's own lines
         self._policy = Policy(
-            # No state hangs on it, so that middlewares of the same settings are one policy.
-            f"httpware.retry(max_attempts={max_attempts}, base_delay={base!r}, max_delay={max_delay!r})",
+            name,
             retry={
                 "max_attempts": max_attempts,
                 "backoff": {"base": base, "max": max_delay, "multiplier": 2, "jitter": "full"},

@@ -64,7 +64,7 @@ class AsyncTimeout:
 
     def __init__(self, *, timeout: float, engine: Engine | None = None) -> None:
         self.timeout = number("timeout", timeout, above=True)
-        self._policy = Policy(deadline=timeout, engine=Engine() if engine is None else engine)
+        self._policy = Policy(deadline=timeout, engine=Engine(logs=False) if engine is None else engine)
         self._start = Start(self._policy, nested=False)
 
     async def __call__(self, request: Any, next: AsyncNext) -> Any:  # noqa: A002 - httpware's name
