@@ -12,6 +12,8 @@ mod swift;
 mod typescript;
 mod wasm;
 
+use std::fmt::Write as _;
+
 /// The generated files, by path from the root of the repository.
 pub fn files() -> Vec<(String, String)> {
     let parts = read::parts();
@@ -197,4 +199,30 @@ pub fn wrapped(words: &str, width: usize, first: &str, rest: &str) -> String {
 pub fn indented(lines: &str, indent: &str) -> String {
     let line = |line: &str| if line.is_empty() { "\n".into() } else { format!("{indent}{line}\n") };
     lines.trim_matches('\n').lines().map(line).collect()
+}
+
+/// A comment of these paragraphs, on one line where it fits. Those with a mark stand together, and an example stays as it is.
+pub fn comment(text: &mut String, indent: &str, width: usize, doc: &[String]) {
+    if let [one] = doc
+        && indent.len() + one.chars().count() + 7 <= width
+    {
+        let _ = writeln!(text, "{indent}/** {one} */");
+        return;
+    }
+    let start = format!("{indent} * ");
+    let _ = writeln!(text, "{indent}/**");
+    for (place, paragraph) in doc.iter().enumerate() {
+        if place > 0 && !(doc[place - 1].starts_with('@') && paragraph.starts_with('@')) {
+            let _ = writeln!(text, "{indent} *");
+        }
+        let verbatim = paragraph.starts_with("@example") || paragraph.starts_with("```");
+        *text +=
+            &if verbatim { indented(paragraph, &start) } else { wrapped(paragraph, width, &start, &start) };
+    }
+    let _ = writeln!(text, "{indent} */");
+}
+
+/// A value of a setting: a number, or a word.
+pub fn literal(value: &str) -> String {
+    if value.parse::<u32>().is_ok() { value.into() } else { format!("\"{value}\"") }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::languages::Language;
-use super::{Arg, Method, Part, camel, indented, own, paragraphs, wrapped};
+use super::{Arg, Method, Part, camel, comment, indented, literal, own};
 
 const WIDTH: usize = 140;
 const OWN: &str = include_str!("own/kotlin.kt.in");
@@ -45,18 +45,13 @@ pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
 
 fn class(text: &mut String, part: &Part) {
     let name = part.name;
-    *text += "\n/**\n";
-    for (place, paragraph) in paragraphs(part.doc).into_iter().enumerate() {
-        if place > 0 {
-            *text += " *\n";
-        }
-        *text += &wrapped(&words(paragraph), WIDTH, " * ", " * ");
-    }
+    let mut doc = KOTLIN.doc(part.doc, []);
     if !part.kotlin.is_empty() {
-        let _ = write!(text, " *\n * ```kotlin\n{} * ```\n", indented(part.kotlin, " * "));
+        doc.push(format!("```kotlin\n{}\n```", part.kotlin));
     }
-    let _ =
-        write!(text, " */\npublic class {name} private constructor(internal val native: Native{name}) {{\n");
+    text.push('\n');
+    comment(text, "", WIDTH, &doc);
+    let _ = writeln!(text, "public class {name} private constructor(internal val native: Native{name}) {{");
     constructor(text, part);
     for method in &part.methods {
         does(text, method);
@@ -66,7 +61,8 @@ fn class(text: &mut String, part: &Part) {
         let _ = write!(text, "\n{}", indented(odd, "    "));
     }
     if !part.retune.0.is_empty() {
-        doc(text, part.retune.0, &part.retuned());
+        text.push('\n');
+        comment(text, "    ", WIDTH, &KOTLIN.doc(part.retune.0, &part.retuned()));
         // The time comes first, as everywhere.
         let mut args = part.retuned();
         args.reverse();
@@ -90,9 +86,6 @@ fn made(part: &Part, make: &str) -> String {
     let fixed = match &part.fixed[..] {
         [] => String::new(),
         fixed => {
-            let literal = |value: &str| {
-                if value.parse::<u32>().is_ok() { value.into() } else { format!("\"{value}\"") }
-            };
             let pairs: Vec<_> =
                 fixed.iter().map(|(key, value)| format!("\"{key}\" to {}", literal(value))).collect();
             format!(", mapOf({})", pairs.join(", "))
@@ -110,18 +103,13 @@ fn constructor(text: &mut String, part: &Part) {
     let keys: Vec<_> = part.keys.iter().map(|setting| format!("`{}`", camel(setting.name))).collect();
     let mut optional =
         beside.iter().any(|arg| matches!(arg.kind, "lease" | "seed") || !arg.default.is_empty());
-    *text += "    /**\n";
     let about = match (part.table.is_empty(), needs) {
         (true, _) => "A new one.".into(),
         (_, true) => format!("One with the settings {}.", keys.join(", ")),
         _ => format!("One with the settings {}, all of which have defaults.", keys.join(", ")),
     };
-    *text += &wrapped(&about, WIDTH, "     * ", "     * ");
-    *text += "     *\n";
-    for arg in &beside {
-        *text +=
-            &wrapped(&format!("@param {} {}", camel(arg.name), words(arg.doc)), WIDTH, "     * ", "     * ");
-    }
+    let mut doc = vec![about];
+    doc.extend(KOTLIN.doc("", beside.iter().copied()));
     if !part.table.is_empty() {
         taken.push(format!(
             "configure: Configure<{}>{}",
@@ -129,9 +117,9 @@ fn constructor(text: &mut String, part: &Part) {
             if needs { "" } else { " = Configure { }" }
         ));
         optional |= !needs;
-        *text += "     * @throws dev.tidegate.PolicyException if a setting is outside its range: the key, the value and the rule.\n";
+        doc.push("@throws dev.tidegate.PolicyException if a setting is outside its range: the key, the value and the rule.".into());
     }
-    *text += "     */\n";
+    comment(text, "    ", WIDTH, &doc);
     if optional {
         *text += "    @JvmOverloads\n";
     }
@@ -160,7 +148,8 @@ fn passed(arg: &Arg) -> String {
 }
 
 fn does(text: &mut String, method: &Method) {
-    doc(text, method.doc, &method.args);
+    text.push('\n');
+    comment(text, "    ", WIDTH, &KOTLIN.doc(method.doc, &method.args));
     let given: Vec<_> = method.args.iter().map(passed).collect();
     let mut call = format!("native.{}({})", camel(method.name), given.join(", "));
     if method.args.iter().any(|arg| arg.kind == "paid_for") {
@@ -185,39 +174,8 @@ fn line(text: &mut String, head: &str, body: &str) {
     let _ = writeln!(text, "    {head}{gap}{body}");
 }
 
-fn doc(text: &mut String, doc: &'static str, args: &[Arg]) {
-    let all = paragraphs(doc);
-    let told: Vec<_> = args.iter().filter(|arg| !arg.doc.is_empty()).collect();
-    text.push('\n');
-    if let ([one], true) = (&all[..], told.is_empty())
-        && one.len() < WIDTH - 15
-    {
-        let _ = writeln!(text, "    /** {} */", words(one));
-        return;
-    }
-    *text += "    /**\n";
-    for (place, paragraph) in all.into_iter().enumerate() {
-        if place > 0 {
-            *text += "     *\n";
-        }
-        *text += &wrapped(&words(paragraph), WIDTH, "     * ", "     * ");
-    }
-    if !told.is_empty() {
-        *text += "     *\n";
-    }
-    for arg in told {
-        *text +=
-            &wrapped(&format!("@param {} {}", camel(arg.name), words(arg.doc)), WIDTH, "     * ", "     * ");
-    }
-    *text += "     */\n";
-}
-
 /// The class of a part's settings.
 fn options(part: &Part) -> String {
     let name = part.options();
     if name == part.name { name + "Options" } else { name }
-}
-
-fn words(text: &str) -> String {
-    KOTLIN.camel_words(text)
 }

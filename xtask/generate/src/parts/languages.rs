@@ -1,6 +1,6 @@
 //! The languages' table (`languages.txt`): types of arguments and answers, the code that takes and gives them, and words of texts.
 
-use super::{Arg, own, translated};
+use super::{Arg, camel, own, paragraphs, translated};
 
 const TABLE: &str = include_str!("languages.txt");
 
@@ -59,6 +59,19 @@ impl Language {
     /// The same, with keys in camel case.
     pub fn camel_words(self, text: &str) -> String {
         translated(&self.words(text))
+    }
+
+    /// The paragraphs of a doc, and what there is to say of arguments, with their unit where a language has to say it.
+    pub fn doc<'a>(self, doc: &'static str, args: impl IntoIterator<Item = &'a Arg>) -> Vec<String> {
+        let all = paragraphs(doc).into_iter().filter(|it| !it.is_empty()).map(|it| self.camel_words(it));
+        let args = args.into_iter().filter(|arg| !arg.doc.is_empty());
+        all.chain(args.map(|arg| format!("@param {} {}", camel(arg.name), self.told(arg)))).collect()
+    }
+
+    /// What there is to say of an argument.
+    pub fn told(self, arg: &Arg) -> String {
+        let unit = self.rows("unit").find(|(kinds, _)| kinds.split('|').any(|kind| kind == arg.kind));
+        self.camel_words(arg.doc) + unit.map_or("", |(_, fields)| fields[0])
     }
 
     /// What may be imported, and by what code that needs it is known.

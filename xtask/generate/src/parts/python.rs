@@ -5,7 +5,7 @@ use std::fmt::Write;
 use tidegate::{Domain, Key, TABLE};
 
 use super::languages::Language;
-use super::{Arg, Method, Part, indented, own, paragraphs, wrapped};
+use super::{Arg, Method, Part, indented, literal, own, paragraphs, wrapped};
 use crate::facts::{default_key, required};
 use crate::python::{default, range};
 
@@ -180,10 +180,6 @@ fn constructor(text: &mut String, part: &Part) {
     all.extend(given);
     let maker = if part.table.is_empty() { format!("_native.{name}(") } else { "made(".into() };
     broken(text, "        ", &format!("self._native: _native.{name} = {maker}"), &all, ")");
-}
-
-fn literal(value: &str) -> String {
-    if value.parse::<u32>().is_ok() { value.into() } else { format!("\"{value}\"") }
 }
 
 /// How an argument is declared.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::languages::Language;
 use super::native::{HEAD, title};
 use super::wasm::function;
-use super::{Arg, Method, Part, camel, indented, own, paragraphs, wrapped};
+use super::{Arg, Method, Part, camel, comment, indented, literal, own};
 
 const WIDTH: usize = 110;
 const TYPESCRIPT: Language = Language("typescript");
@@ -90,7 +90,7 @@ fn settings(text: &mut String, part: &Part) {
                 _ => continue,
             };
             let mut field_text = String::from("{\n");
-            comment(&mut field_text, "  ", &[told(arg)]);
+            comment(&mut field_text, "  ", WIDTH, &[TYPESCRIPT.told(arg)]);
             let _ = write!(field_text, "  readonly {}?: {field} | undefined;\n}}", camel(arg.name));
             all.push(field_text);
         }
@@ -110,7 +110,7 @@ fn settings(text: &mut String, part: &Part) {
 
 fn class(text: &mut String, part: &Part) {
     let name = part.name;
-    let mut doc: Vec<_> = paragraphs(part.doc).into_iter().map(words).collect();
+    let mut doc = TYPESCRIPT.doc(part.doc, []);
     if !part.settings.is_empty() {
         doc.push("@throws PolicyError If a setting is outside its range.".into());
     } else if part.beside.iter().any(|arg| matches!(arg.kind, "real")) {
@@ -118,7 +118,7 @@ fn class(text: &mut String, part: &Part) {
     }
     doc.push(format!("@example\n```ts\n{}\n```", part.typescript));
     text.push('\n');
-    comment(text, "", &doc);
+    comment(text, "", WIDTH, &doc);
     let _ = writeln!(text, "export class {name} extends Part {{");
     constructor(text, part);
     for method in &part.methods {
@@ -131,7 +131,7 @@ fn class(text: &mut String, part: &Part) {
     if !part.retune.0.is_empty() {
         let now = if part.retune.1 { ", now: number" } else { "" };
         text.push('\n');
-        comment(text, "  ", &paragraphs(part.retune.0).into_iter().map(words).collect::<Vec<_>>());
+        comment(text, "  ", WIDTH, &TYPESCRIPT.doc(part.retune.0, []));
         let _ = writeln!(text, "  retune(settings: {}{now}): void {{", part.named[0]);
         let args: Vec<_> =
             ["this.handle".to_owned()].into_iter().chain(part.retuned().iter().map(passed)).collect();
@@ -156,9 +156,6 @@ fn made(text: &mut String, part: &Part, from: &str, apart: &[&Arg], args: &[Stri
         given = "...given";
     }
     if !part.fixed.is_empty() {
-        let literal = |value: &str| {
-            if value.parse::<u32>().is_ok() { value.into() } else { format!("\"{value}\"") }
-        };
         let fixed = part.fixed.iter().map(|(key, value)| format!("{}: {}, ", camel(key), literal(value)));
         rest = format!("{{ {}...{rest} }}", fixed.collect::<Vec<_>>().concat());
     }
@@ -169,7 +166,7 @@ fn constructor(text: &mut String, part: &Part) {
     let apart: Vec<_> = part.beside.iter().filter(|arg| matches!(arg.kind, "seed" | "lease")).collect();
     let beside: Vec<_> = part.beside.iter().filter(|arg| !matches!(arg.kind, "seed" | "lease")).collect();
     if beside.iter().any(|arg| !arg.doc.is_empty()) {
-        comment(text, "  ", &beside.iter().map(|arg| param(arg)).collect::<Vec<_>>());
+        comment(text, "  ", WIDTH, &TYPESCRIPT.doc("", beside.iter().copied()));
     }
     let mut declared: Vec<_> = beside.iter().map(|arg| parameter(arg)).collect();
     let given: Vec<_> = part.beside.iter().map(passed).collect();
@@ -202,10 +199,8 @@ fn passed(arg: &Arg) -> String {
 }
 
 fn does(text: &mut String, part: &Part, method: &Method) {
-    let mut doc: Vec<_> = paragraphs(method.doc).into_iter().map(words).collect();
-    doc.extend(method.args.iter().filter(|arg| !arg.doc.is_empty()).map(param));
     text.push('\n');
-    comment(text, "  ", &doc);
+    comment(text, "  ", WIDTH, &TYPESCRIPT.doc(method.doc, &method.args));
     let given: Vec<_> =
         ["this.handle".to_owned()].into_iter().chain(method.args.iter().map(passed)).collect();
     let call = format!("load().{}({})", function(part, &format!("_{}", method.name)), given.join(", "));
@@ -214,42 +209,4 @@ fn does(text: &mut String, part: &Part, method: &Method) {
     let get = if method.property { "get " } else { "" };
     let head = format!("{get}{}({}): {kind}", camel(method.name), declared.join(", "));
     let _ = writeln!(text, "  {head} {{\n    {answer};\n  }}");
-}
-
-/// What there is to say of an argument.
-fn param(arg: &Arg) -> String {
-    format!("@param {} {}", camel(arg.name), told(arg))
-}
-
-fn told(arg: &Arg) -> String {
-    let unit = if matches!(arg.kind, "span" | "lease") { " In milliseconds." } else { "" };
-    words(arg.doc) + unit
-}
-
-/// A comment of these paragraphs; those with a mark stand together, and an example as it is.
-fn comment(text: &mut String, indent: &str, doc: &[String]) {
-    if let [one] = doc
-        && indent.len() + one.chars().count() + 7 <= WIDTH
-    {
-        let _ = writeln!(text, "{indent}/** {one} */");
-        return;
-    }
-    let _ = writeln!(text, "{indent}/**");
-    let start = format!("{indent} * ");
-    for (place, paragraph) in doc.iter().enumerate() {
-        let marked = |paragraph: &String| paragraph.starts_with('@');
-        if place > 0 && !(marked(&doc[place - 1]) && marked(paragraph)) {
-            let _ = writeln!(text, "{indent} *");
-        }
-        if paragraph.starts_with("@example") {
-            *text += &indented(paragraph, &start);
-        } else {
-            *text += &wrapped(paragraph, WIDTH, &start, &start);
-        }
-    }
-    let _ = writeln!(text, "{indent} */");
-}
-
-fn words(text: &str) -> String {
-    TYPESCRIPT.camel_words(text)
 }
