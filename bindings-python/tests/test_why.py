@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import inspect
 import pickle
 import pydoc
 import subprocess
@@ -303,3 +304,19 @@ except tidegate.BreakerOpen: print("open")
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
     )
     assert (done.stdout, done.stderr) == ("open\n", "")
+
+
+def test_a_decorated_function_binds_call_once(engine: tidegate.Engine) -> None:
+    policy = tidegate.Policy("orders", deadline=5, engine=engine)
+
+    @policy
+    def place() -> str:
+        return "placed"
+
+    @policy
+    async def place_async() -> str:
+        return "placed"
+
+    assert inspect.getclosurevars(place).nonlocals["call"] == policy.call
+    assert inspect.getclosurevars(place_async).nonlocals["acall"] == policy.acall
+    assert (place(), asyncio.run(place_async())) == ("placed", "placed")
