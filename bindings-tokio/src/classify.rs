@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tidegate::{Class, Opinion, Outcome, class_of_status};
 
 use crate::listed::{chain, found_in, viewed};
-use crate::policy::Site;
+use crate::policy::{Caller, Policy, Site};
 
 /// What an error means to a policy. Implement it for the error type of your attempts, or say it at the policy: [`Caller::on`](crate::Caller::on) names
 /// errors to repeat, [`Caller::classify`](crate::Caller::classify) decides about each result.
@@ -215,6 +215,52 @@ impl<T, E: 'static, X: StdError + 'static, C: Classify<T, E>> Classify<T, E> for
     }
 }
 
+impl Policy {
+    /// A caller that repeats errors of this type: see [`Caller::on`].
+    pub fn on<X: StdError + 'static>(&self) -> Caller<On<X>> {
+        self.caller().on()
+    }
+}
+
+impl Caller {
+    /// Repeats errors of this type, also where one is among the causes of another. What it does not name is judged by the table that all languages
+    /// share (`docs/errors.md`), and not by [`Failure`](crate::Failure). Name several one after another.
+    ///
+    /// ```
+    /// use tidegate_tokio::Policy;
+    /// use tidegate_tokio::settings::Preset;
+    ///
+    /// #[derive(Debug)]
+    /// struct Busy;
+    /// impl std::fmt::Display for Busy {
+    ///     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    ///         f.write_str("busy")
+    ///     }
+    /// }
+    /// impl std::error::Error for Busy {}
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let policy = Policy::builder("shop").preset(Preset::Http).build().unwrap();
+    /// let answer = policy.on::<Busy>().run(|attempt| async move { if attempt.number == 1 { Err(Busy) } else { Ok(7) } }).await;
+    /// assert_eq!(answer.unwrap(), 7);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn on<X: StdError + 'static>(self) -> Caller<On<X>> {
+        self.classify(On::new(ByTable))
+    }
+}
+
+impl<Y, C> Caller<On<Y, C>> {
+    /// Repeats errors of this type as well.
+    #[must_use]
+    pub fn on<X: StdError + 'static>(self) -> Caller<On<X, On<Y, C>>> {
+        let Self { site, classify } = self;
+        Caller { site, classify: On::new(classify) }
+    }
+}
+
 /// How the shell judges what an attempt has brought.
 pub(crate) enum Judgement {
     Outcome(Outcome),
@@ -334,6 +380,8 @@ listed!(
     dyn StdError + Send + Sync,
     dyn StdError + Send,
     dyn StdError,
+    #[cfg(feature = "grpc")]
+    tonic::Status,
     #[cfg(feature = "http")]
     hyper::Error,
     #[cfg(feature = "http")]

@@ -39,12 +39,53 @@ impl<B: Body> Buffered<B> {
     }
 }
 
+#[cfg(feature = "grpc")]
+impl<B: Body> Buffered<B> {
+    /// The trailers, if they are here.
+    pub(crate) fn trailers(&self) -> Option<&http::HeaderMap> {
+        self.frames.back()?.trailers_ref()
+    }
+
+    /// The data, if all of it is here and nothing else; else the body as it is.
+    pub(crate) fn into_whole(self) -> Result<VecDeque<B::Data>, Self> {
+        if !self.is_whole() || self.error.is_some() || !self.frames.iter().all(Frame::is_data) {
+            return Err(self);
+        }
+        Ok(self.frames.into_iter().filter_map(|frame| frame.into_data().ok()).collect())
+    }
+}
+
+#[cfg(feature = "grpc")]
+impl<B: Body + Unpin> Buffered<B>
+where
+    B::Error: Into<BoxError>,
+{
+    /// Takes in the first frame, if it is here already; waits for nothing.
+    pub(crate) fn peek(&mut self) {
+        let Some(rest) = &mut self.rest else { return };
+        // Whoever polls next is woken.
+        match Pin::new(&mut *rest).poll_frame(&mut Context::from_waker(std::task::Waker::noop())) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.size += frame.data_ref().map_or(0, Buf::remaining);
+                let last = frame.is_trailers() || rest.is_end_stream();
+                self.frames.push_back(frame);
+                if last {
+                    self.rest = None;
+                }
+            }
+            Poll::Ready(Some(Err(error))) => (self.error, self.rest) = (Some(error.into()), None),
+            Poll::Ready(None) => self.rest = None,
+            Poll::Pending => {}
+        }
+    }
+}
+
 impl<B: Body + Unpin> Buffered<B>
 where
     B::Error: Into<BoxError>,
 {
     /// Reads on, until all of it is here or it is too much.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(rest) = &mut self.rest
             && self.size <= MOST
         {

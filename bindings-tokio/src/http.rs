@@ -86,6 +86,8 @@ pin_project! {
         #[pin]
         inner: Option<B>,
         tail: Option<Tail<Arc<Site>>>,
+        // Do trailers decide, and are errors of ours a status?
+        grpc: bool,
         #[pin]
         sleep: Option<Sleep>,
     }
@@ -94,7 +96,13 @@ pin_project! {
 impl<B> GuardedBody<B> {
     /// Without a tail there is nothing to watch: the call is over.
     pub(crate) fn new(inner: B, tail: Option<Tail<Arc<Site>>>) -> Self {
-        Self { inner: Some(inner), tail, sleep: None }
+        Self { inner: Some(inner), tail, grpc: false, sleep: None }
+    }
+
+    /// The same of a gRPC call, whose trailers decide.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn of_grpc(inner: B, tail: Option<Tail<Arc<Site>>>) -> Self {
+        Self { grpc: true, ..Self::new(inner, tail) }
     }
 }
 
@@ -113,7 +121,15 @@ where
         let mut this = self.project();
         let Some(inner) = this.inner.as_mut().as_pin_mut() else { return Poll::Ready(None) };
         match inner.poll_frame(cx) {
-            Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Some(Ok(frame))),
+            Poll::Ready(Some(Ok(frame))) => {
+                #[cfg(feature = "grpc")]
+                if let (true, Some(tail), Some(trailers)) = (*this.grpc, this.tail, frame.trailers_ref())
+                    && let Some(outcome) = crate::grpc::of_trailers(tail.site(), trailers)
+                {
+                    tail.finish(outcome);
+                }
+                return Poll::Ready(Some(Ok(frame)));
+            }
             Poll::Ready(Some(Err(error))) => {
                 let error = error.into();
                 // What is permanent to a caller of functions may pass here: the head was good.
@@ -150,6 +166,10 @@ where
             }
             if let Some(stopped) = tail.expire() {
                 this.inner.set(None);
+                #[cfg(feature = "grpc")]
+                if *this.grpc {
+                    return Poll::Ready(Some(Err(crate::grpc::status_while_read(stopped).into())));
+                }
                 return Poll::Ready(Some(Err(stopped.into())));
             }
         }

@@ -49,6 +49,8 @@ mod error;
 mod events;
 #[cfg(feature = "fleet")]
 pub mod fleet;
+#[cfg(feature = "grpc")]
+pub mod grpc;
 #[cfg(feature = "_bodies")]
 mod http;
 mod listed;

@@ -13,7 +13,7 @@ use crate::classify::Finding;
 type Dyn = dyn StdError + 'static;
 
 /// What is known of one error of a chain of causes.
-enum Known {
+pub(crate) enum Known {
     /// It decides.
     Is(Finding),
     /// Its cause decides, if that is known; else this does.
@@ -84,6 +84,8 @@ pub(crate) fn viewed<E: 'static>(value: &E) -> Option<&Dyn> {
     let held = held.or_else(|| value.downcast_ref::<reqwest::Error>().map(|it| it as &Dyn));
     #[cfg(feature = "redis")]
     let held = held.or_else(|| value.downcast_ref::<redis::RedisError>().map(|it| it as &Dyn));
+    #[cfg(feature = "grpc")]
+    let held = held.or_else(|| value.downcast_ref::<tonic::Status>().map(|it| it as &Dyn));
     held
 }
 
@@ -112,6 +114,18 @@ fn known(error: &Dyn) -> Known {
     #[cfg(feature = "tower")]
     if error.is::<tower::load_shed::error::Overloaded>() {
         return is(Class::Conflict);
+    }
+    #[cfg(feature = "grpc")]
+    if let Some(status) = error.downcast_ref::<tonic::Status>() {
+        return crate::grpc::of_status(status);
+    }
+    #[cfg(feature = "grpc")]
+    if error.is::<tonic::ConnectError>() {
+        return is(Class::NeverSent);
+    }
+    #[cfg(feature = "grpc")]
+    if error.is::<tonic::TimeoutExpired>() {
+        return is(Class::Timeout);
     }
     #[cfg(feature = "reqwest")]
     if let Some(error) = error.downcast_ref::<reqwest::Error>() {

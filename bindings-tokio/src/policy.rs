@@ -1,6 +1,5 @@
 //! Policies: what happens around a call.
 
-use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use tidegate::{
 };
 
 use crate::builder::Builder;
-use crate::classify::{ByFailure, ByTable, Classify, Finding, Guarded, On};
+use crate::classify::{ByFailure, Classify, Finding, Guarded};
 use crate::clock;
 use crate::engine::{Engine, Shared};
 use crate::error::{BuildError, Error, Report};
@@ -291,11 +290,6 @@ impl Policy {
         self.caller.clone()
     }
 
-    /// A caller that repeats errors of this type: see [`Caller::on`].
-    pub fn on<X: StdError + 'static>(&self) -> Caller<On<X>> {
-        self.caller().on()
-    }
-
     /// Its name in errors and telemetry.
     pub fn name(&self) -> &str {
         &self.inner().name
@@ -414,45 +408,6 @@ impl fmt::Debug for Policy {
 pub struct Caller<C = ByFailure> {
     pub(crate) site: Arc<Site>,
     pub(crate) classify: C,
-}
-
-impl Caller {
-    /// Repeats errors of this type, also where one is among the causes of another. What it does not name is judged by the table that all languages
-    /// share (`docs/errors.md`), and not by [`Failure`](crate::Failure). Name several one after another.
-    ///
-    /// ```
-    /// use tidegate_tokio::Policy;
-    /// use tidegate_tokio::settings::Preset;
-    ///
-    /// #[derive(Debug)]
-    /// struct Busy;
-    /// impl std::fmt::Display for Busy {
-    ///     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-    ///         f.write_str("busy")
-    ///     }
-    /// }
-    /// impl std::error::Error for Busy {}
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let policy = Policy::builder("shop").preset(Preset::Http).build().unwrap();
-    /// let answer = policy.on::<Busy>().run(|attempt| async move { if attempt.number == 1 { Err(Busy) } else { Ok(7) } }).await;
-    /// assert_eq!(answer.unwrap(), 7);
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn on<X: StdError + 'static>(self) -> Caller<On<X>> {
-        self.classify(On::new(ByTable))
-    }
-}
-
-impl<Y, C> Caller<On<Y, C>> {
-    /// Repeats errors of this type as well.
-    #[must_use]
-    pub fn on<X: StdError + 'static>(self) -> Caller<On<X, On<Y, C>>> {
-        let Self { site, classify } = self;
-        Caller { site, classify: On::new(classify) }
-    }
 }
 
 impl<C> Caller<C> {

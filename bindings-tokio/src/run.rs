@@ -38,7 +38,7 @@ use state::Place;
 use state::{State, StateProjection, Turn};
 pub(crate) use tail::Tail;
 pub use work::Attempt;
-#[cfg(feature = "reqwest")]
+#[cfg(any(feature = "grpc", feature = "reqwest"))]
 pub(crate) use work::Optional;
 pub(crate) use work::Work;
 

@@ -17,6 +17,7 @@ mod drops;
 mod errors;
 mod examples;
 mod fleet;
+mod grpc;
 mod hostile_stores;
 mod http;
 mod http_late;

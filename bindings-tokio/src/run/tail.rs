@@ -21,6 +21,12 @@ pub(crate) struct Tail<P: Deref<Target = Site>> {
 
 #[cfg_attr(not(feature = "_bodies"), expect(dead_code, reason = "only adapters have bodies"))]
 impl<P: Deref<Target = Site>> Tail<P> {
+    /// Where the call was made.
+    #[cfg(feature = "grpc")]
+    pub fn site(&self) -> &Site {
+        &self.site
+    }
+
     /// The body has been read, or not.
     pub fn finish(&mut self, outcome: Outcome) {
         self.tell(Event::Finished { attempt: self.attempt, outcome });

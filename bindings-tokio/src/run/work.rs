@@ -29,10 +29,10 @@ impl<Fut, F: FnMut(Attempt) -> Fut> Work<Fut> for F {
 }
 
 /// Makes attempts as long as there is something to make them of.
-#[cfg(feature = "reqwest")]
+#[cfg(any(feature = "grpc", feature = "reqwest"))]
 pub(crate) struct Optional<F>(pub F);
 
-#[cfg(feature = "reqwest")]
+#[cfg(any(feature = "grpc", feature = "reqwest"))]
 impl<Fut, F: FnMut(Attempt) -> Option<Fut>> Work<Fut> for Optional<F> {
     fn attempt(&mut self, attempt: Attempt) -> Option<Fut> {
         (self.0)(attempt)
