@@ -42,6 +42,12 @@ impl Says {
         Self { idempotent: None, retry_header: true, make_key: false }
     }
 
+    /// Does a request have a key, or get one?
+    #[cfg(feature = "http")]
+    pub fn keyed(self, headers: &HeaderMap) -> bool {
+        self.make_key || headers.contains_key(KEY)
+    }
+
     /// Where a request's call is made, but for its route. The request has its key then.
     pub fn site(self, site: &Site, method: &Method, headers: &mut HeaderMap) -> Site {
         let mut site = site.clone();

@@ -26,6 +26,8 @@ pub(crate) struct Inner {
     hedges: AtomicBool,
     repeats: AtomicBool,
     slot_until_body: AtomicBool,
+    /// How often the policy was given settings.
+    settings: AtomicU32,
 }
 
 impl Inner {
@@ -48,11 +50,18 @@ impl Inner {
         self.slot_until_body.load(Ordering::Relaxed)
     }
 
+    /// Tells the settings of now from those before.
+    #[cfg(feature = "http")]
+    pub fn settings(&self) -> u32 {
+        self.settings.load(Ordering::Acquire)
+    }
+
     /// Notes what the shell has to know of settings.
     fn note(&self, known: &Known) {
         self.hedges.store(known.hedges, Ordering::Relaxed);
         self.repeats.store(known.repeats, Ordering::Relaxed);
         self.slot_until_body.store(known.slot_until_body, Ordering::Relaxed);
+        self.settings.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -256,6 +265,7 @@ impl Policy {
                 hedges: known.hedges.into(),
                 repeats: known.repeats.into(),
                 slot_until_body: known.slot_until_body.into(),
+                settings: AtomicU32::new(0),
             }),
             key: DEFAULT.into(),
             route: AtomicU64::new(0),

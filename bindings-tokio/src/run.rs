@@ -89,27 +89,28 @@ where
         Self { site, work, judge, path, replayable, state: State::Fresh, answer: PhantomData }
     }
 
-    /// Begins before it is first polled, and makes the first attempt of `request` if that starts at once. Returns the request if it does not.
+    /// Begins before it is first polled, towards this path.
     #[cfg(feature = "tower")]
     #[inline]
-    pub fn begin<R>(&mut self, request: R, make: impl FnOnce(R) -> Fut) -> Option<R> {
-        let (call, Told { step, at, others }) = begin(&self.site, self.replayable, self.path.as_deref());
+    pub fn begin(&mut self, path: Option<&str>) {
+        let (call, Told { step, at, others }) = begin(&self.site, self.replayable, path);
         if others {
             self.site.shared().tend();
         }
-        let turn = match step.action {
-            Action::Attempt { .. } => Turn::Begun { at, next: step.next },
-            Action::Wait { .. } => Turn::Waits,
-            Action::Done { verdict, retry_in, .. } => {
-                self.state = State::Refused { call, verdict, retry_in };
-                return Some(request);
-            }
+        self.state = match step.action {
+            Action::Attempt { .. } => State::live(call, Turn::Begun { at, next: step.next }),
+            Action::Wait { .. } => State::live(call, Turn::Waits),
+            Action::Done { verdict, retry_in, .. } => State::Refused { call, verdict, retry_in },
         };
-        let starts = matches!(turn, Turn::Begun { .. });
-        self.state = State::live(call, turn);
+    }
+
+    /// Makes the first attempt of `request` if the call that has begun starts at once. Returns the request if it does not.
+    #[cfg(feature = "tower")]
+    #[inline]
+    pub fn start<R>(&mut self, request: R, make: impl FnOnce(R) -> Fut) -> Option<R> {
         match &mut self.state {
-            // Where `make` panics, the call is dropped as one under way.
-            State::Live { live } if starts => {
+            State::Live { live } if matches!(live.turn, Turn::Begun { .. }) => {
+                // Where `make` panics, the call is dropped as one under way.
                 let _inside = live.inside(&self.site);
                 live.attempts = 1;
                 live.place = Place::Taken { number: 1, future: make(request) };

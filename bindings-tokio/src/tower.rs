@@ -275,7 +275,8 @@ where
         };
         let mut run = Run::new(site, replayable, None, Owned(self.caller.classify.clone()), sending);
         // The service is ready, so it is called itself if the call starts at once.
-        if let Some(request) = run.begin(request, |request| Sent::Called { future: self.inner.call(request) })
+        run.begin(None);
+        if let Some(request) = run.start(request, |request| Sent::Called { future: self.inner.call(request) })
         {
             // It has to wait, or was refused: what the service inside has reserved is for others meanwhile.
             let fresh = self.inner.clone();

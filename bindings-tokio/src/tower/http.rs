@@ -8,8 +8,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, Method, Request, Response, StatusCode, response};
 use http_body::Body;
+use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 use tidegate::{Class, Opinion, Outcome, class_of_status};
 use tower_layer::Layer;
@@ -99,6 +101,7 @@ pub struct HttpLayer<R = Cloned, C = ByCauses> {
     opine: Option<Arc<Opine>>,
     requests: R,
     errors: C,
+    last: Arc<Mutex<Option<Last>>>,
 }
 
 impl Policy {
@@ -111,7 +114,14 @@ impl Policy {
 impl Caller {
     /// This caller as a layer for HTTP clients: see [`HttpLayer`]. Its route, where it has one, stands for the requests' origins.
     pub fn http_layer(&self) -> HttpLayer {
-        HttpLayer { caller: self.clone(), says: Says::new(), opine: None, requests: Cloned, errors: ByCauses }
+        HttpLayer {
+            caller: self.clone(),
+            says: Says::new(),
+            opine: None,
+            requests: Cloned,
+            errors: ByCauses,
+            last: Arc::default(),
+        }
     }
 }
 
@@ -119,13 +129,15 @@ impl<R, C> HttpLayer<R, C> {
     /// With another idea of its requests: how they are sent again, and what they say of themselves on top of what HTTP says.
     #[must_use]
     pub fn requests<Q>(self, requests: Q) -> HttpLayer<Q, C> {
-        HttpLayer { caller: self.caller, says: self.says, opine: self.opine, requests, errors: self.errors }
+        let Self { caller, says, opine, errors, last, .. } = self;
+        HttpLayer { caller, says, opine, requests, errors, last }
     }
 
     /// With another idea of what errors mean. One that panics takes them for permanent.
     #[must_use]
     pub fn errors<D>(self, errors: D) -> HttpLayer<R, D> {
-        HttpLayer { caller: self.caller, says: self.says, opine: self.opine, requests: self.requests, errors }
+        let Self { caller, says, opine, requests, last, .. } = self;
+        HttpLayer { caller, says, opine, requests, errors, last }
     }
 
     /// The same layer with boxed errors ([`Error::into_boxed`]), as tower's own layers have them.
@@ -138,6 +150,7 @@ impl<R, C> HttpLayer<R, C> {
     #[must_use]
     pub fn idempotent(mut self, idempotent: bool) -> Self {
         self.says.idempotent = Some(idempotent);
+        self.last = Arc::default();
         self
     }
 
@@ -212,9 +225,9 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let HttpLayer { caller, says, opine, requests, errors } = &self.layer;
-        let site = site(caller, *says, requests, &mut request);
-        let path = request.uri().path_and_query().map(|path| path.as_str().into());
+        let HttpLayer { says, opine, requests, errors, .. } = &self.layer;
+        let site = self.layer.site(&mut request);
+        let site = requests.facts(&request, Facts::new(&site)).site();
         let keep = if site.policy.repeats() { Some(requests.replay(&request)) } else { None };
         let replayable = !matches!(keep, Some(None));
         let judge = HttpJudge {
@@ -230,9 +243,10 @@ where
             keep: keep.flatten(),
             requests: Numbered { requests: requests.clone(), says: *says },
         };
-        let mut run = Run::new(site, replayable, path, judge.clone(), sending);
+        let mut run = Run::new(site, replayable, None, judge.clone(), sending);
+        run.begin(request.uri().path_and_query().map(PathAndQuery::as_str));
         let first = |request| Sent::Called { future: Answering::new(self.inner.call(request), judge, 1) };
-        if let Some(request) = run.begin(request, first) {
+        if let Some(request) = run.start(request, first) {
             // What the service inside has reserved is for others meanwhile.
             let fresh = self.inner.clone();
             self.inner = fresh;
@@ -242,20 +256,51 @@ where
     }
 }
 
-/// Where a request's call is made; the request has its key then.
-fn site<B, R: Requests<Request<B>>>(
-    caller: &Caller,
-    says: Says,
-    requests: &R,
-    request: &mut Request<B>,
-) -> Arc<Site> {
-    let method = request.method().clone();
-    let mut site = says.site(&caller.site, &method, request.headers_mut());
-    if let (false, Some(authority)) = (caller.has_route(), request.uri().authority()) {
-        let scheme = request.uri().scheme_str().unwrap_or("http");
-        site.aim(format!("{scheme}://{authority}").into());
+/// Where the last request's call was made. Most clients speak to one origin, by one or two methods.
+struct Last {
+    scheme: Option<Scheme>,
+    authority: Option<Authority>,
+    method: Method,
+    settings: u32,
+    site: Arc<Site>,
+}
+
+impl Last {
+    /// Is the same place right for this request?
+    fn fits<B>(&self, request: &Request<B>, settings: u32) -> bool {
+        let uri = request.uri();
+        self.method == *request.method()
+            && self.authority.as_ref() == uri.authority()
+            && self.scheme.as_ref() == uri.scheme()
+            && self.settings == settings
     }
-    requests.facts(request, Facts::new(&Arc::new(site))).site()
+}
+
+impl<R, C> HttpLayer<R, C> {
+    /// Where a request's call is made; the request has its key then.
+    fn site<B>(&self, request: &mut Request<B>) -> Arc<Site> {
+        let settings = self.caller.site.policy.settings();
+        // What a key says is a request's own.
+        let plain = !self.says.keyed(request.headers());
+        if plain
+            && let Some(last) = self.last.try_lock()
+            && let Some(last) = last.as_ref().filter(|last| last.fits(request, settings))
+        {
+            return Arc::clone(&last.site);
+        }
+        let method = request.method().clone();
+        let mut site = self.says.site(&self.caller.site, &method, request.headers_mut());
+        if let (false, Some(authority)) = (self.caller.has_route(), request.uri().authority()) {
+            let scheme = request.uri().scheme_str().unwrap_or("http");
+            site.aim(format!("{scheme}://{authority}").into());
+        }
+        let site = Arc::new(site);
+        if plain && let Some(mut last) = self.last.try_lock() {
+            let (scheme, authority) = (request.uri().scheme().cloned(), request.uri().authority().cloned());
+            *last = Some(Last { scheme, authority, method, settings, site: Arc::clone(&site) });
+        }
+        site
+    }
 }
 
 /// Requests whose repeats say which they are.
@@ -481,5 +526,53 @@ where
 impl<S: Service<Request<B>>, B, R, C, A: Body> fmt::Debug for HttpFuture<S, B, R, C, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpFuture").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Engine;
+    use crate::settings::{Preset, Retry};
+
+    fn request(method: Method, uri: &str) -> Request<()> {
+        let uri = uri.parse().unwrap();
+        let (mut parts, ()) = Request::new(()).into_parts();
+        (parts.method, parts.uri) = (method, uri);
+        Request::from_parts(parts, ())
+    }
+
+    /// R6: nothing is formatted or allocated for a request like the last one, and no other is taken for it.
+    #[test]
+    fn a_request_like_the_last_one_is_made_at_the_same_place() {
+        let engine = Engine::new(1);
+        let policy = Policy::builder("shop").engine(&engine).preset(Preset::Http).build().unwrap();
+        let layer = policy.http_layer();
+        let site = |method, uri| layer.site(&mut request(method, uri));
+        let first = site(Method::GET, "http://shop.example/orders/7");
+        assert_eq!((&*first.key, first.request.idempotent), ("http://shop.example", true));
+        assert!(Arc::ptr_eq(&first, &site(Method::GET, "http://shop.example/orders/8")));
+        // A clone of the layer has the same memory.
+        assert!(Arc::ptr_eq(&first, &layer.clone().site(&mut request(Method::GET, "http://SHOP.example/"))));
+        for (method, uri, key, idempotent) in [
+            (Method::POST, "http://shop.example/", "http://shop.example", false),
+            (Method::GET, "https://shop.example/", "https://shop.example", true),
+            (Method::GET, "https://shop.example:8443/", "https://shop.example:8443", true),
+        ] {
+            let other = site(method, uri);
+            assert_eq!((&*other.key, other.request.idempotent), (key, idempotent));
+        }
+        // A key is a request's own, and is not remembered.
+        let mut keyed = request(Method::POST, "http://shop.example/");
+        keyed.headers_mut().insert("idempotency-key", http::HeaderValue::from_static("7"));
+        assert!(layer.site(&mut keyed).request.idempotent);
+        assert!(!site(Method::POST, "http://shop.example/").request.idempotent);
+        // Other settings, other methods; and a layer that says otherwise has a memory of its own.
+        let retuned = Policy::builder("shop").preset(Preset::Http).retry(Retry::new().methods(["POST"]));
+        policy.retune(retuned.settings().unwrap()).unwrap();
+        assert!(site(Method::POST, "http://shop.example/").request.idempotent);
+        let never = layer.clone().idempotent(false);
+        assert!(!never.site(&mut request(Method::POST, "http://shop.example/")).request.idempotent);
+        assert!(site(Method::POST, "http://shop.example/").request.idempotent);
     }
 }
