@@ -1,10 +1,10 @@
 /** What became of an attempt: errors and results as outcomes (semantics 1.4). */
 
-import { isWorker } from "./engine/platform.js";
 import { type Class, OPINION_MASK, OPINIONS, packOutcome } from "./engine/wire.js";
-import { outOfRange, Rejected, TidegateError } from "./errors.js";
+import { outOfRange } from "./errors.js";
+import { judge, UNLISTED } from "./judge.js";
+import type { Core } from "./run/core.js";
 
-const THROTTLED = 2;
 // Classes (`KINDS`) at their place in an outcome.
 export const TRANSIENT = 1 << 11;
 export const TIMEOUT = 3 << 11;
@@ -31,62 +31,10 @@ export interface Outcome {
 // biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing has no opinion
 export type Classify = (resultOrError: unknown) => Class | (string & {}) | Outcome | null | undefined | void;
 
-/** Errors of the system that prove that nothing was sent. */
-const UNSENT = /^(?:ECONNREFUSED|ENOTFOUND|EAI_[A-Z]+|ENETUNREACH|EHOSTUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
-/** Errors of the system and of undici that may pass: `ECONNRESET`, `EPIPE`, `UND_ERR_SOCKET`, `HPE_INVALID_CONSTANT`. */
-const PASSING =
-  /^(?:E[A-Z]+|UND_ERR_(?:SOCKET|(?:HEADERS|BODY)_TIMEOUT|RESPONSE.*)|HPE_.*|ERR_HTTP2_.*|ERR_SSL_.*)$/;
-/** What browsers say when a connection fails: `TypeError`s that are told from mistakes by their words alone. */
-const NETWORK =
-  /^(?:Failed to fetch|Load failed|NetworkError when attempting to fetch resource\.|The network connection was lost\.|Network request failed|terminated|network error|The Internet connection appears to be offline\.)/i;
-
-/** The outcome of an error. One that cannot be looked at (a getter that throws) is taken for a mistake, as any other value is. */
-export function ofError(error: unknown): number {
-  try {
-    return ofReadable(error);
-  } catch {
-    return PERMANENT;
-  }
-}
-
-function ofReadable(error: unknown): number {
-  if (typeof error !== "object" || error === null) return PERMANENT;
-  if (error instanceof TidegateError) return ofOurs(error);
-  const { name, message, code, cause, retryable, overloaded } = error as {
-    retryable?: unknown;
-    overloaded?: unknown;
-    name?: unknown;
-    message?: unknown;
-    code?: unknown;
-    cause?: unknown;
-  };
-  if (name === "AbortError") return IGNORED;
-  if (name === "TimeoutError") return TRANSIENT;
-  const ofSystem = ofCode(code);
-  if (ofSystem !== undefined) return ofSystem;
-  if (error instanceof TypeError || name === "TypeError") {
-    const inner = ofCode((cause as { code?: unknown } | undefined)?.code);
-    if (inner !== undefined) return inner;
-    return cause === undefined && typeof message === "string" && NETWORK.test(message)
-      ? TRANSIENT
-      : PERMANENT;
-  }
-  // A Cloudflare Worker's lost connection is an `Error` that says this, and not where it was overload.
-  if (retryable === true && overloaded !== true && isWorker()) return TRANSIENT;
-  return PERMANENT;
-}
-
-function ofCode(code: unknown): number | undefined {
-  if (typeof code !== "string") return undefined;
-  if (UNSENT.test(code)) return NEVER_SENT;
-  return PASSING.test(code) ? TRANSIENT : undefined;
-}
-
-/** An inner policy's end: a refusal is retryable, and no evidence about the far side (semantics 1.4). */
-function ofOurs(error: TidegateError): number {
-  if (error.httpStatus === 429) return packOutcome(THROTTLED, 0, error.retryIn);
-  if (error instanceof Rejected) return CONFLICT;
-  return error.httpStatus === 504 ? TRANSIENT : PERMANENT;
+/** The outcome of an error, where no policy is there to judge its status. */
+export function ofError(error: unknown, core?: Core): number {
+  const outcome = judge(error, core);
+  return outcome === UNLISTED ? PERMANENT : outcome;
 }
 
 /** Told the answer or the error of an attempt, says whether to try again; undefined is no opinion. */

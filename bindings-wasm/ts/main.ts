@@ -9,6 +9,7 @@ export { type ReadyOptions, ready } from "./engine/module.js";
 export type { Class, Criticality, Verdict } from "./engine/wire.js";
 export * from "./errors.js";
 export type { Fetch, FetchOptions } from "./fetch/fetch.js";
+export type { ErrorClass } from "./judge.js";
 export type * from "./options_gen.js";
 export type { Attempt } from "./run/lane.js";
 export { type Report, reportOf } from "./run/notes.js";

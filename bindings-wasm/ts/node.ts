@@ -4,8 +4,11 @@ import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import { readFileSync } from "node:fs";
 import { bytesOf } from "./engine/base64.js";
 import { provide } from "./engine/module.js";
+import * as table from "./errors_server_gen.js";
+import { teach } from "./judge.js";
 import { provideStorage } from "./run/follow.js";
 
+teach(table);
 provideStorage(AsyncLocalStorage, AsyncResource);
 provide({
   now: () => readFileSync(new URL("./tidegate.wasm", import.meta.url)),

@@ -5,8 +5,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { bytesOf } from "./engine/base64.js";
 import { provide } from "./engine/module.js";
+import * as table from "./errors_server_gen.js";
+import { teach } from "./judge.js";
 import { provideStorage } from "./run/follow.js";
 
+teach(table);
 provideStorage(AsyncLocalStorage, AsyncResource);
 provide({
   now: () => readFileSync(join(__dirname, "../esm/tidegate.wasm")),

@@ -2,10 +2,13 @@
 
 import { provideTicker } from "./engine/engine.js";
 import { provide } from "./engine/module.js";
+import * as table from "./errors_server_gen.js";
+import { teach } from "./judge.js";
 // @ts-expect-error the bundler makes a module of it
 import module from "./tidegate.wasm";
 import { Timers } from "./time/timers.js";
 
+teach(table);
 provideTicker(Timers);
 provide({ now: () => module as WebAssembly.Module });
 

@@ -9,7 +9,7 @@ mod jvm;
 mod python;
 mod swift;
 
-pub use javascript::JAVASCRIPT;
+pub use javascript::{IN_PAGES, JAVASCRIPT};
 pub use jvm::JVM;
 pub use python::PYTHON;
 pub use swift::{URL_ERRORS, UrlError};

@@ -12,7 +12,7 @@ import { mistakesOf, OPTIONS } from "./options.js";
 /** What a document's policies have from their host. */
 export type DocumentOptions = Pick<
   PolicyOptions,
-  "classify" | "fallback" | "fallbackOn" | "fetch" | "retryHeader" | "idempotencyKey" | "engine"
+  "on" | "classify" | "fallback" | "fallbackOn" | "fetch" | "retryHeader" | "idempotencyKey" | "engine"
 >;
 
 /** What `Policies.reload` has done. Names are as the document has them: `policy.payments`, `pool.db`. */

@@ -4,6 +4,7 @@ import type { Classify } from "../classify.js";
 import { type Declared, waited } from "../engine/declared.js";
 import type { Engine } from "../engine/engine.js";
 import type { Limits } from "../errors.js";
+import type { ErrorClass } from "../judge.js";
 import { type Refused, refusal } from "./notes.js";
 
 export class Core implements Refused {
@@ -16,16 +17,25 @@ export class Core implements Refused {
   /** Milliseconds of its deadline, as its author has written it. */
   readonly #deadline: number;
   readonly classify: Classify | undefined;
+  /** The classes of errors to repeat, whatever is known of them. */
+  readonly on: readonly ErrorClass[] | undefined;
   #seen = -1;
   #kinds: readonly string[] = [];
   #settings = new Map<string, number | string | null>();
   #methods = new Map<string, boolean>();
   #hedges = false;
 
-  constructor(engine: Engine, name: string, classify: Classify | undefined, deadline: unknown) {
+  constructor(
+    engine: Engine,
+    name: string,
+    classify: Classify | undefined,
+    on: readonly ErrorClass[] | undefined,
+    deadline: unknown,
+  ) {
     this.engine = engine;
     this.name = name;
     this.classify = classify;
+    this.on = on;
     this.#deadline = typeof deadline === "number" ? deadline : Infinity;
   }
 

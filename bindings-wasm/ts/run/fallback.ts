@@ -63,7 +63,7 @@ export class StandIn {
     }
     const { classify, kinds } = this.#core;
     const judged = classify === undefined ? NO_OPINION : by(classify, error, NO_OPINION, kinds);
-    const outcome = judged === NO_OPINION ? ofError(error) : judged;
+    const outcome = judged === NO_OPINION ? ofError(error, this.#core) : judged;
     return this.#asks(ATTEMPTS, (outcome / 2 ** 11) & 31, judged !== NO_OPINION);
   }
 

@@ -15,6 +15,7 @@ import {
 } from "../engine/wire.js";
 import { wrong } from "../errors.js";
 import { type Fetch, fetchUnder } from "../fetch/fetch.js";
+import { type ErrorClass, isLeft } from "../judge.js";
 import type { Settings } from "../options_gen.js";
 import type { EventType, Listener, Subscription } from "../telemetry/events.js";
 import type { PolicyExplanation } from "../telemetry/explain.js";
@@ -31,6 +32,11 @@ import { type WrapOptions, wrapped } from "./wrap.js";
 export interface PolicyOptions<F = never> extends Settings {
   /** Its name in errors and telemetry; the same name with other settings is an error. A fresh one if left out. */
   readonly name?: string | undefined;
+  /**
+   * The classes of errors to repeat besides those that are known to pass: `on: [MyError]`. Such an error keeps its class if that is
+   * retryable, else it is `transient`.
+   */
+  readonly on?: readonly ErrorClass[] | undefined;
   /** Told the result or the error of every attempt, says what it was. */
   readonly classify?: Classify | undefined;
   /**
@@ -258,7 +264,8 @@ class First<T> extends Lane implements Scope {
 
   done(value: T): T | Promise<T> {
     const { engine, call } = this;
-    if (this.caller.core.classify !== undefined) return runOf(this).resume(call, this, true, value);
+    if (this.caller.core.classify !== undefined || isLeft(value))
+      return runOf(this).resume(call, this, true, value);
     const end = engine.native.on(engine.handle, call, FINISHED_1, engine.time());
     if (end !== OK_1 || engine.listening) return runOf(this).resumeAt(call, this, value, end);
     this.work = undefined; // what was started inside may hold on to this for long
@@ -294,7 +301,7 @@ export class Policy<F = never> extends Caller<F> {
     const settings = settingsOf(options);
     const name = options.name ?? freshName();
     const written = asWritten(settings);
-    const core = new Core(engine, name, options.classify, written.deadline);
+    const core = new Core(engine, name, options.classify, options.on, written.deadline);
     super(core, {}, StandIn.of(core, options.fallback, options.fallbackOn));
     core.declared = engine.declare(taken === undefined && needsFull(written), () => {
       core.number = taken ?? engine.take(name, pairsOf(written), OPTIONS);
@@ -402,11 +409,23 @@ export function policy<F = never>(options: PolicyOptions<F> = {}): Policy<F> {
 
 /** The settings among a policy's options, which are for core to check. */
 export function settingsOf(options: PolicyOptions<unknown>): Settings {
-  const { name, classify, fallback, fallbackOn, fetch, retryHeader, idempotencyKey, engine, ...settings } =
-    options;
+  const {
+    name,
+    on,
+    classify,
+    fallback,
+    fallbackOn,
+    fetch,
+    retryHeader,
+    idempotencyKey,
+    engine,
+    ...settings
+  } = options;
   for (const [key, value] of Object.entries({ classify, fallback, fallbackOn, fetch })) {
     if (value !== undefined && typeof value !== "function") wrong(key, value, "must be a function");
   }
+  const classes = Array.isArray(on) && on.length > 0 && on.every((kind) => typeof kind === "function");
+  if (on !== undefined && !classes) wrong("on", on, "must be an array of classes of errors, as [MyError]");
   if (name !== undefined && typeof name !== "string") wrong("name", name, "must be a string");
   if (fallbackOn !== undefined && fallback === undefined) {
     wrong("fallbackOn", fallbackOn, "says when, but no fallback says what");

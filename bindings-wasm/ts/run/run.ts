@@ -35,6 +35,7 @@ import {
 } from "../engine/wire.js";
 import { AttemptTimeout, type TidegateError } from "../errors.js";
 import { closeBody } from "../fetch/body.js";
+import { judge, leave, noteOfUnlisted, taken, UNLISTED } from "../judge.js";
 import type { Timed } from "../time/ticker.js";
 import type { Core } from "./core.js";
 import { Lane } from "./lane.js";
@@ -119,6 +120,10 @@ export class Run<A, T = A> implements Timed, Waiter {
   #given: unknown;
   #resolve!: (value: T | PromiseLike<T>) => void;
   #reject!: (error: unknown) => void;
+  /** The outcome of the newest end of an attempt. */
+  #judged = 0;
+  /** The error of which nothing is known, for its note. */
+  #unlisted: unknown;
   #parked = false;
   #answered = false;
   /** What was around the call, for attempts that a timer or another call starts. */
@@ -415,10 +420,15 @@ export class Run<A, T = A> implements Timed, Waiter {
   /** The outcome of an attempt, at its place in a word, or `HEAD`. */
   #judge(ok: boolean, value: unknown): number {
     const adapter = this.#adapter;
-    let outcome = ok ? (adapter.outcome?.(value as A) ?? 0) : ofError(value);
+    let outcome = ok ? (adapter.outcome?.(value as A) ?? taken(value) ?? 0) : judge(value, this.#core);
     const { classify } = this.#core;
     if (classify !== undefined) outcome = by(classify, value, outcome, this.#core.kinds);
+    if (outcome === UNLISTED) {
+      this.#unlisted = value;
+      outcome = PERMANENT;
+    }
     if (adapter.predicate !== undefined) outcome = opinionOf(adapter.predicate, value, outcome);
+    this.#judged = outcome;
     return outcome === 0 && ok && adapter.lasts?.(value as A) === true ? HEAD : outcome;
   }
 
@@ -477,9 +487,12 @@ export class Run<A, T = A> implements Timed, Waiter {
     this.#given = decided.value;
     this.#drop(decided);
     const { value, ok } = decided;
+    leave(value, ok, verdict, this.#judged, this.#core);
     const tell = (what: unknown) => {
       const most = () => this.#core.ms("retry.max_retry_after");
-      const note = noteOf(verdict, this.#attempts, retryIn, most);
+      const unlisted = verdict === "not_retryable" && !ok && value === this.#unlisted;
+      const retries = unlisted && (this.#core.count("retry.max_attempts") ?? 1) > 1;
+      const note = retries ? noteOfUnlisted(value) : noteOf(verdict, this.#attempts, retryIn, most);
       const retryAt = retryIn === undefined ? undefined : new Date(Date.now() + retryIn);
       report(what, { attempts: this.#attempts, reason: verdict, note, retryAt });
       this.#engine.ended(what, this.#call);

@@ -7,6 +7,9 @@ const fn family(name: &'static str, rules: &'static [Rule]) -> Family {
     Family { name, roots: "", rules }
 }
 
+/// The families that a page meets. The others are taught by the entries of the package for servers, so that no page loads them.
+pub const IN_PAGES: &[&str] = &["the web platform", "axios", "openai and anthropic", "stripe"];
+
 /// The families of JavaScript. Errors of the system (`ECONNRESET`) are in [`ERRNOS`](super::ERRNOS).
 pub const JAVASCRIPT: &[Family] = &[
     family(

@@ -4,18 +4,19 @@ use std::fmt::Write;
 
 use tidegate::Class;
 use tidegate::errors::{
-    DEEPEST, ERRNOS, Family, GRPC, Grpc, HEADER_PATHS, JAVASCRIPT, JVM, MYSQL, MYSQL_ROOTS, NOTE, PYTHON,
-    Rule, SQLITE, SQLSTATES, STATUS_PATHS, THROTTLING_CODES, URL_ERRORS,
+    DEEPEST, ERRNOS, Family, GRPC, Grpc, HEADER_PATHS, IN_PAGES, JAVASCRIPT, JVM, MYSQL, MYSQL_ROOTS, NOTE,
+    PYTHON, Rule, SQLITE, SQLSTATES, STATUS_PATHS, THROTTLING_CODES, URL_ERRORS,
 };
 
 const FROM: &str = "Generated from core/src/errors by `cargo xtask generate`; do not edit.";
 
 /// The generated files, by path from the root of the repository.
-pub fn files() -> [(&'static str, String); 5] {
+pub fn files() -> [(&'static str, String); 6] {
     [
         ("docs/errors.md", page()),
         ("bindings-python/python/tidegate/_call/errors_gen.py", python()),
         ("bindings-wasm/ts/errors_gen.ts", typescript()),
+        ("bindings-wasm/ts/errors_server_gen.ts", typescript_server()),
         ("bindings-uniffi/kotlin/tidegate/src/main/kotlin/dev/tidegate/internal/ErrorsGen.kt", kotlin()),
         ("bindings-uniffi/swift/Sources/Tidegate/ErrorsGen.swift", swift()),
     ]
@@ -105,43 +106,59 @@ fn python() -> String {
     text
 }
 
+/// A table of names by class.
+fn typescript_table(text: &mut String, name: &str, about: &str, rules: &[(&str, Class)]) {
+    let _ = writeln!(text, "\n/** {about} */\nexport const {name}: Readonly<Record<string, string>> = {{");
+    for class in Class::ALL {
+        let words: Vec<_> = rules.iter().filter(|(_, of)| *of == class).map(|(name, _)| *name).collect();
+        if !words.is_empty() {
+            strings(text, class.name(), &words);
+        }
+    }
+    *text += "};\n";
+}
+
+/// The rules of JavaScript for pages or for servers, wrappers or not.
+fn of_javascript(pages: bool, wraps: bool) -> Vec<(&'static str, Class)> {
+    let families = JAVASCRIPT.iter().filter(|family| IN_PAGES.contains(&family.name) == pages);
+    let rules = families.flat_map(|family| family.rules).filter(|rule| rule.wraps == wraps);
+    rules.flat_map(|rule| rule.names().map(|name| (name, rule.class))).collect()
+}
+
 fn typescript() -> String {
-    let mut text = format!(
-        "// {FROM}\n\n/** What errors mean (semantics 1.5): names of errors and their codes, by class. */\n"
+    let mut text = format!("// {FROM}\n");
+    let about = "What errors mean (semantics 1.5): names of errors and their codes, by class.";
+    let mut rules = of_javascript(true, false);
+    rules.extend(pairs(ERRNOS).filter(|(name, _)| !name.starts_with("WSA")));
+    typescript_table(&mut text, "NAMES", about, &rules);
+    let about = "Names of errors of which a known cause decides, else this class.";
+    typescript_table(&mut text, "WRAPS", about, &of_javascript(true, true));
+    text += "\n/** Where a status is found, and the headers that belong to it. */\n";
+    let _ = writeln!(text, "export const STATUS_PATHS =\n  \"{}\";", STATUS_PATHS.join(" "));
+    let _ = writeln!(text, "export const HEADER_PATHS =\n  \"{}\";", HEADER_PATHS.join(" "));
+    text += "\n/** How many errors of a chain of causes are looked at. */\n";
+    let _ = writeln!(text, "export const DEEPEST = {DEEPEST};");
+    text += "\n/** The note of an error that is permanent because nothing is known of it. */\n";
+    let _ = writeln!(text, "export const NOTE =\n  \"{NOTE}\";");
+    text
+}
+
+/// What only servers meet.
+fn typescript_server() -> String {
+    let mut text = format!("// {FROM}\n");
+    let mut rules = of_javascript(false, false);
+    rules.extend(pairs(SQLITE));
+    typescript_table(&mut text, "NAMES", "Names and codes of errors that servers meet.", &rules);
+    typescript_table(
+        &mut text,
+        "WRAPS",
+        "Those of which a known cause decides.",
+        &of_javascript(false, true),
     );
-    text += "export const NAMES: Readonly<Record<string, string>> = {\n";
-    let all = names(JAVASCRIPT);
-    for class in Class::ALL {
-        let of_table = all.iter().filter(|(_, rule)| rule.class == class && !rule.wraps);
-        let mut words: Vec<_> = of_table.map(|(name, _)| name.as_str()).collect();
-        words.extend(
-            pairs(ERRNOS)
-                .chain(pairs(SQLITE))
-                .filter(|(name, of)| *of == class && !name.starts_with("WSA"))
-                .map(|(name, _)| name),
-        );
-        if !words.is_empty() {
-            strings(&mut text, class.name(), &words);
-        }
-    }
-    text += "};\n\n/** Names of errors of which a known cause decides, else this class. */\n";
-    text += "export const WRAPS: Readonly<Record<string, string>> = {\n";
-    for class in Class::ALL {
-        let words: Vec<_> = all
-            .iter()
-            .filter(|(_, rule)| rule.class == class && rule.wraps)
-            .map(|(name, _)| name.as_str())
-            .collect();
-        if !words.is_empty() {
-            strings(&mut text, class.name(), &words);
-        }
-    }
-    text += "};\n\n/** SQLSTATEs, or their first two characters. */\nexport const SQLSTATES: Readonly<Record<string, string>> = {\n";
-    for rule in SQLSTATES {
-        strings(&mut text, rule.class.name(), &rule.names().collect::<Vec<_>>());
-    }
+    let states: Vec<_> = pairs(SQLSTATES).collect();
+    typescript_table(&mut text, "SQLSTATES", "SQLSTATEs, or their first two characters.", &states);
     let codes: Vec<_> = THROTTLING_CODES.split_ascii_whitespace().collect();
-    text += "};\n\n/** Codes by which AWS services ask for less load. */\n";
+    text += "\n/** Codes by which AWS services ask for less load. */\n";
     let _ = writeln!(text, "export const THROTTLING =\n  \"{}\";", codes.join(" "));
     let grpc: Vec<_> = GRPC
         .iter()
@@ -152,13 +169,6 @@ fn typescript() -> String {
         .collect();
     text += "\n/** What codes of gRPC mean, in the order of their numbers: an HTTP status, or a class. */\n";
     let _ = writeln!(text, "export const GRPC = \"{}\";", grpc.join(" "));
-    text += "\n/** Where a status is found, and the headers that belong to it. */\n";
-    let _ = writeln!(text, "export const STATUS_PATHS =\n  \"{}\";", STATUS_PATHS.join(" "));
-    let _ = writeln!(text, "export const HEADER_PATHS =\n  \"{}\";", HEADER_PATHS.join(" "));
-    text += "\n/** How many errors of a chain of causes are looked at. */\n";
-    let _ = writeln!(text, "export const DEEPEST = {DEEPEST};");
-    text += "\n/** The note of an error that is permanent because nothing is known of it. */\n";
-    let _ = writeln!(text, "export const NOTE =\n  \"{NOTE}\";");
     text
 }
 
@@ -287,6 +297,8 @@ An error that is not here is permanent. It carries a note that says so. To repea
 1. An end of an inner policy, a throttling code of AWS, and a status on the error ([where](#statuses)) come first.
 2. Then the name of its type, or of a base class of it; then a SQLSTATE, an error number of MySQL or SQLite, and an error number of the operating system.
 3. An error of which none of this says anything is judged by its cause, and so on, at most 8 deep.
+
+In a page JavaScript knows the families of the web platform, axios, openai, anthropic and stripe, and numbers of the system; on servers and workers it knows all.
 
 A row whose class is in brackets is a wrapper: a cause that is known decides, else that class.
 
